@@ -1,0 +1,22 @@
+// Time as a parameter: production code gets the system's monotonic clock, simulation its own.
+//
+// Units: nanoseconds since an arbitrary origin. Threads: now_ns() from anywhere.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+
+namespace tutti {
+
+inline constexpr uint64_t kNanosecondsPerSecond = 1'000'000'000;
+inline constexpr uint64_t kNoDeadline = ~uint64_t{0};
+
+/// CLOCK_MONOTONIC.
+inline uint64_t monotonic_ns() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<uint64_t>(now.tv_sec) * kNanosecondsPerSecond +
+         static_cast<uint64_t>(now.tv_nsec);
+}
+
+}  // namespace tutti

@@ -1,0 +1,128 @@
+#include "src/schedule/layout.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace tutti::schedule {
+namespace {
+
+// How many `count`s of elements a buffer holds.
+uint64_t input_multiple(const Shape& shape, int rank) {
+  const auto ranks = static_cast<uint64_t>(shape.ranks);
+  switch (shape.collective) {
+    case Collective::kAllReduce:
+    case Collective::kAllGather: return 1;
+    case Collective::kReduceScatter:
+    case Collective::kAllToAll: return ranks;
+    case Collective::kBroadcast: return rank == shape.root ? 1 : 0;
+    case Collective::kBarrier: return 0;
+  }
+  return 0;
+}
+
+uint64_t output_multiple(const Shape& shape) {
+  const auto ranks = static_cast<uint64_t>(shape.ranks);
+  switch (shape.collective) {
+    case Collective::kAllReduce:
+    case Collective::kBroadcast:
+    case Collective::kReduceScatter: return 1;
+    case Collective::kAllGather:
+    case Collective::kAllToAll: return ranks;
+    case Collective::kBarrier: return 0;
+  }
+  return 0;
+}
+
+// floor(total * x) without overflow for any total and any x <= 1.
+uint64_t boundary(uint64_t total, Fraction x) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(total) * x.num / x.den);
+}
+
+// The length of [low, high) of a buffer of m*count elements, as a function of count, depends on the
+// fractional part of m*low and on m*(high-low) only.
+struct SizeClass {
+  Fraction phase;
+  Fraction width;
+  bool operator==(const SizeClass&) const = default;
+};
+
+SizeClass size_class(const Shape& shape, Block block) {
+  const bool is_input = block.space() == Space::kInput;
+  const Partition& cut = is_input ? shape.input : shape.output;
+  const uint64_t m = is_input ? input_multiple(shape, shape.root) : output_multiple(shape);
+  const Fraction low = cut.bound(block.index());
+  const Fraction high = cut.bound(block.index() + 1);
+  SizeClass result;
+  result.phase = Fraction::of(m * low.num % low.den, low.den);
+  const uint64_t den = std::lcm(low.den, high.den);
+  const uint64_t width = high.num * (den / high.den) - low.num * (den / low.den);
+  result.width = Fraction::of(m * width, den);
+  // A whole number of counts is the same length wherever it begins.
+  if (result.width.den == 1) result.phase = {};
+  return result;
+}
+
+}  // namespace
+
+Fraction Fraction::of(uint64_t num, uint64_t den) {
+  if (den == 0) return {0, 1};
+  const uint64_t divisor = std::gcd(num, den);
+  return divisor == 0 ? Fraction{0, 1} : Fraction{num / divisor, den / divisor};
+}
+
+uint64_t input_elements(const Shape& shape, int rank, uint64_t count) {
+  return input_multiple(shape, rank) * count;
+}
+
+uint64_t output_elements(const Shape& shape, int /*rank*/, uint64_t count) {
+  return output_multiple(shape) * count;
+}
+
+bool same_size(const Shape& shape, Block a, Block b) {
+  return size_class(shape, a) == size_class(shape, b);
+}
+
+Layout::Layout(const Shape& shape, int rank, uint64_t count) : shape_(&shape) {
+  totals_[0] = input_elements(shape, rank, count);
+  totals_[1] = output_elements(shape, rank, count);
+  // The longest block is the same on every rank: a broadcast's input exists on the root only, but has
+  // the partition of its output.
+  const uint64_t whole[2] = {input_elements(shape, shape.root, count), totals_[1]};
+  const Partition* cuts[2] = {&shape.input, &shape.output};
+  for (int space = 0; space < 2; ++space) {
+    const Partition& cut = *cuts[space];
+    if (cut.blocks == 0) continue;
+    if (cut.bounds.empty()) {
+      longest_ = std::max(longest_, (whole[space] + cut.blocks - 1) / cut.blocks);
+      continue;
+    }
+    for (uint32_t i = 0; i < cut.blocks; ++i) {
+      const uint64_t low = boundary(whole[space], cut.bound(i));
+      longest_ = std::max(longest_, boundary(whole[space], cut.bound(i + 1)) - low);
+    }
+  }
+}
+
+Extent Layout::extent(Block block) const {
+  const bool is_input = block.space() == Space::kInput;
+  const Partition& cut = is_input ? shape_->input : shape_->output;
+  const uint64_t total = totals_[is_input ? 0 : 1];
+  const uint64_t low = boundary(total, cut.bound(block.index()));
+  return {low, boundary(total, cut.bound(block.index() + 1)) - low};
+}
+
+uint64_t Layout::length(const Schedule& schedule, Block block) const {
+  const bool is_scratch = block.space() == Space::kScratch;
+  return extent(is_scratch ? schedule.scratch[block.index()] : block).length;
+}
+
+Extent piece(uint64_t length, uint64_t slice, uint64_t slices, uint64_t quantum) {
+  const auto cut = [&](uint64_t k) {
+    const auto exact = static_cast<uint64_t>(static_cast<unsigned __int128>(length) * k / slices);
+    return std::min(length, (exact + quantum - 1) / quantum * quantum);
+  };
+  const uint64_t low = cut(slice);
+  return {low, cut(slice + 1) - low};
+}
+
+}  // namespace tutti::schedule

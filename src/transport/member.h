@@ -1,0 +1,28 @@
+// What a rank's transports are made from, and where it lives.
+//
+// Threads: read-only after construction. Lifetime: outlives the transports made from it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "src/transport/arena.h"
+
+namespace tutti::transport {
+
+using JobKey = std::array<uint8_t, 32>;
+
+struct Member {
+  int rank = 0;
+  int ranks = 1;
+  uint64_t communicator = 0;
+  uint32_t epoch = 0;
+  std::string host_id;          // ranks with equal host ids share memory; TUTTI_HOST_ID overrides
+  uint64_t process_token = 0;   // random, made once a process: equal means "threads of one process"
+  JobKey key{};                 // authenticates every connection; never logged, never in a card
+  const Arena* arena = nullptr;
+  std::string bind_address;     // for stream transports: numeric address to listen on
+};
+
+}  // namespace tutti::transport

@@ -1,0 +1,116 @@
+// What carries messages between two ranks. One screen: everything above this file works with any
+// transport, everything below transports/<name>/ with any collective.
+//
+// A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees all
+// cards and picks, for each peer, the first registered transport that reaches it. connect() then gives a
+// Link. What a link can do is fixed in capabilities() before use: lowering chooses mechanisms by them,
+// and never calls what is not there (mapped() or stream() is null).
+//
+// Owns: the communicator owns its transports; a transport outlives its links. Threads: connect() from one
+// thread; a Stream from several threads (it locks inside); Mapped is read-only after connect().
+// Errors: a broken link keeps its first error in status(); it never comes back. Ordering: per channel,
+// first in, first out; nothing is promised between channels.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/status.h"
+#include "src/transport/arena.h"
+
+namespace tutti::transport {
+
+/// What lowering may use on a link. Bandwidth and latency are hints until links are measured.
+struct Capabilities {
+  bool mapped = false;       // the peer's arena and registered memory are addressable: SLOT, INLINE, PULL, PUSH
+  bool all_memory = false;   // every byte of the peer is, at the peer's own address (threads of one process)
+  bool single_copy = false;  // read() reaches the peer's ordinary memory: PULL without a mapping
+  bool stream = false;       // STREAM
+  double latency_ns = 0;
+  double bytes_per_ns = 0;
+};
+
+/// Who shares a link: the same pair of ranks may carry several lanes of several communicators.
+struct ChannelId {
+  uint64_t communicator = 0;  // equal on all members, unique in the job
+  uint32_t epoch = 0;         // messages of another epoch are refused
+  uint32_t lane = 0;
+  auto operator<=>(const ChannelId&) const = default;
+};
+
+struct ConstBuffer {
+  const std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+struct Buffer {
+  std::byte* data = nullptr;
+  size_t bytes = 0;
+};
+
+/// Shared memory with one peer. Pointers stay valid as long as the link.
+class Mapped {
+ public:
+  virtual ~Mapped() = default;
+  /// The peer's arena as it lies here.
+  virtual std::byte* arena() const = 0;
+  /// Maps memory the peer registered (its handle travelled by any way); unmapped with the link.
+  virtual Result<std::byte*> import(std::string_view handle) = 0;
+  /// Capability single_copy: reads `target.bytes` at the peer's own address `source`.
+  virtual Status read(Buffer target, uint64_t source) = 0;
+};
+
+/// Messages to and from one peer. A message is a gather list on one side and a scatter list of the same
+/// total on the other. No byte goes on the wire for which the receiver has not granted the channel
+/// credit, so no channel ever blocks another one.
+class Stream {
+ public:
+  using Ticket = uint64_t;  // rising from 1
+
+  virtual ~Stream() = default;
+  /// Queues one message; the memory must stay untouched until sent(). `signature` must equal the
+  /// receiver's, else both sides get an error that names the two.
+  virtual Ticket send(ChannelId channel, uint32_t signature, std::span<const ConstBuffer> pieces) = 0;
+  virtual Ticket receive(ChannelId channel, uint32_t signature, std::span<const Buffer> pieces) = 0;
+  /// The source may be overwritten. Nothing is said about the peer.
+  virtual bool sent(Ticket ticket) const = 0;
+  /// The bytes are in the target.
+  virtual bool received(Ticket ticket) const = 0;
+  /// Moves what can be moved without waiting. True if anything moved.
+  virtual bool progress() = 0;
+  /// Sleeps until progress() may have something to do, at most `timeout_ns`.
+  virtual void wait(uint64_t timeout_ns) = 0;
+};
+
+class Link {
+ public:
+  virtual ~Link() = default;
+  virtual const Capabilities& capabilities() const = 0;
+  virtual Mapped* mapped() { return nullptr; }
+  virtual Stream* stream() { return nullptr; }
+  /// OK, or why this link is dead. Cheap: polled in slow paths.
+  virtual Status status() const = 0;
+  /// A descriptor that becomes readable-with-hang-up (EPOLLHUP/EPOLLRDHUP or EOF) when the peer's process
+  /// is gone, for the control thread; -1 if the transport needs none (threads share their fate).
+  virtual int liveness_fd() const { return -1; }
+};
+
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::string_view name() const = 0;
+  /// What peers need to reach this rank: at most kMaxCardBytes bytes, no secrets.
+  virtual std::string card() const = 0;
+  /// Decided by the two cards alone and symmetric, so that both sides agree without talking.
+  virtual bool reaches(std::string_view peer_card) const = 0;
+  /// Both ends call this for each other, in any order of peers; bounded by `deadline_ns` (base/clock.h).
+  virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
+                                                uint64_t deadline_ns) = 0;
+
+  static constexpr size_t kMaxCardBytes = 512;
+};
+
+}  // namespace tutti::transport
