@@ -1,0 +1,106 @@
+# Tests. Every *_test.cc below src, algorithms, transports and tests goes into the GoogleTest program of
+# its top-level folder, build/bin/tests/<folder>_test. Files slow_*_test.cc go into <folder>_slow_test.
+# In tests/, *_main.cc is a program of its own beside them, and every other .cc is a helper linked into
+# the tests. Python tests are tools/*_test.py and tests/**/*_test.py.
+#
+# ctest gets one entry per suite (a process per case would cost more than the cases). All but the slow
+# ones carry the label 'fast'; target tutti_fast_tests builds exactly what those need.
+
+find_package(GTest REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+
+set(TUTTI_TEST_BIN "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests")
+set(TUTTI_TEST_RESULTS "${PROJECT_BINARY_DIR}/test-results")
+add_custom_target(tutti_fast_tests)
+
+# What tests may want to start or load. A sanitized library cannot be loaded into a plain process.
+set(TUTTI_UNDER_TEST tutti)
+if(TARGET tutti_program)
+  list(APPEND TUTTI_UNDER_TEST tutti_program)
+endif()
+
+# ---- programs -------------------------------------------------------------------------------
+
+# Registers the suites of a GoogleTest program when ctest starts, so that a build does not run it.
+function(tutti_register_suites target label)
+  set(include_file "${PROJECT_BINARY_DIR}/suites/${target}.cmake")
+  file(CONFIGURE OUTPUT "${include_file}" @ONLY CONTENT [[
+set(suite_program "@TUTTI_TEST_BIN@/@target@")
+set(suite_prefix "@target@")
+set(suite_label "@label@")
+set(suite_results "@TUTTI_TEST_RESULTS@")
+include("@PROJECT_SOURCE_DIR@/cmake/register_suites.cmake")
+]])
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${include_file}")
+endfunction()
+
+# tutti_add_gtest(<target> <label> <source>...): nothing where there are no sources.
+function(tutti_add_gtest target label)
+  if(NOT ARGN)
+    return()
+  endif()
+  tutti_add_program(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TUTTI_TEST_BIN}")
+  target_compile_definitions(${target} PRIVATE
+    TUTTI_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TUTTI_BINARY_DIR="${PROJECT_BINARY_DIR}"
+    TUTTI_TEST_BIN_DIR="${TUTTI_TEST_BIN}")
+  add_dependencies(${target} ${TUTTI_UNDER_TEST})
+  tutti_register_suites(${target} "${label}")
+  if(label STREQUAL "fast")
+    add_dependencies(tutti_fast_tests ${target})
+  endif()
+endfunction()
+
+tutti_glob(TUTTI_TEST_HELPERS FOLDERS tests MATCHING "\\.cc$" WITHOUT "_test\\.cc$" "_main\\.cc$")
+if(TUTTI_TEST_HELPERS)
+  add_library(tutti_test_helpers OBJECT ${TUTTI_TEST_HELPERS})
+  target_link_libraries(tutti_test_helpers PUBLIC tutti_flags tutti_dependencies GTest::gtest)
+  target_compile_definitions(tutti_test_helpers PRIVATE TUTTI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+    TUTTI_BINARY_DIR="${PROJECT_BINARY_DIR}" TUTTI_TEST_BIN_DIR="${TUTTI_TEST_BIN}")
+endif()
+
+foreach(folder src algorithms transports tests)
+  tutti_glob(fast_sources FOLDERS ${folder} MATCHING "_test\\.cc$" WITHOUT "(^|/)slow_[^/]*$")
+  tutti_glob(slow_sources FOLDERS ${folder} MATCHING "(^|/)slow_[^/]*_test\\.cc$")
+  tutti_add_gtest(${folder}_test fast ${fast_sources})
+  tutti_add_gtest(${folder}_slow_test slow ${slow_sources})
+endforeach()
+if(TARGET tutti_test_helpers)
+  foreach(target tests_test tests_slow_test)
+    if(TARGET ${target})
+      target_link_libraries(${target} PRIVATE tutti_test_helpers)
+    endif()
+  endforeach()
+endif()
+
+tutti_glob(TUTTI_TEST_PROGRAMS FOLDERS tests MATCHING "_main\\.cc$")
+foreach(source IN LISTS TUTTI_TEST_PROGRAMS)
+  get_filename_component(name "${source}" NAME_WE)
+  string(REGEX REPLACE "_main$" "" name "${name}")
+  tutti_add_program(tests_${name} "${source}")
+  set_target_properties(tests_${name} PROPERTIES
+    OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_TEST_BIN}")
+  add_dependencies(tutti_fast_tests tests_${name})
+endforeach()
+
+# ---- tests that are not GoogleTest ----------------------------------------------------------
+
+# They look at the sources or at the plain build; under a sanitizer they would say nothing new.
+if(NOT TUTTI_SANITIZE)
+  tutti_glob(TUTTI_PYTHON_TESTS FOLDERS tools tests MATCHING "_test\\.py$")
+  foreach(source IN LISTS TUTTI_PYTHON_TESTS)
+    string(REGEX REPLACE "\\.py$" "" name "${source}")
+    string(REPLACE "/" "." name "${name}")
+    add_test(NAME ${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/${source}")
+    set_tests_properties(${name} PROPERTIES LABELS plain TIMEOUT 300 SKIP_RETURN_CODE 77
+      WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
+      ENVIRONMENT "TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR};CXX=${CMAKE_CXX_COMPILER}")
+  endforeach()
+
+  add_test(NAME tidy COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/tidy"
+           --cxx "${CMAKE_CXX_COMPILER}" --cache "${PROJECT_BINARY_DIR}/tidy-headers.json")
+  add_test(NAME library COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/check-library"
+           "$<TARGET_FILE:tutti>")
+  set_tests_properties(tidy library PROPERTIES LABELS plain TIMEOUT 900)
+endif()

@@ -1,0 +1,38 @@
+# Run by ctest, not by CMake: lists the suites of one GoogleTest program and adds a test for each.
+# In: suite_program, suite_prefix, suite_label, suite_results.
+
+if(NOT EXISTS "${suite_program}")
+  add_test("${suite_prefix}.NOT_BUILT" "${suite_program}")
+  set_tests_properties("${suite_prefix}.NOT_BUILT" PROPERTIES LABELS "${suite_label}")
+  return()
+endif()
+
+execute_process(COMMAND "${suite_program}" --gtest_list_tests
+                OUTPUT_VARIABLE suite_listing RESULT_VARIABLE suite_failed)
+if(suite_failed)
+  add_test("${suite_prefix}.DOES_NOT_START" "${suite_program}" --gtest_list_tests)
+  set_tests_properties("${suite_prefix}.DOES_NOT_START" PROPERTIES LABELS "${suite_label}")
+  return()
+endif()
+
+# The end of the output of a suite in which every case was skipped and none failed. (ctest asks this
+# before it looks at the exit status, so the pattern must not match where a failure is listed.)
+set(skip_line "\\[  SKIPPED \\] [^\n]*\n+")
+set(all_skipped "\\[  PASSED  \\] 0 tests\\.\n(${skip_line})+$")
+
+# A suite is a line without indentation that ends in a dot; comments about parameters may follow it.
+string(REPLACE ";" "," suite_listing "${suite_listing}")
+string(REGEX REPLACE "[][]" "_" suite_listing "${suite_listing}")
+string(REPLACE "\n" ";" suite_lines "${suite_listing}")
+foreach(line IN LISTS suite_lines)
+  if(NOT line MATCHES "^([^ ]+)\\.([ ]+#.*)?$")
+    continue()
+  endif()
+  set(suite "${CMAKE_MATCH_1}")
+  string(REPLACE "/" "-" file_name "${suite_prefix}.${suite}")
+  add_test("${suite_prefix}.${suite}" "${suite_program}" "--gtest_filter=${suite}.*"
+           "--gtest_output=xml:${suite_results}/${file_name}.xml")
+  set_tests_properties("${suite_prefix}.${suite}" PROPERTIES
+    LABELS "${suite_label}" TIMEOUT 900
+    SKIP_REGULAR_EXPRESSION "${all_skipped}")
+endforeach()
