@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+"""Tests of tools/check-library: each thing it forbids is built and must be named."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+CXX = os.environ.get("CXX", "g++")
+
+
+class CheckLibrary(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.path = os.path.join(folder.name, "a.so")
+
+    def check(self, code, *flags, soname="libtutti.so.0"):
+        subprocess.run([CXX, "-shared", "-fPIC", "-x", "c++", "-", "-o", self.path,
+                        f"-Wl,-soname,{soname}", *flags], input=code, text=True, check=True)
+        done = subprocess.run([sys.executable, "-B", os.path.join(TOOLS, "check-library"), self.path],
+                              capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+    def test_good(self):
+        self.assertEqual(self.check('extern "C" int tuttiGood() { return 1; }'), (0, ""))
+
+    def test_another_export(self):
+        status, output = self.check("int other() { return 1; }")
+        self.assertEqual(status, 1)
+        self.assertIn("exports _Z5otherv", output)
+
+    def test_another_library(self):
+        status, output = self.check("", "-Wl,--no-as-needed", "-lresolv")
+        self.assertEqual(status, 1)
+        self.assertIn("needs libresolv.so.2", output)
+
+    def test_another_soname(self):
+        self.assertEqual(self.check("", soname="libtutti.so.1")[0], 1)
+
+    def test_size(self):
+        status, output = self.check("__attribute__((visibility(\"hidden\"))) extern const char a[10000001];"
+                                    "const char a[10000001] = {1};")
+        self.assertEqual(status, 1)
+        self.assertIn("limit", output)
+
+
+if __name__ == "__main__":
+    unittest.main()

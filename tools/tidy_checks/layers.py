@@ -1,0 +1,103 @@
+"""Which folder may include which: the architecture, as data.
+
+A change here is a change of the architecture: docs/architecture.md must say the same.
+"""
+
+import os
+import re
+
+from tidy_checks.finding import Finding
+
+# Folder -> what its files may include directly. Every folder may include itself; every folder that is
+# not in PUBLIC_ONLY may include src/base.
+_BELOW_REGISTRY = [
+    "algorithms", "transports", "src/types", "src/trace", "src/topology", "src/schedule",
+    "src/transport", "src/plan", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
+    "src/bootstrap", "src/comm",
+]
+ARROWS = {
+    "include": [],
+    "src/base": [],
+    "src/types": [],
+    "src/trace": [],
+    "src/topology": [],
+    "src/schedule": [],
+    "src/transport": ["src/trace"],
+    "src/plan": ["src/schedule", "src/transport", "src/types"],
+    "src/select": ["src/plan", "src/topology"],
+    "src/exec": ["src/plan", "src/transport", "src/types", "src/trace"],
+    "src/sim": ["src/plan", "src/exec", "src/transport", "src/topology"],
+    "src/drivers": ["src/topology"],
+    "src/engines": ["src/exec", "src/plan", "src/drivers", "src/trace"],
+    "src/bootstrap": ["src/transport", "src/trace"],
+    "src/comm": ["src/schedule", "src/plan", "src/select", "src/exec", "src/bootstrap",
+                 "src/topology", "src/trace"],
+    "src/registry": _BELOW_REGISTRY,
+    "src/api": ["src/comm", "src/registry", "include"],
+    "src/runtime": ["include"],
+    "algorithms": ["src/schedule"],
+    "transports": ["src/transport", "src/drivers"],
+    "plugins": ["include"],
+    "cmake": [],
+}
+PUBLIC_ONLY = {"include", "src/runtime", "plugins"}
+# These may include anything, and nobody may include them.
+OUTSIDE = {"tests", "perf", "tools", "docs"}
+
+VENDOR_FREE = {"src/base", "src/types", "src/trace", "src/topology", "src/schedule", "src/plan",
+               "src/select", "src/exec", "src/sim", "algorithms"}
+_VENDOR = re.compile(r"(cuda|cuda_\w+|nccl|nvml|hwloc|mpi|pmix|pmi2?|gdrapi)\.h$"
+                     r"|(infiniband|rdma|ucp|ucs|uct|nvtx3|torch)/")
+
+
+def folder_of(path):
+    """The layer a file belongs to: src/<name>, or the top-level folder."""
+    parts = path.split("/")
+    if parts[0] == "src" and len(parts) > 2:
+        return "src/" + parts[1]
+    return parts[0] if len(parts) > 1 else ""
+
+
+class Resolver:
+    """Finds the file of the project that an #include names; None for a header of the system."""
+
+    def __init__(self, root):
+        self._root = root
+
+    def resolve(self, path, include):
+        candidates = [include.name, "include/" + include.name]
+        if include.quoted:
+            candidates.insert(0, os.path.normpath(os.path.join(os.path.dirname(path), include.name)))
+        for candidate in candidates:
+            if os.path.isfile(os.path.join(self._root, candidate)):
+                return candidate
+        first = include.name.split("/")[0]
+        if first in {f.split("/")[0] for f in ARROWS} | OUTSIDE:
+            return include.name  # it does not exist (yet), but it is clear where it would be
+        return "include/" + include.name if first == "tutti" else None
+
+
+def allowed(source_folder, target_folder):
+    if source_folder in OUTSIDE or source_folder == target_folder:
+        return True
+    if target_folder == "src/base":
+        return source_folder not in PUBLIC_ONLY
+    return target_folder in ARROWS.get(source_folder, ())
+
+
+def check(source, resolver):
+    folder = folder_of(source.path)
+    if folder not in ARROWS and folder not in OUTSIDE:
+        yield Finding("layers", source.path, 1, f"'{folder}' is not a folder of the architecture")
+        return
+    if folder in OUTSIDE or source.path.endswith("_test.cc"):
+        return
+    for include in source.includes:
+        target = resolver.resolve(source.path, include)
+        if target is None:
+            if folder in VENDOR_FREE and _VENDOR.match(include.name):
+                yield Finding("layers", source.path, include.line,
+                              f"{folder} is free of vendors' headers, this is one: {include.name}")
+        elif not allowed(folder, folder_of(target)):
+            yield Finding("layers", source.path, include.line,
+                          f"no arrow from {folder} to {folder_of(target)} ({include.name})")

@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""Tests of tools/tidy: every check must fail on a planted sample and pass on its neighbour."""
+
+import importlib.machinery
+import importlib.util
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, TOOLS)
+
+from tidy_checks import layers, ratchet, rules  # noqa: E402
+from tidy_checks.finding import Finding  # noqa: E402
+from tidy_checks.scan import scan  # noqa: E402
+from tidy_checks.source import SourceFile  # noqa: E402
+
+
+def load_tidy():
+    loader = importlib.machinery.SourceFileLoader("tidy", os.path.join(TOOLS, "tidy"))
+    spec = importlib.util.spec_from_loader("tidy", loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+tidy = load_tidy()
+
+
+def source(text, path="src/base/a.cc"):
+    return SourceFile(path, textwrap.dedent(text))
+
+
+def functions(text):
+    return [(f.name, f.lines, f.parameters) for f in scan(source(text))[0]]
+
+
+def checks(text, path="src/base/a.cc"):
+    return [f.check for f in rules.check(source(text, path))]
+
+
+class Blanking(unittest.TestCase):
+    def code(self, text):
+        return SourceFile("a.cc", text).code
+
+    def test_comments_and_literals_hold_no_braces(self):
+        for text in ('// {', '/* { \n } */', '"{"', r'"\"{"', "'{'", r"'\''", 'R"x({)" )x"', 'u8"{"',
+                     "// a \\\n {"):
+            self.assertNotRegex(self.code(text), "[{}]", text)
+
+    def test_digit_separators_are_not_quotes(self):
+        self.assertEqual(self.code("x = 1'000'000; {}"), "x = 1'000'000; {}")
+
+    def test_quotes_inside_comments_do_not_open_strings(self):
+        self.assertEqual(self.code("// it's\n{}").split("\n")[1], "{}")
+
+    def test_directives_go_with_their_continuations(self):
+        self.assertNotIn("{", self.code("#define A(x) { \\\n  { x\nint a;"))
+
+    def test_includes_are_read_from_the_text(self):
+        found = SourceFile("a.cc", '#include "src/x.h"\n# include <y.h>\n//#include "z.h"\n').includes
+        self.assertEqual([(i.line, i.name, i.quoted) for i in found],
+                         [(1, "src/x.h", True), (2, "y.h", False)])
+
+
+class Functions(unittest.TestCase):
+    def test_plain_and_namespaced(self):
+        self.assertEqual(functions("namespace a::b {\nint f(int x) {\n  return x;\n}\n}\n"),
+                         [("f", 3, 1)])
+
+    def test_blocks_and_lambdas_belong_to_the_function(self):
+        self.assertEqual(functions("""
+            void f() {
+              for (int i = 0; i < 3; ++i) {
+                auto g = [&](int a) { return a; };
+              }
+              struct Local { void h() {} };
+            }
+            """), [("f", 6, 0)])
+
+    def test_class_bodies_are_not_functions_but_methods_are(self):
+        self.assertEqual(functions("""
+            class alignas(64) A final : public B<int, decltype(x)> {
+             public:
+              A() {}
+              void g(int a, int b) const noexcept(false) { }
+              int x{3};
+            };
+            struct C make() { return {}; }
+            enum class E : int { kA, kB };
+            union { int a; float b; } u;
+            """), [("A", 1, 0), ("g", 1, 2), ("make", 1, 0)])
+
+    def test_constructors_with_initializer_lists(self):
+        self.assertEqual(functions("""
+            A::A(int a, std::pair<int, int> b)
+                : Base<int>{a},
+                  b_{b}, c_(1) {
+              x();
+            }
+            A::A() : a_{1} {}
+            A::A(int) : a_(1), f_([] { return 1; }) { }
+            """), [("A::A", 5, 2), ("A::A", 1, 0), ("A::A", 1, 1)])
+
+    def test_braces_in_default_arguments_and_initializers(self):
+        self.assertEqual(functions("""
+            void f(Options o = {}, int b = g(1, 2)) { }
+            constexpr int kTable[] = {1, 2};
+            const std::map<int, int> kMap{{1, 2}, {3, 4}};
+            std::function<void(int, int)> kNone{};
+            int h() { }
+            """), [("f", 1, 2), ("h", 1, 0)])
+
+    def test_operators_and_conversions(self):
+        self.assertEqual([f[2] for f in functions("""
+            bool operator==(const A& a, const A& b) { return a < b; }
+            A& operator=(A&& a) { return *this; }
+            int A::operator()(int a, int b, int c) { }
+            A::operator bool() const { }
+            std::ostream& operator<<(std::ostream& o, const A& a) { }
+            """)], [2, 1, 3, 0, 2])
+
+    def test_templates_and_requirements(self):
+        self.assertEqual(functions("""
+            template <class T, class = std::enable_if_t<(sizeof(T) > 4)>>
+            auto f(T a, std::array<T, 3> b) -> decltype(a + b) { }
+            template <class T>
+              requires requires(T t) { t.x(); }
+            void g(T) { }
+            template <class T>
+            concept C = requires(T t) { t.y(); };
+            """), [("f", 2, 2), ("g", 3, 1)])
+
+    def test_lambda_at_namespace_scope_is_a_function(self):
+        self.assertEqual(functions("constexpr auto kF = [](int a) {\n  return a;\n};\n"),
+                         [("kF", 3, 0)])
+
+    def test_tests_and_instantiations(self):
+        self.assertEqual(functions("""
+            TEST(A, B) { }
+            INSTANTIATE_TEST_SUITE_P(X, Y, testing::Values(1), [](const auto& i) { return i; });
+            TEST_P(C, D) { }
+            """), [("TEST", 1, 2), ("TEST_P", 1, 2)])
+
+    def test_every_branch_of_a_conditional_is_read(self):
+        self.assertEqual(functions("""
+            #if A
+            void f() {
+            #else
+            void f(int a) {
+            #endif
+            }
+            void g() {}
+            """), [("f", 3, 1), ("g", 1, 0)])
+
+    def test_extern_c(self):
+        found = scan(source('extern "C" {\nint f(int a) { }\n}\nextern "C" int g() { }\nint h() {}'))[0]
+        self.assertEqual([f.extern_c for f in found], [True, True, False])
+
+    def test_unbalanced_braces_are_reported(self):
+        self.assertEqual(checks("void f() {\n"), ["braces"])
+        self.assertEqual(checks("}\n"), ["braces"])
+
+
+class Sizes(unittest.TestCase):
+    @staticmethod
+    def function_of(lines):
+        return "void f() {\n" + "  x();\n" * (lines - 2) + "}\n"
+
+    def test_function_lines(self):
+        self.assertEqual(checks(self.function_of(70)), [])
+        self.assertEqual(checks(self.function_of(71)), ["function-lines"])
+
+    def test_kernels_have_their_own_limit(self):
+        path = "src/engines/kernel/a.cu"
+        self.assertEqual(checks(self.function_of(200), path), [])
+        self.assertEqual(checks(self.function_of(201), path), ["function-lines"])
+
+    def test_file_lines(self):
+        self.assertEqual(checks("\n" * 500), [])
+        self.assertEqual(checks("\n" * 501), ["file-lines"])
+
+    def test_columns(self):
+        self.assertEqual(checks("// " + "x" * 97), [])
+        self.assertEqual(checks("// " + "x" * 98), ["columns"])
+
+    def test_parameters_of_definitions_and_declarations(self):
+        for tail in ("{ }", ";", " = 0;"):
+            self.assertEqual(checks("struct A { void f(int, int, int, int, int)%s };" % tail), [])
+            self.assertEqual(checks("struct A { void f(int, int, int, int, int, int)%s };" % tail),
+                             ["parameters"])
+
+    def test_commas_inside_a_parameter_do_not_count(self):
+        self.assertEqual(checks("void f(std::map<int, int> a, void (*b)(int, int, int, int));"), [])
+
+    def test_the_c_api_may_have_more(self):
+        many = "(int, int, int, int, int, int)"
+        self.assertEqual(checks(f'extern "C" int f{many};'), [])
+        self.assertEqual(checks(f"int tuttiAllReduce{many} {{ }}"), [])
+        self.assertEqual(checks(f"// Owns: nothing\nint f{many};", "include/tutti/a.h"), [])
+
+
+class Words(unittest.TestCase):
+    def test_goto(self):
+        self.assertEqual(checks("void f() { goto end; }"), ["goto"])
+        self.assertEqual(checks('void f() { x("goto"); } // goto'), [])
+
+    def test_todo_needs_a_reason(self):
+        self.assertEqual(checks("// TODO: later"), ["todo"])
+        self.assertEqual(checks("// FIXME"), ["todo"])
+        self.assertEqual(checks("// TODO(needs a 6.0 kernel): use it"), [])
+
+    def test_public_headers_state_their_contract(self):
+        self.assertEqual(checks("int f();", "include/tutti/a.h"), ["contract"])
+        self.assertEqual(checks("// Threads: any\nint f();", "include/tutti/a.h"), [])
+
+
+class Mutable(unittest.TestCase):
+    def test_variables_that_change(self):
+        for text in ("int g = 1;", "static int g;", "namespace { std::atomic<int> g{0}; }",
+                     "const char* g = 0;", "struct A { static int g; };", "thread_local int g;",
+                     "std::vector<int> g = {1, 2};", "A& f() { static A a; return a; }",
+                     "int g[4];", "static A* g = new A;"):
+            self.assertEqual(checks(text), ["mutable"], text)
+
+    def test_what_does_not_change(self):
+        for text in ("constexpr int kA = 1;", "const std::map<int, int> kA{{1, 2}};", "int f();",
+                     "const char* const kA = 0;", "inline constexpr char kA[] = {1};", "using A = int;",
+                     "struct A { int a; };", "struct A;", "extern int a;", "typedef int A;",
+                     "void f() { int a = 1; static const int b = 2; }", "friend class A;",
+                     "template <class T> constexpr int kA = 1;", "struct A { static int f(); };",
+                     "static_assert(sizeof(int) == 4);", "enum class A { kB };"):
+            self.assertEqual(checks(text), [], text)
+
+    def test_a_reason_allows_one(self):
+        self.assertEqual(checks("int g;  // tidy: allow mutable (C callback)"), [])
+        self.assertEqual(checks("// tidy: allow mutable (C callback)\nint g;"), [])
+        self.assertEqual(checks("int g;  // tidy: allow mutable"), ["mutable"])
+
+    def test_tests_may(self):
+        self.assertEqual(checks("int g;", "src/base/a_test.cc"), [])
+
+
+class Layers(unittest.TestCase):
+    def findings(self, path, include):
+        found = source(f"#include {include}\n", path)
+        return [f.message for f in layers.check(found, layers.Resolver("/nonexistent"))]
+
+    def test_an_arrow_that_is_not_drawn(self):
+        self.assertTrue(self.findings("src/schedule/a.cc", '"src/plan/plan.h"'))
+        self.assertTrue(self.findings("src/base/a.cc", '"src/trace/trace.h"'))
+        self.assertTrue(self.findings("algorithms/barrier/a.cc", '"src/transport/transport.h"'))
+        self.assertTrue(self.findings("src/comm/a.cc", '"transports/tcp/tcp.h"'))
+
+    def test_arrows_that_are(self):
+        for path, include in (("src/plan/a.cc", '"src/schedule/schedule.h"'),
+                              ("src/plan/a.cc", '"src/base/status.h"'),
+                              ("src/plan/a.cc", '"src/plan/b.h"'),
+                              ("algorithms/barrier/a.cc", '"algorithms/patterns/ring.h"'),
+                              ("src/registry/a.cc", '"algorithms/barrier/a.h"'),
+                              ("src/api/a.cc", "<tutti/tutti.h>"),
+                              ("src/base/a.cc", "<vector>")):
+            self.assertEqual(self.findings(path, include), [], path + include)
+
+    def test_public_only_folders_do_not_even_see_base(self):
+        self.assertTrue(self.findings("src/runtime/a.cc", '"src/base/status.h"'))
+        self.assertTrue(self.findings("include/tutti/a.h", '"src/base/status.h"'))
+        self.assertEqual(self.findings("src/runtime/a.cc", '"tutti/runtime/mesh.h"'), [])
+
+    def test_tests_include_anything_and_nobody_includes_them(self):
+        self.assertEqual(self.findings("tests/a.cc", '"src/comm/comm.h"'), [])
+        self.assertEqual(self.findings("src/base/a_test.cc", '"tests/helper.h"'), [])
+        self.assertTrue(self.findings("src/base/a.cc", '"tests/helper.h"'))
+        self.assertTrue(self.findings("src/base/a.cc", '"perf/x.h"'))
+
+    def test_vendors(self):
+        self.assertTrue(self.findings("src/exec/a.cc", "<cuda.h>"))
+        self.assertTrue(self.findings("src/topology/a.cc", "<infiniband/verbs.h>"))
+        self.assertEqual(self.findings("src/drivers/a.cc", "<cuda.h>"), [])
+
+    def test_unknown_folder(self):
+        self.assertTrue(self.findings("src/misc/a.cc", "<vector>"))
+
+    def test_every_arrow_leads_to_a_folder(self):
+        for targets in layers.ARROWS.values():
+            self.assertLessEqual(set(targets), set(layers.ARROWS))
+
+
+class Ratchet(unittest.TestCase):
+    finding = Finding("function-lines", "src/a.cc", 3, "f is long", "f", 90)
+    key = ("function-lines", "src/a.cc:f")
+
+    def test_covers_up_to_its_size(self):
+        self.assertEqual(ratchet.apply([self.finding], {self.key: 90}, "r"), [])
+        self.assertEqual(ratchet.apply([self.finding], {self.key: 89}, "r"), [self.finding])
+        self.assertEqual(ratchet.apply([self.finding], {}, "r"), [self.finding])
+
+    def test_an_entry_must_shrink_with_what_it_covers(self):
+        self.assertEqual([f.check for f in ratchet.apply([self.finding], {self.key: 91}, "r")],
+                         ["ratchet"])
+        self.assertEqual([f.check for f in ratchet.apply([], {self.key: 91}, "r")], ["ratchet"])
+
+    def test_findings_without_size_are_counted(self):
+        goto = [Finding("goto", "a.cc", line, "goto") for line in (1, 2)]
+        self.assertEqual(ratchet.apply(goto, {("goto", "a.cc"): 2}, "r"), [])
+        self.assertEqual(len(ratchet.apply(goto, {("goto", "a.cc"): 1}, "r")), 2)
+
+    def test_tighten_lowers_and_removes_only(self):
+        text = "# why\n95 function-lines src/a.cc:f\n80 function-lines src/b.cc:g\n"
+        self.assertEqual(ratchet.tighten(text, [self.finding]),
+                         "# why\n90 function-lines src/a.cc:f\n")
+        self.assertEqual(ratchet.tighten("80 function-lines src/a.cc:f\n", [self.finding]),
+                         "80 function-lines src/a.cc:f\n")
+
+    def test_malformed(self):
+        with self.assertRaises(ValueError):
+            ratchet.parse("function-lines src/a.cc:f 90\n")
+
+
+class Program(unittest.TestCase):
+    """The program in a checkout of its own, with a compiler."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+
+    def write(self, path, text):
+        full = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def run_tidy(self, *arguments):
+        command = [sys.executable, "-B", os.path.join(TOOLS, "tidy"), "--root", self.root, *arguments]
+        done = subprocess.run(command, capture_output=True, text=True)
+        return done.returncode, done.stdout + done.stderr
+
+    def test_clean(self):
+        self.write("src/base/a.h", "#pragma once\n#include <vector>\ninline std::vector<int> f();\n")
+        self.write("src/base/a.h", "#pragma once\n#include <vector>\nusing A = std::vector<int>;\n")
+        self.assertEqual(self.run_tidy(), (0, "tidy: 1 files, 0 findings\n"))
+
+    def test_untracked_files_count_and_ignored_ones_do_not(self):
+        self.write(".gitignore", "build/\n")
+        self.write("build/a.cc", "int g;\n")
+        self.assertEqual(self.run_tidy()[0], 0)
+        self.write("src/base/a.cc", "int g;\n")
+        self.assertEqual(self.run_tidy()[0], 1)
+
+    def test_header_that_needs_another(self):
+        self.write("src/base/a.h", "#pragma once\nusing A = std::vector<int>;\n")
+        status, output = self.run_tidy()
+        self.assertEqual(status, 1)
+        self.assertIn("src/base/a.h:1: [header]", output)
+        self.write("src/base/a.h", "#pragma once\n#include <vector>\nusing A = std::vector<int>;\n")
+        self.assertEqual(self.run_tidy()[0], 0)
+
+    def test_header_without_guard(self):
+        self.write("src/base/a.h", "struct A {};\n")
+        self.assertIn("[header]", self.run_tidy()[1])
+
+    def test_the_c_api_compiles_as_c(self):
+        self.write("include/tutti/tutti.h", "// Owns: nothing\n#pragma once\nstruct A { int a{}; };\n")
+        self.assertIn("[header]", self.run_tidy()[1])
+
+    def test_what_compiled_is_remembered_until_something_below_it_changes(self):
+        self.write("src/base/a.h", '#pragma once\n#include "src/base/b.h"\nusing A = B;\n')
+        self.write("src/base/b.h", "#pragma once\nusing B = int;\n")
+        self.assertEqual(self.run_tidy()[0], 0)
+        # A compiler that refuses everything, but names itself as the real one does.
+        fake = os.path.join(self.root, "fake")
+        self.write("fake", '#!/bin/sh\n[ "$1" = --version ] && exec %s --version\nexit 1\n'
+                   % os.environ.get("CXX", "g++"))
+        os.chmod(fake, 0o755)
+        self.assertEqual(self.run_tidy("--cxx", fake)[0], 0)
+        self.write("src/base/b.h", "#pragma once\nusing B = long;\n")
+        status, output = self.run_tidy("--cxx", fake)
+        self.assertEqual(status, 1)
+        self.assertIn("src/base/a.h:1: [header]", output)
+
+    def test_ratchet_in_the_file(self):
+        self.write("src/base/a.cc", "void f() {\n" + "  x();\n" * 80 + "}\n")
+        self.assertEqual(self.run_tidy()[0], 1)
+        self.write("tools/tidy.ratchet", "90 function-lines src/base/a.cc:f\n")
+        self.assertIn("[ratchet]", self.run_tidy()[1])
+        self.assertEqual(self.run_tidy("--tighten")[0], 0)
+        with open(os.path.join(self.root, "tools/tidy.ratchet"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "82 function-lines src/base/a.cc:f\n")
+
+    def test_layers_in_the_checkout(self):
+        self.write("src/base/a.cc", '#include "../plan/plan.h"\n')
+        self.write("src/plan/plan.h", "#pragma once\n")
+        self.assertIn("no arrow from src/base to src/plan", self.run_tidy()[1])
+
+
+if __name__ == "__main__":
+    unittest.main()
