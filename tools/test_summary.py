@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Adds up test runs: what ctest wrote about programs and what GoogleTest wrote about their cases.
+
+  tools/test_summary.py KIND=BUILD_FOLDER...
+
+Lists what failed and what was skipped with the reason; the last line is 'N passed, N failed, N skipped'.
+The exit status is 0 if something ran and nothing failed.
+"""
+
+import collections
+import os
+import sys
+import xml.etree.ElementTree as ElementTree
+
+Case = collections.namedtuple("Case", "name outcome reason")  # outcome: passed, failed or skipped
+
+
+def gtest_cases(path, prefix):
+    """The cases of one GoogleTest report; the reason of a skip is its message without the place."""
+    for case in ElementTree.parse(path).getroot().iter("testcase"):
+        name = f"{prefix}.{case.get('name')}"
+        skipped = case.find("skipped")
+        if case.find("failure") is not None:
+            yield Case(name, "failed", "")
+        elif skipped is not None:
+            reason = skipped.get("message", "").split("\n", 1)[-1]
+            yield Case(name, "skipped", " ".join(reason.split()))
+        elif case.get("status") == "run":
+            yield Case(name, "passed", "")
+
+
+def ctest_case(entry):
+    """An entry of ctest that has no cases of its own."""
+    if entry.get("status") == "run":
+        return Case(entry.get("name"), "passed", "")
+    skipped = entry.find("skipped")  # also where the program is missing: only SKIP_... was its choice
+    if skipped is not None and skipped.get("message", "").startswith("SKIP_"):
+        output = (entry.findtext("system-out") or "").strip().splitlines()
+        return Case(entry.get("name"), "skipped", output[-1] if output else "")
+    return Case(entry.get("name"), "failed", "")
+
+
+def entry_cases(entry, folder):
+    name = entry.get("name")
+    report = os.path.join(folder, "test-results", name.replace("/", "-") + ".xml")
+    try:
+        cases = list(gtest_cases(report, name))
+    except (OSError, ElementTree.ParseError):
+        cases = []
+    if not cases:
+        return [ctest_case(entry)]
+    if entry.get("status") == "fail" and not any(case.outcome == "failed" for case in cases):
+        cases.append(Case(name, "failed", "the cases passed, the program did not"))
+    return cases
+
+
+def run_cases(folder):
+    report = os.path.join(folder, "ctest.xml")
+    try:
+        entries = ElementTree.parse(report).getroot().iter("testcase")
+    except (OSError, ElementTree.ParseError) as error:
+        return [Case("ctest", "failed", f"no report: {error}")]
+    return [case for entry in entries for case in entry_cases(entry, folder)]
+
+
+def line_of(counts):
+    return ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "skipped"))
+
+
+def main(arguments):
+    total = collections.Counter()
+    for argument in arguments:
+        kind, folder = argument.split("=", 1)
+        cases = run_cases(folder)
+        counts = collections.Counter(case.outcome for case in cases)
+        for case in cases:
+            if case.outcome != "passed":
+                reason = f": {case.reason}" if case.reason else ""
+                print(f"{case.outcome.upper()} [{kind}] {case.name}{reason}")
+        print(f"{kind}: {line_of(counts)}")
+        total += counts
+    print(line_of(total))
+    return 0 if total["passed"] and not total["failed"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

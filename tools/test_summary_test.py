@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Tests of tools/test_summary.py on reports as ctest and GoogleTest write them."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+
+PASSED = '<testcase name="{0}" status="run" result="completed"/>'
+FAILED = '<testcase name="{0}" status="run" result="completed"><failure message="x"/></testcase>'
+SKIPPED = '<testcase name="{0}" status="run" result="skipped"><skipped message="a.cc:1&#x0A;{1}"/></testcase>'
+
+
+class TestSummary(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+        os.mkdir(os.path.join(self.folder, "test-results"))
+        self.entries = ""
+
+    def ctest(self, name, status, inside=""):
+        self.entries += f'<testcase name="{name}" status="{status}">{inside}</testcase>'
+
+    def gtest(self, file_name, *cases):
+        path = os.path.join(self.folder, "test-results", file_name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("<testsuites><testsuite>" + "".join(cases) + "</testsuite></testsuites>")
+
+    def summary(self):
+        with open(os.path.join(self.folder, "ctest.xml"), "w", encoding="utf-8") as file:
+            file.write(f"<testsuite>{self.entries}</testsuite>")
+        command = [sys.executable, "-B", os.path.join(TOOLS, "test_summary.py"), f"x={self.folder}"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        lines = done.stdout.splitlines()
+        return done.returncode, lines[-1], "\n".join(lines[:-1])
+
+    def test_cases_count_where_there_is_a_report(self):
+        self.ctest("a.S/0", "run")
+        self.gtest("a.S-0.xml", PASSED.format("P"), PASSED.format("Q"), SKIPPED.format("R", "no GPU"))
+        status, last, before = self.summary()
+        self.assertEqual((status, last), (0, "2 passed, 0 failed, 1 skipped"))
+        self.assertIn("SKIPPED [x] a.S/0.R: no GPU", before)
+
+    def test_failed_case(self):
+        self.ctest("a.S", "fail", "<failure/>")
+        self.gtest("a.S.xml", PASSED.format("P"), FAILED.format("Q"))
+        self.assertEqual(self.summary()[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_crash_leaves_no_report(self):
+        self.ctest("a.S", "fail", "<failure/>")
+        self.ctest("tidy", "run")
+        self.assertEqual(self.summary()[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_program_that_fails_after_its_cases_passed(self):
+        self.ctest("a.S", "fail", "<failure/>")
+        self.gtest("a.S.xml", PASSED.format("P"))
+        self.assertEqual(self.summary()[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_a_skipped_program_names_its_reason(self):
+        self.ctest("tests.e2e_test", "notrun", '<skipped message="SKIP_RETURN_CODE=77"/>'
+                   "<system-out>no MPI here\n</system-out>")
+        self.ctest("tidy", "run")
+        status, last, before = self.summary()
+        self.assertEqual((status, last), (0, "1 passed, 0 failed, 1 skipped"))
+        self.assertIn("SKIPPED [x] tests.e2e_test: no MPI here", before)
+
+    def test_a_program_that_was_not_found_failed(self):
+        self.ctest("a.NOT_BUILT", "notrun", '<skipped message="Unable to find executable"/>')
+        self.assertEqual(self.summary()[:2], (1, "0 passed, 1 failed, 0 skipped"))
+
+    def test_nothing_ran(self):
+        self.assertEqual(self.summary()[:2], (1, "0 passed, 0 failed, 0 skipped"))
+
+    def test_no_report_at_all(self):
+        command = [sys.executable, "-B", os.path.join(TOOLS, "test_summary.py"), "x=/nonexistent"]
+        self.assertEqual(subprocess.run(command, capture_output=True).returncode, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
