@@ -20,6 +20,8 @@ install(FILES "${PROJECT_BINARY_DIR}/generated/TuttiConfig.cmake"
               "${PROJECT_BINARY_DIR}/generated/TuttiConfigVersion.cmake"
         DESTINATION "${TUTTI_PACKAGE_DIR}")
 
+file(RELATIVE_PATH TUTTI_PREFIX_FROM_PC
+  "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 configure_file(cmake/tutti.pc.in generated/tutti.pc @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/generated/tutti.pc"
         DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -1,20 +1,11 @@
 # Benchmarks. perf/**/*_bench.cc: Google Benchmark programs. perf/**/*_main.cc: a program each.
-# perf/mpi/*.cc: programs of MPI, linked with libtutti.so as a user would. Other files are helpers.
+# perf/mpi/*.cc: programs of MPI, linked with libtutti.so as a user would. All link what they use of
+# the other files (target tutti_perf).
 
 tutti_glob(TUTTI_BENCHES FOLDERS perf MATCHING "_bench\\.cc$" WITHOUT "^perf/mpi/")
 tutti_glob(TUTTI_PERF_PROGRAMS FOLDERS perf MATCHING "_main\\.cc$" WITHOUT "^perf/mpi/")
-tutti_glob(TUTTI_PERF_HELPERS FOLDERS perf MATCHING "\\.cc$"
-           WITHOUT "_bench\\.cc$" "_main\\.cc$" "^perf/mpi/")
 tutti_glob(TUTTI_MPI_PROGRAMS FOLDERS perf/mpi MATCHING "\\.cc$")
 set(TUTTI_PERF_BIN "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/perf")
-
-add_library(tutti_perf_helpers INTERFACE)
-if(TUTTI_PERF_HELPERS)
-  add_library(tutti_perf_objects OBJECT ${TUTTI_PERF_HELPERS})
-  target_link_libraries(tutti_perf_objects PUBLIC tutti_flags tutti_dependencies)
-  target_link_libraries(tutti_perf_helpers INTERFACE
-    tutti_perf_objects $<TARGET_OBJECTS:tutti_perf_objects>)
-endif()
 
 function(tutti_name_of_perf_program variable source)
   get_filename_component(name "${source}" NAME_WE)
@@ -25,7 +16,7 @@ endfunction()
 function(tutti_add_perf_program source)
   tutti_name_of_perf_program(name "${source}")
   tutti_add_program(perf_${name} "${source}")
-  target_link_libraries(perf_${name} PRIVATE tutti_perf_helpers ${ARGN})
+  target_link_libraries(perf_${name} PRIVATE ${ARGN})
   set_target_properties(perf_${name} PROPERTIES
     OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_PERF_BIN}")
 endfunction()
@@ -51,7 +42,7 @@ if(TUTTI_MPI_PROGRAMS)
     foreach(source IN LISTS TUTTI_MPI_PROGRAMS)
       tutti_name_of_perf_program(name "${source}")
       add_executable(perf_mpi_${name} "${source}")
-      target_link_libraries(perf_mpi_${name} PRIVATE tutti_flags tutti MPI::MPI_CXX)
+      target_link_libraries(perf_mpi_${name} PRIVATE tutti_perf tutti MPI::MPI_CXX)
       target_compile_definitions(perf_mpi_${name} PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
       set_target_properties(perf_mpi_${name} PROPERTIES
         OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_PERF_BIN}/mpi")

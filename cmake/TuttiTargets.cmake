@@ -18,8 +18,8 @@ function(tutti_glob variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# tutti_add_program(<target> <source>...): a program that contains the core.
+# tutti_add_program(<target> <source>...): a program that contains the core, and of perf/ what it uses.
 function(tutti_add_program target)
   add_executable(${target} ${ARGN})
-  target_link_libraries(${target} PRIVATE tutti_core)
+  target_link_libraries(${target} PRIVATE tutti_core tutti_perf)
 endfunction()

@@ -1,7 +1,8 @@
-# Tests. Every *_test.cc below src, algorithms, transports and tests goes into the GoogleTest program of
-# its top-level folder, build/bin/tests/<folder>_test. Files slow_*_test.cc go into <folder>_slow_test.
+# Tests. Every *_test.cc goes into the GoogleTest program of its top-level folder (src, algorithms,
+# transports, perf, tools, tests): build/bin/tests/<folder>_test; slow_*_test.cc into <folder>_slow_test.
 # In tests/, *_main.cc is a program of its own beside them, and every other .cc is a helper linked into
-# the tests. Python tests are tools/*_test.py and tests/**/*_test.py.
+# the tests. tools_test links the sources of the command line but main.cc. Python tests are *_test.py
+# in tools, tests and perf.
 #
 # ctest gets one entry per suite (a process per case would cost more than the cases). All but the slow
 # ones carry the label 'fast'; target tutti_fast_tests builds exactly what those need.
@@ -60,7 +61,10 @@ if(TUTTI_TEST_HELPERS)
     TUTTI_BINARY_DIR="${PROJECT_BINARY_DIR}" TUTTI_TEST_BIN_DIR="${TUTTI_TEST_BIN}")
 endif()
 
-foreach(folder src algorithms transports tests)
+# The program without its main, for tests of what it is made of.
+set(cli_without_main ${TUTTI_CLI_SOURCES})
+list(FILTER cli_without_main EXCLUDE REGEX "(^|/)main\\.cc$")
+foreach(folder src algorithms transports perf tools tests)
   tutti_glob(fast_sources FOLDERS ${folder} MATCHING "_test\\.cc$" WITHOUT "(^|/)slow_[^/]*$")
   tutti_glob(slow_sources FOLDERS ${folder} MATCHING "(^|/)slow_[^/]*_test\\.cc$")
   tutti_add_gtest(${folder}_test fast ${fast_sources})
@@ -72,6 +76,9 @@ if(TARGET tutti_test_helpers)
       target_link_libraries(${target} PRIVATE tutti_test_helpers)
     endif()
   endforeach()
+endif()
+if(TARGET tools_test)
+  target_sources(tools_test PRIVATE ${cli_without_main})
 endif()
 
 tutti_glob(TUTTI_TEST_PROGRAMS FOLDERS tests MATCHING "_main\\.cc$")
@@ -88,7 +95,7 @@ endforeach()
 
 # They look at the sources or at the plain build; under a sanitizer they would say nothing new.
 if(NOT TUTTI_SANITIZE)
-  tutti_glob(TUTTI_PYTHON_TESTS FOLDERS tools tests MATCHING "_test\\.py$")
+  tutti_glob(TUTTI_PYTHON_TESTS FOLDERS tools tests perf MATCHING "_test\\.py$")
   foreach(source IN LISTS TUTTI_PYTHON_TESTS)
     string(REGEX REPLACE "\\.py$" "" name "${source}")
     string(REPLACE "/" "." name "${name}")
