@@ -1,0 +1,86 @@
+// Where things lie in a rank's arena. Written by its rank, read by the ranks of its domain.
+//
+//   Counter     one line per lane: the progress counter, and beside lane 0's the call the rank is in
+//   recent      the signatures of the last calls, for peers that are behind
+//   cells       flag and payload of small messages: a ring of kCellRegions regions
+//   rings       one staging ring per lane, kRingRegions regions each
+//   pairs       one small ring per peer for send/recv
+//
+// Ordering: payload is written before the flag or counter that announces it (release), and read after it
+// (acquire). Flags and counters only rise, or are exact values that never repeat within a lap.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "src/plan/plan.h"
+
+namespace tutti::exec {
+
+inline constexpr size_t kLineBytes = 128;  // two lines: the neighbour is prefetched with a polled one
+inline constexpr uint32_t kLanes = 8;
+inline constexpr uint32_t kRecentCalls = 2048;
+inline constexpr uint32_t kCellsPerRegion = 64;
+inline constexpr uint32_t kCellRegions = 4;
+inline constexpr uint32_t kRingRegions = 4;
+
+/// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry; `failed`
+/// is non-zero once the rank has given up on the communicator.
+struct alignas(kLineBytes) Counter {
+  std::atomic<uint64_t> progress;
+  std::atomic<uint64_t> call;
+  std::atomic<uint32_t> failed;
+};
+static_assert(sizeof(Counter) == kLineBytes);
+
+using Flag = std::atomic<uint64_t>;
+
+struct ArenaLayout {
+  explicit constexpr ArenaLayout(uint64_t ring_bytes, uint64_t pair_bytes, int ranks)
+      : ring_bytes(ring_bytes), pair_bytes(pair_bytes), ranks(ranks) {}
+
+  uint64_t ring_bytes;
+  uint64_t pair_bytes;
+  int ranks;
+
+  static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t page(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+  constexpr uint64_t counters() const { return 0; }
+  constexpr uint64_t recent() const { return page(kLanes * sizeof(Counter)); }
+  constexpr uint64_t cells() const { return recent() + page(kRecentCalls * sizeof(uint64_t)); }
+  constexpr uint64_t rings() const {
+    return cells() + page(uint64_t{kCellRegions} * kCellsPerRegion * plan::kCellStride);
+  }
+  constexpr uint64_t pairs() const { return rings() + kLanes * ring_bytes; }
+  constexpr uint64_t bytes() const { return pairs() + static_cast<uint64_t>(ranks) * pair_bytes; }
+  constexpr uint64_t region_bytes() const { return ring_bytes / kRingRegions; }
+};
+
+/// One rank's arena seen through the layout.
+class ArenaView {
+ public:
+  ArenaView() = default;
+  ArenaView(std::byte* base, const ArenaLayout& layout)
+      : base_(base), counters_(reinterpret_cast<Counter*>(base + layout.counters())),
+        recent_(reinterpret_cast<Flag*>(base + layout.recent())), cells_(base + layout.cells()),
+        rings_(base + layout.rings()), pairs_(base + layout.pairs()) {}
+
+  bool valid() const { return base_ != nullptr; }
+  Counter& counter(uint32_t lane) const { return counters_[lane]; }
+  Flag& recent(uint32_t call) const { return recent_[call % kRecentCalls]; }
+  std::byte* cells() const { return cells_; }
+  std::byte* rings() const { return rings_; }
+  std::byte* pairs() const { return pairs_; }
+
+ private:
+  std::byte* base_ = nullptr;
+  Counter* counters_ = nullptr;
+  Flag* recent_ = nullptr;
+  std::byte* cells_ = nullptr;
+  std::byte* rings_ = nullptr;
+  std::byte* pairs_ = nullptr;
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,348 @@
+#include "src/exec/host_executor.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/schedule/layout.h"
+
+namespace tutti::exec {
+
+using plan::Op;
+using plan::OpCode;
+using plan::Operand;
+using plan::PeerBase;
+using plan::Shift;
+
+HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> peers, Health& health)
+    : options_(options),
+      peers_(std::move(peers)),
+      health_(health),
+      mine_(peers_[static_cast<size_t>(options.rank)].arena),
+      lanes_(kLanes),
+      passed_(kLanes, 0),
+      cells_(kCellsPerRegion) {
+  const auto ranks = static_cast<uint32_t>(options.ranks);
+  registers_.assign(plan::register_of(PeerBase::kSlot, options.ranks), nullptr);
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const int r = static_cast<int>(rank);
+    has_streams_ = has_streams_ || peers_[rank].stream != nullptr;
+    if (!peers_[rank].arena.valid()) continue;
+    if (r != options.rank) domain_.push_back(rank);
+    registers_[plan::register_of(PeerBase::kSlot, r)] = peers_[rank].arena.rings();
+    registers_[plan::register_of(PeerBase::kCell, r)] = peers_[rank].arena.cells();
+  }
+  for (uint32_t i = 0; i < kLanes; ++i) {
+    lanes_[i].progress = options.first_progress;
+    lanes_[i].ring = RingCursor<kRingRegions>(options.layout.region_bytes());
+    mine_.counter(i).progress.store(options.first_progress, std::memory_order_release);
+  }
+}
+
+void HostExecutor::reserve(const plan::Plan& plan) {
+  const auto grow = [](std::unique_ptr<std::byte[]>& memory, uint64_t& capacity, uint64_t bytes) {
+    if (bytes <= capacity) return;
+    memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    capacity = bytes;
+  };
+  grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan.slices_in_flight);
+  grow(landing_, landing_capacity_, plan.landing_bytes);
+  registers_[plan::register_of(plan::Base::kScratch)] = scratch_.get();
+  registers_[plan::register_of(plan::Base::kLanding)] = landing_.get();
+}
+
+void HostExecutor::announce(const Call& call) {
+  const uint64_t word = uint64_t{call_number_} << 32 | call.signature;
+  mine_.recent(call_number_).store(word, std::memory_order_relaxed);
+  mine_.counter(0).call.store(word, std::memory_order_release);
+}
+
+void HostExecutor::start(const plan::Plan& plan, const Call& call) {
+  ++call_number_;
+  call_ = call;
+  plan_ = &plan;
+  announce(call);
+  reserve(plan);
+  registers_[plan::register_of(plan::Base::kInput)] =
+      static_cast<std::byte*>(const_cast<void*>(call.send));
+  registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
+  prologue_ = 0;
+  epilogue_ = 0;
+  if (!plan.prologue.empty()) cell_shift_ = cells_.take(1, lanes_[0].progress) * plan::kCellStride;
+  for (uint32_t i = 0; i < plan.lanes.size(); ++i) {
+    Lane& lane = lanes_[i];
+    lane.slice = 0;
+    lane.op = plan.lanes[i].begin;
+    lane.open = false;
+    lane.piece_of = ~uint64_t{0};
+    lane.received.resize(plan.lanes[i].receives);
+    lane.sent.resize(plan.lanes[i].sends);
+    lane.sent_to.resize(plan.lanes[i].sends);
+  }
+}
+
+Status HostExecutor::run(const plan::Plan& plan, const Call& call) {
+  if (!status_.ok()) return status_;
+  start(plan, call);
+  return wait_until_done();
+}
+
+Status HostExecutor::wait_until_done() {
+  Backoff backoff(options_.spins);
+  for (;;) {
+    switch (advance()) {
+      case Progress::kDone: return status_;
+      case Progress::kMoved: backoff.reset(); break;
+      case Progress::kBlocked:
+        if (has_streams_ && poll_streams()) {
+          backoff.reset();
+        } else if (backoff.pause()) {
+          check_rare();
+        }
+        break;
+    }
+  }
+}
+
+Progress HostExecutor::advance() {
+  if (!status_.ok()) return Progress::kDone;
+  bool moved = false;
+  if (prologue_ < plan_->prologue.size()) {
+    moved = advance_prologue();
+    if (prologue_ < plan_->prologue.size()) return moved ? Progress::kMoved : Progress::kBlocked;
+  }
+  bool finished = true;
+  for (uint32_t i = 0; i < plan_->lanes.size(); ++i) {
+    moved = advance_lane(i) || moved;
+    finished = finished && lanes_[i].slice == plan_->slices;
+  }
+  if (!status_.ok()) return Progress::kDone;
+  if (finished) {
+    moved = advance_epilogue() || moved;
+    if (epilogue_ == plan_->epilogue.size()) return Progress::kDone;
+  }
+  return moved ? Progress::kMoved : Progress::kBlocked;
+}
+
+bool HostExecutor::advance_prologue() {
+  bool moved = false;
+  for (; prologue_ < plan_->prologue.size(); ++prologue_, moved = true) {
+    const Op& op = plan_->prologue[prologue_];
+    if (op.code == OpCode::kEnter) {
+      if (!credit(lanes_[0], 0)) return moved;
+      enter();
+    } else if (!entered(op.peer)) {
+      return moved;
+    }
+  }
+  return moved;
+}
+
+bool HostExecutor::advance_epilogue() {
+  bool moved = false;
+  for (; epilogue_ < plan_->epilogue.size(); ++epilogue_, moved = true) {
+    const Op& op = plan_->epilogue[epilogue_];
+    const uint64_t last = lanes_[op.lane].progress - plan_->lanes[op.lane].advance;
+    if (!reached(op.peer, op.lane, last + op.value)) return moved;
+  }
+  return moved;
+}
+
+bool HostExecutor::advance_lane(uint32_t index) {
+  Lane& lane = lanes_[index];
+  const plan::LanePlan& plan = plan_->lanes[index];
+  bool moved = false;
+  while (lane.slice < plan_->slices && status_.ok()) {
+    if (!lane.open) {
+      for (uint32_t i = 0; i < plan_->lanes.size(); ++i) {
+        if (lane.slice >= lanes_[i].slice + plan_->slices_in_flight) return moved;
+      }
+      open_slice(lane, index);
+    }
+    for (; lane.op < plan.end; ++lane.op, moved = true) {
+      if (!execute(lane, index, plan_->ops[lane.op])) return moved;
+    }
+    close_slice(lane, index);
+    moved = true;
+  }
+  return moved;
+}
+
+void HostExecutor::open_slice(Lane& lane, uint32_t index) {
+  const plan::LanePlan& plan = plan_->lanes[index];
+  lane.open = true;
+  if (plan.cells > 0) cell_shift_ = cells_.take(plan.cells, lane.progress) * plan::kCellStride;
+  const uint64_t frame = plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress) : 0;
+  lane.shift[static_cast<size_t>(Shift::kFrame)] = index * options_.layout.ring_bytes + frame;
+  lane.shift[static_cast<size_t>(Shift::kCell)] = cell_shift_;
+  lane.shift[static_cast<size_t>(Shift::kScratch)] =
+      lane.slice % plan_->slices_in_flight * plan_->scratch_bytes;
+  lane.piece_of = ~uint64_t{0};
+}
+
+void HostExecutor::close_slice(Lane& lane, uint32_t index) {
+  lane.progress += plan_->lanes[index].advance;
+  ++lane.slice;
+  lane.op = plan_->lanes[index].begin;
+  lane.open = false;
+}
+
+// The part of a block of `length` elements that belongs to the lane's slice.
+void HostExecutor::set_piece(Lane& lane, uint64_t length) {
+  if (lane.piece_of == length) return;
+  lane.piece_of = length;
+  const schedule::Extent piece =
+      schedule::piece(length, lane.slice, plan_->slices, plan_->quantum);
+  lane.piece_length = piece.length;
+  lane.piece_bytes = piece.length * plan_->element_bytes;
+  lane.shift[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
+}
+
+bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
+  switch (op.code) {
+    case OpCode::kMove: move(lane, op); return true;
+    case OpCode::kSignal:
+      mine_.counter(index).progress.store(lane.progress + op.value, std::memory_order_release);
+      return true;
+    case OpCode::kWait: return reached(op.peer, index, lane.progress + op.value);
+    case OpCode::kRaise: {
+      auto* cell = mine_.cells() + cell_shift_ + uint64_t{op.value} * plan::kCellStride;
+      reinterpret_cast<Flag*>(cell)->store(cell_flag(lane.progress + 1), std::memory_order_release);
+      return true;
+    }
+    case OpCode::kWaitCell: {
+      const ArenaView& arena = peers_[op.peer].arena;
+      auto* cell = arena.cells() + cell_shift_ + uint64_t{op.value} * plan::kCellStride;
+      waiting_for_ = op.peer;
+      return reinterpret_cast<Flag*>(cell)->load(std::memory_order_acquire) ==
+             cell_flag(lane.progress + 1);
+    }
+    case OpCode::kCredit: return credit(lane, index);
+    case OpCode::kAfter: return after(lane, op);
+    case OpCode::kReadPeer: return read_peer(lane, op);
+    default: return execute_stream(lane, index, op);
+  }
+}
+
+void HostExecutor::move(Lane& lane, const Op& op) {
+  set_piece(lane, op.length);
+  if (lane.piece_length == 0) return;
+  std::byte* targets[plan::kMaxTargets];
+  const std::byte* sources[types::kMaxSources];
+  const Operand* operand = plan_->operands.data() + op.operands;
+  for (uint32_t i = 0; i < op.target_count; ++i) targets[i] = address(lane, *operand++);
+  for (uint32_t i = 0; i < op.source_count; ++i) sources[i] = address(lane, *operand++);
+  types::FoldCall call{targets, sources, op.target_count, op.source_count, lane.piece_length};
+  if (op.mask != plan::kNoMask) {
+    call.scaled = plan_->masks.data() + op.mask;
+    call.scale = plan_->scale;
+  }
+  if (op.divide) call.divisor = plan_->divisor;
+  op.kernel(call);
+}
+
+bool HostExecutor::read_peer(Lane& lane, const Op& op) {
+  set_piece(lane, op.length);
+  if (lane.piece_length == 0) return true;
+  const Operand* operand = plan_->operands.data() + op.operands;
+  const transport::Buffer target{address(lane, operand[0]), lane.piece_bytes};
+  const auto source = reinterpret_cast<uint64_t>(address(lane, operand[1]));
+  if (Status status = peers_[op.peer].mapped->read(target, source); !status.ok()) fail(status);
+  return true;
+}
+
+bool HostExecutor::after(const Lane& lane, const Op& op) const {
+  const Lane& other = lanes_[op.peer];
+  if (other.slice != lane.slice) return other.slice > lane.slice;
+  return other.op - plan_->lanes[op.peer].begin >= op.value;
+}
+
+// A ring region, or the cell ring of lane 0, may be written when all ranks have read what lay there.
+bool HostExecutor::credit(Lane& lane, uint32_t index) {
+  if (!lane.ring.credited()) {
+    if (!passed(index, lane.ring.required())) return false;
+    lane.ring.set_credited();
+  }
+  if (index != 0 || cells_.credited()) return true;
+  if (!passed(0, cells_.required())) return false;
+  cells_.set_credited();
+  return true;
+}
+
+bool HostExecutor::passed(uint32_t lane, uint64_t progress) {
+  if (passed_[lane] >= progress) return true;
+  uint64_t least = ~uint64_t{0};
+  for (uint32_t rank : domain_) {
+    const uint64_t at = peers_[rank].arena.counter(lane).progress.load(std::memory_order_acquire);
+    if (at < progress) {
+      waiting_for_ = rank;
+      return false;
+    }
+    least = std::min(least, at);
+  }
+  passed_[lane] = least;
+  return true;
+}
+
+bool HostExecutor::reached(uint32_t peer, uint32_t lane, uint64_t progress) {
+  const Counter& counter = peers_[peer].arena.counter(lane);
+  waiting_for_ = peer;
+  if (counter.progress.load(std::memory_order_acquire) < progress) return false;
+  check_signature(peer);
+  return true;
+}
+
+void HostExecutor::enter() {
+  auto* cell = mine_.cells() + cell_shift_;
+  uint64_t addresses[2] = {reinterpret_cast<uint64_t>(call_.send),
+                           reinterpret_cast<uint64_t>(call_.recv)};
+  if (call_.windows) {
+    for (uint64_t& at : addresses) {
+      const Window* window = window_of(reinterpret_cast<const void*>(at), 1);
+      at = window == nullptr ? 0  // a rank without input (or output) passes none
+                             : static_cast<uint64_t>(window - windows_.data() + 1) << 48 |
+                                   (at - reinterpret_cast<uint64_t>(window->mine));
+    }
+  }
+  std::copy_n(addresses, 2, reinterpret_cast<uint64_t*>(cell + sizeof(Flag)));
+  reinterpret_cast<Flag*>(cell)->store(cell_flag(lanes_[0].progress), std::memory_order_release);
+}
+
+bool HostExecutor::entered(uint32_t peer) {
+  const std::byte* cell = peers_[peer].arena.cells() + cell_shift_;
+  waiting_for_ = peer;
+  const uint64_t flag = reinterpret_cast<const Flag*>(cell)->load(std::memory_order_acquire);
+  if (flag != cell_flag(lanes_[0].progress)) return false;
+  const auto* addresses = reinterpret_cast<const uint64_t*>(cell + sizeof(Flag));
+  const PeerBase bases[2] = {PeerBase::kInput, PeerBase::kOutput};
+  for (int i = 0; i < 2; ++i) {
+    auto* memory = reinterpret_cast<std::byte*>(addresses[i]);
+    if (call_.windows) {
+      const uint64_t window = addresses[i] >> 48;
+      const uint64_t offset = addresses[i] & ((uint64_t{1} << 48) - 1);
+      if (window > windows_.size()) {
+        fail(Status::remote_error("rank " + std::to_string(peer) + " entered " + call_.what +
+                                  " with a window this rank does not know"));
+        return true;
+      }
+      memory = window == 0 ? nullptr : windows_[window - 1].peers[peer] + offset;
+    }
+    registers_[plan::register_of(bases[i], static_cast<int>(peer))] = memory;
+  }
+  return true;
+}
+
+bool HostExecutor::remove_window(const void* memory) {
+  return std::erase_if(windows_, [&](const Window& w) { return w.mine == memory; }) > 0;
+}
+
+const Window* HostExecutor::window_of(const void* memory, uint64_t bytes) const {
+  const auto* begin = static_cast<const std::byte*>(memory);
+  for (const Window& window : windows_) {
+    const bool inside = begin >= window.mine && begin + bytes <= window.mine + window.bytes;
+    if (inside) return &window;
+  }
+  return nullptr;
+}
+
+}  // namespace tutti::exec

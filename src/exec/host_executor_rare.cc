@@ -1,0 +1,104 @@
+// The parts of HostExecutor a healthy call on one host never enters: streams, failures, mismatches.
+#include <algorithm>
+
+#include "src/base/clock.h"
+#include "src/exec/host_executor.h"
+#include "src/schedule/layout.h"
+
+namespace tutti::exec {
+
+using plan::Op;
+using plan::OpCode;
+using plan::Operand;
+
+bool HostExecutor::poll_streams() {
+  bool moved = false;
+  for (Peer& peer : peers_) {
+    if (peer.stream != nullptr && peer.stream->progress()) moved = true;
+  }
+  return moved;
+}
+
+bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
+  const transport::ChannelId channel{options_.communicator, options_.epoch, index};
+  if (op.code == OpCode::kStreamArrived) {
+    waiting_for_ = op.peer;
+    return peers_[op.peer].stream->received(lane.received[op.value]);
+  }
+  if (op.code == OpCode::kStreamSent) {
+    const Lane& sender = lanes_[op.lane];
+    if (sender.slice > lane.slice) return true;  // it waited for its sends when it closed the slice
+    waiting_for_ = sender.sent_to[op.value];
+    return peers_[waiting_for_].stream->sent(sender.sent[op.value]);
+  }
+  const bool sends = op.code == OpCode::kStreamSend;
+  const uint32_t count = sends ? op.source_count : op.target_count;
+  buffers_.clear();
+  const_buffers_.clear();
+  for (uint32_t i = 0; i < count; ++i) {
+    set_piece(lane, plan_->lengths[op.lengths + i]);
+    std::byte* memory = address(lane, plan_->operands[op.operands + i]);
+    if (sends) {
+      const_buffers_.push_back({memory, lane.piece_bytes});
+    } else {
+      buffers_.push_back({memory, lane.piece_bytes});
+    }
+  }
+  transport::Stream& stream = *peers_[op.peer].stream;
+  if (sends) {
+    lane.sent[op.value] = stream.send(channel, call_.signature, const_buffers_);
+    lane.sent_to[op.value] = op.peer;
+  } else {
+    lane.received[op.value] = stream.receive(channel, call_.signature, buffers_);
+  }
+  return true;
+}
+
+void HostExecutor::fail(Status status) {
+  if (!status_.ok()) return;
+  status_ = std::move(status);
+  mine_.counter(0).failed.store(waiting_for_ + 1, std::memory_order_release);
+}
+
+void HostExecutor::check_rare() {
+  if (Status status = health_.check(); !status.ok()) return fail(std::move(status));
+  if (Status status = diagnose(waiting_for_); !status.ok()) return fail(std::move(status));
+  if (call_.deadline_ns != kNoDeadline && monotonic_ns() > call_.deadline_ns) {
+    fail(Status::timeout(std::string(call_.what) + " (call " + std::to_string(call_number_) +
+                         ") on rank " + std::to_string(options_.rank) +
+                         " passed its deadline while waiting for rank " +
+                         std::to_string(waiting_for_)));
+  }
+}
+
+// Why a peer does not answer: it gave up, or is in another call than this rank.
+Status HostExecutor::diagnose(uint32_t peer) const {
+  const Peer& other = peers_[peer];
+  if (other.link != nullptr && !other.link->status().ok()) return other.link->status();
+  if (!other.arena.valid()) return {};
+  const Counter& counter = other.arena.counter(0);
+  if (const uint32_t failed = counter.failed.load(std::memory_order_acquire); failed != 0) {
+    return Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
+                                " because of rank " + std::to_string(failed - 1));
+  }
+  uint64_t word = counter.call.load(std::memory_order_acquire);
+  const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(word >> 32) - call_number_);
+  if (ahead < 0) return {};  // late, not wrong
+  if (ahead > 0) word = other.arena.recent(call_number_).load(std::memory_order_acquire);
+  if (static_cast<uint32_t>(word >> 32) != call_number_) return {};
+  if (static_cast<uint32_t>(word) == call_.signature) return {};
+  return Status::invalid_usage(
+      "call " + std::to_string(call_number_) + " differs between ranks: rank " +
+      std::to_string(options_.rank) + " is in " + call_.what + ", rank " + std::to_string(peer) +
+      " called something else (collective, count, type, operation, root, placement or options); "
+      "every rank must make the same calls in the same order");
+}
+
+void HostExecutor::check_signature(uint32_t peer) {
+  const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
+  const uint64_t theirs = peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed);
+  if (theirs == mine) return;
+  if (Status status = diagnose(peer); !status.ok()) fail(std::move(status));
+}
+
+}  // namespace tutti::exec

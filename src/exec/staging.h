@@ -1,0 +1,45 @@
+// The positions in a lane's staging ring and in the cell ring. Every rank of a domain runs the same plans,
+// so every rank computes the same positions and nobody sends one.
+//
+// A ring is a few regions. Frames are taken one after the other within a region; the move to the next
+// region is the only moment at which a writer must know that all readers have passed what lay there.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace tutti::exec {
+
+template <uint32_t kRegions>
+class RingCursor {
+ public:
+  explicit RingCursor(uint64_t region_size = 0) : region_size_(region_size) {}
+
+  /// Takes `size` (<= region size) and returns its position. `progress` is the lane counter's value from
+  /// which on everything taken before has been read.
+  uint64_t take(uint64_t size, uint64_t progress) {
+    if (used_ + size > region_size_) {
+      release_[region_] = progress;
+      region_ = (region_ + 1) % kRegions;
+      used_ = 0;
+      credited_ = false;
+    }
+    const uint64_t position = region_ * region_size_ + used_;
+    used_ += size;
+    return position;
+  }
+
+  /// The counter value every reader must have reached before this region is written again.
+  uint64_t required() const { return release_[region_]; }
+  bool credited() const { return credited_; }
+  void set_credited() { credited_ = true; }
+
+ private:
+  uint64_t region_size_;
+  uint64_t used_ = 0;
+  uint32_t region_ = 0;
+  bool credited_ = true;
+  std::array<uint64_t, kRegions> release_{};
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,56 @@
+// How a thread waits: spin, yield early, sleep.
+//
+// With a core for every rank a message is a cache line away, so polling is best. With more ranks than
+// cores the peer cannot run until this thread yields, so it does so after a few polls. Long waits sleep,
+// so that a rank whose peers are late costs no core.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <sched.h>
+
+namespace tutti::exec {
+
+inline void relax() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+class Backoff {
+ public:
+  explicit Backoff(uint32_t spins) : spins_(spins) {}
+
+  /// One unsuccessful poll. True if the caller should look at what is rare: failures, deadlines.
+  bool pause() {
+    if (++polls_ <= spins_) {
+      relax();
+      return false;
+    }
+    const uint32_t late = polls_ - spins_;
+    if (late < kYields) {
+      sched_yield();
+      return late % 16 == 0;
+    }
+    const long nanoseconds = late < 2 * kYields ? 50'000 : 500'000;
+    const timespec nap{0, nanoseconds};
+    nanosleep(&nap, nullptr);
+    if (polls_ > kForget) polls_ = spins_ + 2 * kYields;
+    return true;
+  }
+
+  /// Something moved: polling is worth it again.
+  void reset() { polls_ = 0; }
+  bool is_sleepy() const { return polls_ > spins_ + kYields; }
+
+ private:
+  static constexpr uint32_t kYields = 4000;
+  static constexpr uint32_t kForget = 1u << 30;
+
+  uint32_t spins_;
+  uint32_t polls_ = 0;
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,27 @@
+#include "src/plan/bind.h"
+
+#include "src/plan/emit.h"
+#include "src/plan/passes.h"
+
+namespace tutti::plan {
+
+Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) {
+  const Geometry geometry = measure(match, request, tuning);
+  Plan plan = Emitter(match, request, geometry).run();
+  const auto note = [&](bool changed, const char* pass) {
+    if (!changed) return;
+    if (!plan.passes.empty()) plan.passes += ", ";
+    plan.passes += pass;
+  };
+  plan.slices_in_flight = plan.lanes.size() > 1 ? 4 : 1;
+  if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
+  note(scale_contributions(plan, match, request), "pre/post operations");
+  const uint64_t bytes = schedule::output_elements(match.shape, match.schedule.rank, request.count) *
+                         geometry.element_bytes;
+  const bool bypass = match.mode == Mode::kDirect && bytes >= tuning.streaming_store_bytes;
+  note(bypass, "streaming stores");
+  choose_kernels(plan, request, bypass);
+  return plan;
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,39 @@
+// The half of lowering that depends on the call: count, type and operation turn a Match into a Plan, in
+// time proportional to the rank's own steps.
+//
+// Every rank of a domain must bind with equal arguments: slices, frames and cells follow from them alone.
+#pragma once
+
+#include <cstdint>
+
+#include "src/plan/match.h"
+#include "src/plan/plan.h"
+#include "src/types/types.h"
+
+namespace tutti::plan {
+
+/// The knobs of lowering, equal on all ranks of a communicator.
+struct Tuning {
+  uint32_t inline_bytes = kCellPayloadBytes;  // messages up to this travel in cells
+  uint64_t frame_bytes = 512 << 10;           // what one rank stages for one slice, at most
+  uint64_t read_bytes = 256 << 10;            // single copy: bytes of one read
+  uint64_t stream_bytes = 1 << 20;            // streams: bytes of one message
+  uint64_t streaming_store_bytes = 4 << 20;   // direct calls this long bypass the cache with their stores
+  uint32_t cells_per_region = 64;
+  bool fuse = true;                           // the store-forwarding pass
+};
+
+struct BindRequest {
+  uint64_t count = 0;
+  types::DataType type = types::DataType::kFloat32;
+  types::ReduceOp op = types::ReduceOp::kSum;
+};
+
+Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning);
+
+/// Fills Match::target_terms and source_terms by running the schedules of all ranks on numbers of
+/// contributions. Needed by the average only; costs what one verification of the values costs.
+Status count_terms(Match& match, const schedule::Algorithm& algorithm,
+                   const schedule::Parameters& parameters);
+
+}  // namespace tutti::plan

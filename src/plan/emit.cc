@@ -1,0 +1,321 @@
+#include "src/plan/emit.h"
+
+#include <algorithm>
+
+#include "src/plan/touch.h"
+
+namespace tutti::plan {
+
+using schedule::Block;
+using schedule::Collective;
+using schedule::Source;
+using schedule::Space;
+using schedule::Step;
+using schedule::StepKind;
+
+namespace {
+
+constexpr uint64_t kLine = 64;
+constexpr uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
+
+bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning) {
+  return match.mode == Mode::kStaged && match.lanes.size() == 1 &&
+         match.lanes[0].messages <= tuning.cells_per_region &&
+         match.message_blocks * longest_bytes <= tuning.inline_bytes;
+}
+
+// The number of slices must be the same on every rank of the communicator, so it follows from what all
+// of them know: the declared cost of the algorithm, the count, the tuning.
+uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
+                      const BindRequest& request, const Tuning& tuning) {
+  const uint64_t longest_bytes = longest * geometry.element_bytes;
+  const bool staged = match.far || match.lanes[0].blocks > 0 || match.mode == Mode::kStaged;
+  uint64_t slices = 1;
+  if (staged) {
+    const double published = static_cast<double>(match.published.num) / match.published.den;
+    const double bytes = published * static_cast<double>(request.count * geometry.element_bytes);
+    slices = static_cast<uint64_t>(bytes / static_cast<double>(tuning.frame_bytes)) + 1;
+  }
+  if (match.mode == Mode::kSingleCopy && !match.far) {
+    slices = std::max(slices, divide_up(longest_bytes, tuning.read_bytes));
+  }
+  if (match.far) slices = std::max(slices, divide_up(longest_bytes, tuning.stream_bytes));
+  return std::clamp<uint64_t>(slices, 1, std::max<uint64_t>(1, longest / geometry.quantum));
+}
+
+}  // namespace
+
+Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning) {
+  Geometry geometry;
+  geometry.element_bytes = types::size_of(request.type);
+  geometry.quantum = kLine / geometry.element_bytes;
+  const schedule::Layout layout(match.shape, match.schedule.rank, request.count);
+  const uint64_t longest = layout.longest();
+  geometry.slices = count_slices(match, geometry, longest, request, tuning);
+  uint64_t piece = longest;
+  if (geometry.slices > 1) {
+    piece = std::min(longest, longest / geometry.slices + 1 + geometry.quantum);
+  }
+  geometry.stride = std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
+  geometry.in_cells =
+      geometry.slices == 1 && fits_cells(match, longest * geometry.element_bytes, tuning);
+  return geometry;
+}
+
+Emitter::Emitter(const Match& match, const BindRequest& request, const Geometry& geometry)
+    : match_(match),
+      request_(request),
+      geometry_(geometry),
+      layout_(match.shape, match.schedule.rank, request.count),
+      lanes_(match.lanes.size()),
+      step_end_(match.schedule.steps.size(), 0),
+      known_(match.lanes.size(), std::vector<uint32_t>(static_cast<size_t>(match.group.ranks), 0)),
+      entered_(static_cast<size_t>(match.group.ranks), false),
+      posted_begin_(match.schedule.steps.size(), 0) {
+  plan_.lanes.resize(match.lanes.size());
+  plan_.slices = geometry.slices;
+  plan_.quantum = geometry.quantum;
+  plan_.element_bytes = static_cast<uint32_t>(geometry.element_bytes);
+}
+
+Plan Emitter::run() {
+  for (uint16_t lane = 0; lane < lanes_.size(); ++lane) open_lane(lane);
+  const uint32_t steps = static_cast<uint32_t>(match_.schedule.steps.size());
+  for (uint32_t index = 0; index < steps; ++index) {
+    emit_step(index);
+    step_end_[index] = static_cast<uint32_t>(lanes_[match_.schedule.steps[index].lane].size());
+  }
+  close_lanes();
+  join();
+  return std::move(plan_);
+}
+
+void Emitter::open_lane(uint16_t lane) {
+  LanePlan& plan = plan_.lanes[lane];
+  const LaneMatch& matched = match_.lanes[lane];
+  plan.advance = matched.advance;
+  if (geometry_.in_cells) {
+    plan.cells = matched.messages;
+  } else {
+    plan.frame_bytes = matched.blocks * geometry_.stride;
+  }
+  const auto& steps = match_.schedule.steps;
+  for (uint32_t i = 0; i < steps.size(); ++i) {
+    const MatchedStep& step = match_.steps[i];
+    const bool stages = step.near && step.message.mechanism == Mechanism::kSlot;
+    plan.publishes = plan.publishes || (steps[i].lane == lane && stages);
+  }
+  if (plan.publishes) emit(lane, {.code = OpCode::kCredit});
+  if (match_.far) post_receives(lane);
+}
+
+void Emitter::emit(uint16_t lane, Op op, std::span<const Operand> operands) {
+  op.operands = static_cast<uint32_t>(plan_.operands.size());
+  plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
+  lanes_[lane].push_back(op);
+}
+
+void Emitter::emit_step(uint32_t index) {
+  const Step& step = match_.schedule.steps[index];
+  emit_afters(step);
+  if (step.kind == StepKind::kSend) {
+    emit_send(index);
+  } else {
+    emit_move(index);
+  }
+}
+
+void Emitter::emit_afters(const Step& step) {
+  for (uint32_t earlier : match_.schedule.afters_of(step)) {
+    const uint16_t lane = match_.schedule.steps[earlier].lane;
+    emit(step.lane, {.code = OpCode::kAfter, .peer = lane, .value = step_end_[earlier]});
+  }
+}
+
+void Emitter::emit_send(uint32_t index) {
+  const Step& step = match_.schedule.steps[index];
+  const MatchedStep& matched = match_.steps[index];
+  if (matched.far_count > 0) emit_far(index);
+  if (!matched.near) return;
+  if (geometry_.in_cells) {
+    emit_cell(step, matched.message);
+    return;
+  }
+  emit_publication(step, matched);
+  if (matched.signal) emit(step.lane, {.code = OpCode::kSignal, .value = matched.message.value});
+}
+
+void Emitter::emit_publication(const Step& step, const MatchedStep& matched) {
+  const auto blocks = match_.schedule.blocks_of(step);
+  std::vector<Operand> operands;
+  for (uint32_t i = 0; i < blocks.size(); ++i) {
+    operands.clear();
+    if (matched.message.mechanism == Mechanism::kSlot) {
+      const uint64_t offset = (matched.message.slot + i) * geometry_.stride;
+      const uint32_t base = register_of(PeerBase::kSlot, match_.schedule.rank);
+      operands.push_back({base, Shift::kFrame, offset});
+    } else if (matched.message.mechanism == Mechanism::kPush) {
+      for (uint32_t p = 0; p < matched.push_count; ++p) {
+        const PushTarget& target = match_.push_targets[matched.pushes + p];
+        await_entry(target.peer);
+        operands.push_back(remote(target.peer, match_.block(target.blocks, i)));
+      }
+    } else {
+      return;  // the receivers pull
+    }
+    operands.push_back(local(blocks[i]));
+    emit_copy(step, operands, length_of(blocks[i]));
+  }
+}
+
+void Emitter::emit_cell(const Step& step, const Message& message) {
+  const auto blocks = match_.schedule.blocks_of(step);
+  const uint32_t base = register_of(PeerBase::kCell, match_.schedule.rank);
+  uint64_t offset = uint64_t{message.cell} * kCellStride + cell_payload_offset(message_bytes(blocks));
+  for (Block block : blocks) {
+    const Operand operands[] = {{base, Shift::kCell, offset}, local(block)};
+    emit_copy(step, operands, length_of(block));
+    offset += length_of(block) * geometry_.element_bytes;
+  }
+  emit(step.lane, {.code = OpCode::kRaise, .value = message.cell});
+}
+
+void Emitter::emit_copy(const Step& step, std::span<const Operand> operands, uint64_t length) {
+  if (length == 0) return;
+  Op op;
+  op.target_count = static_cast<uint16_t>(operands.size() - 1);
+  op.source_count = 1;
+  op.length = length;
+  emit(step.lane, op, operands);
+}
+
+void Emitter::emit_move(uint32_t index) {
+  const schedule::Schedule& mine = match_.schedule;
+  const Step& step = mine.steps[index];
+  const auto targets = mine.blocks_of(step);
+  uint32_t arrival = match_.steps[index].arrivals;
+  uint32_t posted = posted_begin_[index];
+  bool pushed = false;
+  for (Source source : mine.sources_of(step)) {
+    if (!source.is_message()) continue;
+    if (!match_.group.near(mine.rank, source.peer())) {
+      emit(step.lane, {.code = OpCode::kStreamArrived, .peer = static_cast<uint32_t>(source.peer()),
+                       .value = posted_[posted++].ordinal});
+      continue;
+    }
+    const Message& message = match_.arrivals[arrival++];
+    pushed = message.mechanism == Mechanism::kPush;
+    await(step, message);
+  }
+  if (pushed || lands_by_itself(index)) return;
+  protect(step, targets);
+  // Landing zones of single-copy reads are dead after their fold, so every step uses the same ones.
+  for (uint32_t i = 0; i < targets.size(); ++i) emit_fold(index, i, landing_bytes_);
+}
+
+// A message that is the only source and was posted straight into the target.
+bool Emitter::lands_by_itself(uint32_t index) const {
+  const schedule::Schedule& mine = match_.schedule;
+  const Step& step = mine.steps[index];
+  if (step.operand_count != 1) return false;
+  const Source source = mine.sources_of(step)[0];
+  return source.is_message() && !match_.group.near(mine.rank, source.peer()) &&
+         !posted_[posted_begin_[index]].landed;
+}
+
+void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
+  const schedule::Schedule& mine = match_.schedule;
+  const Step& step = mine.steps[index];
+  const Block target = mine.blocks_of(step)[i];
+  const uint64_t length = length_of(target);
+  if (length == 0) return;
+  const auto targets = mine.blocks_of(step);
+  const uint64_t cell_offset =
+      cell_payload_offset(message_bytes(targets)) + message_bytes(targets.first(i));
+  std::vector<Operand> operands = {local(target)};
+  uint32_t arrival = match_.steps[index].arrivals;
+  uint32_t posted = posted_begin_[index];
+  for (Source source : mine.sources_of(step)) {
+    if (!source.is_message()) {
+      operands.push_back(local(mine.blocks_of(step, source)[i]));
+    } else if (!match_.group.near(mine.rank, source.peer())) {
+      const uint64_t offset = posted_[posted++].landing + i * geometry_.stride;
+      operands.push_back({register_of(Base::kLanding), Shift::kNone, offset});
+    } else {
+      const Message& message = match_.arrivals[arrival++];
+      Operand operand = arrived(message, i, cell_offset);
+      if (message.mechanism == Mechanism::kRead) {
+        const bool alone = step.operand_count == 1;
+        const Operand zone =
+            alone ? operands[0] : Operand{register_of(Base::kLanding), Shift::kNone, landing};
+        landing += alone ? 0 : geometry_.stride;
+        const Operand read[] = {zone, operand};
+        emit(step.lane, {.code = OpCode::kReadPeer, .target_count = 1, .source_count = 1,
+                         .peer = static_cast<uint32_t>(message.source), .length = length}, read);
+        operand = zone;
+      }
+      operands.push_back(operand);
+    }
+  }
+  plan_.landing_bytes = std::max(plan_.landing_bytes, landing);
+  if (operands.size() == 2 && operands[0] == operands[1]) return;  // in place: it is there already
+  Op op;
+  op.target_count = 1;
+  op.source_count = static_cast<uint16_t>(operands.size() - 1);
+  op.fold = step.fold;
+  op.index = index;
+  op.length = length;
+  emit(step.lane, op, operands);
+}
+
+void Emitter::await(const Step& step, const Message& message) {
+  if (geometry_.in_cells) {
+    emit(step.lane, {.code = OpCode::kWaitCell, .peer = static_cast<uint32_t>(message.source),
+                     .value = message.cell});
+    return;
+  }
+  const bool direct = message.mechanism == Mechanism::kPull || message.mechanism == Mechanism::kRead;
+  if (direct) await_entry(message.source);
+  uint32_t& known = known_[step.lane][message.source];
+  if (message.value <= known) return;
+  known = message.value;
+  emit(step.lane, {.code = OpCode::kWait, .lane = static_cast<uint8_t>(step.lane),
+                   .peer = static_cast<uint32_t>(message.source), .value = message.value});
+}
+
+void Emitter::await_entry(int peer) {
+  if (entered_[peer]) return;
+  entered_[peer] = true;
+  plan_.prologue.push_back({.code = OpCode::kWaitEnter, .peer = static_cast<uint32_t>(peer)});
+}
+
+void Emitter::close_lanes() {
+  for (uint16_t lane = 0; lane < lanes_.size(); ++lane) {
+    for (const Unsent& unsent : unsent_) {
+      if (unsent.lane != lane) continue;
+      emit(lane, {.code = OpCode::kStreamSent, .lane = static_cast<uint8_t>(lane),
+                  .value = unsent.ordinal});
+    }
+    emit(lane, {.code = OpCode::kSignal, .value = plan_.lanes[lane].advance});
+  }
+  if (match_.mode != Mode::kStaged) {
+    plan_.prologue.insert(plan_.prologue.begin(), {.code = OpCode::kEnter});
+  }
+  for (const Reader& reader : match_.readers) {
+    plan_.epilogue.push_back({.code = OpCode::kWait, .lane = static_cast<uint8_t>(reader.lane),
+                              .peer = static_cast<uint32_t>(reader.peer), .value = reader.value});
+  }
+}
+
+void Emitter::join() {
+  for (uint16_t lane = 0; lane < lanes_.size(); ++lane) {
+    plan_.lanes[lane].begin = static_cast<uint32_t>(plan_.ops.size());
+    plan_.ops.insert(plan_.ops.end(), lanes_[lane].begin(), lanes_[lane].end());
+    plan_.lanes[lane].end = static_cast<uint32_t>(plan_.ops.size());
+  }
+  plan_.scratch_bytes = match_.schedule.scratch.size() * geometry_.stride;
+  plan_.landing_bytes = std::max(plan_.landing_bytes, landing_bytes_);
+}
+
+}  // namespace tutti::plan

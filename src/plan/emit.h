@@ -1,0 +1,90 @@
+// Writes the micro-operations of one plan: the translation of steps, before any pass.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "src/plan/bind.h"
+#include "src/plan/touch.h"
+
+namespace tutti::plan {
+
+/// Sizes every rank computes alike from (match, count, type, tuning).
+struct Geometry {
+  uint64_t element_bytes = 1;
+  uint64_t quantum = 1;
+  uint64_t slices = 1;
+  uint64_t stride = 64;  // bytes of one block's piece in slots, scratch and landing zones
+  bool in_cells = false;  // every near message is INLINE
+};
+
+Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning);
+
+class Emitter {
+ public:
+  Emitter(const Match& match, const BindRequest& request, const Geometry& geometry);
+
+  Plan run();
+
+ private:
+  using Ops = std::vector<Op>;
+
+  void open_lane(uint16_t lane);
+  void post_receives(uint16_t lane);
+  void post_receive(uint32_t index, int peer, bool alone);
+  bool dead_before(uint32_t index);
+  uint32_t add_lengths(std::span<const uint64_t> lengths);
+  void emit_step(uint32_t index);
+  void emit_afters(const schedule::Step& step);
+  void emit_send(uint32_t index);
+  void emit_publication(const schedule::Step& step, const MatchedStep& matched);
+  void emit_cell(const schedule::Step& step, const Message& message);
+  void emit_far(uint32_t index);
+  void emit_move(uint32_t index);
+  void emit_fold(uint32_t index, uint32_t i, uint64_t landing);
+  bool lands_by_itself(uint32_t index) const;
+  void await(const schedule::Step& step, const Message& message);
+  void await_entry(int peer);
+  void protect(const schedule::Step& step, std::span<const schedule::Block> blocks);
+  void close_lanes();
+  void join();
+
+  void emit(uint16_t lane, Op op, std::span<const Operand> operands = {});
+  void emit_copy(const schedule::Step& step, std::span<const Operand> operands, uint64_t length);
+  Operand local(schedule::Block block) const;
+  Operand remote(int peer, schedule::Block block) const;
+  Operand arrived(const Message& message, uint32_t i, uint64_t cell_offset) const;
+  Shift user_shift() const { return geometry_.slices > 1 ? Shift::kPiece : Shift::kNone; }
+  uint64_t length_of(schedule::Block block) const;
+  uint64_t message_bytes(std::span<const schedule::Block> blocks) const;
+
+  const Match& match_;
+  const BindRequest& request_;
+  const Geometry geometry_;
+  schedule::Layout layout_;
+  std::vector<Ops> lanes_;           // ops by lane, joined at the end
+  std::vector<uint32_t> step_end_;   // ops of its lane up to and including the step
+  std::vector<std::vector<uint32_t>> known_;  // [lane][rank]: value already waited for in this slice
+  std::vector<bool> entered_;        // peers whose entry the prologue awaits
+  // Streams: what was posted at the beginning of each lane's slice, in the order of the sources.
+  struct Posted {
+    uint32_t ordinal;
+    bool landed;        // into the landing zone, else straight into the target
+    uint64_t landing;
+  };
+  std::vector<Posted> posted_;
+  std::vector<uint32_t> posted_begin_;  // [step]
+  struct Unsent {
+    uint16_t lane;
+    uint32_t ordinal;
+    uint32_t step;
+  };
+  std::vector<Unsent> unsent_;  // sends by stream whose source must not be written yet
+  uint64_t landing_bytes_ = 0;
+  std::unique_ptr<Touches> touches_;
+  Plan plan_;
+};
+
+}  // namespace tutti::plan

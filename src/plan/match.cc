@@ -1,0 +1,126 @@
+#include "src/plan/match.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "src/plan/mechanism.h"
+#include "src/plan/traffic.h"
+
+namespace tutti::plan {
+
+using schedule::Schedule;
+using schedule::Source;
+using schedule::Step;
+using schedule::StepKind;
+
+const char* name_of(Mode mode) {
+  static constexpr const char* kNames[] = {"staged", "direct", "single copy"};
+  return kNames[static_cast<int>(mode)];
+}
+
+namespace {
+
+// Copies a block list of another rank into the match, which outlives that rank's schedule.
+uint32_t keep(Match& result, std::span<const schedule::Block> blocks) {
+  const auto offset = static_cast<uint32_t>(result.block_words.size());
+  for (schedule::Block block : blocks) result.block_words.push_back(block.word);
+  return offset;
+}
+
+Message describe(Match& result, const Traffic& traffic, const Sent& sent) {
+  Message message;
+  message.mechanism = sent.mechanism;
+  message.source = sent.source;
+  message.block_count = traffic.step_of(sent).block_count;
+  message.slot = sent.slot;
+  message.cell = sent.cell;
+  message.value = sent.value;
+  if (sent.mechanism == Mechanism::kPull || sent.mechanism == Mechanism::kRead) {
+    message.blocks = keep(result, traffic.blocks_of(sent));
+  }
+  return message;
+}
+
+void distil_send(Match& result, const Traffic& traffic, uint32_t index) {
+  const Schedule& mine = result.schedule;
+  const Step& step = mine.steps[index];
+  MatchedStep& matched = result.steps[index];
+  matched.far = static_cast<uint32_t>(result.far_peers.size());
+  for (uint32_t peer : mine.peers_of(step)) {
+    const int rank = static_cast<int>(peer);
+    if (!result.group.near(mine.rank, rank)) result.far_peers.push_back(rank);
+  }
+  matched.far_count = static_cast<uint32_t>(result.far_peers.size()) - matched.far;
+  const Sent* sent = traffic.sent_by(mine.rank, index);
+  if (sent == nullptr) return;
+  matched.near = true;
+  matched.signal = sent->signal;
+  matched.message = describe(result, traffic, *sent);
+  matched.pushes = static_cast<uint32_t>(result.push_targets.size());
+  traffic.each_delivery(*sent, [&](const Delivery& delivery) {
+    if (sent->mechanism == Mechanism::kPush) {
+      const uint32_t blocks = keep(result, traffic.target_of(delivery));
+      result.push_targets.push_back({delivery.rank, blocks});
+    } else if (sent->mechanism == Mechanism::kPull || sent->mechanism == Mechanism::kRead) {
+      result.readers.push_back({delivery.rank, step.lane, traffic.done_value(delivery)});
+    }
+  });
+  matched.push_count = static_cast<uint32_t>(result.push_targets.size()) - matched.pushes;
+}
+
+void distil(Match& result, const Traffic& traffic) {
+  const Schedule& mine = result.schedule;
+  result.steps.resize(mine.steps.size());
+  size_t arrival = 0;
+  const std::vector<uint32_t>& arrived = traffic.arrivals(mine.rank);
+  for (uint32_t i = 0; i < mine.steps.size(); ++i) {
+    const Step& step = mine.steps[i];
+    if (step.kind == StepKind::kSend) {
+      distil_send(result, traffic, i);
+      continue;
+    }
+    result.steps[i].arrivals = static_cast<uint32_t>(result.arrivals.size());
+    for (Source source : mine.sources_of(step)) {
+      if (!source.is_message() || !result.group.near(mine.rank, source.peer())) continue;
+      const Message message = describe(result, traffic, traffic.sent(arrived[arrival++]));
+      result.arrivals.push_back(message);
+    }
+  }
+  result.lanes = traffic.lanes();
+  result.message_blocks = traffic.message_blocks();
+}
+
+}  // namespace
+
+Result<Match> match(const MatchRequest& request) {
+  Match result;
+  result.group = *request.group;
+  result.in_place = request.in_place;
+  result.shape = request.algorithm->shape(request.parameters);
+  result.published = request.algorithm->cost(request.parameters).published;
+  for (int rank = 0; rank < result.shape.ranks; ++rank) {
+    result.far = result.far || !result.group.near(request.rank, rank);
+  }
+  // PULL and PUSH need one order of all accesses of a rank, which only a single lane has.
+  result.mode = result.shape.lanes == 1 ? request.mode : Mode::kStaged;
+
+  Traffic traffic(result.shape, result.group, request.rank);
+  for (int rank = 0; rank < result.shape.ranks; ++rank) {
+    if (!result.group.near(request.rank, rank)) continue;
+    traffic.add(request.algorithm->schedule(request.parameters, rank));
+  }
+  if (Status status = traffic.match(); !status.ok()) {
+    return Status::internal_error(std::string(schedule::name_of(result.shape.collective)) + "/" +
+                                  std::string(request.algorithm->name) + " for " +
+                                  std::to_string(result.shape.ranks) + " ranks: " +
+                                  std::string(status.message()));
+  }
+  choose_mechanisms(traffic, result.mode, request.hazards_in_place);
+  traffic.number();
+  result.schedule = traffic.schedule_of(request.rank);
+  distil(result, traffic);
+  return result;
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,120 @@
+#include "src/plan/mechanism.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "src/plan/touch.h"
+
+namespace tutti::plan {
+
+using schedule::Block;
+using schedule::Space;
+
+namespace {
+
+class HazardPass {
+ public:
+  HazardPass(Traffic& traffic, bool in_place) : traffic_(traffic) {
+    first_rank_.assign(static_cast<size_t>(traffic.shape().ranks), 0);
+    for (const schedule::Schedule& schedule : traffic.schedules()) {
+      first_rank_[schedule.rank] = touches_.size();
+      touches_.emplace_back(traffic.shape(), schedule, in_place);
+    }
+  }
+
+  const Touches& touches(int rank) const { return touches_[first_rank_[rank]]; }
+
+  bool user_memory(const Sent& sent) const {
+    const auto blocks = traffic_.blocks_of(sent);
+    return !blocks.empty() && std::all_of(blocks.begin(), blocks.end(), [](Block block) {
+      return block.space() != Space::kScratch;
+    });
+  }
+
+  bool pull_is_safe(const Sent& sent) const {
+    if (!user_memory(sent)) return false;
+    for (Block block : traffic_.blocks_of(sent)) {
+      const uint32_t last = touches(sent.source).last_write(block);
+      if (last != kNever && last > sent.step) return false;
+    }
+    return true;
+  }
+
+  bool untouched_before(const Sent& sent) const {
+    for (Block block : traffic_.blocks_of(sent)) {
+      const uint32_t first = touches(sent.source).first_write(block);
+      if (first != kNever && first < sent.step) return false;
+    }
+    return true;
+  }
+
+  // Receivers only copy, and gain if the sender does it: the block was just produced (it is in the
+  // sender's cache) or goes to many.
+  bool push_is_better(const Sent& sent) const {
+    bool pure = true;
+    int receivers = 0;
+    traffic_.each_delivery(sent, [&](const Delivery& delivery) {
+      ++receivers;
+      pure = pure && step_of(delivery).operand_count == 1;
+    });
+    const auto blocks = traffic_.blocks_of(sent);
+    const bool produced = !blocks.empty() && blocks.front().space() != Space::kInput;
+    return pure && (produced || receivers > 1);
+  }
+
+  bool push_is_safe(const Sent& sent) const {
+    bool safe = !traffic_.blocks_of(sent).empty();
+    traffic_.each_delivery(sent, [&](const Delivery& delivery) {
+      safe = safe && step_of(delivery).operand_count == 1;
+      for (Block block : traffic_.target_of(delivery)) {
+        safe = safe && block.space() == Space::kOutput && dead_on_entry(sent, delivery, block);
+      }
+    });
+    return safe;
+  }
+
+ private:
+  const schedule::Step& step_of(const Delivery& delivery) const {
+    return traffic_.schedule_of(delivery.rank).steps[delivery.step];
+  }
+
+  bool dead_on_entry(const Sent& sent, const Delivery& delivery, Block block) const {
+    const Touches& facts = touches(delivery.rank);
+    if (facts.first_touch(block) >= delivery.step) return true;
+    if (facts.second_touch(block) < delivery.step) return false;
+    const Sent* earlier = traffic_.sent_by(delivery.rank, facts.first_touch(block));
+    if (earlier == nullptr || earlier->mechanism != Mechanism::kPull) return false;
+    bool only_the_pusher = true;
+    traffic_.each_delivery(*earlier, [&](const Delivery& read) {
+      only_the_pusher = only_the_pusher && read.rank == sent.source && read.step < sent.step;
+    });
+    return only_the_pusher;
+  }
+
+  Traffic& traffic_;
+  std::vector<size_t> first_rank_;
+  std::vector<Touches> touches_;
+};
+
+}  // namespace
+
+void choose_mechanisms(Traffic& traffic, Mode mode, bool in_place) {
+  if (mode == Mode::kStaged) return;  // SLOT; INLINE replaces it when the count is known
+  const HazardPass pass(traffic, in_place);
+  const bool direct = mode == Mode::kDirect;
+  std::vector<Sent*> pushes;
+  for (Sent& sent : traffic.messages()) {
+    if (direct && pass.push_is_better(sent)) {
+      pushes.push_back(&sent);
+    } else if (pass.pull_is_safe(sent)) {
+      sent.mechanism = direct ? Mechanism::kPull : Mechanism::kRead;
+      sent.ready_at_entry = pass.untouched_before(sent);
+    }
+  }
+  // After the pulls are known: a push may follow the pusher's own pull of the same block.
+  for (Sent* sent : pushes) {
+    if (pass.push_is_safe(*sent)) sent->mechanism = Mechanism::kPush;
+  }
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,110 @@
+#include "src/plan/passes.h"
+
+#include <algorithm>
+
+namespace tutti::plan {
+namespace {
+
+bool is_copy(const Op& op) { return op.code == OpCode::kMove && op.source_count == 1; }
+
+bool is_user_memory(const Operand& operand, uint32_t ranks) {
+  for (Base base : {Base::kInput, Base::kOutput}) {
+    if (operand.base == register_of(base)) return true;
+  }
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    const int r = static_cast<int>(rank);
+    if (operand.base == register_of(PeerBase::kInput, r)) return true;
+    if (operand.base == register_of(PeerBase::kOutput, r)) return true;
+  }
+  return false;
+}
+
+// Appends the targets of `copy` to those of `move`; operands of merged moves are written anew.
+void merge(Plan& plan, Op& move, const Op& copy) {
+  const auto begin = static_cast<uint32_t>(plan.operands.size());
+  const auto append = [&](uint32_t first, uint32_t count) {
+    for (uint32_t i = 0; i < count; ++i) plan.operands.push_back(Operand(plan.operands[first + i]));
+  };
+  plan.operands.reserve(plan.operands.size() + move.target_count + copy.target_count +
+                        move.source_count);
+  append(move.operands, move.target_count);
+  append(copy.operands, copy.target_count);
+  append(move.operands + move.target_count, move.source_count);
+  move.operands = begin;
+  move.target_count = static_cast<uint16_t>(move.target_count + copy.target_count);
+}
+
+}  // namespace
+
+bool forward_stores(Plan& plan) {
+  if (plan.lanes.size() != 1) return false;  // kAfter counts ops: only a single lane may lose some
+  std::vector<Op> kept;
+  kept.reserve(plan.ops.size());
+  for (const Op& op : plan.ops) {
+    const bool follows = !kept.empty() && kept.back().code == OpCode::kMove && is_copy(op) &&
+                         kept.back().length == op.length && kept.back().target_count == 1;
+    if (follows) {
+      Op& move = kept.back();
+      const Operand& stored = plan.operands[move.operands];
+      if (stored == plan.operands[op.operands + op.target_count] && move.mask == kNoMask) {
+        merge(plan, move, op);
+        continue;
+      }
+    }
+    kept.push_back(op);
+  }
+  const bool changed = kept.size() != plan.ops.size();
+  plan.ops = std::move(kept);
+  plan.lanes[0].end = static_cast<uint32_t>(plan.ops.size());
+  return changed;
+}
+
+bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request) {
+  if (request.op != types::ReduceOp::kAvg || match.source_terms_begin.empty()) return false;
+  const auto ranks = static_cast<uint32_t>(match.group.ranks);
+  const bool floats = types::is_float(request.type);
+  for (Op& op : plan.ops) {
+    if (op.code != OpCode::kMove || op.source_count < 2) continue;
+    if (!floats) {
+      op.divide = match.target_terms[op.index] == ranks;
+      continue;
+    }
+    op.mask = static_cast<uint32_t>(plan.masks.size());
+    plan.masks.resize(plan.masks.size() + (op.source_count + 63u) / 64u, 0);
+    const uint32_t begin = match.source_terms_begin[op.index];
+    for (uint32_t i = 0; i < op.source_count; ++i) {
+      if (match.source_terms[begin + i] != 1) continue;
+      plan.masks[op.mask + i / 64] |= uint64_t{1} << (i % 64);
+    }
+  }
+  if (floats) plan.scale = 1.0 / ranks;
+  if (!floats) plan.divisor = ranks;
+  return true;
+}
+
+void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache) {
+  const uint32_t ranks = [&] {
+    uint32_t most = 0;
+    for (const Operand& operand : plan.operands) most = std::max(most, operand.base);
+    return most / static_cast<uint32_t>(PeerBase::kCount) + 1;
+  }();
+  for (Op& op : plan.ops) {
+    if (op.code != OpCode::kMove) continue;
+    types::FoldKey key;
+    key.type = request.type;
+    key.op = request.op == types::ReduceOp::kAvg ? types::ReduceOp::kSum : request.op;
+    key.order = op.fold == schedule::Fold::kTree ? types::FoldOrder::kTree : types::FoldOrder::kList;
+    key.source_count = op.source_count;
+    key.target_count = op.target_count;
+    key.scaled = op.mask != kNoMask || op.divide;
+    const auto targets = plan.operands.begin() + op.operands;
+    const bool away = bypass_cache &&
+                      std::all_of(targets, targets + op.target_count, [&](const Operand& target) {
+                        return is_user_memory(target, ranks);
+                      });
+    key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;
+    op.kernel = types::fold_kernel(key);
+  }
+}
+
+}  // namespace tutti::plan

@@ -1,0 +1,137 @@
+// A plan: one rank's schedule lowered to micro-operations for one count, type and kind of link.
+//
+// A schedule says what; a plan says how: which bytes, through which memory, woken by which counter. Plans
+// hold no pointers to user memory (operands are base + offset), so one plan serves every buffer.
+//
+// How ranks of one host talk ("domain": ranks that map each other's arena; arena_map.h has the places):
+//   * Each rank has one rising progress counter per lane. A slice of a plan raises it by
+//     LanePlan::advance, the same number on every rank, so nobody needs to tell the others where he is.
+//   * SLOT: the sender copies into a frame of its staging ring and signals; every slice has a frame of
+//     the same size at the same place on every rank.
+//   * INLINE: flag and payload in one cell; the flag's exact value says slice and call signature.
+//   * PULL/PUSH (direct): the address of the user's buffers travels in a cell at entry.
+// CREDIT, at the first write to a ring region, waits until every rank has passed what last used it.
+//
+// Threads: a plan is immutable and may be run by any one thread at a time per communicator.
+// Units: offsets in bytes, lengths in elements.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/schedule/schedule.h"
+#include "src/types/kernels.h"
+
+namespace tutti::plan {
+
+/// How one message crosses a link. Chosen per message by lowering; algorithms never ask.
+enum class Mechanism : uint8_t { kInline, kSlot, kPull, kRead, kPush, kStream };
+const char* name_of(Mechanism mechanism);
+
+enum class OpCode : uint8_t {
+  kCredit,         // my ring region may be written
+  kMove,           // targets <- fold(sources), `length` elements cut by the slice
+  kSignal,         // my lane counter := base + value
+  kWait,           // until peer's lane counter >= base + value
+  kRaise,          // raise the flag of my cell `value`
+  kWaitCell,       // until the flag of peer's cell `value` is this slice's
+  kEnter,          // prologue: publish my buffers' addresses in my cell
+  kWaitEnter,      // prologue: until peer has entered; then its buffers are addressable
+  kReadPeer,       // single copy: target <- peer's memory
+  kAfter,          // until my lane `peer` has passed its op `value` of this slice
+  kStreamReceive,  // post the receive of `value` operands from peer
+  kStreamSend,     // send `source_count` operands to peer
+  kStreamArrived,  // until the receive posted as number `value` of this slice has arrived
+  kStreamSent,     // until the send posted as number `value` of this slice may be overwritten
+};
+const char* name_of(OpCode code);
+
+/// Base registers. The executor's table holds, in this order, the fixed ones and then four per rank.
+enum class Base : uint32_t { kInput = 0, kOutput = 1, kScratch = 2, kLanding = 3, kFixed = 4 };
+enum class PeerBase : uint32_t { kSlot = 0, kCell = 1, kInput = 2, kOutput = 3, kCount = 4 };
+
+constexpr uint32_t register_of(Base base) { return static_cast<uint32_t>(base); }
+constexpr uint32_t register_of(PeerBase base, int rank) {
+  return static_cast<uint32_t>(Base::kFixed) +
+         static_cast<uint32_t>(rank) * static_cast<uint32_t>(PeerBase::kCount) +
+         static_cast<uint32_t>(base);
+}
+
+/// What moves with the slice: added to base + offset when a micro-operation runs.
+enum class Shift : uint32_t {
+  kNone = 0,     // cells, landing zones, single-slice user memory
+  kPiece = 1,    // user memory: the offset of the slice's piece within the block
+  kFrame = 2,    // slots: the frame's place in the ring
+  kScratch = 3,  // scratch: the copy for this slice in flight
+  kCell = 4,     // cells: the place of the slice's cells in the cell ring
+};
+
+struct Operand {
+  uint32_t base = 0;  // register_of(...)
+  Shift shift = Shift::kNone;
+  uint64_t offset = 0;
+  bool operator==(const Operand&) const = default;
+};
+
+inline constexpr uint32_t kNoMask = ~0u;
+inline constexpr uint32_t kMaxTargets = 1024;  // of one move
+
+struct Op {
+  OpCode code = OpCode::kMove;
+  uint8_t lane = 0;  // kStreamSent, and kWait in the epilogue: whose posts or counter
+  schedule::Fold fold = schedule::Fold::kList;
+  bool divide = false;        // integer average: this move stores the complete value
+  uint16_t target_count = 0;
+  uint16_t source_count = 0;
+  uint32_t peer = 0;          // rank; kAfter: lane
+  uint32_t value = 0;         // signal number, cell, op or ordinal
+  uint32_t operands = 0;      // first of target_count targets, then source_count sources
+  uint32_t lengths = 0;       // streams: one element count an operand, in Plan::lengths
+  uint32_t mask = kNoMask;    // first word of the `scaled` mask in Plan::masks
+  uint32_t index = 0;         // the schedule's step it came from
+  uint64_t length = 0;        // kMove, kReadPeer: elements of the whole block
+  types::FoldKernel kernel = nullptr;
+};
+
+struct LanePlan {
+  uint32_t begin = 0;  // ops [begin, end) run once for every slice
+  uint32_t end = 0;
+  uint32_t advance = 1;      // the lane counter rises by this every slice; the end of the slice signals it
+  uint32_t cells = 0;        // cells of the frame, equal on all ranks
+  uint64_t frame_bytes = 0;  // of the staging ring, equal on all ranks
+  uint32_t receives = 0;     // streams: posted in every slice
+  uint32_t sends = 0;
+  bool publishes = false;    // this rank writes to its ring or cells
+};
+
+struct Plan {
+  std::vector<Op> ops;
+  std::vector<Operand> operands;
+  std::vector<uint64_t> lengths;
+  std::vector<uint64_t> masks;
+  std::vector<LanePlan> lanes;
+  std::vector<Op> prologue;  // run once before the first slice: entries, in one cell of their own
+  std::vector<Op> epilogue;  // run once after the last slice: readers of my buffers are done
+  uint64_t slices = 1;
+  uint64_t quantum = 1;      // elements per 64 bytes
+  uint32_t element_bytes = 1;
+  uint64_t scratch_bytes = 0;  // for one slice in flight
+  uint64_t landing_bytes = 0;  // for one lane
+  uint32_t slices_in_flight = 1;
+  double scale = 1.0;
+  int64_t divisor = 1;
+  // What explain and the flight recorder print.
+  std::string algorithm;
+  std::string passes;  // names of the passes that changed something
+};
+
+/// The size of a message that fits a cell: design section 4, "small".
+inline constexpr uint32_t kCellPayloadBytes = 1024;
+/// A payload up to this size lies in the flag's own cache line; a longer one begins 128 bytes behind the
+/// flag, because the neighbour line of a polled line is prefetched with it.
+inline constexpr uint32_t kCellShortBytes = 56;
+inline constexpr uint32_t kCellStride = 128 + kCellPayloadBytes;
+constexpr uint32_t cell_payload_offset(uint64_t bytes) { return bytes <= kCellShortBytes ? 8 : 128; }
+
+}  // namespace tutti::plan

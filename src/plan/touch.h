@@ -1,0 +1,53 @@
+// Which steps of one rank touch which blocks: the facts the hazard pass asks for, computed once per rank.
+//
+// In place, input and output are one buffer, so an access to a block of one space is also one to the
+// overlapping blocks of the other.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "src/schedule/layout.h"
+#include "src/schedule/schedule.h"
+
+namespace tutti::plan {
+
+inline constexpr uint32_t kNever = ~0u;
+
+class Touches {
+ public:
+  Touches(const schedule::Shape& shape, const schedule::Schedule& schedule, bool in_place);
+
+  /// The last step that writes any byte of the block; kNever if none does.
+  uint32_t last_write(schedule::Block block) const { return at(block).last_write; }
+  uint32_t first_write(schedule::Block block) const { return at(block).first_write; }
+  /// The first two steps that read or write any byte of the block.
+  uint32_t first_touch(schedule::Block block) const { return at(block).first; }
+  uint32_t second_touch(schedule::Block block) const { return at(block).second; }
+
+ private:
+  struct Facts {
+    uint32_t first = kNever;
+    uint32_t second = kNever;
+    uint32_t first_write = kNever;
+    uint32_t last_write = kNever;
+  };
+
+  const Facts& at(schedule::Block block) const {
+    return facts_[static_cast<size_t>(block.space())][block.index()];
+  }
+  bool copies_to_itself(const schedule::Schedule& schedule, const schedule::Step& step) const;
+  void touch(schedule::Block block, uint32_t step, bool write);
+  void touch_one(schedule::Block block, uint32_t step, bool write);
+
+  const schedule::Shape& shape_;
+  int rank_;
+  bool in_place_;
+  std::vector<Facts> facts_[3];
+};
+
+/// In place: the blocks of the other user space that overlap `block` of rank `rank`, as [first, last).
+std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank, schedule::Block block);
+
+}  // namespace tutti::plan
