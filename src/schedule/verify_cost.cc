@@ -1,0 +1,76 @@
+#include "src/schedule/verify_cost.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tutti::schedule::verifier {
+namespace {
+
+// A message's place in the longest chain that ends with it: lanes run by themselves and channels have room,
+// so a SEND waits for the earlier steps of its lane, for its `after`s, and through both for messages.
+uint32_t count_depth(const Program& program, const Matching& matching,
+                     std::span<const StepRef> order) {
+  const size_t lanes = program.shape().lanes;
+  std::vector<uint32_t> reached(static_cast<size_t>(program.ranks()) * lanes, 0);
+  std::vector<uint32_t> depth(program.total_steps(), 0);  // at a step's end; of a SEND's messages: + 1
+  uint32_t deepest = 0;
+  for (StepRef ref : order) {
+    const Step& step = program.step(ref);
+    uint32_t& mine = reached[static_cast<size_t>(ref.rank) * lanes + step.lane];
+    for (uint32_t earlier : program.schedule(ref.rank).afters_of(step)) {
+      mine = std::max(mine, depth[program.number({ref.rank, earlier})]);
+    }
+    if (step.kind == StepKind::kMove) {
+      for (uint32_t message : matching.of_step(program.number(ref))) {
+        if (message == kNoMessage) continue;
+        mine = std::max(mine, depth[program.number(matching.messages()[message].send)] + 1);
+      }
+    }
+    depth[program.number(ref)] = mine;
+    deepest = std::max(deepest, mine);
+  }
+  return deepest;
+}
+
+}  // namespace
+
+Result<Cost> count_cost(const Program& program, const Matching& matching,
+                        std::span<const StepRef> order) {
+  Cost cost;
+  cost.depth = count_depth(program, matching, order);
+  unsigned __int128 bytes = 0;
+  unsigned __int128 published = 0;
+  unsigned __int128 scratch = 0;
+  for (int rank = 0; rank < program.ranks(); ++rank) {
+    const Schedule& schedule = program.schedule(rank);
+    unsigned __int128 sent = 0;
+    unsigned __int128 shown = 0;
+    unsigned __int128 kept = 0;
+    uint64_t messages = 0;
+    for (const Step& step : schedule.steps) {
+      if (step.kind != StepKind::kSend) continue;
+      uint64_t width = 0;
+      for (Block block : schedule.blocks_of(step)) {
+        width += program.geometry().width(program.region(rank, block));
+      }
+      shown += width;
+      sent += static_cast<unsigned __int128>(width) * step.operand_count;
+      messages += step.operand_count;
+    }
+    for (Block like : schedule.scratch) {
+      kept += program.geometry().width(program.geometry().region(like));
+    }
+    cost.messages = std::max(cost.messages, static_cast<uint32_t>(messages));
+    bytes = std::max(bytes, sent);
+    published = std::max(published, shown);
+    scratch = std::max(scratch, kept);
+  }
+  if ((bytes | scratch) >> 63 != 0) return Status::unsupported("the costs exceed 64 bits");
+  const uint64_t unit = program.geometry().unit();
+  cost.bytes = Fraction::of(static_cast<uint64_t>(bytes), unit);
+  cost.published = Fraction::of(static_cast<uint64_t>(published), unit);
+  cost.scratch = Fraction::of(static_cast<uint64_t>(scratch), unit);
+  return cost;
+}
+
+}  // namespace tutti::schedule::verifier

@@ -1,0 +1,15 @@
+// Counts what a call costs: longest chain of messages, messages, bytes and scratch.
+#pragma once
+
+#include <span>
+
+#include "src/base/status.h"
+#include "src/schedule/verify.h"
+#include "src/schedule/verify_match.h"
+
+namespace tutti::schedule::verifier {
+
+Result<Cost> count_cost(const Program& program, const Matching& matching,
+                        std::span<const StepRef> order);
+
+}  // namespace tutti::schedule::verifier

@@ -1,0 +1,100 @@
+#include "src/schedule/verify_program.h"
+
+#include "src/schedule/text.h"
+#include "src/schedule/verify_check.h"
+
+namespace tutti::schedule::verifier {
+
+Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedules,
+                            Placement placement) {
+  if (Status s = check_shape(shape); !s.ok()) return s;
+  if (schedules.size() != static_cast<size_t>(shape.ranks)) {
+    return Status::invalid_argument(std::to_string(schedules.size()) + " schedules for " +
+                                    std::to_string(shape.ranks) + " ranks");
+  }
+  Result<Geometry> geometry = Geometry::of(shape);
+  if (!geometry.ok()) return geometry.status();
+  Program program;
+  program.shape_ = &shape;
+  program.schedules_ = schedules;
+  program.placement_ = placement;
+  program.geometry_ = std::move(geometry).value();
+  const uint64_t in = program.geometry_.input_atoms();
+  const uint64_t out = program.geometry_.output_atoms();
+  const bool separate = placement == Placement::kSeparate;
+  program.user_atoms_ = static_cast<uint32_t>(separate ? in + out : std::max(in, out));
+
+  uint64_t total_atoms = 0;
+  uint64_t total_steps = 0;
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    const Schedule& schedule = program.schedule(rank);
+    if (Status s = check_header(shape, schedule, rank); !s.ok()) return s;
+    uint64_t atoms = program.user_atoms_;
+    auto& first = program.scratch_first_.emplace_back();
+    for (Block like : schedule.scratch) {
+      first.push_back(static_cast<uint32_t>(atoms));
+      atoms += program.geometry_.region(like).count;
+      if (total_atoms + atoms > kMaxAtoms) return Status::unsupported("too many blocks to verify");
+    }
+    program.memory_.push_back(static_cast<uint32_t>(atoms));
+    program.first_step_.push_back(static_cast<uint32_t>(total_steps));
+    total_atoms += atoms;
+    total_steps += schedule.steps.size();
+    if (total_atoms > kMaxAtoms || total_steps >> 31 != 0) {
+      return Status::unsupported("too many blocks or steps to verify");
+    }
+  }
+  program.first_step_.push_back(static_cast<uint32_t>(total_steps));
+
+  StepChecker checker(program);
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    for (uint32_t i = 0; i < program.schedule(rank).steps.size(); ++i) {
+      if (Status s = checker.check({rank, i}); !s.ok()) return s;
+    }
+  }
+  return program;
+}
+
+Region Program::region(int rank, Block block) const {
+  if (block.space() == Space::kScratch) {
+    Region region = geometry_.region(schedule(rank).scratch[block.index()]);
+    region.first = scratch_first_[static_cast<size_t>(rank)][block.index()];
+    return region;
+  }
+  Region region = geometry_.region(block);
+  region.first += block.space() == Space::kInput ? input_begin(rank) : output_begin(rank);
+  return region;
+}
+
+uint32_t Program::input_begin(int rank) const {
+  const bool part_of_output =
+      placement_ == Placement::kInPlace && shape_->collective == Collective::kAllGather;
+  return part_of_output ? static_cast<uint32_t>(rank) * geometry_.atoms_per_count() : 0;
+}
+
+uint32_t Program::output_begin(int rank) const {
+  if (placement_ == Placement::kSeparate) return geometry_.input_atoms();
+  const bool part_of_input = shape_->collective == Collective::kReduceScatter;
+  return part_of_input ? static_cast<uint32_t>(rank) * geometry_.atoms_per_count() : 0;
+}
+
+bool Program::has_input(int rank) const {
+  return shape_->collective != Collective::kBroadcast || rank == shape_->root;
+}
+
+bool Program::aliases_output(int rank, const Region& input) const {
+  const uint32_t begin = output_begin(rank);
+  return placement_ == Placement::kInPlace && input.first >= begin &&
+         input.first + input.count <= begin + geometry_.output_atoms();
+}
+
+std::string Program::where(StepRef ref) const {
+  return "rank " + std::to_string(ref.rank) + ", step " + std::to_string(ref.step) + " (" +
+         print_step(schedule(ref.rank), ref.step) + ")";
+}
+
+Status Program::refuse(StepRef ref, const std::string& what) const {
+  return Status::invalid_argument(where(ref) + ": " + what);
+}
+
+}  // namespace tutti::schedule::verifier

@@ -1,0 +1,66 @@
+// All ranks' schedules, checked to be well formed: every offset, block, peer, lane and `after` is in range,
+// every list pairs up, nothing is read or written that must not be. The passes after this one index freely.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/schedule/schedule.h"
+#include "src/schedule/verify.h"
+#include "src/schedule/verify_geometry.h"
+
+namespace tutti::schedule::verifier {
+
+struct StepRef {
+  int rank = 0;
+  uint32_t step = 0;
+};
+
+/// A rank's memory is numbered in atoms: first its user buffers, then its scratch blocks.
+class Program {
+ public:
+  /// Views shape and schedules: they must outlive it.
+  static Result<Program> of(const Shape& shape, std::span<const Schedule> schedules,
+                            Placement placement);
+
+  const Shape& shape() const { return *shape_; }
+  const Geometry& geometry() const { return geometry_; }
+  Placement placement() const { return placement_; }
+  int ranks() const { return shape_->ranks; }
+  std::span<const Schedule> schedules() const { return schedules_; }
+  const Schedule& schedule(int rank) const { return schedules_[static_cast<size_t>(rank)]; }
+  const Step& step(StepRef ref) const { return schedule(ref.rank).steps[ref.step]; }
+
+  /// Atoms of the rank's memory, and where in it a block lies.
+  uint32_t memory(int rank) const { return memory_[static_cast<size_t>(rank)]; }
+  Region region(int rank, Block block) const;
+  uint32_t input_begin(int rank) const;
+  uint32_t output_begin(int rank) const;
+  bool has_input(int rank) const;
+  /// In place, a block of input that is also output.
+  bool aliases_output(int rank, const Region& input) const;
+
+  /// Steps of all ranks are numbered through; rank r's begin here.
+  uint32_t first_step(int rank) const { return first_step_[static_cast<size_t>(rank)]; }
+  uint32_t number(StepRef ref) const { return first_step(ref.rank) + ref.step; }
+  uint32_t total_steps() const { return first_step_.back(); }
+
+  /// A refusal that quotes the step: "rank 1, step 4 (send output[0] -> 2): what".
+  std::string where(StepRef ref) const;
+  Status refuse(StepRef ref, const std::string& what) const;
+
+ private:
+  const Shape* shape_ = nullptr;
+  std::span<const Schedule> schedules_;
+  Placement placement_ = Placement::kSeparate;
+  Geometry geometry_;
+  uint32_t user_atoms_ = 0;                            // of input and output together
+  std::vector<uint32_t> memory_;                       // per rank
+  std::vector<std::vector<uint32_t>> scratch_first_;   // per rank, per scratch block
+  std::vector<uint32_t> first_step_;                   // per rank, and the end
+};
+
+}  // namespace tutti::schedule::verifier
