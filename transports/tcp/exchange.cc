@@ -1,0 +1,103 @@
+#include "transports/tcp/exchange.h"
+
+#include <cstdio>
+
+namespace tutti::transports::tcp {
+namespace {
+
+std::string hex(uint64_t value) {
+  char text[24];
+  std::snprintf(text, sizeof text, "0x%llx", static_cast<unsigned long long>(value));
+  return text;
+}
+
+std::string channel_text(const transport::ChannelId& id) {
+  return "communicator " + hex(id.communicator) + ", epoch " + std::to_string(id.epoch) + ", lane " +
+         std::to_string(id.lane);
+}
+
+}  // namespace
+
+Channel* Exchange::use(transport::ChannelId id) {
+  Channel* channel = channels_.use(id, [this](Channel& over) {
+    outbound_.forget(over);
+    inbound_.forget(over);
+    over.out.drop_all(pool_);
+    over.in.drop_all(pool_);
+  });
+  if (channel == nullptr && !faulty()) {
+    fault_ = Status::internal_error("rank " + std::to_string(rank_) +
+                                    " used an epoch that is over (" + channel_text(id) + ")");
+  }
+  return channel;
+}
+
+Exchange::Ticket Exchange::send(transport::ChannelId id, uint32_t signature,
+                                std::span<const transport::ConstBuffer> pieces) {
+  const Ticket ticket = sent_.issue();
+  Channel* channel = faulty() ? nullptr : use(id);
+  if (channel == nullptr) return ticket;
+  Message* message = pool_.take();
+  message->ticket = ticket;
+  message->signature = signature;
+  for (const transport::ConstBuffer& piece : pieces) message->add_piece(piece.data, piece.bytes);
+  channel->out.push(message);
+  outbound_.enlist(*channel);
+  return ticket;
+}
+
+Exchange::Ticket Exchange::receive(transport::ChannelId id, uint32_t signature,
+                                   std::span<const transport::Buffer> pieces) {
+  const Ticket ticket = received_.issue();
+  Channel* channel = faulty() ? nullptr : use(id);
+  if (channel == nullptr) return ticket;
+  Message* message = pool_.take();
+  message->ticket = ticket;
+  message->signature = signature;
+  for (const transport::Buffer& piece : pieces) message->add_piece(piece.data, piece.bytes);
+  channel->in.post(message);
+  if (channel->in.credit_due()) outbound_.owe_credit(*channel);
+  urgent_ = urgent_ || channel->in.starving();
+  inbound_.settle(*channel);
+  conclude();
+  return ticket;
+}
+
+void Exchange::commit(size_t count) {
+  if (!inbound_.commit(count)) conclude();
+}
+
+void Exchange::conclude() {
+  const Fault& fault = inbound_.fault();
+  if (fault.kind == Fault::Kind::kNone || faulty()) return;
+  if (fault.kind == Fault::Kind::kMalformed) {
+    fault_ = Status::remote_error("rank " + std::to_string(peer_) + " sent rank " +
+                                  std::to_string(rank_) + " " + fault.what +
+                                  ": the connection is given up");
+    return;
+  }
+  fault_ = Status::invalid_usage(describe(fault));
+  if (fault.kind == Fault::Kind::kMismatchThere) return;
+  FrameHeader last;
+  last.type = FrameType::kMismatch;
+  last.channel = fault.channel;
+  last.signature = fault.mismatch.sent_signature;
+  last.message_bytes = fault.mismatch.sent_bytes;
+  last.expected_signature = fault.mismatch.expected_signature;
+  last.position = fault.mismatch.expected_bytes;
+  outbound_.farewell(last);
+}
+
+std::string Exchange::describe(const Fault& fault) const {
+  const bool here = fault.kind == Fault::Kind::kMismatchHere;
+  const std::string sender = "rank " + std::to_string(here ? peer_ : rank_);
+  const std::string receiver = "rank " + std::to_string(here ? rank_ : peer_);
+  const Mismatch& found = fault.mismatch;
+  return sender + " sent " + std::to_string(found.sent_bytes) + " bytes where " + receiver +
+         " expects " + std::to_string(found.expected_bytes) + " (signature sent " +
+         hex(found.sent_signature) + ", expected " + hex(found.expected_signature) + "; " +
+         channel_text(fault.channel) +
+         "): the two ranks are in different calls, or in one call with different arguments";
+}
+
+}  // namespace tutti::transports::tcp

@@ -1,0 +1,68 @@
+// The protocol of one link without its socket: messages and grants in, bytes out, and the reverse. Two of
+// these, joined by any pipe that keeps bytes in order, behave as two ranks do.
+//
+// With several flows a link will have one Inbound and one Outbound for each, over the same channels and
+// tickets; `position` in every frame already says where it belongs.
+//
+// Owns: channels, message records, batches. The bytes stay the caller's until the ticket is done.
+// Threads: sent() and received() are lock-free where the answer allows; the rest under the stream's mutex.
+// Errors: fault_status() once a commit() or receive() has found one; nothing moves after that.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "src/base/status.h"
+#include "src/transport/transport.h"
+#include "transports/tcp/inbound.h"
+
+namespace tutti::transports::tcp {
+
+class Exchange {
+ public:
+  using Ticket = transport::Stream::Ticket;
+
+  Exchange(int rank, int peer) : rank_(rank), peer_(peer) {}
+
+  Ticket send(transport::ChannelId channel, uint32_t signature,
+              std::span<const transport::ConstBuffer> pieces);
+  Ticket receive(transport::ChannelId channel, uint32_t signature,
+                 std::span<const transport::Buffer> pieces);
+
+  const TicketWindow& sent() const { return sent_; }
+  const TicketWindow& received() const { return received_; }
+
+  // What to write, and how much of it was written.
+  std::span<const iovec> gather() { return outbound_.gather(); }
+  void wrote(size_t count) { outbound_.wrote(count); }
+  bool idle() const { return outbound_.idle(); }
+  /// The peer waits for a grant: worth a system call of its own.
+  bool urgent() const { return urgent_; }
+  void flushed() { urgent_ = false; }
+
+  // Where to read to, and how much was read.
+  size_t prepare(std::span<iovec> out) { return inbound_.prepare(out); }
+  void commit(size_t count);
+
+  bool faulty() const { return !fault_.ok(); }
+  const Status& fault_status() const { return fault_; }
+
+ private:
+  Channel* use(transport::ChannelId id);
+  void conclude();
+  std::string describe(const Fault& fault) const;
+
+  const int rank_;
+  const int peer_;
+  ChannelTable channels_;
+  MessagePool pool_;
+  TicketWindow sent_;
+  TicketWindow received_;
+  Outbound outbound_{pool_, sent_};
+  Inbound inbound_{channels_, outbound_, pool_, received_};
+  bool urgent_ = false;
+  Status fault_;
+};
+
+}  // namespace tutti::transports::tcp

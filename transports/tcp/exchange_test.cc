@@ -1,0 +1,271 @@
+// Two exchanges joined by an imagined pipe that cuts the bytes anywhere.
+#include "transports/tcp/exchange.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace tutti::transports::tcp {
+namespace {
+
+using transport::Buffer;
+using transport::ChannelId;
+using transport::ConstBuffer;
+
+constexpr ChannelId kChannel{1, 0, 0};
+
+std::vector<std::byte> pattern(size_t bytes, unsigned seed) {
+  std::vector<std::byte> data(bytes);
+  for (size_t i = 0; i < bytes; ++i) data[i] = static_cast<std::byte>(i * 31 + i / 251 + seed);
+  return data;
+}
+
+/// Rank 0 and rank 1, and what is on the wire between them.
+class Pair {
+ public:
+  explicit Pair(unsigned seed = 1, size_t longest_cut = 100'000)
+      : random_(seed), longest_cut_(longest_cut) {}
+
+  Exchange& end(int rank) { return rank == 0 ? zero_ : one_; }
+
+  /// Moves bytes until nothing moves.
+  void run() {
+    while (move(0) | move(1)) {
+    }
+  }
+
+  bool is_sent(int rank, uint64_t ticket) { return is_done(end(rank).sent(), ticket); }
+  bool is_received(int rank, uint64_t ticket) { return is_done(end(rank).received(), ticket); }
+
+  uint64_t send(int rank, ChannelId id, const std::vector<std::byte>& data, uint32_t sig = 7) {
+    const ConstBuffer piece{data.data(), data.size()};
+    return end(rank).send(id, sig, {&piece, 1});
+  }
+  uint64_t receive(int rank, ChannelId id, std::vector<std::byte>& data, uint32_t sig = 7) {
+    const Buffer piece{data.data(), data.size()};
+    return end(rank).receive(id, sig, {&piece, 1});
+  }
+
+ private:
+  static bool is_done(const TicketWindow& window, uint64_t ticket) {
+    return window.done(ticket) == TicketWindow::Answer::kDone || window.done_under_lock(ticket);
+  }
+
+  size_t cut(size_t most) { return std::min<size_t>(most, 1 + random_() % longest_cut_); }
+
+  bool move(int rank) {
+    const bool wrote = write(end(rank), wire_[rank]);
+    const bool read = this->read(end(1 - rank), wire_[rank]);
+    return wrote || read;
+  }
+
+  bool write(Exchange& from, std::deque<std::byte>& wire) {
+    const std::span<const iovec> entries = from.gather();
+    const size_t count = entries.empty() ? 0 : cut(total_bytes(entries));
+    size_t left = count;
+    for (const iovec& entry : entries) {
+      const size_t here = std::min(left, entry.iov_len);
+      const auto* data = static_cast<const std::byte*>(entry.iov_base);
+      wire.insert(wire.end(), data, data + here);
+      left -= here;
+    }
+    if (count > 0) from.wrote(count);
+    return count > 0;
+  }
+
+  bool read(Exchange& to, std::deque<std::byte>& wire) {
+    if (wire.empty() || to.faulty()) return false;
+    std::array<iovec, Inbound::kMaxEntries> entries;
+    const size_t used = to.prepare(entries);
+    size_t left = cut(std::min<size_t>(wire.size(), total_bytes({entries.data(), used})));
+    const size_t count = left;
+    for (size_t i = 0; i < used && left > 0; ++i) {
+      const size_t here = std::min(left, entries[i].iov_len);
+      std::copy_n(wire.begin(), here, static_cast<std::byte*>(entries[i].iov_base));
+      wire.erase(wire.begin(), wire.begin() + static_cast<ptrdiff_t>(here));
+      left -= here;
+    }
+    to.commit(count);
+    return true;
+  }
+
+  std::mt19937 random_;
+  size_t longest_cut_;
+  Exchange zero_{0, 1};
+  Exchange one_{1, 0};
+  std::deque<std::byte> wire_[2];
+};
+
+TEST(TcpExchange, EverySizeInEveryCut) {
+  for (const size_t cut : {1, 7, 50, 4096, 1'000'000}) {
+    Pair pair(3, cut);
+    const size_t largest = cut < 50 ? 3000 : 1 << 20;
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{47}, size_t{48}, size_t{65}, largest}) {
+      for (const bool early : {false, true}) {
+        const auto source = pattern(bytes, 5);
+        std::vector<std::byte> target(bytes);
+        uint64_t sent = 0;
+        if (early) {
+          sent = pair.send(0, kChannel, source);
+          pair.run();
+        }
+        const uint64_t received = pair.receive(1, kChannel, target);
+        if (!early) sent = pair.send(0, kChannel, source);
+        pair.run();
+        ASSERT_TRUE(pair.is_sent(0, sent)) << bytes << " in cuts of " << cut;
+        ASSERT_TRUE(pair.is_received(1, received)) << bytes << " in cuts of " << cut;
+        ASSERT_EQ(source, target);
+      }
+    }
+  }
+}
+
+TEST(TcpExchange, NothingBeyondTheQuotaLeavesWithoutAReceive) {
+  Pair pair;
+  const auto source = pattern(1 << 20, 1);
+  const uint64_t sent = pair.send(0, kChannel, source);
+  pair.run();
+  EXPECT_FALSE(pair.is_sent(0, sent));
+  EXPECT_TRUE(pair.end(0).gather().empty());
+  std::vector<std::byte> target(source.size());
+  const uint64_t received = pair.receive(1, kChannel, target);
+  pair.run();
+  EXPECT_TRUE(pair.is_received(1, received));
+  EXPECT_EQ(source, target);
+}
+
+TEST(TcpExchange, EmptyMessagesCostCreditToo) {
+  Pair pair;
+  const std::vector<std::byte> nothing;
+  uint64_t last = 0;
+  const uint64_t fit = kEagerBytes / kRecordBytes;
+  for (uint64_t i = 0; i < fit + 1; ++i) last = pair.send(0, kChannel, nothing);
+  pair.run();
+  EXPECT_TRUE(pair.is_sent(0, last - 1));
+  EXPECT_FALSE(pair.is_sent(0, last));
+  std::vector<std::byte> target;
+  for (uint64_t i = 0; i < fit + 1; ++i) pair.receive(1, kChannel, target);
+  pair.run();
+  EXPECT_TRUE(pair.is_sent(0, last));
+}
+
+TEST(TcpExchange, ALongMessageDoesNotHoldUpOthers) {
+  Pair pair;
+  const auto large = pattern(1 << 20, 1);
+  const auto small = pattern(100, 2);
+  pair.send(0, kChannel, large);
+  pair.send(0, {2, 0, 0}, small);
+  std::vector<std::byte> target(small.size());
+  const uint64_t received = pair.receive(1, {2, 0, 0}, target);
+  pair.run();
+  EXPECT_TRUE(pair.is_received(1, received));
+  EXPECT_EQ(small, target);
+}
+
+TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
+  for (const bool early : {false, true}) {
+    Pair pair;
+    const auto source = pattern(64, 1);
+    std::vector<std::byte> target(128);
+    if (early) {
+      pair.send(1, kChannel, source, 0x11);
+      pair.run();
+    }
+    pair.receive(0, kChannel, target, 0x22);
+    if (!early) pair.send(1, kChannel, source, 0x11);
+    pair.run();
+    for (int rank = 0; rank < 2; ++rank) {
+      const Status& status = pair.end(rank).fault_status();
+      EXPECT_EQ(status.code(), Code::kInvalidUsage);
+      const std::string text(status.message());
+      EXPECT_NE(text.find("rank 1 sent 64 bytes where rank 0 expects 128"), text.npos) << text;
+      EXPECT_NE(text.find("0x11"), text.npos) << text;
+      EXPECT_NE(text.find("0x22"), text.npos) << text;
+    }
+  }
+}
+
+TEST(TcpExchange, MismatchWhileALargeFrameIsHalfOut) {
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    Pair pair(seed, 20'000);
+    const auto large = pattern(1 << 20, 1);
+    std::vector<std::byte> large_target(large.size());
+    std::vector<std::byte> target(8);
+    pair.receive(1, {9, 0, 0}, large_target);
+    pair.send(0, {9, 0, 0}, large);
+    pair.receive(0, kChannel, target);
+    const auto odd = pattern(9, 0);
+    pair.send(1, kChannel, odd);
+    pair.run();
+    EXPECT_EQ(pair.end(0).fault_status().code(), Code::kInvalidUsage);
+    EXPECT_EQ(pair.end(1).fault_status().code(), Code::kInvalidUsage);
+  }
+}
+
+TEST(TcpExchange, AnOlderEpochIsDiscarded) {
+  Pair pair;
+  const auto old_data = pattern(1000, 1);
+  const auto new_data = pattern(1000, 2);
+  std::vector<std::byte> old_target(1000);
+  std::vector<std::byte> target(1000);
+  const uint64_t never = pair.receive(1, {1, 0, 0}, old_target);
+  const uint64_t received = pair.receive(1, {1, 1, 0}, target);
+  pair.send(0, {1, 0, 0}, old_data);
+  pair.send(0, {1, 1, 0}, new_data);
+  pair.run();
+  EXPECT_FALSE(pair.is_received(1, never));
+  EXPECT_EQ(old_target, std::vector<std::byte>(1000));
+  EXPECT_TRUE(pair.is_received(1, received));
+  EXPECT_EQ(new_data, target);
+  pair.receive(1, {1, 0, 0}, old_target);
+  EXPECT_EQ(pair.end(1).fault_status().code(), Code::kInternalError);
+}
+
+TEST(TcpExchange, RandomTrafficOnManyChannels) {
+  struct Transfer {
+    std::vector<std::byte> source, target;
+    uint64_t sent = 0, received = 0;
+    ChannelId id;
+  };
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    std::mt19937 random(seed);
+    Pair pair(seed, 30'000);
+    std::vector<std::unique_ptr<Transfer>> all;
+    std::deque<Transfer*> unsent, unposted;
+    for (int i = 0; i < 200; ++i) {
+      auto transfer = std::make_unique<Transfer>();
+      const size_t bytes = random() % (random() % 4 == 0 ? 300'000 : 600);
+      transfer->source = pattern(bytes, static_cast<unsigned>(i));
+      transfer->target.resize(bytes);
+      transfer->id = {random() % 3, 0, static_cast<uint32_t>(random() % 3)};
+      unsent.push_back(transfer.get());
+      unposted.push_back(transfer.get());
+      all.push_back(std::move(transfer));
+    }
+    while (!unsent.empty() || !unposted.empty()) {
+      if (!unsent.empty() && (unposted.empty() || random() % 2 == 0)) {
+        unsent.front()->sent = pair.send(0, unsent.front()->id, unsent.front()->source);
+        unsent.pop_front();
+      } else {
+        unposted.front()->received =
+            pair.receive(1, unposted.front()->id, unposted.front()->target);
+        unposted.pop_front();
+      }
+      if (random() % 5 == 0) pair.run();
+    }
+    pair.run();
+    for (const auto& transfer : all) {
+      ASSERT_TRUE(pair.is_sent(0, transfer->sent));
+      ASSERT_TRUE(pair.is_received(1, transfer->received));
+      ASSERT_EQ(transfer->source, transfer->target);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::transports::tcp

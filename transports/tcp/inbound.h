@@ -1,0 +1,73 @@
+// Takes bytes as they come off the wire: says where the next ones shall be read to (straight into the
+// targets of receives where possible), and acts on every frame as soon as it is there.
+//
+// Owns: a small buffer for headers and small frames. Threads: under the stream's mutex. Errors: fault()
+// after commit(); then no more bytes are looked at. Memory: bounded, whatever comes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "transports/tcp/channel_table.h"
+#include "transports/tcp/outbound.h"
+
+namespace tutti::transports::tcp {
+
+/// Why a connection cannot go on.
+struct Fault {
+  enum class Kind { kNone, kMalformed, kMismatchHere, kMismatchThere };
+  Kind kind = Kind::kNone;
+  const char* what = nullptr;  // kMalformed
+  transport::ChannelId channel;
+  Mismatch mismatch;
+};
+
+class Inbound {
+ public:
+  static constexpr size_t kMaxEntries = 64;
+
+  Inbound(ChannelTable& channels, Outbound& outbound, MessagePool& pool, TicketWindow& tickets)
+      : channels_(channels), outbound_(outbound), pool_(pool), tickets_(tickets) {}
+
+  /// Where to read to: number of entries used, never zero.
+  size_t prepare(std::span<iovec> out);
+  /// That many bytes were read there. False: see fault().
+  bool commit(size_t count);
+  const Fault& fault() const { return fault_; }
+
+  /// Finishes what a posted receive, or a frame, has made complete on this channel.
+  void settle(Channel& channel);
+  /// The channel is going away; what is on its way to it is discarded.
+  void forget(Channel& channel);
+
+ private:
+  static constexpr size_t kBufferBytes = 32 * 1024;
+  // Behind the rest of a large frame: the next header, and small frames, but little of a large one,
+  // because what comes here is copied once more.
+  static constexpr size_t kTailBytes = 2 * 1024;
+
+  bool parse();
+  bool begin(const FrameHeader& header);
+  bool begin_data(const FrameHeader& header);
+  bool apply_credit(const FrameHeader& header);
+  bool refuse(const char* what);
+  void consume_payload();
+
+  ChannelTable& channels_;
+  Outbound& outbound_;
+  MessagePool& pool_;
+  TicketWindow& tickets_;
+
+  std::array<std::byte, kBufferBytes> buffer_;
+  size_t begin_ = 0;  // [begin, end) was read and not yet looked at
+  size_t end_ = 0;
+
+  uint64_t payload_left_ = 0;   // of the frame that arrives now
+  uint64_t direct_bytes_ = 0;   // of the last prepare(): what goes past the buffer
+  Channel* target_ = nullptr;   // null: discard
+  Fault fault_;
+};
+
+}  // namespace tutti::transports::tcp

@@ -1,0 +1,206 @@
+#include "transports/tcp/link.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+
+#include "src/base/clock.h"
+
+namespace tutti::transports::tcp {
+namespace {
+
+// One call of progress() moves about this much each way, so that the other direction, the other links
+// and threads that wait for the mutex get their turn.
+constexpr size_t kTurnBytes = 1024 * 1024;
+constexpr uint64_t kGentleCloseNs = 1'000'000'000;
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+}  // namespace
+
+TcpLink::TcpLink(Fd socket, int rank, int peer, std::string where)
+    : socket_(std::move(socket)), rank_(rank), peer_(peer), where_(std::move(where)),
+      exchange_(rank, peer) {
+  capabilities_.stream = true;
+  capabilities_.latency_ns = 10'000;
+  capabilities_.bytes_per_ns = 1.5;
+}
+
+TcpLink::~TcpLink() { close_gently(); }
+
+Status TcpLink::status() const {
+  return failed_.load(std::memory_order_acquire) ? status_ : Status();
+}
+
+transport::Stream::Ticket TcpLink::send(transport::ChannelId channel, uint32_t signature,
+                                        std::span<const transport::ConstBuffer> pieces) {
+  const std::lock_guard lock(mutex_);
+  const Ticket ticket = exchange_.send(channel, signature, pieces);
+  after_call(!output_full_);
+  return ticket;
+}
+
+transport::Stream::Ticket TcpLink::receive(transport::ChannelId channel, uint32_t signature,
+                                           std::span<const transport::Buffer> pieces) {
+  const std::lock_guard lock(mutex_);
+  const Ticket ticket = exchange_.receive(channel, signature, pieces);
+  after_call(exchange_.urgent());  // other grants go with the next frames
+  return ticket;
+}
+
+void TcpLink::after_call(bool flush) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  if (exchange_.faulty()) {
+    note_fault();
+    return;
+  }
+  if (flush) write_some();
+  if (output_dead_) read_some();
+  output_pending_.store(!exchange_.idle(), std::memory_order_relaxed);
+}
+
+bool TcpLink::done(const TicketWindow& window, Ticket ticket) const {
+  switch (window.done(ticket)) {
+    case TicketWindow::Answer::kDone:
+      return true;
+    case TicketWindow::Answer::kPending:
+      return false;
+    case TicketWindow::Answer::kAskUnderLock:
+      break;
+  }
+  const std::lock_guard lock(mutex_);
+  return window.done_under_lock(ticket);
+}
+
+bool TcpLink::progress() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return false;
+  return work();
+}
+
+bool TcpLink::work() {
+  if (failed_.load(std::memory_order_relaxed)) {
+    if (!exchange_.idle() && !output_dead_) write_some();  // the last word
+    return false;
+  }
+  const bool wrote = write_some();
+  const bool read = read_some();
+  // What came in may have been the credit for something large.
+  if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
+  output_pending_.store(!exchange_.idle(), std::memory_order_relaxed);
+  return read || wrote;
+}
+
+bool TcpLink::write_some() {
+  size_t turn = 0;
+  output_full_ = false;
+  while (turn < kTurnBytes && !output_full_ && !output_dead_) {
+    const std::span<const iovec> entries = exchange_.gather();
+    if (entries.empty()) break;
+    msghdr message{};
+    message.msg_iov = const_cast<iovec*>(entries.data());
+    message.msg_iovlen = entries.size();
+    const uint64_t wanted = total_bytes(entries);
+    const ssize_t count = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count < 0) {
+      output_full_ = would_block(errno);
+      output_dead_ = !output_full_;
+      break;
+    }
+    const auto written = static_cast<size_t>(count);
+    output_full_ = written < wanted;
+    exchange_.wrote(written);
+    turn += written;
+  }
+  exchange_.flushed();
+  return turn > 0;
+}
+
+bool TcpLink::read_some() {
+  size_t turn = 0;
+  std::array<iovec, Inbound::kMaxEntries> entries;
+  while (turn < kTurnBytes) {
+    const size_t used = exchange_.prepare(entries);
+    const ssize_t count = readv(socket_.get(), entries.data(), static_cast<int>(used));
+    if (count == 0) {
+      fail_lost("the connection was closed");
+      break;
+    }
+    if (count < 0) {
+      if (!would_block(errno)) {
+        fail_lost(errno_text(errno));
+      } else if (output_dead_) {
+        fail_lost("the connection is broken");
+      }
+      break;
+    }
+    const auto arrived = static_cast<size_t>(count);
+    exchange_.commit(arrived);
+    turn += arrived;
+    if (exchange_.faulty()) {
+      note_fault();
+      break;
+    }
+    if (arrived < total_bytes({entries.data(), used})) break;
+  }
+  return turn > 0;
+}
+
+void TcpLink::wait(uint64_t timeout_ns) {
+  if (failed_.load(std::memory_order_acquire)) return;
+  const bool output = output_pending_.load(std::memory_order_relaxed);
+  pollfd entry{socket_.get(), static_cast<short>(output ? POLLIN | POLLOUT : POLLIN), 0};
+  timespec timeout{};
+  timeout.tv_sec = static_cast<time_t>(timeout_ns / kNanosecondsPerSecond);
+  timeout.tv_nsec = static_cast<long>(timeout_ns % kNanosecondsPerSecond);
+  ppoll(&entry, 1, &timeout, nullptr);
+}
+
+// ---- the end ------------------------------------------------------------------------------------
+
+void TcpLink::note_fault() {
+  fail(exchange_.fault_status());
+  if (!exchange_.idle() && exchange_.fault_status().code() == Code::kInvalidUsage) {
+    write_some();  // so that the peer can say why, too
+    return;
+  }
+  shutdown(socket_.get(), SHUT_RDWR);
+}
+
+void TcpLink::fail(Status status) {
+  if (failed_.load(std::memory_order_relaxed)) return;
+  status_ = std::move(status);
+  failed_.store(true, std::memory_order_release);
+}
+
+void TcpLink::fail_lost(const std::string& why) {
+  output_dead_ = true;
+  fail(Status::remote_error("rank " + std::to_string(rank_) + " lost rank " +
+                            std::to_string(peer_) + " at " + where_ + ": " + why +
+                            "; look at what rank " + std::to_string(peer_) + " said last"));
+}
+
+void TcpLink::close_gently() {
+  // Data that arrives at a closed socket answers with a reset, and a reset throws away what is still on
+  // its way to the peer. So read along until its kernel has everything.
+  const std::lock_guard lock(mutex_);
+  const bool last_word = failed_.load(std::memory_order_relaxed) && !output_dead_ &&
+                         exchange_.fault_status().code() == Code::kInvalidUsage;
+  if (failed_.load(std::memory_order_relaxed) && !last_word) return;
+  const uint64_t deadline_ns = monotonic_ns() + kGentleCloseNs;
+  std::array<std::byte, 16 * 1024> discarded;
+  while (monotonic_ns() < deadline_ns && !output_dead_) {
+    if (last_word && !exchange_.idle()) write_some();
+    const bool words_left = last_word && !exchange_.idle();
+    if (!words_left && unacknowledged_bytes(socket_.get()) == 0) return;
+    const ssize_t count = recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && !would_block(errno))) return;
+    if (count > 0) continue;
+    pollfd entry{socket_.get(), static_cast<short>(words_left ? POLLIN | POLLOUT : POLLIN), 0};
+    poll(&entry, 1, 1);
+  }
+}
+
+}  // namespace tutti::transports::tcp

@@ -1,0 +1,65 @@
+// One TCP connection to one peer, as a Link and a Stream.
+//
+// Owns: the socket. Threads: any; one mutex, which progress() only tries, so that threads that poll the
+// same link do not queue up behind each other. Errors: the first one stays in status(). Closing waits, at
+// most a second, until the peer's kernel has what sent() has promised.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+#include "src/transport/transport.h"
+#include "transports/tcp/exchange.h"
+#include "transports/tcp/socket.h"
+
+namespace tutti::transports::tcp {
+
+class TcpLink final : public transport::Link, public transport::Stream {
+ public:
+  /// `socket` is authenticated and non-blocking; `where` is the peer's address for messages.
+  TcpLink(Fd socket, int rank, int peer, std::string where);
+  ~TcpLink() override;
+
+  const transport::Capabilities& capabilities() const override { return capabilities_; }
+  transport::Stream* stream() override { return this; }
+  Status status() const override;
+  int liveness_fd() const override { return socket_.get(); }
+
+  Ticket send(transport::ChannelId channel, uint32_t signature,
+              std::span<const transport::ConstBuffer> pieces) override;
+  Ticket receive(transport::ChannelId channel, uint32_t signature,
+                 std::span<const transport::Buffer> pieces) override;
+  bool sent(Ticket ticket) const override { return done(exchange_.sent(), ticket); }
+  bool received(Ticket ticket) const override { return done(exchange_.received(), ticket); }
+  bool progress() override;
+  void wait(uint64_t timeout_ns) override;
+
+ private:
+  // All below need mutex_.
+  bool done(const TicketWindow& window, Ticket ticket) const;  // but for this one
+  bool write_some();
+  bool read_some();
+  bool work();
+  void after_call(bool flush);
+  void note_fault();
+  void fail(Status status);
+  void fail_lost(const std::string& why);
+  void close_gently();
+
+  const Fd socket_;
+  const int rank_;
+  const int peer_;
+  const std::string where_;
+  transport::Capabilities capabilities_;
+
+  mutable std::mutex mutex_;
+  Exchange exchange_;
+  bool output_full_ = false;  // the kernel takes no more for now
+  bool output_dead_ = false;  // why is found by reading what the peer said last
+  std::atomic<bool> failed_{false};
+  std::atomic<bool> output_pending_{false};  // for wait(), which holds no lock while it sleeps
+  Status status_;                          // constant once failed_ is set
+};
+
+}  // namespace tutti::transports::tcp

@@ -1,0 +1,63 @@
+// One message under way and how far it got; queues of them; the pool they come from.
+//
+// Owns: the pool owns every message, queues only link them. The bytes are the caller's. Threads: under
+// the stream's mutex. A recycled message keeps its piece list, so that the steady state allocates nothing.
+#pragma once
+
+#include <sys/uio.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace tutti::transports::tcp {
+
+struct Message {
+  uint64_t ticket = 0;
+  uint32_t signature = 0;
+  uint64_t bytes = 0;
+  uint64_t moved = 0;
+  std::vector<iovec> pieces;  // none is empty
+  size_t piece = 0;           // the next byte to move is pieces[piece][offset]
+  size_t offset = 0;
+  Message* next = nullptr;
+
+  void add_piece(const void* data, size_t piece_bytes);
+  bool complete() const { return moved == bytes; }
+  uint64_t left() const { return bytes - moved; }
+  /// Lists the next bytes, at most `limit`, in at most out.size() entries; returns how many entries.
+  size_t view(std::span<iovec> out, uint64_t limit) const;
+  /// The next `count` bytes have moved.
+  void advance(uint64_t count);
+  /// Copies the next `count` bytes into the pieces.
+  void fill(const std::byte* source, uint64_t count);
+};
+
+/// Bytes that a list of entries covers.
+uint64_t total_bytes(std::span<const iovec> entries);
+
+class MessageQueue {
+ public:
+  bool empty() const { return head_ == nullptr; }
+  Message* front() const { return head_; }
+  void push(Message* message);
+  Message* pop();
+
+ private:
+  Message* head_ = nullptr;
+  Message* tail_ = nullptr;
+};
+
+class MessagePool {
+ public:
+  Message* take();
+  void give_back(Message* message);
+
+ private:
+  std::vector<std::unique_ptr<Message>> all_;
+  Message* free_ = nullptr;
+};
+
+}  // namespace tutti::transports::tcp

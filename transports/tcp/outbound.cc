@@ -1,0 +1,153 @@
+#include "transports/tcp/outbound.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tutti::transports::tcp {
+
+// ---- lists of channels ------------------------------------------------------------------------
+
+void Outbound::append(List& list, Channel& channel, Channel* Channel::*next) {
+  channel.*next = nullptr;
+  (list.head == nullptr ? list.head : list.tail->*next) = &channel;
+  list.tail = &channel;
+}
+
+Channel* Outbound::take(List& list, Channel* Channel::*next) {
+  Channel* channel = list.head;
+  list.head = channel->*next;
+  return channel;
+}
+
+void Outbound::remove(List& list, Channel& channel, Channel* Channel::*next) {
+  List kept;
+  while (list.head != nullptr) {
+    Channel* other = take(list, next);
+    if (other != &channel) append(kept, *other, next);
+  }
+  list = kept;
+}
+
+void Outbound::enlist(Channel& channel) {
+  if (channel.in_ready || !channel.out.sendable()) return;
+  channel.in_ready = true;
+  append(ready_, channel, &Channel::next_ready);
+}
+
+void Outbound::owe_credit(Channel& channel) {
+  if (channel.in_credit) return;
+  channel.in_credit = true;
+  append(credit_, channel, &Channel::next_credit);
+}
+
+void Outbound::forget(Channel& channel) {
+  if (channel.in_ready) remove(ready_, channel, &Channel::next_ready);
+  if (channel.in_credit) remove(credit_, channel, &Channel::next_credit);
+  channel.in_ready = false;
+  channel.in_credit = false;
+}
+
+// ---- batches ----------------------------------------------------------------------------------
+
+std::span<const iovec> Outbound::gather() {
+  if (!batch_left()) build();
+  return {entries_.data() + next_entry_, entries_used_ - next_entry_};
+}
+
+bool Outbound::batch_full() const {
+  return frames_used_ == kMaxFrames || entries_used_ + 2 > kMaxEntries ||
+         batch_bytes_ >= kBatchBytes;
+}
+
+void Outbound::build() {
+  frames_used_ = next_frame_ = entries_used_ = next_entry_ = 0;
+  batch_bytes_ = written_ = 0;
+  while (credit_.head != nullptr && !batch_full()) {
+    add_credit(*take(credit_, &Channel::next_credit));
+  }
+  while (ready_.head != nullptr && !batch_full()) {
+    add_data(*take(ready_, &Channel::next_ready));
+  }
+}
+
+std::byte* Outbound::add_header() {
+  std::byte* header = headers_[frames_used_].data();
+  entries_[entries_used_++] = {header, kHeaderBytes};
+  batch_bytes_ += kHeaderBytes;
+  frames_[frames_used_++] = {batch_bytes_, nullptr};
+  return header;
+}
+
+void Outbound::add_credit(Channel& channel) {
+  channel.in_credit = false;
+  FrameHeader header;
+  header.type = FrameType::kCredit;
+  header.channel = channel.id;
+  header.position = channel.in.issue_grant();
+  encode(header, add_header());
+}
+
+void Outbound::add_data(Channel& channel) {
+  channel.in_ready = false;
+  Message* message = channel.out.front();
+  std::byte* target = add_header();
+  const std::span<iovec> room(entries_.data() + entries_used_, kMaxEntries - entries_used_);
+  const size_t used = message->view(room, channel.out.allowance());
+  const uint64_t length = total_bytes(room.first(used));
+  FrameHeader header = channel.out.begin_frame(static_cast<uint32_t>(length));
+  header.channel = channel.id;
+  encode(header, target);
+  entries_used_ += used;
+  batch_bytes_ += length;
+  frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr};
+  enlist(channel);
+}
+
+void Outbound::wrote(size_t count) {
+  written_ += count;
+  while (count > 0) {
+    iovec& entry = entries_[next_entry_];
+    if (count < entry.iov_len) {
+      entry.iov_base = static_cast<std::byte*>(entry.iov_base) + count;
+      entry.iov_len -= count;
+      break;
+    }
+    count -= entry.iov_len;
+    ++next_entry_;
+  }
+  finish_frames();
+}
+
+void Outbound::finish_frames() {
+  for (; next_frame_ < frames_used_ && frames_[next_frame_].end <= written_; ++next_frame_) {
+    Message* message = frames_[next_frame_].finished;
+    if (message == nullptr) continue;
+    tickets_.complete(message->ticket);
+    pool_.give_back(message);
+  }
+}
+
+void Outbound::farewell(const FrameHeader& last) {
+  last_words_.clear();
+  const uint64_t frame_start = next_frame_ == 0 ? 0 : frames_[next_frame_ - 1].end;
+  if (batch_left() && written_ > frame_start) {
+    const uint64_t half_written = written_ - frame_start;
+    if (half_written < kHeaderBytes) {
+      const auto& header = headers_[next_frame_];
+      last_words_.assign(header.begin() + static_cast<ptrdiff_t>(half_written), header.end());
+    }
+    const uint64_t payload_left =
+        frames_[next_frame_].end - std::max(written_, frame_start + kHeaderBytes);
+    last_words_.resize(last_words_.size() + payload_left);
+  }
+  const size_t end = last_words_.size();
+  last_words_.resize(end + kHeaderBytes);
+  encode(last, last_words_.data() + end);
+  ready_ = {};
+  credit_ = {};
+  frames_used_ = next_frame_ = next_entry_ = 0;
+  entries_used_ = 1;
+  entries_[0] = {last_words_.data(), last_words_.size()};
+}
+
+}  // namespace tutti::transports::tcp

@@ -1,0 +1,19 @@
+// Messages over TCP, IPv4 and IPv6: reaches every rank, so it is registered last.
+//
+// Owns: a listener for the life of the transport. Threads, Errors, Ordering: see src/transport/transport.h.
+// Of two ranks the lower one connects and the higher one accepts. Not a byte is believed before the
+// handshake. Data is authenticated by the connection, not encrypted.
+#pragma once
+
+#include <memory>
+
+#include "src/base/status.h"
+#include "src/transport/member.h"
+#include "src/transport/transport.h"
+
+namespace tutti::transports::tcp {
+
+/// Listens on member.bind_address. `member` outlives the transport.
+Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member);
+
+}  // namespace tutti::transports::tcp
