@@ -1,13 +1,21 @@
 // Proves, over a fresh socket, that both ends hold the job's key and agree on who they are.
 //
-// Wire: HELLO {magic, version, nonce, rank, peer, communicator, epoch, purpose} both ways, then
-// MAC(key, direction | hello of the connecting side | hello of the accepting side) both ways, compared in
-// constant time. Nothing else is read before that. Payloads that follow are not encrypted.
+// Wire, in this order (C: the connecting side, A: the accepting side):
+//   C -> A  HELLO {magic, version, purpose, role, rank, peer, epoch, communicator, nonce}
+//   A -> C  HELLO
+//   C -> A  MAC(key, label | C's role | C's hello | A's hello)
+//   A -> C  MAC(key, label | A's role | C's hello | A's hello)
+// Integers are little endian. MACs are compared in constant time. A proves itself only to a caller that
+// proved itself first, so handshake_connect() returning OK means that A has let this rank in. Exactly
+// these bytes are read: nothing else is believed before, nothing that follows is swallowed. Payloads that
+// follow are not encrypted.
 //
-// Errors: kRemoteError names what differed. Threads: blocking, bounded by the deadline. Ownership: the
-// socket stays the caller's.
+// Errors: kRemoteError names what differed; kTimeout. Threads: the two calls block, bounded by the
+// deadline; Greeting never blocks. Ownership: the socket stays the caller's; it may be blocking or not.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "src/base/status.h"
@@ -19,7 +27,7 @@ enum class Purpose : uint32_t { kRendezvous = 1, kShm = 2, kTcp = 3 };
 
 struct Identity {
   int32_t rank = -1;
-  int32_t peer = -1;  // -1: whoever calls (the accepting side before it knows)
+  int32_t peer = -1;  // -1: whoever calls (the accepting side before it knows), or a server of no rank
   uint64_t communicator = 0;
   uint32_t epoch = 0;
   Purpose purpose = Purpose::kRendezvous;
@@ -27,11 +35,37 @@ struct Identity {
 
 inline constexpr uint32_t kWireVersion = 1;
 inline constexpr size_t kHelloBytes = 72;
+inline constexpr size_t kProofBytes = 32;
 
 /// The connecting side: knows whom it wants.
 Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns);
 
-/// The accepting side: returns the rank that called.
+/// The accepting side: returns the rank that called, which is at least 0.
 Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns);
+
+/// The accepting side in steps, for one thread that greets many callers at once.
+class Greeting {
+ public:
+  /// `key` outlives the greeting.
+  Greeting(int fd, const JobKey& key, const Identity& self);
+
+  /// Reads what has arrived. True: the caller is rank(). False: wait until the socket is readable. An
+  /// error is final.
+  Result<bool> advance();
+  int rank() const { return rank_; }
+
+ private:
+  Status answer_hello();
+  Status answer_proof();
+
+  int fd_;
+  const JobKey& key_;
+  Identity self_;
+  std::array<uint8_t, kHelloBytes> theirs_{};
+  std::array<uint8_t, kHelloBytes> ours_{};
+  std::array<uint8_t, kProofBytes> proof_{};
+  size_t received_ = 0;  // of hello and proof together
+  int rank_ = -1;
+};
 
 }  // namespace tutti::transport

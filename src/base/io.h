@@ -1,0 +1,57 @@
+// Descriptors and exact, bounded socket I/O: what every blocking step of a connection stands on.
+//
+// Owns: an Fd closes its descriptor. Units: nanoseconds of CLOCK_MONOTONIC for deadlines. Errors: Status
+// with errno's text; the caller adds who was meant. Threads: no state. A socket may be blocking or not:
+// the calls here poll first and never sleep longer than the deadline. EINTR never shows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "src/base/status.h"
+
+namespace tutti {
+
+/// A descriptor that closes itself.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept {
+    reset(other.release());
+    return *this;
+  }
+  ~Fd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  /// Gives the descriptor away.
+  int release() { return std::exchange(fd_, -1); }
+  void reset(int fd = -1);
+
+ private:
+  int fd_ = -1;
+};
+
+std::string errno_text(int error);
+
+/// kSystemError "`what`: text of errno".
+Status errno_status(std::string_view what);
+
+/// What remains until the deadline as poll() wants it: rounded up, at most one minute.
+int poll_timeout_ms(uint64_t deadline_ns);
+
+/// Waits for poll() events (or an error condition of the descriptor); false when the deadline passed.
+bool wait_ready(int fd, short events, uint64_t deadline_ns);
+
+/// Fills the buffer from a socket. kTimeout, kSystemError, or kRemoteError when the peer closed first.
+Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns);
+
+/// Sends all of it without ever raising SIGPIPE.
+Status send_all(int fd, const void* buffer, size_t bytes, uint64_t deadline_ns);
+
+}  // namespace tutti

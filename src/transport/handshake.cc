@@ -1,0 +1,248 @@
+#include "src/transport/handshake.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+#include <cstring>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/base/io.h"
+
+namespace tutti::transport {
+namespace {
+
+using HelloBytes = std::array<uint8_t, kHelloBytes>;
+using Proof = std::array<uint8_t, kProofBytes>;
+
+constexpr std::string_view kMagic = "TUTTIHI\n";
+constexpr std::string_view kLabel = "tutti handshake 1";
+constexpr size_t kNonceBytes = 32;
+
+enum class Role : uint32_t { kCaller = 1, kAcceptor = 2 };
+
+struct Hello {
+  uint32_t version = kWireVersion;
+  Role role = Role::kCaller;
+  Identity who;
+};
+
+void put(uint8_t* at, uint64_t value, size_t bytes) {
+  for (size_t i = 0; i < bytes; ++i) at[i] = static_cast<uint8_t>(value >> (8 * i));
+}
+
+uint64_t get(const uint8_t* at, size_t bytes) {
+  uint64_t value = 0;
+  for (size_t i = 0; i < bytes; ++i) value |= uint64_t{at[i]} << (8 * i);
+  return value;
+}
+
+// Offsets of HELLO's fields; the magic is at 0.
+constexpr size_t kVersionAt = 8, kPurposeAt = 12, kRoleAt = 16, kRankAt = 20, kPeerAt = 24;
+constexpr size_t kEpochAt = 28, kCommunicatorAt = 32, kNonceAt = 40;
+static_assert(kNonceAt + kNonceBytes == kHelloBytes);
+
+HelloBytes encode(const Identity& who, Role role) {
+  HelloBytes bytes{};
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  put(&bytes[kVersionAt], kWireVersion, 4);
+  put(&bytes[kPurposeAt], static_cast<uint32_t>(who.purpose), 4);
+  put(&bytes[kRoleAt], static_cast<uint32_t>(role), 4);
+  put(&bytes[kRankAt], static_cast<uint32_t>(who.rank), 4);
+  put(&bytes[kPeerAt], static_cast<uint32_t>(who.peer), 4);
+  put(&bytes[kEpochAt], who.epoch, 4);
+  put(&bytes[kCommunicatorAt], who.communicator, 8);
+  randombytes_buf(&bytes[kNonceAt], kNonceBytes);
+  return bytes;
+}
+
+Hello decode(const HelloBytes& bytes) {
+  Hello hello;
+  hello.version = static_cast<uint32_t>(get(&bytes[kVersionAt], 4));
+  hello.who.purpose = static_cast<Purpose>(get(&bytes[kPurposeAt], 4));
+  hello.role = static_cast<Role>(get(&bytes[kRoleAt], 4));
+  hello.who.rank = static_cast<int32_t>(get(&bytes[kRankAt], 4));
+  hello.who.peer = static_cast<int32_t>(get(&bytes[kPeerAt], 4));
+  hello.who.epoch = static_cast<uint32_t>(get(&bytes[kEpochAt], 4));
+  hello.who.communicator = get(&bytes[kCommunicatorAt], 8);
+  return hello;
+}
+
+Status differs(const char* what, uint64_t theirs, uint64_t ours) {
+  return Status::remote_error(std::string("the peer's ") + what + " is " + std::to_string(theirs) +
+                              ", this rank's is " + std::to_string(ours));
+}
+
+std::string rank_name(int32_t rank) {
+  return rank < 0 ? std::string("any rank") : "rank " + std::to_string(rank);
+}
+
+/// What both hellos must agree on before a proof is worth computing. Only a reason to refuse: that
+/// nothing was altered on the way is for the proofs to say.
+Status check_hello(const HelloBytes& bytes, const Identity& self, Role expected) {
+  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
+    return Status::remote_error("whoever is at the other end does not speak Tutti's protocol");
+  }
+  const Hello hello = decode(bytes);
+  if (hello.version != kWireVersion) {
+    return differs("protocol version", hello.version, kWireVersion);
+  }
+  if (hello.role != expected) {
+    return Status::remote_error("the peer played the wrong part: our own hello was sent back to us");
+  }
+  if (hello.who.purpose != self.purpose) {
+    return differs("purpose", static_cast<uint32_t>(hello.who.purpose),
+                   static_cast<uint32_t>(self.purpose));
+  }
+  if (hello.who.communicator != self.communicator) {
+    return differs("communicator", hello.who.communicator, self.communicator);
+  }
+  if (hello.who.epoch != self.epoch) return differs("epoch", hello.who.epoch, self.epoch);
+  if (self.peer >= 0 && hello.who.rank != self.peer) {
+    return Status::remote_error("expected " + rank_name(self.peer) + ", but " +
+                                rank_name(hello.who.rank) + " answered");
+  }
+  return {};
+}
+
+/// A caller knows whom it wants, and says who it is.
+Status check_caller(const HelloBytes& bytes, const Identity& self) {
+  const Identity who = decode(bytes).who;
+  if (who.rank < 0) return Status::remote_error("the caller does not say which rank it is");
+  if (who.peer != self.rank) {
+    return Status::remote_error("the caller wants " + rank_name(who.peer) + ", this is " +
+                                rank_name(self.rank));
+  }
+  return {};
+}
+
+/// The transcript holds both nonces, so a proof is worth nothing in another connection; the role keeps
+/// one side's proof from being sent back to it as the other side's.
+Proof prove(const JobKey& key, Role role, const HelloBytes& caller, const HelloBytes& acceptor) {
+  Proof proof{};
+  std::array<uint8_t, 4> direction{};
+  put(direction.data(), static_cast<uint32_t>(role), direction.size());
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, key.data(), key.size(), proof.size());
+  crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kLabel.data()), kLabel.size());
+  crypto_generichash_update(&state, direction.data(), direction.size());
+  crypto_generichash_update(&state, caller.data(), caller.size());
+  crypto_generichash_update(&state, acceptor.data(), acceptor.size());
+  crypto_generichash_final(&state, proof.data(), proof.size());
+  sodium_memzero(&state, sizeof state);
+  return proof;
+}
+
+Status start_sodium() {
+  if (sodium_init() < 0) return Status::system_error("libsodium cannot be initialised");
+  return {};
+}
+
+/// A fresh socket has room for these few bytes; one that has not is refused, not waited for.
+Status send_now(int fd, std::span<const uint8_t> bytes) {
+  return send_all(fd, bytes.data(), bytes.size(), 0);
+}
+
+/// An end of file where a proof was due has one likely reason.
+Status explain_refusal(const Status& status) {
+  if (status.code() != Code::kRemoteError) return status;
+  return Status::remote_error(
+      "the peer refused this rank: it closed the connection during the handshake (another key, "
+      "version, communicator or epoch? its own error says which)");
+}
+
+}  // namespace
+
+Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns) {
+  if (Status status = start_sodium(); !status.ok()) return status;
+  const HelloBytes ours = encode(self, Role::kCaller);
+  HelloBytes theirs{};
+  if (Status status = send_all(fd, ours.data(), ours.size(), deadline_ns); !status.ok()) {
+    return explain_refusal(status);
+  }
+  if (Status status = receive_exactly(fd, theirs.data(), theirs.size(), deadline_ns);
+      !status.ok()) {
+    return explain_refusal(status);
+  }
+  if (Status status = check_hello(theirs, self, Role::kAcceptor); !status.ok()) return status;
+
+  const Proof proof = prove(key, Role::kCaller, ours, theirs);
+  Proof answer{};
+  if (Status status = send_all(fd, proof.data(), proof.size(), deadline_ns); !status.ok()) {
+    return explain_refusal(status);
+  }
+  if (Status status = receive_exactly(fd, answer.data(), answer.size(), deadline_ns);
+      !status.ok()) {
+    return explain_refusal(status);
+  }
+  const Proof expected = prove(key, Role::kAcceptor, ours, theirs);
+  if (sodium_memcmp(answer.data(), expected.data(), expected.size()) != 0) {
+    return Status::remote_error("the peer does not hold this job's key");
+  }
+  return {};
+}
+
+Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self,
+                             uint64_t deadline_ns) {
+  Greeting greeting(fd, key, self);
+  for (;;) {
+    const Result<bool> done = greeting.advance();
+    if (!done.ok()) return done.status();
+    if (done.value()) return greeting.rank();
+    if (!wait_ready(fd, POLLIN, deadline_ns)) {
+      return Status::timeout("the caller did not finish the handshake in time");
+    }
+  }
+}
+
+Greeting::Greeting(int fd, const JobKey& key, const Identity& self)
+    : fd_(fd), key_(key), self_(self) {}
+
+Result<bool> Greeting::advance() {
+  while (received_ < kHelloBytes + kProofBytes) {
+    const bool in_hello = received_ < kHelloBytes;
+    uint8_t* next = in_hello ? &theirs_[received_] : &proof_[received_ - kHelloBytes];
+    const size_t wanted = (in_hello ? kHelloBytes : kHelloBytes + kProofBytes) - received_;
+    const ssize_t count = recv(fd_, next, wanted, MSG_DONTWAIT);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    if (count < 0) return errno_status("recv");
+    if (count == 0) return Status::remote_error("the caller hung up during the handshake");
+    received_ += static_cast<size_t>(count);
+    if (received_ == kHelloBytes) {
+      if (Status status = answer_hello(); !status.ok()) return status;
+    }
+  }
+  if (rank_ < 0) {
+    if (Status status = answer_proof(); !status.ok()) return status;
+  }
+  return true;
+}
+
+/// The hello is answered even where it differs: the caller's error then names the difference too.
+Status Greeting::answer_hello() {
+  if (Status status = start_sodium(); !status.ok()) return status;
+  if (std::memcmp(theirs_.data(), kMagic.data(), kMagic.size()) == 0) {
+    ours_ = encode(self_, Role::kAcceptor);
+    if (Status status = send_now(fd_, ours_); !status.ok()) return status;
+  }
+  if (Status status = check_hello(theirs_, self_, Role::kCaller); !status.ok()) return status;
+  return check_caller(theirs_, self_);
+}
+
+Status Greeting::answer_proof() {
+  const Proof expected = prove(key_, Role::kCaller, theirs_, ours_);
+  if (sodium_memcmp(proof_.data(), expected.data(), expected.size()) != 0) {
+    return Status::remote_error("the caller does not hold this job's key");
+  }
+  if (Status status = send_now(fd_, prove(key_, Role::kAcceptor, theirs_, ours_)); !status.ok()) {
+    return status;
+  }
+  rank_ = decode(theirs_).who.rank;
+  return {};
+}
+
+}  // namespace tutti::transport
