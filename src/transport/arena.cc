@@ -1,0 +1,96 @@
+#include "src/transport/arena.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <limits>
+#include <utility>
+
+#include "src/base/io.h"
+
+namespace tutti::transport {
+namespace {
+
+// A size that can never change: no peer can make this rank's loads and stores fault by truncating it.
+constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+Status check_size(size_t bytes) {
+  if (bytes == 0) return Status::invalid_argument("an arena of 0 bytes has no use");
+  if (bytes > static_cast<size_t>(std::numeric_limits<off_t>::max())) {
+    return Status::invalid_argument("an arena of " + std::to_string(bytes) +
+                                    " bytes is larger than any file");
+  }
+  return {};
+}
+
+Result<std::byte*> map_shared(int fd, size_t bytes) {
+  // No reservation: the arena is sparse, and most of it may never be touched.
+  void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+  if (data == MAP_FAILED) {
+    return errno_status("mmap of an arena of " + std::to_string(bytes) + " bytes");
+  }
+  return static_cast<std::byte*>(data);
+}
+
+Status check_adopted(int fd, size_t bytes) {
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0) return errno_status("the descriptor is no memfd: fcntl(F_GET_SEALS)");
+  if ((seals & kSeals) != kSeals) {
+    return Status::remote_error("the peer's arena is not sealed: its size could change under us");
+  }
+  struct stat file{};
+  if (fstat(fd, &file) < 0) return errno_status("fstat of the peer's arena");
+  if (static_cast<size_t>(file.st_size) != bytes) {
+    return Status::remote_error("the peer's arena has " + std::to_string(file.st_size) +
+                                " bytes, but " + std::to_string(bytes) + " were announced");
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<Arena> Arena::create(const std::string& label, size_t bytes) {
+  if (Status status = check_size(bytes); !status.ok()) return status;
+  Fd fd(memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!fd.valid()) return errno_status("memfd_create");
+  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0) {
+    return errno_status("ftruncate of an arena to " + std::to_string(bytes) + " bytes");
+  }
+  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) < 0) return errno_status("fcntl(F_ADD_SEALS)");
+  Result<std::byte*> data = map_shared(fd.get(), bytes);
+  if (!data.ok()) return data.status();
+  return Arena(fd.release(), data.value(), bytes);
+}
+
+Result<Arena> Arena::adopt(int fd, size_t bytes) {
+  Fd owned(fd);
+  if (Status status = check_size(bytes); !status.ok()) return status;
+  if (Status status = check_adopted(owned.get(), bytes); !status.ok()) return status;
+  Result<std::byte*> data = map_shared(owned.get(), bytes);
+  if (!data.ok()) return data.status();
+  return Arena(owned.release(), data.value(), bytes);
+}
+
+Arena::Arena(Arena&& other) noexcept
+    : fd_(std::exchange(other.fd_, -1)),
+      data_(std::exchange(other.data_, nullptr)),
+      bytes_(std::exchange(other.bytes_, 0)) {}
+
+Arena& Arena::operator=(Arena&& other) noexcept {
+  if (this != &other) {
+    Arena dropped(std::move(*this));
+    fd_ = std::exchange(other.fd_, -1);
+    data_ = std::exchange(other.data_, nullptr);
+    bytes_ = std::exchange(other.bytes_, 0);
+  }
+  return *this;
+}
+
+Arena::~Arena() {
+  if (data_ != nullptr) munmap(data_, bytes_);
+  if (fd_ >= 0) close(fd_);
+}
+
+}  // namespace tutti::transport

@@ -1,0 +1,130 @@
+#include "transports/loopback/loopback.h"
+
+#include <unistd.h>
+
+#include <cinttypes>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <vector>
+
+#include "src/base/words.h"
+#include "src/transport/memory_handle.h"
+
+namespace tutti::transports::loopback {
+namespace {
+
+constexpr std::string_view kTag = "tutti-loopback-1";
+constexpr size_t kMaxHostIdBytes = 256;
+
+/// "tutti-loopback-1 TOKEN PROCESS ARENA HOST-ID". The process id is there because a forked child
+/// inherits its parent's token.
+struct Card {
+  uint64_t token = 0;
+  int64_t process = 0;
+  uint64_t arena = 0;
+  std::string_view host_id;
+
+  bool same_process(const Card& other) const {
+    return token == other.token && process == other.process && host_id == other.host_id;
+  }
+};
+
+std::string write_card(const transport::Member& member) {
+  char text[96];
+  const int bytes = std::snprintf(text, sizeof text, "%s %" PRIx64 " %d %" PRIx64 " ", kTag.data(),
+                                  member.process_token, getpid(),
+                                  reinterpret_cast<uint64_t>(member.arena->data()));
+  return std::string(text, static_cast<size_t>(bytes)) + member.host_id;
+}
+
+std::optional<Card> read_card(std::string_view text) {
+  const std::vector<std::string_view> words = split(text, ' ');
+  if (words.size() < 5 || words[0] != kTag) return std::nullopt;
+  const auto token = parse_integer<uint64_t>(words[1], 16);
+  const auto process = parse_integer<int32_t>(words[2]);
+  const auto arena = parse_integer<uint64_t>(words[3], 16);
+  if (!token || !process || !arena || *arena == 0) return std::nullopt;
+  const size_t host_at = static_cast<size_t>(words[4].data() - text.data());
+  return Card{*token, *process, *arena, text.substr(host_at)};
+}
+
+class LoopbackLink final : public transport::Link, public transport::Mapped {
+ public:
+  explicit LoopbackLink(std::byte* arena) : arena_(arena) {
+    capabilities_.mapped = true;
+    capabilities_.all_memory = true;
+    capabilities_.single_copy = true;
+    capabilities_.latency_ns = 100;
+    capabilities_.bytes_per_ns = 10;
+  }
+
+  const transport::Capabilities& capabilities() const override { return capabilities_; }
+  transport::Mapped* mapped() override { return this; }
+  Status status() const override { return {}; }
+
+  std::byte* arena() const override { return arena_; }
+
+  Result<std::byte*> import(std::string_view handle) override {
+    const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
+    if (!memory.ok()) return memory.status();
+    if (memory.value().process != getpid()) {
+      return Status::invalid_argument("the handle names memory of another process");
+    }
+    return reinterpret_cast<std::byte*>(memory.value().address);
+  }
+
+  Status read(transport::Buffer target, uint64_t source) override {
+    if (target.bytes > 0) {
+      std::memcpy(target.data, reinterpret_cast<const std::byte*>(source), target.bytes);
+    }
+    return {};
+  }
+
+ private:
+  transport::Capabilities capabilities_;
+  std::byte* const arena_;
+};
+
+class Loopback final : public transport::Transport {
+ public:
+  explicit Loopback(const transport::Member& member) : card_(write_card(member)) {}
+
+  std::string_view name() const override { return "loopback"; }
+  std::string card() const override { return card_; }
+
+  bool reaches(std::string_view peer_card) const override {
+    const std::optional<Card> mine = read_card(card_);
+    const std::optional<Card> peer = read_card(peer_card);
+    return mine && peer && mine->same_process(*peer);
+  }
+
+  Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
+                                                   uint64_t) override {
+    if (!reaches(peer_card)) {
+      return Status::invalid_argument("rank " + std::to_string(peer) +
+                                      " is not a thread of this process");
+    }
+    auto* arena = reinterpret_cast<std::byte*>(read_card(peer_card)->arena);
+    return std::unique_ptr<transport::Link>(std::make_unique<LoopbackLink>(arena));
+  }
+
+ private:
+  const std::string card_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
+  if (member.arena == nullptr || member.arena->data() == nullptr) {
+    return Status::invalid_argument("loopback needs the member's arena");
+  }
+  if (member.host_id.size() > kMaxHostIdBytes) {
+    return Status::invalid_argument("the host id has " + std::to_string(member.host_id.size()) +
+                                    " bytes; at most " + std::to_string(kMaxHostIdBytes) +
+                                    " are allowed (TUTTI_HOST_ID)");
+  }
+  return std::unique_ptr<transport::Transport>(std::make_unique<Loopback>(member));
+}
+
+}  // namespace tutti::transports::loopback
