@@ -1,10 +1,11 @@
 # Benchmarks. perf/**/*_bench.cc: Google Benchmark programs. perf/**/*_main.cc: a program each.
-# perf/mpi/*.cc: programs of MPI, linked with libtutti.so as a user would. All link what they use of
-# the other files (target tutti_perf).
+# perf/mpi/*_main.cc: programs of MPI, linked with libtutti.so as a user would, and with the other files
+# of that folder. All link what they use of the other files in perf/ (target tutti_perf).
 
 tutti_glob(TUTTI_BENCHES FOLDERS perf MATCHING "_bench\\.cc$" WITHOUT "^perf/mpi/")
 tutti_glob(TUTTI_PERF_PROGRAMS FOLDERS perf MATCHING "_main\\.cc$" WITHOUT "^perf/mpi/")
-tutti_glob(TUTTI_MPI_PROGRAMS FOLDERS perf/mpi MATCHING "\\.cc$")
+tutti_glob(TUTTI_MPI_PROGRAMS FOLDERS perf/mpi MATCHING "_main\\.cc$")
+tutti_glob(TUTTI_MPI_HELPERS FOLDERS perf/mpi MATCHING "\\.cc$" WITHOUT "_main\\.cc$" "_test\\.cc$")
 set(TUTTI_PERF_BIN "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/perf")
 
 function(tutti_name_of_perf_program variable source)
@@ -41,11 +42,13 @@ if(TUTTI_MPI_PROGRAMS)
   if(MPI_CXX_FOUND)
     foreach(source IN LISTS TUTTI_MPI_PROGRAMS)
       tutti_name_of_perf_program(name "${source}")
-      add_executable(perf_mpi_${name} "${source}")
+      add_executable(perf_mpi_${name} "${source}" ${TUTTI_MPI_HELPERS})
       target_link_libraries(perf_mpi_${name} PRIVATE tutti_perf tutti MPI::MPI_CXX)
       target_compile_definitions(perf_mpi_${name} PRIVATE OMPI_SKIP_MPICXX MPICH_SKIP_MPICXX)
+      # Beside the program 'tutti', which looks for them there.
       set_target_properties(perf_mpi_${name} PROPERTIES
-        OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_PERF_BIN}/mpi")
+        OUTPUT_NAME "${name}" INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+      install(TARGETS perf_mpi_${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
     endforeach()
   else()
     message(STATUS "MPI was not found: perf/mpi is not built")

@@ -341,7 +341,6 @@ class Program(unittest.TestCase):
         return done.returncode, done.stdout + done.stderr
 
     def test_clean(self):
-        self.write("src/base/a.h", "#pragma once\n#include <vector>\ninline std::vector<int> f();\n")
         self.write("src/base/a.h", "#pragma once\n#include <vector>\nusing A = std::vector<int>;\n")
         self.assertEqual(self.run_tidy(), (0, "tidy: 1 files, 0 findings\n"))
 
@@ -367,6 +366,13 @@ class Program(unittest.TestCase):
     def test_the_c_api_compiles_as_c(self):
         self.write("include/tutti/tutti.h", "// Owns: nothing\n#pragma once\nstruct A { int a{}; };\n")
         self.assertIn("[header]", self.run_tidy()[1])
+
+    def test_a_header_of_an_optional_package(self):
+        """It compiles where the package is installed, and is left out where it is not."""
+        self.write("perf/a.h", "#pragma once\n#include <mpi.h>\nusing A = MPI_Comm;\n")
+        self.assertEqual(self.run_tidy()[0], 0)
+        self.write("perf/a.h", "#pragma once\n#include <mpx.h>\n")
+        self.assertEqual(self.run_tidy()[0], 1)
 
     def test_what_compiled_is_remembered_until_something_below_it_changes(self):
         self.write("src/base/a.h", '#pragma once\n#include "src/base/b.h"\nusing A = B;\n')

@@ -13,6 +13,19 @@ _WARNINGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
 _CXX = ["-x", "c++", "-std=c++20", "-fvisibility=hidden", "-DFMT_HEADER_ONLY", "-DSPDLOG_HEADER_ONLY",
         "-DSPDLOG_FMT_EXTERNAL", "-DXXH_INLINE_ALL", "-I.", "-Iinclude"]
 _C = ["-x", "c", "-std=c11", "-Iinclude"]
+# Headers of optional packages, and pkg-config's name for them. What includes one compiles where it is.
+_OPTIONAL = {"mpi.h": "mpi"}
+
+
+def _pkg_config(name):
+    """The compiler flags of an installed package as system includes; None if it is not installed."""
+    try:
+        done = subprocess.run(["pkg-config", "--cflags", name], capture_output=True, text=True)
+    except OSError:
+        return None
+    if done.returncode != 0:
+        return None
+    return [flag.replace("-I", "-isystem", 1) for flag in done.stdout.split()]
 
 
 class HeaderCheck:
@@ -22,16 +35,19 @@ class HeaderCheck:
         self._compiler = compiler
         self._cache_path = cache_path
         self._closures = {}
+        self._system_includes = {}
+        self._optional_flags = {header: _pkg_config(name) for header, name in _OPTIONAL.items()}
         version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
-        self._salt = version.stdout + repr((_WARNINGS, _CXX, _C))
+        self._salt = version.stdout + repr((_WARNINGS, _CXX, _C, self._optional_flags))
 
     def run(self, sources):
         """A Finding for each header among the sources that does not compile alone."""
         known = self._load()
         wanted = {}
         for source in sources:
-            for language in self._languages(source.path):
-                wanted[f"{source.path} as {language[1]}"] = (source.path, language)
+            extra = self._extra_flags(source.path)
+            for language in self._languages(source.path) if extra is not None else ():
+                wanted[f"{source.path} as {language[1]}"] = (source.path, language + extra)
         digests = {name: self._digest(path) for name, (path, _) in wanted.items()}
         stale = [name for name in sorted(wanted) if known.get(name) != digests[name]]
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -50,6 +66,16 @@ class HeaderCheck:
         # The C API is also a header of C; what lies deeper in include/tutti is C++.
         is_c = path.startswith("include/tutti/") and path.count("/") == 2
         return [_CXX, _C] if is_c else [_CXX]
+
+    def _extra_flags(self, path):
+        """What the optional packages below a header ask for; None if one of them is not installed."""
+        extra = []
+        for member in self._closure(path) if path.endswith((".h", ".hpp")) else ():
+            for header in self._system_includes[member] & set(_OPTIONAL):
+                if self._optional_flags[header] is None:
+                    return None
+                extra += self._optional_flags[header]
+        return extra
 
     def _compile(self, path, language):
         # Twice: a header without a guard is found too.
@@ -83,6 +109,7 @@ class HeaderCheck:
     def _direct(self, path):
         if path not in self._closures:
             source = SourceFile(path, self._read(path))
+            self._system_includes[path] = {include.name for include in source.includes}
             targets = {self._resolver.resolve(path, include) for include in source.includes}
             self._closures[path] = targets - {None}
         return self._closures[path]
