@@ -1,0 +1,177 @@
+// Which kernel folds what; copies, which need no arithmetic; the conversions of single elements.
+#include "src/types/kernels.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "src/types/element.h"
+#include "src/types/kernels_impl.h"
+
+namespace tutti::types {
+namespace {
+
+// One source, whose bits are kept as they are: a NaN too.
+template <size_t kSize, StoreHint kStore>
+void copy_elements(const FoldCall& call) {
+  const size_t bytes = call.count * kSize;
+  if (bytes == 0) return;
+  if (call.target_count != 1) {
+    const FoldKernel kernel = int_kernel(
+        {.type = DataType::kUint8, .op = ReduceOp::kMax, .store = kStore, .source_count = 1,
+         .target_count = call.target_count});
+    FoldCall of_bytes = call;
+    of_bytes.count = bytes;
+    kernel(of_bytes);
+  } else if (call.targets[0] == call.sources[0]) {
+    // In place: nothing moves.
+  } else if constexpr (kStore == StoreHint::kStreaming) {
+    copy_streaming(call.targets[0], call.sources[0], bytes);
+  } else {
+    std::memcpy(call.targets[0], call.sources[0], bytes);
+  }
+}
+
+template <StoreHint kStore>
+FoldKernel copy_kernel(size_t size) {
+  switch (size) {
+    case 1: return copy_elements<1, kStore>;
+    case 2: return copy_elements<2, kStore>;
+    case 4: return copy_elements<4, kStore>;
+    default: return copy_elements<8, kStore>;
+  }
+}
+
+// The same steps as decode and encode in vector_inl.h, which see.
+
+float decode(const FloatFormat& format, uint32_t code) {
+  const uint32_t rebias = uint32_t(127 - format.bias()) << 23;
+  const uint32_t exponent_mask = ((1u << format.exponent_bits) - 1) << 23;
+  const uint32_t sign = (code & format.sign_mask()) << format.sign_shift();
+  const uint32_t magnitude = (code & format.magnitude_mask()) << format.dropped_bits();
+  const uint32_t exponent = magnitude & exponent_mask;
+  uint32_t bits = magnitude + rebias;
+  if (exponent == 0) {
+    const uint32_t one_up = rebias + (1u << 23);
+    bits = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + one_up) -
+                                   std::bit_cast<float>(one_up));
+  } else if (format.ieee && exponent == exponent_mask) {
+    bits = magnitude | 0x7F800000u;
+  } else if (!format.ieee && (code & format.magnitude_mask()) == format.nan_code) {
+    bits = 0x7FC00000u;
+  }
+  return std::bit_cast<float>(bits | sign);
+}
+
+uint32_t encode(const FloatFormat& format, float value) {
+  const int dropped = format.dropped_bits();
+  const uint32_t rebias = uint32_t(127 - format.bias()) << 23;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = bits & 0x80000000u;
+  if (value != value) return format.nan_code;
+
+  const uint32_t magnitude = std::min(bits ^ sign, rebias + (1u << (23 + format.exponent_bits)));
+  uint32_t code;
+  if (magnitude < rebias + (1u << 23)) {
+    const uint32_t aligner = rebias + (uint32_t(dropped + 1) << 23);
+    code = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) +
+                                   std::bit_cast<float>(aligner)) - aligner;
+  } else {
+    const uint32_t odd = (magnitude >> dropped) & 1;
+    code = (magnitude + odd + (1u << (dropped - 1)) - 1 - rebias) >> dropped;
+  }
+  return std::min(code, format.max_code) | sign >> format.sign_shift();
+}
+
+float decode_bfloat16(uint16_t code) { return std::bit_cast<float>(uint32_t{code} << 16); }
+
+uint16_t encode_bfloat16(float value) {
+  if (value != value) return 0x7FC0;
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
+}
+
+template <class T>
+T loaded(const std::byte* element) {
+  T value;
+  std::memcpy(&value, element, sizeof(value));
+  return value;
+}
+
+template <class T>
+void stored(T value, std::byte* element) {
+  std::memcpy(element, &value, sizeof(value));
+}
+
+// The nearest integer that T holds, toward zero; a NaN is 0.
+template <class T>
+T saturated(float value) {
+  using Limits = std::numeric_limits<T>;
+  if (value != value) return 0;
+  if (value <= static_cast<float>(Limits::min())) return Limits::min();
+  if (value >= static_cast<float>(Limits::max())) return Limits::max();
+  return static_cast<T>(value);
+}
+
+}  // namespace
+
+FoldKernel fold_kernel(const FoldKey& key) {
+  if (key.source_count == 1 && !key.scaled) {
+    return key.store == StoreHint::kStreaming ? copy_kernel<StoreHint::kStreaming>(size_of(key.type))
+                                              : copy_kernel<StoreHint::kCached>(size_of(key.type));
+  }
+  if (!is_float(key.type)) return int_kernel(key);
+  return size_of(key.type) >= 4 ? float_kernel(key) : packed_kernel(key);
+}
+
+void copy_streaming(std::byte* target, const std::byte* source, size_t bytes) {
+  if (bytes < kLeastStreamed) {
+    if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
+    return;
+  }
+  const FoldKernel kernel = int_kernel({.type = DataType::kUint8, .op = ReduceOp::kMax,
+                                        .store = StoreHint::kStreaming, .source_count = 1});
+  kernel({.targets = &target, .sources = &source, .target_count = 1, .source_count = 1,
+          .count = bytes});
+}
+
+float to_float(DataType type, const std::byte* element) {
+  switch (type) {
+    case DataType::kInt8: return loaded<int8_t>(element);
+    case DataType::kUint8: return loaded<uint8_t>(element);
+    case DataType::kInt32: return static_cast<float>(loaded<int32_t>(element));
+    case DataType::kUint32: return static_cast<float>(loaded<uint32_t>(element));
+    case DataType::kInt64: return static_cast<float>(loaded<int64_t>(element));
+    case DataType::kUint64: return static_cast<float>(loaded<uint64_t>(element));
+    case DataType::kFloat16: return decode(kHalfFormat, loaded<uint16_t>(element));
+    case DataType::kFloat32: return loaded<float>(element);
+    case DataType::kFloat64: return static_cast<float>(loaded<double>(element));
+    case DataType::kBfloat16: return decode_bfloat16(loaded<uint16_t>(element));
+    case DataType::kFloat8E4M3: return decode(kE4M3Format, loaded<uint8_t>(element));
+    case DataType::kFloat8E5M2: return decode(kE5M2Format, loaded<uint8_t>(element));
+  }
+  return 0;
+}
+
+void from_float(DataType type, float value, std::byte* element) {
+  switch (type) {
+    case DataType::kInt8: return stored(saturated<int8_t>(value), element);
+    case DataType::kUint8: return stored(saturated<uint8_t>(value), element);
+    case DataType::kInt32: return stored(saturated<int32_t>(value), element);
+    case DataType::kUint32: return stored(saturated<uint32_t>(value), element);
+    case DataType::kInt64: return stored(saturated<int64_t>(value), element);
+    case DataType::kUint64: return stored(saturated<uint64_t>(value), element);
+    case DataType::kFloat16:
+      return stored(static_cast<uint16_t>(encode(kHalfFormat, value)), element);
+    case DataType::kFloat32: return stored(value, element);
+    case DataType::kFloat64: return stored(static_cast<double>(value), element);
+    case DataType::kBfloat16: return stored(encode_bfloat16(value), element);
+    case DataType::kFloat8E4M3:
+      return stored(static_cast<uint8_t>(encode(kE4M3Format, value)), element);
+    case DataType::kFloat8E5M2:
+      return stored(static_cast<uint8_t>(encode(kE5M2Format, value)), element);
+  }
+}
+
+}  // namespace tutti::types
