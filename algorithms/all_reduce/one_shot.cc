@@ -1,0 +1,52 @@
+#include "algorithms/all_reduce/one_shot.h"
+
+#include "algorithms/patterns/exchange.h"
+#include "src/schedule/builder.h"
+
+namespace tutti::algorithms::all_reduce {
+
+using namespace schedule;
+
+namespace {
+
+Shape shape_of(const Parameters& p) {
+  return {.collective = Collective::kAllReduce,
+          .ranks = p.ranks,
+          .input = Partition::equal(1),
+          .output = Partition::equal(1)};
+}
+
+Schedule schedule_of(const Parameters& p, int rank) {
+  Builder builder(rank);
+  const Block mine = input(0);
+  if (p.ranks > 1) builder.send(mine, patterns::others(p.ranks, rank));
+  // The same tree over the same order on every rank: equal bits, and the deterministic ones.
+  builder.move(output(0), patterns::in_rank_order(p.ranks, rank, mine), Fold::kTree);
+  return std::move(builder).finish();
+}
+
+Cost cost_of(const Parameters& p) {
+  const auto peers = static_cast<uint32_t>(p.ranks - 1);
+  return {.depth = peers > 0 ? 1u : 0u,
+          .messages = peers,
+          .bytes = Fraction::of(peers, 1),
+          .published = Fraction::of(peers > 0 ? 1 : 0, 1),
+          .scratch = {}};
+}
+
+}  // namespace
+
+Algorithm one_shot() {
+  return {
+      .collective = Collective::kAllReduce,
+      .name = "one_shot",
+      .summary = "publish the input to all, reduce all inputs in one pass",
+      .wins = "small counts",
+      .source = "folklore",
+      .shape = shape_of,
+      .schedule = schedule_of,
+      .cost = cost_of,
+  };
+}
+
+}  // namespace tutti::algorithms::all_reduce

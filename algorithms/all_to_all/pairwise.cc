@@ -1,0 +1,61 @@
+#include "algorithms/all_to_all/pairwise.h"
+
+#include "src/schedule/builder.h"
+
+namespace tutti::algorithms::all_to_all {
+
+using namespace schedule;
+
+namespace {
+
+Shape shape_of(const Parameters& p) {
+  return {.collective = Collective::kAllToAll,
+          .ranks = p.ranks,
+          .input = Partition::equal(static_cast<uint32_t>(p.ranks)),
+          .output = Partition::equal(static_cast<uint32_t>(p.ranks))};
+}
+
+// The partner's partner is the rank itself, for every round and any number of ranks.
+int partner_of(const Parameters& p, int rank, int round) {
+  return (round - rank + p.ranks) % p.ranks;
+}
+
+Schedule schedule_of(const Parameters& p, int rank) {
+  Builder builder(rank);
+  for (int round = 0; round < p.ranks; ++round) {
+    const int partner = partner_of(p, rank, round);
+    if (partner != rank) builder.send(input(partner), partner);
+  }
+  builder.copy(output(rank), input(rank));
+  for (int round = 0; round < p.ranks; ++round) {
+    const int partner = partner_of(p, rank, round);
+    if (partner != rank) builder.receive(output(partner), partner);
+  }
+  return std::move(builder).finish();
+}
+
+Cost cost_of(const Parameters& p) {
+  const auto peers = static_cast<uint32_t>(p.ranks - 1);
+  return {.depth = peers > 0 ? 1u : 0u,
+          .messages = peers,
+          .bytes = Fraction::of(peers, 1),
+          .published = Fraction::of(peers, 1),
+          .scratch = {}};
+}
+
+}  // namespace
+
+Algorithm pairwise() {
+  return {
+      .collective = Collective::kAllToAll,
+      .name = "pairwise",
+      .summary = "one message to and from every other rank, pair by pair",
+      .wins = "all but very small counts on many ranks",
+      .source = "folklore",
+      .shape = shape_of,
+      .schedule = schedule_of,
+      .cost = cost_of,
+  };
+}
+
+}  // namespace tutti::algorithms::all_to_all

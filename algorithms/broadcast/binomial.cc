@@ -1,0 +1,57 @@
+#include "algorithms/broadcast/binomial.h"
+
+#include <bit>
+
+#include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/tree.h"
+#include "src/schedule/builder.h"
+
+namespace tutti::algorithms::broadcast {
+
+using namespace schedule;
+
+namespace {
+
+Shape shape_of(const Parameters& p) {
+  return {.collective = Collective::kBroadcast,
+          .ranks = p.ranks,
+          .root = p.root,
+          .input = Partition::equal(1),
+          .output = Partition::equal(1)};
+}
+
+Schedule schedule_of(const Parameters& p, int rank) {
+  Builder builder(rank);
+  const patterns::TreePlace place = patterns::binomial_tree(p.ranks, p.root, rank);
+  const bool is_root = rank == p.root;
+  if (!is_root) builder.receive(output(0), place.parent);
+  if (!place.children.empty()) builder.send(is_root ? input(0) : output(0), place.children);
+  if (is_root) builder.copy(output(0), input(0));
+  return std::move(builder).finish();
+}
+
+Cost cost_of(const Parameters& p) {
+  const auto messages = static_cast<uint32_t>(patterns::doubling_rounds(p.ranks));
+  return {.depth = static_cast<uint32_t>(std::bit_width(static_cast<unsigned>(p.ranks)) - 1),
+          .messages = messages,
+          .bytes = Fraction::of(messages, 1),
+          .published = Fraction::of(messages > 0 ? 1 : 0, 1),
+          .scratch = {}};
+}
+
+}  // namespace
+
+Algorithm binomial() {
+  return {
+      .collective = Collective::kBroadcast,
+      .name = "binomial",
+      .summary = "a binomial tree, its largest subtrees first",
+      .wins = "small counts over a network",
+      .source = "folklore",
+      .shape = shape_of,
+      .schedule = schedule_of,
+      .cost = cost_of,
+  };
+}
+
+}  // namespace tutti::algorithms::broadcast

@@ -1,0 +1,69 @@
+#include "algorithms/patterns/tree.h"
+
+#include <bit>
+
+namespace tutti::algorithms::patterns {
+namespace {
+
+int lowest_bit(int x) { return x & -x; }
+
+// The in-order binary tree over positions 1..size: a position's height is its number of trailing
+// zeros, so every odd position is a leaf. Positions beyond `size` are missing; their left child
+// takes their place.
+int in_order_parent(int size, int position) {
+  if (position == static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))) return kNobody;
+  do {
+    const int low = lowest_bit(position);
+    position = (position ^ low) | (low * 2);
+  } while (position > size);
+  return position;
+}
+
+std::vector<int> in_order_children(int size, int position) {
+  std::vector<int> children;
+  int step = lowest_bit(position) / 2;
+  if (step == 0) return children;
+  children.push_back(position - step);
+  while (step > 0 && position + step > size) step /= 2;
+  if (step > 0) children.push_back(position + step);
+  return children;
+}
+
+// Tree 1 is tree 0 mirrored, which swaps odd and even positions if `ranks` is even; else shifted by
+// one.
+int position_of(int ranks, int which, int rank) {
+  if (which == 0) return rank + 1;
+  return ranks % 2 == 0 ? ranks - rank : (rank + 1) % ranks + 1;
+}
+
+int rank_at(int ranks, int which, int position) {
+  if (position == kNobody) return kNobody;
+  if (which == 0) return position - 1;
+  return ranks % 2 == 0 ? ranks - position : (position + ranks - 2) % ranks;
+}
+
+}  // namespace
+
+TreePlace binomial_tree(int ranks, int root, int rank) {
+  const int self = (rank - root + ranks) % ranks;
+  const auto whole = static_cast<int>(std::bit_ceil(static_cast<unsigned>(ranks)));
+  const int subtree = self == 0 ? whole : lowest_bit(self);
+  TreePlace place;
+  if (self != 0) place.parent = (self - subtree + root) % ranks;
+  for (int distance = subtree / 2; distance > 0; distance /= 2) {
+    if (self + distance < ranks) place.children.push_back((rank + distance) % ranks);
+  }
+  return place;
+}
+
+TreePlace complementary_tree(int ranks, int which, int rank) {
+  const int position = position_of(ranks, which, rank);
+  TreePlace place;
+  place.parent = rank_at(ranks, which, in_order_parent(ranks, position));
+  for (int child : in_order_children(ranks, position)) {
+    place.children.push_back(rank_at(ranks, which, child));
+  }
+  return place;
+}
+
+}  // namespace tutti::algorithms::patterns
