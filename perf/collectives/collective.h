@@ -1,0 +1,73 @@
+// What each collective moves: buffer sizes, the blocks of its result, and nccl-tests' bandwidth rules.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+namespace tutti::perf {
+
+enum class Collective {
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kBroadcast,
+  kAllToAll,
+  kBarrier,
+  kSendRecv
+};
+
+struct CollectiveTraits {
+  Collective id;
+  const char* name;         // tutti perf NAME
+  const char* program;      // the program of nccl-tests
+  bool reduces;             // -o applies
+  bool has_root;            // -r applies
+  bool in_place;            // has an in-place form
+};
+
+const std::vector<CollectiveTraits>& all_collectives();
+const CollectiveTraits& traits_of(Collective id);
+/// By name ("all_to_all", "alltoall", "alltoall_perf" ...); nullptr if there is none.
+const CollectiveTraits* find_collective(std::string_view name);
+
+/// Element counts of one call. `count` is the argument of the call.
+struct Shape {
+  size_t count = 0;
+  size_t send_count = 0;
+  size_t recv_count = 0;
+};
+
+/// The call whose larger buffer has at most `elements` elements. Where the buffer holds one block per
+/// rank the count is rounded down; unlike nccl-tests, not further down to a multiple of 16 bytes.
+Shape shape_of(Collective id, size_t elements, int ranks);
+
+/// Where the input and the output lie in one shared buffer for the in-place form, in elements.
+struct InPlaceOffsets {
+  size_t send = 0;
+  size_t recv = 0;
+};
+InPlaceOffsets in_place_offsets(Collective id, const Shape& shape, int rank);
+
+/// Bus bandwidth = algorithm bandwidth * this, as nccl-tests defines it.
+double bus_factor(Collective id, int ranks);
+
+/// A piece of a rank's output: elements [first, first + count) of a rank's input, or of the reduction
+/// of all inputs.
+struct Block {
+  static constexpr int kEveryRank = -1;
+  int source = kEveryRank;
+  size_t first = 0;
+  size_t count = 0;
+};
+
+struct Place {
+  int rank;
+  int ranks;
+  int root;
+};
+
+/// The blocks that make up the output of one rank, in order.
+std::vector<Block> expected_blocks(Collective id, const Shape& shape, const Place& place);
+
+}  // namespace tutti::perf

@@ -1,0 +1,86 @@
+#include "perf/collectives/communicator.h"
+
+#include <exception>
+
+#include "perf/collectives/error.h"
+
+namespace tutti::perf {
+
+Communicator::Communicator(const RankContext& context, const CommunicatorOptions& options)
+    : exceptions_(std::uncaught_exceptions()) {
+  tuttiUniqueId id{};
+  if (context.rank == 0) check(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
+  id = context.board.share_id(context.rank, id);
+  check(tuttiCommInitRank(&comm_, context.ranks, id, context.rank), "tuttiCommInitRank");
+
+  tuttiOptions_t chosen = TUTTI_OPTIONS_INITIALIZER;
+  chosen.algorithm = options.algorithm.empty() ? nullptr : options.algorithm.c_str();
+  chosen.deterministic = options.deterministic;
+  chosen.timeout_ns = options.timeout_ns;
+  check(tuttiCommSetOptions(comm_, &chosen), "tuttiCommSetOptions");
+  if (options.host_stream) check(tuttiStreamCreate(&stream_), "tuttiStreamCreate");
+}
+
+Communicator::~Communicator() {
+  if (comm_ == nullptr) return;
+  if (std::uncaught_exceptions() > exceptions_) {
+    tuttiCommAbort(comm_);
+    return;
+  }
+  if (stream_.kind == tuttiStreamHost) tuttiStreamDestroy(stream_);
+  tuttiCommDestroy(comm_);
+}
+
+void Communicator::synchronize() const {
+  if (stream_.kind == tuttiStreamHost) {
+    check(tuttiStreamSynchronize(stream_), "tuttiStreamSynchronize");
+  }
+}
+
+void Communicator::raise(tuttiResult_t result, const char* call) const {
+  const char* sentence = tuttiGetLastError(comm_);
+  std::string message = std::string(call) + ": " + tuttiGetErrorString(result);
+  if (sentence != nullptr && *sentence != '\0') message += std::string(": ") + sentence;
+  throw PerfError(message);
+}
+
+namespace {
+
+/// To the next rank, from the one before, as nccl-tests' sendrecv.
+tuttiResult_t send_and_receive(const Operation& o, const void* send, void* recv,
+                               const Communicator& communicator) {
+  const int next = (o.rank + 1) % o.ranks;
+  const int previous = (o.rank + o.ranks - 1) % o.ranks;
+  const tuttiComm_t comm = communicator.comm();
+  const tuttiStream_t stream = communicator.stream();
+  tuttiResult_t result = tuttiGroupStart();
+  if (result != tuttiSuccess) return result;
+  const tuttiResult_t sent = tuttiSend(send, o.count, o.type, next, comm, stream);
+  const tuttiResult_t received = tuttiRecv(recv, o.count, o.type, previous, comm, stream);
+  result = tuttiGroupEnd();
+  if (sent != tuttiSuccess) return sent;
+  return received != tuttiSuccess ? received : result;
+}
+
+}  // namespace
+
+tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
+                      const Communicator& communicator) {
+  const tuttiComm_t comm = communicator.comm();
+  const tuttiStream_t stream = communicator.stream();
+  switch (o.collective) {
+    case Collective::kAllReduce:
+      return tuttiAllReduce(send, recv, o.count, o.type, o.op, comm, stream);
+    case Collective::kAllGather: return tuttiAllGather(send, recv, o.count, o.type, comm, stream);
+    case Collective::kReduceScatter:
+      return tuttiReduceScatter(send, recv, o.count, o.type, o.op, comm, stream);
+    case Collective::kBroadcast:
+      return tuttiBroadcast(send, recv, o.count, o.type, o.root, comm, stream);
+    case Collective::kAllToAll: return tuttiAllToAll(send, recv, o.count, o.type, comm, stream);
+    case Collective::kBarrier: return tuttiBarrier(comm, stream);
+    case Collective::kSendRecv: return send_and_receive(o, send, recv, communicator);
+  }
+  return tuttiInvalidArgument;
+}
+
+}  // namespace tutti::perf

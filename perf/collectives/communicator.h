@@ -1,0 +1,64 @@
+// Tutti as the perf tools use it: a communicator with options, a stream and registered memory, whose
+// failures are exceptions; and one collective call with all its arguments.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "perf/collectives/collective.h"
+#include "perf/collectives/crew.h"
+#include "tutti/tutti.h"
+
+namespace tutti::perf {
+
+struct CommunicatorOptions {
+  std::string algorithm;  // empty: the library chooses
+  bool deterministic = false;
+  bool host_stream = false;
+  uint64_t timeout_ns = 0;
+};
+
+/// One rank's membership in the group of all ranks of the board.
+class Communicator {
+ public:
+  /// Collective. Rank 0 makes the id: in its own process, so that the parent of the ranks never has a
+  /// thread before it forks.
+  Communicator(const RankContext& context, const CommunicatorOptions& options);
+  /// Aborts instead of destroys when left by an exception: then the peers are not coming.
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  tuttiComm_t comm() const { return comm_; }
+  tuttiStream_t stream() const { return stream_; }
+  /// Waits for what was queued; nothing to do on a blocking stream.
+  void synchronize() const;
+  /// Errors: PerfError with `call`, the name of the result and the library's sentence.
+  void check(tuttiResult_t result, const char* call) const {
+    if (__builtin_expect(result != tuttiSuccess, 0)) raise(result, call);
+  }
+
+ private:
+  [[noreturn]] void raise(tuttiResult_t result, const char* call) const;
+
+  int exceptions_;
+  tuttiComm_t comm_ = nullptr;
+  tuttiStream_t stream_ = tuttiBlocking();
+};
+
+/// One collective with everything but the buffers.
+struct Operation {
+  Collective collective;
+  size_t count;
+  tuttiDataType_t type;
+  tuttiRedOp_t op;
+  int root;
+  int rank;
+  int ranks;
+};
+
+tuttiResult_t enqueue(const Operation& operation, const void* send, void* recv,
+                      const Communicator& communicator);
+
+}  // namespace tutti::perf

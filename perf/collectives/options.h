@@ -1,0 +1,72 @@
+// The command line of `tutti perf`: nccl-tests' flags and Tutti's own.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "perf/collectives/collective.h"
+#include "perf/collectives/communicator.h"
+#include "perf/collectives/crew.h"
+#include "perf/collectives/datatypes.h"
+
+namespace tutti::perf {
+
+struct SizeOptions {
+  size_t min_bytes = 0;
+  size_t max_bytes = 0;
+  size_t step_bytes = 0;
+  double factor = 1;           // > 1: multiply instead of add
+  std::vector<size_t> list;    // not empty: exactly these
+};
+
+enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };
+
+/// nccl-tests' -z.
+enum class Blocking { kNo = 0, kWaitAndBarrier = 1, kWait = 2, kPerCycle = 3 };
+
+struct VersusOptions {
+  std::vector<std::string> peers;  // empty: no comparison
+  std::string raw_file;
+  size_t rounds = 9;
+  std::string mpirun = "mpirun";
+  std::string program;      // empty: tutti_perf_mpi beside this program
+  std::string rounds_file;  // set for the MPI program: where it writes its rounds
+  std::string configuration;
+};
+
+struct PerfOptions {
+  Collective collective = Collective::kAllReduce;
+  SizeOptions sizes;
+  size_t iterations = 20;  // 0: as many as take 2 ms
+  size_t warmup = 1;
+  size_t aggregate = 1;
+  size_t cycles = 1;
+  size_t checks = 1;
+  Average average = Average::kMean;
+  Blocking blocking = Blocking::kNo;
+  std::vector<tuttiDataType_t> types;
+  std::vector<tuttiRedOp_t> ops;
+  int root = 0;  // -1: every root
+  CrewShape crew;
+  CommunicatorOptions communicator;
+  bool registered = false;
+  bool stepped = false;
+  bool percentiles = false;
+  std::string json_file;
+  VersusOptions versus;
+
+  /// The sizes of the sweep, ascending as given. Never empty.
+  std::vector<size_t> byte_sizes() const;
+  size_t largest_bytes() const;
+};
+
+/// "64", "1K", "4M", "1.5G" (powers of 1024). Errors: PerfError.
+size_t parse_bytes(const std::string& text);
+
+/// argv[0] is skipped. On --help and on errors prints, and sets *exit_code instead of returning options.
+std::optional<PerfOptions> parse_options(const CollectiveTraits& collective, int argc,
+                                         const char* const* argv, int* exit_code);
+
+}  // namespace tutti::perf

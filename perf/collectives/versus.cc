@@ -1,0 +1,189 @@
+#include "perf/collectives/versus.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iterator>
+#include <utility>
+
+#include "perf/collectives/error.h"
+#include "perf/collectives/rounds.h"
+#include "perf/collectives/versus_table.h"
+
+namespace tutti::perf {
+namespace {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// A way to run MPI.
+struct Configuration {
+  std::string name;
+  std::vector<std::string> flags;  // of mpirun
+  Variables environment;
+};
+
+const std::vector<Configuration>& known_configurations() {
+  static const std::vector<Configuration> known = {
+      // What a user gets who sets nothing: vader, single copy by process_vm_readv.
+      {"ompi", {"--mca", "pml", "ob1"}, {}},
+      {"ompi-nocma",
+       {"--mca", "pml", "ob1", "--mca", "btl_vader_single_copy_mechanism", "none"},
+       {}},
+      // OpenMPI refuses UCX without a network device unless told that any will do.
+      {"ompi-ucx",
+       {"--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"},
+       {{"UCX_TLS", "self,shm"}}},
+  };
+  return known;
+}
+
+/// OpenMPI allocates temporary buffers in each call. With these glibc keeps what was freed, so large
+/// calls do not pay for page faults again and again. (MALLOC_MMAP_THRESHOLD_ alone is capped at 32 MiB.)
+const Variables& tuned_malloc() {
+  static const Variables tuned = {{"MALLOC_MMAP_MAX_", "0"},
+                                  {"MALLOC_MMAP_THRESHOLD_", "33554432"},
+                                  {"MALLOC_TRIM_THRESHOLD_", "17179869184"},
+                                  {"MALLOC_TOP_PAD_", "268435456"}};
+  return tuned;
+}
+
+std::vector<Configuration> configurations_of(const std::string& peer) {
+  const size_t colon = peer.find(':');
+  const std::string base = peer.substr(0, colon);
+  const std::string suffix = colon == std::string::npos ? "" : peer.substr(colon + 1);
+  for (const Configuration& known : known_configurations()) {
+    if (known.name != base) continue;
+    Configuration tuned = known;
+    tuned.name += ":tuned";
+    tuned.environment.insert(tuned.environment.end(), tuned_malloc().begin(), tuned_malloc().end());
+    if (suffix == "plain") return {known};
+    if (suffix == "tuned") return {tuned};
+    if (suffix.empty()) return {known, tuned};
+  }
+  throw PerfError("--vs knows ompi, ompi-nocma and ompi-ucx, each with :plain or :tuned, not '" +
+                  peer + "'");
+}
+
+std::string program_path(const VersusOptions& versus) {
+  if (!versus.program.empty()) return versus.program;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe");
+  const auto program = self.parent_path() / "tutti_perf_mpi";
+  if (!std::filesystem::exists(program)) {
+    throw PerfError("--vs needs " + program.string() + ", which is built where MPI is installed");
+  }
+  return program.string();
+}
+
+/// A file that goes with its owner.
+class TemporaryFile {
+ public:
+  TemporaryFile() : path_((std::filesystem::temp_directory_path() / "tutti-perf-XXXXXX").string()) {
+    const int file = mkstemp(path_.data());
+    if (file < 0) throw PerfError("cannot create " + path_ + ": " + std::strerror(errno));
+    close(file);
+  }
+  ~TemporaryFile() { std::remove(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+/// Runs a command with more environment. Returns its exit code, or 128 + its signal.
+int run_command(std::vector<std::string> command, const Variables& environment) {
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw PerfError(std::string("fork: ") + std::strerror(errno));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    execvp(argv[0], argv.data());
+    std::fprintf(stderr, "tutti perf: cannot run %s: %s\n", argv[0], std::strerror(errno));
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// Runs the comparison under one configuration. Returns false if it failed, which has been reported.
+bool run_configuration(const PerfOptions& options, const std::vector<std::string>& arguments,
+                       const Configuration& configuration, std::vector<Round>& rounds) {
+  const TemporaryFile output;
+  std::vector<std::string> command = {options.versus.mpirun, "--oversubscribe", "--bind-to", "none",
+                                      "-np", std::to_string(options.crew.processes)};
+  command.insert(command.end(), configuration.flags.begin(), configuration.flags.end());
+  command.push_back(program_path(options.versus));
+  command.insert(command.end(), arguments.begin(), arguments.end());
+  command.insert(command.end(), {"--rounds-file", output.path(), "--configuration",
+                                 configuration.name});
+  Variables environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
+                           {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
+  environment.insert(environment.end(), configuration.environment.begin(),
+                     configuration.environment.end());
+  std::printf("# running %s\n", configuration.name.c_str());
+  const int result = run_command(std::move(command), environment);
+  if (result != 0) {
+    std::fprintf(stderr, "tutti perf: %s failed (exit code %d)\n", configuration.name.c_str(),
+                 result);
+    return false;
+  }
+  const std::vector<Round> own = read_rounds(output.path());
+  rounds.insert(rounds.end(), own.begin(), own.end());
+  return true;
+}
+
+}  // namespace
+
+int versus_main(const PerfOptions& options, const std::vector<std::string>& arguments) {
+  if (options.crew.threads != 1) throw PerfError("--vs compares processes: leave out -t and -g");
+  std::vector<Configuration> configurations;
+  for (const std::string& peer : options.versus.peers) {
+    for (Configuration& one : configurations_of(peer)) configurations.push_back(std::move(one));
+  }
+  std::vector<Round> rounds;
+  size_t failed = 0;
+  for (const Configuration& configuration : configurations) {
+    failed += !run_configuration(options, arguments, configuration, rounds);
+  }
+  if (!options.versus.raw_file.empty()) write_rounds(options.versus.raw_file, rounds);
+  print_comparisons(compare(rounds));
+  return failed > 0 ? 1 : 0;
+}
+
+int compare_main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fprintf(stderr, "usage: tutti perf compare RAW.csv...\n");
+    return 2;
+  }
+  constexpr size_t kRoundsPerFile = 1'000'000;  // keeps rounds of different files apart
+  std::vector<Round> rounds;
+  try {
+    for (int i = 1; i < argc; ++i) {
+      for (Round& round : read_rounds(argv[i])) {
+        round.round += static_cast<size_t>(i) * kRoundsPerFile;
+        rounds.push_back(std::move(round));
+      }
+    }
+  } catch (const PerfError& error) {
+    std::fprintf(stderr, "tutti perf: %s\n", error.what());
+    return 2;
+  }
+  print_comparisons(compare(rounds));
+  return 0;
+}
+
+}  // namespace tutti::perf

@@ -1,0 +1,60 @@
+// One case of a sweep on one rank: the call's arguments, its buffers, their contents and their check.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "perf/collectives/buffers.h"
+#include "perf/collectives/collective.h"
+#include "perf/collectives/communicator.h"
+#include "perf/collectives/options.h"
+#include "perf/collectives/pattern.h"
+
+namespace tutti::perf {
+
+/// One line of the table.
+struct Case {
+  size_t bytes;
+  tuttiDataType_t type;
+  tuttiRedOp_t op;
+  int root;
+};
+
+/// A case and everything that follows from it, on one rank.
+struct PreparedCase {
+  PreparedCase(const PerfOptions& options, const RankContext& context, const Case& one,
+               bool in_place);
+
+  Operation operation;
+  Shape shape;
+  DataType type;
+  bool in_place;
+
+  /// What the table calls size: the bytes of the larger buffer.
+  size_t size_bytes() const;
+};
+
+/// The buffers of a rank, filled and checked for prepared cases.
+class Workload {
+ public:
+  /// Collective.
+  Workload(const Communicator& communicator, const PerfOptions& options);
+
+  /// Cuts the buffers for this case and fills all pairs.
+  void prepare(const PreparedCase& one);
+  /// Fills the iteration's pair with new input and poisons what the call has to write.
+  void refill(const PreparedCase& one, size_t iteration);
+  /// Wrong elements after a call on a refilled pair: of the output, and of an input that must not change.
+  size_t count_wrong(const PreparedCase& one, size_t iteration) const;
+
+  const std::byte* send(const PreparedCase& one, size_t iteration) const;
+  std::byte* recv(const PreparedCase& one, size_t iteration) const;
+
+ private:
+  Pattern pattern(const PreparedCase& one) const;
+
+  Buffers buffers_;
+  uint64_t seed_ = 0;  // the same on every rank, as every rank refills equally often
+};
+
+}  // namespace tutti::perf

@@ -1,0 +1,92 @@
+// Prints the nanoseconds of the hand-written 8-byte all_reduce (hand/one_shot.h): the yardstick for
+// Tutti's smallest call.
+//
+//   hand [--ranks N] [-n CALLS]            N processes
+//   hand --self [--ranks N] [-n CALLS]     one process; the other ranks' flags are raised beforehand
+//
+// --self has no waiting in it, so that instructions can be counted:
+//   valgrind --tool=callgrind hand --self -n 1000, then -n 2000: the difference / 1000 is one call.
+#include <sched.h>
+#include <sys/mman.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <limits>
+#include <thread>
+
+#include "perf/collectives/crew.h"
+#include "perf/collectives/error.h"
+#include "perf/collectives/timed_loop.h"
+#include "perf/hand/one_shot.h"
+
+namespace tutti::perf {
+namespace {
+
+struct HandOptions {
+  int ranks = 2;
+  size_t calls = 1'000'000;
+  bool self = false;
+};
+
+OneShotLine* map_lines(int ranks) {
+  const size_t bytes = OneShot::line_count(ranks) * sizeof(OneShotLine);
+  void* memory =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw PerfError("cannot map shared memory");
+  return static_cast<OneShotLine*>(memory);
+}
+
+/// Rank 0 alone: the others have published for all calls to come.
+void raise_flags(OneShotLine* lines, int ranks) {
+  for (size_t i = 0; i < OneShot::line_count(ranks); ++i) {
+    const bool is_other = i % static_cast<size_t>(ranks) != 0;
+    if (is_other) lines[i].call.store(std::numeric_limits<uint64_t>::max());
+  }
+}
+
+int measure(const RankContext& context, OneShotLine* lines, const HandOptions& options) {
+  const bool may_spin = options.self ||
+                        options.ranks <= static_cast<int>(std::thread::hardware_concurrency());
+  const auto relax = [may_spin] {
+    if (!may_spin) sched_yield();
+  };
+  OneShot one_shot(lines, context.rank, options.ranks);
+  const float send[2] = {static_cast<float>(context.rank), 1};
+  float recv[2] = {};
+  const double us = timed_loop(
+      context, {options.calls, false, {}}, [&](size_t) { one_shot.all_reduce(send, recv, relax); },
+      [] {});
+  const double slowest = context.board.max(context.rank, us);
+  const int n = options.self ? 1 : options.ranks;
+  const bool correct = recv[0] == static_cast<float>(n * (n - 1) / 2) && recv[1] == static_cast<float>(n);
+  if (!correct) throw PerfError("the sum is wrong");
+  if (context.rank == 0) {
+    std::printf("%.2f ns per call, %d ranks, %zu calls%s\n", slowest * 1e3, options.ranks,
+                options.calls, options.self ? ", alone" : "");
+  }
+  return 0;
+}
+
+int hand_main(int argc, char** argv) {
+  HandOptions options;
+  CLI::App app("The bare 8-byte all_reduce loop.");
+  app.add_option("--ranks,--np", options.ranks)->check(CLI::Range(1, 64));
+  app.add_option("-n", options.calls)->check(CLI::PositiveNumber);
+  app.add_flag("--self", options.self, "rank 0 alone, the other flags raised beforehand");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    OneShotLine* lines = map_lines(options.ranks);
+    if (options.self) raise_flags(lines, options.ranks);
+    const CrewShape crew{options.self ? 1 : options.ranks, 1};
+    return run_crew(
+        crew, [&](const RankContext& context) { return measure(context, lines, options); });
+  } catch (const PerfError& error) {
+    std::fprintf(stderr, "hand: %s\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::perf
+
+int main(int argc, char** argv) { return tutti::perf::hand_main(argc, argv); }

@@ -1,0 +1,132 @@
+#include "perf/mpi/duel.h"
+
+#include <string>
+#include <utility>
+
+#include "perf/collectives/communicator.h"
+#include "perf/collectives/error.h"
+#include "perf/collectives/timed_loop.h"
+#include "perf/collectives/workload.h"
+#include "perf/mpi/mpi_operation.h"
+
+namespace tutti::perf {
+namespace {
+
+enum Variant { kTutti = 0, kMpi = 1, kVariants = 2 };
+
+constexpr std::pair<bool, const char*> kModes[] = {{false, "free-running"}, {true, "stepped"}};
+constexpr size_t kWarmIterations = 2;
+
+const char* name_of(Variant variant) { return variant == kTutti ? kTuttiVariant : kMpiVariant; }
+
+/// Both variants of one case.
+class Duel {
+  // Above their uses, which need the types.
+  auto tutti_call() const {
+    return [this](size_t i) {
+      communicator_.check(enqueue(one_.operation, workload_.send(one_, i), workload_.recv(one_, i),
+                                  communicator_),
+                          "Tutti's call");
+    };
+  }
+  auto mpi_call() const {
+    return [this](size_t i) { mpi_.run(workload_.send(one_, i), workload_.recv(one_, i)); };
+  }
+  auto finish() const {
+    return [this] { communicator_.synchronize(); };
+  }
+
+ public:
+  Duel(const RankContext& context, const Communicator& communicator, Workload& workload,
+       const PreparedCase& one)
+      : context_(context),
+        communicator_(communicator),
+        workload_(workload),
+        one_(one),
+        mpi_(one.operation) {
+    workload_.prepare(one_);
+  }
+
+  /// Collective.
+  void check(Variant variant) {
+    workload_.refill(one_, 0);
+    context_.board.barrier();
+    run(variant, {1, true, {}});
+    const auto own = static_cast<double>(workload_.count_wrong(one_, 0));
+    const double wrong = context_.board.sum(context_.rank, own);
+    if (wrong == 0) return;
+    throw PerfError(std::string(name_of(variant)) + " gave " + std::to_string(wrong) +
+                    " wrong elements at " + std::to_string(one_.size_bytes()) + " bytes");
+  }
+
+  void calibrate_all() {
+    for (const auto& [stepped, name] : kModes) {
+      iterations_[stepped][kTutti] = calibrate(context_, {1, stepped, {}}, tutti_call(), finish());
+      iterations_[stepped][kMpi] = calibrate(context_, {1, stepped, {}}, mpi_call(), [] {});
+    }
+  }
+
+  /// Collective: the slowest rank's time per iteration.
+  double time(Variant variant, bool stepped) {
+    run(variant, {kWarmIterations, stepped, {}});
+    const double own = run(variant, {iterations_[stepped][variant], stepped, {}});
+    return context_.board.max(context_.rank, own);
+  }
+
+ private:
+  double run(Variant variant, const LoopShape& loop) {
+    if (variant == kTutti) return timed_loop(context_, loop, tutti_call(), finish());
+    return timed_loop(context_, loop, mpi_call(), [] {});
+  }
+
+  const RankContext context_;
+  const Communicator& communicator_;
+  Workload& workload_;
+  const PreparedCase one_;
+  const MpiOperation mpi_;
+  size_t iterations_[2][kVariants] = {};
+};
+
+void run_rounds(Duel& duel, const PerfOptions& options, Round round, std::vector<Round>& rounds) {
+  for (round.round = 0; round.round < options.versus.rounds; ++round.round) {
+    const bool mpi_first = round.round % 2 == 1;
+    for (const auto& [stepped, mode] : kModes) {
+      for (int place = 0; place < kVariants; ++place) {
+        const Variant variant = (place == 1) != mpi_first ? kMpi : kTutti;
+        round.mode = mode;
+        round.variant = name_of(variant);
+        round.us = duel.time(variant, stepped);
+        rounds.push_back(round);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<Round> run_duel(const RankContext& context, const PerfOptions& options) {
+  if (options.types.size() != 1 || options.ops.size() != 1 || options.root < 0) {
+    throw PerfError("--vs compares one type, one operation and one root");
+  }
+  const Communicator communicator(context, options.communicator);
+  Workload workload(communicator, options);
+  std::vector<Round> rounds;
+  Round round;
+  round.configuration = options.versus.configuration;
+  round.ranks = context.ranks;
+  round.collective = traits_of(options.collective).name;
+  for (const size_t bytes : options.byte_sizes()) {
+    const Case one{bytes, options.types[0], options.ops[0], options.root};
+    const bool in_place = options.collective == Collective::kBroadcast;
+    const PreparedCase prepared(options, context, one, in_place);
+    Duel duel(context, communicator, workload, prepared);
+    duel.check(kTutti);
+    duel.check(kMpi);
+    duel.calibrate_all();
+    round.bytes = prepared.size_bytes();
+    run_rounds(duel, options, round, rounds);
+  }
+  return rounds;
+}
+
+}  // namespace tutti::perf

@@ -1,0 +1,78 @@
+#include "perf/mpi/mpi_operation.h"
+
+#include <limits>
+
+#include "perf/collectives/datatypes.h"
+#include "perf/collectives/error.h"
+
+namespace tutti::perf {
+namespace {
+
+MPI_Datatype mpi_type(tuttiDataType_t type) {
+  switch (type) {
+    case tuttiInt8: return MPI_INT8_T;
+    case tuttiUint8: return MPI_UINT8_T;
+    case tuttiInt32: return MPI_INT32_T;
+    case tuttiUint32: return MPI_UINT32_T;
+    case tuttiInt64: return MPI_INT64_T;
+    case tuttiUint64: return MPI_UINT64_T;
+    case tuttiFloat32: return MPI_FLOAT;
+    case tuttiFloat64: return MPI_DOUBLE;
+    default: throw PerfError(std::string("MPI has no type ") + data_type(type).name);
+  }
+}
+
+MPI_Op mpi_op(tuttiRedOp_t op) {
+  switch (op) {
+    case tuttiSum: return MPI_SUM;
+    case tuttiProd: return MPI_PROD;
+    case tuttiMax: return MPI_MAX;
+    case tuttiMin: return MPI_MIN;
+    default: throw PerfError(std::string("MPI has no operation ") + reduce_op_name(op));
+  }
+}
+
+int mpi_count(size_t count) {
+  if (count > static_cast<size_t>(std::numeric_limits<int>::max())) {
+    throw PerfError("MPI's counts end at 2^31 - 1 elements");
+  }
+  return static_cast<int>(count);
+}
+
+}  // namespace
+
+MpiOperation::MpiOperation(const Operation& operation)
+    : operation_(operation),
+      count_(mpi_count(operation.count)),
+      type_(mpi_type(operation.type)),
+      op_(mpi_op(operation.op)) {}
+
+void MpiOperation::run(const void* send, void* recv) const {
+  switch (operation_.collective) {
+    case Collective::kAllReduce:
+      MPI_Allreduce(send == recv ? MPI_IN_PLACE : send, recv, count_, type_, op_, MPI_COMM_WORLD);
+      return;
+    case Collective::kAllGather:
+      MPI_Allgather(send, count_, type_, recv, count_, type_, MPI_COMM_WORLD);
+      return;
+    case Collective::kReduceScatter:
+      MPI_Reduce_scatter_block(send, recv, count_, type_, op_, MPI_COMM_WORLD);
+      return;
+    case Collective::kBroadcast:
+      MPI_Bcast(recv, count_, type_, operation_.root, MPI_COMM_WORLD);
+      return;
+    case Collective::kAllToAll:
+      MPI_Alltoall(send, count_, type_, recv, count_, type_, MPI_COMM_WORLD);
+      return;
+    case Collective::kBarrier: MPI_Barrier(MPI_COMM_WORLD); return;
+    case Collective::kSendRecv: {
+      const int next = (operation_.rank + 1) % operation_.ranks;
+      const int previous = (operation_.rank + operation_.ranks - 1) % operation_.ranks;
+      MPI_Sendrecv(send, count_, type_, next, 0, recv, count_, type_, previous, 0, MPI_COMM_WORLD,
+                   MPI_STATUS_IGNORE);
+      return;
+    }
+  }
+}
+
+}  // namespace tutti::perf

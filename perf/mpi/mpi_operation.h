@@ -1,0 +1,24 @@
+// One collective of MPI with everything but the buffers.
+#pragma once
+
+#include <mpi.h>
+
+#include "perf/collectives/communicator.h"
+
+namespace tutti::perf {
+
+class MpiOperation {
+ public:
+  /// Errors: PerfError for a type or operation that MPI does not have.
+  explicit MpiOperation(const Operation& operation);
+
+  void run(const void* send, void* recv) const;
+
+ private:
+  Operation operation_;
+  int count_;
+  MPI_Datatype type_;
+  MPI_Op op_;
+};
+
+}  // namespace tutti::perf

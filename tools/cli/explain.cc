@@ -1,0 +1,73 @@
+#include "tools/cli/explain.h"
+
+#include <cstdio>
+#include <string>
+
+#include "perf/collectives/communicator.h"
+#include "perf/collectives/crew.h"
+#include "perf/collectives/error.h"
+#include "perf/collectives/options.h"
+#include "tutti/tutti.h"
+
+namespace tutti::cli {
+namespace {
+
+using namespace tutti::perf;
+
+std::string explanation(const Communicator& communicator, const Operation& operation) {
+  const char* name = traits_of(operation.collective).name;
+  std::string text(4096, '\0');
+  size_t needed = 0;
+  tuttiResult_t result = tuttiExplain(communicator.comm(), name, operation.count, operation.type,
+                                      text.data(), text.size(), &needed);
+  if (result == tuttiInvalidArgument && needed > text.size()) {
+    text.resize(needed);
+    result = tuttiExplain(communicator.comm(), name, operation.count, operation.type, text.data(),
+                          text.size(), &needed);
+  }
+  communicator.check(result, "tuttiExplain");
+  text.resize(text.find('\0'));
+  return text;
+}
+
+/// Every rank takes part in the group, since what is best depends on its links; rank 0 speaks.
+int explain_on_rank(const RankContext& context, const PerfOptions& options) {
+  const Communicator communicator(context, options.communicator);
+  for (const tuttiDataType_t type : options.types) {
+    for (const size_t bytes : options.byte_sizes()) {
+      if (context.rank != 0) continue;
+      const size_t elements = bytes / data_type(type).bytes;
+      const size_t count = shape_of(options.collective, elements, context.ranks).count;
+      const Operation operation{options.collective, count, type, options.ops[0], 0, 0,
+                                context.ranks};
+      std::printf("# %s, %d ranks, %zu bytes (count %zu %s)\n", traits_of(options.collective).name,
+                  context.ranks, bytes, count, data_type(type).name);
+      std::printf("%s\n", explanation(communicator, operation).c_str());
+    }
+  }
+  context.board.barrier();  // the others stay until rank 0 has spoken
+  return 0;
+}
+
+}  // namespace
+
+int explain_main(int argc, char** argv) {
+  const CollectiveTraits* traits = argc > 1 ? find_collective(argv[1]) : nullptr;
+  if (traits == nullptr) {
+    std::fprintf(stderr, "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n");
+    return 2;
+  }
+  int exit_code = 0;
+  const auto options = parse_options(*traits, argc - 1, argv + 1, &exit_code);
+  if (!options) return exit_code;
+  try {
+    return run_crew(options->crew, [&](const RankContext& context) {
+      return explain_on_rank(context, *options);
+    });
+  } catch (const PerfError& error) {
+    std::fprintf(stderr, "tutti explain: %s\n", error.what());
+    return 2;
+  }
+}
+
+}  // namespace tutti::cli

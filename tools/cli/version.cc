@@ -1,0 +1,82 @@
+#include "tools/cli/version.h"
+
+#include <dlfcn.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <string>
+#include <thread>
+
+#include "tutti/tutti.h"
+
+namespace tutti::cli {
+namespace {
+
+/// A library that Tutti would load at run time.
+struct OptionalLibrary {
+  const char* what;
+  const char* file;
+};
+
+constexpr OptionalLibrary kOptionalLibraries[] = {
+    {"CUDA driver", "libcuda.so.1"}, {"NVML", "libnvidia-ml.so.1"}, {"verbs", "libibverbs.so.1"},
+    {"UCX", "libucp.so.0"},          {"hwloc", "libhwloc.so.15"},   {"NCCL", "libnccl.so.2"},
+    {"PMIx", "libpmix.so.2"},
+};
+
+void print_libraries() {
+  for (const OptionalLibrary& library : kOptionalLibraries) {
+    void* handle = dlopen(library.file, RTLD_LAZY | RTLD_LOCAL);
+    std::printf("  %-18s %s (%s)\n", library.what, handle != nullptr ? "found" : "not found",
+                library.file);
+    if (handle != nullptr) dlclose(handle);
+  }
+}
+
+std::string processor_features() {
+#if defined(__x86_64__)
+  std::string features;
+  const auto add = [&features](bool present, const char* name) {
+    if (present) features += std::string(features.empty() ? "" : " ") + name;
+  };
+  add(__builtin_cpu_supports("avx2"), "avx2");
+  add(__builtin_cpu_supports("fma"), "fma");
+  add(__builtin_cpu_supports("avx512f"), "avx512f");
+  add(__builtin_cpu_supports("avx512bw"), "avx512bw");
+  return features.empty() ? "x86-64 without avx2" : features;
+#elif defined(__aarch64__)
+  return "aarch64";
+#else
+  return "unknown";
+#endif
+}
+
+/// Whether the kernel lets a process read memory through process_vm_readv at all: its own, here.
+/// Between processes ptrace's rules decide as well.
+bool single_copy_works() {
+  char source = 1;
+  char target = 0;
+  const iovec local{&target, 1};
+  const iovec remote{&source, 1};
+  return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == 1;
+}
+
+}  // namespace
+
+int version_main(int /*argc*/, char** /*argv*/) {
+  int version = 0;
+  if (tuttiGetVersion(&version) != tuttiSuccess) {
+    std::fprintf(stderr, "tutti version: %s\n", tuttiGetLastError(nullptr));
+    return 1;
+  }
+  std::printf("tutti %d.%d.%d\n", version / 10000, version / 100 % 100, version % 100);
+  std::printf("  %-18s %u, %s\n", "processors", std::thread::hardware_concurrency(),
+              processor_features().c_str());
+  std::printf("  %-18s %s (process_vm_readv)\n", "single copy",
+              single_copy_works() ? "works" : "refused");
+  print_libraries();
+  return 0;
+}
+
+}  // namespace tutti::cli
