@@ -18,6 +18,9 @@ struct Parameters {
   int ranks = 1;
   int root = 0;
   uint16_t lanes = 1;  // copies of the pattern side by side, each on its share of the data
+  // The order of folds with more than two sources. Every rank of a call has the same; kTree where the
+  // call must be deterministic, kList (one rounding) otherwise.
+  Fold fold = Fold::kList;
 };
 
 /// What one call costs, as the algorithm's author declares it; the verifier counts and compares.

@@ -1,0 +1,164 @@
+#include "src/comm/planner.h"
+
+#include <string_view>
+
+#include "src/schedule/verify.h"
+
+namespace tutti::comm {
+
+using schedule::Collective;
+
+namespace {
+
+// FNV-1a over the words that every rank of a matching call has in common.
+class Hash {
+ public:
+  void add(uint64_t word) {
+    for (int i = 0; i < 8; ++i) {
+      value_ = (value_ ^ (word >> (8 * i) & 0xff)) * 0x100000001b3u;
+    }
+  }
+  void add(std::string_view text) {
+    for (char c : text) value_ = (value_ ^ static_cast<uint8_t>(c)) * 0x100000001b3u;
+  }
+  uint32_t fold() const { return static_cast<uint32_t>(value_ ^ value_ >> 32); }
+
+ private:
+  uint64_t value_ = 0xcbf29ce484222325u;
+};
+
+}  // namespace
+
+Planner::Planner(PlannerOptions options) : options_(std::move(options)), plans_(kPlans) {}
+
+void Planner::set_options(const CallOptions& options) {
+  call_options_ = options;
+  // Plans made under other options keep their key and stay valid for when those options return.
+  Hash hash;
+  hash.add(options.algorithm);
+  hash.add(options.deterministic);
+  options_epoch_ = options.algorithm.empty() && !options.deterministic ? 0 : hash.fold() & 0xffff;
+  last_ = nullptr;
+}
+
+select::Query Planner::query_of(const Request& request, bool in_place) const {
+  select::Query query;
+  query.collective = request.collective;
+  query.parameters.ranks = options_.group.ranks;
+  query.parameters.root = request.root;
+  query.parameters.fold =
+      call_options_.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
+  query.count = request.count;
+  query.element_bytes = static_cast<uint32_t>(types::size_of(request.type));
+  query.in_place = in_place;
+  query.deterministic = call_options_.deterministic && schedule::reduces(request.collective);
+  query.forced = call_options_.algorithm;
+  if (query.forced.empty()) {
+    const auto forced = options_.forced.find(schedule::name_of(request.collective));
+    if (forced != options_.forced.end()) query.forced = forced->second;
+  }
+  query.link = options_.link;
+  return query;
+}
+
+bool Planner::is_canonical(const schedule::Algorithm& algorithm,
+                           const schedule::Parameters& parameters) {
+  const auto key = std::make_tuple(std::string(schedule::name_of(algorithm.collective)),
+                                   std::string(algorithm.name), int{parameters.lanes},
+                                   parameters.root);
+  const auto known = canonical_.find(key);
+  if (known != canonical_.end()) return known->second;
+  std::vector<schedule::Schedule> schedules;
+  for (int rank = 0; rank < parameters.ranks; ++rank) {
+    schedules.push_back(algorithm.schedule(parameters, rank));
+  }
+  const auto verdict = schedule::verify(algorithm.shape(parameters), schedules, {.hazards = false});
+  return canonical_[key] = verdict.ok() && verdict.value().canonical;
+}
+
+std::vector<select::Candidate> Planner::candidates(const Request& request, bool in_place) {
+  return select::rank_candidates(
+      options_.algorithms, query_of(request, in_place),
+      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+}
+
+Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Request& request,
+                                       bool in_place, Reach reach) {
+  const schedule::Parameters& parameters = chosen.parameters;
+  const MatchKey key{std::string(schedule::name_of(request.collective)) + "/" +
+                         std::string(chosen.algorithm->name),
+                     parameters.root * 2 + static_cast<int>(parameters.fold), parameters.lanes,
+                     static_cast<int>(reach.mode), in_place};
+  auto known = matches_.find(key);
+  if (known == matches_.end()) {
+    plan::MatchRequest wanted;
+    wanted.algorithm = chosen.algorithm;
+    wanted.parameters = parameters;
+    wanted.rank = options_.rank;
+    wanted.group = &options_.group;
+    wanted.mode = reach.mode;
+    wanted.in_place = in_place;
+    // Only the root of a broadcast has two buffers, so only it knows whether they are one.
+    wanted.hazards_in_place = in_place || request.collective == Collective::kBroadcast;
+    Result<plan::Match> made = plan::match(wanted);
+    if (!made.ok()) return made.status();
+    known = matches_.emplace(key, std::move(made).value()).first;
+  }
+  plan::Match& match = known->second;
+  if (request.op == types::ReduceOp::kAvg && schedule::reduces(request.collective) &&
+      match.target_terms.empty()) {
+    Status status = plan::count_terms(match, *chosen.algorithm, parameters);
+    if (!status.ok()) return status;
+  }
+  return &match;
+}
+
+Status Planner::check_fit(const plan::Plan& plan) const {
+  for (const plan::LanePlan& lane : plan.lanes) {
+    if (lane.frame_bytes <= options_.region_bytes) continue;
+    return Status::unsupported(plan.algorithm + " stages " + std::to_string(lane.frame_bytes) +
+                               " bytes for one slice, more than a region of the staging ring (" +
+                               std::to_string(options_.region_bytes) +
+                               "): raise TUTTI_RING_BYTES or choose another algorithm");
+  }
+  return {};
+}
+
+uint32_t Planner::signature_of(const PlanKey& key, const Prepared& prepared, bool in_place) const {
+  // In place or not is each rank's own affair as long as nobody touches its buffers.
+  constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
+  const bool shared = prepared.plan.prologue.empty() || !in_place;
+  Hash hash;
+  hash.add(key.count);
+  hash.add(shared ? key.rest & ~kInPlaceBit : key.rest);
+  hash.add(prepared.plan.algorithm);
+  return hash.fold() | 1u;
+}
+
+Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
+                                      std::unique_ptr<Prepared>& entry) {
+  Result<select::Candidate> chosen = select::choose(
+      options_.algorithms, query_of(request, in_place),
+      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+  if (!chosen.ok()) return chosen.status();
+  Result<plan::Match*> match = match_of(chosen.value(), request, in_place, reach);
+  if (!match.ok()) return match.status();
+
+  auto prepared = std::make_unique<Prepared>();
+  prepared->key = key_of(request, in_place, reach);
+  prepared->windows = reach.windows;
+  prepared->plan =
+      plan::bind(*match.value(), {request.count, request.type, request.op}, options_.tuning);
+  prepared->plan.algorithm = chosen.value().algorithm->name;
+  if (chosen.value().parameters.lanes > 1) {
+    prepared->plan.algorithm += ":" + std::to_string(chosen.value().parameters.lanes);
+  }
+  if (Status status = check_fit(prepared->plan); !status.ok()) return status;
+  prepared->signature = signature_of(prepared->key, *prepared, in_place);
+  prepared->fast = exec::FastPath::compile(prepared->plan, options_.rank);
+  last_ = nullptr;  // it may be the entry that makes room
+  entry = std::move(prepared);
+  return last_ = entry.get();
+}
+
+}  // namespace tutti::comm

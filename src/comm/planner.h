@@ -1,0 +1,110 @@
+// From a request to a plan that can run: select, match, bind, and the caches that make a repeated call
+// two comparisons.
+//
+// Plans are keyed by what changes them and never by pointers. Threads: one at a time. Errors: a request
+// no algorithm can run, or one that does not fit the staging ring.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "src/comm/request.h"
+#include "src/exec/fast_path.h"
+#include "src/plan/bind.h"
+#include "src/select/select.h"
+
+namespace tutti::comm {
+
+/// Everything a plan depends on beyond the rank and the group.
+struct PlanKey {
+  uint64_t count = 0;
+  uint64_t rest = 0;
+  bool operator==(const PlanKey&) const = default;
+};
+
+struct Prepared {
+  PlanKey key;
+  plan::Plan plan;
+  std::optional<exec::FastPath> fast;
+  uint32_t signature = 1;  // equal on ranks that make the same call; never 0
+  bool windows = false;
+};
+
+struct PlannerOptions {
+  std::span<const schedule::Algorithm> algorithms;
+  plan::Group group;
+  int rank = 0;
+  plan::Tuning tuning;
+  select::LinkCost link;
+  uint64_t region_bytes = 1 << 20;
+  std::map<std::string, std::string> forced;  // collective -> algorithm, from TUTTI_ALGORITHM
+};
+
+/// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.
+struct Reach {
+  plan::Mode mode = plan::Mode::kStaged;
+  bool windows = false;
+};
+
+class Planner {
+ public:
+  explicit Planner(PlannerOptions options);
+
+  /// The plan for `request`; valid until kPlans others have been prepared.
+  Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
+
+  void set_options(const CallOptions& options);
+  const CallOptions& call_options() const { return call_options_; }
+
+  /// Every candidate for the request with its prediction and why it lost.
+  std::vector<select::Candidate> candidates(const Request& request, bool in_place);
+
+ private:
+  static constexpr size_t kPlans = 256;
+  using MatchKey = std::tuple<std::string, int, int, int, bool>;  // name, root, lanes, mode, in place
+
+  PlanKey key_of(const Request& request, bool in_place, Reach reach) const;
+  Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
+                               std::unique_ptr<Prepared>& entry);
+  select::Query query_of(const Request& request, bool in_place) const;
+  Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
+                                bool in_place, Reach reach);
+  bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
+  Status check_fit(const plan::Plan& plan) const;
+  uint32_t signature_of(const PlanKey& key, const Prepared& prepared, bool in_place) const;
+
+  PlannerOptions options_;
+  CallOptions call_options_;
+  uint64_t options_epoch_ = 0;
+  const Prepared* last_ = nullptr;
+  std::vector<std::unique_ptr<Prepared>> plans_;
+  std::map<MatchKey, plan::Match> matches_;
+  std::map<std::tuple<std::string, std::string, int, int>, bool> canonical_;
+};
+
+inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reach) const {
+  const uint64_t rest = static_cast<uint64_t>(request.collective) |
+                        static_cast<uint64_t>(request.type) << 4 |
+                        static_cast<uint64_t>(request.op) << 8 | uint64_t{in_place} << 12 |
+                        static_cast<uint64_t>(reach.mode) << 13 | uint64_t{reach.windows} << 15 |
+                        static_cast<uint64_t>(request.root) << 16 | options_epoch_ << 48;
+  return {request.count, rest};
+}
+
+inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_place,
+                                                Reach reach) {
+  const PlanKey key = key_of(request, in_place, reach);
+  if (last_ != nullptr && last_->key == key) [[likely]] return last_;
+  const uint64_t hash = (key.count * 0x9e3779b97f4a7c15u) ^ (key.rest * 0xc2b2ae3d27d4eb4fu);
+  std::unique_ptr<Prepared>& entry = plans_[hash >> 56];
+  if (entry != nullptr && entry->key == key) return last_ = entry.get();
+  return make(request, in_place, reach, entry);
+}
+
+}  // namespace tutti::comm

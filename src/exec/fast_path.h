@@ -1,0 +1,76 @@
+// Superinstructions: the short form of plans that consist of small messages only.
+//
+// A plan whose messages all travel in cells, with one lane and one slice, is a few [publish] and
+// [wait for the sources, fold, store]. They are compiled to function pointers specialised on size, with
+// everything resolved but the position in the cell ring. The interpreter runs the same plan with the same
+// effect on the executor's state; this form only saves instructions (docs/measurements).
+//
+// Threads and errors: those of HostExecutor::run().
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "src/exec/host_executor.h"
+
+namespace tutti::exec {
+
+class FastPath {
+ public:
+  /// Nothing if the plan has anything but small messages.
+  static std::optional<FastPath> compile(const plan::Plan& plan, int rank);
+
+  Status run(HostExecutor& executor, const Call& call) const;
+
+ private:
+  struct Source {
+    uint32_t base;     // register
+    uint32_t peer;     // kLocal: memory of this rank
+    uint64_t offset;   // local: from the register. Message: the payload's, from the cell
+    uint64_t cell;     // message: the cell's, from the frame
+    static constexpr uint32_t kLocal = ~0u;
+  };
+  struct Context {
+    HostExecutor* executor;
+    std::byte* const* registers;
+    std::byte* cells;     // mine, at this frame
+    uint64_t cell_shift;
+    uint64_t flag;
+  };
+  struct Instruction;
+  using Handler = bool (*)(const Context&, const Instruction&, const Source*);
+  struct Instruction {
+    Handler handler;
+    types::FoldKernel kernel;
+    uint64_t length;   // elements; publish: bytes
+    uint64_t cell;     // publish: the cell's offset from the frame
+    uint64_t payload;  // publish: the payload's offset from the cell
+    Source target;
+    uint32_t first_source;
+    uint32_t source_count;
+  };
+
+  bool add_move(const plan::Plan& plan, const plan::Op& op, uint32_t my_cells);
+  Source source_of(const plan::Operand& operand, uint32_t my_cells) const;
+  void add_flag(const plan::Op& op);
+
+  static bool await(const Context& context, const Flag& flag, uint32_t peer);
+  static const std::byte* in_time(const Context& context, const Source& source);
+  template <size_t kBytes>
+  static bool publish(const Context& context, const Instruction& op, const Source* sources);
+  static bool store_to_cell(const Context& context, const Instruction& op, const Source* sources);
+  static bool raise(const Context& context, const Instruction& op, const Source* sources);
+  static bool wait(const Context& context, const Instruction& op, const Source* sources);
+  template <size_t kBytes>
+  static bool copy(const Context& context, const Instruction& op, const Source* sources);
+  template <uint32_t kSources>
+  static bool fold(const Context& context, const Instruction& op, const Source* sources);
+  static bool fold_any(const Context& context, const Instruction& op, const Source* sources);
+
+  std::vector<Instruction> instructions_;
+  std::vector<Source> sources_;
+  const plan::Plan* plan_ = nullptr;
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,214 @@
+// Every registered algorithm, lowered in every mode, executed by ranks as threads over real arenas and
+// compared with a serial reference.
+#include "src/exec/host_executor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "src/exec/fast_path.h"
+#include "src/plan/bind.h"
+#include "src/registry/algorithms.h"
+#include "src/transport/arena.h"
+
+namespace tutti::exec {
+namespace {
+
+using schedule::Collective;
+
+class Healthy final : public Health {
+ public:
+  Status check() override { return {}; }
+};
+
+// Threads of one process: every address is everybody's.
+class SameProcess final : public transport::Mapped {
+ public:
+  std::byte* arena() const override { return nullptr; }
+  Result<std::byte*> import(std::string_view) override { return Status::unsupported("threads"); }
+  Status read(transport::Buffer target, uint64_t source) override {
+    std::memcpy(target.data, reinterpret_cast<const void*>(source), target.bytes);
+    return {};
+  }
+};
+
+struct Case {
+  const schedule::Algorithm* algorithm = nullptr;
+  schedule::Parameters parameters;
+  plan::Mode mode = plan::Mode::kStaged;
+  bool in_place = false;
+  uint64_t count = 0;
+  types::ReduceOp op = types::ReduceOp::kSum;
+};
+
+class Domain {
+ public:
+  Domain(int ranks, uint64_t ring_bytes, uint64_t first_progress) : layout_(ring_bytes, 4096, ranks) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      arenas_.push_back(std::move(transport::Arena::create("test", layout_.bytes())).value());
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      std::vector<Peer> peers(static_cast<size_t>(ranks));
+      for (int peer = 0; peer < ranks; ++peer) {
+        peers[peer].arena = ArenaView(arenas_[peer].data(), layout_);
+        peers[peer].mapped = &mapped_;
+      }
+      ExecutorOptions options;
+      options.rank = rank;
+      options.ranks = ranks;
+      options.spins = 20;
+      options.first_progress = first_progress;
+      options.layout = layout_;
+      executors_.push_back(std::make_unique<HostExecutor>(options, std::move(peers), health_));
+    }
+  }
+
+  HostExecutor& executor(int rank) { return *executors_[rank]; }
+  int ranks() const { return static_cast<int>(executors_.size()); }
+  uint64_t region_bytes() const { return layout_.region_bytes(); }
+
+ private:
+  ArenaLayout layout_;
+  std::vector<transport::Arena> arenas_;
+  SameProcess mapped_;
+  Healthy health_;
+  std::vector<std::unique_ptr<HostExecutor>> executors_;
+};
+
+int64_t element(int rank, uint64_t i) { return static_cast<int64_t>((i * 7 + rank * 13) % 101); }
+
+// What rank `rank` must find at `i` of its output.
+int64_t expected(const Case& c, int rank, uint64_t i) {
+  const int n = c.parameters.ranks;
+  const auto sum = [&](uint64_t at) {
+    int64_t value = 0;
+    for (int q = 0; q < n; ++q) value += element(q, at);
+    return c.op == types::ReduceOp::kAvg ? value / n : value;
+  };
+  switch (c.algorithm->collective) {
+    case Collective::kAllReduce: return sum(i);
+    case Collective::kReduceScatter: return sum(static_cast<uint64_t>(rank) * c.count + i);
+    case Collective::kAllGather: return element(static_cast<int>(i / c.count), i % c.count);
+    case Collective::kBroadcast: return element(c.parameters.root, i);
+    case Collective::kAllToAll:
+      return element(static_cast<int>(i / c.count),
+                     static_cast<uint64_t>(rank) * c.count + i % c.count);
+    case Collective::kBarrier: return 0;
+  }
+  return 0;
+}
+
+struct Buffers {
+  std::vector<int64_t> input, output;
+  int64_t* send = nullptr;
+  int64_t* recv = nullptr;
+};
+
+Buffers make_buffers(const Case& c, const schedule::Shape& shape, int rank) {
+  Buffers b;
+  const uint64_t in = schedule::input_elements(shape, rank, c.count);
+  const uint64_t out = schedule::output_elements(shape, rank, c.count);
+  b.input.resize(in + 1);
+  b.output.assign(std::max(in, out) + 1, -1);
+  for (uint64_t i = 0; i < in; ++i) b.input[i] = element(rank, i);
+  b.send = b.input.data();
+  b.recv = b.output.data();
+  if (!c.in_place) return b;
+  const uint64_t part = static_cast<uint64_t>(rank) * c.count;
+  const bool gathers = shape.collective == Collective::kAllGather;
+  std::copy_n(b.input.data(), in, b.output.data() + (gathers ? part : 0));
+  b.send = b.output.data() + (gathers ? part : 0);
+  b.recv = b.output.data() + (shape.collective == Collective::kReduceScatter ? part : 0);
+  return b;
+}
+
+std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, int rank) {
+  plan::MatchRequest wanted{c.algorithm, c.parameters, rank, &group, c.mode, c.in_place, c.in_place};
+  Result<plan::Match> match = plan::match(wanted);
+  if (!match.ok()) return std::string(match.status().message());
+  if (c.op == types::ReduceOp::kAvg) {
+    Status status = plan::count_terms(match.value(), *c.algorithm, c.parameters);
+    if (!status.ok()) return std::string(status.message());
+  }
+  plan::Tuning tuning;
+  tuning.frame_bytes = domain.region_bytes() / 2;
+  tuning.read_bytes = 4096;
+  tuning.streaming_store_bytes = 8192;
+  const plan::Plan plan =
+      plan::bind(match.value(), {c.count, types::DataType::kInt64, c.op}, tuning);
+  const auto fast = FastPath::compile(plan, rank);
+  for (int round = 0; round < 3; ++round) {
+    Buffers b = make_buffers(c, match.value().shape, rank);
+    Call call;
+    call.send = b.send;
+    call.recv = b.recv;
+    call.signature = 77;
+    const bool short_form = fast.has_value() && round != 1;
+    const Status status = short_form ? fast->run(domain.executor(rank), call)
+                                     : domain.executor(rank).run(plan, call);
+    if (!status.ok()) return std::string(status.message());
+    const uint64_t out = schedule::output_elements(match.value().shape, rank, c.count);
+    for (uint64_t i = 0; i < out; ++i) {
+      if (b.recv[i] == expected(c, rank, i)) continue;
+      return "rank " + std::to_string(rank) + " round " + std::to_string(round) + " element " +
+             std::to_string(i) + ": " + std::to_string(b.recv[i]) + " instead of " +
+             std::to_string(expected(c, rank, i));
+    }
+  }
+  return {};
+}
+
+void run_case(Domain& domain, const Case& c) {
+  plan::Group group;
+  group.ranks = domain.ranks();
+  group.domain.assign(static_cast<size_t>(group.ranks), 0);
+  std::vector<std::string> errors(static_cast<size_t>(group.ranks));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < group.ranks; ++rank) {
+    threads.emplace_back([&, rank] { errors[rank] = run_rank(domain, group, c, rank); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& error : errors) {
+    EXPECT_EQ(error, "") << schedule::name_of(c.algorithm->collective) << "/" << c.algorithm->name
+                         << ":" << c.parameters.lanes << " " << plan::name_of(c.mode)
+                         << (c.in_place ? " in place" : "") << " count " << c.count << " root "
+                         << c.parameters.root << " ranks " << group.ranks;
+  }
+}
+
+void sweep(int ranks, uint64_t first_progress) {
+  Domain domain(ranks, 64 << 10, first_progress);
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    for (plan::Mode mode : {plan::Mode::kStaged, plan::Mode::kDirect, plan::Mode::kSingleCopy}) {
+      for (bool in_place : {false, true}) {
+        if (in_place && !algorithm.in_place) continue;
+        for (uint64_t count : {1, 3, 64, 1000, 5003}) {
+          Case c;
+          c.algorithm = &algorithm;
+          c.parameters.ranks = ranks;
+          c.parameters.root = static_cast<int>(count) % ranks;
+          c.parameters.lanes = count % 2 == 0 ? algorithm.max_lanes : 1;
+          c.mode = mode;
+          c.in_place = in_place;
+          c.count = count;
+          if (algorithm.supports && !algorithm.supports(c.parameters)) continue;
+          if (count == 1000 && schedule::reduces(algorithm.collective)) c.op = types::ReduceOp::kAvg;
+          run_case(domain, c);
+          if (testing::Test::HasFailure()) return;
+        }
+      }
+    }
+  }
+}
+
+TEST(HostExecutor, OneRank) { sweep(1, 1); }
+TEST(HostExecutor, TwoRanks) { sweep(2, 1); }
+TEST(HostExecutor, ThreeRanks) { sweep(3, 1); }
+TEST(HostExecutor, FourRanksNearTheEndOf32Bits) { sweep(4, (uint64_t{1} << 32) - 50); }
+TEST(HostExecutor, FiveRanks) { sweep(5, 1); }
+TEST(HostExecutor, EightRanks) { sweep(8, 1); }
+
+}  // namespace
+}  // namespace tutti::exec

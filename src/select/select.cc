@@ -1,0 +1,97 @@
+#include "src/select/select.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace tutti::select {
+namespace {
+
+struct Forced {
+  std::string_view name;
+  uint16_t lanes = 0;  // 0: not given
+};
+
+Forced parse_forced(std::string_view text) {
+  Forced forced{text.substr(0, text.find(':')), 0};
+  if (forced.name.size() < text.size()) {
+    const std::string_view lanes = text.substr(forced.name.size() + 1);
+    std::from_chars(lanes.data(), lanes.data() + lanes.size(), forced.lanes);
+  }
+  return forced;
+}
+
+std::string reject(const schedule::Algorithm& algorithm, const Query& query,
+                   const schedule::Parameters& parameters, const CanonicalOracle& is_canonical) {
+  const Forced forced = parse_forced(query.forced);
+  if (!forced.name.empty() && forced.name != algorithm.name) return "another one is forced";
+  if (forced.lanes > algorithm.max_lanes) {
+    return "it has at most " + std::to_string(algorithm.max_lanes) + " lanes";
+  }
+  if (query.in_place && !algorithm.in_place) return "it does not run in place";
+  if (algorithm.supports != nullptr && !algorithm.supports(parameters)) {
+    return "it does not support this group";
+  }
+  if (query.deterministic && !is_canonical(algorithm, parameters)) {
+    return "it does not reduce in the canonical order";
+  }
+  return {};
+}
+
+double value(schedule::Fraction fraction) {
+  return static_cast<double>(fraction.num) / static_cast<double>(fraction.den);
+}
+
+}  // namespace
+
+double predict_ns(const schedule::Cost& cost, const LinkCost& link, double count_bytes) {
+  return cost.depth * link.latency_ns + cost.messages * link.message_ns +
+         value(cost.published) * count_bytes * link.publish_ns_per_byte +
+         value(cost.bytes) * count_bytes * link.read_ns_per_byte;
+}
+
+LinkCost host_link(int ranks, int cores) {
+  // With more ranks than cores every wait is a turn of the scheduler and the cores are shared.
+  const double share = std::max(1.0, static_cast<double>(ranks) / std::max(1, cores));
+  const double latency = ranks > cores ? 4000.0 * share : 200.0;
+  return {latency, 50.0 * share, 0.08 * share, 0.09 * share};
+}
+
+LinkCost network_link() { return {20'000.0, 2'000.0, 0.0, 0.7}; }
+
+std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
+                                       const Query& query, const CanonicalOracle& is_canonical) {
+  std::vector<Candidate> candidates;
+  const uint16_t lanes = std::max<uint16_t>(1, parse_forced(query.forced).lanes);
+  const double bytes = static_cast<double>(query.count) * query.element_bytes;
+  for (const schedule::Algorithm& algorithm : algorithms) {
+    if (algorithm.collective != query.collective) continue;
+    Candidate candidate{&algorithm, query.parameters, 0, {}};
+    candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
+    candidate.rejected = reject(algorithm, query, candidate.parameters, is_canonical);
+    if (algorithm.supports == nullptr || algorithm.supports(candidate.parameters)) {
+      candidate.predicted_ns = predict_ns(algorithm.cost(candidate.parameters), query.link, bytes);
+    }
+    candidates.push_back(std::move(candidate));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
+    if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
+    return a.predicted_ns < b.predicted_ns;
+  });
+  return candidates;
+}
+
+Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query,
+                         const CanonicalOracle& is_canonical) {
+  std::vector<Candidate> candidates = rank_candidates(algorithms, query, is_canonical);
+  if (!candidates.empty() && candidates.front().rejected.empty()) return candidates.front();
+  std::string reasons;
+  for (const Candidate& candidate : candidates) {
+    if (!reasons.empty()) reasons += "; ";
+    reasons += std::string(candidate.algorithm->name) + ": " + candidate.rejected;
+  }
+  return Status::invalid_argument("no algorithm can run this " +
+                                  std::string(schedule::name_of(query.collective)) + " (" +
+                                  reasons + ")");
+}
+
+}  // namespace tutti::select

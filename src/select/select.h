@@ -1,0 +1,64 @@
+// Which algorithm runs a call: every registered candidate, ranked by predicted time, with the reason why
+// each of the others lost. Pure: the same query gives the same ranking on every rank.
+//
+// The prediction is alpha-beta over the algorithm's declared cost:
+//   depth * latency + messages * overhead + published bytes * copy + sent bytes * read
+// with one set of constants for links within a host and one for links between hosts.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/plan/match.h"
+
+namespace tutti::select {
+
+/// Nanoseconds, and nanoseconds per byte.
+struct LinkCost {
+  double latency_ns = 0;
+  double message_ns = 0;         // the sender's work per message
+  double publish_ns_per_byte = 0;
+  double read_ns_per_byte = 0;
+};
+
+struct Query {
+  schedule::Collective collective = schedule::Collective::kAllReduce;
+  schedule::Parameters parameters;  // lanes and fold are the candidate's
+  uint64_t count = 0;
+  uint32_t element_bytes = 1;
+  bool in_place = false;
+  bool deterministic = false;
+  std::string_view forced;  // "ring" or "ring:2"; empty: choose
+  LinkCost link;            // the slowest kind of link the group has
+};
+
+struct Candidate {
+  const schedule::Algorithm* algorithm = nullptr;
+  schedule::Parameters parameters;
+  double predicted_ns = 0;
+  std::string rejected;  // why it may not run; empty: it may
+};
+
+/// Whether the candidate reduces in the canonical order (the verifier knows).
+using CanonicalOracle =
+    std::function<bool(const schedule::Algorithm&, const schedule::Parameters&)>;
+
+/// Best first; those that may not run last.
+std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
+                                       const Query& query, const CanonicalOracle& is_canonical);
+
+/// The winner, or an error that says why every candidate was rejected.
+Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query,
+                         const CanonicalOracle& is_canonical);
+
+/// The constants for a host with `ranks` ranks on `cores` cores, and for TCP.
+LinkCost host_link(int ranks, int cores);
+LinkCost network_link();
+
+double predict_ns(const schedule::Cost& cost, const LinkCost& link, double count_bytes);
+
+}  // namespace tutti::select
