@@ -1,6 +1,6 @@
 // What the TCP transport costs over a bare socket: both are measured in turn, in the same run, on
-// loopback connections made alike. Only the counter "ratio" (time of Tutti / time of the bare socket,
-// medians over the rounds) may be quoted from a shared machine.
+// loopback connections made alike. Only the counter "ratio" (time of Tutti / time of the bare
+// socket, medians over the rounds) may be quoted from a shared machine.
 //
 //   ping_pong/8      both sides spin; time per round trip
 //   stream/1048576   one direction; time per message, the receiver keeps two receives posted
@@ -17,6 +17,7 @@
 
 #include "src/base/clock.h"
 #include "transports/tcp/link.h"
+#include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 namespace {
@@ -40,7 +41,7 @@ Connection connect_loopback() {
   connection.ends[0] = must(dial(must(local_endpoint(listener.get())), kNoDeadline));
   while (!connection.ends[1].valid()) connection.ends[1] = must(accept_one(listener.get()));
   for (const Fd& end : connection.ends) {
-    if (!make_fast_and_nonblocking(end.get()).ok()) std::abort();
+    if (!make_fast(end.get()).ok()) std::abort();
   }
   return connection;
 }

@@ -130,7 +130,7 @@ void ReceiveSide::drop_all(MessagePool& pool) {
   matched_ = false;
 }
 
-// ---- the ring: begin_frame() has checked that whatever is written fits ---------------------------
+// ---- the ring: begin_frame() has checked that whatever is written fits --------------------------
 
 size_t ReceiveSide::ring_span(uint64_t from, uint64_t count, std::span<iovec> out) const {
   const uint64_t start = from % kEagerBytes;

@@ -1,12 +1,12 @@
-// The two directions of one channel: what waits to be sent within the peer's credit, and what arrives,
-// into a posted receive or, within the eager quota, into a ring until one is posted.
+// The two directions of one channel: what waits to be sent within the peer's credit, and what
+// arrives, into a posted receive or, within the eager quota, into a ring until one is posted.
 //
-// Credit. Let P be the positions that all receives posted so far take. The receiver grants up to
-// P + kEagerBytes: posted receives have their targets, the rest fits the ring. A grant is worth a frame
-// when half of the quota is used up; a large receive is granted at once.
+// Credit. Let P be the positions that all receives posted so far take. The receiver grants up to P
+// + kEagerBytes: posted receives have their targets, the rest fits the ring. A grant is worth a
+// frame when half of the quota is used up; a large receive is granted at once.
 //
-// Owns: the ring; messages belong to the pool. Threads: under the stream's mutex. Units: bytes, positions
-// (frame.h). Errors: a const char* says what the peer did wrong; null is fine.
+// Owns: the ring; messages belong to the pool. Threads: under the stream's mutex. Units: bytes,
+// positions (frame.h). Errors: a const char* says what the peer did wrong; null is fine.
 #pragma once
 
 #include <array>

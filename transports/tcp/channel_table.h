@@ -1,10 +1,11 @@
 // All channels of a link, found by id; and which epoch of each communicator is the current one.
 //
-// The first use of an epoch on this side ends the older epochs of that communicator: their channels are
-// dropped with everything queued on them, and what a straggler still sends there is read and discarded.
+// The first use of an epoch on this side ends the older epochs of that communicator: their
+// channels are dropped with everything queued on them, and what a straggler still sends there is
+// read and discarded.
 //
-// Owns: the channels. Threads: under the stream's mutex. A peer can open kMaxForeign channels that this
-// side has not used yet, which bounds what it can make us remember.
+// Owns: the channels. Threads: under the stream's mutex. A peer can open kMaxForeign channels that
+// this side has not used yet, which bounds what it can make us remember.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +21,8 @@ class ChannelTable {
  public:
   static constexpr size_t kMaxForeign = 1024;
 
-  /// For this side's send or receive; null if the epoch is over. `retire` is told of every channel that
-  /// ends here, while it still exists.
+  /// For this side's send or receive; null if the epoch is over. `retire` is told of every channel
+  /// that ends here, while it still exists.
   Channel* use(transport::ChannelId id, const std::function<void(Channel&)>& retire);
 
   enum class Known { kYes, kStale, kTooMany };

@@ -1,31 +1,21 @@
 #include "transports/tcp/doorman.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <system_error>
+#include <array>
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/transport/handshake.h"
+#include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 
-Doorman::Doorman(Fd listener, Fd bell, const transport::Member& member)
-    : listener_(std::move(listener)), bell_(std::move(bell)), member_(member) {}
-
-Doorman::~Doorman() {
-  for (const auto& guest : guests_) {
-    shutdown(guest->fd.get(), SHUT_RDWR);  // ends its handshake
-    guest->thread.join();
-  }
-}
+Doorman::Doorman(Fd listener, const transport::Member& member)
+    : listener_(std::move(listener)), member_(member) {}
 
 Result<Fd> Doorman::admit(int peer, uint64_t deadline_ns) {
   for (;;) {
-    settle_guests();
     if (const auto found = admitted_.find(peer); found != admitted_.end()) {
       Fd fd = std::move(found->second);
       admitted_.erase(found);
@@ -34,23 +24,26 @@ Result<Fd> Doorman::admit(int peer, uint64_t deadline_ns) {
     if (monotonic_ns() >= deadline_ns) {
       std::string text = "rank " + std::to_string(peer) + " did not connect in time";
       if (refused_ > 0) {
-        text += " (refused " + std::to_string(refused_) +
-                " other connections; the last one: " + last_refusal_ + ")";
+        text += " (connections refused: " + std::to_string(refused_) +
+                "; the last one because " + last_refusal_ + ")";
       }
       return Status::timeout(text);
     }
     wait_for_news(deadline_ns);
     if (Status status = accept_guests(); !status.ok()) return status;
+    advance_guests();
   }
 }
 
-void Doorman::wait_for_news(uint64_t deadline_ns) {
-  pollfd entries[2] = {{bell_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-  const bool room = guests_.size() < kMaxHalfOpen;
-  poll(entries, room ? 2 : 1, poll_timeout_ms(deadline_ns));
-  uint64_t rings = 0;
-  // Non-blocking: nothing to read is as good as read.
-  [[maybe_unused]] const ssize_t count = read(bell_.get(), &rings, sizeof rings);
+void Doorman::wait_for_news(uint64_t deadline_ns) const {
+  std::array<pollfd, kMaxHalfOpen + 1> entries;
+  nfds_t used = 0;
+  for (const Guest& guest : guests_) {
+    entries[used++] = {guest.fd.get(), POLLIN, 0};
+    deadline_ns = std::min(deadline_ns, guest.deadline_ns);
+  }
+  if (guests_.size() < kMaxHalfOpen) entries[used++] = {listener_.get(), POLLIN, 0};
+  poll(entries.data(), used, poll_timeout_ms(deadline_ns));
 }
 
 Status Doorman::accept_guests() {
@@ -58,51 +51,48 @@ Status Doorman::accept_guests() {
     Result<Fd> fd = accept_one(listener_.get());
     if (!fd.ok()) return fd.status();
     if (!fd.value().valid()) return {};
-    auto guest = std::make_unique<Guest>();
-    guest->fd = std::move(fd).value();
-    try {
-      guest->thread = std::thread(&Doorman::greet, this, std::ref(*guest));
-    } catch (const std::system_error& error) {
-      return Status::system_error(std::string("cannot start a thread: ") + error.what());
-    }
-    guests_.push_back(std::move(guest));
+    transport::Identity self;
+    self.rank = member_.rank;
+    self.communicator = member_.communicator;
+    self.epoch = member_.epoch;
+    self.purpose = transport::Purpose::kTcp;
+    transport::Greeting greeting(fd.value().get(), member_.key, self);
+    guests_.push_back({std::move(fd).value(), greeting, monotonic_ns() + kHandshakeNs});
   }
   return {};
 }
 
-void Doorman::greet(Guest& guest) {
-  transport::Identity self;
-  self.rank = member_.rank;
-  self.communicator = member_.communicator;
-  self.epoch = member_.epoch;
-  self.purpose = transport::Purpose::kTcp;
-  const Result<int> rank = transport::handshake_accept(guest.fd.get(), member_.key, self,
-                                                       monotonic_ns() + kHandshakeNs);
-  if (!rank.ok()) {
-    guest.refusal = rank.status();
-  } else if (rank.value() < 0 || rank.value() >= member_.rank) {
-    guest.refusal = Status::remote_error("rank " + std::to_string(rank.value()) +
-                                         " called, but only lower ranks call this one");
-  } else {
-    guest.rank = rank.value();
+void Doorman::advance_guests() {
+  std::vector<Guest> undecided;
+  for (Guest& guest : guests_) {
+    if (!advance(guest)) undecided.push_back(std::move(guest));
   }
-  guest.decided.store(true, std::memory_order_release);
-  const uint64_t ring = 1;
-  [[maybe_unused]] const ssize_t count = write(bell_.get(), &ring, sizeof ring);
+  guests_ = std::move(undecided);
 }
 
-void Doorman::settle_guests() {
-  std::erase_if(guests_, [this](const std::unique_ptr<Guest>& guest) {
-    if (!guest->decided.load(std::memory_order_acquire)) return false;
-    guest->thread.join();
-    if (guest->refusal.ok()) {
-      admitted_[guest->rank] = std::move(guest->fd);  // who calls again means the newer call
-    } else {
-      ++refused_;
-      last_refusal_ = guest->refusal.message();
-    }
+bool Doorman::advance(Guest& guest) {
+  const Result<bool> done = guest.greeting.advance();
+  if (!done.ok()) {
+    refuse(std::string(done.status().message()));
     return true;
-  });
+  }
+  if (!done.value()) {
+    if (monotonic_ns() < guest.deadline_ns) return false;
+    refuse("the caller did not finish the handshake in time");
+    return true;
+  }
+  const int rank = guest.greeting.rank();
+  if (rank >= member_.rank) {
+    refuse("rank " + std::to_string(rank) + " called, but only lower ranks call this one");
+    return true;
+  }
+  admitted_[rank] = std::move(guest.fd);  // who calls again means the newer call
+  return true;
+}
+
+void Doorman::refuse(const std::string& why) {
+  ++refused_;
+  last_refusal_ = why;
 }
 
 }  // namespace tutti::transports::tcp

@@ -12,8 +12,8 @@ std::string hex(uint64_t value) {
 }
 
 std::string channel_text(const transport::ChannelId& id) {
-  return "communicator " + hex(id.communicator) + ", epoch " + std::to_string(id.epoch) + ", lane " +
-         std::to_string(id.lane);
+  return "communicator " + hex(id.communicator) + ", epoch " + std::to_string(id.epoch) +
+         ", lane " + std::to_string(id.lane);
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
-// The protocol of one link without its socket: messages and grants in, bytes out, and the reverse. Two of
-// these, joined by any pipe that keeps bytes in order, behave as two ranks do.
+// The protocol of one link without its socket: messages and grants in, bytes out, and the reverse.
+// Two of these, joined by any pipe that keeps bytes in order, behave as two ranks do.
 //
-// With several flows a link will have one Inbound and one Outbound for each, over the same channels and
-// tickets; `position` in every frame already says where it belongs.
+// With several flows a link will have one Inbound and one Outbound for each, over the same
+// channels and tickets; `position` in every frame already says where it belongs.
 //
 // Owns: channels, message records, batches. The bytes stay the caller's until the ticket is done.
-// Threads: sent() and received() are lock-free where the answer allows; the rest under the stream's mutex.
-// Errors: fault_status() once a commit() or receive() has found one; nothing moves after that.
+// Threads: sent() and received() are lock-free where the answer allows; the rest under the
+// stream's mutex. Errors: fault_status() once a commit() or receive() has found one; nothing moves
+// after that.
 #pragma once
 
 #include <cstdint>

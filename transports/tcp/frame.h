@@ -1,10 +1,11 @@
-// What goes over the wire: a header of fixed size, and for DATA up to kMaxFrameBytes of one message.
+// What goes over the wire: a header of fixed size, and for DATA up to kMaxFrameBytes of one
+// message.
 //
 //   bytes  0..2 "TUF"   3 type   4..7 length   8..15 communicator   16..19 epoch   20..23 lane
 //         24..27 signature   28..31 expected signature   32..39 message bytes   40..47 position
 //
-// All numbers little-endian. A channel is a stream of positions: each message takes kRecordBytes and then
-// its bytes, so that empty messages cost credit too. `position` means:
+// All numbers little-endian. A channel is a stream of positions: each message takes kRecordBytes
+// and then its bytes, so that empty messages cost credit too. `position` means:
 //   DATA      where this frame begins; with several flows it says where a frame belongs.
 //   CREDIT    the sender may send up to here; it only rises.
 //   MISMATCH  the bytes that were expected; the last word on a connection.

@@ -1,8 +1,8 @@
-// Takes bytes as they come off the wire: says where the next ones shall be read to (straight into the
-// targets of receives where possible), and acts on every frame as soon as it is there.
+// Takes bytes as they come off the wire: says where the next ones shall be read to (straight into
+// the targets of receives where possible), and acts on every frame as soon as it is there.
 //
-// Owns: a small buffer for headers and small frames. Threads: under the stream's mutex. Errors: fault()
-// after commit(); then no more bytes are looked at. Memory: bounded, whatever comes.
+// Owns: a small buffer for headers and small frames. Threads: under the stream's mutex. Errors:
+// fault() after commit(); then no more bytes are looked at. Memory: bounded, whatever comes.
 #pragma once
 
 #include <array>

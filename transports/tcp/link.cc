@@ -7,12 +7,13 @@
 #include <cerrno>
 
 #include "src/base/clock.h"
+#include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 namespace {
 
-// One call of progress() moves about this much each way, so that the other direction, the other links
-// and threads that wait for the mutex get their turn.
+// One call of progress() moves about this much each way, so that the other direction, the other
+// links and threads that wait for the mutex get their turn.
 constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
 
@@ -183,8 +184,8 @@ void TcpLink::fail_lost(const std::string& why) {
 }
 
 void TcpLink::close_gently() {
-  // Data that arrives at a closed socket answers with a reset, and a reset throws away what is still on
-  // its way to the peer. So read along until its kernel has everything.
+  // Data that arrives at a closed socket answers with a reset, and a reset throws away what is
+  // still on its way to the peer. So read along until its kernel has everything.
   const std::lock_guard lock(mutex_);
   const bool last_word = failed_.load(std::memory_order_relaxed) && !output_dead_ &&
                          exchange_.fault_status().code() == Code::kInvalidUsage;

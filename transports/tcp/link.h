@@ -1,17 +1,17 @@
 // One TCP connection to one peer, as a Link and a Stream.
 //
-// Owns: the socket. Threads: any; one mutex, which progress() only tries, so that threads that poll the
-// same link do not queue up behind each other. Errors: the first one stays in status(). Closing waits, at
-// most a second, until the peer's kernel has what sent() has promised.
+// Owns: the socket. Threads: any; one mutex, which progress() only tries, so that threads that
+// poll the same link do not queue up behind each other. Errors: the first one stays in status().
+// Closing waits, at most a second, until the peer's kernel has what sent() has promised.
 #pragma once
 
 #include <atomic>
 #include <mutex>
 #include <string>
 
+#include "src/base/io.h"
 #include "src/transport/transport.h"
 #include "transports/tcp/exchange.h"
-#include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 

@@ -1,7 +1,8 @@
 // One message under way and how far it got; queues of them; the pool they come from.
 //
-// Owns: the pool owns every message, queues only link them. The bytes are the caller's. Threads: under
-// the stream's mutex. A recycled message keeps its piece list, so that the steady state allocates nothing.
+// Owns: the pool owns every message, queues only link them. The bytes are the caller's. Threads:
+// under the stream's mutex. A recycled message keeps its piece list, so that the steady state
+// allocates nothing.
 #pragma once
 
 #include <sys/uio.h>
@@ -27,7 +28,8 @@ struct Message {
   void add_piece(const void* data, size_t piece_bytes);
   bool complete() const { return moved == bytes; }
   uint64_t left() const { return bytes - moved; }
-  /// Lists the next bytes, at most `limit`, in at most out.size() entries; returns how many entries.
+  /// Lists the next bytes, at most `limit`, in at most out.size() entries; returns how many
+  /// entries.
   size_t view(std::span<iovec> out, uint64_t limit) const;
   /// The next `count` bytes have moved.
   void advance(uint64_t count);

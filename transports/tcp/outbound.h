@@ -1,8 +1,8 @@
 // Turns what may be sent into gather lists, in turn over the channels, a frame of each at a time.
 //
-// A batch of frames is fixed once and written in as many calls as the kernel needs. Control frames go
-// first. Owns: the batch and its headers; messages in the batch go back to the pool when written.
-// Threads: under the stream's mutex. Units: bytes. Errors: none.
+// A batch of frames is fixed once and written in as many calls as the kernel needs. Control frames
+// go first. Owns: the batch and its headers; messages in the batch go back to the pool when
+// written. Threads: under the stream's mutex. Units: bytes. Errors: none.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class Outbound {
   void wrote(size_t count);
   bool idle() const { return !batch_left() && ready_.head == nullptr && credit_.head == nullptr; }
 
-  /// The last word: finishes the frame that is half on the wire, with zeros since its source may be gone,
-  /// drops all others and appends this one.
+  /// The last word: finishes the frame that is half on the wire, with zeros since its source may
+  /// be gone, drops all others and appends this one.
   void farewell(const FrameHeader& last);
 
  private:

@@ -1,9 +1,6 @@
 #include "transports/tcp/tcp.h"
 
-#include <sys/eventfd.h>
-
 #include <charconv>
-#include <cerrno>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,6 +8,7 @@
 #include "src/transport/handshake.h"
 #include "transports/tcp/doorman.h"
 #include "transports/tcp/link.h"
+#include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 namespace {
@@ -45,9 +43,8 @@ std::optional<Card> parse_card(std::string_view text) {
 
 class TcpTransport final : public transport::Transport {
  public:
-  TcpTransport(const transport::Member& member, Endpoint endpoint, Fd listener, Fd bell)
-      : member_(member), endpoint_(endpoint),
-        doorman_(std::move(listener), std::move(bell), member) {}
+  TcpTransport(const transport::Member& member, Endpoint endpoint, Fd listener)
+      : member_(member), endpoint_(endpoint), doorman_(std::move(listener), member) {}
 
   std::string_view name() const override { return "tcp"; }
 
@@ -70,7 +67,7 @@ class TcpTransport final : public transport::Transport {
     Result<Fd> fd = member_.rank < peer ? call(peer, *card, deadline_ns)
                                         : doorman_.admit(peer, deadline_ns);
     if (!fd.ok()) return explain(fd.status(), peer, *card);
-    if (Status status = make_fast_and_nonblocking(fd.value().get()); !status.ok()) {
+    if (Status status = make_fast(fd.value().get()); !status.ok()) {
       return explain(status, peer, *card);
     }
     return std::unique_ptr<transport::Link>(std::make_unique<TcpLink>(
@@ -81,7 +78,6 @@ class TcpTransport final : public transport::Transport {
   Result<Fd> call(int peer, const Card& card, uint64_t deadline_ns) const {
     Result<Fd> fd = dial(card.endpoint, deadline_ns);
     if (!fd.ok()) return fd;
-    if (Status status = make_blocking(fd.value().get()); !status.ok()) return status;
     transport::Identity self;
     self.rank = member_.rank;
     self.peer = peer;
@@ -131,10 +127,8 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   }
   Result<Endpoint> endpoint = local_endpoint(listener.value().get());
   if (!endpoint.ok()) return endpoint.status();
-  Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell.valid()) return Status::system_error("eventfd: " + errno_text(errno));
   return std::unique_ptr<transport::Transport>(std::make_unique<TcpTransport>(
-      member, endpoint.value(), std::move(listener).value(), std::move(bell)));
+      member, endpoint.value(), std::move(listener).value()));
 }
 
 }  // namespace tutti::transports::tcp

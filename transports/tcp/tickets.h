@@ -1,8 +1,9 @@
 // Which tickets are done, when they finish in any order and are asked for without a lock.
 //
-// Slot t % kSlots holds the latest finished ticket of that residue. A ticket enters its slot only when
-// every ticket kSlots before it is done, so `slot >= t` means that t is done: one load, never undone.
-// Tickets that finish further ahead than that wait in a set (rare: one channel stands, others run).
+// Slot t % kSlots holds the latest finished ticket of that residue. A ticket enters its slot only
+// when every ticket kSlots before it is done, so `slot >= t` means that t is done: one load, never
+// undone. Tickets that finish further ahead than that wait in a set (rare: one channel stands,
+// others run).
 //
 // Threads: done() from anywhere; everything else under the owner's mutex.
 #pragma once

@@ -1,0 +1,185 @@
+// Links that break: mismatched calls, peers that close or die. The first error names the rank and
+// stays.
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "tests/conformance/transport_crew.h"
+
+namespace tutti::conformance {
+namespace {
+
+using transport::Buffer;
+using transport::ChannelId;
+using transport::ConstBuffer;
+using transport::Link;
+using transport::Stream;
+
+constexpr ChannelId kChannel{kCommunicator, 1, 0};
+
+class TransportFailure : public TransportTest {};
+
+bool fails(Link& link) {
+  return !drive(link, [] { return false; }) && !link.status().ok();
+}
+
+bool says(const Status& status, std::string_view text) {
+  return status.message().find(text) != std::string_view::npos;
+}
+
+struct Call {
+  uint32_t signature;
+  size_t bytes;
+};
+
+/// Rank 1 sends one thing, rank 0 expects another.
+void expect_mismatch(Crew& crew, Call sent, Call expected) {
+  std::vector<std::byte> source(sent.bytes), target(expected.bytes);
+  in_parallel(2, [&](int r) {
+    Link& link = crew.link(r, 1 - r);
+    if (r == 0) {
+      const Buffer piece{target.data(), target.size()};
+      link.stream()->receive(kChannel, expected.signature, {&piece, 1});
+    } else {
+      const ConstBuffer piece{source.data(), source.size()};
+      link.stream()->send(kChannel, sent.signature, {&piece, 1});
+    }
+    EXPECT_TRUE(fails(link)) << "rank " << r;
+  });
+  for (int r = 0; r < 2; ++r) {
+    const Status status = crew.link(r, 1 - r).status();
+    EXPECT_EQ(status.code(), Code::kInvalidUsage) << status.message();
+    EXPECT_TRUE(says(status, "rank 0")) << status.message();
+    EXPECT_TRUE(says(status, "rank 1")) << status.message();
+    EXPECT_TRUE(says(status, std::to_string(sent.bytes))) << status.message();
+    EXPECT_TRUE(says(status, std::to_string(expected.bytes))) << status.message();
+  }
+}
+
+TEST_P(TransportFailure, LengthMismatchIsSaidOnBothSides) {
+  for (const size_t bytes : {64, 1 << 20}) {
+    auto crew = streaming(2);
+    if (crew == nullptr) return;
+    expect_mismatch(*crew, {5, bytes}, {5, 128});
+  }
+}
+
+TEST_P(TransportFailure, SignatureMismatchIsSaidOnBothSides) {
+  auto crew = streaming(2);
+  if (crew == nullptr) return;
+  expect_mismatch(*crew, {0xaaaa, 64}, {0xbbbb, 64});
+  for (int r = 0; r < 2; ++r) {
+    const Status status = crew->link(r, 1 - r).status();
+    EXPECT_TRUE(says(status, "aaaa") && says(status, "bbbb")) << status.message();
+  }
+}
+
+TEST_P(TransportFailure, ABrokenLinkStaysBrokenAndHarmless) {
+  auto crew = streaming(2);
+  if (crew == nullptr) return;
+  expect_mismatch(*crew, {1, 8}, {2, 8});
+  Link& link = crew->link(0, 1);
+  const std::string first(link.status().message());
+  std::vector<std::byte> data(100);
+  const ConstBuffer source{data.data(), data.size()};
+  const Buffer target{data.data(), data.size()};
+  const auto sent = link.stream()->send(kChannel, 1, {&source, 1});
+  const auto received = link.stream()->receive(kChannel, 1, {&target, 1});
+  for (int i = 0; i < 10; ++i) link.stream()->progress();
+  link.stream()->wait(1000);
+  EXPECT_FALSE(link.stream()->sent(sent));
+  EXPECT_FALSE(link.stream()->received(received));
+  EXPECT_EQ(link.status().message(), first);
+}
+
+TEST_P(TransportFailure, AClosedPeerIsNoticedAndNamed) {
+  auto crew = streaming(2);
+  if (crew == nullptr) return;
+  Link& link = crew->link(0, 1);
+  std::vector<std::byte> target(8);
+  const Buffer piece{target.data(), target.size()};
+  const auto ticket = link.stream()->receive(kChannel, 1, {&piece, 1});
+  crew->rank(1).links.clear();
+  EXPECT_TRUE(fails(link));
+  EXPECT_EQ(link.status().code(), Code::kRemoteError) << link.status().message();
+  EXPECT_TRUE(says(link.status(), "rank 1")) << link.status().message();
+  EXPECT_FALSE(link.stream()->received(ticket));
+}
+
+TEST_P(TransportFailure, SendingToAClosedPeerIsNoticed) {
+  auto crew = streaming(2);
+  if (crew == nullptr) return;
+  Link& link = crew->link(0, 1);
+  crew->rank(1).links.clear();
+  const std::vector<std::byte> data(8);
+  const ConstBuffer piece{data.data(), data.size()};
+  const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
+  while (link.status().ok() && monotonic_ns() < deadline_ns) {
+    link.stream()->send(kChannel, 1, {&piece, 1});
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(link.status().code(), Code::kRemoteError) << link.status().message();
+  EXPECT_TRUE(says(link.status(), "rank 1")) << link.status().message();
+}
+
+TEST_P(TransportFailure, WhatWasSentBeforeClosingArrives) {
+  for (int round = 0; round < 20; ++round) {
+    auto crew = streaming(2);
+    if (crew == nullptr) return;
+    const auto source = pattern(48 * 1024, 3);
+    // What rank 1 says meanwhile must not throw away what rank 0 has sent.
+    const auto noise = pattern(1000, 4);
+    const ConstBuffer noise_piece{noise.data(), noise.size()};
+    Link& receiver = crew->link(1, 0);
+    receiver.stream()->send(kChannel, 1, {&noise_piece, 1});
+    Link& sender = crew->link(0, 1);
+    const ConstBuffer piece{source.data(), source.size()};
+    const auto sent = sender.stream()->send(kChannel, 1, {&piece, 1});
+    while (!sender.stream()->sent(sent)) sender.stream()->progress();
+    crew->rank(0).links.clear();
+
+    std::vector<std::byte> target(source.size());
+    const Buffer target_piece{target.data(), target.size()};
+    const auto received = receiver.stream()->receive(kChannel, 1, {&target_piece, 1});
+    ASSERT_TRUE(drive(receiver, [&] { return receiver.stream()->received(received); }))
+        << receiver.status().message();
+    ASSERT_EQ(source, target);
+  }
+}
+
+TEST_P(TransportFailure, AKilledProcessHangsUp) {
+  auto crew = Crew::create(GetParam(), 2);
+  ASSERT_NE(crew, nullptr);
+  const uint64_t deadline_ns = monotonic_ns() + 5'000'000'000;
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(20);
+    const bool good = crew->connect_one(1, 0, deadline_ns).ok();
+    while (good) pause();
+    _exit(1);
+  }
+  const Status status = crew->connect_one(0, 1, deadline_ns);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  if (!status.ok() || crew->link(0, 1).liveness_fd() < 0) {
+    GTEST_SKIP() << GetParam().name << " does not join processes: " << status.message();
+  }
+  Link& link = crew->link(0, 1);
+  pollfd entry{link.liveness_fd(), POLLIN | POLLRDHUP, 0};
+  EXPECT_EQ(poll(&entry, 1, 1000), 1) << "one second after the death";
+  if (link.stream() == nullptr) return;
+  EXPECT_TRUE(fails(link));
+  EXPECT_EQ(link.status().code(), Code::kRemoteError);
+  EXPECT_TRUE(says(link.status(), "rank 1")) << link.status().message();
+}
+
+TUTTI_FOR_EVERY_TRANSPORT(TransportFailure);
+
+}  // namespace
+}  // namespace tutti::conformance

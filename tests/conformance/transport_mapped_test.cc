@@ -1,0 +1,114 @@
+// Links with mapped memory: both ends see one arena, and single copies read the peer's own memory.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "src/transport/memory_handle.h"
+#include "tests/conformance/transport_crew.h"
+
+namespace tutti::conformance {
+namespace {
+
+using transport::Mapped;
+
+class TransportMapped : public TransportTest {
+ protected:
+  std::unique_ptr<Crew> mapped(int ranks) {
+    auto crew = connected(ranks);
+    if (crew == nullptr || crew->link(0, 1).capabilities().mapped) return crew;
+    [&] { GTEST_SKIP() << GetParam().name << " maps no memory"; }();
+    return nullptr;
+  }
+};
+
+TEST_P(TransportMapped, WhatOneWritesTheOtherSees) {
+  auto crew = mapped(3);
+  if (crew == nullptr) return;
+  for (int r = 0; r < 3; ++r) {
+    const auto data = pattern(kArenaBytes, static_cast<unsigned>(r));
+    std::memcpy(crew->rank(r).arena.data(), data.data(), data.size());
+  }
+  for (int r = 0; r < 3; ++r) {
+    for (int peer = 0; peer < 3; ++peer) {
+      if (peer == r) continue;
+      const auto expected = pattern(kArenaBytes, static_cast<unsigned>(peer));
+      const std::byte* seen = crew->link(r, peer).mapped()->arena();
+      EXPECT_EQ(std::memcmp(seen, expected.data(), expected.size()), 0) << r << " of " << peer;
+    }
+  }
+  // And back: a peer writes into this rank's arena.
+  crew->link(1, 0).mapped()->arena()[kArenaBytes - 1] = std::byte{0x5a};
+  EXPECT_EQ(crew->rank(0).arena.data()[kArenaBytes - 1], std::byte{0x5a});
+}
+
+TEST_P(TransportMapped, FlagsAndPayloadKeepTheirOrder) {
+  auto crew = mapped(2);
+  if (crew == nullptr) return;
+  constexpr uint64_t kRounds = 20000;
+  in_parallel(2, [&](int r) {
+    // Payload at 0, its flag at 64, the acknowledgement at 128: all in rank 0's arena.
+    std::byte* arena = r == 0 ? crew->rank(0).arena.data() : crew->link(1, 0).mapped()->arena();
+    auto* payload = reinterpret_cast<uint64_t*>(arena);
+    std::atomic_ref<uint64_t> flag(*reinterpret_cast<uint64_t*>(arena + 64));
+    std::atomic_ref<uint64_t> answer(*reinterpret_cast<uint64_t*>(arena + 128));
+    for (uint64_t round = 1; round <= kRounds; ++round) {
+      std::atomic_ref<uint64_t>& awaited = r == 0 ? answer : flag;
+      if (r == 0) {
+        *payload = round * 3;
+        flag.store(round, std::memory_order_release);
+      }
+      while (awaited.load(std::memory_order_acquire) < round) std::this_thread::yield();
+      if (r == 1) {
+        ASSERT_EQ(*payload, round * 3);
+        answer.store(round, std::memory_order_release);
+      }
+    }
+  });
+}
+
+TEST_P(TransportMapped, ImportsWhatThePeerRegistered) {
+  auto crew = mapped(2);
+  if (crew == nullptr) return;
+  auto registered = transport::Arena::create("tutti-test-import", 1 << 20);
+  ASSERT_TRUE(registered.ok()) << registered.status().message();
+  const auto data = pattern(1 << 20, 4);
+  std::memcpy(registered.value().data(), data.data(), data.size());
+  const auto handle = transport::describe_memory(registered.value());
+  ASSERT_TRUE(handle.ok()) << handle.status().message();
+  const auto seen = crew->link(0, 1).mapped()->import(handle.value());
+  ASSERT_TRUE(seen.ok()) << seen.status().message();
+  EXPECT_EQ(std::memcmp(seen.value(), data.data(), data.size()), 0);
+  registered.value().data()[77] = std::byte{0x99};
+  EXPECT_EQ(seen.value()[77], std::byte{0x99});
+}
+
+TEST_P(TransportMapped, ImportRefusesNonsense) {
+  auto crew = mapped(2);
+  if (crew == nullptr) return;
+  Mapped* mapped = crew->link(0, 1).mapped();
+  EXPECT_FALSE(mapped->import("").ok());
+  EXPECT_FALSE(mapped->import("no handle at all").ok());
+}
+
+TEST_P(TransportMapped, ReadsThePeersOrdinaryMemory) {
+  auto crew = connected(2);
+  ASSERT_NE(crew, nullptr);
+  if (!crew->link(0, 1).capabilities().single_copy) {
+    GTEST_SKIP() << GetParam().name << " has no single copy";
+  }
+  for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{1} << 20}) {
+    const auto source = pattern(bytes, 9);
+    std::vector<std::byte> target(bytes);
+    const Status status = crew->link(0, 1).mapped()->read(
+        {target.data(), bytes}, reinterpret_cast<uint64_t>(source.data()));
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(source, target);
+  }
+}
+
+TUTTI_FOR_EVERY_TRANSPORT(TransportMapped);
+
+}  // namespace
+}  // namespace tutti::conformance
