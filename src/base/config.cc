@@ -1,0 +1,127 @@
+#include "src/base/config.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+
+#include "src/base/key_file.h"
+#include "src/base/setting_values.h"
+#include "src/base/words.h"
+
+extern char** environ;
+
+namespace tutti {
+namespace {
+
+std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
+
+/// Polls of a flag before the processor is offered to others. A core that is all ours loses little by
+/// polling on; with one core nobody else can make progress meanwhile.
+uint32_t default_spin_polls() {
+  const unsigned cores = std::thread::hardware_concurrency();
+  if (cores <= 1) return 0;
+  return cores <= 4 ? 256 : 2048;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
+
+/// A secret must not come back in a message about it.
+std::string show_refused(const Setting& setting, std::string_view value) {
+  const bool secret = setting.name == "TUTTI_KEY" || setting.name == "TUTTI_ID";
+  return secret ? "(a value of " + std::to_string(value.size()) + " bytes)" : quoted(value);
+}
+
+Status refuse(std::string_view variable, const Setting& setting, std::string_view value) {
+  return Status::invalid_argument(std::string(variable) + "=" + show_refused(setting, value) +
+                                  " is not understood; accepted: " + std::string(setting.accepts));
+}
+
+Status apply(const Setting& setting, const Variables& variables, Config& config) {
+  const auto ours = variables.find(std::string(setting.name));
+  if (ours != variables.end()) {
+    if (!setting.parse(ours->second, config)) return refuse(setting.name, setting, ours->second);
+    config.origins[std::string(setting.name)] = setting.name;
+    return {};
+  }
+  const auto theirs = variables.find(std::string(setting.nccl_name));
+  if (setting.nccl_name.empty() || theirs == variables.end()) return {};
+  if (setting.parse(theirs->second, config)) {
+    config.origins[std::string(setting.name)] = setting.nccl_name;
+  } else {
+    const Status refusal = refuse(setting.nccl_name, setting, theirs->second);
+    config.warnings.push_back(std::string(refusal.message()) + "; ignored");
+  }
+  return {};
+}
+
+Status load_key(Config& config) {
+  if (config.key_file.empty()) return {};
+  if (config.key) {
+    return Status::invalid_argument("TUTTI_KEY and TUTTI_KEY_FILE are both set; unset one of them");
+  }
+  Result<SecretKey> key = read_key_file(config.key_file);
+  if (!key.ok()) return key.status();
+  config.key = key.value();
+  return {};
+}
+
+bool known(std::string_view name) {
+  const auto all = settings();
+  return std::any_of(all.begin(), all.end(), [&](const Setting& s) { return s.name == name; });
+}
+
+void warn_about_unknown(const Variables& variables, Config& config) {
+  for (const auto& [name, value] : variables) {
+    if (!name.starts_with("TUTTI_") || known(name)) continue;
+    config.warnings.push_back(name + " is not a variable that Tutti reads; did you mean " +
+                              std::string(nearest_setting(name)) + "? ('tutti env' lists all)");
+  }
+}
+
+}  // namespace
+
+Variables process_environment() {
+  Variables variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const size_t equals = text.find('=');
+    if (equals == std::string_view::npos) continue;
+    variables.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return variables;
+}
+
+Result<Config> Config::from_environment(const Variables& variables) {
+  Config config;
+  config.spin_polls = default_spin_polls();
+  for (const Setting& setting : settings()) {
+    if (Status status = apply(setting, variables, config); !status.ok()) return status;
+  }
+  if (Status status = load_key(config); !status.ok()) return status;
+  warn_about_unknown(variables, config);
+  return config;
+}
+
+std::string_view nearest_setting(std::string_view name) {
+  const auto all = settings();
+  return std::min_element(all.begin(), all.end(),
+                          [&](const Setting& a, const Setting& b) {
+                            return edit_distance(name, a.name) < edit_distance(name, b.name);
+                          })
+      ->name;
+}
+
+}  // namespace tutti

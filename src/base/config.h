@@ -1,0 +1,95 @@
+// Every environment variable Tutti reads, in one table: `tutti env` prints it.
+//
+// A Config is made once, before the first communicator, and handed around as const. Parsing is strict: a
+// value that is not understood is an error that names the variable, the value and what is accepted. A
+// variable that is nearly right (TUTTI_TRANSPORT) gives a warning with the nearest name. Where NCCL has a
+// variable of the same meaning it is honoured under its own name; Tutti's own wins, and a value of NCCL's
+// that is not understood only warns, because it was not written for us.
+//
+// Units: at the end of each name. Errors: kInvalidArgument, kSystemError (key file). Threads: a value,
+// read-only once made. Secrets never leave through Setting::show.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/status.h"
+
+namespace tutti {
+
+enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug, kTrace };
+enum class SocketFamily { kAny, kIpv4, kIpv6 };
+
+using SecretKey = std::array<uint8_t, 32>;
+using Variables = std::map<std::string, std::string>;
+
+/// The environment of this process.
+Variables process_environment();
+
+struct Config {
+  static Result<Config> from_environment(const Variables& variables = process_environment());
+
+  // Who we are.
+  std::string id;                // as given; src/bootstrap reads it
+  std::optional<SecretKey> key;  // from TUTTI_KEY or TUTTI_KEY_FILE
+  std::string key_file;
+  std::string host_id;           // empty: found out
+  uint16_t port = 0;             // 0: any
+  bool insecure = false;
+
+  // What to use.
+  std::vector<std::string> transports;  // empty: all, in order of registration
+  std::vector<std::pair<std::string, std::string>> algorithms;  // collective, algorithm
+  bool deterministic = false;
+
+  // How long to wait.
+  uint64_t timeout_ns = kNoDeadline;
+  uint64_t init_timeout_ns = 60 * kNanosecondsPerSecond;
+  uint32_t spin_polls = 0;
+
+  // Sizes.
+  uint64_t inline_bytes = 1024;
+  uint64_t frame_bytes = 512 << 10;
+  uint64_t ring_bytes = 4 << 20;
+  uint64_t single_copy_bytes = 0;  // 0: off
+
+  // Sockets.
+  std::string socket_ifname;
+  SocketFamily socket_family = SocketFamily::kAny;
+
+  // What to say.
+  LogLevel log_level = LogLevel::kWarning;
+  std::string log_file;
+
+  /// The variable that set it, or "" for the default; by the name in settings().
+  std::map<std::string, std::string, std::less<>> origins;
+  /// What should be said once a logger exists.
+  std::vector<std::string> warnings;
+};
+
+/// One row of the table.
+struct Setting {
+  std::string_view name;
+  std::string_view nccl_name;  // "" where NCCL has none
+  std::string_view unit;       // "" where there is none
+  std::string_view accepts;
+  std::string_view effect;
+  /// False if the value is not what `accepts` says.
+  bool (*parse)(std::string_view value, Config& config);
+  std::string (*show)(const Config& config);
+};
+
+std::span<const Setting> settings();
+
+/// The known name that is nearest to a misspelt one.
+std::string_view nearest_setting(std::string_view name);
+
+}  // namespace tutti

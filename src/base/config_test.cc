@@ -1,0 +1,193 @@
+#include "src/base/config.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <set>
+#include <string>
+
+#include "src/base/setting_values.h"
+
+namespace tutti {
+namespace {
+
+constexpr char kHexKey[] = "00112233445566778899aabbccddeeff00112233445566778899AABBCCDDEEFF";
+
+std::string refusal(const Variables& variables) {
+  const Result<Config> config = Config::from_environment(variables);
+  if (config.ok()) return "";
+  EXPECT_EQ(config.status().code(), Code::kInvalidArgument);
+  return std::string(config.status().message());
+}
+
+Config accepted(const Variables& variables) {
+  Result<Config> config = Config::from_environment(variables);
+  EXPECT_TRUE(config.ok()) << config.status().message();
+  return config.ok() ? config.value() : Config{};
+}
+
+/// A file that removes itself.
+class TemporaryFile {
+ public:
+  TemporaryFile(const std::string& text, mode_t mode) {
+    const int fd = mkstemp(path_);
+    EXPECT_GE(fd, 0);
+    EXPECT_EQ(write(fd, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    EXPECT_EQ(fchmod(fd, mode), 0);
+    close(fd);
+  }
+  ~TemporaryFile() { unlink(path_); }
+  std::string path() const { return path_; }
+
+ private:
+  char path_[32] = "/tmp/tutti_config_XXXXXX";
+};
+
+TEST(Config, DefaultsNeedNoVariable) {
+  const Config config = accepted({});
+  EXPECT_EQ(config.timeout_ns, kNoDeadline);
+  EXPECT_EQ(config.init_timeout_ns, 60 * kNanosecondsPerSecond);
+  EXPECT_EQ(config.inline_bytes, 1024u);
+  EXPECT_EQ(config.frame_bytes, 524288u);
+  EXPECT_EQ(config.ring_bytes, 4u << 20);
+  EXPECT_EQ(config.single_copy_bytes, 0u);
+  EXPECT_TRUE(config.transports.empty());
+  EXPECT_TRUE(config.warnings.empty());
+  EXPECT_TRUE(config.origins.empty());
+}
+
+TEST(Config, ReadsEveryField) {
+  const Config config = accepted({{"TUTTI_TRANSPORTS", "shm, tcp"},
+                                  {"TUTTI_ALGORITHM", "all_reduce:ring,broadcast:binomial"},
+                                  {"TUTTI_DETERMINISTIC", "yes"},
+                                  {"TUTTI_TIMEOUT", "2.5"},
+                                  {"TUTTI_INIT_TIMEOUT", "none"},
+                                  {"TUTTI_SPIN", "7"},
+                                  {"TUTTI_RING_BYTES", "8MiB"},
+                                  {"TUTTI_SINGLE_COPY_BYTES", "64K"},
+                                  {"TUTTI_SOCKET_FAMILY", "ipv6"},
+                                  {"TUTTI_LOG", "trace"},
+                                  {"TUTTI_PORT", "4711"},
+                                  {"TUTTI_KEY", kHexKey}});
+  EXPECT_EQ(config.transports, (std::vector<std::string>{"shm", "tcp"}));
+  ASSERT_EQ(config.algorithms.size(), 2u);
+  EXPECT_EQ(config.algorithms[1].first, "broadcast");
+  EXPECT_EQ(config.algorithms[1].second, "binomial");
+  EXPECT_TRUE(config.deterministic);
+  EXPECT_EQ(config.timeout_ns, 2'500'000'000u);
+  EXPECT_EQ(config.init_timeout_ns, kNoDeadline);
+  EXPECT_EQ(config.spin_polls, 7u);
+  EXPECT_EQ(config.ring_bytes, 8u << 20);
+  EXPECT_EQ(config.single_copy_bytes, 65536u);
+  EXPECT_EQ(config.socket_family, SocketFamily::kIpv6);
+  EXPECT_EQ(config.log_level, LogLevel::kTrace);
+  EXPECT_EQ(config.port, 4711);
+  ASSERT_TRUE(config.key.has_value());
+  EXPECT_EQ((*config.key)[31], 0xff);
+}
+
+TEST(Config, RefusesMalformedValuesByName) {
+  const Variables wrong = {
+      {"TUTTI_TIMEOUT", "5s"},         {"TUTTI_INIT_TIMEOUT", "-1"},
+      {"TUTTI_SPIN", "many"},          {"TUTTI_INLINE_BYTES", "1M"},
+      {"TUTTI_FRAME_BYTES", "1"},      {"TUTTI_RING_BYTES", "4 MiB"},
+      {"TUTTI_PORT", "65536"},         {"TUTTI_DETERMINISTIC", "maybe"},
+      {"TUTTI_TRANSPORTS", "shm,,tcp"}, {"TUTTI_ALGORITHM", "ring"},
+      {"TUTTI_SOCKET_FAMILY", "ipx"},  {"TUTTI_LOG", "loud"},
+      {"TUTTI_HOST_ID", "a b"},        {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
+      {"TUTTI_SOCKET_IFNAME", ""}};
+  for (const auto& [name, value] : wrong) {
+    const std::string message = refusal({{name, value}});
+    EXPECT_NE(message.find(name + "='" + value + "'"), std::string::npos) << message;
+    EXPECT_NE(message.find("accepted: "), std::string::npos) << message;
+  }
+  EXPECT_NE(refusal({{"TUTTI_PORT", "0"}}), "");
+  EXPECT_NE(refusal({{"TUTTI_TIMEOUT", "0"}}), "");
+  EXPECT_NE(refusal({{"TUTTI_TIMEOUT", "1."}}), "");
+  EXPECT_NE(refusal({{"TUTTI_TRANSPORTS", "shm,shm"}}), "");
+  EXPECT_NE(refusal({{"TUTTI_ALGORITHM", "all_reduce:ring,all_reduce:tree"}}), "");
+}
+
+TEST(Config, NeverShowsSecrets) {
+  const std::string message = refusal({{"TUTTI_KEY", "correct horse battery staple"}});
+  EXPECT_EQ(message.find("horse"), std::string::npos) << message;
+  const Config config = accepted({{"TUTTI_KEY", kHexKey}, {"TUTTI_ID", "deadbeef"}});
+  for (const Setting& setting : settings()) {
+    const std::string shown = setting.show(config);
+    EXPECT_EQ(shown.find("0011"), std::string::npos) << setting.name;
+    EXPECT_EQ(shown.find("deadbeef"), std::string::npos) << setting.name;
+    if (setting.name == "TUTTI_KEY" || setting.name == "TUTTI_ID") {
+      EXPECT_EQ(shown, "(set)");
+    }
+  }
+}
+
+TEST(Config, WarnsAboutUnknownNames) {
+  const Config config = accepted({{"TUTTI_TRANSPORT", "shm"}, {"TUTT_LOG", "x"}, {"HOME", "/"}});
+  ASSERT_EQ(config.warnings.size(), 1u);
+  EXPECT_NE(config.warnings[0].find("did you mean TUTTI_TRANSPORTS?"), std::string::npos);
+}
+
+TEST(Config, HonoursNcclNames) {
+  const Config config = accepted({{"NCCL_SOCKET_IFNAME", "^docker,lo"},
+                                  {"NCCL_SOCKET_FAMILY", "AF_INET"},
+                                  {"NCCL_DEBUG", "INFO"}});
+  EXPECT_EQ(config.socket_ifname, "^docker,lo");
+  EXPECT_EQ(config.socket_family, SocketFamily::kIpv4);
+  EXPECT_EQ(config.log_level, LogLevel::kInfo);
+  EXPECT_EQ(config.origins.at("TUTTI_LOG"), "NCCL_DEBUG");
+
+  const Config both = accepted({{"TUTTI_LOG", "error"}, {"NCCL_DEBUG", "TRACE"}});
+  EXPECT_EQ(both.log_level, LogLevel::kError);
+
+  const Config odd = accepted({{"NCCL_DEBUG", "LOUD"}});
+  EXPECT_EQ(odd.log_level, LogLevel::kWarning);
+  ASSERT_EQ(odd.warnings.size(), 1u);
+  EXPECT_NE(odd.warnings[0].find("NCCL_DEBUG='LOUD'"), std::string::npos);
+}
+
+TEST(Config, KeyFileMustBePrivate) {
+  const TemporaryFile good(std::string(kHexKey) + "\n", 0600);
+  EXPECT_TRUE(accepted({{"TUTTI_KEY_FILE", good.path()}}).key.has_value());
+  const TemporaryFile open_to_all(kHexKey, 0644);
+  EXPECT_NE(refusal({{"TUTTI_KEY_FILE", open_to_all.path()}}).find("chmod 600"), std::string::npos);
+  const TemporaryFile short_key("0011", 0600);
+  const std::string message = refusal({{"TUTTI_KEY_FILE", short_key.path()}});
+  EXPECT_NE(message.find("64 hexadecimal digits"), std::string::npos);
+  EXPECT_EQ(message.find("0011"), std::string::npos);
+  EXPECT_NE(refusal({{"TUTTI_KEY_FILE", good.path()}, {"TUTTI_KEY", kHexKey}}), "");
+  EXPECT_NE(refusal({{"TUTTI_KEY_FILE", "/tmp"}}), "");
+
+  const Result<Config> missing = Config::from_environment({{"TUTTI_KEY_FILE", "/no/such/file"}});
+  EXPECT_EQ(missing.status().code(), Code::kSystemError);
+}
+
+TEST(Config, TableIsComplete) {
+  std::set<std::string_view> names;
+  for (const Setting& setting : settings()) {
+    EXPECT_TRUE(names.insert(setting.name).second) << setting.name << " twice";
+    EXPECT_TRUE(setting.name.starts_with("TUTTI_"));
+    EXPECT_FALSE(setting.effect.empty());
+    EXPECT_FALSE(setting.accepts.empty());
+  }
+}
+
+TEST(SettingValues, BytesAndSecondsGoBothWays) {
+  for (const uint64_t bytes : {uint64_t{0}, uint64_t{1}, uint64_t{1023}, uint64_t{1} << 10,
+                               uint64_t{3} << 20, uint64_t{7} << 30}) {
+    EXPECT_EQ(parse_bytes(show_bytes(bytes)), bytes);
+  }
+  for (const char* wrong : {"", "K", "1T", "-1", "0x10", "1K1", " 1", "18446744073709551616"}) {
+    EXPECT_FALSE(parse_bytes(wrong).has_value()) << wrong;
+  }
+  EXPECT_EQ(show_seconds(*parse_seconds("0.000000001")), "0.000000001");
+  EXPECT_EQ(show_seconds(*parse_seconds("60")), "60");
+  for (const char* wrong : {"", ".", ".5", "1.0000000001", "1e3", "+1", "nan", "99999999999"}) {
+    EXPECT_FALSE(parse_seconds(wrong).has_value()) << wrong;
+  }
+}
+
+}  // namespace
+}  // namespace tutti

@@ -1,0 +1,80 @@
+#include "src/base/log.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <ctime>
+
+#include "src/base/setting_values.h"
+
+namespace tutti {
+namespace {
+
+std::string host_name() {
+  char name[256] = {};
+  if (gethostname(name, sizeof name - 1) != 0) return "?";
+  return name;
+}
+
+/// "12:34:56.123456" of the wall clock: what people compare with other logs.
+std::string time_of_day() {
+  timespec now{};
+  clock_gettime(CLOCK_REALTIME, &now);
+  tm local{};
+  localtime_r(&now.tv_sec, &local);
+  return fmt::format("{:02}:{:02}:{:02}.{:06}", local.tm_hour, local.tm_min, local.tm_sec,
+                     now.tv_nsec / 1000);
+}
+
+}  // namespace
+
+std::string expand_log_path(std::string_view pattern) {
+  std::string path;
+  for (size_t i = 0; i < pattern.size(); ++i) {
+    const std::string_view two = pattern.substr(i, 2);
+    if (two == "%h") {
+      path += host_name();
+      ++i;
+    } else if (two == "%p") {
+      path += std::to_string(getpid());
+      ++i;
+    } else {
+      path += pattern[i];
+    }
+  }
+  return path;
+}
+
+Result<std::unique_ptr<Logger>> Logger::create(const Config& config) {
+  auto logger = std::make_unique<Logger>(config.log_level);
+  if (!config.log_file.empty()) {
+    constexpr mode_t kMode = 0644;
+    const std::string path = expand_log_path(config.log_file);
+    // Appending keeps the lines of several processes apart.
+    logger->file_.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+    if (!logger->file_.valid()) return errno_status("TUTTI_LOG_FILE: cannot open '" + path + "'");
+  }
+  for (const std::string& warning : config.warnings) logger->warning("{}", warning);
+  return logger;
+}
+
+void Logger::write(LogLevel level, fmt::string_view format, fmt::format_args values) {
+  if (!enabled(level)) return;
+  std::string line = fmt::format("tutti {} {}:{} {} ", time_of_day(), host_name(), getpid(),
+                                 log_level_name(level));
+  const size_t message_at = line.size();
+  line += fmt::vformat(format, values);
+  // A message is one line: text from a peer must not forge another.
+  std::replace(line.begin() + static_cast<std::ptrdiff_t>(message_at), line.end(), '\n', ' ');
+  line += '\n';
+  const int fd = file_.valid() ? file_.get() : STDERR_FILENO;
+  ssize_t count = 0;
+  do {
+    count = ::write(fd, line.data(), line.size());
+  } while (count < 0 && errno == EINTR);
+}
+
+}  // namespace tutti

@@ -1,0 +1,61 @@
+// One line per message to the error output or a file. Handed in; there is no global logger.
+//
+// Owns: the log file. Threads: any; a line is written by one write(), so lines of several threads and
+// processes do not mix. Errors: create() fails if the file cannot be opened; a message that cannot be
+// written is dropped.
+#pragma once
+
+#include <fmt/core.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "src/base/config.h"
+#include "src/base/io.h"
+#include "src/base/status.h"
+
+namespace tutti {
+
+class Logger {
+ public:
+  /// To the error output.
+  explicit Logger(LogLevel level) : level_(level) {}
+
+  /// What the configuration asks for; says the configuration's warnings.
+  static Result<std::unique_ptr<Logger>> create(const Config& config);
+
+  bool enabled(LogLevel level) const { return level <= level_ && level != LogLevel::kOff; }
+
+  template <class... Values>
+  void error(fmt::format_string<Values...> format, Values&&... values) {
+    write(LogLevel::kError, format, fmt::make_format_args(values...));
+  }
+  template <class... Values>
+  void warning(fmt::format_string<Values...> format, Values&&... values) {
+    write(LogLevel::kWarning, format, fmt::make_format_args(values...));
+  }
+  template <class... Values>
+  void info(fmt::format_string<Values...> format, Values&&... values) {
+    write(LogLevel::kInfo, format, fmt::make_format_args(values...));
+  }
+  template <class... Values>
+  void debug(fmt::format_string<Values...> format, Values&&... values) {
+    write(LogLevel::kDebug, format, fmt::make_format_args(values...));
+  }
+  template <class... Values>
+  void trace(fmt::format_string<Values...> format, Values&&... values) {
+    write(LogLevel::kTrace, format, fmt::make_format_args(values...));
+  }
+
+ private:
+  void write(LogLevel level, fmt::string_view format, fmt::format_args values);
+
+  LogLevel level_;
+  Fd file_;  // none: the error output
+};
+
+/// The configured path with %h (host name) and %p (process id) filled in.
+std::string expand_log_path(std::string_view pattern);
+
+}  // namespace tutti

@@ -1,0 +1,124 @@
+#include "src/base/setting_values.h"
+
+#include <algorithm>
+#include <cctype>
+#include <utility>
+
+#include "src/base/words.h"
+
+namespace tutti {
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::transform(result.begin(), result.end(), result.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+template <class Value, size_t kCount>
+std::optional<Value> look_up(const std::pair<std::string_view, Value> (&words)[kCount],
+                             std::string_view text) {
+  const std::string wanted = lower(text);
+  for (const auto& [word, value] : words) {
+    if (word == wanted) return value;
+  }
+  return std::nullopt;
+}
+
+constexpr std::pair<std::string_view, bool> kSwitches[] = {
+    {"1", true},  {"true", true},   {"yes", true}, {"on", true},
+    {"0", false}, {"false", false}, {"no", false}, {"off", false}};
+
+constexpr std::pair<std::string_view, LogLevel> kLevels[] = {
+    {"off", LogLevel::kOff},         {"error", LogLevel::kError}, {"warn", LogLevel::kWarning},
+    {"info", LogLevel::kInfo},       {"debug", LogLevel::kDebug}, {"trace", LogLevel::kTrace},
+    {"warning", LogLevel::kWarning}, {"none", LogLevel::kOff},    {"version", LogLevel::kWarning},
+    {"abort", LogLevel::kError}};
+
+constexpr std::pair<std::string_view, SocketFamily> kFamilies[] = {
+    {"any", SocketFamily::kAny},      {"ipv4", SocketFamily::kIpv4},
+    {"ipv6", SocketFamily::kIpv6},    {"4", SocketFamily::kIpv4},
+    {"6", SocketFamily::kIpv6},       {"af_inet", SocketFamily::kIpv4},
+    {"af_inet6", SocketFamily::kIpv6}};
+
+constexpr std::pair<std::string_view, int> kSuffixes[] = {
+    {"", 0},    {"b", 0},    {"k", 10},  {"kb", 10},  {"kib", 10},
+    {"m", 20},  {"mb", 20},  {"mib", 20}, {"g", 30},  {"gb", 30}, {"gib", 30}};
+
+}  // namespace
+
+std::optional<uint64_t> parse_bytes(std::string_view text) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto number = parse_integer<uint64_t>(text.substr(0, digits));
+  const auto shift = look_up(kSuffixes, text.substr(digits));
+  if (!number || !shift || *number > (~uint64_t{0} >> 1) >> *shift) return std::nullopt;
+  return *number << *shift;
+}
+
+std::string show_bytes(uint64_t bytes) {
+  constexpr std::pair<int, char> kUnits[] = {{30, 'G'}, {20, 'M'}, {10, 'K'}};
+  for (const auto& [shift, letter] : kUnits) {
+    if (bytes != 0 && bytes % (uint64_t{1} << shift) == 0) {
+      return std::to_string(bytes >> shift) + letter;
+    }
+  }
+  return std::to_string(bytes);
+}
+
+std::optional<uint64_t> parse_seconds(std::string_view text) {
+  constexpr uint64_t kLongestSeconds = 10'000'000;  // four months
+  constexpr size_t kMostDigits = 9;
+  if (lower(text) == "none") return kNoDeadline;
+  const size_t point = std::min(text.find('.'), text.size());
+  const auto seconds = parse_integer<uint64_t>(text.substr(0, point));
+  if (!seconds || *seconds > kLongestSeconds) return std::nullopt;
+  uint64_t nanoseconds = *seconds * kNanosecondsPerSecond;
+  if (point < text.size()) {
+    std::string digits(text.substr(point + 1));
+    if (digits.empty() || digits.size() > kMostDigits) return std::nullopt;
+    digits.append(kMostDigits - digits.size(), '0');
+    const auto fraction = parse_integer<uint64_t>(digits);
+    if (!fraction) return std::nullopt;
+    nanoseconds += *fraction;
+  }
+  if (nanoseconds == 0) return std::nullopt;
+  return nanoseconds;
+}
+
+std::string show_seconds(uint64_t nanoseconds) {
+  if (nanoseconds == kNoDeadline) return "none";
+  std::string text = std::to_string(nanoseconds / kNanosecondsPerSecond);
+  std::string fraction = std::to_string(nanoseconds % kNanosecondsPerSecond);
+  fraction.insert(0, 9 - fraction.size(), '0');
+  fraction.erase(fraction.find_last_not_of('0') + 1);
+  return fraction.empty() ? text : text + "." + fraction;
+}
+
+std::optional<bool> parse_switch(std::string_view text) { return look_up(kSwitches, text); }
+
+std::optional<LogLevel> parse_log_level(std::string_view text) { return look_up(kLevels, text); }
+
+std::string_view log_level_name(LogLevel level) {
+  const auto* const found = std::find_if(std::begin(kLevels), std::end(kLevels),
+                                         [&](const auto& entry) { return entry.second == level; });
+  return found->first;
+}
+
+std::optional<SocketFamily> parse_socket_family(std::string_view text) {
+  return look_up(kFamilies, text);
+}
+
+std::string_view socket_family_name(SocketFamily family) {
+  const auto* const found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                         [&](const auto& entry) { return entry.second == family; });
+  return found->first;
+}
+
+bool is_name(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '_' || c == '-';
+  });
+}
+
+}  // namespace tutti

@@ -1,0 +1,36 @@
+// How values are written in variables: sizes, seconds, switches, lists.
+//
+// Errors: false or nullopt for anything else; nothing is guessed. Threads: no state.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "src/base/config.h"
+
+namespace tutti {
+
+/// "4096", "64K", "4M", "1G" (powers of 1024; "KiB", "MiB", "GiB" too).
+std::optional<uint64_t> parse_bytes(std::string_view text);
+std::string show_bytes(uint64_t bytes);
+
+/// "none", "5", "0.25": nanoseconds; above zero.
+std::optional<uint64_t> parse_seconds(std::string_view text);
+std::string show_seconds(uint64_t nanoseconds);
+
+/// 1/0, true/false, yes/no, on/off.
+std::optional<bool> parse_switch(std::string_view text);
+
+/// Our words, and those of NCCL_DEBUG.
+std::optional<LogLevel> parse_log_level(std::string_view text);
+std::string_view log_level_name(LogLevel level);
+
+std::optional<SocketFamily> parse_socket_family(std::string_view text);
+std::string_view socket_family_name(SocketFamily family);
+
+/// A name as people give transports and algorithms: letters, digits, '_' and '-'.
+bool is_name(std::string_view text);
+
+}  // namespace tutti

@@ -1,0 +1,198 @@
+// The table of all variables. A new one is a field of Config and a row here.
+
+#include <algorithm>
+
+#include "src/base/config.h"
+#include "src/base/key_file.h"
+#include "src/base/setting_values.h"
+#include "src/base/words.h"
+
+namespace tutti {
+namespace {
+
+constexpr std::string_view kSwitchWords = "1/0, true/false, yes/no, on/off";
+constexpr std::string_view kSizeWords = "a number of bytes, with K, M or G for powers of 1024";
+
+std::string show_text(const std::string& text) { return text.empty() ? "(unset)" : text; }
+std::string show_secret(bool set) { return set ? "(set)" : "(unset)"; }
+std::string show_switch(bool on) { return on ? "1" : "0"; }
+
+/// Fields of one type share a parser: the field is a template argument, so a row stays one line.
+template <auto Field>
+bool take_text(std::string_view value, Config& config) {
+  config.*Field = value;
+  return !value.empty();
+}
+
+template <auto Field>
+bool take_switch(std::string_view value, Config& config) {
+  const auto parsed = parse_switch(value);
+  if (parsed) config.*Field = *parsed;
+  return parsed.has_value();
+}
+
+template <auto Field>
+bool take_seconds(std::string_view value, Config& config) {
+  const auto parsed = parse_seconds(value);
+  if (parsed) config.*Field = *parsed;
+  return parsed.has_value();
+}
+
+template <auto Field, uint64_t kLeast, uint64_t kMost>
+bool take_bytes(std::string_view value, Config& config) {
+  const auto parsed = parse_bytes(value);
+  if (!parsed || *parsed < kLeast || *parsed > kMost) return false;
+  config.*Field = *parsed;
+  return true;
+}
+
+template <auto Field>
+bool take_number(std::string_view value, Config& config) {
+  const auto parsed = parse_integer<std::remove_reference_t<decltype(config.*Field)>>(value);
+  if (parsed) config.*Field = *parsed;
+  return parsed.has_value();
+}
+
+bool take_port(std::string_view value, Config& config) {
+  return take_number<&Config::port>(value, config) && config.port != 0;
+}
+
+bool take_key(std::string_view value, Config& config) {
+  config.key = parse_key(value);
+  return config.key.has_value();
+}
+
+bool take_host_id(std::string_view value, Config& config) {
+  constexpr size_t kMaxHostIdBytes = 256;
+  const bool printable = std::all_of(value.begin(), value.end(),
+                                     [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  return printable && value.size() <= kMaxHostIdBytes &&
+         take_text<&Config::host_id>(value, config);
+}
+
+bool take_transports(std::string_view value, Config& config) {
+  config.transports.clear();
+  for (const std::string_view piece : split(value, ',')) {
+    const std::string_view name = trim(piece);
+    const bool twice = std::count(config.transports.begin(), config.transports.end(), name) > 0;
+    if (!is_name(name) || twice) return false;
+    config.transports.emplace_back(name);
+  }
+  return true;
+}
+
+bool take_algorithms(std::string_view value, Config& config) {
+  config.algorithms.clear();
+  for (const std::string_view piece : split(value, ',')) {
+    const std::vector<std::string_view> words = split(trim(piece), ':');
+    if (words.size() != 2 || !is_name(words[0]) || !is_name(words[1])) return false;
+    for (const auto& [collective, algorithm] : config.algorithms) {
+      if (collective == words[0]) return false;
+    }
+    config.algorithms.emplace_back(words[0], words[1]);
+  }
+  return true;
+}
+
+bool take_socket_family(std::string_view value, Config& config) {
+  const auto parsed = parse_socket_family(value);
+  if (parsed) config.socket_family = *parsed;
+  return parsed.has_value();
+}
+
+bool take_log_level(std::string_view value, Config& config) {
+  const auto parsed = parse_log_level(value);
+  if (parsed) config.log_level = *parsed;
+  return parsed.has_value();
+}
+
+std::string show_transports(const Config& config) {
+  std::string text;
+  for (const std::string& name : config.transports) text += (text.empty() ? "" : ",") + name;
+  return text.empty() ? "(all)" : text;
+}
+
+std::string show_algorithms(const Config& config) {
+  std::string text;
+  for (const auto& [collective, algorithm] : config.algorithms) {
+    text += (text.empty() ? "" : ",") + collective + ":" + algorithm;
+  }
+  return text.empty() ? "(chosen per call)" : text;
+}
+
+std::string show_port(const Config& config) {
+  return config.port == 0 ? "(any)" : std::to_string(config.port);
+}
+
+std::string show_single_copy(const Config& config) {
+  return config.single_copy_bytes == 0 ? "0 (off)" : show_bytes(config.single_copy_bytes);
+}
+
+// name, NCCL's name, unit, accepted, effect, parse, show
+constexpr Setting kSettings[] = {
+    {"TUTTI_ID", "NCCL_COMM_ID", "", "an id from tuttiGetUniqueId, or HOST:PORT",
+     "Where the ranks of a job meet when the program hands over no unique id",
+     take_text<&Config::id>, [](const Config& c) { return show_secret(!c.id.empty()); }},
+    {"TUTTI_KEY", "", "", "64 hexadecimal digits (openssl rand -hex 32)",
+     "The job's secret: every connection proves it. Prefer TUTTI_KEY_FILE", take_key,
+     [](const Config& c) { return show_secret(c.key.has_value()); }},
+    {"TUTTI_KEY_FILE", "", "", "path of a file with mode 0600 that belongs to this user",
+     "Where the job's secret is read from: 64 hexadecimal digits", take_text<&Config::key_file>,
+     [](const Config& c) { return show_text(c.key_file); }},
+    {"TUTTI_INSECURE", "", "", kSwitchWords,
+     "Go on across hosts without a secret: anyone who reaches the port can join the job",
+     take_switch<&Config::insecure>, [](const Config& c) { return show_switch(c.insecure); }},
+    {"TUTTI_HOST_ID", "", "", "printable text without spaces, at most 256 bytes",
+     "Ranks with equal host ids try to share memory. Default: boot id, host name, namespaces",
+     take_host_id, [](const Config& c) { return show_text(c.host_id); }},
+    {"TUTTI_PORT", "", "", "1 to 65535", "TCP port of the rendezvous", take_port, show_port},
+    {"TUTTI_TRANSPORTS", "", "", "a comma list of names, each once",
+     "Only these transports may be used", take_transports, show_transports},
+    {"TUTTI_ALGORITHM", "", "", "all_reduce:ring,broadcast:binomial (each collective once)",
+     "Forces the algorithm of a collective", take_algorithms, show_algorithms},
+    {"TUTTI_DETERMINISTIC", "", "", kSwitchWords,
+     "Results do not depend on algorithm, transport or timing", take_switch<&Config::deterministic>,
+     [](const Config& c) { return show_switch(c.deterministic); }},
+    {"TUTTI_TIMEOUT", "", "seconds", "none, or a number above 0 like 30 or 0.5",
+     "A call that takes longer is an error naming the rank it waits for",
+     take_seconds<&Config::timeout_ns>, [](const Config& c) { return show_seconds(c.timeout_ns); }},
+    {"TUTTI_INIT_TIMEOUT", "", "seconds", "none, or a number above 0 like 30 or 0.5",
+     "Making a communicator may take this long", take_seconds<&Config::init_timeout_ns>,
+     [](const Config& c) { return show_seconds(c.init_timeout_ns); }},
+    {"TUTTI_SPIN", "", "polls", "0 to 4294967295",
+     "Polls of a flag before the processor is offered to others. Default: by number of cores",
+     take_number<&Config::spin_polls>, [](const Config& c) { return std::to_string(c.spin_polls); }},
+    {"TUTTI_INLINE_BYTES", "", "bytes", "0 to 64K",
+     "Messages up to this size travel in one line with their flag",
+     take_bytes<&Config::inline_bytes, 0, 64 << 10>,
+     [](const Config& c) { return show_bytes(c.inline_bytes); }},
+    {"TUTTI_FRAME_BYTES", "", "bytes", "4K to 1G: a number of bytes, with K, M or G",
+     "Long messages run in slices of this size, per rank",
+     take_bytes<&Config::frame_bytes, 4 << 10, 1 << 30>,
+     [](const Config& c) { return show_bytes(c.frame_bytes); }},
+    {"TUTTI_RING_BYTES", "", "bytes", "64K to 1G: a number of bytes, with K, M or G",
+     "The staging ring of each lane", take_bytes<&Config::ring_bytes, 64 << 10, 1 << 30>,
+     [](const Config& c) { return show_bytes(c.ring_bytes); }},
+    {"TUTTI_SINGLE_COPY_BYTES", "", "bytes", kSizeWords,
+     "From this size on read ordinary memory of another process directly; 0 is never",
+     take_bytes<&Config::single_copy_bytes, 0, ~uint64_t{0}>, show_single_copy},
+    {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",
+     "eth0,ib (prefixes), =eth0 (exact), ^docker,lo (all but these)",
+     "The network interfaces whose addresses are used", take_text<&Config::socket_ifname>,
+     [](const Config& c) { return show_text(c.socket_ifname); }},
+    {"TUTTI_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "any, ipv4, ipv6 (AF_INET, AF_INET6)",
+     "The kind of network addresses that are used", take_socket_family,
+     [](const Config& c) { return std::string(socket_family_name(c.socket_family)); }},
+    {"TUTTI_LOG", "NCCL_DEBUG", "", "off, error, warn, info, debug, trace",
+     "What is logged", take_log_level,
+     [](const Config& c) { return std::string(log_level_name(c.log_level)); }},
+    {"TUTTI_LOG_FILE", "NCCL_DEBUG_FILE", "", "a path; %h is the host's name, %p the process id",
+     "Where the log goes instead of the error output", take_text<&Config::log_file>,
+     [](const Config& c) { return show_text(c.log_file); }},
+};
+
+}  // namespace
+
+std::span<const Setting> settings() { return kSettings; }
+
+}  // namespace tutti

@@ -1,0 +1,58 @@
+#include "tools/cli/env.h"
+
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "src/base/config.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr char kUsage[] =
+    "usage: tutti env\n"
+    "Lists the environment variables that Tutti reads. '*' marks those that are set.\n";
+
+void print_setting(const Setting& setting, const Config& config, const Config& defaults) {
+  const auto origin = config.origins.find(setting.name);
+  const bool set = origin != config.origins.end();
+  std::string value = setting.show(config);
+  if (!setting.unit.empty() && value != "none") value += " " + std::string(setting.unit);
+  std::string source = "default";
+  if (set) {
+    source = "from " + origin->second + ", default " + setting.show(defaults);
+  }
+  std::printf("%c %-24s = %s  [%s]\n", set ? '*' : ' ', std::string(setting.name).c_str(),
+              value.c_str(), source.c_str());
+  std::printf("      %s.\n", std::string(setting.effect).c_str());
+  std::printf("      Accepted: %s.", std::string(setting.accepts).c_str());
+  if (!setting.nccl_name.empty()) {
+    std::printf(" Also read: %s.", std::string(setting.nccl_name).c_str());
+  }
+  std::printf("\n");
+}
+
+}  // namespace
+
+int env_main(int argc, char** argv) {
+  if (argc > 1) {
+    const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
+    std::fputs(kUsage, help ? stdout : stderr);
+    return help ? 0 : 2;
+  }
+  const Result<Config> config = Config::from_environment();
+  if (!config.ok()) {
+    std::fprintf(stderr, "tutti env: %s\n", std::string(config.status().message()).c_str());
+    return 1;
+  }
+  const Result<Config> defaults = Config::from_environment({});
+  for (const Setting& setting : settings()) {
+    print_setting(setting, config.value(), defaults.value());
+  }
+  for (const std::string& warning : config.value().warnings) {
+    std::fprintf(stderr, "tutti env: warning: %s\n", warning.c_str());
+  }
+  return 0;
+}
+
+}  // namespace tutti::cli
