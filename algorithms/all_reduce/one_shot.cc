@@ -20,8 +20,8 @@ Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
   const Block mine = input(0);
   if (p.ranks > 1) builder.send(mine, patterns::others(p.ranks, rank));
-  // The same tree over the same order on every rank: equal bits, and the deterministic ones.
-  builder.move(output(0), patterns::in_rank_order(p.ranks, rank, mine), Fold::kTree);
+  // The same fold in the same order on every rank: equal bits.
+  builder.move(output(0), patterns::in_rank_order(p.ranks, rank, mine), p.fold);
   return std::move(builder).finish();
 }
 

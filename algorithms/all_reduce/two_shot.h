@@ -1,7 +1,6 @@
 // Two shot: the direct reduce-scatter, then the direct all-gather.
 //
-// Every rank reduces the n-th part of the data in one pass over all inputs and publishes the
-// result.
+// Every rank reduces its n-th of the data in one pass over all inputs and publishes the result.
 //
 // Cost:   2 rounds; 2(n-1) messages of one n-th; 2(n-1)/n of the count sent, 1 published.
 // Wins:   shared memory from middle counts on; nothing touches memory less.

@@ -33,4 +33,26 @@ std::vector<Operand> in_rank_order(int ranks, int rank, const Block& mine) {
   return in_rank_order(members, rank, mine);
 }
 
+Doubling doubling(int ranks, int round, int rank) {
+  const int size = 1 << round;  // of every group but perhaps the last
+  const int mine = rank / size * size;
+  const int other = mine ^ size;
+  if (other >= ranks) return {};
+  Doubling result;
+  result.lower = mine < other;
+  const int place = rank - mine;
+  const int my_size = std::min(size, ranks - mine);
+  const int other_size = std::min(size, ranks - other);
+  if (place < other_size) {
+    result.source = other + place;
+    result.targets.push_back(other + place);
+  } else {  // the other group is smaller: its ranks share those left over, the last one first
+    result.source = other + other_size - 1 - (place - other_size) % other_size;
+  }
+  for (int left = 2 * my_size - 1 - place; left < other_size; left += my_size) {
+    result.targets.push_back(other + left);
+  }
+  return result;
+}
+
 }  // namespace tutti::algorithms::patterns

@@ -11,8 +11,7 @@ namespace tutti::algorithms::patterns {
 /// ceil(log2 ranks): rounds in which what one rank knows can reach everybody.
 int doubling_rounds(int ranks);
 
-/// All ranks but `rank`, the next one first: were all to begin at rank 0, all would hit rank 0 at
-/// once.
+/// All ranks but `rank`, the next one first: if all began at rank 0, all would hit rank 0 at once.
 std::vector<int> others(int ranks, int rank);
 
 /// Sources of a reduction in rank order: `mine` for `rank`, the next message for each other member.
@@ -20,5 +19,18 @@ std::vector<int> others(int ranks, int rank);
 std::vector<schedule::Operand> in_rank_order(std::span<const int> members, int rank,
                                              const schedule::Block& mine);
 std::vector<schedule::Operand> in_rank_order(int ranks, int rank, const schedule::Block& mine);
+
+/// A rank's part in one round of recursive doubling, for any number of ranks.
+///
+/// Before round k all ranks of a group, those with equal r / 2^k, know the group's value; in round
+/// k the groups 2g and 2g+1 tell each other theirs. The last group may be smaller than its
+/// neighbour: then each of its ranks serves several. It may also have no neighbour: then it skips
+/// the round.
+struct Doubling {
+  bool lower = false;        // my group is the one with the smaller ranks
+  int source = -1;           // who tells me the value of the other group; -1: there is none
+  std::vector<int> targets;  // whom I tell the value of mine; may be empty
+};
+Doubling doubling(int ranks, int round, int rank);
 
 }  // namespace tutti::algorithms::patterns

@@ -1,11 +1,11 @@
 // Ranks in a circle, and what one lane of a ring or circulant pattern sees of them.
 //
 // Every rank owns one share of the data. With L lanes each share is cut into L parts, and lane k
-// moves part k of all shares. Odd lanes walk backwards, so that both directions of every link carry
-// data.
+// moves part k of all shares. Odd lanes walk backwards: both directions of every link carry data.
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "src/schedule/algorithm.h"
 
@@ -26,6 +26,16 @@ struct Ring {
 
   /// This lane's part of the share of `rank`, as a block index of the buffer of all shares.
   uint32_t part(int rank) const { return static_cast<uint32_t>(rank) * lanes + lane; }
+
+  /// This lane's part of every share in the buffer `space`, that of `rank` first, then as met on
+  /// the way.
+  std::vector<schedule::Block> parts_from(int rank, schedule::Space space) const {
+    std::vector<schedule::Block> parts;
+    for (int hops = 0; hops < ranks; ++hops) {
+      parts.push_back(schedule::Block::of(space, part(at(rank, hops))));
+    }
+    return parts;
+  }
 };
 
 }  // namespace tutti::algorithms::patterns

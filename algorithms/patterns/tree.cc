@@ -7,9 +7,9 @@ namespace {
 
 int lowest_bit(int x) { return x & -x; }
 
-// The in-order binary tree over positions 1..size: a position's height is its number of trailing
-// zeros, so every odd position is a leaf. Positions beyond `size` are missing; their left child
-// takes their place.
+// The in-order binary tree over positions 1..size: the height of a position is its number of
+// trailing zeros, so odd positions are leaves. Where a position beyond `size` is missing, its left
+// child moves up.
 int in_order_parent(int size, int position) {
   if (position == static_cast<int>(std::bit_floor(static_cast<unsigned>(size)))) return kNobody;
   do {
@@ -29,8 +29,7 @@ std::vector<int> in_order_children(int size, int position) {
   return children;
 }
 
-// Tree 1 is tree 0 mirrored, which swaps odd and even positions if `ranks` is even; else shifted by
-// one.
+// Tree 1 is tree 0 with odd and even positions swapped: mirrored if `ranks` is even, else shifted.
 int position_of(int ranks, int which, int rank) {
   if (which == 0) return rank + 1;
   return ranks % 2 == 0 ? ranks - rank : (rank + 1) % ranks + 1;

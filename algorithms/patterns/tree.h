@@ -13,13 +13,13 @@ struct TreePlace {
   std::vector<int> children;
 };
 
-/// Binomial tree: counted from the root, a rank's parent is the rank without its lowest bit. A
-/// subtree of 2^k ranks is contiguous, so that with ranks numbered host by host few edges leave a
-/// host.
+/// Binomial tree: counted from the root, a rank's parent is the rank without its lowest bit.
+/// Subtrees are contiguous: where ranks are numbered host by host, few edges leave a host.
 TreePlace binomial_tree(int ranks, int root, int rank);
 
-/// Two binary trees in which no rank has children twice: `which` is 0 or 1. Half of the data
-/// through each keeps every rank's links busy in both directions. Depth floor(log2 ranks).
+/// Two binary trees, `which` is 0 or 1, such that a rank with children in one is a leaf of the
+/// other: with half of the data through each, every link is busy in both directions. Depth
+/// floor(log2 ranks).
 TreePlace complementary_tree(int ranks, int which, int rank);
 
 }  // namespace tutti::algorithms::patterns

@@ -20,7 +20,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
   for (int peer : patterns::others(p.ranks, rank)) builder.send(input(peer), peer);
   const Block mine = input(rank);
-  builder.move(output(0), patterns::in_rank_order(p.ranks, rank, mine), Fold::kTree);
+  builder.move(output(0), patterns::in_rank_order(p.ranks, rank, mine), p.fold);
   return std::move(builder).finish();
 }
 

@@ -1,0 +1,19 @@
+#include "algorithms/all_reduce/circulant.h"
+
+#include "algorithms/all_gather/circulant.h"
+#include "algorithms/patterns/compose.h"
+#include "algorithms/reduce_scatter/circulant.h"
+
+namespace tutti::algorithms::all_reduce {
+
+schedule::Algorithm circulant() {
+  return patterns::compose<reduce_scatter::circulant, all_gather::circulant>({
+      .collective = schedule::Collective::kAllReduce,
+      .name = "circulant",
+      .summary = "half of the shares a round: folded together, then spread again",
+      .wins = "middle counts over a network, any number of ranks",
+      .source = "Traeff 2024",
+  });
+}
+
+}  // namespace tutti::algorithms::all_reduce
