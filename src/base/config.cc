@@ -15,8 +15,8 @@ namespace {
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-/// Polls of a flag before the processor is offered to others. A core that is all ours loses little by
-/// polling on; with one core nobody else can make progress meanwhile.
+/// Polls of a flag before the processor is offered to others. A core that is all ours loses little
+/// by polling on; with one core nobody else can make progress meanwhile.
 uint32_t default_spin_polls() {
   const unsigned cores = std::thread::hardware_concurrency();
   if (cores <= 1) return 0;

@@ -1,13 +1,14 @@
 // Every environment variable Tutti reads, in one table: `tutti env` prints it.
 //
-// A Config is made once, before the first communicator, and handed around as const. Parsing is strict: a
-// value that is not understood is an error that names the variable, the value and what is accepted. A
-// variable that is nearly right (TUTTI_TRANSPORT) gives a warning with the nearest name. Where NCCL has a
-// variable of the same meaning it is honoured under its own name; Tutti's own wins, and a value of NCCL's
-// that is not understood only warns, because it was not written for us.
+// A Config is made once, before the first communicator, and handed around as const. Parsing is
+// strict: a value that is not understood is an error that names the variable, the value and what is
+// accepted. A variable that is nearly right (TUTTI_TRANSPORT) gives a warning with the nearest
+// name. Where NCCL has a variable of the same meaning it is honoured under its own name; Tutti's
+// own wins, and a value of NCCL's that is not understood only warns, because it was not written for
+// us.
 //
-// Units: at the end of each name. Errors: kInvalidArgument, kSystemError (key file). Threads: a value,
-// read-only once made. Secrets never leave through Setting::show.
+// Units: at the end of each name. Errors: kInvalidArgument, kSystemError (key file). Threads: a
+// value, read-only once made. Secrets never leave through Setting::show.
 #pragma once
 
 #include <array>

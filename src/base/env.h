@@ -1,7 +1,7 @@
 // The world as it is handed to a part of Tutti: configuration, log, chance and time.
 //
-// Owns: nothing; everything outlives its users. Threads: as the parts say. Lifetime: made by whoever makes
-// communicators; tests and the simulator make their own.
+// Owns: nothing; everything outlives its users. Threads: as the parts say. Lifetime: made by
+// whoever makes communicators; tests and the simulator make their own.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // Descriptors and exact, bounded socket I/O: what every blocking step of a connection stands on.
 //
-// Owns: an Fd closes its descriptor. Units: nanoseconds of CLOCK_MONOTONIC for deadlines. Errors: Status
-// with errno's text; the caller adds who was meant. Threads: no state. A socket may be blocking or not:
-// the calls here poll first and never sleep longer than the deadline. EINTR never shows.
+// Owns: an Fd closes its descriptor. Units: nanoseconds of CLOCK_MONOTONIC for deadlines. Errors:
+// Status with errno's text; the caller adds who was meant. Threads: no state. A socket may be
+// blocking or not: the calls here poll first and never sleep longer than the deadline. EINTR never
+// shows.
 #pragma once
 
 #include <cstddef>
@@ -45,10 +46,12 @@ Status errno_status(std::string_view what);
 /// What remains until the deadline as poll() wants it: rounded up, at most one minute.
 int poll_timeout_ms(uint64_t deadline_ns);
 
-/// Waits for poll() events (or an error condition of the descriptor); false when the deadline passed.
+/// Waits for poll() events (or an error condition of the descriptor); false when the deadline
+/// passed.
 bool wait_ready(int fd, short events, uint64_t deadline_ns);
 
-/// Fills the buffer from a socket. kTimeout, kSystemError, or kRemoteError when the peer closed first.
+/// Fills the buffer from a socket. kTimeout, kSystemError, or kRemoteError when the peer closed
+/// first.
 Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns);
 
 /// Sends all of it without ever raising SIGPIPE.

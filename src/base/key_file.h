@@ -1,7 +1,8 @@
-// The job's key as people hand it over: 64 hexadecimal digits, in a variable or in a file that only its
-// owner can read.
+// The job's key as people hand it over: 64 hexadecimal digits, in a variable or in a file that only
+// its owner can read.
 //
-// Errors: kInvalidArgument, kSystemError; no message ever contains a digit of a key. Threads: no state.
+// Errors: kInvalidArgument, kSystemError; no message ever contains a digit of a key. Threads: no
+// state.
 #pragma once
 
 #include <array>

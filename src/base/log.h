@@ -1,8 +1,8 @@
 // One line per message to the error output or a file. Handed in; there is no global logger.
 //
-// Owns: the log file. Threads: any; a line is written by one write(), so lines of several threads and
-// processes do not mix. Errors: create() fails if the file cannot be opened; a message that cannot be
-// written is dropped.
+// Owns: the log file. Threads: any; a line is written by one write(), so lines of several threads
+// and processes do not mix. Errors: create() fails if the file cannot be opened; a message that
+// cannot be written is dropped.
 #pragma once
 
 #include <fmt/core.h>

@@ -15,7 +15,7 @@ namespace tutti {
 enum class Code : int {
   kOk = 0,
   kInvalidArgument,  // one argument is wrong by itself: a null pointer, an unknown type
-  kInvalidUsage,     // every argument is fine, but not here and now: destroyed twice, mismatched calls
+  kInvalidUsage,     // every argument is fine, but not here and now: destroyed twice
   kSystemError,      // the operating system refused: out of memory, no such file
   kInternalError,    // a promise Tutti makes to itself is broken
   kRemoteError,      // another rank failed, died, or answered nonsense
@@ -53,14 +53,15 @@ class [[nodiscard]] Status {
     Code code;
     std::string message;
   };
-  std::shared_ptr<const Detail> detail_;  // shared: a failed communicator hands out one error often
+  // Shared: a failed communicator hands out one error often.
+  std::shared_ptr<const Detail> detail_;
 };
 
 /// A value, or the Status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                              // NOLINT(runtime/explicit)
+  Result(T value) : value_(std::move(value)) {}  // NOLINT(runtime/explicit)
   Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT
 
   bool ok() const { return value_.has_value(); }

@@ -13,7 +13,8 @@
 namespace tutti::transport {
 namespace {
 
-// A size that can never change: no peer can make this rank's loads and stores fault by truncating it.
+// A size that can never change: no peer can make this rank's loads and stores fault by truncating
+// it.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status check_size(size_t bytes) {

@@ -1,8 +1,8 @@
-// The memory a rank offers to the ranks of its host: a sealed memfd. Sparse: a page costs memory when it
-// is first touched.
+// The memory a rank offers to the ranks of its host: a sealed memfd. Sparse: a page costs memory
+// when it is first touched.
 //
-// Owns: the mapping and the descriptor. Units: bytes. Errors: Status with errno's text. It needs neither
-// /dev/shm nor a file system.
+// Owns: the mapping and the descriptor. Units: bytes. Errors: Status with errno's text. It needs
+// neither /dev/shm nor a file system.
 #pragma once
 
 #include <cstddef>

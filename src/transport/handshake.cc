@@ -91,7 +91,7 @@ Status check_hello(const HelloBytes& bytes, const Identity& self, Role expected)
     return differs("protocol version", hello.version, kWireVersion);
   }
   if (hello.role != expected) {
-    return Status::remote_error("the peer played the wrong part: our own hello was sent back to us");
+    return Status::remote_error("the peer played this rank's part: was our own hello sent back?");
   }
   if (hello.who.purpose != self.purpose) {
     return differs("purpose", static_cast<uint32_t>(hello.who.purpose),
@@ -119,8 +119,8 @@ Status check_caller(const HelloBytes& bytes, const Identity& self) {
   return {};
 }
 
-/// The transcript holds both nonces, so a proof is worth nothing in another connection; the role keeps
-/// one side's proof from being sent back to it as the other side's.
+/// The transcript holds both nonces, so a proof is worth nothing in another connection; the role
+/// keeps one side's proof from being sent back to it as the other side's.
 Proof prove(const JobKey& key, Role role, const HelloBytes& caller, const HelloBytes& acceptor) {
   Proof proof{};
   std::array<uint8_t, 4> direction{};

@@ -5,13 +5,14 @@
 //   A -> C  HELLO
 //   C -> A  MAC(key, label | C's role | C's hello | A's hello)
 //   A -> C  MAC(key, label | A's role | C's hello | A's hello)
-// Integers are little endian. MACs are compared in constant time. A proves itself only to a caller that
-// proved itself first, so handshake_connect() returning OK means that A has let this rank in. Exactly
-// these bytes are read: nothing else is believed before, nothing that follows is swallowed. Payloads that
-// follow are not encrypted.
+// Integers are little endian. MACs are compared in constant time. A proves itself only to a caller
+// that proved itself first, so handshake_connect() returning OK means that A has let this rank in.
+// Exactly these bytes are read: nothing else is believed before, nothing that follows is swallowed.
+// Payloads that follow are not encrypted.
 //
 // Errors: kRemoteError names what differed; kTimeout. Threads: the two calls block, bounded by the
-// deadline; Greeting never blocks. Ownership: the socket stays the caller's; it may be blocking or not.
+// deadline; Greeting never blocks. Ownership: the socket stays the caller's; it may be blocking or
+// not.
 #pragma once
 
 #include <array>
@@ -27,7 +28,7 @@ enum class Purpose : uint32_t { kRendezvous = 1, kShm = 2, kTcp = 3 };
 
 struct Identity {
   int32_t rank = -1;
-  int32_t peer = -1;  // -1: whoever calls (the accepting side before it knows), or a server of no rank
+  int32_t peer = -1;  // -1: whoever calls (the accepting side), or a server of no rank
   uint64_t communicator = 0;
   uint32_t epoch = 0;
   Purpose purpose = Purpose::kRendezvous;
@@ -49,8 +50,8 @@ class Greeting {
   /// `key` outlives the greeting.
   Greeting(int fd, const JobKey& key, const Identity& self);
 
-  /// Reads what has arrived. True: the caller is rank(). False: wait until the socket is readable. An
-  /// error is final.
+  /// Reads what has arrived. True: the caller is rank(). False: wait until the socket is readable.
+  /// An error is final.
   Result<bool> advance();
   int rank() const { return rank_; }
 

@@ -1,10 +1,10 @@
 // Names registered memory (an arena) to the other ranks of its host: what Mapped::import() takes.
 //
-// A handle is text without secrets. It names the owner's process and descriptor; an importer in another
-// process fetches that descriptor (pidfd_getfd), compares the file's identity, since descriptor numbers
-// are reused, and adopts it as an arena. A thread of the owner's process uses the address as it is.
-// Errors: kInvalidArgument on anything that describe() did not write. Threads: no state.
-// Lifetime: a handle is good as long as the arena it was made from.
+// A handle is text without secrets. It names the owner's process and descriptor; an importer in
+// another process fetches that descriptor (pidfd_getfd), compares the file's identity, since
+// descriptor numbers are reused, and adopts it as an arena. A thread of the owner's process uses
+// the address as it is. Errors: kInvalidArgument on anything that describe() did not write.
+// Threads: no state. Lifetime: a handle is good as long as the arena it was made from.
 #pragma once
 
 #include <cstddef>

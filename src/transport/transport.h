@@ -1,15 +1,15 @@
 // What carries messages between two ranks. One screen: everything above this file works with any
 // transport, everything below transports/<name>/ with any collective.
 //
-// A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees all
-// cards and picks, for each peer, the first registered transport that reaches it. connect() then gives a
-// Link. What a link can do is fixed in capabilities() before use: lowering chooses mechanisms by them,
-// and never calls what is not there (mapped() or stream() is null).
+// A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
+// all cards and picks, for each peer, the first registered transport that reaches it. connect()
+// then gives a Link. What a link can do is fixed in capabilities() before use: lowering chooses
+// mechanisms by them, and never calls what is not there (mapped() or stream() is null).
 //
-// Owns: the communicator owns its transports; a transport outlives its links. Threads: connect() from one
-// thread; a Stream from several threads (it locks inside); Mapped is read-only after connect().
-// Errors: a broken link keeps its first error in status(); it never comes back. Ordering: per channel,
-// first in, first out; nothing is promised between channels.
+// Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
+// from one thread; a Stream from several threads (it locks inside); Mapped is read-only after
+// connect(). Errors: a broken link keeps its first error in status(); it never comes back.
+// Ordering: per channel, first in, first out; nothing is promised between channels.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +26,8 @@ namespace tutti::transport {
 
 /// What lowering may use on a link. Bandwidth and latency are hints until links are measured.
 struct Capabilities {
-  bool mapped = false;       // the peer's arena and registered memory are addressable: SLOT, INLINE, PULL, PUSH
-  bool all_memory = false;   // every byte of the peer is, at the peer's own address (threads of one process)
+  bool mapped = false;       // arena and registered memory are addressable: SLOT, INLINE...
+  bool all_memory = false;   // and every other byte, at the peer's own address: one process
   bool single_copy = false;  // read() reaches the peer's ordinary memory: PULL without a mapping
   bool stream = false;       // STREAM
   double latency_ns = 0;
@@ -63,9 +63,9 @@ class Mapped {
   virtual Status read(Buffer target, uint64_t source) = 0;
 };
 
-/// Messages to and from one peer. A message is a gather list on one side and a scatter list of the same
-/// total on the other. No byte goes on the wire for which the receiver has not granted the channel
-/// credit, so no channel ever blocks another one.
+/// Messages to and from one peer. A message is a gather list on one side and a scatter list of the
+/// same total on the other. No byte goes on the wire for which the receiver has not granted the
+/// channel credit, so no channel ever blocks another one.
 class Stream {
  public:
   using Ticket = uint64_t;  // rising from 1
@@ -73,7 +73,8 @@ class Stream {
   virtual ~Stream() = default;
   /// Queues one message; the memory must stay untouched until sent(). `signature` must equal the
   /// receiver's, else both sides get an error that names the two.
-  virtual Ticket send(ChannelId channel, uint32_t signature, std::span<const ConstBuffer> pieces) = 0;
+  virtual Ticket send(ChannelId channel, uint32_t signature,
+                      std::span<const ConstBuffer> pieces) = 0;
   virtual Ticket receive(ChannelId channel, uint32_t signature, std::span<const Buffer> pieces) = 0;
   /// The source may be overwritten. Nothing is said about the peer.
   virtual bool sent(Ticket ticket) const = 0;
@@ -93,8 +94,9 @@ class Link {
   virtual Stream* stream() { return nullptr; }
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
-  /// A descriptor that becomes readable-with-hang-up (EPOLLHUP/EPOLLRDHUP or EOF) when the peer's process
-  /// is gone, for the control thread; -1 if the transport needs none (threads share their fate).
+  /// A descriptor that becomes readable-with-hang-up (EPOLLHUP/EPOLLRDHUP or EOF) when the peer's
+  /// process is gone, for the control thread; -1 if the transport needs none (threads share their
+  /// fate).
   virtual int liveness_fd() const { return -1; }
 };
 
@@ -106,7 +108,9 @@ class Transport {
   virtual std::string card() const = 0;
   /// Decided by the two cards alone and symmetric, so that both sides agree without talking.
   virtual bool reaches(std::string_view peer_card) const = 0;
-  /// Both ends call this for each other, in any order of peers; bounded by `deadline_ns` (base/clock.h).
+  /// Both ends call this for each other, in any order of peers; bounded by `deadline_ns`
+  /// (base/clock.h). A rank finishes with all its peers of one transport before it starts with the
+  /// next transport, in the order of registration: then nobody can wait in a circle.
   virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
                                                 uint64_t deadline_ns) = 0;
 

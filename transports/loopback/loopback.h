@@ -1,7 +1,8 @@
 // Ranks that are threads of one process: the peer's memory is this rank's memory.
 //
-// Owns: nothing but its card. Threads, Errors: see src/transport/transport.h. Lifetime: a link shows the
-// peer's arena, which must live as long as the link (communicators of one process are destroyed together).
+// Owns: nothing but its card. Threads, Errors: see src/transport/transport.h. Lifetime: a link
+// shows the peer's arena, which must live as long as the link (communicators of one process are
+// destroyed together).
 #pragma once
 
 #include <memory>
