@@ -1,11 +1,12 @@
 // Prints the nanoseconds of the hand-written 8-byte all_reduce (hand/one_shot.h): the yardstick for
 // Tutti's smallest call.
 //
-//   hand [--ranks N] [-n CALLS]            N processes
-//   hand --self [--ranks N] [-n CALLS]     one process; the other ranks' flags are raised beforehand
+//   hand [--ranks N]          N processes
+//   hand --self [--ranks N]   one process; the flags of the other ranks are raised beforehand
 //
-// --self has no waiting in it, so that instructions can be counted:
-//   valgrind --tool=callgrind hand --self -n 1000, then -n 2000: the difference / 1000 is one call.
+// --self has no waiting in it, so that instructions can be counted: run it under
+//   valgrind --tool=callgrind hand --self --rounds 1 -n 1000
+// and with -n 2000; a thousandth of the difference is one call.
 #include <sched.h>
 #include <sys/mman.h>
 
@@ -13,9 +14,11 @@
 #include <cstdio>
 #include <limits>
 #include <thread>
+#include <vector>
 
 #include "perf/collectives/crew.h"
 #include "perf/collectives/error.h"
+#include "perf/collectives/statistics.h"
 #include "perf/collectives/timed_loop.h"
 #include "perf/hand/one_shot.h"
 
@@ -24,14 +27,14 @@ namespace {
 
 struct HandOptions {
   int ranks = 2;
-  size_t calls = 1'000'000;
+  size_t calls = 20'000;
+  int rounds = 51;
   bool self = false;
 };
 
 OneShotLine* map_lines(int ranks) {
   const size_t bytes = OneShot::line_count(ranks) * sizeof(OneShotLine);
-  void* memory =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw PerfError("cannot map shared memory");
   return static_cast<OneShotLine*>(memory);
 }
@@ -45,24 +48,25 @@ void raise_flags(OneShotLine* lines, int ranks) {
 }
 
 int measure(const RankContext& context, OneShotLine* lines, const HandOptions& options) {
-  const bool may_spin = options.self ||
-                        options.ranks <= static_cast<int>(std::thread::hardware_concurrency());
-  const auto relax = [may_spin] {
-    if (!may_spin) sched_yield();
-  };
+  const bool may_spin =
+      options.self || options.ranks <= static_cast<int>(std::thread::hardware_concurrency());
+  const auto relax = [may_spin] { may_spin ? relax_processor() : void(sched_yield()); };
   OneShot one_shot(lines, context.rank, options.ranks);
   const float send[2] = {static_cast<float>(context.rank), 1};
   float recv[2] = {};
-  const double us = timed_loop(
-      context, {options.calls, false, {}}, [&](size_t) { one_shot.all_reduce(send, recv, relax); },
-      [] {});
-  const double slowest = context.board.max(context.rank, us);
-  const int n = options.self ? 1 : options.ranks;
-  const bool correct = recv[0] == static_cast<float>(n * (n - 1) / 2) && recv[1] == static_cast<float>(n);
-  if (!correct) throw PerfError("the sum is wrong");
+  std::vector<double> rounds_ns;
+  for (int round = 0; round < options.rounds; ++round) {
+    const double us = timed_loop(
+        context, {options.calls, false, {}},
+        [&](size_t) { one_shot.all_reduce(send, recv, relax); }, [] {});
+    rounds_ns.push_back(context.board.max(context.rank, us) * 1e3);
+  }
+  const auto n = static_cast<float>(options.self ? 1 : options.ranks);
+  if (recv[0] != n * (n - 1) / 2 || recv[1] != n) throw PerfError("the sum is wrong");
   if (context.rank == 0) {
-    std::printf("%.2f ns per call, %d ranks, %zu calls%s\n", slowest * 1e3, options.ranks,
-                options.calls, options.self ? ", alone" : "");
+    std::printf("%d ranks%s: %.2f ns per call (median of %d rounds of %zu calls; %.2f..%.2f)\n",
+                options.ranks, options.self ? ", one alone" : "", median(rounds_ns), options.rounds,
+                options.calls, quantile(rounds_ns, 0), quantile(rounds_ns, 1));
   }
   return 0;
 }
@@ -71,15 +75,16 @@ int hand_main(int argc, char** argv) {
   HandOptions options;
   CLI::App app("The bare 8-byte all_reduce loop.");
   app.add_option("--ranks,--np", options.ranks)->check(CLI::Range(1, 64));
-  app.add_option("-n", options.calls)->check(CLI::PositiveNumber);
+  app.add_option("-n", options.calls, "calls per round")->check(CLI::PositiveNumber);
+  app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
   app.add_flag("--self", options.self, "rank 0 alone, the other flags raised beforehand");
   CLI11_PARSE(app, argc, argv);
   try {
     OneShotLine* lines = map_lines(options.ranks);
     if (options.self) raise_flags(lines, options.ranks);
     const CrewShape crew{options.self ? 1 : options.ranks, 1};
-    return run_crew(
-        crew, [&](const RankContext& context) { return measure(context, lines, options); });
+    return run_crew(crew,
+                    [&](const RankContext& context) { return measure(context, lines, options); });
   } catch (const PerfError& error) {
     std::fprintf(stderr, "hand: %s\n", error.what());
     return 1;

@@ -36,14 +36,6 @@ int spins_before_yield(int ranks) {
   return ranks <= static_cast<int>(std::thread::hardware_concurrency()) ? kSpins : 0;
 }
 
-void relax() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
-
 int check_ranks(int ranks) {
   if (ranks < 1 || ranks > kMaxRanks) {
     throw PerfError("the number of ranks must be 1 to " + std::to_string(kMaxRanks));
@@ -83,7 +75,8 @@ void Board::unlink() const { shm_unlink(name_.c_str()); }
 
 void Board::barrier() {
   const uint32_t epoch = memory_->epoch.load(std::memory_order_acquire);
-  if (memory_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == static_cast<uint32_t>(ranks_)) {
+  if (memory_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 ==
+      static_cast<uint32_t>(ranks_)) {
     memory_->arrived.store(0, std::memory_order_relaxed);
     memory_->epoch.store(epoch + 1, std::memory_order_release);
     return;
@@ -92,7 +85,7 @@ void Board::barrier() {
   while (memory_->epoch.load(std::memory_order_acquire) == epoch) {
     if (spins < spins_) {
       ++spins;
-      relax();
+      relax_processor();
       continue;
     }
     if (failed()) throw PerfError("another rank failed");

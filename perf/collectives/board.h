@@ -1,7 +1,8 @@
-// A piece of memory that all ranks of a measurement share: barrier, exchange of numbers, the group's id.
+// A piece of memory that all ranks of a measurement share: barrier, exchange of numbers, the
+// group's id.
 //
-// It belongs to the measurement, not to what is measured: the same board serves Tutti and MPI, so that
-// neither warms its own queues between timed loops.
+// It belongs to the measurement, not to what is measured: the same board serves Tutti and MPI, so
+// that neither warms its own queues between timed loops.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,21 @@ namespace tutti::perf {
 inline constexpr int kMaxRanks = 256;
 inline constexpr size_t kMaxSamples = 4096;
 
+/// Inside a loop that waits for another processor.
+inline void relax_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 class Board {
  public:
   /// Shared with threads, and with processes forked later.
   explicit Board(int ranks);
-  /// Shared by name: one rank creates it, the others open it, and then the creator unlinks the name.
+  /// Shared by name: one rank creates it, the others open it, and then the creator unlinks the
+  /// name.
   enum class Access { kCreate, kOpen };
   Board(int ranks, const std::string& name, Access access);
   Board(const Board&) = delete;

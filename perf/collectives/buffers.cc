@@ -18,7 +18,8 @@ constexpr size_t kPageBytes = 4096;
 
 size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-/// Room for the pairs of every size up to `bytes`: pairs * stride peaks at 1 MiB or at the greatest size.
+/// Room for the pairs of every size up to `bytes`: pairs * stride peaks at 1 MiB or at the greatest
+/// size.
 size_t room_for(size_t bytes) {
   return round_up(std::max(bytes, kRotatedBytes) + kMostPairs * kLineBytes, kPageBytes);
 }
@@ -46,8 +47,8 @@ std::byte* Buffers::allocate(size_t bytes) {
   void* memory = nullptr;
   if (registered_) {
     communicator_.check(tuttiMemAlloc(&memory, bytes), "tuttiMemAlloc");
-    communicator_.check(
-        tuttiCommRegister(communicator_.comm(), memory, bytes, &registration_), "tuttiCommRegister");
+    communicator_.check(tuttiCommRegister(communicator_.comm(), memory, bytes, &registration_),
+                        "tuttiCommRegister");
   } else {
     memory = std::aligned_alloc(kPageBytes, bytes);
   }

@@ -1,9 +1,9 @@
 // The send and receive buffers of one rank.
 //
-// Consecutive iterations use different buffers, as a training step does: for small calls one pair used
-// again and again would stay in the first cache level and would reward remembering its address. The
-// number of pairs is 1 MiB / bytes, rounded down to a power of two, at least 1 and at most 8: 8 up to
-// 128 KiB, one above 512 KiB.
+// Consecutive iterations use different buffers, as a training step does: for small calls one pair
+// used again and again would stay in the first cache level and would reward remembering its
+// address. The number of pairs is 1 MiB / bytes, rounded down to a power of two, at least 1 and at
+// most 8: 8 up to 128 KiB, one above 512 KiB.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,8 @@ size_t buffer_pairs(size_t bytes);
 
 class Buffers {
  public:
-  /// Collective if registered. Every rank passes the same sizes: the largest send and receive buffer.
+  /// Collective if registered. Every rank passes the same sizes: the largest send and receive
+  /// buffer.
   Buffers(const Communicator& communicator, size_t send_bytes, size_t recv_bytes, bool registered);
   ~Buffers();
   Buffers(const Buffers&) = delete;
@@ -27,8 +28,12 @@ class Buffers {
   void use_sizes(size_t send_bytes, size_t recv_bytes);
   size_t pairs() const { return last_pair_ + 1; }
 
-  std::byte* send(size_t iteration) const { return send_ + (iteration & last_pair_) * send_stride_; }
-  std::byte* recv(size_t iteration) const { return recv_ + (iteration & last_pair_) * recv_stride_; }
+  std::byte* send(size_t iteration) const {
+    return send_ + (iteration & last_pair_) * send_stride_;
+  }
+  std::byte* recv(size_t iteration) const {
+    return recv_ + (iteration & last_pair_) * recv_stride_;
+  }
 
  private:
   std::byte* allocate(size_t bytes);

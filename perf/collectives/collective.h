@@ -1,4 +1,5 @@
-// What each collective moves: buffer sizes, the blocks of its result, and nccl-tests' bandwidth rules.
+// What each collective moves: buffer sizes, the blocks of its result, and nccl-tests' bandwidth
+// rules.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +20,11 @@ enum class Collective {
 
 struct CollectiveTraits {
   Collective id;
-  const char* name;         // tutti perf NAME
-  const char* program;      // the program of nccl-tests
-  bool reduces;             // -o applies
-  bool has_root;            // -r applies
-  bool in_place;            // has an in-place form
+  const char* name;     // tutti perf NAME
+  const char* program;  // the program of nccl-tests
+  bool reduces;         // -o applies
+  bool has_root;        // -r applies
+  bool in_place;        // has an in-place form
 };
 
 const std::vector<CollectiveTraits>& all_collectives();
@@ -38,8 +39,9 @@ struct Shape {
   size_t recv_count = 0;
 };
 
-/// The call whose larger buffer has at most `elements` elements. Where the buffer holds one block per
-/// rank the count is rounded down; unlike nccl-tests, not further down to a multiple of 16 bytes.
+/// The call whose larger buffer has at most `elements` elements. Where the buffer holds one block
+/// per rank the count is rounded down; unlike nccl-tests, not further down to a multiple of 16
+/// bytes.
 Shape shape_of(Collective id, size_t elements, int ranks);
 
 /// Where the input and the output lie in one shared buffer for the in-place form, in elements.
@@ -52,8 +54,8 @@ InPlaceOffsets in_place_offsets(Collective id, const Shape& shape, int rank);
 /// Bus bandwidth = algorithm bandwidth * this, as nccl-tests defines it.
 double bus_factor(Collective id, int ranks);
 
-/// A piece of a rank's output: elements [first, first + count) of a rank's input, or of the reduction
-/// of all inputs.
+/// A piece of a rank's output: elements [first, first + count) of a rank's input, or of the
+/// reduction of all inputs.
 struct Block {
   static constexpr int kEveryRank = -1;
   int source = kEveryRank;

@@ -1,5 +1,5 @@
-// Tutti as the perf tools use it: a communicator with options, a stream and registered memory, whose
-// failures are exceptions; and one collective call with all its arguments.
+// Tutti as the perf tools use it: a communicator with options, a stream and registered memory,
+// whose failures are exceptions; and one collective call with all its arguments.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +22,8 @@ struct CommunicatorOptions {
 /// One rank's membership in the group of all ranks of the board.
 class Communicator {
  public:
-  /// Collective. Rank 0 makes the id: in its own process, so that the parent of the ranks never has a
-  /// thread before it forks.
+  /// Collective. Rank 0 makes the id: in its own process, so that the parent of the ranks never has
+  /// a thread before it forks.
   Communicator(const RankContext& context, const CommunicatorOptions& options);
   /// Aborts instead of destroys when left by an exception: then the peers are not coming.
   ~Communicator();

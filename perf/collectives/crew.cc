@@ -104,8 +104,8 @@ class Children {
   void report_signal(int process, pid_t pid, int signal) const {
     const int first = process * shape_.threads;
     std::string who = "rank " + std::to_string(first);
-    if (shape_.threads > 1) who = "ranks " + std::to_string(first) + "-" +
-                                  std::to_string(first + shape_.threads - 1);
+    if (shape_.threads > 1)
+      who = "ranks " + std::to_string(first) + "-" + std::to_string(first + shape_.threads - 1);
     std::fprintf(stderr, "tutti: %s (pid %d) died of signal %d (%s)\n", who.c_str(),
                  static_cast<int>(pid), signal, strsignal(signal));
   }

@@ -32,13 +32,15 @@ SmallFloat small_float(tuttiDataType_t id) {
 uint16_t encode_small(const SmallFloat& format, double value) {
   const auto sign = static_cast<uint16_t>(std::signbit(value) ? 1 : 0);
   int exponent = 0;
-  const double fraction = std::frexp(std::fabs(value), &exponent);  // |value| = fraction * 2^exponent
+  const double fraction =
+      std::frexp(std::fabs(value), &exponent);  // |value| = fraction * 2^exponent
   uint16_t magnitude = 0;
   if (fraction != 0) {
     const int lowest = 1 - format.bias();
     const int stored = std::max(exponent - 1, lowest);
     const double units = std::ldexp(std::fabs(value), format.mantissa_bits - stored);
-    // A subnormal has no implicit bit, and then `units` is below 2^mantissa_bits: one sum serves both.
+    // A subnormal has no implicit bit, and then `units` is below 2^mantissa_bits: one sum serves
+    // both.
     magnitude = static_cast<uint16_t>(((stored - lowest) << format.mantissa_bits) +
                                       static_cast<int>(units));
   }

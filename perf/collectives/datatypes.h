@@ -1,6 +1,7 @@
 // Element types and reductions as the command line names them, and exact conversion of numbers.
 //
-// Deliberately independent of the library's own conversions and kernels: results are judged by this.
+// Deliberately independent of the library's own conversions and kernels: results are judged by
+// this.
 #pragma once
 
 #include <cstddef>

@@ -31,7 +31,8 @@ double Measurement::timed(const PreparedCase& one, Cell& cell) {
       enqueue_one(iteration);
     } else {
       communicator_.check(tuttiGroupStart(), "tuttiGroupStart");
-      for (size_t i = 0; i < options_.aggregate; ++i) enqueue_one(iteration * options_.aggregate + i);
+      for (size_t i = 0; i < options_.aggregate; ++i)
+        enqueue_one(iteration * options_.aggregate + i);
       communicator_.check(tuttiGroupEnd(), "tuttiGroupEnd");
     }
     const bool with_barrier = blocking == Blocking::kWaitAndBarrier;

@@ -17,7 +17,8 @@ struct Cell {
   double bus_bandwidth = 0;        // GB/s
   std::optional<size_t> wrong;     // elements on all ranks; empty: not checked
   size_t iterations = 0;
-  double p50_us = 0;  // of the iterations, each with the time of its slowest rank; with --percentiles
+  // With --percentiles: of the iterations, each with the time of its slowest rank.
+  double p50_us = 0;
   double p99_us = 0;
   double max_us = 0;
 };

@@ -46,7 +46,8 @@ void add_sweep_flags(CLI::App& app, RawOptions& raw, PerfOptions& options) {
 }
 
 void add_measuring_flags(CLI::App& app, RawOptions& raw, PerfOptions& options) {
-  app.add_option("-n,--iters", options.iterations, "timed iterations; 0: as many as take 2 ms (20)");
+  app.add_option("-n,--iters", options.iterations,
+                 "timed iterations; 0: as many as take 2 ms (20)");
   app.add_option("-w,--warmup_iters", options.warmup, "iterations before them (1)");
   app.add_option("-m,--agg_iters", options.aggregate, "calls per iteration, in one group (1)")
       ->check(CLI::PositiveNumber);
@@ -65,7 +66,8 @@ void add_measuring_flags(CLI::App& app, RawOptions& raw, PerfOptions& options) {
 void add_group_flags(CLI::App& app, RawOptions& raw, PerfOptions& options) {
   app.add_option("--ranks,--np", raw.processes, "processes to fork (2; 1 with -t or -g)")
       ->check(CLI::Range(1, kMaxRanks));
-  app.add_option("-t,--nthreads", raw.threads, "threads per process (1)")->check(CLI::PositiveNumber);
+  app.add_option("-t,--nthreads", raw.threads, "threads per process (1)")
+      ->check(CLI::PositiveNumber);
   app.add_option("-g,--ngpus", raw.gpus, "ranks per thread, each as a thread of its own (1)")
       ->check(CLI::PositiveNumber);
   app.add_option("--algorithm", options.communicator.algorithm, "a name of `tutti algorithms`");

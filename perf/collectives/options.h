@@ -17,8 +17,8 @@ struct SizeOptions {
   size_t min_bytes = 0;
   size_t max_bytes = 0;
   size_t step_bytes = 0;
-  double factor = 1;           // > 1: multiply instead of add
-  std::vector<size_t> list;    // not empty: exactly these
+  double factor = 1;         // > 1: multiply instead of add
+  std::vector<size_t> list;  // not empty: exactly these
 };
 
 enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };
@@ -65,7 +65,8 @@ struct PerfOptions {
 /// "64", "1K", "4M", "1.5G" (powers of 1024). Errors: PerfError.
 size_t parse_bytes(const std::string& text);
 
-/// argv[0] is skipped. On --help and on errors prints, and sets *exit_code instead of returning options.
+/// argv[0] is skipped. On --help and on errors prints, and sets *exit_code instead of returning
+/// options.
 std::optional<PerfOptions> parse_options(const CollectiveTraits& collective, int argc,
                                          const char* const* argv, int* exit_code);
 

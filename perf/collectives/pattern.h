@@ -1,14 +1,15 @@
 // Inputs with a result that is known exactly, and the check of an output against it.
 //
-// The value at (rank, index) is a small integer (sum, avg, max, min and plain copies) or a signed power
-// of two (prod), chosen so that every partial result in every order is exact in the type: then the
-// result does not depend on the schedule, and an output that differs in one bit is wrong. The budget of
-// a type (8-bit floats hold 3 or 4 bits) is shared between the ranks; where it is smaller than the
-// number of ranks, only every k-th rank contributes to an element, another set for each index.
+// The value at (rank, index) is a small integer (sum, avg, max, min and plain copies) or a signed
+// power of two (prod), chosen so that every partial result in every order is exact in the type:
+// then the result does not depend on the schedule, and an output that differs in one bit is wrong.
+// The budget of a type (8-bit floats hold 3 or 4 bits) is shared between the ranks; where it is
+// smaller than the number of ranks, only every k-th rank contributes to an element, another set for
+// each index.
 //
-// The one exception: avg of floats over a number of ranks that is not a power of two. The library scales
-// by 1/ranks, rounded, before it adds; the tolerance is (ranks + 1) * epsilon * sum(|input|) / ranks, plus
-// one smallest subnormal per rank.
+// The one exception: avg of floats over a number of ranks that is not a power of two. The library
+// scales by 1/ranks, rounded, before it adds; the tolerance is (ranks + 1) * epsilon * sum(|input|)
+// / ranks, plus one smallest subnormal per rank.
 //
 // Values repeat with a prime period, so that a block or slice in the wrong place is seen; the seed
 // changes them from check to check, so that a stale result is.

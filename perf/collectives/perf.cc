@@ -65,9 +65,10 @@ bool started_by_a_launcher() {
 }
 
 int list_collectives() {
-  std::printf("usage: tutti perf COLLECTIVE [flags]      tutti perf COLLECTIVE --help\n"
-              "       tutti perf compare RAW.csv...      the tables of --vs again\n\n"
-              "collectives:");
+  std::printf(
+      "usage: tutti perf COLLECTIVE [flags]      tutti perf COLLECTIVE --help\n"
+      "       tutti perf compare RAW.csv...      the tables of --vs again\n\n"
+      "collectives:");
   for (const CollectiveTraits& traits : all_collectives()) std::printf(" %s", traits.name);
   std::printf("\n");
   return 2;
@@ -85,10 +86,11 @@ int collective_main(int argc, char** argv) {
   const auto options = parse_options(*traits, argc, argv, &exit_code);
   if (!options) return exit_code;
   if (started_by_a_launcher()) {
-    std::fprintf(stderr,
-                 "tutti perf: started as one rank by mpirun or torchrun, but this version of the "
-                 "library cannot\nform a group without an id that its caller hands on. Use --ranks N "
-                 "on one host, or --vs for MPI.\n");
+    std::fprintf(
+        stderr,
+        "tutti perf: started as one rank by mpirun or torchrun, but this version of the "
+        "library cannot\nform a group without an id that its caller hands on. Use --ranks N "
+        "on one host, or --vs for MPI.\n");
     return 2;
   }
   try {

@@ -66,43 +66,57 @@ nlohmann::json to_json(const PerfOptions& options, const Line& line) {
 }  // namespace
 
 void Report::header(const std::vector<double>& pids) const {
-  int version = 0;
-  tuttiGetVersion(&version);
-  const SizeOptions& sizes = options_.sizes;
-  std::printf("# tutti perf %s, library version %d\n", traits_of(options_.collective).name, version);
-  std::printf("# Collective test starting: %s\n", traits_of(options_.collective).program);
-  const bool multiplies = sizes.factor > 1;
-  std::printf("# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %g(%s) warmup iters: %zu "
-              "iters: %zu agg iters: %zu validate: %zu graph: 0\n#\n",
-              options_.crew.threads, 1, sizes.min_bytes, sizes.max_bytes,
-              multiplies ? sizes.factor : static_cast<double>(sizes.step_bytes),
-              multiplies ? "factor" : "bytes", options_.warmup, options_.iterations,
-              options_.aggregate, options_.checks);
-  const CommunicatorOptions& communicator = options_.communicator;
-  std::printf("# %s, %s stream, %s buffers, algorithm %s%s\n#\n# Using devices\n",
-              options_.stepped ? "stepped" : "free-running",
-              communicator.host_stream ? "host" : "blocking",
-              options_.registered ? "registered" : "ordinary",
-              communicator.algorithm.empty() ? "chosen" : communicator.algorithm.c_str(),
-              communicator.deterministic ? ", deterministic" : "");
+  print_parameters();
   const std::string host = host_name();
+  std::printf("# Using devices\n");
   for (size_t rank = 0; rank < pids.size(); ++rank) {
     std::printf("#  Rank %2zu Group  0 Pid %6d on %10s device %2zu [host memory]\n", rank,
                 static_cast<int>(pids[rank]), host.c_str(),
                 rank % static_cast<size_t>(options_.crew.threads));
   }
-  const char* more = options_.percentiles ? "     p50     p99     max" : "";
-  const char* units = options_.percentiles ? "    (us)    (us)    (us)" : "";
-  const int half = options_.percentiles ? 57 : 33;
-  std::printf("#\n# %10s  %12s  %8s  %6s  %6s  %*s  %*s\n", "", "", "", "", "", half / 2 + 6,
-              "out-of-place", half / 2 + half % 2 + half / 2 + 1, "in-place");
-  const char* names = "     time   algbw   busbw  #wrong";
-  const char* name_units = "     (us)  (GB/s)  (GB/s)        ";
-  std::printf("# %10s  %12s  %8s  %6s  %6s%s%s%s%s\n", "size", "count", "type", "redop", "root",
-              names, more, names, more);
-  std::printf("# %10s  %12s  %8s  %6s  %6s%.33s%s%.33s%s\n", "(B)", "(elements)", "", "", "",
-              name_units, units, name_units, units);
+  print_columns();
   std::fflush(stdout);
+}
+
+/// nccl-tests' line of parameters, and one with ours.
+void Report::print_parameters() const {
+  int version = 0;
+  tuttiGetVersion(&version);
+  const CollectiveTraits& traits = traits_of(options_.collective);
+  const SizeOptions& sizes = options_.sizes;
+  const bool multiplies = sizes.factor > 1;
+  std::printf("# tutti perf %s, library version %d\n", traits.name, version);
+  std::printf("# Collective test starting: %s\n", traits.program);
+  std::printf("# nThread %d nGpus 1 minBytes %zu maxBytes %zu step: %g(%s) warmup iters: %zu ",
+              options_.crew.threads, sizes.min_bytes, sizes.max_bytes,
+              multiplies ? sizes.factor : static_cast<double>(sizes.step_bytes),
+              multiplies ? "factor" : "bytes", options_.warmup);
+  std::printf("iters: %zu agg iters: %zu validate: %zu graph: 0\n#\n", options_.iterations,
+              options_.aggregate, options_.checks);
+  const CommunicatorOptions& communicator = options_.communicator;
+  std::printf("# %s, %s stream, %s buffers, algorithm %s%s\n#\n",
+              options_.stepped ? "stepped" : "free-running",
+              communicator.host_stream ? "host" : "blocking",
+              options_.registered ? "registered" : "ordinary",
+              communicator.algorithm.empty() ? "chosen" : communicator.algorithm.c_str(),
+              communicator.deterministic ? ", deterministic" : "");
+}
+
+void Report::print_columns() const {
+  const std::string none;
+  const bool more = options_.percentiles;
+  // As wide as print_cell.
+  const std::string names =
+      "     time   algbw   busbw  #wrong" + (more ? "     p50     p99     max" : none);
+  const std::string units =
+      "     (us)  (GB/s)  (GB/s)        " + (more ? "    (us)    (us)    (us)" : none);
+  const int width = static_cast<int>(names.size());
+  std::printf("#\n# %10s  %12s  %8s  %6s  %6s%-*s%s\n", "", "", "", "", "", width,
+              "           out-of-place", "           in-place");
+  std::printf("# %10s  %12s  %8s  %6s  %6s%s%s\n", "size", "count", "type", "redop", "root",
+              names.c_str(), names.c_str());
+  std::printf("# %10s  %12s  %8s  %6s  %6s%s%s\n", "(B)", "(elements)", "", "", "", units.c_str(),
+              units.c_str());
 }
 
 void Report::add(const Line& line) {

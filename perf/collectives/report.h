@@ -26,11 +26,13 @@ class Report {
   /// `pids[rank]`.
   void header(const std::vector<double>& pids) const;
   void add(const Line& line);
-  /// Prints the footer and writes the JSON file. Returns the exit code: 1 if data was wrong, or if the
-  /// average is below 0.9 * NCCL_TESTS_MIN_BW.
+  /// Prints the footer and writes the JSON file. Returns the exit code: 1 if data was wrong, or if
+  /// the average is below 0.9 * NCCL_TESTS_MIN_BW.
   int finish() const;
 
  private:
+  void print_parameters() const;
+  void print_columns() const;
   void print_line(const Line& line) const;
   void print_cell(const Cell& cell) const;
   size_t wrong() const;

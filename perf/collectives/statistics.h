@@ -18,9 +18,9 @@ struct Interval {
   double high;
 };
 
-/// The bootstrap interval of the median: draws as many values with replacement, takes the median, many
-/// times; the interval holds the middle `confidence` of those medians. The same seed gives the same
-/// interval. Requires: not empty.
+/// The bootstrap interval of the median: draws as many values with replacement, takes the median,
+/// many times; the interval holds the middle `confidence` of those medians. The same seed gives the
+/// same interval. Requires: not empty.
 struct Bootstrap {
   double confidence = 0.9;
   size_t draws = 4000;

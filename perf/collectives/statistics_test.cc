@@ -45,8 +45,8 @@ TEST(Statistics, OneOutlierDoesNotMoveTheInterval) {
   EXPECT_EQ(median_interval(values).high, 1);
 }
 
-// The interval's promise: in 90 of 100 experiments it holds the true median. The bootstrap of a median
-// of few values is known to be somewhat off, hence the wide bounds.
+// The interval's promise: in 90 of 100 experiments it holds the true median. The bootstrap of a
+// median of few values is known to be somewhat off, hence the wide bounds.
 TEST(Statistics, IntervalHoldsTheTrueMedianAboutAsOftenAsItSays) {
   std::mt19937_64 random(7);
   std::normal_distribution<double> normal(10, 2);

@@ -20,17 +20,19 @@ inline double now_us() {
 struct LoopShape {
   size_t iterations = 1;
   /// false, free-running: the clock is read around the loop, and a rank may run ahead as far as the
-  /// collective lets it. true, stepped: an untimed barrier of the board before every iteration, and the
-  /// clock is read around every call (some 25 ns of each time are the clock's).
+  /// collective lets it. true, stepped: an untimed barrier of the board before every iteration, and
+  /// the clock is read around every call (some 25 ns of each time are the clock's).
   bool stepped = false;
-  /// Receives the time of each iteration, as far as there is room. Reads the clock in every iteration.
+  /// Receives the time of each iteration, as far as there is room. Reads the clock in every
+  /// iteration.
   std::span<double> samples = {};
 };
 
-/// One rank's microseconds per iteration of call(iteration), then finish(), which waits for what call
-/// queued. Collective: begins with a barrier.
+/// One rank's microseconds per iteration of call(iteration), then finish(), which waits for what
+/// call queued. Collective: begins with a barrier.
 template <class Call, class Finish>
-double timed_loop(const RankContext& context, const LoopShape& shape, Call&& call, Finish&& finish) {
+double timed_loop(const RankContext& context, const LoopShape& shape, Call&& call,
+                  Finish&& finish) {
   context.board.barrier();
   if (!shape.stepped && shape.samples.empty()) {
     const double begin = now_us();
@@ -68,8 +70,8 @@ size_t calibrate(const RankContext& context, LoopShape shape, Call&& call, Finis
     if (us * static_cast<double>(shape.iterations) >= kLeastRoundUs) return shape.iterations;
     if (shape.iterations >= kMostIterations) return kMostIterations;
     // Grow step by step: the first, cold iterations say little about the later ones.
-    shape.iterations = std::min({std::max(iterations, shape.iterations + 1),
-                                 shape.iterations * 16, kMostIterations});
+    shape.iterations = std::min(
+        {std::max(iterations, shape.iterations + 1), shape.iterations * 16, kMostIterations});
   }
 }
 

@@ -45,8 +45,9 @@ const std::vector<Configuration>& known_configurations() {
   return known;
 }
 
-/// OpenMPI allocates temporary buffers in each call. With these glibc keeps what was freed, so large
-/// calls do not pay for page faults again and again. (MALLOC_MMAP_THRESHOLD_ alone is capped at 32 MiB.)
+/// OpenMPI allocates temporary buffers in each call. With these glibc keeps what was freed, so
+/// large calls do not pay for page faults again and again. (MALLOC_MMAP_THRESHOLD_ alone is capped
+/// at 32 MiB.)
 const Variables& tuned_malloc() {
   static const Variables tuned = {{"MALLOC_MMAP_MAX_", "0"},
                                   {"MALLOC_MMAP_THRESHOLD_", "33554432"},
@@ -119,17 +120,22 @@ int run_command(std::vector<std::string> command, const Variables& environment) 
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Runs the comparison under one configuration. Returns false if it failed, which has been reported.
+/// Runs the comparison under one configuration. Returns false if it failed, which has been
+/// reported.
 bool run_configuration(const PerfOptions& options, const std::vector<std::string>& arguments,
                        const Configuration& configuration, std::vector<Round>& rounds) {
   const TemporaryFile output;
-  std::vector<std::string> command = {options.versus.mpirun, "--oversubscribe", "--bind-to", "none",
-                                      "-np", std::to_string(options.crew.processes)};
+  std::vector<std::string> command = {options.versus.mpirun,
+                                      "--oversubscribe",
+                                      "--bind-to",
+                                      "none",
+                                      "-np",
+                                      std::to_string(options.crew.processes)};
   command.insert(command.end(), configuration.flags.begin(), configuration.flags.end());
   command.push_back(program_path(options.versus));
   command.insert(command.end(), arguments.begin(), arguments.end());
-  command.insert(command.end(), {"--rounds-file", output.path(), "--configuration",
-                                 configuration.name});
+  command.insert(command.end(),
+                 {"--rounds-file", output.path(), "--configuration", configuration.name});
   Variables environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"},
                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   environment.insert(environment.end(), configuration.environment.begin(),

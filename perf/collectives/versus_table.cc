@@ -59,18 +59,16 @@ void print_best(const std::vector<const SizeComparison*>& sizes) {
   }
 }
 
-void print_explanation() {
-  std::printf(
-      "#\n"
-      "# Times: median over the rounds; a round's time is that of its slowest rank, per iteration.\n"
-      "# MPI/Tutti: median (min..max) over the rounds of MPI's time / Tutti's time in the same round;\n"
-      "#   above 1, Tutti is faster. Both run in the same processes on the same buffers; the order\n"
-      "#   changes every round.\n"
-      "# best: per size, the MPI configuration with the lowest median of MPI/Tutti, that is, the one\n"
-      "#   against which Tutti looks worst; chosen on the very rounds it is quoted from.\n"
-      "# 90%% interval: bootstrap over the rounds of the best configuration (4000 draws, fixed seed);\n"
-      "#   it holds the noise of the rounds, not that of the choice of best.\n");
-}
+constexpr const char* kExplanation = R"(#
+# Times: median over the rounds; a round's time is that of its slowest rank, per iteration.
+# MPI/Tutti: median (min..max) over the rounds of MPI's time / Tutti's time in the same round;
+#   above 1, Tutti is faster. Both run in the same processes on the same buffers, and the order
+#   changes every round.
+# best: per size, the MPI configuration with the lowest median of MPI/Tutti, that is, the one
+#   against which Tutti looks worst; chosen on the very rounds it is quoted from.
+# 90% interval: bootstrap over the rounds of the best configuration (4000 draws, fixed seed).
+#   It holds the noise of the rounds, not that of the choice of best.
+)";
 
 }  // namespace
 
@@ -120,7 +118,7 @@ void print_comparisons(const std::vector<SizeComparison>& comparisons) {
     }
     print_best(group);
   }
-  print_explanation();
+  std::fputs(kExplanation, stdout);
   std::fflush(stdout);
 }
 

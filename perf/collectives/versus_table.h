@@ -1,9 +1,9 @@
 // From the rounds of a comparison to its tables.
 //
-// A ratio is the MPI time of a round divided by the Tutti time of the same round: both ran in the same
-// processes, one right after the other. For every collective, number of ranks, mode and size, the best
-// MPI configuration is the one whose ratios have the lowest median: the one against which Tutti looks
-// worst. It is chosen on the rounds that are then quoted, which favours MPI.
+// A ratio is the MPI time of a round divided by the Tutti time of the same round: both ran in the
+// same processes, one right after the other. For every collective, number of ranks, mode and size,
+// the best MPI configuration is the one whose ratios have the lowest median: the one against which
+// Tutti looks worst. It is chosen on the rounds that are then quoted, which favours MPI.
 #pragma once
 
 #include <cstddef>

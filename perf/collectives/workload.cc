@@ -17,7 +17,8 @@ size_t PreparedCase::size_bytes() const {
 }
 
 Workload::Workload(const Communicator& communicator, const PerfOptions& options)
-    : buffers_(communicator, options.largest_bytes(), options.largest_bytes(), options.registered) {}
+    : buffers_(communicator, options.largest_bytes(), options.largest_bytes(), options.registered) {
+}
 
 Pattern Workload::pattern(const PreparedCase& one) const {
   return {one.type, one.operation.op, one.operation.ranks, seed_};
@@ -50,8 +51,8 @@ void Workload::refill(const PreparedCase& one, size_t iteration) {
   const size_t elements = std::max(one.shape.send_count, one.shape.recv_count);
   pattern.poison(buffers_.recv(iteration), elements);
   if (!one.in_place) pattern.poison(buffers_.send(iteration), elements);
-  const bool reads = operation.collective != Collective::kBroadcast ||
-                     operation.rank == operation.root;
+  const bool reads =
+      operation.collective != Collective::kBroadcast || operation.rank == operation.root;
   if (!reads) return;
   auto* input = const_cast<std::byte*>(send(one, iteration));
   pattern.fill_input(operation.rank, input, one.shape.send_count);

@@ -1,4 +1,5 @@
-// One case of a sweep on one rank: the call's arguments, its buffers, their contents and their check.
+// One case of a sweep on one rank: the call's arguments, its buffers, their contents and their
+// check.
 #pragma once
 
 #include <cstddef>
@@ -44,7 +45,8 @@ class Workload {
   void prepare(const PreparedCase& one);
   /// Fills the iteration's pair with new input and poisons what the call has to write.
   void refill(const PreparedCase& one, size_t iteration);
-  /// Wrong elements after a call on a refilled pair: of the output, and of an input that must not change.
+  /// Wrong elements after a call on a refilled pair: of the output, and of an input that must not
+  /// change.
   size_t count_wrong(const PreparedCase& one, size_t iteration) const;
 
   const std::byte* send(const PreparedCase& one, size_t iteration) const;

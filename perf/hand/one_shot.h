@@ -1,9 +1,10 @@
-// The least an all_reduce of 8 bytes over shared memory can cost: written by hand, for one size only.
+// The least an all_reduce of 8 bytes over shared memory can cost: written by hand, for one size
+// only.
 //
-// Every rank publishes its two floats and a call number in one cache line and reads the lines of the
-// others. No lock, no read-modify-write, no system call. Two buffers suffice: a rank writes a line of call
-// k again in call k + 2, which it enters only after it has seen call k + 1 of every rank, and they
-// published that after they had finished reading call k.
+// Every rank publishes its two floats and a call number in one cache line and reads the lines of
+// the others. No lock, no read-modify-write, no system call. Two buffers suffice: a rank writes a
+// line of call k again in call k + 2, which it enters only after it has seen call k + 1 of every
+// rank, and they published that after they had finished reading call k.
 #pragma once
 
 #include <atomic>
@@ -12,12 +13,12 @@
 
 namespace tutti::perf {
 
-/// Flag and data travel together: a reader that sees the flag has the data with it.
-struct alignas(64) OneShotLine {
+/// Flag and data travel together: a reader that sees the flag has the data with it. Two lines
+/// apart, because processors fetch lines in pairs.
+struct alignas(128) OneShotLine {
   std::atomic<uint64_t> call;
   float value[2];
 };
-static_assert(sizeof(OneShotLine) == 64);
 
 /// `lines[buffer * ranks + rank]`, zero at first; shared by all ranks.
 class OneShot {

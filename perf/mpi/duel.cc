@@ -24,9 +24,9 @@ class Duel {
   // Above their uses, which need the types.
   auto tutti_call() const {
     return [this](size_t i) {
-      communicator_.check(enqueue(one_.operation, workload_.send(one_, i), workload_.recv(one_, i),
-                                  communicator_),
-                          "Tutti's call");
+      communicator_.check(
+          enqueue(one_.operation, workload_.send(one_, i), workload_.recv(one_, i), communicator_),
+          "Tutti's call");
     };
   }
   auto mpi_call() const {

@@ -12,10 +12,10 @@ namespace tutti::perf {
 /// Collective. All sizes of the sweep, free-running and stepped, the same rounds on every rank.
 ///
 /// Both variants use the same buffers in the same rotation (buffers.h). A broadcast runs in place,
-/// because MPI's has one buffer; everything else out of place. Before anything is timed each variant
-/// runs once and is checked; wrong data is a PerfError. The iterations are calibrated per size, mode and
-/// variant, so that a round takes at least 2 ms, and each round of a variant follows untimed calls of
-/// the same variant. Tutti goes first in even rounds, MPI in odd ones.
+/// because MPI's has one buffer; everything else out of place. Before anything is timed each
+/// variant runs once and is checked; wrong data is a PerfError. The iterations are calibrated per
+/// size, mode and variant, so that a round takes at least 2 ms, and each round of a variant follows
+/// untimed calls of the same variant. Tutti goes first in even rounds, MPI in odd ones.
 std::vector<Round> run_duel(const RankContext& context, const PerfOptions& options);
 
 }  // namespace tutti::perf

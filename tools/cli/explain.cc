@@ -54,16 +54,16 @@ int explain_on_rank(const RankContext& context, const PerfOptions& options) {
 int explain_main(int argc, char** argv) {
   const CollectiveTraits* traits = argc > 1 ? find_collective(argv[1]) : nullptr;
   if (traits == nullptr) {
-    std::fprintf(stderr, "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n");
+    std::fprintf(stderr,
+                 "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n");
     return 2;
   }
   int exit_code = 0;
   const auto options = parse_options(*traits, argc - 1, argv + 1, &exit_code);
   if (!options) return exit_code;
   try {
-    return run_crew(options->crew, [&](const RankContext& context) {
-      return explain_on_rank(context, *options);
-    });
+    return run_crew(options->crew,
+                    [&](const RankContext& context) { return explain_on_rank(context, *options); });
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti explain: %s\n", error.what());
     return 2;

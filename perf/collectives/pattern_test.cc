@@ -1,0 +1,135 @@
+#include "perf/collectives/pattern.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <set>
+#include <string>
+
+namespace tutti::perf {
+namespace {
+
+constexpr int kRankCounts[] = {1, 2, 3, 5, 8, 16, 61, 256};
+
+bool is_representable(const DataType& type, double value) {
+  std::byte element[8] = {};
+  encode(type, value, element);
+  return decode(type, element) == value;
+}
+
+double apply(tuttiRedOp_t op, double a, double b) {
+  switch (op) {
+    case tuttiProd: return a * b;
+    case tuttiMax: return std::max(a, b);
+    case tuttiMin: return std::min(a, b);
+    default: return a + b;
+  }
+}
+
+template <class Visit>
+void for_all_patterns(Visit&& visit) {
+  for (const DataType& type : all_data_types()) {
+    for (const ReduceOp& op : all_reduce_ops()) {
+      for (const int ranks : kRankCounts) {
+        SCOPED_TRACE(std::string(type.name) + " " + op.name + " " + std::to_string(ranks));
+        visit(type, op.id, ranks, Pattern(type, op.id, ranks, 11));
+      }
+    }
+  }
+}
+
+// What lets the check demand the exact bits: no order of adding rounds.
+TEST(Pattern, EveryPartialResultInEveryOrderIsExactInTheType) {
+  std::mt19937 random(3);
+  for_all_patterns([&](const DataType& type, tuttiRedOp_t op, int ranks, const Pattern& pattern) {
+    std::vector<int> order(static_cast<size_t>(ranks));
+    std::iota(order.begin(), order.end(), 0);
+    for (size_t index = 0; index < 40; ++index) {
+      std::shuffle(order.begin(), order.end(), random);
+      double partial = pattern.input(order[0], index);
+      ASSERT_TRUE(is_representable(type, partial));
+      for (size_t i = 1; i < order.size(); ++i) {
+        partial = apply(op, partial, pattern.input(order[i], index));
+        ASSERT_TRUE(is_representable(type, partial)) << partial;
+      }
+      if (op != tuttiAvg) {
+        ASSERT_EQ(partial, pattern.reduced(index));
+      }
+    }
+  });
+}
+
+TEST(Pattern, ValuesDifferBetweenRanksIndicesAndSeeds) {
+  for_all_patterns([](const DataType& type, tuttiRedOp_t op, int ranks, const Pattern& pattern) {
+    const Pattern other(type, op, ranks, 12);
+    std::set<double> values;
+    size_t same_seed = 0;
+    for (size_t index = 0; index < Pattern::kPeriod; ++index) {
+      values.insert(pattern.input(0, index));
+      same_seed += pattern.input(0, index) == other.input(0, index);
+    }
+    EXPECT_GE(values.size(), 2u);
+    if (ranks <= 8) {
+      EXPECT_LT(same_seed, Pattern::kPeriod * 9 / 10);
+    }
+  });
+}
+
+std::vector<std::byte> correct_output(const DataType& type, const Pattern& pattern, size_t count) {
+  std::vector<std::byte> output(count * type.bytes);
+  for (size_t i = 0; i < count; ++i) {
+    encode(type, pattern.reduced(i), output.data() + i * type.bytes);
+  }
+  return output;
+}
+
+TEST(Pattern, CountsEveryWrongElement) {
+  constexpr size_t kCount = 3000;  // more than two periods
+  const Block blocks[] = {{Block::kEveryRank, 0, kCount}};
+  for (const DataType& type : all_data_types()) {
+    SCOPED_TRACE(type.name);
+    const Pattern pattern(type, tuttiSum, 4, 1);
+    std::vector<std::byte> output = correct_output(type, pattern, kCount);
+    EXPECT_EQ(pattern.count_wrong(blocks, output.data()), 0u);
+    for (const size_t index : {size_t{0}, size_t{1020}, size_t{1021}, kCount - 1}) {
+      output[index * type.bytes] ^= std::byte{1};
+    }
+    EXPECT_EQ(pattern.count_wrong(blocks, output.data()), 4u);
+    pattern.poison(output.data(), kCount);
+    EXPECT_GT(pattern.count_wrong(blocks, output.data()), kCount * 9 / 10);
+  }
+}
+
+TEST(Pattern, ABlockInTheWrongPlaceIsSeen) {
+  constexpr size_t kCount = 4096;
+  const DataType& type = data_type(tuttiFloat32);
+  const Pattern pattern(type, tuttiMax, 2, 1);
+  std::vector<std::byte> output(2 * kCount * type.bytes);
+  pattern.fill_input(1, output.data(), kCount);
+  pattern.fill_input(0, output.data() + kCount * type.bytes, kCount);
+  const Block swapped[] = {{1, 0, kCount}, {0, 0, kCount}};
+  const Block wanted[] = {{0, 0, kCount}, {1, 0, kCount}};
+  const Block shifted[] = {{1, 64, kCount - 64}};
+  EXPECT_EQ(pattern.count_wrong(swapped, output.data()), 0u);
+  EXPECT_GT(pattern.count_wrong(wanted, output.data()), kCount);
+  EXPECT_GT(pattern.count_wrong(shifted, output.data()), kCount / 2);
+}
+
+TEST(Pattern, OnlyAveragesOfFloatsMayBeRounded) {
+  const Block blocks[] = {{Block::kEveryRank, 0, 100}};
+  const auto wrong_by_one_ulp = [&](tuttiRedOp_t op, int ranks) {
+    const DataType& type = data_type(tuttiFloat32);
+    const Pattern pattern(type, op, ranks, 1);
+    std::vector<std::byte> output = correct_output(type, pattern, 100);
+    for (size_t i = 0; i < 100; ++i) output[i * type.bytes] ^= std::byte{1};
+    return pattern.count_wrong(blocks, output.data());
+  };
+  EXPECT_EQ(wrong_by_one_ulp(tuttiSum, 3), 100u);
+  EXPECT_EQ(wrong_by_one_ulp(tuttiAvg, 4), 100u);
+  EXPECT_EQ(wrong_by_one_ulp(tuttiAvg, 3), 0u);
+}
+
+}  // namespace
+}  // namespace tutti::perf
