@@ -43,7 +43,7 @@ class Inbound {
   void forget(Channel& channel);
 
  private:
-  static constexpr size_t kBufferBytes = 32 * 1024;
+  static constexpr size_t kBufferBytes = 16 * 1024;
   // Behind the rest of a large frame: the next header, and small frames, but little of a large one,
   // because what comes here is copied once more.
   static constexpr size_t kTailBytes = 2 * 1024;
