@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "src/base/io.h"
+#include "src/base/little.h"
 
 namespace tutti::transport {
 namespace {
@@ -30,16 +31,6 @@ struct Hello {
   Identity who;
 };
 
-void put(uint8_t* at, uint64_t value, size_t bytes) {
-  for (size_t i = 0; i < bytes; ++i) at[i] = static_cast<uint8_t>(value >> (8 * i));
-}
-
-uint64_t get(const uint8_t* at, size_t bytes) {
-  uint64_t value = 0;
-  for (size_t i = 0; i < bytes; ++i) value |= uint64_t{at[i]} << (8 * i);
-  return value;
-}
-
 // Offsets of HELLO's fields; the magic is at 0.
 constexpr size_t kVersionAt = 8, kPurposeAt = 12, kRoleAt = 16, kRankAt = 20, kPeerAt = 24;
 constexpr size_t kEpochAt = 28, kCommunicatorAt = 32, kNonceAt = 40;
@@ -48,26 +39,26 @@ static_assert(kNonceAt + kNonceBytes == kHelloBytes);
 HelloBytes encode(const Identity& who, Role role) {
   HelloBytes bytes{};
   std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
-  put(&bytes[kVersionAt], kWireVersion, 4);
-  put(&bytes[kPurposeAt], static_cast<uint32_t>(who.purpose), 4);
-  put(&bytes[kRoleAt], static_cast<uint32_t>(role), 4);
-  put(&bytes[kRankAt], static_cast<uint32_t>(who.rank), 4);
-  put(&bytes[kPeerAt], static_cast<uint32_t>(who.peer), 4);
-  put(&bytes[kEpochAt], who.epoch, 4);
-  put(&bytes[kCommunicatorAt], who.communicator, 8);
+  put_little(&bytes[kVersionAt], kWireVersion, 4);
+  put_little(&bytes[kPurposeAt], static_cast<uint32_t>(who.purpose), 4);
+  put_little(&bytes[kRoleAt], static_cast<uint32_t>(role), 4);
+  put_little(&bytes[kRankAt], static_cast<uint32_t>(who.rank), 4);
+  put_little(&bytes[kPeerAt], static_cast<uint32_t>(who.peer), 4);
+  put_little(&bytes[kEpochAt], who.epoch, 4);
+  put_little(&bytes[kCommunicatorAt], who.communicator, 8);
   randombytes_buf(&bytes[kNonceAt], kNonceBytes);
   return bytes;
 }
 
 Hello decode(const HelloBytes& bytes) {
   Hello hello;
-  hello.version = static_cast<uint32_t>(get(&bytes[kVersionAt], 4));
-  hello.who.purpose = static_cast<Purpose>(get(&bytes[kPurposeAt], 4));
-  hello.role = static_cast<Role>(get(&bytes[kRoleAt], 4));
-  hello.who.rank = static_cast<int32_t>(get(&bytes[kRankAt], 4));
-  hello.who.peer = static_cast<int32_t>(get(&bytes[kPeerAt], 4));
-  hello.who.epoch = static_cast<uint32_t>(get(&bytes[kEpochAt], 4));
-  hello.who.communicator = get(&bytes[kCommunicatorAt], 8);
+  hello.version = static_cast<uint32_t>(get_little(&bytes[kVersionAt], 4));
+  hello.who.purpose = static_cast<Purpose>(get_little(&bytes[kPurposeAt], 4));
+  hello.role = static_cast<Role>(get_little(&bytes[kRoleAt], 4));
+  hello.who.rank = static_cast<int32_t>(get_little(&bytes[kRankAt], 4));
+  hello.who.peer = static_cast<int32_t>(get_little(&bytes[kPeerAt], 4));
+  hello.who.epoch = static_cast<uint32_t>(get_little(&bytes[kEpochAt], 4));
+  hello.who.communicator = get_little(&bytes[kCommunicatorAt], 8);
   return hello;
 }
 
@@ -124,7 +115,7 @@ Status check_caller(const HelloBytes& bytes, const Identity& self) {
 Proof prove(const JobKey& key, Role role, const HelloBytes& caller, const HelloBytes& acceptor) {
   Proof proof{};
   std::array<uint8_t, 4> direction{};
-  put(direction.data(), static_cast<uint32_t>(role), direction.size());
+  put_little(direction.data(), static_cast<uint32_t>(role), direction.size());
   crypto_generichash_state state;
   crypto_generichash_init(&state, key.data(), key.size(), proof.size());
   crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(kLabel.data()), kLabel.size());
@@ -199,7 +190,7 @@ Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self,
 }
 
 Greeting::Greeting(int fd, const JobKey& key, const Identity& self)
-    : fd_(fd), key_(key), self_(self) {}
+    : fd_(fd), key_(&key), self_(self) {}
 
 Result<bool> Greeting::advance() {
   while (received_ < kHelloBytes + kProofBytes) {
@@ -234,11 +225,11 @@ Status Greeting::answer_hello() {
 }
 
 Status Greeting::answer_proof() {
-  const Proof expected = prove(key_, Role::kCaller, theirs_, ours_);
+  const Proof expected = prove(*key_, Role::kCaller, theirs_, ours_);
   if (sodium_memcmp(proof_.data(), expected.data(), expected.size()) != 0) {
     return Status::remote_error("the caller does not hold this job's key");
   }
-  if (Status status = send_now(fd_, prove(key_, Role::kAcceptor, theirs_, ours_)); !status.ok()) {
+  if (Status status = send_now(fd_, prove(*key_, Role::kAcceptor, theirs_, ours_)); !status.ok()) {
     return status;
   }
   rank_ = decode(theirs_).who.rank;

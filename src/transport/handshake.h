@@ -60,7 +60,7 @@ class Greeting {
   Status answer_proof();
 
   int fd_;
-  const JobKey& key_;
+  const JobKey* key_;
   Identity self_;
   std::array<uint8_t, kHelloBytes> theirs_{};
   std::array<uint8_t, kHelloBytes> ours_{};

@@ -1,0 +1,156 @@
+#include "src/bootstrap/address.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace tutti::bootstrap {
+namespace {
+
+/// A socket address of either family.
+struct Endpoint {
+  sockaddr_storage storage{};
+  socklen_t bytes = 0;
+
+  Endpoint(const Address& address, uint16_t port) {
+    if (address.family == 4) {
+      auto* four = reinterpret_cast<sockaddr_in*>(&storage);
+      four->sin_family = AF_INET;
+      four->sin_port = htons(port);
+      std::memcpy(&four->sin_addr, address.bytes.data(), sizeof four->sin_addr);
+      bytes = sizeof *four;
+    } else {
+      auto* six = reinterpret_cast<sockaddr_in6*>(&storage);
+      six->sin6_family = AF_INET6;
+      six->sin6_port = htons(port);
+      std::memcpy(&six->sin6_addr, address.bytes.data(), sizeof six->sin6_addr);
+      bytes = sizeof *six;
+    }
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
+};
+
+Result<Fd> open_socket(const Endpoint& endpoint) {
+  Fd fd(socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return errno_status("socket");
+  return fd;
+}
+
+Result<uint16_t> bound_port(int fd) {
+  sockaddr_storage storage{};
+  socklen_t bytes = sizeof storage;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&storage), &bytes) < 0) {
+    return errno_status("getsockname");
+  }
+  const bool four = storage.ss_family == AF_INET;
+  return ntohs(four ? reinterpret_cast<sockaddr_in*>(&storage)->sin_port
+                    : reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port);
+}
+
+/// Waits for a connect() in progress.
+Status finish_connect(int fd, uint64_t deadline_ns) {
+  if (!wait_ready(fd, POLLOUT, deadline_ns)) return Status::timeout("connect: no answer");
+  int error = 0;
+  socklen_t bytes = sizeof error;
+  if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) return errno_status("getsockopt");
+  if (error != 0) return Status::system_error("connect: " + errno_text(error));
+  return {};
+}
+
+}  // namespace
+
+Result<Address> Address::parse(const std::string& numeric) {
+  Address address;
+  if (inet_pton(AF_INET, numeric.c_str(), address.bytes.data()) == 1) {
+    address.family = 4;
+  } else if (inet_pton(AF_INET6, numeric.c_str(), address.bytes.data()) == 1) {
+    address.family = 6;
+  } else {
+    return Status::invalid_argument("'" + numeric + "' is not a numeric IPv4 or IPv6 address");
+  }
+  return address;
+}
+
+Result<Address> Address::from(const sockaddr* source) {
+  Address address;
+  if (source != nullptr && source->sa_family == AF_INET) {
+    const auto* four = reinterpret_cast<const sockaddr_in*>(source);
+    address.family = 4;
+    std::memcpy(address.bytes.data(), &four->sin_addr, sizeof four->sin_addr);
+  } else if (source != nullptr && source->sa_family == AF_INET6) {
+    const auto* six = reinterpret_cast<const sockaddr_in6*>(source);
+    address.family = 6;
+    std::memcpy(address.bytes.data(), &six->sin6_addr, sizeof six->sin6_addr);
+  } else {
+    return Status::invalid_argument("this is no IPv4 or IPv6 address");
+  }
+  return address;
+}
+
+std::string Address::text() const {
+  char text[INET6_ADDRSTRLEN] = {};
+  const int kind = family == 4 ? AF_INET : AF_INET6;
+  return inet_ntop(kind, bytes.data(), text, sizeof text) == nullptr ? "?" : text;
+}
+
+std::string Address::text(uint16_t port) const {
+  return (family == 6 ? "[" + text() + "]" : text()) + ":" + std::to_string(port);
+}
+
+bool Address::usable() const {
+  if (family == 4) {
+    const bool tail_zero = std::all_of(bytes.begin() + 4, bytes.end(), [](auto b) { return !b; });
+    return tail_zero && bytes[0] != 0 && bytes[0] < 224;
+  }
+  if (family != 6) return false;
+  in6_addr six{};
+  std::memcpy(&six, bytes.data(), sizeof six);
+  return !IN6_IS_ADDR_UNSPECIFIED(&six) && !IN6_IS_ADDR_MULTICAST(&six) &&
+         !IN6_IS_ADDR_LINKLOCAL(&six) && !IN6_IS_ADDR_V4MAPPED(&six);
+}
+
+bool Address::loopback() const {
+  if (family == 4) return bytes[0] == 127;
+  in6_addr six{};
+  std::memcpy(&six, bytes.data(), sizeof six);
+  return family == 6 && IN6_IS_ADDR_LOOPBACK(&six);
+}
+
+Result<Listener> listen_on(const Address& address, uint16_t port) {
+  const Endpoint endpoint(address, port);
+  Result<Fd> fd = open_socket(endpoint);
+  if (!fd.ok()) return fd.status();
+  const int socket = fd.value().get();
+  const int on = 1;
+  // A fixed port must be usable again at once after a job ended.
+  if (setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) < 0) {
+    return errno_status("setsockopt(SO_REUSEADDR)");
+  }
+  if (bind(socket, endpoint.get(), endpoint.bytes) < 0) {
+    return errno_status("bind to " + address.text(port));
+  }
+  if (listen(socket, SOMAXCONN) < 0) return errno_status("listen on " + address.text(port));
+  const Result<uint16_t> bound = bound_port(socket);
+  if (!bound.ok()) return bound.status();
+  return Listener{std::move(fd).value(), bound.value()};
+}
+
+Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns) {
+  const Endpoint endpoint(address, port);
+  Result<Fd> fd = open_socket(endpoint);
+  if (!fd.ok()) return fd;
+  const int socket = fd.value().get();
+  const int on = 1;
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // slower without, not wrong
+  if (connect(socket, endpoint.get(), endpoint.bytes) == 0) return fd;
+  if (errno != EINPROGRESS && errno != EINTR) return errno_status("connect");
+  if (Status status = finish_connect(socket, deadline_ns); !status.ok()) return status;
+  return fd;
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,47 @@
+// A numeric network address, and the two things the rendezvous does with one: listen and dial.
+//
+// Units: ports in host order, deadlines of CLOCK_MONOTONIC. Errors: Status with errno's text; the
+// caller adds who was meant. Threads: no state.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "src/base/io.h"
+#include "src/base/status.h"
+
+namespace tutti::bootstrap {
+
+/// IPv4 in the first four bytes, or IPv6. Network order, no scope: link-local addresses mean nothing
+/// on another host.
+struct Address {
+  uint8_t family = 0;  // 4, 6
+  std::array<uint8_t, 16> bytes{};
+
+  bool operator==(const Address&) const = default;
+
+  static Result<Address> parse(const std::string& numeric);
+  /// From AF_INET or AF_INET6.
+  static Result<Address> from(const sockaddr* address);
+  /// "10.0.0.1", "fd00::1".
+  std::string text() const;
+  /// "10.0.0.1:4000", "[fd00::1]:4000".
+  std::string text(uint16_t port) const;
+  /// One machine's own address that others can use: not a wildcard, multicast or link-local one.
+  bool usable() const;
+  bool loopback() const;
+};
+
+/// A listening socket and its port; `port` 0 lets the system choose.
+struct Listener {
+  Fd fd;
+  uint16_t port = 0;
+};
+Result<Listener> listen_on(const Address& address, uint16_t port);
+
+Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns);
+
+}  // namespace tutti::bootstrap

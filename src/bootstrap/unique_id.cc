@@ -1,0 +1,173 @@
+#include "src/bootstrap/unique_id.h"
+
+#include <netdb.h>
+#include <sodium.h>
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "src/base/little.h"
+#include "src/base/words.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr std::string_view kMagic = "TUTTI-ID";
+constexpr uint16_t kVersion = 1;
+
+// Offsets of the fields; the magic is at 0.
+constexpr size_t kVersionAt = 8, kCountAt = 10, kPortAt = 12, kJobAt = 16, kKeyAt = 32;
+constexpr size_t kAddressesAt = 64, kAddressBytes = 20, kChecksumAt = 124, kChecksumBytes = 4;
+static_assert(kAddressesAt + UniqueId::kMaxAddresses * kAddressBytes == kChecksumAt);
+static_assert(kChecksumAt + kChecksumBytes == kUniqueIdBytes);
+
+bool all_zero(std::span<const uint8_t> bytes) {
+  return std::all_of(bytes.begin(), bytes.end(), [](uint8_t byte) { return byte == 0; });
+}
+
+/// Finds damage on the way, not malice: whoever can alter an id knows the key.
+uint32_t checksum(std::span<const uint8_t> bytes) {
+  std::array<uint8_t, crypto_generichash_BYTES_MIN> hash{};
+  crypto_generichash(hash.data(), hash.size(), bytes.data(), kChecksumAt, nullptr, 0);
+  return static_cast<uint32_t>(get_little(hash.data(), kChecksumBytes));
+}
+
+Status wrong(const char* what) {
+  return Status::invalid_argument(std::string("this is not a unique id: its ") + what +
+                                  " is wrong. All ranks need the bytes that one rank got from "
+                                  "tuttiGetUniqueId, unchanged");
+}
+
+Result<std::vector<Address>> decode_addresses(std::span<const uint8_t> bytes) {
+  const size_t count = bytes[kCountAt];
+  if (count == 0 || count > UniqueId::kMaxAddresses) return wrong("number of addresses");
+  std::vector<Address> addresses;
+  for (size_t i = 0; i < UniqueId::kMaxAddresses; ++i) {
+    const auto field = bytes.subspan(kAddressesAt + i * kAddressBytes, kAddressBytes);
+    if (i >= count) {
+      if (!all_zero(field)) return wrong("unused address");
+      continue;
+    }
+    Address address;
+    address.family = field[0];
+    std::copy(field.begin() + 4, field.end(), address.bytes.begin());
+    if (!all_zero(field.subspan(1, 3)) || !address.usable()) return wrong("address");
+    addresses.push_back(address);
+  }
+  return addresses;
+}
+
+Result<std::vector<Address>> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0) {
+    return Status::system_error("TUTTI_ID: cannot resolve the host '" + host +
+                                "': " + gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const Result<Address> address = Address::from(entry->ai_addr);
+    const bool room = addresses.size() < UniqueId::kMaxAddresses;
+    if (room && address.ok() && address.value().usable()) addresses.push_back(address.value());
+  }
+  if (addresses.empty()) {
+    return Status::system_error("TUTTI_ID: the host '" + host + "' has no usable address");
+  }
+  return addresses;
+}
+
+/// Ranks that were given the same place and the same key find the same job id by themselves.
+JobId derive_job(const transport::JobKey& key, std::string_view place) {
+  JobId job{};
+  crypto_generichash(job.data(), job.size(), reinterpret_cast<const uint8_t*>(place.data()),
+                     place.size(), key.data(), key.size());
+  return job;
+}
+
+Result<UniqueId> from_place(std::string_view text, const SecretKey& key) {
+  const size_t colon = text.rfind(':');
+  const auto port = colon == std::string_view::npos
+                        ? std::nullopt
+                        : parse_integer<uint16_t>(text.substr(colon + 1));
+  std::string host(text.substr(0, colon == std::string_view::npos ? 0 : colon));
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty() || !port || *port == 0) {
+    return Status::invalid_argument(
+        "TUTTI_ID is neither 256 hexadecimal digits nor HOST:PORT (or [IPv6]:PORT)");
+  }
+  Result<std::vector<Address>> addresses = resolve(host);
+  if (!addresses.ok()) return addresses.status();
+  return UniqueId{std::move(addresses).value(), *port, derive_job(key, text), key};
+}
+
+}  // namespace
+
+UniqueIdBytes UniqueId::encode() const {
+  UniqueIdBytes bytes{};
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  put_little(&bytes[kVersionAt], kVersion, 2);
+  const size_t count = std::min(addresses.size(), kMaxAddresses);
+  bytes[kCountAt] = static_cast<uint8_t>(count);
+  put_little(&bytes[kPortAt], port, 2);
+  std::copy(job.begin(), job.end(), &bytes[kJobAt]);
+  std::copy(key.begin(), key.end(), &bytes[kKeyAt]);
+  for (size_t i = 0; i < count; ++i) {
+    uint8_t* field = &bytes[kAddressesAt + i * kAddressBytes];
+    field[0] = addresses[i].family;
+    std::copy(addresses[i].bytes.begin(), addresses[i].bytes.end(), field + 4);
+  }
+  put_little(&bytes[kChecksumAt], checksum(bytes), kChecksumBytes);
+  return bytes;
+}
+
+Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes) {
+  if (bytes.size() != kUniqueIdBytes) return wrong("size");
+  if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return wrong("beginning");
+  if (get_little(&bytes[kVersionAt], 2) != kVersion) {
+    return Status::invalid_argument("the unique id was made by another version of Tutti (" +
+                                    std::to_string(get_little(&bytes[kVersionAt], 2)) +
+                                    ", this one is " + std::to_string(kVersion) + ")");
+  }
+  if (get_little(&bytes[kChecksumAt], kChecksumBytes) != checksum(bytes)) return wrong("checksum");
+  if (bytes[kCountAt + 1] != 0 || get_little(&bytes[kPortAt + 2], 2) != 0) return wrong("padding");
+  UniqueId id;
+  id.port = static_cast<uint16_t>(get_little(&bytes[kPortAt], 2));
+  if (id.port == 0) return wrong("port");
+  std::copy_n(&bytes[kJobAt], id.job.size(), id.job.begin());
+  std::copy_n(&bytes[kKeyAt], id.key.size(), id.key.begin());
+  if (all_zero(id.job)) return wrong("job id");
+  if (all_zero(id.key)) return wrong("key");
+  Result<std::vector<Address>> addresses = decode_addresses(bytes);
+  if (!addresses.ok()) return addresses.status();
+  id.addresses = std::move(addresses).value();
+  return id;
+}
+
+Result<UniqueId> UniqueId::parse(std::string_view text, const std::optional<SecretKey>& key) {
+  if (text.size() == 2 * kUniqueIdBytes) {
+    if (const auto bytes = from_hex(text)) {
+      return decode({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
+    }
+  }
+  if (!key) {
+    return Status::invalid_usage(
+        "TUTTI_ID gives a place but no key: set TUTTI_KEY_FILE to a file that holds the output of "
+        "'openssl rand -hex 32', the same for all ranks");
+  }
+  return from_place(text, *key);
+}
+
+uint64_t UniqueId::communicator() const { return get_little(job.data(), 8); }
+
+Status make_secrets(UniqueId& id) {
+  if (sodium_init() < 0) return Status::system_error("libsodium cannot be initialised");
+  randombytes_buf(id.job.data(), id.job.size());
+  randombytes_buf(id.key.data(), id.key.size());
+  return {};
+}
+
+}  // namespace tutti::bootstrap

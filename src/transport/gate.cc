@@ -1,0 +1,106 @@
+#include "src/transport/gate.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "src/base/clock.h"
+
+namespace tutti::transport {
+
+Gate::Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet)
+    : listener_(std::move(listener)), key_(key), self_(self), vet_(std::move(vet)) {
+  // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
+  const int flags = fcntl(listener_.get(), F_GETFL);
+  if (flags >= 0) fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
+}
+
+Result<Gate::Caller> Gate::next(uint64_t deadline_ns) {
+  while (ready_.empty()) {
+    std::vector<pollfd> polls;
+    append_polls(polls);
+    const uint64_t wake_ns = std::min(deadline_ns, earliest_expiry_ns());
+    poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
+    if (Status status = step(ready_); !status.ok()) return status;
+    if (ready_.empty() && monotonic_ns() >= deadline_ns) {
+      std::string text = "nobody connected in time";
+      if (refused_ > 0) {
+        text += " (refused " + std::to_string(refused_) +
+                " other connections; the last one: " + last_refusal_ + ")";
+      }
+      return Status::timeout(text);
+    }
+  }
+  Caller caller = std::move(ready_.front());
+  ready_.erase(ready_.begin());
+  return caller;
+}
+
+void Gate::append_polls(std::vector<pollfd>& polls) const {
+  if (guests_.size() < kMaxHalfOpen) polls.push_back({listener_.get(), POLLIN, 0});
+  for (const Guest& guest : guests_) polls.push_back({guest.fd.get(), POLLIN, 0});
+}
+
+uint64_t Gate::earliest_expiry_ns() const {
+  uint64_t earliest_ns = kNoDeadline;
+  for (const Guest& guest : guests_) earliest_ns = std::min(earliest_ns, guest.expiry_ns);
+  return earliest_ns;
+}
+
+Status Gate::step(std::vector<Caller>& admitted) {
+  const Status status = accept_waiting();
+  std::erase_if(guests_, [&](Guest& guest) { return hear(guest, admitted); });
+  return status;
+}
+
+Status Gate::accept_waiting() {
+  while (guests_.size() < kMaxHalfOpen) {
+    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (fd.valid()) {
+      welcome(std::move(fd));
+      continue;
+    }
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return {};
+    // Any other error of the connection itself is its caller's misfortune; see accept(2).
+    const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS ||
+                      errno == EBADF || errno == EINVAL || errno == ENOTSOCK;
+    if (ours) return errno_status("accept");
+  }
+  return {};
+}
+
+void Gate::welcome(Fd fd) {
+  if (vet_) {
+    if (const Status status = vet_(fd.get()); !status.ok()) {
+      refuse(status);
+      return;
+    }
+  }
+  Greeting greeting(fd.get(), key_, self_);
+  guests_.push_back({std::move(fd), monotonic_ns() + kPatienceNs, std::move(greeting)});
+}
+
+bool Gate::hear(Guest& guest, std::vector<Caller>& admitted) {
+  const Result<bool> done = guest.greeting.advance();
+  if (!done.ok()) {
+    refuse(done.status());
+    return true;
+  }
+  if (done.value()) {
+    admitted.push_back({std::move(guest.fd), guest.greeting.rank()});
+    return true;
+  }
+  if (monotonic_ns() < guest.expiry_ns) return false;
+  refuse(Status::timeout("the caller did not finish the handshake in time"));
+  return true;
+}
+
+void Gate::refuse(const Status& reason) {
+  ++refused_;
+  last_refusal_ = reason.message();
+}
+
+}  // namespace tutti::transport

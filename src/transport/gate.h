@@ -1,0 +1,77 @@
+// Lets in the callers of a listening socket that prove to belong to the job: many at once, none of
+// them able to delay another.
+//
+// At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of a
+// handshake; more wait in the kernel's queue. Nothing a caller does makes the gate fail.
+//
+// Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
+// gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run out).
+#pragma once
+
+#include <poll.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/io.h"
+#include "src/base/status.h"
+#include "src/transport/handshake.h"
+#include "src/transport/member.h"
+
+namespace tutti::transport {
+
+class Gate {
+ public:
+  static constexpr size_t kMaxHalfOpen = 64;
+  static constexpr uint64_t kPatienceNs = 2'000'000'000;
+
+  struct Caller {
+    Fd fd;
+    int rank = -1;
+  };
+
+  /// Looks at a fresh connection before a byte of it is read: OK lets it go on.
+  using Vet = std::function<Status(int fd)>;
+
+  /// The listener is made non-blocking.
+  Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet = {});
+
+  /// The next caller that proved itself, whoever it is.
+  Result<Caller> next(uint64_t deadline_ns);
+
+  /// For a caller with an event loop of its own: what to poll for, until when, and what to do after.
+  void append_polls(std::vector<pollfd>& polls) const;
+  uint64_t earliest_expiry_ns() const;
+  /// Never waits. Appends to `admitted`. An error is accept()'s; the callers at the gate stay.
+  Status step(std::vector<Caller>& admitted);
+
+  size_t refused() const { return refused_; }
+  const std::string& last_refusal() const { return last_refusal_; }
+
+ private:
+  struct Guest {
+    Fd fd;
+    uint64_t expiry_ns;
+    Greeting greeting;
+  };
+
+  Status accept_waiting();
+  void welcome(Fd fd);
+  /// True when the guest is done with, one way or the other.
+  bool hear(Guest& guest, std::vector<Caller>& admitted);
+  void refuse(const Status& reason);
+
+  const Fd listener_;
+  const JobKey key_;
+  const Identity self_;
+  const Vet vet_;
+  std::vector<Guest> guests_;
+  std::vector<Caller> ready_;  // proved themselves, not yet handed out by next()
+  size_t refused_ = 0;
+  std::string last_refusal_;
+};
+
+}  // namespace tutti::transport
