@@ -127,8 +127,8 @@ std::string print_step(const Schedule& schedule, uint32_t index) {
     text += "send " + print_blocks(schedule.blocks_of(step)) + " -> ";
     text += peers.empty() ? "nobody" : join(peers);
   } else if (step.kind == StepKind::kMove) {
-    text += "move " + print_blocks(schedule.blocks_of(step)) + " <- " +
-            print_sources(schedule, step);
+    text +=
+        "move " + print_blocks(schedule.blocks_of(step)) + " <- " + print_sources(schedule, step);
   } else {
     return text + "a step of unknown kind";
   }
@@ -152,9 +152,8 @@ std::string print(const Shape& shape, std::span<const Schedule> schedules) {
 
 bool same_program(const Schedule& a, const Schedule& b) {
   if (a.rank != b.rank || a.lanes != b.lanes || a.scratch != b.scratch) return false;
-  return std::ranges::equal(a.steps, b.steps, [&](const Step& x, const Step& y) {
-    return same_step(a, x, b, y);
-  });
+  return std::ranges::equal(a.steps, b.steps,
+                            [&](const Step& x, const Step& y) { return same_step(a, x, b, y); });
 }
 
 bool same_shape(const Shape& a, const Shape& b) {

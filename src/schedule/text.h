@@ -15,11 +15,13 @@
 //   rank 1
 //     ...
 //
-// A block list names spaces and indices: `input[0:3,7] scratch[1]` is input 0, 1, 2, 7, scratch 1; the
-// end of a range is not in it. `nothing` is the empty list, `nobody` no peer, `none` no source. A step's
-// number may be left out. Source lists are joined with ` + ` and folded in list order, or `(tree)`.
+// A block list names spaces and indices: `input[0:3,7] scratch[1]` is input 0, 1, 2, 7, scratch 1;
+// the end of a range is not in it. `nothing` is the empty list, `nobody` no peer, `none` no
+// source. A step's number may be left out. Source lists are joined with ` + ` and folded in list
+// order, or `(tree)`.
 //
-// Errors: parse() names line and column. Any bytes may be parsed and any Schedule printed. Threads: pure.
+// Errors: parse() names line and column. Any bytes may be parsed and any Schedule printed.
+// Threads: pure.
 #pragma once
 
 #include <span>
@@ -39,18 +41,18 @@ struct ScheduleSet {
   std::vector<Schedule> schedules;
 };
 
-std::string print(Fraction fraction);                                            // "3/8", "2"
-std::string print(Block block);                                                  // "input[3]"
-std::string print_blocks(std::span<const Block> blocks);                         // "input[0:3]"
-std::string print_step(const Schedule& schedule, uint32_t step);                 // one line, no end
+std::string print(Fraction fraction);                             // "3/8", "2"
+std::string print(Block block);                                   // "input[3]"
+std::string print_blocks(std::span<const Block> blocks);          // "input[0:3]"
+std::string print_step(const Schedule& schedule, uint32_t step);  // one line, no end
 std::string print(const Shape& shape, std::span<const Schedule> schedules);
 
 /// The inverse of print(). Bounded: a text may expand to kMaxTextWords words and as many steps.
 inline constexpr uint32_t kMaxTextWords = 1u << 24;
 Result<ScheduleSet> parse(std::string_view text);
 
-/// True if both say the same, wherever their words lie. Both must be well formed, as parse() and Builder
-/// make them.
+/// True if both say the same, wherever their words lie. Both must be well formed, as parse() and
+/// Builder make them.
 bool same_program(const Schedule& a, const Schedule& b);
 bool same_shape(const Shape& a, const Shape& b);
 

@@ -21,13 +21,15 @@ Status check_shape(const Shape& shape) {
     return Status::invalid_argument("no such collective");
   }
   if (shape.ranks < 1 || shape.ranks > kMaxRanks) {
-    return Status::invalid_argument("the number of ranks must be 1 to " + std::to_string(kMaxRanks));
+    return Status::invalid_argument("the number of ranks must be 1 to " +
+                                    std::to_string(kMaxRanks));
   }
   if (shape.root < 0 || shape.root >= shape.ranks) {
     return Status::invalid_argument("the root is not a rank");
   }
   if (shape.lanes < 1 || shape.lanes > kMaxLanes) {
-    return Status::invalid_argument("the number of lanes must be 1 to " + std::to_string(kMaxLanes));
+    return Status::invalid_argument("the number of lanes must be 1 to " +
+                                    std::to_string(kMaxLanes));
   }
   return {};
 }
@@ -77,8 +79,8 @@ Status StepChecker::check_offsets(StepRef ref) {
     return program_.refuse(ref, "unknown fold");
   }
   if (step.lane >= schedule.lanes) {
-    return program_.refuse(ref, "lane " + std::to_string(step.lane) + " of " +
-                                    std::to_string(schedule.lanes));
+    return program_.refuse(
+        ref, "lane " + std::to_string(step.lane) + " of " + std::to_string(schedule.lanes));
   }
   const auto inside = [&](uint32_t offset, uint32_t count) {
     return uint64_t{offset} + count <= schedule.words.size();
@@ -98,8 +100,8 @@ Status StepChecker::check_afters(StepRef ref) const {
   const Schedule& schedule = program_.schedule(ref.rank);
   for (uint32_t earlier : schedule.afters_of(program_.step(ref))) {
     if (earlier >= ref.step) {
-      return program_.refuse(ref, "comes after step " + std::to_string(earlier) +
-                                      ", which is not an earlier step");
+      return program_.refuse(
+          ref, "comes after step " + std::to_string(earlier) + ", which is not an earlier step");
     }
     if (schedule.steps[earlier].lane == program_.step(ref).lane) {
       return program_.refuse(ref, "comes after step " + std::to_string(earlier) +
@@ -172,16 +174,16 @@ Status StepChecker::check_move(StepRef ref) {
       if (Status s = check_block(ref, blocks[i], false); !s.ok()) return s;
       const Region from = program_.region(ref.rank, blocks[i]);
       if (!from.pairs(program_.region(ref.rank, target[i]))) {
-        return program_.refuse(ref, print(target[i]) + " and " + print(blocks[i]) +
-                                        " differ in size");
+        return program_.refuse(ref,
+                               print(target[i]) + " and " + print(blocks[i]) + " differ in size");
       }
     }
   }
   return check_overlap(ref);
 }
 
-// Executors take the blocks of a list in any order and each in pieces. So a target may be a source of the
-// same position, and must not touch anything else in the step.
+// Executors take the blocks of a list in any order and each in pieces. So a target may be a source
+// of the same position, and must not touch anything else in the step.
 Status StepChecker::check_overlap(StepRef ref) {
   const Schedule& schedule = program_.schedule(ref.rank);
   const Step& step = program_.step(ref);

@@ -1,4 +1,5 @@
-// The checks of one step by itself, in the order of rising trust: offsets, then blocks, then pairing.
+// The checks of one step by itself, in the order of rising trust: offsets, then blocks, then
+// pairing.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ class StepChecker {
 
   const Program& program_;
   uint64_t work_ = 0;
-  std::vector<uint32_t> marks_;      // per atom, or per peer: where it was seen, if since `epoch_`
+  std::vector<uint32_t> marks_;  // per atom, or per peer: where it was seen, if since `epoch_`
   std::vector<uint32_t> positions_;
   uint32_t epoch_ = 0;
 };

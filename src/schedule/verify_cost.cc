@@ -6,13 +6,14 @@
 namespace tutti::schedule::verifier {
 namespace {
 
-// A message's place in the longest chain that ends with it: lanes run by themselves and channels have room,
-// so a SEND waits for the earlier steps of its lane, for its `after`s, and through both for messages.
+// A message's place in the longest chain that ends with it: lanes run by themselves and channels
+// have room, so a SEND waits for the earlier steps of its lane, for its `after`s, and through both
+// for messages.
 uint32_t count_depth(const Program& program, const Matching& matching,
                      std::span<const StepRef> order) {
   const size_t lanes = program.shape().lanes;
   std::vector<uint32_t> reached(static_cast<size_t>(program.ranks()) * lanes, 0);
-  std::vector<uint32_t> depth(program.total_steps(), 0);  // at a step's end; of a SEND's messages: + 1
+  std::vector<uint32_t> depth(program.total_steps(), 0);  // at a step's end
   uint32_t deepest = 0;
   for (StepRef ref : order) {
     const Step& step = program.step(ref);

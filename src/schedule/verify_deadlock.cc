@@ -11,7 +11,9 @@ constexpr uint32_t kUnlimited = 0xffffffffu;
 class Run {
  public:
   Run(const Program& program, const Matching& matching, uint32_t credit)
-      : program_(program), matching_(matching), credit_(credit),
+      : program_(program),
+        matching_(matching),
+        credit_(credit),
         events_(matching.messages().size(), 0),
         ranks_(static_cast<size_t>(program.ranks())) {}
 
@@ -34,15 +36,16 @@ class Run {
 
   struct RankState {
     uint32_t step = 0;
-    bool offered = false;               // rendezvous: the SEND at `step` is out, not yet complete
-    uint32_t waits_for = kNoMessage;    // this message's
-    Event event = kSent;                // event
+    uint32_t operand = 0;             // of the step: those before it wait for nothing any more
+    bool offered = false;             // rendezvous: the SEND at `step` is out, not yet complete
+    uint32_t waits_for = kNoMessage;  // this message's
+    Event event = kSent;              // event
   };
 
   bool happened(uint32_t message, Event event) const { return (events_[message] & event) != 0; }
 
-  // A message has one sender, who may wait until it is consumed, and one receiver, who may wait until it is
-  // sent. So there is one rank to wake.
+  // A message has one sender, who may wait until it is consumed, and one receiver, who may wait
+  // until it is sent. So there is one rank to wake.
   void happen(uint32_t message, Event event) {
     events_[message] |= event;
     const Message& m = matching_.messages()[message];
@@ -68,6 +71,7 @@ class Run {
       const auto messages = matching_.of_step(program_.number(ref));
       const bool sends = schedule.steps[state.step].kind == StepKind::kSend;
       if (sends ? !send(state, messages) : !move(state, messages)) return;
+      state.operand = 0;
       if (order != nullptr) order->push_back(ref);
     }
     ++done_;
@@ -75,25 +79,34 @@ class Run {
 
   bool send(RankState& state, std::span<const uint32_t> messages) {
     if (!state.offered) {
-      for (uint32_t message : messages) {  // room in every channel before anything is published
-        const uint32_t number = matching_.messages()[message].number;
-        if (credit_ == 0 || number < credit_) continue;
-        if (wait(state, message - credit_, kConsumed)) return false;
-      }
+      if (credit_ != kUnlimited && !all_channels_have_room(state, messages)) return false;
       for (uint32_t message : messages) happen(message, kSent);
     }
-    state.offered = credit_ == 0;
-    for (uint32_t message : messages) {
-      if (state.offered && wait(state, message, kConsumed)) return false;
+    if (credit_ != 0) return true;
+    state.operand = state.offered ? state.operand : 0;
+    state.offered = true;
+    for (; state.operand < messages.size(); ++state.operand) {
+      if (wait(state, messages[state.operand], kConsumed)) return false;
     }
     state.offered = false;
     return true;
   }
 
+  bool all_channels_have_room(RankState& state, std::span<const uint32_t> messages) const {
+    for (; credit_ != 0 && state.operand < messages.size(); ++state.operand) {
+      const uint32_t message = messages[state.operand];
+      if (matching_.messages()[message].number < credit_) continue;
+      if (wait(state, message - credit_, kConsumed)) return false;
+    }
+    return true;
+  }
+
   bool move(RankState& state, std::span<const uint32_t> messages) {
-    for (uint32_t message : messages) {
+    for (; state.operand < messages.size(); ++state.operand) {
+      const uint32_t message = messages[state.operand];
       if (message != kNoMessage && wait(state, message, kSent)) return false;
     }
+    if (credit_ == kUnlimited) return true;
     for (uint32_t message : messages) {
       if (message != kNoMessage) happen(message, kConsumed);
     }
@@ -109,8 +122,8 @@ class Run {
   size_t done_ = 0;
 };
 
-// Every rank that is stuck waits for one other, which is stuck too: its message is sent (consumed) by a step
-// that the other has not reached. So following them ends in a circle.
+// Every rank that is stuck waits for one other, which is stuck too: its message is sent (consumed)
+// by a step that the other has not reached. So following them ends in a circle.
 std::string Run::circle() const {
   int rank = 0;
   while (ranks_[static_cast<size_t>(rank)].waits_for == kNoMessage) ++rank;

@@ -77,29 +77,116 @@ inline ScheduleSet two_shot(int ranks, Fold fold = Fold::kTree) {
 inline ScheduleSet ring(int ranks, uint16_t lanes = 1) {
   const auto n = static_cast<uint32_t>(ranks);
   const uint32_t blocks = n * lanes;
-  return make(shape_of(Collective::kAllReduce, ranks, blocks, blocks, lanes),
-              [&](Builder& b, int rank) {
-    if (ranks == 1) {
-      for (uint32_t i = 0; i < lanes; ++i) b.copy(output(i), input(i));
-      return;
+  return make(
+      shape_of(Collective::kAllReduce, ranks, blocks, blocks, lanes), [&](Builder& b, int rank) {
+        if (ranks == 1) {
+          for (uint32_t i = 0; i < lanes; ++i) b.copy(output(i), input(i));
+          return;
+        }
+        for (uint32_t step = 0; step < 2 * (n - 1); ++step) {
+          for (uint16_t lane = 0; lane < lanes; ++lane) {
+            const int way = lane % 2 == 0 ? 1 : ranks - 1;
+            const auto at = [&](uint32_t back) {  // the block that is `back` steps behind this rank
+              const auto place = static_cast<uint32_t>(rank + way * static_cast<int>(2 * n - back));
+              return lane * n + place % n;
+            };
+            b.lane(lane);
+            const uint32_t sent = at(step);
+            b.send(step == 0 ? input(sent) : output(sent), (rank + way) % ranks);
+            const int from = (rank + ranks - way) % ranks;
+            const uint32_t got = at(step + 1);
+            const Block mine = input(got);
+            const Operand sources[] = {Operand::message(from), Operand::local(mine)};
+            if (step < n - 1) b.move(output(got), sources);
+            if (step >= n - 1) b.receive(output(got), from);
+          }
+        }
+      });
+}
+
+inline ScheduleSet gather_direct(int ranks) {
+  const auto n = static_cast<uint32_t>(ranks);
+  return make(shape_of(Collective::kAllGather, ranks, 1, n), [&](Builder& b, int rank) {
+    if (ranks > 1) b.send(input(0), others(ranks, rank));
+    b.copy(output(static_cast<uint32_t>(rank)), input(0));
+    for (int peer : others(ranks, rank)) b.receive(output(static_cast<uint32_t>(peer)), peer);
+  });
+}
+
+inline ScheduleSet scatter_direct(int ranks) {
+  const auto n = static_cast<uint32_t>(ranks);
+  return make(shape_of(Collective::kReduceScatter, ranks, n, 1), [&](Builder& b, int rank) {
+    for (int peer : others(ranks, rank)) b.send(input(static_cast<uint32_t>(peer)), peer);
+    const Block mine = input(static_cast<uint32_t>(rank));
+    b.move(output(0), everyone(ranks, rank, mine), Fold::kTree);
+  });
+}
+
+inline ScheduleSet exchange_direct(int ranks) {
+  const auto n = static_cast<uint32_t>(ranks);
+  return make(shape_of(Collective::kAllToAll, ranks, n, n), [&](Builder& b, int rank) {
+    for (int peer : others(ranks, rank)) b.send(input(static_cast<uint32_t>(peer)), peer);
+    b.copy(output(static_cast<uint32_t>(rank)), input(static_cast<uint32_t>(rank)));
+    for (int peer : others(ranks, rank)) b.receive(output(static_cast<uint32_t>(peer)), peer);
+  });
+}
+
+/// Three ranks; 0 sends its block for 2 through 1.
+inline ScheduleSet exchange_relayed() {
+  return make(shape_of(Collective::kAllToAll, 3, 3, 3), [](Builder& b, int rank) {
+    const auto me = static_cast<uint32_t>(rank);
+    b.copy(output(me), input(me));
+    for (int peer : others(3, rank)) {
+      const bool relayed = rank == 0 && peer == 2;
+      b.send(input(static_cast<uint32_t>(peer)), relayed ? 1 : peer);
     }
-    for (uint32_t step = 0; step < 2 * (n - 1); ++step) {
-      for (uint16_t lane = 0; lane < lanes; ++lane) {
-        const int way = lane % 2 == 0 ? 1 : ranks - 1;
-        const auto at = [&](uint32_t back) {  // the block that is `back` steps behind this rank
-          const auto place = static_cast<uint32_t>(rank + way * static_cast<int>(2 * n - back));
-          return lane * n + place % n;
-        };
-        b.lane(lane);
-        const uint32_t sent = at(step);
-        b.send(step == 0 ? input(sent) : output(sent), (rank + way) % ranks);
-        const int from = (rank + ranks - way) % ranks;
-        const uint32_t got = at(step + 1);
-        const Block mine = input(got);
-        const Operand sources[] = {Operand::message(from), Operand::local(mine)};
-        if (step < n - 1) b.move(output(got), sources);
-        if (step >= n - 1) b.receive(output(got), from);
-      }
+    if (rank == 1) {
+      const Block kept = b.scratch(input(2));
+      b.receive(output(0), 0);
+      b.receive(kept, 0);
+      b.send(kept, 2);
+      b.receive(output(2), 2);
+    } else if (rank == 0) {
+      b.receive(output(1), 1);
+      b.receive(output(2), 2);
+    } else {
+      b.receive(output(1), 1);
+      b.receive(output(0), 1);
+    }
+  });
+}
+
+inline ScheduleSet broadcast_chain(int ranks, int root) {
+  Shape shape = shape_of(Collective::kBroadcast, ranks, 1, 1);
+  shape.root = root;
+  return make(shape, [&](Builder& b, int rank) {
+    const int place = (rank - root + ranks) % ranks;
+    if (place == 0) b.copy(output(0), input(0));
+    if (place != 0) b.receive(output(0), (rank + ranks - 1) % ranks);
+    if (place + 1 < ranks) b.send(place == 0 ? input(0) : output(0), (rank + 1) % ranks);
+  });
+}
+
+/// Dissemination.
+inline ScheduleSet barrier(int ranks) {
+  return make(shape_of(Collective::kBarrier, ranks, 0, 0), [&](Builder& b, int rank) {
+    for (int far = 1; far < ranks; far *= 2) {
+      b.send(std::span<const Block>{}, (rank + far) % ranks);
+      b.receive(std::span<const Block>{}, (rank + ranks - far) % ranks);
+    }
+  });
+}
+
+/// Recursive doubling over a power of two of ranks: the near rank first, or the far one.
+inline ScheduleSet doubling(int ranks, bool near_first = true) {
+  return make(shape_of(Collective::kAllReduce, ranks, 1, 1), [&](Builder& b, int rank) {
+    const Block sum = output(0);
+    b.copy(sum, input(0));
+    for (int k = 1; k < ranks; k *= 2) {
+      const int mate = rank ^ (near_first ? k : ranks / 2 / k);
+      const Operand sources[] = {Operand::local(sum), Operand::message(mate)};
+      b.send(sum, mate);
+      b.move(sum, sources);
     }
   });
 }

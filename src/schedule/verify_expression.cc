@@ -30,7 +30,8 @@ ExpressionId Expressions::fold(Fold fold, std::span<const ExpressionId> operands
   if (operands.size() == 1) return operands[0];
   if (operands.size() == 2) return pair(operands[0], operands[1]);
   if (fold == Fold::kTree) return tree(operands);
-  // The first two of a list commute; that the rest keeps its order distinguishes it from every pair.
+  // The first two of a list commute; that the rest keeps its order distinguishes it from every
+  // pair.
   scratch_.assign(operands.begin(), operands.end());
   if (scratch_[0] > scratch_[1]) std::swap(scratch_[0], scratch_[1]);
   return intern(scratch_);

@@ -1,11 +1,12 @@
-// What an atom holds: an expression over the ranks' contributions, and which atom of their inputs it is about.
+// What an atom holds: an expression over the ranks' contributions, and which atom of their inputs
+// it is about.
 //
-// Expressions are hash-consed, so equal ones have equal numbers; nothing is ever decided by a hash alone. A
-// node is a pair (its operands in rising order: the operation commutes) or a list of three or more that is
-// folded from the left and rounded once.
+// Expressions are hash-consed, so equal ones have equal numbers; nothing is ever decided by a hash
+// alone. A node is a pair (its operands in rising order: the operation commutes) or a list of
+// three or more that is folded from the left and rounded once.
 //
-// An expression in which every rank occurs exactly once has less than 2*ranks nodes and meets none of them
-// twice. So whether it is complete is a short walk over any expression, however large.
+// An expression in which every rank occurs exactly once has less than 2*ranks nodes and meets none
+// of them twice. So whether it is complete is a short walk over any expression, however large.
 #pragma once
 
 #include <cstdint>
@@ -49,7 +50,7 @@ class Expressions {
   struct Node {
     uint32_t operands = 0;  // offset
     uint32_t count = 0;
-    uint32_t begin = 0;     // canonical: the ranks [begin, end) below; else end is 0
+    uint32_t begin = 0;  // canonical: the ranks [begin, end) below; else end is 0
     uint32_t end = 0;
   };
 
@@ -67,7 +68,7 @@ class Expressions {
   std::vector<ExpressionId> pool_;
   std::vector<ExpressionId> table_;  // open addressing; 0 is empty
   std::vector<ExpressionId> scratch_;
-  std::vector<uint32_t> visited_;    // complete(): per node
+  std::vector<uint32_t> visited_;  // complete(): per node
   uint32_t visit_ = 0;
   bool exhausted_ = false;
 };

@@ -27,8 +27,8 @@ Status check_partition(const char* name, const Partition& cut) {
     if (i == 0) continue;
     const Fraction before = cut.bounds[i - 1];
     if (Wide{before.num} * x.den > Wide{x.num} * before.den) {
-      return Status::invalid_argument(where + "has a boundary before the one it follows: " +
-                                      print(before) + ", " + print(x));
+      return Status::invalid_argument(
+          where + "has a boundary before the one it follows: " + print(before) + ", " + print(x));
     }
   }
   if (cut.bounds.front().num != 0 || cut.bounds.back().num != cut.bounds.back().den) {
@@ -37,7 +37,8 @@ Status check_partition(const char* name, const Partition& cut) {
   return {};
 }
 
-// The least unit in which every boundary of `counts` counts cut by `cut` is whole; 0 if it is too fine.
+// The least unit in which every boundary of `counts` counts cut by `cut` is whole; 0 if it is too
+// fine.
 uint64_t unit_of(const Partition& cut, uint64_t counts, uint64_t unit) {
   const auto include = [&](uint64_t den) {
     const uint64_t whole = den / std::gcd(den, counts);
@@ -101,7 +102,8 @@ Result<Geometry> Geometry::of(const Shape& shape) {
 
   const uint64_t per_count = result.atoms_per_count();
   for (int space = 0; space < 2; ++space) {
-    if (counts[space] * per_count > kMaxAtoms) return Status::unsupported("too many blocks to verify");
+    if (counts[space] * per_count > kMaxAtoms)
+      return Status::unsupported("too many blocks to verify");
     result.atoms_[space] = static_cast<uint32_t>(counts[space] * per_count);
     for (uint32_t i = 0; cuts[space]->blocks != 0 && i <= cuts[space]->blocks; ++i) {
       const uint64_t at = position_of(*cuts[space], i, counts[space] * result.unit_);

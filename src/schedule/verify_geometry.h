@@ -1,14 +1,14 @@
 // Where elements are, for all counts at once.
 //
-// Positions are exact fractions of a count. All boundaries of a shape, modulo one count, are its residues;
-// every buffer is cut at every residue of every count. The pieces are the *atoms*: no block of input, output
-// or scratch cuts one, and neither does an in-place overlap, because a rank's share of a larger buffer begins
-// at a whole number of counts. So an atom has one value at a time, and equality of elements is equality of
-// atom numbers.
+// Positions are exact fractions of a count. All boundaries of a shape, modulo one count, are its
+// residues; every buffer is cut at every residue of every count. The pieces are the *atoms*: no
+// block of input, output or scratch cuts one, and neither does an in-place overlap, because a
+// rank's share of a larger buffer begins at a whole number of counts. So an atom has one value at
+// a time, and equality of elements is equality of atom numbers.
 //
 // Two blocks may be paired if they begin at the same residue and have as many atoms. That implies
-// same_size(). The one pair that same_size() admits and this refuses, two blocks of a whole number of counts
-// that begin at different fractions of a count, would map an atom onto no atom.
+// same_size(). The one pair that same_size() admits and this refuses, two blocks of a whole number
+// of counts that begin at different fractions of a count, would map an atom onto no atom.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace tutti::schedule::verifier {
 
 inline constexpr int kMaxRanks = 1 << 16;
 inline constexpr uint32_t kMaxLanes = 1024;
-inline constexpr uint64_t kMaxAtoms = 1u << 27;  // of all ranks
+inline constexpr uint64_t kMaxAtoms = 1u << 27;   // of all ranks
 inline constexpr uint64_t kMaxBlocks = 1u << 21;  // of input and output together
 
 /// Consecutive atoms of a buffer, or of one rank's memory.

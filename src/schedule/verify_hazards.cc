@@ -39,7 +39,8 @@ void for_each_atom(const Program& program, StepRef ref, Visit visit) {
   });
 }
 
-// Whether some atom is touched by two lanes and written. Most schedules give every lane its own share.
+// Whether some atom is touched by two lanes and written. Most schedules give every lane its own
+// share.
 bool lanes_meet(const Program& program, int rank) {
   if (program.schedule(rank).lanes == 1) return false;
   struct Use {
@@ -60,13 +61,16 @@ bool lanes_meet(const Program& program, int rank) {
   return std::ranges::any_of(uses, [](const Use& use) { return use.shared && use.written; });
 }
 
-// Watches some ranks while all ranks run. A clock has one entry per lane of every watched rank: how many of
-// the lane's steps are certainly complete.
+// Watches some ranks while all ranks run. A clock has one entry per lane of every watched rank:
+// how many of the lane's steps are certainly complete.
 class Watch {
  public:
   Watch(const Program& program, const Matching& matching, std::span<const int> ranks)
-      : program_(program), matching_(matching), lanes_(program.shape().lanes),
-        size_(ranks.size() * lanes_), column_(static_cast<size_t>(program.ranks()), -1) {
+      : program_(program),
+        matching_(matching),
+        lanes_(program.shape().lanes),
+        size_(ranks.size() * lanes_),
+        column_(static_cast<size_t>(program.ranks()), -1) {
     for (int rank : ranks) {
       column_[static_cast<size_t>(rank)] = static_cast<int>(uses_.size());
       uses_.emplace_back(size_t{program.memory(rank)} * lanes_);
@@ -84,10 +88,10 @@ class Watch {
   }
 
  private:
-  struct Use {  // of an atom by a lane: its last write and read, as step + 1, and as the lane's count
-    uint32_t write = 0;
+  struct Use {           // of an atom by a lane
+    uint32_t write = 0;  // the last step that wrote it, + 1
     uint32_t read = 0;
-    uint32_t write_count = 0;
+    uint32_t write_count = 0;  // the same as a place in the lane
     uint32_t read_count = 0;
   };
 

@@ -147,9 +147,9 @@ class Matcher {
       if (!source.is_message()) continue;
       const uint32_t index = table(static_cast<uint32_t>(source.peer()), step.lane);
       if (index == kNoMessage || channels_[index].received == channels_[index].sent) {
+        const uint32_t sent = index == kNoMessage ? 0 : channels_[index].sent;
         return program_.refuse(ref, "rank " + std::to_string(source.peer()) + " sends only " +
-                                        std::to_string(index == kNoMessage ? 0 : channels_[index].sent) +
-                                        " messages to this rank on lane " +
+                                        std::to_string(sent) + " messages to this rank on lane " +
                                         std::to_string(step.lane));
       }
       Channel& channel = channels_[index];
@@ -167,8 +167,8 @@ class Matcher {
     const auto sent = from.blocks_of(program_.step(message.send));
     const auto target = to.blocks_of(program_.step(message.move));
     const auto refuse = [&](const std::string& what) {
-      return program_.refuse(message.move, what + " what arrives from " +
-                                               program_.where(message.send));
+      return program_.refuse(message.move,
+                             what + " what arrives from " + program_.where(message.send));
     };
     if (sent.size() != target.size()) {
       return refuse("has " + std::to_string(target.size()) + " blocks for the " +

@@ -1,7 +1,7 @@
 // Which SEND feeds which MOVE: the k-th of a channel feeds the k-th.
 //
-// Channels hold nothing back and reorder nothing, so the matching is known before anything runs, and
-// running is then only a question of order.
+// Channels hold nothing back and reorder nothing, so the matching is known before anything runs,
+// and running is then only a question of order.
 #pragma once
 
 #include <cstdint>

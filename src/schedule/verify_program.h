@@ -1,5 +1,6 @@
-// All ranks' schedules, checked to be well formed: every offset, block, peer, lane and `after` is in range,
-// every list pairs up, nothing is read or written that must not be. The passes after this one index freely.
+// All ranks' schedules, checked to be well formed: every offset, block, peer, lane and `after` is
+// in range, every list pairs up, nothing is read or written that must not be. The passes after
+// this one index freely.
 #pragma once
 
 #include <cstdint>
@@ -57,10 +58,10 @@ class Program {
   std::span<const Schedule> schedules_;
   Placement placement_ = Placement::kSeparate;
   Geometry geometry_;
-  uint32_t user_atoms_ = 0;                            // of input and output together
-  std::vector<uint32_t> memory_;                       // per rank
-  std::vector<std::vector<uint32_t>> scratch_first_;   // per rank, per scratch block
-  std::vector<uint32_t> first_step_;                   // per rank, and the end
+  uint32_t user_atoms_ = 0;                           // of input and output together
+  std::vector<uint32_t> memory_;                      // per rank
+  std::vector<std::vector<uint32_t>> scratch_first_;  // per rank, per scratch block
+  std::vector<uint32_t> first_step_;                  // per rank, and the end
 };
 
 }  // namespace tutti::schedule::verifier

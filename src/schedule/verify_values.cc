@@ -13,7 +13,10 @@ namespace {
 class Evaluation {
  public:
   Evaluation(const Program& program, const Matching& matching, Verdict& verdict)
-      : program_(program), matching_(matching), geometry_(program.geometry()), verdict_(verdict),
+      : program_(program),
+        matching_(matching),
+        geometry_(program.geometry()),
+        verdict_(verdict),
         expressions_(program.ranks()) {}
 
   Status run(std::span<const StepRef> order) {
@@ -134,8 +137,7 @@ class Evaluation {
     if (collective == Collective::kAllReduce || collective == Collective::kBroadcast) return;
     const Value value = memory_[static_cast<size_t>(ref.rank)][region.first + offset];
     const bool scratch = target.space() == Space::kScratch;
-    const Block block =
-        scratch ? program_.schedule(ref.rank).scratch[target.index()] : target;
+    const Block block = scratch ? program_.schedule(ref.rank).scratch[target.index()] : target;
     const uint32_t per_count = geometry_.atoms_per_count();
     const uint32_t part = (geometry_.region(block).first + offset) / per_count;
     const bool in = block.space() == Space::kInput;
@@ -165,7 +167,8 @@ class Evaluation {
                                     geometry_.interval(first, atoms));
   }
 
-  // The required value of an output atom: all ranks' contributions or one rank's, to one input atom.
+  // The required value of an output atom: all ranks' contributions or one rank's, to one input
+  // atom.
   struct Required {
     bool all = false;
     int rank = 0;
@@ -177,12 +180,18 @@ class Evaluation {
     const auto mine = static_cast<uint32_t>(rank) * per_count;
     const int part = static_cast<int>(atom / per_count);
     switch (program_.shape().collective) {
-      case Collective::kAllReduce: return {true, 0, atom};
-      case Collective::kReduceScatter: return {true, 0, mine + atom};
-      case Collective::kAllGather: return {false, part, atom % per_count};
-      case Collective::kAllToAll: return {false, part, mine + atom % per_count};
-      case Collective::kBroadcast: return {false, program_.shape().root, atom};
-      case Collective::kBarrier: break;
+      case Collective::kAllReduce:
+        return {true, 0, atom};
+      case Collective::kReduceScatter:
+        return {true, 0, mine + atom};
+      case Collective::kAllGather:
+        return {false, part, atom % per_count};
+      case Collective::kAllToAll:
+        return {false, part, mine + atom % per_count};
+      case Collective::kBroadcast:
+        return {false, program_.shape().root, atom};
+      case Collective::kBarrier:
+        break;
     }
     return {};
   }
@@ -219,10 +228,10 @@ class Evaluation {
   Status wrong(int rank, uint32_t atom, Value found, Required wanted) const {
     const uint32_t in = geometry_.input_atoms();
     const uint32_t out = geometry_.output_atoms();
-    const std::string needed =
-        !wanted.all            ? "rank " + std::to_string(wanted.rank)
-        : program_.ranks() > 1 ? "ranks 0-" + std::to_string(program_.ranks() - 1)
-                               : "rank 0";
+    const std::string needed = !wanted.all ? "rank " + std::to_string(wanted.rank)
+                               : program_.ranks() > 1
+                                   ? "ranks 0-" + std::to_string(program_.ranks() - 1)
+                                   : "rank 0";
     std::string text = "rank " + std::to_string(rank) + ", elements " +
                        geometry_.interval(atom, out) + " of the output: expected " + needed +
                        " of input " + geometry_.interval(wanted.atom, in) + ", found " +
@@ -241,8 +250,8 @@ class Evaluation {
   std::vector<Value> in_flight_;
   std::vector<Reader> readers_;
   std::vector<ExpressionId> operands_;
-  std::vector<bool> complete_;              // per expression
-  std::vector<ExpressionId> agreed_;        // per input atom: what some rank received
+  std::vector<bool> complete_;        // per expression
+  std::vector<ExpressionId> agreed_;  // per input atom: what some rank received
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Computes what every rank holds, message by message, and compares the outputs with the collective's meaning.
+// Computes what every rank holds, message by message, and compares the outputs with the
+// collective's meaning.
 #pragma once
 
 #include <span>
