@@ -1,5 +1,5 @@
-// Whatever bytes an authenticated peer sends: no crash, no unbounded memory, and a sentence in the end.
-// (Out of bounds accesses show under the address sanitizer; the seed is fixed.)
+// Whatever bytes an authenticated peer sends: no crash, no unbounded memory, and a sentence in the
+// end. (Out of bounds accesses show under the address sanitizer; the seed is fixed.)
 #include <gtest/gtest.h>
 
 #include <algorithm>
