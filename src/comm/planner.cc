@@ -63,9 +63,9 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
 
 bool Planner::is_canonical(const schedule::Algorithm& algorithm,
                            const schedule::Parameters& parameters) {
-  const auto key = std::make_tuple(std::string(schedule::name_of(algorithm.collective)),
-                                   std::string(algorithm.name), int{parameters.lanes},
-                                   parameters.root);
+  const auto key =
+      std::make_tuple(std::string(schedule::name_of(algorithm.collective)),
+                      std::string(algorithm.name), int{parameters.lanes}, parameters.root);
   const auto known = canonical_.find(key);
   if (known != canonical_.end()) return known->second;
   std::vector<schedule::Schedule> schedules;

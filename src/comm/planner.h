@@ -1,8 +1,8 @@
-// From a request to a plan that can run: select, match, bind, and the caches that make a repeated call
-// two comparisons.
+// From a request to a plan that can run: select, match, bind, and the caches that make a repeated
+// call two comparisons.
 //
-// Plans are keyed by what changes them and never by pointers. Threads: one at a time. Errors: a request
-// no algorithm can run, or one that does not fit the staging ring.
+// Plans are keyed by what changes them and never by pointers. Threads: one at a time. Errors: a
+// request no algorithm can run, or one that does not fit the staging ring.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,8 @@ class Planner {
 
  private:
   static constexpr size_t kPlans = 256;
-  using MatchKey = std::tuple<std::string, int, int, int, bool>;  // name, root, lanes, mode, in place
+  using MatchKey =
+      std::tuple<std::string, int, int, int, bool>;  // name, root, lanes, mode, in place
 
   PlanKey key_of(const Request& request, bool in_place, Reach reach) const;
   Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
@@ -100,7 +101,8 @@ inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reac
 inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_place,
                                                 Reach reach) {
   const PlanKey key = key_of(request, in_place, reach);
-  if (last_ != nullptr && last_->key == key) [[likely]] return last_;
+  if (last_ != nullptr && last_->key == key) [[likely]]
+    return last_;
   const uint64_t hash = (key.count * 0x9e3779b97f4a7c15u) ^ (key.rest * 0xc2b2ae3d27d4eb4fu);
   std::unique_ptr<Prepared>& entry = plans_[hash >> 56];
   if (entry != nullptr && entry->key == key) return last_ = entry.get();

@@ -1,13 +1,13 @@
 // Where things lie in a rank's arena. Written by its rank, read by the ranks of its domain.
 //
-//   Counter     one line per lane: the progress counter, and beside lane 0's the call the rank is in
-//   recent      the signatures of the last calls, for peers that are behind
-//   cells       flag and payload of small messages: a ring of kCellRegions regions
-//   rings       one staging ring per lane, kRingRegions regions each
-//   pairs       one small ring per peer for send/recv
+//   Counter     one line per lane: the progress counter, and beside lane 0's the call the rank is
+//   in recent      the signatures of the last calls, for peers that are behind cells       flag and
+//   payload of small messages: a ring of kCellRegions regions rings       one staging ring per
+//   lane, kRingRegions regions each pairs       one small ring per peer for send/recv
 //
-// Ordering: payload is written before the flag or counter that announces it (release), and read after it
-// (acquire). Flags and counters only rise, or are exact values that never repeat within a lap.
+// Ordering: payload is written before the flag or counter that announces it (release), and read
+// after it (acquire). Flags and counters only rise, or are exact values that never repeat within a
+// lap.
 #pragma once
 
 #include <atomic>
@@ -18,15 +18,16 @@
 
 namespace tutti::exec {
 
-inline constexpr size_t kLineBytes = 128;  // two lines: the neighbour is prefetched with a polled one
+inline constexpr size_t kLineBytes =
+    128;  // two lines: the neighbour is prefetched with a polled one
 inline constexpr uint32_t kLanes = 8;
 inline constexpr uint32_t kRecentCalls = 2048;
 inline constexpr uint32_t kCellsPerRegion = 64;
 inline constexpr uint32_t kCellRegions = 4;
 inline constexpr uint32_t kRingRegions = 4;
 
-/// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry; `failed`
-/// is non-zero once the rank has given up on the communicator.
+/// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry;
+/// `failed` is non-zero once the rank has given up on the communicator.
 struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> call;
@@ -63,9 +64,12 @@ class ArenaView {
  public:
   ArenaView() = default;
   ArenaView(std::byte* base, const ArenaLayout& layout)
-      : base_(base), counters_(reinterpret_cast<Counter*>(base + layout.counters())),
-        recent_(reinterpret_cast<Flag*>(base + layout.recent())), cells_(base + layout.cells()),
-        rings_(base + layout.rings()), pairs_(base + layout.pairs()) {}
+      : base_(base),
+        counters_(reinterpret_cast<Counter*>(base + layout.counters())),
+        recent_(reinterpret_cast<Flag*>(base + layout.recent())),
+        cells_(base + layout.cells()),
+        rings_(base + layout.rings()),
+        pairs_(base + layout.pairs()) {}
 
   bool valid() const { return base_ != nullptr; }
   Counter& counter(uint32_t lane) const { return counters_[lane]; }

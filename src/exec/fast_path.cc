@@ -18,12 +18,15 @@ bool qualifies(const Plan& plan) {
   if (!plan.prologue.empty() || !plan.epilogue.empty()) return false;
   return std::all_of(plan.ops.begin(), plan.ops.end(), [](const Op& op) {
     switch (op.code) {
-      case OpCode::kMove: return op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
+      case OpCode::kMove:
+        return op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
       case OpCode::kCredit:
       case OpCode::kRaise:
       case OpCode::kWaitCell:
-      case OpCode::kSignal: return true;
-      default: return false;
+      case OpCode::kSignal:
+        return true;
+      default:
+        return false;
     }
   });
 }
@@ -67,7 +70,8 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
 
 FastPath::Source FastPath::source_of(const Operand& operand, uint32_t my_cells) const {
   const bool in_cell = operand.shift == plan::Shift::kCell;
-  if (!in_cell || operand.base == my_cells) return {operand.base, Source::kLocal, operand.offset, 0};
+  if (!in_cell || operand.base == my_cells)
+    return {operand.base, Source::kLocal, operand.offset, 0};
   const uint64_t cell = operand.offset / plan::kCellStride * plan::kCellStride;
   const uint32_t peer = (operand.base - plan::register_of(PeerBase::kSlot, 0)) /
                         static_cast<uint32_t>(PeerBase::kCount);
@@ -97,7 +101,9 @@ bool FastPath::add_move(const Plan& plan, const Op& op, uint32_t my_cells) {
       instruction.length = bytes;
       instruction.handler = bytes == 4 ? copy<4> : bytes == 8 ? copy<8> : copy<0>;
     } else {
-      instruction.handler = op.source_count == 2 ? fold<2> : op.source_count == 4 ? fold<4> : fold_any;
+      instruction.handler = op.source_count == 2   ? fold<2>
+                            : op.source_count == 4 ? fold<4>
+                                                   : fold_any;
     }
   }
   instructions_.push_back(instruction);
@@ -111,9 +117,7 @@ void FastPath::add_flag(const Op& op) {
     Instruction& last = instructions_.back();
     const bool first_in_cell = last.payload == plan::cell_payload_offset(last.length);
     if (last.handler == store_to_cell && last.cell == cell && first_in_cell) {
-      last.handler = last.length == 4   ? publish<4>
-                     : last.length == 8 ? publish<8>
-                                        : publish<0>;
+      last.handler = last.length == 4 ? publish<4> : last.length == 8 ? publish<8> : publish<0>;
       return;
     }
   }
@@ -224,8 +228,8 @@ Status FastPath::run(HostExecutor& executor, const Call& call) const {
       if (!executor.status_.ok()) return executor.status_;
     }
   }
-  const Context context{&executor, executor.registers_.data(), executor.mine_.cells() + shift, shift,
-                        executor.cell_flag(lane.progress + 1)};
+  const Context context{&executor, executor.registers_.data(), executor.mine_.cells() + shift,
+                        shift, executor.cell_flag(lane.progress + 1)};
   for (const Instruction& op : instructions_) {
     if (!op.handler(context, op, sources_.data() + op.first_source)) return executor.status_;
   }

@@ -1,9 +1,10 @@
 // Superinstructions: the short form of plans that consist of small messages only.
 //
 // A plan whose messages all travel in cells, with one lane and one slice, is a few [publish] and
-// [wait for the sources, fold, store]. They are compiled to function pointers specialised on size, with
-// everything resolved but the position in the cell ring. The interpreter runs the same plan with the same
-// effect on the executor's state; this form only saves instructions (docs/measurements).
+// [wait for the sources, fold, store]. They are compiled to function pointers specialised on size,
+// with everything resolved but the position in the cell ring. The interpreter runs the same plan
+// with the same effect on the executor's state; this form only saves instructions
+// (docs/measurements).
 //
 // Threads and errors: those of HostExecutor::run().
 #pragma once
@@ -25,16 +26,16 @@ class FastPath {
 
  private:
   struct Source {
-    uint32_t base;     // register
-    uint32_t peer;     // kLocal: memory of this rank
-    uint64_t offset;   // local: from the register. Message: the payload's, from the cell
-    uint64_t cell;     // message: the cell's, from the frame
+    uint32_t base;    // register
+    uint32_t peer;    // kLocal: memory of this rank
+    uint64_t offset;  // local: from the register. Message: the payload's, from the cell
+    uint64_t cell;    // message: the cell's, from the frame
     static constexpr uint32_t kLocal = ~0u;
   };
   struct Context {
     HostExecutor* executor;
     std::byte* const* registers;
-    std::byte* cells;     // mine, at this frame
+    std::byte* cells;  // mine, at this frame
     uint64_t cell_shift;
     uint64_t flag;
   };

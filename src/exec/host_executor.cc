@@ -84,24 +84,7 @@ void HostExecutor::start(const plan::Plan& plan, const Call& call) {
 Status HostExecutor::run(const plan::Plan& plan, const Call& call) {
   if (!status_.ok()) return status_;
   start(plan, call);
-  return wait_until_done();
-}
-
-Status HostExecutor::wait_until_done() {
-  Backoff backoff(options_.spins);
-  for (;;) {
-    switch (advance()) {
-      case Progress::kDone: return status_;
-      case Progress::kMoved: backoff.reset(); break;
-      case Progress::kBlocked:
-        if (has_streams_ && poll_streams()) {
-          backoff.reset();
-        } else if (backoff.pause()) {
-          check_rare();
-        }
-        break;
-    }
-  }
+  return wait([this] { return advance(); });
 }
 
 Progress HostExecutor::advance() {
@@ -191,8 +174,7 @@ void HostExecutor::close_slice(Lane& lane, uint32_t index) {
 void HostExecutor::set_piece(Lane& lane, uint64_t length) {
   if (lane.piece_of == length) return;
   lane.piece_of = length;
-  const schedule::Extent piece =
-      schedule::piece(length, lane.slice, plan_->slices, plan_->quantum);
+  const schedule::Extent piece = schedule::piece(length, lane.slice, plan_->slices, plan_->quantum);
   lane.piece_length = piece.length;
   lane.piece_bytes = piece.length * plan_->element_bytes;
   lane.shift[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
@@ -200,11 +182,14 @@ void HostExecutor::set_piece(Lane& lane, uint64_t length) {
 
 bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
   switch (op.code) {
-    case OpCode::kMove: move(lane, op); return true;
+    case OpCode::kMove:
+      move(lane, op);
+      return true;
     case OpCode::kSignal:
       mine_.counter(index).progress.store(lane.progress + op.value, std::memory_order_release);
       return true;
-    case OpCode::kWait: return reached(op.peer, index, lane.progress + op.value);
+    case OpCode::kWait:
+      return reached(op.peer, index, lane.progress + op.value);
     case OpCode::kRaise: {
       auto* cell = mine_.cells() + cell_shift_ + uint64_t{op.value} * plan::kCellStride;
       reinterpret_cast<Flag*>(cell)->store(cell_flag(lane.progress + 1), std::memory_order_release);
@@ -217,10 +202,14 @@ bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
       return reinterpret_cast<Flag*>(cell)->load(std::memory_order_acquire) ==
              cell_flag(lane.progress + 1);
     }
-    case OpCode::kCredit: return credit(lane, index);
-    case OpCode::kAfter: return after(lane, op);
-    case OpCode::kReadPeer: return read_peer(lane, op);
-    default: return execute_stream(lane, index, op);
+    case OpCode::kCredit:
+      return credit(lane, index);
+    case OpCode::kAfter:
+      return after(lane, op);
+    case OpCode::kReadPeer:
+      return read_peer(lane, op);
+    default:
+      return execute_stream(lane, index, op);
   }
 }
 
@@ -257,7 +246,8 @@ bool HostExecutor::after(const Lane& lane, const Op& op) const {
   return other.op - plan_->lanes[op.peer].begin >= op.value;
 }
 
-// A ring region, or the cell ring of lane 0, may be written when all ranks have read what lay there.
+// A ring region, or the cell ring of lane 0, may be written when all ranks have read what lay
+// there.
 bool HostExecutor::credit(Lane& lane, uint32_t index) {
   if (!lane.ring.credited()) {
     if (!passed(index, lane.ring.required())) return false;

@@ -1,11 +1,11 @@
 // Runs plans in host memory: the caller's thread walks the lanes of one rank.
 //
 // A run is resumable: start() begins a call, advance() does what can be done without waiting, so an
-// engine thread can drive many communicators; run() is both with waiting between. Micro-operations are
-// interpreted; plans that consist of small messages only have a shorter form (fast_path.h).
+// engine thread can drive many communicators; run() is both with waiting between. Micro-operations
+// are interpreted; plans that consist of small messages only have a shorter form (fast_path.h).
 //
-// Owns: scratch and landing memory, reused and grown; no allocation once a plan has run. Threads: one at
-// a time. Errors: the first one sticks; peers of the domain see it in the arena.
+// Owns: scratch and landing memory, reused and grown; no allocation once a plan has run. Threads:
+// one at a time. Errors: the first one sticks; peers of the domain see it in the arena.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ namespace tutti::exec {
 
 /// How this rank reaches one other rank.
 struct Peer {
-  ArenaView arena;                    // valid if the peer is in my domain
+  ArenaView arena;  // valid if the peer is in my domain
   transport::Mapped* mapped = nullptr;
   transport::Stream* stream = nullptr;
   transport::Link* link = nullptr;
@@ -57,10 +57,10 @@ struct ExecutorOptions {
 struct Call {
   const void* send = nullptr;
   void* recv = nullptr;
-  uint32_t signature = 1;        // never 0
+  uint32_t signature = 1;  // never 0
   uint64_t deadline_ns = ~uint64_t{0};
-  const char* what = "";         // for messages: "all_reduce"
-  bool windows = false;          // send and recv lie in windows: enter with window offsets
+  const char* what = "";  // for messages: "all_reduce"
+  bool windows = false;   // send and recv lie in windows: enter with window offsets
 };
 
 enum class Progress { kDone, kMoved, kBlocked };
@@ -74,6 +74,18 @@ class HostExecutor {
   void start(const plan::Plan& plan, const Call& call);
   Progress advance();
   const Status& status() const { return status_; }
+
+  /// Waits, spinning first, until `advance` says kDone; looks at failures and the deadline
+  /// meanwhile.
+  template <class Advance>
+  Status wait(Advance advance);
+  /// The peer the caller is about to wait for, for messages.
+  void expect(uint32_t peer) { waiting_for_ = peer; }
+  /// The call that wait() belongs to if it is not a plan.
+  void name_call(const Call& call) { call_ = call; }
+  /// Moves what streams can move, and looks at what is rare: for threads that drive many executors.
+  bool poll_streams();
+  void check_rare();
 
   /// Marks this rank as failed for its peers; later calls return `status`.
   void fail(Status status);
@@ -96,7 +108,7 @@ class HostExecutor {
     // The run in progress:
     uint64_t slice = 0;
     uint32_t op = 0;
-    bool open = false;      // the slice has its frame
+    bool open = false;  // the slice has its frame
     std::array<uint64_t, 5> shift{};
     uint64_t piece_length = 0, piece_of = ~uint64_t{0};
     uint64_t piece_bytes = 0;
@@ -104,7 +116,6 @@ class HostExecutor {
     std::vector<uint32_t> sent_to;
   };
 
-  Status wait_until_done();
   bool advance_prologue();
   bool advance_lane(uint32_t index);
   bool advance_epilogue();
@@ -130,10 +141,8 @@ class HostExecutor {
   }
   void announce(const Call& call);
   void reserve(const plan::Plan& plan);
-  void check_rare();
   Status diagnose(uint32_t peer) const;
   void check_signature(uint32_t peer);
-  bool poll_streams();
 
   ExecutorOptions options_;
   std::vector<Peer> peers_;
@@ -142,7 +151,7 @@ class HostExecutor {
   std::vector<uint32_t> domain_;       // the other ranks that map my arena
   std::vector<std::byte*> registers_;  // plan::register_of
   std::vector<Lane> lanes_;
-  std::vector<uint64_t> passed_;       // [lane]: every rank of the domain is known to have come so far
+  std::vector<uint64_t> passed_;  // [lane]: every rank of the domain is known to have come so far
   std::vector<Window> windows_;
   RingCursor<kCellRegions> cells_;
   uint64_t cell_shift_ = 0;
@@ -150,7 +159,7 @@ class HostExecutor {
   Call call_;
   const plan::Plan* plan_ = nullptr;
   uint32_t prologue_ = 0, epilogue_ = 0;
-  uint32_t waiting_for_ = 0;           // the peer of the last blocked wait, for messages
+  uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages
   bool has_streams_ = false;
   Status status_;
   std::vector<transport::Buffer> buffers_;
@@ -158,5 +167,26 @@ class HostExecutor {
   std::unique_ptr<std::byte[]> scratch_, landing_;
   uint64_t scratch_capacity_ = 0, landing_capacity_ = 0;
 };
+
+template <class Advance>
+Status HostExecutor::wait(Advance advance) {
+  Backoff backoff(options_.spins);
+  for (;;) {
+    switch (advance()) {
+      case Progress::kDone:
+        return status_;
+      case Progress::kMoved:
+        backoff.reset();
+        break;
+      case Progress::kBlocked:
+        if (has_streams_ && poll_streams()) {
+          backoff.reset();
+        } else if (backoff.pause()) {
+          check_rare();
+        }
+        break;
+    }
+  }
+}
 
 }  // namespace tutti::exec

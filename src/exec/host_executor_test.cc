@@ -1,5 +1,5 @@
-// Every registered algorithm, lowered in every mode, executed by ranks as threads over real arenas and
-// compared with a serial reference.
+// Every registered algorithm, lowered in every mode, executed by ranks as threads over real arenas
+// and compared with a serial reference.
 #include "src/exec/host_executor.h"
 
 #include <gtest/gtest.h>
@@ -45,7 +45,8 @@ struct Case {
 
 class Domain {
  public:
-  Domain(int ranks, uint64_t ring_bytes, uint64_t first_progress) : layout_(ring_bytes, 4096, ranks) {
+  Domain(int ranks, uint64_t ring_bytes, uint64_t first_progress)
+      : layout_(ring_bytes, 4096, ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       arenas_.push_back(std::move(transport::Arena::create("test", layout_.bytes())).value());
     }
@@ -88,14 +89,19 @@ int64_t expected(const Case& c, int rank, uint64_t i) {
     return c.op == types::ReduceOp::kAvg ? value / n : value;
   };
   switch (c.algorithm->collective) {
-    case Collective::kAllReduce: return sum(i);
-    case Collective::kReduceScatter: return sum(static_cast<uint64_t>(rank) * c.count + i);
-    case Collective::kAllGather: return element(static_cast<int>(i / c.count), i % c.count);
-    case Collective::kBroadcast: return element(c.parameters.root, i);
+    case Collective::kAllReduce:
+      return sum(i);
+    case Collective::kReduceScatter:
+      return sum(static_cast<uint64_t>(rank) * c.count + i);
+    case Collective::kAllGather:
+      return element(static_cast<int>(i / c.count), i % c.count);
+    case Collective::kBroadcast:
+      return element(c.parameters.root, i);
     case Collective::kAllToAll:
       return element(static_cast<int>(i / c.count),
                      static_cast<uint64_t>(rank) * c.count + i % c.count);
-    case Collective::kBarrier: return 0;
+    case Collective::kBarrier:
+      return 0;
   }
   return 0;
 }
@@ -125,7 +131,8 @@ Buffers make_buffers(const Case& c, const schedule::Shape& shape, int rank) {
 }
 
 std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, int rank) {
-  plan::MatchRequest wanted{c.algorithm, c.parameters, rank, &group, c.mode, c.in_place, c.in_place};
+  plan::MatchRequest wanted{c.algorithm, c.parameters, rank,      &group,
+                            c.mode,      c.in_place,   c.in_place};
   Result<plan::Match> match = plan::match(wanted);
   if (!match.ok()) return std::string(match.status().message());
   if (c.op == types::ReduceOp::kAvg) {
@@ -146,8 +153,8 @@ std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, in
     call.recv = b.recv;
     call.signature = 77;
     const bool short_form = fast.has_value() && round != 1;
-    const Status status = short_form ? fast->run(domain.executor(rank), call)
-                                     : domain.executor(rank).run(plan, call);
+    const Status status =
+        short_form ? fast->run(domain.executor(rank), call) : domain.executor(rank).run(plan, call);
     if (!status.ok()) return std::string(status.message());
     const uint64_t out = schedule::output_elements(match.value().shape, rank, c.count);
     for (uint64_t i = 0; i < out; ++i) {
@@ -194,7 +201,8 @@ void sweep(int ranks, uint64_t first_progress) {
           c.in_place = in_place;
           c.count = count;
           if (algorithm.supports && !algorithm.supports(c.parameters)) continue;
-          if (count == 1000 && schedule::reduces(algorithm.collective)) c.op = types::ReduceOp::kAvg;
+          if (count == 1000 && schedule::reduces(algorithm.collective))
+            c.op = types::ReduceOp::kAvg;
           run_case(domain, c);
           if (testing::Test::HasFailure()) return;
         }

@@ -1,8 +1,9 @@
-// The positions in a lane's staging ring and in the cell ring. Every rank of a domain runs the same plans,
-// so every rank computes the same positions and nobody sends one.
+// The positions in a lane's staging ring and in the cell ring. Every rank of a domain runs the same
+// plans, so every rank computes the same positions and nobody sends one.
 //
-// A ring is a few regions. Frames are taken one after the other within a region; the move to the next
-// region is the only moment at which a writer must know that all readers have passed what lay there.
+// A ring is a few regions. Frames are taken one after the other within a region; the move to the
+// next region is the only moment at which a writer must know that all readers have passed what lay
+// there.
 #pragma once
 
 #include <array>
@@ -15,8 +16,8 @@ class RingCursor {
  public:
   explicit RingCursor(uint64_t region_size = 0) : region_size_(region_size) {}
 
-  /// Takes `size` (<= region size) and returns its position. `progress` is the lane counter's value from
-  /// which on everything taken before has been read.
+  /// Takes `size` (<= region size) and returns its position. `progress` is the lane counter's value
+  /// from which on everything taken before has been read.
   uint64_t take(uint64_t size, uint64_t progress) {
     if (used_ + size > region_size_) {
       release_[region_] = progress;

@@ -1,13 +1,13 @@
 // How a thread waits: spin, yield early, sleep.
 //
-// With a core for every rank a message is a cache line away, so polling is best. With more ranks than
-// cores the peer cannot run until this thread yields, so it does so after a few polls. Long waits sleep,
-// so that a rank whose peers are late costs no core.
+// With a core for every rank a message is a cache line away, so polling is best. With more ranks
+// than cores the peer cannot run until this thread yields, so it does so after a few polls. Long
+// waits sleep, so that a rank whose peers are late costs no core.
 #pragma once
 
+#include <sched.h>
 #include <cstdint>
 #include <ctime>
-#include <sched.h>
 
 namespace tutti::exec {
 

@@ -16,8 +16,9 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   plan.slices_in_flight = plan.lanes.size() > 1 ? 4 : 1;
   if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
   note(scale_contributions(plan, match, request), "pre/post operations");
-  const uint64_t bytes = schedule::output_elements(match.shape, match.schedule.rank, request.count) *
-                         geometry.element_bytes;
+  const uint64_t bytes =
+      schedule::output_elements(match.shape, match.schedule.rank, request.count) *
+      geometry.element_bytes;
   const bool bypass = match.mode == Mode::kDirect && bytes >= tuning.streaming_store_bytes;
   note(bypass, "streaming stores");
   choose_kernels(plan, request, bypass);

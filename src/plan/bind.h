@@ -1,7 +1,8 @@
-// The half of lowering that depends on the call: count, type and operation turn a Match into a Plan, in
-// time proportional to the rank's own steps.
+// The half of lowering that depends on the call: count, type and operation turn a Match into a
+// Plan, in time proportional to the rank's own steps.
 //
-// Every rank of a domain must bind with equal arguments: slices, frames and cells follow from them alone.
+// Every rank of a domain must bind with equal arguments: slices, frames and cells follow from them
+// alone.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,10 @@ struct Tuning {
   uint64_t frame_bytes = 512 << 10;           // what one rank stages for one slice, at most
   uint64_t read_bytes = 256 << 10;            // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;            // streams: bytes of one message
-  uint64_t streaming_store_bytes = 4 << 20;   // direct calls this long bypass the cache with their stores
+  uint64_t streaming_store_bytes =
+      4 << 20;  // direct calls this long bypass the cache with their stores
   uint32_t cells_per_region = 64;
-  bool fuse = true;                           // the store-forwarding pass
+  bool fuse = true;  // the store-forwarding pass
 };
 
 struct BindRequest {

@@ -16,7 +16,9 @@ using schedule::StepKind;
 namespace {
 
 constexpr uint64_t kLine = 64;
-constexpr uint64_t round_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
+constexpr uint64_t round_up(uint64_t value, uint64_t unit) {
+  return (value + unit - 1) / unit * unit;
+}
 constexpr uint64_t divide_up(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit; }
 
 bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning) {
@@ -25,8 +27,8 @@ bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning
          match.message_blocks * longest_bytes <= tuning.inline_bytes;
 }
 
-// The number of slices must be the same on every rank of the communicator, so it follows from what all
-// of them know: the declared cost of the algorithm, the count, the tuning.
+// The number of slices must be the same on every rank of the communicator, so it follows from what
+// all of them know: the declared cost of the algorithm, the count, the tuning.
 uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
                       const BindRequest& request, const Tuning& tuning) {
   const uint64_t longest_bytes = longest * geometry.element_bytes;
@@ -172,7 +174,8 @@ void Emitter::emit_publication(const Step& step, const MatchedStep& matched) {
 void Emitter::emit_cell(const Step& step, const Message& message) {
   const auto blocks = match_.schedule.blocks_of(step);
   const uint32_t base = register_of(PeerBase::kCell, match_.schedule.rank);
-  uint64_t offset = uint64_t{message.cell} * kCellStride + cell_payload_offset(message_bytes(blocks));
+  uint64_t offset =
+      uint64_t{message.cell} * kCellStride + cell_payload_offset(message_bytes(blocks));
   for (Block block : blocks) {
     const Operand operands[] = {{base, Shift::kCell, offset}, local(block)};
     emit_copy(step, operands, length_of(block));
@@ -200,7 +203,8 @@ void Emitter::emit_move(uint32_t index) {
   for (Source source : mine.sources_of(step)) {
     if (!source.is_message()) continue;
     if (!match_.group.near(mine.rank, source.peer())) {
-      emit(step.lane, {.code = OpCode::kStreamArrived, .peer = static_cast<uint32_t>(source.peer()),
+      emit(step.lane, {.code = OpCode::kStreamArrived,
+                       .peer = static_cast<uint32_t>(source.peer()),
                        .value = posted_[posted++].ordinal});
       continue;
     }
@@ -251,8 +255,13 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
             alone ? operands[0] : Operand{register_of(Base::kLanding), Shift::kNone, landing};
         landing += alone ? 0 : geometry_.stride;
         const Operand read[] = {zone, operand};
-        emit(step.lane, {.code = OpCode::kReadPeer, .target_count = 1, .source_count = 1,
-                         .peer = static_cast<uint32_t>(message.source), .length = length}, read);
+        emit(step.lane,
+             {.code = OpCode::kReadPeer,
+              .target_count = 1,
+              .source_count = 1,
+              .peer = static_cast<uint32_t>(message.source),
+              .length = length},
+             read);
         operand = zone;
       }
       operands.push_back(operand);
@@ -271,17 +280,21 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
 
 void Emitter::await(const Step& step, const Message& message) {
   if (geometry_.in_cells) {
-    emit(step.lane, {.code = OpCode::kWaitCell, .peer = static_cast<uint32_t>(message.source),
+    emit(step.lane, {.code = OpCode::kWaitCell,
+                     .peer = static_cast<uint32_t>(message.source),
                      .value = message.cell});
     return;
   }
-  const bool direct = message.mechanism == Mechanism::kPull || message.mechanism == Mechanism::kRead;
+  const bool direct =
+      message.mechanism == Mechanism::kPull || message.mechanism == Mechanism::kRead;
   if (direct) await_entry(message.source);
   uint32_t& known = known_[step.lane][message.source];
   if (message.value <= known) return;
   known = message.value;
-  emit(step.lane, {.code = OpCode::kWait, .lane = static_cast<uint8_t>(step.lane),
-                   .peer = static_cast<uint32_t>(message.source), .value = message.value});
+  emit(step.lane, {.code = OpCode::kWait,
+                   .lane = static_cast<uint8_t>(step.lane),
+                   .peer = static_cast<uint32_t>(message.source),
+                   .value = message.value});
 }
 
 void Emitter::await_entry(int peer) {
@@ -294,7 +307,8 @@ void Emitter::close_lanes() {
   for (uint16_t lane = 0; lane < lanes_.size(); ++lane) {
     for (const Unsent& unsent : unsent_) {
       if (unsent.lane != lane) continue;
-      emit(lane, {.code = OpCode::kStreamSent, .lane = static_cast<uint8_t>(lane),
+      emit(lane, {.code = OpCode::kStreamSent,
+                  .lane = static_cast<uint8_t>(lane),
                   .value = unsent.ordinal});
     }
     emit(lane, {.code = OpCode::kSignal, .value = plan_.lanes[lane].advance});
@@ -303,8 +317,10 @@ void Emitter::close_lanes() {
     plan_.prologue.insert(plan_.prologue.begin(), {.code = OpCode::kEnter});
   }
   for (const Reader& reader : match_.readers) {
-    plan_.epilogue.push_back({.code = OpCode::kWait, .lane = static_cast<uint8_t>(reader.lane),
-                              .peer = static_cast<uint32_t>(reader.peer), .value = reader.value});
+    plan_.epilogue.push_back({.code = OpCode::kWait,
+                              .lane = static_cast<uint8_t>(reader.lane),
+                              .peer = static_cast<uint32_t>(reader.peer),
+                              .value = reader.value});
   }
 }
 

@@ -16,7 +16,7 @@ struct Geometry {
   uint64_t element_bytes = 1;
   uint64_t quantum = 1;
   uint64_t slices = 1;
-  uint64_t stride = 64;  // bytes of one block's piece in slots, scratch and landing zones
+  uint64_t stride = 64;   // bytes of one block's piece in slots, scratch and landing zones
   bool in_cells = false;  // every near message is INLINE
 };
 
@@ -64,14 +64,15 @@ class Emitter {
   const BindRequest& request_;
   const Geometry geometry_;
   schedule::Layout layout_;
-  std::vector<Ops> lanes_;           // ops by lane, joined at the end
-  std::vector<uint32_t> step_end_;   // ops of its lane up to and including the step
-  std::vector<std::vector<uint32_t>> known_;  // [lane][rank]: value already waited for in this slice
-  std::vector<bool> entered_;        // peers whose entry the prologue awaits
+  std::vector<Ops> lanes_;          // ops by lane, joined at the end
+  std::vector<uint32_t> step_end_;  // ops of its lane up to and including the step
+  std::vector<std::vector<uint32_t>>
+      known_;                  // [lane][rank]: value already waited for in this slice
+  std::vector<bool> entered_;  // peers whose entry the prologue awaits
   // Streams: what was posted at the beginning of each lane's slice, in the order of the sources.
   struct Posted {
     uint32_t ordinal;
-    bool landed;        // into the landing zone, else straight into the target
+    bool landed;  // into the landing zone, else straight into the target
     uint64_t landing;
   };
   std::vector<Posted> posted_;

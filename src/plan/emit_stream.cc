@@ -1,8 +1,9 @@
 // The part of Emitter that deals with memory: operands, and messages to other hosts.
 //
-// Streams: all receives of a slice are posted when the lane begins the slice. Every send of the slice
-// can therefore complete without anything further happening in the receiver's lane, so waiting for a send
-// (before its source is overwritten, and at the end of the slice) cannot deadlock.
+// Streams: all receives of a slice are posted when the lane begins the slice. Every send of the
+// slice can therefore complete without anything further happening in the receiver's lane, so
+// waiting for a send (before its source is overwritten, and at the end of the slice) cannot
+// deadlock.
 #include <algorithm>
 
 #include "src/plan/emit.h"
@@ -25,7 +26,8 @@ uint64_t Emitter::message_bytes(std::span<const Block> blocks) const {
   return elements * geometry_.element_bytes;
 }
 
-// In place, equal memory gets equal operands: the smaller buffer is addressed within the larger one.
+// In place, equal memory gets equal operands: the smaller buffer is addressed within the larger
+// one.
 Operand Emitter::local(Block block) const {
   if (block.space() == Space::kScratch) {
     return {register_of(Base::kScratch), Shift::kScratch, block.index() * geometry_.stride};
@@ -46,14 +48,17 @@ Operand Emitter::local(Block block) const {
 Operand Emitter::remote(int peer, Block block) const {
   const schedule::Layout layout(match_.shape, peer, request_.count);
   const PeerBase base = block.space() == Space::kInput ? PeerBase::kInput : PeerBase::kOutput;
-  return {register_of(base, peer), user_shift(), layout.extent(block).offset * geometry_.element_bytes};
+  return {register_of(base, peer), user_shift(),
+          layout.extent(block).offset * geometry_.element_bytes};
 }
 
 Operand Emitter::arrived(const Message& message, uint32_t i, uint64_t cell_offset) const {
   switch (message.mechanism) {
     case Mechanism::kPull:
-    case Mechanism::kRead: return remote(message.source, match_.block(message.blocks, i));
-    default: break;
+    case Mechanism::kRead:
+      return remote(message.source, match_.block(message.blocks, i));
+    default:
+      break;
   }
   if (!geometry_.in_cells) {
     return {register_of(PeerBase::kSlot, message.source), Shift::kFrame,
@@ -161,7 +166,8 @@ void Emitter::protect(const Step& step, std::span<const Block> blocks) {
                          [&](Block source) { return overlaps(target, source); });
     });
     if (hit) {
-      emit(step.lane, {.code = OpCode::kStreamSent, .lane = static_cast<uint8_t>(unsent.lane),
+      emit(step.lane, {.code = OpCode::kStreamSent,
+                       .lane = static_cast<uint8_t>(unsent.lane),
                        .value = unsent.ordinal});
     }
     return hit && unsent.lane == step.lane;  // another lane waits at its own end once more

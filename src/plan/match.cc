@@ -113,8 +113,8 @@ Result<Match> match(const MatchRequest& request) {
   if (Status status = traffic.match(); !status.ok()) {
     return Status::internal_error(std::string(schedule::name_of(result.shape.collective)) + "/" +
                                   std::string(request.algorithm->name) + " for " +
-                                  std::to_string(result.shape.ranks) + " ranks: " +
-                                  std::string(status.message()));
+                                  std::to_string(result.shape.ranks) +
+                                  " ranks: " + std::string(status.message()));
   }
   choose_mechanisms(traffic, result.mode, request.hazards_in_place);
   traffic.number();

@@ -1,7 +1,9 @@
-// The half of lowering that no count changes: which SEND meets which MOVE, by which mechanism, announced
-// by which signal. Done once for (schedule, group, mode) and shared by all counts, types and operations.
+// The half of lowering that no count changes: which SEND meets which MOVE, by which mechanism,
+// announced by which signal. Done once for (schedule, group, mode) and shared by all counts, types
+// and operations.
 //
-// Every rank of a domain computes the same numbers from the same schedules, so nothing is negotiated.
+// Every rank of a domain computes the same numbers from the same schedules, so nothing is
+// negotiated.
 //
 // Errors: a schedule that does not match itself (the verifier would refuse it) is kInternalError.
 #pragma once
@@ -19,13 +21,13 @@ namespace tutti::plan {
 /// Which ranks share memory; equal on all ranks of the communicator.
 struct Group {
   int ranks = 1;
-  std::vector<int> domain;   // ranks with equal numbers map each other
+  std::vector<int> domain;  // ranks with equal numbers map each other
   bool near(int a, int b) const { return domain[a] == domain[b]; }
 };
 
 enum class Mode : uint8_t {
-  kStaged,      // ordinary buffers: INLINE and SLOT
-  kDirect,      // every buffer of the domain is addressable: PULL and PUSH where no hazard forbids it
+  kStaged,  // ordinary buffers: INLINE and SLOT
+  kDirect,  // every buffer of the domain is addressable: PULL and PUSH where no hazard forbids it
   kSingleCopy,  // ordinary buffers read with one copy by the operating system: kRead
 };
 const char* name_of(Mode mode);
@@ -35,10 +37,10 @@ struct Message {
   Mechanism mechanism = Mechanism::kSlot;
   int source = 0;
   uint32_t block_count = 0;
-  uint32_t slot = 0;       // blocks of the source's frame before this message
-  uint32_t cell = 0;       // the source's cells before this message
-  uint32_t value = 0;      // of the source's lane counter: the message can be read. 0: from entry on
-  uint32_t blocks = 0;     // the source's block list in Match::block_words (PULL reads there)
+  uint32_t slot = 0;    // blocks of the source's frame before this message
+  uint32_t cell = 0;    // the source's cells before this message
+  uint32_t value = 0;   // of the source's lane counter: the message can be read. 0: from entry on
+  uint32_t blocks = 0;  // the source's block list in Match::block_words (PULL reads there)
 };
 
 /// The target of a PUSH: the block list `blocks` of `peer`.
@@ -50,19 +52,20 @@ struct PushTarget {
 /// What a step of my schedule turns into.
 struct MatchedStep {
   // SEND
-  bool near = false;         // someone of my domain receives it: `message` holds
-  bool signal = false;       // the last SEND of a run: raise the counter to `message.value`
+  bool near = false;    // someone of my domain receives it: `message` holds
+  bool signal = false;  // the last SEND of a run: raise the counter to `message.value`
   Message message;
-  uint32_t pushes = 0, push_count = 0;    // into Match::push_targets
-  uint32_t far = 0, far_count = 0;        // peers by stream, into Match::far_peers
+  uint32_t pushes = 0, push_count = 0;  // into Match::push_targets
+  uint32_t far = 0, far_count = 0;      // peers by stream, into Match::far_peers
   // MOVE
-  uint32_t arrivals = 0;     // into Match::arrivals, one for each message source from my domain, in order
+  uint32_t arrivals =
+      0;  // into Match::arrivals, one for each message source from my domain, in order
 };
 
 struct LaneMatch {
-  uint32_t advance = 1;      // 1 + the most signals of any rank of the domain
-  uint32_t blocks = 0;       // the most slot blocks of any rank
-  uint32_t messages = 0;     // the most near messages of any rank
+  uint32_t advance = 1;   // 1 + the most signals of any rank of the domain
+  uint32_t blocks = 0;    // the most slot blocks of any rank
+  uint32_t messages = 0;  // the most near messages of any rank
 };
 
 /// A rank that reads my buffers, and the value of its counter that says it is done.
@@ -87,9 +90,9 @@ struct Match {
   std::vector<Reader> readers;
   schedule::Fraction published;  // by the busiest rank of the communicator, in counts
   bool far = false;              // the communicator has other domains
-  uint32_t message_blocks = 0;  // of the longest near message of any rank
-  // How many contributions each value holds: for every step of mine the number in its target (MOVE), and
-  // for every source of a MOVE, in order. Filled for reductions only.
+  uint32_t message_blocks = 0;   // of the longest near message of any rank
+  // How many contributions each value holds: for every step of mine the number in its target
+  // (MOVE), and for every source of a MOVE, in order. Filled for reductions only.
   std::vector<uint32_t> target_terms;
   std::vector<uint32_t> source_terms;
   std::vector<uint32_t> source_terms_begin;
@@ -103,7 +106,7 @@ struct MatchRequest {
   int rank = 0;
   const Group* group = nullptr;
   Mode mode = Mode::kStaged;
-  bool in_place = false;         // this rank's buffers
+  bool in_place = false;  // this rank's buffers
   // What the hazard pass assumes of every rank: a rank may be in place. Equal on all ranks.
   bool hazards_in_place = false;
 };

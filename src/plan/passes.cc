@@ -93,15 +93,16 @@ void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache) {
     types::FoldKey key;
     key.type = request.type;
     key.op = request.op == types::ReduceOp::kAvg ? types::ReduceOp::kSum : request.op;
-    key.order = op.fold == schedule::Fold::kTree ? types::FoldOrder::kTree : types::FoldOrder::kList;
+    key.order =
+        op.fold == schedule::Fold::kTree ? types::FoldOrder::kTree : types::FoldOrder::kList;
     key.source_count = op.source_count;
     key.target_count = op.target_count;
     key.scaled = op.mask != kNoMask || op.divide;
     const auto targets = plan.operands.begin() + op.operands;
-    const bool away = bypass_cache &&
-                      std::all_of(targets, targets + op.target_count, [&](const Operand& target) {
-                        return is_user_memory(target, ranks);
-                      });
+    const bool away =
+        bypass_cache && std::all_of(targets, targets + op.target_count, [&](const Operand& target) {
+          return is_user_memory(target, ranks);
+        });
     key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;
     op.kernel = types::fold_kernel(key);
   }

@@ -1,20 +1,21 @@
-// Named passes over a plan's micro-operations. None knows an algorithm or a transport; each is named in
-// Plan::passes when it changed something, and the plan verifier runs over the result.
+// Named passes over a plan's micro-operations. None knows an algorithm or a transport; each is
+// named in Plan::passes when it changed something, and the plan verifier runs over the result.
 #pragma once
 
 #include "src/plan/bind.h"
 
 namespace tutti::plan {
 
-/// Store forwarding: a move whose target is copied on by the next micro-operation stores to all targets
-/// itself: one pass over memory instead of two.
+/// Store forwarding: a move whose target is copied on by the next micro-operation stores to all
+/// targets itself: one pass over memory instead of two.
 bool forward_stores(Plan& plan);
 
-/// Pre/post operations: averages of floats scale each raw contribution where it first enters a fold,
-/// averages of integers divide where the complete value is stored.
+/// Pre/post operations: averages of floats scale each raw contribution where it first enters a
+/// fold, averages of integers divide where the complete value is stored.
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request);
 
-/// The absolute kernels, with stores that bypass the cache for moves between user buffers of long calls.
+/// The absolute kernels, with stores that bypass the cache for moves between user buffers of long
+/// calls.
 void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache);
 
 }  // namespace tutti::plan

@@ -1,12 +1,16 @@
 // A plan: one rank's schedule lowered to micro-operations for one count, type and kind of link.
 //
-// A schedule says what; a plan says how: which bytes, through which memory, woken by which counter. Plans
-// hold no pointers to user memory (operands are base + offset), so one plan serves every buffer.
+// A schedule says what; a plan says how: which bytes, through which memory, woken by which counter.
+// Plans hold no pointers to user memory (operands are base + offset), so one plan serves every
+// buffer.
 //
-// How ranks of one host talk ("domain": ranks that map each other's arena; arena_map.h has the places):
+// How ranks of one host talk ("domain": ranks that map each other's arena; arena_map.h has the
+// places):
 //   * Each rank has one rising progress counter per lane. A slice of a plan raises it by
-//     LanePlan::advance, the same number on every rank, so nobody needs to tell the others where he is.
-//   * SLOT: the sender copies into a frame of its staging ring and signals; every slice has a frame of
+//     LanePlan::advance, the same number on every rank, so nobody needs to tell the others where he
+//     is.
+//   * SLOT: the sender copies into a frame of its staging ring and signals; every slice has a frame
+//   of
 //     the same size at the same place on every rank.
 //   * INLINE: flag and payload in one cell; the flag's exact value says slice and call signature.
 //   * PULL/PUSH (direct): the address of the user's buffers travels in a cell at entry.
@@ -47,7 +51,8 @@ enum class OpCode : uint8_t {
 };
 const char* name_of(OpCode code);
 
-/// Base registers. The executor's table holds, in this order, the fixed ones and then four per rank.
+/// Base registers. The executor's table holds, in this order, the fixed ones and then four per
+/// rank.
 enum class Base : uint32_t { kInput = 0, kOutput = 1, kScratch = 2, kLanding = 3, kFixed = 4 };
 enum class PeerBase : uint32_t { kSlot = 0, kCell = 1, kInput = 2, kOutput = 3, kCount = 4 };
 
@@ -81,28 +86,29 @@ struct Op {
   OpCode code = OpCode::kMove;
   uint8_t lane = 0;  // kStreamSent, and kWait in the epilogue: whose posts or counter
   schedule::Fold fold = schedule::Fold::kList;
-  bool divide = false;        // integer average: this move stores the complete value
+  bool divide = false;  // integer average: this move stores the complete value
   uint16_t target_count = 0;
   uint16_t source_count = 0;
-  uint32_t peer = 0;          // rank; kAfter: lane
-  uint32_t value = 0;         // signal number, cell, op or ordinal
-  uint32_t operands = 0;      // first of target_count targets, then source_count sources
-  uint32_t lengths = 0;       // streams: one element count an operand, in Plan::lengths
-  uint32_t mask = kNoMask;    // first word of the `scaled` mask in Plan::masks
-  uint32_t index = 0;         // the schedule's step it came from
-  uint64_t length = 0;        // kMove, kReadPeer: elements of the whole block
+  uint32_t peer = 0;        // rank; kAfter: lane
+  uint32_t value = 0;       // signal number, cell, op or ordinal
+  uint32_t operands = 0;    // first of target_count targets, then source_count sources
+  uint32_t lengths = 0;     // streams: one element count an operand, in Plan::lengths
+  uint32_t mask = kNoMask;  // first word of the `scaled` mask in Plan::masks
+  uint32_t index = 0;       // the schedule's step it came from
+  uint64_t length = 0;      // kMove, kReadPeer: elements of the whole block
   types::FoldKernel kernel = nullptr;
 };
 
 struct LanePlan {
   uint32_t begin = 0;  // ops [begin, end) run once for every slice
   uint32_t end = 0;
-  uint32_t advance = 1;      // the lane counter rises by this every slice; the end of the slice signals it
+  uint32_t advance =
+      1;  // the lane counter rises by this every slice; the end of the slice signals it
   uint32_t cells = 0;        // cells of the frame, equal on all ranks
   uint64_t frame_bytes = 0;  // of the staging ring, equal on all ranks
   uint32_t receives = 0;     // streams: posted in every slice
   uint32_t sends = 0;
-  bool publishes = false;    // this rank writes to its ring or cells
+  bool publishes = false;  // this rank writes to its ring or cells
 };
 
 struct Plan {
@@ -114,7 +120,7 @@ struct Plan {
   std::vector<Op> prologue;  // run once before the first slice: entries, in one cell of their own
   std::vector<Op> epilogue;  // run once after the last slice: readers of my buffers are done
   uint64_t slices = 1;
-  uint64_t quantum = 1;      // elements per 64 bytes
+  uint64_t quantum = 1;  // elements per 64 bytes
   uint32_t element_bytes = 1;
   uint64_t scratch_bytes = 0;  // for one slice in flight
   uint64_t landing_bytes = 0;  // for one lane
@@ -128,10 +134,12 @@ struct Plan {
 
 /// The size of a message that fits a cell: design section 4, "small".
 inline constexpr uint32_t kCellPayloadBytes = 1024;
-/// A payload up to this size lies in the flag's own cache line; a longer one begins 128 bytes behind the
-/// flag, because the neighbour line of a polled line is prefetched with it.
+/// A payload up to this size lies in the flag's own cache line; a longer one begins 128 bytes
+/// behind the flag, because the neighbour line of a polled line is prefetched with it.
 inline constexpr uint32_t kCellShortBytes = 56;
 inline constexpr uint32_t kCellStride = 128 + kCellPayloadBytes;
-constexpr uint32_t cell_payload_offset(uint64_t bytes) { return bytes <= kCellShortBytes ? 8 : 128; }
+constexpr uint32_t cell_payload_offset(uint64_t bytes) {
+  return bytes <= kCellShortBytes ? 8 : 128;
+}
 
 }  // namespace tutti::plan

@@ -1,5 +1,5 @@
-// How many contributions does each value hold? The schedules of all ranks run on plain numbers: an input
-// block is 1, a fold is a sum.
+// How many contributions does each value hold? The schedules of all ranks run on plain numbers: an
+// input block is 1, a fold is a sum.
 #include <array>
 #include <deque>
 #include <map>

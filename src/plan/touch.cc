@@ -44,11 +44,17 @@ std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank, Bl
   uint32_t first = 0, last = theirs.blocks;
   for (uint32_t end = theirs.blocks; first < end;) {
     const uint32_t middle = (first + end) / 2;
-    if (less(low, bound(middle + 1))) end = middle; else first = middle + 1;
+    if (less(low, bound(middle + 1)))
+      end = middle;
+    else
+      first = middle + 1;
   }
   for (uint32_t begin = first; begin < last;) {
     const uint32_t middle = (begin + last) / 2;
-    if (less(bound(middle), high)) begin = middle + 1; else last = middle;
+    if (less(bound(middle), high))
+      begin = middle + 1;
+    else
+      last = middle;
   }
   return {first, std::max(first, last)};
 }
@@ -73,7 +79,8 @@ Touches::Touches(const schedule::Shape& shape, const schedule::Schedule& schedul
 }
 
 // In place, copying a block to where it lies already touches nothing.
-bool Touches::copies_to_itself(const schedule::Schedule& schedule, const schedule::Step& step) const {
+bool Touches::copies_to_itself(const schedule::Schedule& schedule,
+                               const schedule::Step& step) const {
   if (!in_place_ || step.operand_count != 1 || step.block_count != 1) return false;
   const schedule::Source source = schedule.sources_of(step)[0];
   if (source.is_message()) return false;

@@ -1,7 +1,8 @@
-// Which steps of one rank touch which blocks: the facts the hazard pass asks for, computed once per rank.
+// Which steps of one rank touch which blocks: the facts the hazard pass asks for, computed once per
+// rank.
 //
-// In place, input and output are one buffer, so an access to a block of one space is also one to the
-// overlapping blocks of the other.
+// In place, input and output are one buffer, so an access to a block of one space is also one to
+// the overlapping blocks of the other.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,9 @@ class Touches {
   std::vector<Facts> facts_[3];
 };
 
-/// In place: the blocks of the other user space that overlap `block` of rank `rank`, as [first, last).
-std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank, schedule::Block block);
+/// In place: the blocks of the other user space that overlap `block` of rank `rank`, as [first,
+/// last).
+std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank,
+                                      schedule::Block block);
 
 }  // namespace tutti::plan

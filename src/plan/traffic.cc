@@ -103,7 +103,8 @@ void Traffic::number() {
 void Traffic::number_rank(size_t local) {
   const Schedule& schedule = schedules_[local];
   std::vector<LaneMatch> used(shape_.lanes, LaneMatch{0, 0, 0});
-  std::vector<Sent*> open(shape_.lanes, nullptr);  // the last message of the run of SENDs in each lane
+  std::vector<Sent*> open(shape_.lanes,
+                          nullptr);  // the last message of the run of SENDs in each lane
   const auto close = [&](uint16_t lane) {
     if (open[lane] == nullptr) return;
     open[lane]->signal = true;

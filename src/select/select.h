@@ -1,5 +1,5 @@
-// Which algorithm runs a call: every registered candidate, ranked by predicted time, with the reason why
-// each of the others lost. Pure: the same query gives the same ranking on every rank.
+// Which algorithm runs a call: every registered candidate, ranked by predicted time, with the
+// reason why each of the others lost. Pure: the same query gives the same ranking on every rank.
 //
 // The prediction is alpha-beta over the algorithm's declared cost:
 //   depth * latency + messages * overhead + published bytes * copy + sent bytes * read
@@ -20,7 +20,7 @@ namespace tutti::select {
 /// Nanoseconds, and nanoseconds per byte.
 struct LinkCost {
   double latency_ns = 0;
-  double message_ns = 0;         // the sender's work per message
+  double message_ns = 0;  // the sender's work per message
   double publish_ns_per_byte = 0;
   double read_ns_per_byte = 0;
 };

@@ -1,0 +1,134 @@
+// The collectives of tutti.h: check every argument, then submit.
+#include <string>
+
+#include "src/api/submit.h"
+#include "src/schedule/layout.h"
+
+namespace tutti::api {
+namespace {
+
+using comm::Request;
+using schedule::Collective;
+
+std::string in(const Request& request, const char* what) {
+  return std::string(schedule::name_of(request.collective)) + ": " + what;
+}
+
+// Whole buffers may be equal where the collective allows it; they never overlap otherwise.
+Status check_overlap(const Request& request, uint64_t send_bytes, uint64_t recv_bytes,
+                     uint64_t offset_in_place) {
+  const auto send = reinterpret_cast<uintptr_t>(request.send);
+  const auto recv = reinterpret_cast<uintptr_t>(request.recv);
+  if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
+  const bool reversed = request.collective == Collective::kReduceScatter;
+  if (reversed ? recv == send + offset_in_place : send == recv + offset_in_place) return {};
+  return Status::invalid_argument(
+      in(request, "send and recv overlap without being in place as tutti.h defines it"));
+}
+
+Status check_buffers(const Request& request, const comm::Communicator& communicator) {
+  schedule::Shape shape;
+  shape.collective = request.collective;
+  shape.ranks = communicator.ranks();
+  shape.root = request.root;
+  const uint64_t size = types::size_of(request.type);
+  const auto most = ~uint64_t{0} / size / static_cast<uint64_t>(shape.ranks) / 2;
+  if (request.count > most) return Status::invalid_argument(in(request, "count overflows"));
+  const uint64_t send = schedule::input_elements(shape, communicator.rank(), request.count) * size;
+  const uint64_t recv = schedule::output_elements(shape, communicator.rank(), request.count) * size;
+  if (send > 0 && request.send == nullptr) {
+    return Status::invalid_argument(in(request, "send is null"));
+  }
+  if (recv > 0 && request.recv == nullptr) {
+    return Status::invalid_argument(in(request, "recv is null"));
+  }
+  const bool parts = request.collective == Collective::kAllGather ||
+                     request.collective == Collective::kReduceScatter;
+  const auto rank = static_cast<uint64_t>(communicator.rank());
+  return check_overlap(request, send, recv, parts ? rank * request.count * size : 0);
+}
+
+Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (static_cast<int>(request.type) >= types::kDataTypes) {
+    return Status::invalid_argument(in(request, "unknown data type"));
+  }
+  if (static_cast<int>(request.op) >= types::kReduceOps) {
+    return Status::invalid_argument(in(request, "unknown reduction operation"));
+  }
+  if (request.root < 0 || request.root >= comm->communicator->ranks()) {
+    return Status::invalid_argument(in(request, "root is not a rank"));
+  }
+  return check_buffers(request, *comm->communicator);
+}
+
+tuttiResult_t run(tuttiComm_t comm, Request request, tuttiStream_t stream) {
+  if (Status status = check(comm, request, stream); !status.ok()) return report(comm, status);
+  if (request.count == 0 && request.collective != Collective::kBarrier) return tuttiSuccess;
+  return submit(comm, request, stream);
+}
+
+// Values the enumerations do not have stay unknown when they are narrowed.
+template <class Narrow, class Wide>
+Narrow narrow(Wide value) {
+  const auto number = static_cast<int64_t>(value);
+  return static_cast<Narrow>(number < 0 || number > 0xff ? 0xff : number);
+}
+
+Request make(Collective collective, const void* send, void* recv, size_t count,
+             tuttiDataType_t type) {
+  Request request;
+  request.collective = collective;
+  request.type = narrow<types::DataType>(type);
+  request.count = count;
+  request.send = send;
+  request.recv = recv;
+  return request;
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+using tutti::api::make;
+using tutti::api::run;
+using tutti::schedule::Collective;
+
+extern "C" {
+
+tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                             tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
+  auto request = make(Collective::kAllReduce, send, recv, count, type);
+  request.op = tutti::api::narrow<tutti::types::ReduceOp>(op);
+  return run(comm, request, stream);
+}
+
+tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                             tuttiComm_t comm, tuttiStream_t stream) {
+  return run(comm, make(Collective::kAllGather, send, recv, count, type), stream);
+}
+
+tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                                 tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
+  auto request = make(Collective::kReduceScatter, send, recv, count, type);
+  request.op = tutti::api::narrow<tutti::types::ReduceOp>(op);
+  return run(comm, request, stream);
+}
+
+tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                             int root, tuttiComm_t comm, tuttiStream_t stream) {
+  auto request = make(Collective::kBroadcast, send, recv, count, type);
+  request.root = root;
+  return run(comm, request, stream);
+}
+
+tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                            tuttiComm_t comm, tuttiStream_t stream) {
+  return run(comm, make(Collective::kAllToAll, send, recv, count, type), stream);
+}
+
+tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
+  return run(comm, make(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), stream);
+}
+
+}  // extern "C"

@@ -1,0 +1,99 @@
+// Memory and streams of tutti.h.
+#include "src/api/process.h"
+#include "src/api/submit.h"
+#include "src/transport/memory_handle.h"
+
+namespace tutti::api {
+namespace {
+
+Status allocate(void** memory, size_t bytes) {
+  if (memory == nullptr) return Status::invalid_argument("tuttiMemAlloc: memory is null");
+  if (bytes == 0) return Status::invalid_argument("tuttiMemAlloc: 0 bytes");
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  Result<void*> made = process.value()->allocate(bytes);
+  if (!made.ok()) return made.status();
+  *memory = made.value();
+  return {};
+}
+
+Status release(void* memory) {
+  if (memory == nullptr) return {};
+  Result<Process*> process = Process::current();
+  return process.ok() ? process.value()->release(memory) : process.status();
+}
+
+Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (handle == nullptr) return Status::invalid_argument("tuttiCommRegister: handle is null");
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  const transport::Arena* arena = process.value()->arena_of(memory, bytes);
+  if (arena == nullptr || arena->data() != memory) {
+    return Status::invalid_argument(
+        "tuttiCommRegister: the range must begin where memory from tuttiMemAlloc begins");
+  }
+  Result<std::string> name = transport::describe_memory(*arena);
+  if (!name.ok()) return name.status();
+  Status status = comm->communicator->add_window(memory, bytes, name.value());
+  if (status.ok()) *handle = memory;
+  return status;
+}
+
+Status deregister(tuttiComm_t comm, void* handle) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  return comm->communicator->remove_window(handle);
+}
+
+Status create_stream(tuttiStream_t* stream) {
+  if (stream == nullptr) return Status::invalid_argument("tuttiStreamCreate: stream is null");
+  *stream = {tuttiStreamHost, 0, new HostStream};
+  return {};
+}
+
+Status synchronize(tuttiStream_t stream) {
+  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (stream.kind == tuttiStreamBlocking) return {};
+  return static_cast<HostStream*>(stream.handle)->completion->wait();
+}
+
+Status destroy_stream(tuttiStream_t stream) {
+  Status status = synchronize(stream);
+  if (check_stream(stream).ok()) delete static_cast<HostStream*>(stream.handle);
+  return status;
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+using tutti::api::report;
+
+extern "C" {
+
+tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes) {
+  return report(nullptr, tutti::api::allocate(memory, bytes));
+}
+
+tuttiResult_t tuttiMemFree(void* memory) { return report(nullptr, tutti::api::release(memory)); }
+
+tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
+  return report(comm, tutti::api::register_memory(comm, memory, bytes, handle));
+}
+
+tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
+  return report(comm, tutti::api::deregister(comm, handle));
+}
+
+tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
+  return report(nullptr, tutti::api::create_stream(stream));
+}
+
+tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
+  return report(nullptr, tutti::api::synchronize(stream));
+}
+
+tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
+  return report(nullptr, tutti::api::destroy_stream(stream));
+}
+
+}  // extern "C"

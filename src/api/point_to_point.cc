@@ -1,0 +1,64 @@
+// Send, receive and groups of tutti.h.
+#include <string>
+
+#include "src/api/submit.h"
+#include "src/types/types.h"
+
+namespace tutti::api {
+namespace {
+
+struct Message {
+  const void* memory;
+  size_t count;
+  tuttiDataType_t type;
+  int peer;
+  bool is_send;
+};
+
+Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (Status status = check_stream(stream); !status.ok()) return status;
+  const std::string what = message.is_send ? "send: " : "recv: ";
+  if (message.type < 0 || static_cast<int>(message.type) >= types::kDataTypes) {
+    return Status::invalid_argument(what + "unknown data type");
+  }
+  if (message.peer < 0 || message.peer >= comm->communicator->ranks()) {
+    return Status::invalid_argument(what + "peer is not a rank");
+  }
+  if (message.count > 0 && message.memory == nullptr) {
+    return Status::invalid_argument(what + "the buffer is null");
+  }
+  if (message.count > ~uint64_t{0} / 16) return Status::invalid_argument(what + "count overflows");
+  return {};
+}
+
+tuttiResult_t transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
+  if (Status status = check(comm, message, stream); !status.ok()) return report(comm, status);
+  exec::Transfer transfer;
+  transfer.peer = static_cast<uint32_t>(message.peer);
+  transfer.is_send = message.is_send;
+  transfer.data = static_cast<std::byte*>(const_cast<void*>(message.memory));
+  transfer.bytes = message.count * types::size_of(static_cast<types::DataType>(message.type));
+  return submit(comm, transfer, stream);
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+extern "C" {
+
+tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
+                        tuttiComm_t comm, tuttiStream_t stream) {
+  return tutti::api::transfer(comm, {send, count, type, peer, true}, stream);
+}
+
+tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
+                        tuttiStream_t stream) {
+  return tutti::api::transfer(comm, {recv, count, type, peer, false}, stream);
+}
+
+tuttiResult_t tuttiGroupStart(void) { return tutti::api::group_start(); }
+
+tuttiResult_t tuttiGroupEnd(void) { return tutti::api::group_end(); }
+
+}  // extern "C"

@@ -1,0 +1,90 @@
+#include "src/api/process.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <utility>
+
+namespace tutti::api {
+namespace {
+
+struct Slot {
+  std::mutex mutex;
+  Process* process = nullptr;  // never freed: threads may use it while the program ends
+  pid_t owner = 0;
+};
+
+Slot& slot() {
+  // tidy: allow mutable (a C API has no other owner for what communicators share)
+  static Slot* slot = new Slot;
+  return *slot;
+}
+
+}  // namespace
+
+Result<Process*> Process::current() {
+  Slot& at = slot();
+  const std::lock_guard lock(at.mutex);
+  if (at.process != nullptr && at.owner == getpid()) return at.process;
+  Result<std::unique_ptr<Process>> made = create();
+  if (!made.ok()) return made.status();
+  at.process = std::move(made).value().release();
+  at.owner = getpid();
+  return at.process;
+}
+
+Result<std::unique_ptr<Process>> Process::create() {
+  if (sodium_init() < 0) return Status::system_error("libsodium does not start");
+  std::unique_ptr<Process> made(new Process);
+  Result<Config> config = Config::from_environment();
+  if (!config.ok()) return config.status();
+  made->config_ = std::move(config).value();
+  Result<std::unique_ptr<Logger>> log = Logger::create(made->config_);
+  if (!log.ok()) return log.status();
+  made->log_ = std::move(log).value();
+  randombytes_buf(&made->token_, sizeof made->token_);
+  made->random_ = std::make_unique<Prng>(made->token_);
+  made->env_ = {&made->config_, made->log_.get(), made->random_.get(), monotonic_ns};
+  Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();
+  if (!watch.ok()) return watch.status();
+  made->watch_ = std::move(watch).value();
+  return made;
+}
+
+comm::Engine& Process::engine() {
+  const std::lock_guard lock(mutex_);
+  if (engine_ == nullptr) engine_ = std::make_unique<comm::Engine>();
+  return *engine_;
+}
+
+tuttiComm* Process::new_handle() {
+  const std::lock_guard lock(mutex_);
+  return &handles_.emplace_back();
+}
+
+Result<void*> Process::allocate(size_t bytes) {
+  Result<transport::Arena> arena = transport::Arena::create("tutti-memory", bytes);
+  if (!arena.ok()) return arena.status();
+  std::byte* memory = arena.value().data();
+  const std::lock_guard lock(mutex_);
+  arenas_.emplace(memory, std::move(arena).value());
+  return static_cast<void*>(memory);
+}
+
+Status Process::release(void* memory) {
+  const std::lock_guard lock(mutex_);
+  if (arenas_.erase(static_cast<std::byte*>(memory)) > 0) return {};
+  return Status::invalid_argument("tuttiMemFree: this memory is not from tuttiMemAlloc");
+}
+
+const transport::Arena* Process::arena_of(const void* memory, size_t bytes) {
+  const auto* begin = static_cast<const std::byte*>(memory);
+  const std::lock_guard lock(mutex_);
+  auto above = arenas_.upper_bound(const_cast<std::byte*>(begin));
+  if (above == arenas_.begin()) return nullptr;
+  const transport::Arena& arena = std::prev(above)->second;
+  const bool inside = begin + bytes <= arena.data() + arena.bytes();
+  return inside ? &arena : nullptr;
+}
+
+}  // namespace tutti::api

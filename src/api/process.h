@@ -1,0 +1,53 @@
+// The one process-wide object, because a C API has no other place for what communicators share: the
+// configuration, the log, the thread that watches peers, the engine thread.
+//
+// Threads: current() and the accessors from any. Lifetime: made at the first use; a forked child
+// makes its own, since threads do not survive a fork.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+
+#include "src/api/handle.h"
+#include "src/base/env.h"
+#include "src/bootstrap/watch.h"
+#include "src/transport/arena.h"
+
+namespace tutti::api {
+
+class Process {
+ public:
+  /// The process's object; fails if the environment is malformed.
+  static Result<Process*> current();
+
+  const Env& env() const { return env_; }
+  uint64_t token() const { return token_; }
+  bootstrap::Watch& watch() { return *watch_; }
+  comm::Engine& engine();
+
+  tuttiComm* new_handle();
+
+  Result<void*> allocate(size_t bytes);
+  Status release(void* memory);
+  /// The arena that [memory, memory + bytes) lies in; null if it is not from allocate().
+  const transport::Arena* arena_of(const void* memory, size_t bytes);
+
+ private:
+  Process() = default;
+  static Result<std::unique_ptr<Process>> create();
+
+  Config config_;
+  std::unique_ptr<Logger> log_;
+  std::unique_ptr<Prng> random_;
+  Env env_;
+  uint64_t token_ = 0;
+  std::unique_ptr<bootstrap::Watch> watch_;
+  std::mutex mutex_;
+  std::unique_ptr<comm::Engine> engine_;           // under mutex_
+  std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable
+  std::map<std::byte*, transport::Arena> arenas_;  // under mutex_
+};
+
+}  // namespace tutti::api

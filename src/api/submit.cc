@@ -1,0 +1,148 @@
+#include "src/api/submit.h"
+
+#include <utility>
+#include <vector>
+
+#include "src/api/process.h"
+
+namespace tutti::api {
+namespace {
+
+struct Member {
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  std::variant<comm::Request, std::vector<exec::Transfer>> work;
+};
+
+/// The group of this thread. Errors of its calls are reported by the outermost end.
+struct Group {
+  int depth = 0;
+  std::vector<Member> members;
+  Status first_error;
+};
+
+Group& group() {
+  // tidy: allow mutable (the C API's groups belong to a thread)
+  thread_local Group group;
+  return group;
+}
+
+// Operations of one communicator keep their order, so a blocking call waits for what is queued.
+void drain(const comm::Communicator& communicator) {
+  exec::Backoff backoff(100);
+  while (communicator.pending.load(std::memory_order_acquire) > 0) backoff.pause();
+}
+
+comm::Task make_task(Member& member, std::shared_ptr<comm::Completion> completion) {
+  comm::Task task;
+  task.communicator = member.comm->communicator.get();
+  task.work = std::move(member.work);
+  task.stream = member.stream.handle;
+  task.completion = std::move(completion);
+  task.completion->add();
+  task.communicator->pending.fetch_add(1, std::memory_order_relaxed);
+  return task;
+}
+
+Status enqueue(Member member) {
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  auto completion = static_cast<HostStream*>(member.stream.handle)->completion;
+  process.value()->engine().submit(make_task(member, std::move(completion)));
+  return {};
+}
+
+// Sends and receives of one communicator and stream progress together: they become one task.
+void join_transfers(std::vector<Member>& members, Member member) {
+  auto* transfers = std::get_if<std::vector<exec::Transfer>>(&member.work);
+  for (Member& earlier : members) {
+    if (transfers == nullptr || earlier.comm != member.comm) continue;
+    if (earlier.stream.handle != member.stream.handle) continue;
+    auto* joined = std::get_if<std::vector<exec::Transfer>>(&earlier.work);
+    if (joined == nullptr) continue;
+    joined->insert(joined->end(), transfers->begin(), transfers->end());
+    return;
+  }
+  members.push_back(std::move(member));
+}
+
+template <class Work>
+tuttiResult_t submit_work(tuttiComm_t comm, const Work& work, tuttiStream_t stream) {
+  if (group().depth > 0) {
+    if constexpr (std::is_same_v<Work, exec::Transfer>) {
+      join_transfers(group().members, {comm, stream, std::vector<exec::Transfer>{work}});
+    } else {
+      group().members.push_back({comm, stream, work});
+    }
+    return tuttiSuccess;
+  }
+  if (stream.kind == tuttiStreamHost) {
+    if constexpr (std::is_same_v<Work, exec::Transfer>) {
+      return report(comm, enqueue({comm, stream, std::vector<exec::Transfer>{work}}));
+    } else {
+      return report(comm, enqueue({comm, stream, work}));
+    }
+  }
+  comm::Communicator& communicator = *comm->communicator;
+  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
+    drain(communicator);
+  if constexpr (std::is_same_v<Work, exec::Transfer>) {
+    return report(comm, communicator.run(std::span<const exec::Transfer>(&work, 1)));
+  } else {
+    return report(comm, communicator.run(work));
+  }
+}
+
+Status run_group(std::vector<Member> members) {
+  auto completion = std::make_shared<comm::Completion>();
+  comm::Driver driver;
+  Status first_error;
+  for (Member& member : members) {
+    if (member.stream.kind == tuttiStreamHost) {
+      Status status = enqueue(std::move(member));
+      if (first_error.ok()) first_error = status;
+      continue;
+    }
+    drain(*member.comm->communicator);
+    driver.add(make_task(member, completion));
+  }
+  driver.run(100);
+  Status status = completion->wait();
+  return first_error.ok() ? status : first_error;
+}
+
+}  // namespace
+
+tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream) {
+  return submit_work(comm, request, stream);
+}
+
+tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream) {
+  return submit_work(comm, transfer, stream);
+}
+
+Status check_stream(tuttiStream_t stream) {
+  if (stream.reserved != 0) return Status::invalid_argument("stream.reserved must be 0");
+  if (stream.kind == tuttiStreamBlocking) return {};
+  if (stream.kind != tuttiStreamHost) {
+    return Status::invalid_argument("stream.kind is neither BLOCKING nor HOST");
+  }
+  if (stream.handle != nullptr) return {};
+  return Status::invalid_argument("a HOST stream needs the handle from tuttiStreamCreate");
+}
+
+tuttiResult_t group_start() {
+  ++group().depth;
+  return tuttiSuccess;
+}
+
+tuttiResult_t group_end() {
+  Group& open = group();
+  if (open.depth == 0) {
+    return report(nullptr, Status::invalid_usage("tuttiGroupEnd without tuttiGroupStart"));
+  }
+  if (--open.depth > 0) return tuttiSuccess;
+  return report(nullptr, run_group(std::exchange(open.members, {})));
+}
+
+}  // namespace tutti::api

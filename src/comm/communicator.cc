@@ -1,0 +1,290 @@
+#include "src/comm/communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "src/base/clock.h"
+
+namespace tutti::comm {
+
+using schedule::Collective;
+
+namespace {
+
+// Calls shorter than this stay in cells and slots even where buffers are addressable: two entries
+// cost more than one small copy.
+constexpr uint64_t kDirectBytes = 8 << 10;
+
+uint32_t spins_of(const Config& config, int ranks) {
+  if (config.spin_polls > 0) return config.spin_polls;
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  return ranks <= cores ? 20'000 : 20;
+}
+
+plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
+  plan::Tuning tuning;
+  tuning.inline_bytes =
+      static_cast<uint32_t>(std::min<uint64_t>(config.inline_bytes, plan::kCellPayloadBytes));
+  tuning.frame_bytes = std::min(config.frame_bytes, region_bytes / 2);
+  tuning.cells_per_region = exec::kCellsPerRegion;
+  return tuning;
+}
+
+}  // namespace
+
+Communicator::Communicator(CommunicatorOptions options) : options_(std::move(options)) {}
+
+Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
+  std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
+  const CommunicatorOptions& given = made->options_;
+  const Config& config = *given.membership.env->config;
+  Result<std::unique_ptr<Membership>> membership = Membership::create(given.membership);
+  if (!membership.ok()) return membership.status();
+  made->membership_ = std::move(membership).value();
+  const Membership& members = *made->membership_;
+
+  exec::ExecutorOptions execution;
+  execution.rank = members.rank();
+  execution.ranks = members.ranks();
+  execution.communicator = given.membership.self.communicator;
+  execution.epoch = given.membership.self.epoch;
+  execution.spins = spins_of(config, members.domain_size());
+  execution.layout = given.membership.layout;
+  made->executor_ = std::make_unique<exec::HostExecutor>(execution, members.peers(), *made);
+  made->pairs_ = std::make_unique<exec::PairExecutor>(*made->executor_);
+
+  PlannerOptions planning;
+  planning.algorithms = given.algorithms;
+  planning.group = members.group();
+  planning.rank = members.rank();
+  planning.region_bytes = execution.layout.region_bytes();
+  planning.tuning = tuning_of(config, planning.region_bytes);
+  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  planning.link = members.has_streams() ? select::network_link()
+                                        : select::host_link(members.domain_size(), cores);
+  for (const auto& [collective, algorithm] : config.algorithms) {
+    planning.forced[collective] = algorithm;
+  }
+  made->planner_ = std::make_unique<Planner>(std::move(planning));
+  made->set_options({"", config.deterministic, 0});
+  made->direct_ = members.all_memory() && members.domain_size() > 1;
+  made->watch_peers();
+  return made;
+}
+
+Communicator::~Communicator() {
+  for (int fd : watched_) options_.watch->remove(fd);
+}
+
+void Communicator::watch_peers() {
+  if (options_.watch == nullptr) return;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const transport::Link* link = membership_->link(peer);
+    const int fd = link == nullptr ? -1 : link->liveness_fd();
+    if (fd < 0) continue;
+    if (options_.watch->add(fd, [this, peer] { lost(peer); }).ok()) watched_.push_back(fd);
+  }
+}
+
+void Communicator::lost(int peer) {
+  const Profile& profile = membership_->profiles()[static_cast<size_t>(peer)];
+  abort(Status::remote_error("rank " + std::to_string(peer) + " (process " +
+                             std::to_string(profile.process) + " on " + profile.host +
+                             ") is gone; rank " + std::to_string(rank()) +
+                             " cannot go on with this communicator"));
+}
+
+void Communicator::abort(Status reason) {
+  const std::lock_guard lock(failure_mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;
+  failure_ = std::move(reason);
+  failed_.store(true, std::memory_order_release);
+}
+
+Status Communicator::check() {
+  if (!failed_.load(std::memory_order_acquire)) return {};
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+bool Communicator::is_in_place(const Request& request) const {
+  const auto* send = static_cast<const std::byte*>(request.send);
+  const auto* recv = static_cast<const std::byte*>(request.recv);
+  const uint64_t part =
+      static_cast<uint64_t>(rank()) * request.count * types::size_of(request.type);
+  switch (request.collective) {
+    case Collective::kAllGather:
+      return send == recv + part;
+    case Collective::kReduceScatter:
+      return recv == send + part;
+    default:
+      return send == recv;
+  }
+}
+
+Reach Communicator::reach_of(const Request& request) const {
+  schedule::Shape shape;
+  shape.collective = request.collective;
+  shape.ranks = ranks();
+  shape.root = request.root;
+  const uint64_t size = types::size_of(request.type);
+  const uint64_t out = schedule::output_elements(shape, rank(), request.count) * size;
+  if (out < kDirectBytes || membership_->domain_size() == 1) return {};
+  if (direct_) return {plan::Mode::kDirect, false};
+  if (executor_->window_of(request.recv, out) != nullptr) {
+    const uint64_t in = schedule::input_elements(shape, rank(), request.count) * size;
+    if (in == 0 || executor_->window_of(request.send, in) != nullptr) {
+      return {plan::Mode::kDirect, true};
+    }
+  }
+  const uint64_t threshold = options_.membership.env->config->single_copy_bytes;
+  if (threshold > 0 && out >= threshold && membership_->single_copy()) {
+    return {plan::Mode::kSingleCopy, false};
+  }
+  return {};
+}
+
+inline Result<const Prepared*> Communicator::prepare(const Request& request) {
+  return planner_->prepare(request, is_in_place(request), reach_of(request));
+}
+
+uint64_t Communicator::deadline_from_now() const {
+  const uint64_t own = planner_->call_options().timeout_ns;
+  const uint64_t timeout = own > 0 ? own : options_.membership.env->config->timeout_ns;
+  return timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
+}
+
+inline exec::Call Communicator::call_of(const Request& request, const Prepared& prepared) const {
+  return {request.send,
+          request.recv,
+          prepared.signature,
+          deadline_from_now(),
+          schedule::name_of(request.collective),
+          prepared.windows};
+}
+
+Status Communicator::run(const Request& request) {
+  const Result<const Prepared*> prepared = prepare(request);
+  if (!prepared.ok()) return prepared.status();
+  const Prepared& ready = *prepared.value();
+  const exec::Call call = call_of(request, ready);
+  return ready.fast ? ready.fast->run(*executor_, call) : executor_->run(ready.plan, call);
+}
+
+Status Communicator::run(std::span<const exec::Transfer> transfers) {
+  executor_->name_call({nullptr, nullptr, 1, deadline_from_now(), "send/recv", false});
+  return pairs_->run(transfers);
+}
+
+Status Communicator::begin(const Request& request) {
+  if (!status().ok()) return status();
+  const Result<const Prepared*> prepared = prepare(request);
+  if (!prepared.ok()) return prepared.status();
+  pairs_active_ = false;
+  executor_->start(prepared.value()->plan, call_of(request, *prepared.value()));
+  return {};
+}
+
+Status Communicator::begin(std::span<const exec::Transfer> transfers) {
+  if (!status().ok()) return status();
+  pairs_active_ = true;
+  executor_->name_call({nullptr, nullptr, 1, deadline_from_now(), "send/recv", false});
+  pairs_->start(transfers);
+  return {};
+}
+
+exec::Progress Communicator::advance() {
+  return pairs_active_ ? pairs_->advance() : executor_->advance();
+}
+
+bool Communicator::idle(bool rare) {
+  if (rare) executor_->check_rare();
+  return membership_->has_streams() && executor_->poll_streams();
+}
+
+Status Communicator::check_algorithm(const CallOptions& options) const {
+  if (options.algorithm.empty()) return {};
+  const std::string name = options.algorithm.substr(0, options.algorithm.find(':'));
+  const bool known = std::any_of(options_.algorithms.begin(), options_.algorithms.end(),
+                                 [&](const auto& algorithm) { return algorithm.name == name; });
+  if (known) return {};
+  return Status::invalid_argument("no collective has an algorithm named '" + options.algorithm +
+                                  "'; see docs/algorithms.md");
+}
+
+std::string Communicator::explain(const Request& request) {
+  std::string text;
+  const bool in_place = is_in_place(request);
+  const Reach reach = reach_of(request);
+  const Result<const Prepared*> prepared = planner_->prepare(request, in_place, reach);
+  const std::string what = std::string(schedule::name_of(request.collective)) + " of " +
+                           std::to_string(request.count) + " " + types::name_of(request.type) +
+                           " on " + std::to_string(ranks()) + " ranks";
+  if (!prepared.ok()) return what + ": " + std::string(prepared.status().message()) + "\n";
+  const plan::Plan& plan = prepared.value()->plan;
+  text += what + ": " + plan.algorithm + ", " + plan::name_of(reach.mode) + ", " +
+          std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") +
+          (prepared.value()->fast ? ", superinstructions" : "") +
+          (plan.passes.empty() ? "" : ", " + plan.passes) + "\n";
+  for (const select::Candidate& candidate : planner_->candidates(request, in_place)) {
+    text += "  " + std::string(candidate.algorithm->name) + ": ";
+    text += candidate.rejected.empty()
+                ? "predicted " + std::to_string(candidate.predicted_ns / 1000) + " us"
+                : "not used: " + candidate.rejected;
+    text += "\n";
+  }
+  return text;
+}
+
+Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
+  constexpr size_t kSlot = 512;
+  const std::string mine = std::to_string(bytes) + " " + handle;
+  if (mine.size() + 1 > kSlot) return Status::internal_error("a memory handle is too long");
+  std::vector<char> send(kSlot, 0), recv(kSlot * static_cast<size_t>(ranks()), 0);
+  std::copy(mine.begin(), mine.end(), send.begin());
+  Request gather;
+  gather.collective = Collective::kAllGather;
+  gather.count = kSlot;
+  gather.send = send.data();
+  gather.recv = recv.data();
+  if (Status status = run(gather); !status.ok()) return status;
+  exec::Window window{static_cast<std::byte*>(memory), bytes, {}};
+  window.peers.resize(static_cast<size_t>(ranks()));
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::string text(recv.data() + kSlot * static_cast<size_t>(peer));
+    const size_t space = text.find(' ');
+    if (text.substr(0, space) != std::to_string(bytes)) {
+      return Status::invalid_usage("rank " + std::to_string(peer) + " registered " +
+                                   text.substr(0, space) + " bytes, rank " +
+                                   std::to_string(rank()) + " " + std::to_string(bytes) +
+                                   ": registration is collective and of equal size");
+    }
+    transport::Link* link = membership_->link(peer);
+    if (link == nullptr || link->mapped() == nullptr) continue;
+    Result<std::byte*> mapped = link->mapped()->import(text.substr(space + 1));
+    if (!mapped.ok()) return mapped.status();
+    window.peers[static_cast<size_t>(peer)] = mapped.value();
+  }
+  executor_->add_window(std::move(window));
+  return {};
+}
+
+Status Communicator::remove_window(void* memory) {
+  if (executor_->remove_window(memory)) return {};
+  return Status::invalid_usage("this memory is not registered with this communicator");
+}
+
+void Communicator::leave(uint64_t timeout_ns) {
+  if (!status().ok() || failed_.load(std::memory_order_acquire) || ranks() == 1) return;
+  CallOptions options;
+  options.timeout_ns = timeout_ns;
+  planner_->set_options(options);
+  Request barrier;
+  barrier.collective = Collective::kBarrier;
+  (void)run(barrier);  // a rank that is gone already cannot be waited for
+}
+
+}  // namespace tutti::comm

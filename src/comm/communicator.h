@@ -1,0 +1,90 @@
+// One rank of one group: what the C API's handle points to.
+//
+// Owns: the membership (arena, links), the executor and the plans. Threads: one call at a time, by
+// the caller's thread or the engine's; destroyed when nothing is queued. Errors: after the first
+// failure every call returns it.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/bootstrap/watch.h"
+#include "src/comm/membership.h"
+#include "src/comm/planner.h"
+#include "src/comm/request.h"
+#include "src/exec/pairs.h"
+
+namespace tutti::comm {
+
+struct CommunicatorOptions {
+  MembershipOptions membership;
+  std::span<const schedule::Algorithm> algorithms;
+  bootstrap::Watch* watch = nullptr;  // tells when a peer's process is gone
+};
+
+class Communicator final : public exec::Health {
+ public:
+  static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
+  ~Communicator() override;
+
+  int rank() const { return membership_->rank(); }
+  int ranks() const { return membership_->ranks(); }
+  const Membership& membership() const { return *membership_; }
+
+  /// Blocks until the rank's part is complete.
+  Status run(const Request& request);
+  Status run(std::span<const exec::Transfer> transfers);
+
+  /// The same in pieces, for threads that drive several communicators.
+  Status begin(const Request& request);
+  Status begin(std::span<const exec::Transfer> transfers);
+  exec::Progress advance();
+  /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
+  bool idle(bool rare);
+  const Status& status() const { return executor_->status(); }
+
+  void set_options(const CallOptions& options) { planner_->set_options(options); }
+  Status check_algorithm(const CallOptions& options) const;
+  std::string explain(const Request& request);
+
+  /// Collective. `handle` is what the memory's allocator calls it (transport::MemoryHandle).
+  Status add_window(void* memory, uint64_t bytes, const std::string& handle);
+  Status remove_window(void* memory);
+
+  /// Waits until every rank of the group is here, within the time given; failures are ignored.
+  void leave(uint64_t timeout_ns);
+  void abort(Status reason);
+
+  /// Operations queued or running: kept by whoever drives this communicator.
+  std::atomic<uint32_t> pending{0};
+
+ private:
+  explicit Communicator(CommunicatorOptions options);
+
+  Status check() override;
+  void watch_peers();
+  void lost(int peer);
+  bool is_in_place(const Request& request) const;
+  Reach reach_of(const Request& request) const;
+  Result<const Prepared*> prepare(const Request& request);
+  exec::Call call_of(const Request& request, const Prepared& prepared) const;
+  uint64_t deadline_from_now() const;
+
+  CommunicatorOptions options_;
+  std::unique_ptr<Membership> membership_;
+  std::unique_ptr<exec::HostExecutor> executor_;
+  std::unique_ptr<exec::PairExecutor> pairs_;
+  std::unique_ptr<Planner> planner_;
+  bool direct_ = false;
+  bool pairs_active_ = false;
+  std::vector<int> watched_;
+  std::atomic<bool> failed_{false};
+  std::mutex failure_mutex_;
+  Status failure_;  // under failure_mutex_
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,155 @@
+#include "src/comm/membership.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+
+#include "src/comm/card.h"
+
+namespace tutti::comm {
+namespace {
+
+// The texts of a card before those of the transports.
+enum CardText : size_t { kHost, kProcess, kSettings, kFirstTransport };
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
+bool is_allowed(const Config& config, std::string_view name) {
+  const auto& allowed = config.transports;
+  return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
+}
+
+}  // namespace
+
+Membership::Membership(MembershipOptions options)
+    : options_(std::move(options)), self_(options_.self) {
+  const auto ranks = static_cast<size_t>(self_.ranks);
+  links_.resize(ranks);
+  profiles_.resize(ranks);
+  group_.ranks = self_.ranks;
+  group_.domain.resize(ranks);
+}
+
+// Sizes that follow from the environment must be equal, or ranks would compute different positions.
+std::string Membership::settings() const {
+  const Config& config = *options_.env->config;
+  return "TUTTI_INLINE_BYTES=" + std::to_string(config.inline_bytes) +
+         " TUTTI_FRAME_BYTES=" + std::to_string(config.frame_bytes) +
+         " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
+         " TUTTI_SINGLE_COPY_BYTES=" + std::to_string(config.single_copy_bytes) +
+         " TUTTI_DETERMINISTIC=" + std::to_string(config.deterministic);
+}
+
+Status Membership::open_transports() {
+  for (const transport::Factory& factory : options_.transports) {
+    if (!is_allowed(*options_.env->config, factory.name)) continue;
+    Result<std::unique_ptr<transport::Transport>> made = factory.make(self_);
+    if (!made.ok()) return made.status();
+    transports_.push_back(std::move(made).value());
+  }
+  if (!transports_.empty() || self_.ranks == 1) return {};
+  return Status::invalid_usage("TUTTI_TRANSPORTS allows no transport this library has");
+}
+
+std::string Membership::write_card() const {
+  std::vector<std::string> texts = {host_name(), std::to_string(getpid()), settings()};
+  for (const auto& transport : transports_) texts.push_back(transport->card());
+  return write_texts(texts);
+}
+
+Status Membership::read_cards(const std::vector<std::string>& cards) {
+  for (size_t rank = 0; rank < cards.size(); ++rank) {
+    Result<std::vector<std::string>> texts = read_texts(cards[rank]);
+    if (!texts.ok()) return texts.status();
+    std::vector<std::string>& card = texts.value();
+    if (card.size() != kFirstTransport + transports_.size()) {
+      return Status::invalid_usage(
+          "rank " + std::to_string(rank) + " offers other transports than rank " +
+          std::to_string(self_.rank) + ": TUTTI_TRANSPORTS must be the same on every rank");
+    }
+    Profile& profile = profiles_[rank];
+    profile.host = card[kHost];
+    std::from_chars(card[kProcess].data(), card[kProcess].data() + card[kProcess].size(),
+                    profile.process);
+    if (card[kSettings] != settings()) {
+      return Status::invalid_usage("rank " + std::to_string(rank) + " on " + profile.host +
+                                   " has " + card[kSettings] + ", rank " +
+                                   std::to_string(self_.rank) + " has " + settings() +
+                                   ": set the same on every rank");
+    }
+    card.erase(card.begin(), card.begin() + kFirstTransport);
+    cards_.push_back(std::move(card));
+  }
+  return {};
+}
+
+Status Membership::connect(int peer) {
+  const auto index = static_cast<size_t>(peer);
+  Profile& profile = profiles_[index];
+  group_.domain[index] = peer + 1;  // alone, until shown to be near
+  for (size_t i = 0; i < transports_.size(); ++i) {
+    transport::Transport& transport = *transports_[i];
+    if (!transport.reaches(cards_[index][i])) continue;
+    Result<std::unique_ptr<transport::Link>> link =
+        transport.connect(peer, cards_[index][i], options_.deadline_ns);
+    if (!link.ok()) return link.status();
+    profile.transport = transport.name();
+    links_[index] = std::move(link).value();
+    const transport::Capabilities& can = links_[index]->capabilities();
+    has_streams_ = has_streams_ || !can.mapped;
+    if (!can.mapped) return {};
+    group_.domain[index] = 0;
+    ++domain_size_;
+    all_memory_ = all_memory_ && can.all_memory;
+    single_copy_ = single_copy_ && can.single_copy;
+    return {};
+  }
+  return Status::system_error("no transport reaches rank " + std::to_string(peer) + " on " +
+                              profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID");
+}
+
+std::vector<exec::Peer> Membership::peers() const {
+  std::vector<exec::Peer> peers(links_.size());
+  for (size_t i = 0; i < links_.size(); ++i) {
+    transport::Link* link = links_[i].get();
+    if (static_cast<int>(i) == self_.rank) {
+      peers[i].arena = exec::ArenaView(arena_.data(), options_.layout);
+    } else if (link != nullptr) {
+      peers[i].link = link;
+      peers[i].mapped = link->mapped();
+      peers[i].stream = link->stream();
+      if (peers[i].mapped != nullptr) {
+        peers[i].arena = exec::ArenaView(peers[i].mapped->arena(), options_.layout);
+      }
+    }
+  }
+  return peers;
+}
+
+Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options) {
+  std::unique_ptr<Membership> made(new Membership(std::move(options)));
+  Result<transport::Arena> arena =
+      transport::Arena::create("tutti-arena", made->options_.layout.bytes());
+  if (!arena.ok()) return arena.status();
+  made->arena_ = std::move(arena).value();
+  made->self_.arena = &made->arena_;
+  if (Status status = made->open_transports(); !status.ok()) return status;
+  Result<std::vector<std::string>> cards = made->options_.exchange(made->write_card());
+  if (!cards.ok()) return cards.status();
+  if (Status status = made->read_cards(cards.value()); !status.ok()) return status;
+  // Every rank meets its peers in rising order: the least pair that has not met is next for both.
+  for (int peer = 0; peer < made->ranks(); ++peer) {
+    if (peer == made->rank()) continue;
+    if (Status status = made->connect(peer); !status.ok()) return status;
+  }
+  return made;
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,81 @@
+// A group of ranks that reach each other: cards exchanged, transports picked, links open.
+//
+// Owns: the rank's arena, its transports and links. Lifetime: links point into transports and the
+// arena. Errors: name the rank that is missing or does not fit. Threads: made by one, read by any.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/env.h"
+#include "src/exec/host_executor.h"
+#include "src/plan/match.h"
+#include "src/transport/factory.h"
+#include "src/transport/member.h"
+
+namespace tutti::comm {
+
+/// An authenticated all-gather of one blob per rank, by whatever way the ranks found each other.
+using Exchange = std::function<Result<std::vector<std::string>>(std::string_view card)>;
+
+struct MembershipOptions {
+  const Env* env = nullptr;
+  std::span<const transport::Factory> transports;  // in order of preference
+  transport::Member self;                          // all but the arena
+  exec::ArenaLayout layout{4 << 20, 0, 1};
+  uint64_t deadline_ns = 0;
+  Exchange exchange;
+};
+
+/// What every rank knows of a rank.
+struct Profile {
+  std::string host;  // its name, for messages
+  int64_t process = 0;
+  std::string transport;  // by which this rank reaches it; "" for itself
+};
+
+class Membership {
+ public:
+  static Result<std::unique_ptr<Membership>> create(MembershipOptions options);
+
+  int rank() const { return self_.rank; }
+  int ranks() const { return self_.ranks; }
+  const plan::Group& group() const { return group_; }
+  const std::vector<Profile>& profiles() const { return profiles_; }
+  transport::Link* link(int peer) const { return links_[static_cast<size_t>(peer)].get(); }
+  std::vector<exec::Peer> peers() const;
+
+  /// Every rank of my domain is a thread of this process.
+  bool all_memory() const { return all_memory_; }
+  bool single_copy() const { return single_copy_; }
+  bool has_streams() const { return has_streams_; }
+  int domain_size() const { return domain_size_; }
+
+ private:
+  explicit Membership(MembershipOptions options);
+
+  Status open_transports();
+  Status read_cards(const std::vector<std::string>& cards);
+  Status connect(int peer);
+  std::string write_card() const;
+  std::string settings() const;
+
+  MembershipOptions options_;
+  transport::Member self_;
+  transport::Arena arena_;
+  std::vector<std::unique_ptr<transport::Transport>> transports_;
+  std::vector<std::unique_ptr<transport::Link>> links_;
+  std::vector<std::vector<std::string>> cards_;  // [rank][transport]
+  std::vector<Profile> profiles_;
+  plan::Group group_;
+  bool all_memory_ = true;
+  bool single_copy_ = true;
+  bool has_streams_ = false;
+  int domain_size_ = 1;
+};
+
+}  // namespace tutti::comm

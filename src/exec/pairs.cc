@@ -1,0 +1,178 @@
+#include "src/exec/pairs.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+namespace tutti::exec {
+namespace {
+
+constexpr uint64_t kHeaderBytes = 16;
+constexpr uint64_t kRingBytes = 64 << 10;
+constexpr uint32_t kPairLane = kLanes;  // the stream lane behind those of plans
+
+constexpr uint64_t padded(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
+
+}  // namespace
+
+/// `produced` belongs to the sender, `consumed` to the receiver; both count bytes and only rise.
+struct PairExecutor::Ring {
+  Flag* produced;
+  Flag* consumed;
+  std::byte* data;
+};
+
+PairExecutor::PairExecutor(HostExecutor& executor)
+    : executor_(executor),
+      sent_(executor.peers().size(), 0),
+      received_(executor.peers().size(), 0) {
+  static_assert(kPairBytes >= 2 * kLineBytes + kRingBytes);
+}
+
+PairExecutor::Ring PairExecutor::ring_of(const Active& active) const {
+  const auto rank = static_cast<uint32_t>(executor_.options().rank);
+  const uint32_t source = active.transfer.is_send ? rank : active.transfer.peer;
+  const uint32_t target = active.transfer.is_send ? active.transfer.peer : rank;
+  std::byte* base = executor_.peers()[source].arena.pairs() + target * kPairBytes;
+  return {reinterpret_cast<Flag*>(base), reinterpret_cast<Flag*>(base + kLineBytes),
+          base + 2 * kLineBytes};
+}
+
+void PairExecutor::start(std::span<const Transfer> transfers) {
+  active_.clear();
+  for (const Transfer& transfer : transfers) active_.push_back({transfer});
+  pair_with_myself();
+}
+
+// The k-th send to myself meets the k-th receive from myself in this group; none may be left.
+void PairExecutor::pair_with_myself() {
+  const auto rank = static_cast<uint32_t>(executor_.options().rank);
+  const auto next = [&](size_t from, bool is_send) {
+    while (from < active_.size() &&
+           (active_[from].transfer.peer != rank || active_[from].transfer.is_send != is_send)) {
+      ++from;
+    }
+    return from;
+  };
+  size_t send = next(0, true), receive = next(0, false);
+  for (; send < active_.size() && receive < active_.size();
+       send = next(send + 1, true), receive = next(receive + 1, false)) {
+    Active& from = active_[send];
+    Active& to = active_[receive];
+    if (from.transfer.bytes != to.transfer.bytes) break;
+    std::memmove(to.transfer.data, from.transfer.data, from.transfer.bytes);
+    from.done = to.done = true;
+  }
+  if (send == active_.size() && receive == active_.size()) return;
+  executor_.fail(Status::invalid_usage(
+      "rank " + std::to_string(rank) +
+      " sends to itself without an equal receive from itself in the same group"));
+}
+
+Progress PairExecutor::advance() {
+  bool moved = false, waiting = false;
+  for (size_t i = 0; i < active_.size() && executor_.status().ok(); ++i) {
+    Active& active = active_[i];
+    if (active.done) continue;
+    // First in, first out: behind an unfinished transfer of the same pair and direction this one
+    // waits.
+    const bool behind = std::any_of(
+        active_.begin(), active_.begin() + static_cast<ptrdiff_t>(i), [&](const Active& earlier) {
+          return !earlier.done && earlier.transfer.peer == active.transfer.peer &&
+                 earlier.transfer.is_send == active.transfer.is_send;
+        });
+    const bool stream = !executor_.peers()[active.transfer.peer].arena.valid();
+    if (!behind || stream) moved = step(active) || moved;
+    waiting = waiting || !active.done;
+  }
+  if (!waiting || !executor_.status().ok()) return Progress::kDone;
+  return moved ? Progress::kMoved : Progress::kBlocked;
+}
+
+Status PairExecutor::run(std::span<const Transfer> transfers) {
+  if (!executor_.status().ok()) return executor_.status();
+  start(transfers);
+  return executor_.wait([this] { return advance(); });
+}
+
+bool PairExecutor::step(Active& active) {
+  executor_.expect(active.transfer.peer);
+  return executor_.peers()[active.transfer.peer].arena.valid() ? step_ring(active)
+                                                               : step_stream(active);
+}
+
+bool PairExecutor::step_stream(Active& active) {
+  transport::Stream& stream = *executor_.peers()[active.transfer.peer].stream;
+  const Transfer& transfer = active.transfer;
+  if (!active.announced) {
+    const ExecutorOptions& options = executor_.options();
+    const transport::ChannelId channel{options.communicator, options.epoch, kPairLane};
+    const transport::Buffer target{transfer.data, transfer.bytes};
+    const transport::ConstBuffer source{transfer.data, transfer.bytes};
+    active.ticket = transfer.is_send ? stream.send(channel, 1, {&source, 1})
+                                     : stream.receive(channel, 1, {&target, 1});
+    active.announced = true;
+  }
+  active.done = transfer.is_send ? stream.sent(active.ticket) : stream.received(active.ticket);
+  return active.done;
+}
+
+bool PairExecutor::step_ring(Active& active) {
+  Ring ring = ring_of(active);
+  const bool is_send = active.transfer.is_send;
+  uint64_t& mine = is_send ? sent_[active.transfer.peer] : received_[active.transfer.peer];
+  const uint64_t other = (is_send ? ring.consumed : ring.produced)->load(std::memory_order_acquire);
+  uint64_t room = is_send ? kRingBytes - (mine - other) : other - mine;
+  if (!active.announced) {
+    if (room < kHeaderBytes || !announce(active, ring, mine)) return false;
+    room -= kHeaderBytes;
+  }
+  const uint64_t left = padded(active.transfer.bytes) - active.moved;
+  const uint64_t now = std::min(left, room);
+  if (now > 0) copy(active, ring, mine, now);
+  mine += now;
+  active.moved += now;
+  active.done = active.moved == padded(active.transfer.bytes);
+  (is_send ? ring.produced : ring.consumed)->store(mine, std::memory_order_release);
+  return true;
+}
+
+// Writes or reads the header at `at`; false after a mismatch.
+bool PairExecutor::announce(Active& active, Ring& ring, uint64_t& at) {
+  std::byte* header = ring.data + at % kRingBytes;
+  active.announced = true;
+  at += kHeaderBytes;
+  if (active.transfer.is_send) {
+    std::memcpy(header, &active.transfer.bytes, sizeof active.transfer.bytes);
+    return true;
+  }
+  uint64_t bytes = 0;
+  std::memcpy(&bytes, header, sizeof bytes);
+  if (bytes == active.transfer.bytes) return true;
+  executor_.fail(Status::invalid_usage("rank " + std::to_string(active.transfer.peer) + " sent " +
+                                       std::to_string(bytes) + " bytes where rank " +
+                                       std::to_string(executor_.options().rank) + " receives " +
+                                       std::to_string(active.transfer.bytes)));
+  return false;
+}
+
+// Moves up to `room` bytes, padding included, between the ring at `at` and the user's memory.
+uint64_t PairExecutor::copy(Active& active, Ring& ring, uint64_t at, uint64_t room) {
+  uint64_t copied = 0;
+  while (copied < room) {
+    const uint64_t place = (at + copied) % kRingBytes;
+    const uint64_t offset = active.moved + copied;
+    const uint64_t span = std::min(room - copied, kRingBytes - place);
+    const uint64_t left = offset < active.transfer.bytes ? active.transfer.bytes - offset : 0;
+    const uint64_t bytes = std::min(span, left);
+    if (bytes > 0 && active.transfer.is_send) {
+      std::memcpy(ring.data + place, active.transfer.data + offset, bytes);
+    } else if (bytes > 0) {
+      std::memcpy(active.transfer.data + offset, ring.data + place, bytes);
+    }
+    copied += span;
+  }
+  return copied;
+}
+
+}  // namespace tutti::exec
