@@ -45,7 +45,8 @@ double Measurement::timed(const PreparedCase& one, Cell& cell) {
   loop.iterations = options_.warmup;
   if (loop.iterations > 0) timed_loop(context_, loop, call, finish);
   loop.iterations = options_.iterations;
-  if (loop.iterations == 0) loop.iterations = calibrate(context_, loop, call, finish);
+  if (loop.iterations == 0)
+    loop.iterations = calibrate(context_, kDefaultRoundUs, loop, call, finish);
   if (options_.percentiles) loop.samples = context_.board.samples(context_.rank);
   cell.iterations = loop.iterations;
   return timed_loop(context_, loop, call, finish) / static_cast<double>(options_.aggregate);

@@ -86,6 +86,9 @@ void add_versus_flags(CLI::App& app, PerfOptions& options) {
                  "tuned malloc, or only one as ompi:plain, ompi:tuned")
       ->delimiter(',');
   app.add_option("--rounds", versus.rounds, "rounds of --vs (9)")->check(CLI::PositiveNumber);
+  app.add_option("--round-ms", versus.round_ms,
+                 "least duration of a round of --vs; -n is not used (2)")
+      ->check(CLI::PositiveNumber);
   app.add_option("--raw", versus.raw_file, "write every round of --vs to this CSV file");
   app.add_option("--mpirun", versus.mpirun, "the launcher of --vs (mpirun)");
   app.add_option("--mpi-program", versus.program, "(tutti_perf_mpi beside this program)");

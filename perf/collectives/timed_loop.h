@@ -53,21 +53,22 @@ double timed_loop(const RankContext& context, const LoopShape& shape, Call&& cal
   return total / static_cast<double>(shape.iterations);
 }
 
-inline constexpr double kLeastRoundUs = 2000;
+inline constexpr double kDefaultRoundUs = 2000;
 inline constexpr size_t kMostIterations = size_t{1} << 20;
 
 /// Collective: the number of iterations for which the slowest rank's loop takes at least
-/// kLeastRoundUs; the same on every rank.
+/// `round_us`; the same on every rank. Of `shape` only the mode counts.
 template <class Call, class Finish>
-size_t calibrate(const RankContext& context, LoopShape shape, Call&& call, Finish&& finish) {
+size_t calibrate(const RankContext& context, double round_us, LoopShape shape, Call&& call,
+                 Finish&& finish) {
   shape.samples = {};
   shape.iterations = 1;
   while (true) {
     const double own = timed_loop(context, shape, call, finish);
     const double us = std::max(context.board.max(context.rank, own), 1e-3);
-    const double needed = 1.1 * kLeastRoundUs / us;
+    const double needed = 1.1 * round_us / us;
     const auto iterations = static_cast<size_t>(needed) + 1;
-    if (us * static_cast<double>(shape.iterations) >= kLeastRoundUs) return shape.iterations;
+    if (us * static_cast<double>(shape.iterations) >= round_us) return shape.iterations;
     if (shape.iterations >= kMostIterations) return kMostIterations;
     // Grow step by step: the first, cold iterations say little about the later ones.
     shape.iterations = std::min(

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "perf/collectives/error.h"
+#include "perf/collectives/machine_load.h"
 #include "perf/collectives/rounds.h"
 #include "perf/collectives/versus_table.h"
 
@@ -140,8 +141,11 @@ bool run_configuration(const PerfOptions& options, const std::vector<std::string
                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   environment.insert(environment.end(), configuration.environment.begin(),
                      configuration.environment.end());
-  std::printf("# running %s\n", configuration.name.c_str());
+  const ProcessorTime before = processor_time();
   const int result = run_command(std::move(command), environment);
+  // A comparison beside other work says little; who reads the table should know.
+  std::printf("# ran %-18s %4.1f %% of the machine was busy with other work\n",
+              configuration.name.c_str(), 100 * share_of_others(before, processor_time()));
   if (result != 0) {
     std::fprintf(stderr, "tutti perf: %s failed (exit code %d)\n", configuration.name.c_str(),
                  result);

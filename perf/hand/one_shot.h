@@ -14,7 +14,7 @@
 namespace tutti::perf {
 
 /// Flag and data travel together: a reader that sees the flag has the data with it. Two lines
-/// apart, because processors fetch lines in pairs.
+/// apart, because some processors fetch lines in pairs.
 struct alignas(128) OneShotLine {
   std::atomic<uint64_t> call;
   float value[2];

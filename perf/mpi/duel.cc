@@ -59,10 +59,12 @@ class Duel {
                     " wrong elements at " + std::to_string(one_.size_bytes()) + " bytes");
   }
 
-  void calibrate_all() {
+  void calibrate_all(double round_us) {
     for (const auto& [stepped, name] : kModes) {
-      iterations_[stepped][kTutti] = calibrate(context_, {1, stepped, {}}, tutti_call(), finish());
-      iterations_[stepped][kMpi] = calibrate(context_, {1, stepped, {}}, mpi_call(), [] {});
+      const LoopShape loop{1, stepped, {}};
+      size_t* iterations = iterations_[stepped];
+      iterations[kTutti] = calibrate(context_, round_us, loop, tutti_call(), finish());
+      iterations[kMpi] = calibrate(context_, round_us, loop, mpi_call(), [] {});
     }
   }
 
@@ -122,7 +124,7 @@ std::vector<Round> run_duel(const RankContext& context, const PerfOptions& optio
     Duel duel(context, communicator, workload, prepared);
     duel.check(kTutti);
     duel.check(kMpi);
-    duel.calibrate_all();
+    duel.calibrate_all(options.versus.round_ms * 1e3);
     round.bytes = prepared.size_bytes();
     run_rounds(duel, options, round, rounds);
   }

@@ -14,8 +14,8 @@ namespace tutti::perf {
 /// Both variants use the same buffers in the same rotation (buffers.h). A broadcast runs in place,
 /// because MPI's has one buffer; everything else out of place. Before anything is timed each
 /// variant runs once and is checked; wrong data is a PerfError. The iterations are calibrated per
-/// size, mode and variant, so that a round takes at least 2 ms, and each round of a variant follows
-/// untimed calls of the same variant. Tutti goes first in even rounds, MPI in odd ones.
+/// size, mode and variant, so that a round takes at least --round-ms, and each round of a variant
+/// follows untimed calls of the same variant. Tutti goes first in even rounds, MPI in odd ones.
 std::vector<Round> run_duel(const RankContext& context, const PerfOptions& options);
 
 }  // namespace tutti::perf
