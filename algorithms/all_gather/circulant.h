@@ -5,9 +5,8 @@
 //
 // Cost:   ceil(log2 n) rounds for every n, and the least bytes: n-1 shares.
 // Wins:   small and middle counts over a network; any number of ranks.
-// Source: Bruck et al. 1997; Traeff, "Optimal, non-pipelined reduce-scatter and allreduce
-// algorithms",
-//         2024.
+// Source: Bruck et al. 1997;
+//         Traeff, "Optimal, non-pipelined reduce-scatter and allreduce algorithms", 2024.
 #pragma once
 
 #include "src/schedule/algorithm.h"

@@ -43,7 +43,7 @@ StepIndex go_up(Builder& builder, const Parameters& p, int tree, int rank) {
   return is_root ? reduced : builder.send(output(tree), place.parent);
 }
 
-// `reduced` is the last step of the way up: what it reads or writes is overwritten or sent here.
+// `reduced` is the last step on the way up; the way down overwrites or sends what it touches.
 void go_down(Builder& builder, const TreePlace& place, int tree, StepIndex reduced) {
   const bool is_root = place.parent == patterns::kNobody;
   builder.lane(down_lane(tree));
@@ -63,8 +63,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-// From four ranks on some rank has a parent and two children in one tree and is a leaf of the
-// other.
+// With four ranks or more, some rank has a parent and two children in one tree, a parent in both.
 Cost cost_of(const Parameters& p) {
   const auto height = static_cast<uint32_t>(std::bit_width(static_cast<unsigned>(p.ranks)) - 1);
   const auto messages = static_cast<uint32_t>(p.ranks == 1 ? 0 : std::min(p.ranks, 4));

@@ -5,11 +5,11 @@
 // than its neighbour; its ranks then serve several of the neighbour's, in the same round and with
 // one publication.
 //
-// Cost:   ceil(log2 n) rounds of the whole count. Messages: ceil(log2 n) if n is a power of two;
-// more on
-//         the last rank otherwise, up to n-1 where it is a group by itself.
-// Wins:   small counts over a network.
-// Source: folklore (Thakur, Rabenseifner, Gropp 2005 for powers of two).
+// Cost:   ceil(log2 n) rounds of the whole count, and as many messages if n is a power of two;
+//         otherwise more on the last rank, up to n-1 where it is a group by itself.
+// Wins:   small counts over a network; the deterministic mode.
+// Source: folklore; Thakur, Rabenseifner, Gropp, "Optimization of collective communication
+//         operations in MPICH", 2005, for powers of two.
 #pragma once
 
 #include "src/schedule/algorithm.h"

@@ -12,14 +12,13 @@ using namespace schedule;
 
 namespace {
 
-// Blocks are named by how far they travel: by the bits of that distance, in as many hops as it has
-// bits.
+// A block is named by the distance it travels: one hop for every bit, the lowest first.
 int first_hop(int distance) { return std::countr_zero(static_cast<unsigned>(distance)); }
 int last_hop(int distance) { return std::bit_width(static_cast<unsigned>(distance)) - 1; }
 bool is_forwarded(int distance) { return first_hop(distance) != last_hop(distance); }
 
-// A block that arrives from `ranks - distance` before takes, in place, the place of the one that
-// leaves for `distance` further: whether it comes too early.
+// In place, where the block for `distance` further lies, one arrives that travels the rest of the
+// circle: whether it comes before the other has left.
 bool is_in_the_way(int ranks, int distance) {
   return first_hop(distance) > last_hop(ranks - distance);
 }
@@ -34,27 +33,26 @@ Shape shape_of(const Parameters& p) {
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
   const int n = p.ranks;
-  std::vector<Block> here;     // by distance: where the block that passes through here lies now
-  std::vector<Block> passing;  // where it stays until its next hop
-  for (int distance = 0; distance < n; ++distance) {
+  // By distance: where the block lies that passes through here, and where it waits to hop on.
+  std::vector<Block> held = {input(rank)};
+  std::vector<Block> waits = {input(rank)};
+  for (int distance = 1; distance < n; ++distance) {
     const Block leaving = input((rank + distance) % n);
-    const bool moves_out = distance > 0 && is_in_the_way(n, distance);
-    const bool stays = distance > 0 && (moves_out || is_forwarded(distance));
-    here.push_back(leaving);
-    passing.push_back(stays ? builder.scratch(leaving) : leaving);
-    if (!moves_out) continue;
-    builder.copy(passing[distance], leaving);
-    here[distance] = passing[distance];
+    const bool moves_out = is_in_the_way(n, distance);
+    const bool stays = moves_out || is_forwarded(distance);
+    waits.push_back(stays ? builder.scratch(leaving) : leaving);
+    held.push_back(moves_out ? waits[distance] : leaving);
+    if (moves_out) builder.copy(waits[distance], leaving);
   }
   for (int hop = 0; hop < patterns::doubling_rounds(n); ++hop) {
     std::vector<Block> sent;
     std::vector<Block> received;
     for (int distance = 1 << hop; distance < n; ++distance) {
       if ((distance >> hop & 1) == 0) continue;
-      sent.push_back(here[distance]);
+      sent.push_back(held[distance]);
       const bool arrives = hop == last_hop(distance);
-      here[distance] = arrives ? output((rank - distance + n) % n) : passing[distance];
-      received.push_back(here[distance]);
+      held[distance] = arrives ? output((rank - distance + n) % n) : waits[distance];
+      received.push_back(held[distance]);
     }
     builder.send(sent, (rank + (1 << hop)) % n);
     builder.receive(received, (rank - (1 << hop) + n) % n);

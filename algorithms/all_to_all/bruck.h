@@ -5,10 +5,10 @@
 // place, a block can arrive where another has yet to leave: that happens for at most log2 n blocks,
 // which move out of the way first.
 //
-// Cost:   ceil(log2 n) rounds of one message; about n/2 log2 n blocks, because blocks are
-// forwarded. Wins:   very small counts on many ranks. Source: Bruck, Ho, Kipnis, Upfal, Weathersby,
-// "Efficient algorithms for all-to-all communications in
-//         multiport message-passing systems", 1997.
+// Cost:   ceil(log2 n) rounds of one message; about n/2 log2 n blocks, because they are forwarded.
+// Wins:   very small counts on many ranks.
+// Source: Bruck, Ho, Kipnis, Upfal, Weathersby, "Efficient algorithms for all-to-all communications
+//         in multiport message-passing systems", 1997.
 #pragma once
 
 #include "src/schedule/algorithm.h"

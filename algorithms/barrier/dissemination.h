@@ -1,5 +1,5 @@
-// Dissemination: in round k everybody tells the rank 2^k further that it, and all it heard of, is
-// here.
+// Dissemination: in round k every rank tells the rank 2^k further that it, and all it heard of,
+// have arrived.
 //
 // Cost:   ceil(log2 n) rounds of one empty message a rank.
 // Wins:   always; no other barrier needs fewer rounds, and none is fairer to every rank.

@@ -23,8 +23,9 @@ class Phase {
       : builder_(builder), phase_(phase), rename_(std::move(rename)) {}
 
   void append() {
-    std::vector<std::optional<StepIndex>> latest(phase_.lanes);  // of each lane, in the all-reduce
-    std::vector<std::optional<StepIndex>> written;  // of each step; for a dropped one, ^
+    // Where each lane's latest step went, and every step; a dropped one, where the one before went.
+    std::vector<std::optional<StepIndex>> latest(phase_.lanes);
+    std::vector<std::optional<StepIndex>> written;
     for (const Step& step : phase_.steps) {
       builder_.lane(step.lane);
       if (!copies_itself(step)) {
@@ -109,7 +110,7 @@ Schedule composed_schedule(const Algorithm& scatter, const Algorithm& gather, co
   Phase(builder, first, [&](Block block) {
     if (block.space() == Space::kInput) return block;
     if (block.space() == Space::kOutput) return part_of(p, rank, block.index());
-    return output(first.scratch[block.index()].index());
+    return output(first.scratch[block.index()].index());  // a partial sum of that input block
   }).append();
 
   const Schedule second = gather.schedule(p, rank);

@@ -1,0 +1,187 @@
+// Every registered algorithm, proved: the tests name none of them, except where they pin what it
+// promises.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <fstream>
+#include <memory>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "src/registry/algorithms.h"
+#include "src/schedule/text.h"
+#include "src/schedule/verify.h"
+
+namespace tutti::algorithms {
+namespace {
+
+using namespace schedule;
+
+constexpr int kMaxRanks = 33;
+
+std::string full_name(const Algorithm& algorithm) {
+  return std::string(name_of(algorithm.collective)) + "_" + std::string(algorithm.name);
+}
+
+Result<Verdict> prove(const Algorithm& algorithm, const Parameters& p, Placement placement) {
+  const Cost cost = algorithm.cost(p);
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < p.ranks; ++rank) schedules.push_back(algorithm.schedule(p, rank));
+  return verify(algorithm.shape(p), schedules, {.placement = placement, .declared = &cost});
+}
+
+std::string describe(const Parameters& p, Placement placement) {
+  return std::to_string(p.ranks) + " ranks, root " + std::to_string(p.root) + ", " +
+         std::to_string(p.lanes) + " lanes" + (p.fold == Fold::kTree ? ", tree" : "") +
+         (placement == Placement::kInPlace ? ", in place" : "");
+}
+
+// All parameters that make a difference: the extreme and two other numbers of lanes, three roots,
+// both folds.
+std::vector<Parameters> parameters_of(const Algorithm& algorithm, int ranks) {
+  const std::set<uint16_t> lanes = {1, std::min<uint16_t>(2, algorithm.max_lanes),
+                                    std::min<uint16_t>(3, algorithm.max_lanes),
+                                    algorithm.max_lanes};
+  std::set<int> roots = {0};
+  if (algorithm.collective == Collective::kBroadcast) roots = {0, ranks / 2, ranks - 1};
+  std::vector<Parameters> all;
+  for (uint16_t lane : lanes) {
+    for (int root : roots) {
+      for (Fold fold : {Fold::kList, Fold::kTree}) {
+        const Parameters p{.ranks = ranks, .root = root, .lanes = lane, .fold = fold};
+        if (algorithm.supports == nullptr || algorithm.supports(p)) all.push_back(p);
+      }
+    }
+  }
+  return all;
+}
+
+class EveryAlgorithm : public testing::TestWithParam<size_t> {
+ protected:
+  const Algorithm& algorithm() const { return registry::algorithms()[GetParam()]; }
+};
+
+TEST_P(EveryAlgorithm, IsProvedForEveryPlacementLanesRanksAndRoot) {
+  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
+    for (const Parameters& p : parameters_of(algorithm(), ranks)) {
+      for (Placement placement : {Placement::kSeparate, Placement::kInPlace}) {
+        if (placement == Placement::kInPlace && !algorithm().in_place) continue;
+        const Result<Verdict> verdict = prove(algorithm(), p, placement);
+        ASSERT_TRUE(verdict.ok()) << describe(p, placement) << ": " << verdict.status().message();
+        EXPECT_TRUE(verdict.value().agrees)
+            << "ranks get different bits: " << describe(p, placement);
+        EXPECT_LE(verdict.value().least_credit, 1u) << describe(p, placement);
+      }
+    }
+  }
+}
+
+TEST_P(EveryAlgorithm, IsAPureFunction) {
+  for (const Parameters& p : parameters_of(algorithm(), 7)) {
+    EXPECT_TRUE(same_shape(algorithm().shape(p), algorithm().shape(p)));
+    for (int rank = 0; rank < p.ranks; ++rank) {
+      EXPECT_TRUE(same_program(algorithm().schedule(p, rank), algorithm().schedule(p, rank)));
+    }
+  }
+}
+
+// A share's blocks have to keep to themselves, so that v-collectives and compositions can use the
+// schedule.
+TEST_P(EveryAlgorithm, OfSharesFitsUnequalCounts) {
+  const Collective collective = algorithm().collective;
+  if (collective != Collective::kAllGather && collective != Collective::kReduceScatter) return;
+  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
+    const Parameters p{.ranks = ranks, .lanes = algorithm().max_lanes};
+    const Result<Verdict> verdict = prove(algorithm(), p, Placement::kSeparate);
+    ASSERT_TRUE(verdict.ok()) << verdict.status().message();
+    EXPECT_FALSE(verdict.value().needs_equal_counts) << ranks;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Registry, EveryAlgorithm,
+                         testing::Range<size_t>(0, registry::algorithms().size()),
+                         [](const testing::TestParamInfo<size_t>& info) {
+                           return full_name(registry::algorithms()[info.param]);
+                         });
+
+TEST(Algorithms, AreFoundByTheirUniqueNamesAndDescribeThemselves) {
+  std::set<std::string> names;
+  for (const Algorithm& algorithm : registry::algorithms()) {
+    EXPECT_TRUE(names.insert(full_name(algorithm)).second) << full_name(algorithm);
+    EXPECT_EQ(registry::find(algorithm.collective, algorithm.name), &algorithm);
+    EXPECT_FALSE(algorithm.name.empty() || algorithm.summary.empty() || algorithm.wins.empty() ||
+                 algorithm.source.empty())
+        << full_name(algorithm);
+    EXPECT_GE(algorithm.max_lanes, 1) << full_name(algorithm);
+  }
+  EXPECT_EQ(registry::find(Collective::kBarrier, "no such name"), nullptr);
+}
+
+TEST(Algorithms, ServeEveryCollectiveForEveryNumberOfRanks) {
+  for (int collective = 0; collective < kCollectives; ++collective) {
+    const auto serves = [&](const Algorithm& algorithm) {
+      return static_cast<int>(algorithm.collective) == collective && algorithm.supports == nullptr;
+    };
+    EXPECT_TRUE(std::ranges::any_of(registry::algorithms(), serves)) << collective;
+  }
+}
+
+// Deterministic mode has candidates for small and for large counts, whatever the number of ranks.
+TEST(Algorithms, ThatPromiseTheCanonicalOrderKeepIt) {
+  const std::pair<Collective, const char*> kCanonical[] = {
+      {Collective::kAllReduce, "one_shot"},
+      {Collective::kAllReduce, "two_shot"},
+      {Collective::kAllReduce, "recursive_doubling"},
+      {Collective::kReduceScatter, "direct"},
+  };
+  for (const auto& [collective, name] : kCanonical) {
+    const Algorithm* algorithm = registry::find(collective, name);
+    ASSERT_NE(algorithm, nullptr) << name;
+    for (int ranks = 1; ranks <= 64; ++ranks) {
+      const Parameters p{.ranks = ranks, .fold = Fold::kTree};
+      const Result<Verdict> verdict = prove(*algorithm, p, Placement::kSeparate);
+      ASSERT_TRUE(verdict.ok()) << verdict.status().message();
+      EXPECT_TRUE(verdict.value().canonical) << name << ", " << ranks << " ranks";
+    }
+  }
+}
+
+// Costs beyond what the verifier can afford, against what the papers promise.
+TEST(Algorithms, CostWhatTheirSourcesSayAtScale) {
+  const Parameters p{.ranks = 100'000};
+  const auto cost_of = [&](const char* name) {
+    return registry::find(Collective::kAllReduce, name)->cost(p);
+  };
+  EXPECT_EQ(cost_of("circulant").depth, 2u * 17);
+  EXPECT_EQ(cost_of("circulant").bytes, Fraction::of(2 * 99'999, 100'000));
+  EXPECT_EQ(cost_of("ring").bytes, Fraction::of(2 * 99'999, 100'000));
+  EXPECT_EQ(cost_of("double_binary_tree").depth, 2u * 16);
+  EXPECT_EQ(cost_of("double_binary_tree").bytes, Fraction::of(2, 1));
+  EXPECT_EQ(cost_of("recursive_doubling").depth, 17u);
+}
+
+std::string run(const std::string& command) {
+  const std::unique_ptr<FILE, int (*)(FILE*)> pipe(popen(command.c_str(), "r"), pclose);
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (const size_t size = std::fread(buffer.data(), 1, buffer.size(), pipe.get())) {
+    text.append(buffer.data(), size);
+  }
+  return text;
+}
+
+TEST(Algorithms, AreDocumentedAsTheyAre) {
+  const std::string program = TUTTI_BINARY_DIR "/bin/tutti";
+  if (!std::ifstream(program)) GTEST_SKIP() << program << " is not built";
+  std::stringstream committed;
+  committed << std::ifstream(TUTTI_SOURCE_DIR "/docs/algorithms.md").rdbuf();
+  EXPECT_EQ(run("'" + program + "' algorithms --markdown"), committed.str())
+      << "run: tutti algorithms --markdown > docs/algorithms.md";
+}
+
+}  // namespace
+}  // namespace tutti::algorithms

@@ -1,0 +1,103 @@
+// What algorithms rely on when they use a pattern, for sizes the verifier is too slow for, too.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <vector>
+
+#include "algorithms/patterns/circulant.h"
+#include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/ring.h"
+#include "algorithms/patterns/tree.h"
+
+namespace tutti::algorithms::patterns {
+namespace {
+
+constexpr int kManyRanks = 1000;
+
+// Every child names its parent, and walking up from anywhere ends at one root within `height`
+// steps.
+void expect_tree(const std::vector<TreePlace>& places, int height) {
+  int roots = 0;
+  for (int rank = 0; rank < static_cast<int>(places.size()); ++rank) {
+    for (int child : places[rank].children) EXPECT_EQ(places[child].parent, rank);
+    if (places[rank].parent == kNobody) ++roots;
+    int steps = 0;
+    for (int at = rank; places[at].parent != kNobody && steps <= height; ++steps) {
+      at = places[at].parent;
+    }
+    EXPECT_LE(steps, height) << "from rank " << rank << " of " << places.size();
+  }
+  EXPECT_EQ(roots, 1);
+}
+
+TEST(Tree, BinomialHasLogarithmicHeightAndTheWantedRoot) {
+  for (int ranks = 1; ranks <= kManyRanks; ranks = ranks * 3 / 2 + 1) {
+    const int root = ranks / 3;
+    std::vector<TreePlace> places;
+    for (int rank = 0; rank < ranks; ++rank) places.push_back(binomial_tree(ranks, root, rank));
+    EXPECT_EQ(places[root].parent, kNobody);
+    expect_tree(places, doubling_rounds(ranks));
+  }
+}
+
+TEST(Tree, ComplementaryTreesShareNoInnerRank) {
+  for (int ranks = 1; ranks <= kManyRanks; ++ranks) {
+    std::vector<TreePlace> trees[2];
+    for (int rank = 0; rank < ranks; ++rank) {
+      for (int which = 0; which < 2; ++which) {
+        trees[which].push_back(complementary_tree(ranks, which, rank));
+      }
+      EXPECT_TRUE(trees[0].back().children.empty() || trees[1].back().children.empty());
+      EXPECT_LE(trees[0].back().children.size() + trees[1].back().children.size(), 2u);
+    }
+    for (const auto& tree : trees) expect_tree(tree, doubling_rounds(ranks));
+  }
+}
+
+TEST(Circulant, HopsMoveAllButOneBlockInTheFewestRounds) {
+  for (int ranks = 1; ranks <= kManyRanks; ++ranks) {
+    const std::vector<Hop> hops = circulant_hops(ranks);
+    EXPECT_EQ(static_cast<int>(hops.size()), doubling_rounds(ranks));
+    int moved = 0;
+    for (const Hop& hop : hops) {
+      EXPECT_LE(hop.count, hop.distance);  // what arrives fits into the nearer half
+      moved += hop.count;
+    }
+    EXPECT_EQ(moved, ranks - 1);
+  }
+}
+
+TEST(Doubling, EveryTargetExpectsItsSource) {
+  for (int ranks = 1; ranks <= kManyRanks; ranks = ranks * 5 / 4 + 1) {
+    for (int round = 0; round < doubling_rounds(ranks); ++round) {
+      std::vector<int> told(static_cast<size_t>(ranks), kNobody);
+      for (int rank = 0; rank < ranks; ++rank) {
+        for (int target : doubling(ranks, round, rank).targets) {
+          EXPECT_EQ(told[target], kNobody) << "told twice";
+          told[target] = rank;
+        }
+      }
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(told[rank], doubling(ranks, round, rank).source);
+      }
+    }
+  }
+}
+
+TEST(Ring, LanesWalkOppositeWaysThroughPartsThatNoOtherLaneHas) {
+  const Ring forwards{.ranks = 5, .lane = 0, .lanes = 2};
+  const Ring backwards{.ranks = 5, .lane = 1, .lanes = 2};
+  EXPECT_EQ(forwards.at(4, 1), 0);
+  EXPECT_EQ(backwards.at(0, 1), 4);
+  EXPECT_EQ(backwards.at(backwards.at(3, 4), -4), 3);
+  std::set<uint32_t> parts;
+  for (const Ring& ring : {forwards, backwards}) {
+    for (schedule::Block block : ring.parts_from(2, schedule::Space::kInput)) {
+      EXPECT_TRUE(parts.insert(block.index()).second);
+    }
+  }
+  EXPECT_EQ(parts.size(), 10u);
+}
+
+}  // namespace
+}  // namespace tutti::algorithms::patterns
