@@ -61,6 +61,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.group = members.group();
   planning.rank = members.rank();
   planning.region_bytes = execution.layout.region_bytes();
+  planning.tamper = given.tamper;
   planning.tuning = tuning_of(config, planning.region_bytes);
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   planning.link = members.has_streams() ? select::network_link()

@@ -24,6 +24,7 @@ struct CommunicatorOptions {
   MembershipOptions membership;
   std::span<const schedule::Algorithm> algorithms;
   bootstrap::Watch* watch = nullptr;  // tells when a peer's process is gone
+  std::function<void(plan::Plan&)> tamper;  // PlannerOptions::tamper
 };
 
 class Communicator final : public exec::Health {

@@ -154,6 +154,7 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
     prepared->plan.algorithm += ":" + std::to_string(chosen.value().parameters.lanes);
   }
   if (Status status = check_fit(prepared->plan); !status.ok()) return status;
+  if (options_.tamper) options_.tamper(prepared->plan);
   prepared->signature = signature_of(prepared->key, *prepared, in_place);
   prepared->fast = exec::FastPath::compile(prepared->plan, options_.rank);
   last_ = nullptr;  // it may be the entry that makes room

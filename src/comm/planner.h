@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -44,6 +45,8 @@ struct PlannerOptions {
   select::LinkCost link;
   uint64_t region_bytes = 1 << 20;
   std::map<std::string, std::string> forced;  // collective -> algorithm, from TUTTI_ALGORITHM
+  // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
+  std::function<void(plan::Plan&)> tamper;
 };
 
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.
