@@ -1,11 +1,15 @@
 // Every value of every narrow float, and every point between two of them where rounding turns over.
 #include <gtest/gtest.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 #include <cmath>
 #include <limits>
 #include <string>
 #include <vector>
 
+#include "src/types/instruction_sets.h"
 #include "src/types/kernels.h"
 #include "src/types/reference_fold.h"
 
@@ -30,12 +34,12 @@ float value_of(DataType type, Raw code) {
   return to_float(type, reinterpret_cast<const std::byte*>(&code));
 }
 
-class NarrowFloat : public testing::TestWithParam<DataType> {};
+class FloatConversion : public testing::TestWithParam<DataType> {};
 
-INSTANTIATE_TEST_SUITE_P(Types, NarrowFloat, testing::ValuesIn(kNarrow),
+INSTANTIATE_TEST_SUITE_P(Types, FloatConversion, testing::ValuesIn(kNarrow),
                          [](const auto& info) { return std::string(name_of(info.param)); });
 
-TEST_P(NarrowFloat, EveryCodeDecodesAndReturns) {
+TEST_P(FloatConversion, EveryCodeDecodesAndReturns) {
   const Format& format = *reference::format_of(GetParam());
   for (Raw code = 0; code < Raw{1} << 8 * size_of(GetParam()); ++code) {
     const float value = value_of(GetParam(), code);
@@ -52,9 +56,9 @@ TEST_P(NarrowFloat, EveryCodeDecodesAndReturns) {
   }
 }
 
-// The kernels convert with vectors of their own: largest(x, x) is x, and one scaled source shows how
-// a value between two codes is rounded.
-TEST_P(NarrowFloat, KernelsConvertTheSame) {
+// The kernels convert with vectors of their own: the larger of x and x is x, and one scaled source
+// shows how a value between two codes is rounded.
+TEST_P(FloatConversion, KernelsConvertTheSame) {
   const size_t count = size_t{1} << 8 * size_of(GetParam());
   std::vector<std::byte> all(count * size_of(GetParam())), result(all.size());
   for (size_t i = 0; i < count; ++i) {
@@ -62,23 +66,26 @@ TEST_P(NarrowFloat, KernelsConvertTheSame) {
   }
   const std::byte* const in[] = {all.data(), all.data()};
   std::byte* const out = result.data();
+  const auto code_at = [&](Raw i) {
+    return reference::load(GetParam(), out + i * size_of(GetParam()));
+  };
   const uint64_t scaled = 1;
-  const auto kernel = fold_kernel({.type = GetParam(), .source_count = 1, .scaled = true});
-  for (const float scale : {1.0f, 1.0625f, 0.3f, 0x1p-5f, 0x1p9f, 1000.0f}) {
-    kernel({&out, in, 1, 1, count, &scaled, scale});
-    for (Raw code = 0; code < count; ++code) {
-      const Raw got = reference::load(GetParam(), out + code * size_of(GetParam()));
-      ASSERT_EQ(got, code_of(GetParam(), value_of(GetParam(), code) * scale)) << code;
+  for_each_instruction_set([&] {
+    for (const float scale : {1.0f, 1.0625f, 0.3f, 0x1p-5f, 0x1p9f, 1000.0f}) {
+      fold_kernel({.type = GetParam(), .source_count = 1, .scaled = true})(
+          {&out, in, 1, 1, count, &scaled, scale});
+      for (Raw code = 0; code < count; ++code) {
+        ASSERT_EQ(code_at(code), code_of(GetParam(), value_of(GetParam(), code) * scale)) << code;
+      }
     }
-  }
-  fold_kernel({.type = GetParam(), .op = ReduceOp::kMax})({&out, in, 1, 2, count});
-  for (Raw code = 0; code < count; ++code) {
-    const Raw got = reference::load(GetParam(), out + code * size_of(GetParam()));
-    ASSERT_EQ(got, code_of(GetParam(), value_of(GetParam(), code))) << code;
-  }
+    fold_kernel({.type = GetParam(), .op = ReduceOp::kMax})({&out, in, 1, 2, count});
+    for (Raw code = 0; code < count; ++code) {
+      ASSERT_EQ(code_at(code), code_of(GetParam(), value_of(GetParam(), code))) << code;
+    }
+  });
 }
 
-TEST_P(NarrowFloat, RoundsToNearestEven) {
+TEST_P(FloatConversion, RoundsToNearestEven) {
   const Format& format = *reference::format_of(GetParam());
   for (Raw code = 0; code + 1 < format.codes(); ++code) {
     const double middle = (format.value(code) + format.value(code + 1)) / 2;
@@ -90,7 +97,33 @@ TEST_P(NarrowFloat, RoundsToNearestEven) {
   }
 }
 
-TEST(Conversions, TooLargeValues) {
+#if defined(__SSE2__)
+// A program may have told the processor to treat subnormal floats as zero. That is no reason to lose
+// subnormals of narrower formats, which are normal floats.
+TEST_P(FloatConversion, KeepsSubnormalsWhereFloatsLoseThem) {
+  if (GetParam() == DataType::kBfloat16) return;  // its subnormals are those of float
+  const size_t size = size_of(GetParam());
+  const size_t count = size_t{1} << (size == 2 ? 11 : 4);  // subnormals, and the least normals
+  std::vector<std::byte> codes(count * size), result(codes.size());
+  for (size_t i = 0; i < count; ++i) std::memcpy(codes.data() + i * size, &i, size);
+  const std::byte* const in[] = {codes.data(), codes.data()};
+  std::byte* const out = result.data();
+  for_each_instruction_set([&] {
+    const auto kernel = fold_kernel({.type = GetParam(), .op = ReduceOp::kMax});
+    const unsigned before = _mm_getcsr();
+    _mm_setcsr(before | 0x8040);  // flush to zero, denormals are zero
+    kernel({&out, in, 1, 2, count});
+    const float least = value_of(GetParam(), 1);
+    const Raw least_code = code_of(GetParam(), least);
+    _mm_setcsr(before);
+    EXPECT_EQ(result, codes);
+    EXPECT_GT(least, 0.0f);
+    EXPECT_EQ(least_code, 1u);
+  });
+}
+#endif
+
+TEST(FloatEdges, TooLargeValues) {
   EXPECT_EQ(code_of(DataType::kFloat16, 65519.0f), 0x7BFFu);
   EXPECT_EQ(code_of(DataType::kFloat16, 65520.0f), 0x7C00u);
   EXPECT_EQ(code_of(DataType::kBfloat16, std::numeric_limits<float>::max()), 0x7F80u);
@@ -104,7 +137,7 @@ TEST(Conversions, TooLargeValues) {
   EXPECT_EQ(value_of(DataType::kFloat8E5M2, 0xFC), -kInfinity);  // it is read as what it is
 }
 
-TEST(Conversions, EveryNanBecomesOne) {
+TEST(FloatEdges, EveryNanBecomesOne) {
   for (const float nan : {kNan, -kNan}) {
     EXPECT_EQ(code_of(DataType::kFloat16, nan), 0x7E00u);
     EXPECT_EQ(code_of(DataType::kBfloat16, nan), 0x7FC0u);
@@ -113,7 +146,7 @@ TEST(Conversions, EveryNanBecomesOne) {
   }
 }
 
-TEST(Conversions, IntegersSaturate) {
+TEST(FloatEdges, IntegersSaturate) {
   EXPECT_EQ(code_of(DataType::kInt8, 1000.0f), 127u);
   EXPECT_EQ(code_of(DataType::kUint8, -3.0f), 0u);
   EXPECT_EQ(code_of(DataType::kInt32, -2.9f), 0xFFFFFFFEu);

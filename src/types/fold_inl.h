@@ -1,6 +1,6 @@
-// The kernels, for the target being compiled: operations, folds in both orders, the walk over memory.
+// The kernels, for one instruction set: operations, folds in both orders, the walk over memory.
 //
-// Included once per target (see kernels_int.cc), so the guard is Highway's toggle, not a pragma.
+// Included once per instruction set (see kernels_int.cc), so the guard is Highway's toggle.
 #if defined(TUTTI_TYPES_FOLD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_TYPES_FOLD_INL_H_
 #undef TUTTI_TYPES_FOLD_INL_H_
@@ -247,8 +247,8 @@ class AnyFold {
 
 // ---- the walk over memory -------------------------------------------------------------------
 
-// An array of at least one vector, in whole vectors: the second one begins where the first target is
-// aligned, and the last one ends where the array does. Neighbours may thus overlap; a vector is
+// An array of at least one vector, in whole vectors: the second one begins where the first target
+// is aligned, and the last one ends where the array does. Neighbours may thus overlap; a vector is
 // stored only after the next one was folded, so that this works in place as well.
 template <class D, class Fold>
 HWY_INLINE void walk(D d, size_t bytes, size_t to_alignment, bool streaming, const Fold& fold) {
@@ -281,7 +281,7 @@ HWY_INLINE size_t bytes_to_alignment(const std::byte* place) {
 template <class Fold>
 HWY_INLINE void run_short(const FoldCall& call, size_t bytes) {
   using Lane = typename Element<Fold::kElement>::Lane;
-  const hn::CappedTag<Lane, 16 / sizeof(Lane)> d;
+  const hn::CappedTag<Lane, ShortPiece::kMostBytes / sizeof(Lane)> d;
   if constexpr (width_of(d) > Element<Fold::kElement>::kSize) {
     const Fold fold(call);
     for (size_t at = 0; at < bytes; at += width_of(d)) {

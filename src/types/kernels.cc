@@ -43,7 +43,7 @@ FoldKernel copy_kernel(size_t size) {
   }
 }
 
-// The same steps as decode and encode in vector_inl.h, which see.
+// The same steps as decode and encode in vector_inl.h, where they are explained.
 
 float decode(const FloatFormat& format, uint32_t code) {
   const uint32_t rebias = uint32_t(127 - format.bias()) << 23;
@@ -118,8 +118,9 @@ T saturated(float value) {
 
 FoldKernel fold_kernel(const FoldKey& key) {
   if (key.source_count == 1 && !key.scaled) {
-    return key.store == StoreHint::kStreaming ? copy_kernel<StoreHint::kStreaming>(size_of(key.type))
-                                              : copy_kernel<StoreHint::kCached>(size_of(key.type));
+    const size_t size = size_of(key.type);
+    return key.store == StoreHint::kStreaming ? copy_kernel<StoreHint::kStreaming>(size)
+                                              : copy_kernel<StoreHint::kCached>(size);
   }
   if (!is_float(key.type)) return int_kernel(key);
   return size_of(key.type) >= 4 ? float_kernel(key) : packed_kernel(key);

@@ -1,10 +1,22 @@
-// The arithmetic of a MOVE: several sources are folded into one value which is stored to one or more
-// targets, in a single pass over memory. Kernels are chosen once, when a plan is bound, and called
-// through a pointer.
+// The arithmetic of a MOVE: several sources are folded into one value which is stored to one or
+// more targets, in a single pass over memory. Kernels are chosen once, when a plan is bound, and
+// called through a pointer.
 //
 // Threads: kernels keep no state; call them from anywhere.
 // Units: `count` is in elements, `bytes` in bytes; pointers need only the alignment of the element.
 // Ordering: none. Non-temporal stores are fenced before a kernel returns.
+//
+// The bits of a result depend on the elements and the order alone: not on where an element lies, on
+// `count`, alignment, the store hint or the processor. Also a op b and b op a are the same bits.
+//  - Integers wrap modulo 2^bits.
+//  - 16- and 8-bit floats become fp32, are folded in fp32, and are rounded once, at the store, to
+//    nearest even. float and double round at every operation. A product with `scale` is rounded
+//    before it is added (nothing is fused).
+//  - fp16 and bf16 overflow to infinity. Both fp8 formats saturate at their largest finite value,
+//    infinities too, as CUDA's conversions (and so NCCL's reductions) do with __NV_SATFINITE.
+//  - A NaN in any source makes the result NaN, for max and min as well, and always the same NaN:
+//    positive, quiet, without payload (E4M3, which has but one: 0x7F). max(-0, +0) is +0.
+//  - One source that is not scaled is copied; its bits stay as they are, a NaN's too.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +28,15 @@ namespace tutti::types {
 
 inline constexpr int kMaxSources = 1024;  // as many as a group this library folds in one step
 
-/// The order in which sources are combined. Both orders round a 16- or 8-bit float once, at the store:
-/// everything before that is fp32.
+/// The order in which sources are combined.
 enum class FoldOrder : uint8_t {
   kList,  // ((s0 op s1) op s2) op ...
-  kTree,  // the balanced tree: s0 with s1, s2 with s3, then those results, ...; a missing partner is skipped
+  kTree,  // balanced: s0 with s1, s2 with s3, then those results, ...; missing partners are skipped
 };
 
 enum class StoreHint : uint8_t {
   kCached,
-  kStreaming,  // non-temporal: the targets will not be read soon (x86-64; elsewhere the same as kCached)
+  kStreaming,  // non-temporal where that pays: the targets will not be read soon
 };
 
 /// One call of a kernel. Sources and targets may be equal but may not partly overlap.
@@ -35,11 +46,14 @@ struct FoldCall {
   uint32_t target_count;
   uint32_t source_count;
   size_t count;  // elements
+  // The next three count for sums alone, and only if the kernel was chosen for them (FoldKey).
   // PreMulSum and the average of floats: source i is multiplied by `scale` first where bit i%64 of
-  // `scaled[i/64]` is set. Null: no source is scaled.
+  // `scaled[i/64]` is set. Null: no source is scaled. The scale is rounded to the type that is
+  // folded in; integers take its whole part modulo 2^bits.
   const uint64_t* scaled = nullptr;
   double scale = 1.0;
-  // The average of integers: the folded value is divided (truncating toward zero). 1: nothing is done.
+  // The average of integers: the folded value is divided, truncating toward zero. At least 1, which
+  // does nothing.
   int64_t divisor = 1;
 };
 
@@ -55,14 +69,15 @@ struct FoldKey {
   bool scaled = false;  // the call will carry `scaled` or a divisor
 };
 
-/// The kernel for `key`, the fastest this processor can run. Never null: one source is a copy
-/// (or a scaled copy). A kernel for (source_count, target_count) is called with just those counts.
+/// The kernel for `key`, the fastest this processor can run. Never null: one source is a copy (or a
+/// scaled copy). A kernel for (source_count, target_count) is called with just those counts.
 FoldKernel fold_kernel(const FoldKey& key);
 
 /// Copies `bytes` with non-temporal stores where that pays, and fences.
 void copy_streaming(std::byte* target, const std::byte* source, size_t bytes);
 
-/// The conversions, for tests and printing (round to nearest even; E4M3 saturates to NaN as OCP FN).
+/// The conversions, for tests and printing: the same bits as the kernels' own. To integers:
+/// truncating and saturating, a NaN is 0.
 float to_float(DataType type, const std::byte* element);
 void from_float(DataType type, float value, std::byte* element);
 

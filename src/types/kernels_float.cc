@@ -1,4 +1,4 @@
-// The kernels of the float and double, once per instruction set.
+// The kernels of float and double, once per instruction set.
 
 #define HWY_DISABLED_TARGETS \
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)

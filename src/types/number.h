@@ -14,7 +14,7 @@ template <class T>
 inline void divide(T* values, size_t count, int64_t divisor) {
   for (size_t i = 0; i < count; ++i) {
     if constexpr (sizeof(T) < 8) {
-      // Exact: the quotient of two 32-bit integers is further from the next one than a double rounds.
+      // Exact: a quotient of 32-bit integers that is no integer is too far from one to round to it.
       values[i] = static_cast<T>(static_cast<double>(values[i]) / static_cast<double>(divisor));
     } else {
       values[i] /= static_cast<T>(divisor);
@@ -30,9 +30,10 @@ inline T number_from(double factor) {
     return static_cast<T>(factor);
   } else {
     constexpr double kTwo63 = 9223372036854775808.0;
-    if (factor >= -kTwo63 && factor < kTwo63) return static_cast<T>(static_cast<int64_t>(factor));
-    if (factor >= kTwo63 && factor < 2 * kTwo63) return static_cast<T>(static_cast<uint64_t>(factor));
-    return 0;
+    const bool is_signed = factor >= -kTwo63 && factor < kTwo63;
+    const bool is_unsigned = factor >= kTwo63 && factor < 2 * kTwo63;
+    if (is_signed) return static_cast<T>(static_cast<int64_t>(factor));
+    return is_unsigned ? static_cast<T>(static_cast<uint64_t>(factor)) : 0;
   }
 }
 

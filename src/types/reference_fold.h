@@ -27,15 +27,18 @@ inline Raw load(DataType type, const std::byte* element) {
 /// A float of at most 16 bits: all its values, in the order of their codes.
 class Format {
  public:
-  Format(int exponent_bits, int mantissa_bits, Raw last_code, bool overflows, Raw nan, bool has_inf)
+  // `last_code` is what too large a value becomes. Where there is no infinity, it is given as the
+  // code of the sign, which no magnitude has.
+  Format(int exponent_bits, int mantissa_bits, Raw last_code, Raw infinity, Raw nan)
       : sign_(Raw{1} << (exponent_bits + mantissa_bits)),
-        overflows_(overflows),
+        overflows_(last_code == infinity),
         nan_(nan),
-        infinity_(has_inf ? ((Raw{1} << exponent_bits) - 1) << mantissa_bits : sign_) {
+        infinity_(infinity) {
     const int bias = (1 << (exponent_bits - 1)) - 1;
     for (Raw code = 0; code <= last_code; ++code) {
       const int exponent = static_cast<int>(code >> mantissa_bits);
-      const double fraction = std::ldexp(double(code & ((Raw{1} << mantissa_bits) - 1)), -mantissa_bits);
+      const Raw mantissa = code & ((Raw{1} << mantissa_bits) - 1);
+      const double fraction = std::ldexp(double(mantissa), -mantissa_bits);
       values_.push_back(exponent == 0 ? std::ldexp(fraction, 1 - bias)
                                       : std::ldexp(1 + fraction, exponent - bias));
     }
@@ -49,8 +52,8 @@ class Format {
     return code & sign_ ? -value : value;
   }
 
-  // The nearest value; of two that are equally near, the one with the even code. Infinity takes part
-  // as the power of two that would follow, where the format overflows to it.
+  // The nearest value; of two equally near ones, that with the even code. Infinity takes part as
+  // the power of two that would follow, where the format overflows to it.
   Raw encode(double value) const {
     if (std::isnan(value)) return nan_;
     const double magnitude = std::fabs(value);
@@ -75,16 +78,16 @@ class Format {
   Raw sign_;
   bool overflows_;
   Raw nan_;
-  Raw infinity_;  // no code, where the format has none
+  Raw infinity_;
   std::vector<double> values_;
 };
 
 /// Null for the other types.
 inline const Format* format_of(DataType type) {
-  static const Format half(5, 10, 0x7C00, true, 0x7E00, true);
-  static const Format bfloat(8, 7, 0x7F80, true, 0x7FC0, true);
-  static const Format e4m3(4, 3, 0x7E, false, 0x7F, false);
-  static const Format e5m2(5, 2, 0x7B, false, 0x7E, true);
+  static const Format half(5, 10, 0x7C00, 0x7C00, 0x7E00);
+  static const Format bfloat(8, 7, 0x7F80, 0x7F80, 0x7FC0);
+  static const Format e4m3(4, 3, 0x7E, 0x80, 0x7F);
+  static const Format e5m2(5, 2, 0x7B, 0x7C, 0x7E);
   switch (type) {
     case DataType::kFloat16: return &half;
     case DataType::kBfloat16: return &bfloat;
@@ -208,8 +211,7 @@ inline Raw fold(const Expression& e, const std::vector<Raw>& sources) {
     case DataType::kInt64: return fold_integers<int64_t>(e, sources);
     case DataType::kUint64: return fold_integers<uint64_t>(e, sources);
     case DataType::kFloat64: return fold_floats(e, sources, [](double value) { return value; });
-    default:
-      return fold_floats(e, sources, [](double value) { return double(static_cast<float>(value)); });
+    default: return fold_floats(e, sources, [](double value) { return double(float(value)); });
   }
 }
 

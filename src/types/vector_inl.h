@@ -1,8 +1,8 @@
-// Vectors of elements, for the target being compiled: loads and stores, widening and narrowing.
+// Vectors of elements, for one instruction set: loads and stores, widening and narrowing.
 //
-// Included once per target (see kernels_int.cc), so the guard is Highway's toggle, not a pragma.
+// Included once per instruction set (see kernels_int.cc), so the guard is Highway's toggle.
 // Every operation works on each element alone and is exact or rounds once in a fixed way: the bits
-// of a result depend neither on the target nor on where in a vector an element lies.
+// of a result depend neither on the instruction set nor on where in a vector an element lies.
 #if defined(TUTTI_TYPES_VECTOR_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef TUTTI_TYPES_VECTOR_INL_H_
 #undef TUTTI_TYPES_VECTOR_INL_H_
@@ -68,11 +68,37 @@ struct Piece {
   }
 };
 
+#if HWY_TARGET == HWY_AVX3
+
+// Less than a vector. What the mask leaves out is neither read nor written.
+struct ShortPiece {
+  static constexpr size_t kMostBytes = 64;
+  size_t offset;
+  size_t bytes;  // 1 to kMostBytes
+
+  template <class D>
+  HWY_INLINE hn::Vec<D> load(D d, const std::byte* source) const {
+    const hn::Repartition<uint8_t, D> d8;
+    const auto* const place = reinterpret_cast<const uint8_t*>(source + offset);
+    return hn::BitCast(d, hn::MaskedLoad(hn::FirstN(d8, bytes), d8, place));
+  }
+
+  template <class D>
+  HWY_INLINE void store(D /*d*/, hn::Vec<D> value, std::byte* target, bool /*streaming*/) const {
+    const hn::Repartition<uint8_t, D> d8;
+    auto* const place = reinterpret_cast<uint8_t*>(target + offset);
+    hn::BlendedStore(hn::BitCast(d8, value), hn::FirstN(d8, bytes), d8, place);
+      }
+};
+
+#else
+
 // A piece of at most 16 bytes. Two loads that overlap cover any length of a size class, without a
 // loop and without touching a byte outside.
 struct ShortPiece {
+  static constexpr size_t kMostBytes = 16;
   size_t offset;
-  size_t bytes;  // 1 to 16
+  size_t bytes;  // 1 to kMostBytes
 
   template <class Word>
   static HWY_INLINE uint64_t word_at(const std::byte* place) {
@@ -131,7 +157,9 @@ struct ShortPiece {
   }
 };
 
-// ---- one narrow float in each 32-bit lane -------------------------------------------------------
+#endif
+
+// ---- one narrow float in each 32-bit lane ------------------------------------------------------
 
 // Integer arithmetic moves the fields; a subnormal becomes normal by a subtraction that is exact.
 // (A multiplication would be shorter, but its operand would be a subnormal float: slow on many
@@ -207,7 +235,7 @@ HWY_INLINE hn::Vec<D> with_one_nan(D d, hn::Vec<D> value) {
   return hn::IfThenElse(hn::IsNaN(value), hn::Set(d, Limits::quiet_NaN()), value);
 }
 
-// ---- whole vectors: memory form <-> what is folded ------------------------------------------------
+// ---- whole vectors: memory form <-> what is folded ---------------------------------------------
 
 template <DataType kType, class D>
 using WideTag = hn::Repartition<typename Element<kType>::Wide, D>;
@@ -220,12 +248,13 @@ struct Wide {
 template <DataType kType>
 inline constexpr auto kPartsOf = std::make_index_sequence<Element<kType>::kParts>();
 
-// Processors with 256-bit vectors convert half precision themselves, exactly as decode and encode do.
+// Processors with 256-bit vectors convert half precision themselves, just as decode and encode do,
+// and every 8-bit float is exactly a half, up to a factor.
 #define TUTTI_HAVE_F16C (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
 
 #if TUTTI_HAVE_F16C
 template <class D>
-HWY_INLINE Wide<DataType::kFloat16, D> widen_half(D d, hn::Vec<D> packed) {
+HWY_INLINE Wide<DataType::kFloat16, D> widen_halves(D d, hn::Vec<D> packed) {
   const hn::Repartition<hwy::float16_t, D> dh;
   const hn::Half<decltype(dh)> dhh;
   const WideTag<DataType::kFloat16, D> df;
@@ -234,17 +263,93 @@ HWY_INLINE Wide<DataType::kFloat16, D> widen_half(D d, hn::Vec<D> packed) {
            hn::PromoteTo(df, hn::UpperHalf(dhh, halves))}};
 }
 
-template <class D>
-HWY_INLINE hn::Vec<D> narrow_half(D d, const Wide<DataType::kFloat16, D>& wide) {
+template <class D, class V>
+HWY_INLINE hn::Vec<D> narrow_halves(D d, V low, V high) {
   const hn::Repartition<uint16_t, D> du16;
   const hn::Half<decltype(du16)> du16h;
   const hn::Rebind<hwy::float16_t, decltype(du16h)> dhh;
-  const WideTag<DataType::kFloat16, D> df;
-  const auto low = hn::DemoteTo(dhh, with_one_nan(df, wide.part[0]));
-  const auto high = hn::DemoteTo(dhh, with_one_nan(df, wide.part[1]));
-  return hn::BitCast(d, hn::Combine(du16, hn::BitCast(du16h, high), hn::BitCast(du16h, low)));
+  const auto low_half = hn::BitCast(du16h, hn::DemoteTo(dhh, low));
+  const auto high_half = hn::BitCast(du16h, hn::DemoteTo(dhh, high));
+  return hn::BitCast(d, hn::Combine(du16, high_half, low_half));
 }
-#endif
+
+// A half with the fields of an E4M3 is too small by this, as the biases of their exponents differ.
+inline constexpr float kE4M3Factor = 256;
+
+// `bytes` holds one 8-bit float in the upper byte of each 16-bit lane.
+template <DataType kType, class D>
+HWY_INLINE Wide<DataType::kFloat16, D> widen_upper_bytes(D d, hn::Vec<D> bytes) {
+  if constexpr (kType == DataType::kFloat8E5M2) {
+    return widen_halves(d, bytes);  // the upper byte of a half
+  } else {
+    const hn::Repartition<uint16_t, D> d16;
+    const WideTag<kType, D> df;
+    const auto code = hn::BitCast(d16, bytes);
+    const auto magnitude = hn::And(code, hn::Set(d16, uint16_t{0x7F00}));
+    const auto is_nan = hn::Eq(magnitude, hn::Set(d16, uint16_t{0x7F00}));
+    const auto moved =
+        hn::IfThenElse(is_nan, hn::Set(d16, uint16_t{0x7E00}), hn::ShiftRight<1>(magnitude));
+    const auto half = hn::Or(moved, hn::Xor(code, magnitude));
+    const auto wide = widen_halves(d, hn::BitCast(d, half));
+    const auto factor = hn::Set(df, kE4M3Factor);
+    return {{hn::Mul(wide.part[0], factor), hn::Mul(wide.part[1], factor)}};
+  }
+}
+
+template <DataType kType, class D>
+HWY_INLINE Wide<kType, D> widen_bytes(D d, hn::Vec<D> packed) {
+  const hn::Repartition<uint16_t, D> d16;
+  const auto pairs = hn::BitCast(d16, packed);
+  const auto even = hn::BitCast(d, hn::ShiftLeft<8>(pairs));
+  const auto odd = hn::BitCast(d, hn::And(pairs, hn::Set(d16, uint16_t{0xFF00})));
+  const auto wide_even = widen_upper_bytes<kType>(d, even);
+  const auto wide_odd = widen_upper_bytes<kType>(d, odd);
+  return {{wide_even.part[0], wide_even.part[1], wide_odd.part[0], wide_odd.part[1]}};
+}
+
+// Rounds to what an 8-bit format holds, saturating, by adding a number so large that the bits the
+// format drops fall off the end. A NaN becomes the float whose conversion has the code for NaN.
+template <DataType kType, class D>
+HWY_INLINE hn::Vec<D> rounded_to_8_bits(D df, hn::Vec<D> value) {
+  constexpr bool kIsE5M2 = kType == DataType::kFloat8E5M2;
+  constexpr FloatFormat kFormat = Element<kType>::kFormat;
+  constexpr int32_t kLeastNormal = (128 - kFormat.bias()) << 23;
+  constexpr int32_t kRaise = (kFormat.dropped_bits() << 23) + (1 << 22);  // by 1.5: for both signs
+  const hn::RebindToSigned<D> di;
+  const auto most = hn::Set(df, kIsE5M2 ? 57344.0f : 448.0f);
+  const auto clamped = hn::Min(hn::Max(value, hn::Neg(most)), most);
+  const auto exponent = hn::And(hn::BitCast(di, clamped), hn::Set(di, 0x7F800000));
+  const auto quantum = hn::Max(exponent, hn::Set(di, kLeastNormal));
+  const auto aligner = hn::BitCast(df, hn::Add(quantum, hn::Set(di, kRaise)));
+  const auto rounded = hn::CopySign(hn::Sub(hn::Add(clamped, aligner), aligner), clamped);
+  const auto nan = hn::Set(df, kIsE5M2 ? std::numeric_limits<float>::quiet_NaN() : 480.0f);
+  const auto result = hn::IfThenElse(hn::IsNaN(value), nan, rounded);
+  return kIsE5M2 ? result : hn::Mul(result, hn::Set(df, 1 / kE4M3Factor));
+}
+
+// The inverse of widen_upper_bytes, for floats that rounded_to_8_bits returned.
+template <DataType kType, class D, class V>
+HWY_INLINE hn::Vec<D> narrow_to_upper_bytes(D d, V low, V high) {
+  const auto half = narrow_halves(d, low, high);
+  if constexpr (kType == DataType::kFloat8E5M2) {
+    return half;
+  } else {
+    const auto sign = hn::And(half, hn::Set(d, 0x80008000u));
+    return hn::Or(sign, hn::ShiftLeft<1>(hn::Xor(half, sign)));
+  }
+}
+
+template <DataType kType, class D>
+HWY_INLINE hn::Vec<D> narrow_bytes(D d, const Wide<kType, D>& wide) {
+  const hn::Repartition<uint16_t, D> d16;
+  const WideTag<kType, D> df;
+  const auto even = narrow_to_upper_bytes<kType>(d, rounded_to_8_bits<kType>(df, wide.part[0]),
+                                                 rounded_to_8_bits<kType>(df, wide.part[1]));
+  const auto odd = narrow_to_upper_bytes<kType>(d, rounded_to_8_bits<kType>(df, wide.part[2]),
+                                                rounded_to_8_bits<kType>(df, wide.part[3]));
+  return hn::Or(hn::BitCast(d, hn::ShiftRight<8>(hn::BitCast(d16, even))), odd);
+}
+#endif  // TUTTI_HAVE_F16C
 
 template <DataType kType, class D, size_t... kPart>
 HWY_INLINE Wide<kType, D> widen_codes(D /*d*/, hn::Vec<D> packed, std::index_sequence<kPart...>) {
@@ -274,11 +379,15 @@ HWY_INLINE Wide<kType, D> widen(D d, hn::Vec<D> packed) {
              hn::BitCast(df, hn::And(packed, hn::Set(d, 0xFFFF0000u)))}};
 #if TUTTI_HAVE_F16C
   } else if constexpr (kType == DataType::kFloat16) {
-    return widen_half(d, packed);
-#endif
+    return widen_halves(d, packed);
+  } else {
+    return widen_bytes<kType>(d, packed);
+  }
+#else
   } else {
     return widen_codes<kType>(d, packed, kPartsOf<kType>);
   }
+#endif
 }
 
 template <DataType kType, class D>
@@ -294,11 +403,16 @@ HWY_INLINE hn::Vec<D> narrow(D d, const Wide<kType, D>& wide) {
     return hn::Or(hn::ShiftRight<16>(even), hn::And(odd, hn::Set(d, 0xFFFF0000u)));
 #if TUTTI_HAVE_F16C
   } else if constexpr (kType == DataType::kFloat16) {
-    return narrow_half(d, wide);
-#endif
+    const WideTag<kType, D> df;
+    return narrow_halves(d, with_one_nan(df, wide.part[0]), with_one_nan(df, wide.part[1]));
+  } else {
+    return narrow_bytes<kType>(d, wide);
+  }
+#else
   } else {
     return narrow_codes<kType>(d, wide, kPartsOf<kType>);
   }
+#endif
 }
 
 }  // namespace HWY_NAMESPACE
