@@ -15,8 +15,8 @@
 
 namespace tutti::bootstrap {
 
-/// IPv4 in the first four bytes, or IPv6. Network order, no scope: link-local addresses mean nothing
-/// on another host.
+/// IPv4 in the first four bytes, or IPv6. Network order, no scope: link-local addresses mean
+/// nothing on another host.
 struct Address {
   uint8_t family = 0;  // 4, 6
   std::array<uint8_t, 16> bytes{};

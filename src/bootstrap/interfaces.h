@@ -1,6 +1,7 @@
 // Which addresses of this host the other ranks should use.
 //
-// Errors: kInvalidUsage names what the configuration asked for and what there is. Threads: no state.
+// Errors: kInvalidUsage names what the configuration asked for and what there is. Threads: no
+// state.
 #pragma once
 
 #include <string>
@@ -23,8 +24,8 @@ Result<std::vector<Interface>> list_interfaces();
 /// Those that the configuration admits, best first: networks before bridges of virtual machines and
 /// containers before loopback, IPv4 before IPv6. Never empty.
 ///
-/// socket_ifname as NCCL reads it: a comma list of prefixes, or after '=' of exact names, or after '^'
-/// of prefixes to leave out.
+/// socket_ifname as NCCL reads it: a comma list of prefixes, or after '=' of exact names, or after
+/// '^' of prefixes to leave out.
 Result<std::vector<Interface>> choose_interfaces(const std::vector<Interface>& all,
                                                  const Config& config);
 

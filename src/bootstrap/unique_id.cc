@@ -90,18 +90,17 @@ JobId derive_job(const transport::JobKey& key, std::string_view place) {
 
 Result<UniqueId> from_place(std::string_view text, const SecretKey& key) {
   const size_t colon = text.rfind(':');
-  const auto port = colon == std::string_view::npos
-                        ? std::nullopt
-                        : parse_integer<uint16_t>(text.substr(colon + 1));
-  std::string host(text.substr(0, colon == std::string_view::npos ? 0 : colon));
+  const bool parted = colon != std::string_view::npos;
+  const uint16_t port = parse_integer<uint16_t>(parted ? text.substr(colon + 1) : "").value_or(0);
+  std::string host(text.substr(0, parted ? colon : 0));
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || !port || *port == 0) {
+  if (host.empty() || port == 0) {
     return Status::invalid_argument(
         "TUTTI_ID is neither 256 hexadecimal digits nor HOST:PORT (or [IPv6]:PORT)");
   }
   Result<std::vector<Address>> addresses = resolve(host);
   if (!addresses.ok()) return addresses.status();
-  return UniqueId{std::move(addresses).value(), *port, derive_job(key, text), key};
+  return UniqueId{std::move(addresses).value(), port, derive_job(key, text), key};
 }
 
 }  // namespace

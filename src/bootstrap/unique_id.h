@@ -1,7 +1,7 @@
 // What all ranks of a job are given before they know each other: where to meet, and the job's key.
 //
-// 128 bytes, so that it fits where NCCL's id goes. It holds the key: it is a secret, never logged and
-// never on a command line. Bytes from outside are believed only after decode().
+// 128 bytes, so that it fits where NCCL's id goes. It holds the key: it is a secret, never logged
+// and never on a command line. Bytes from outside are believed only after decode().
 //
 // Wire: magic 8, version 2, addresses 1, 0 1, port 2, 0 2, job 16, key 32, three addresses of
 // {family 1, 0 3, bytes 16}, checksum 4. Integers little endian.
@@ -38,8 +38,8 @@ struct UniqueId {
   UniqueIdBytes encode() const;
   static Result<UniqueId> decode(std::span<const uint8_t> bytes);
 
-  /// The text of TUTTI_ID: the 256 hexadecimal digits of the bytes, or HOST:PORT with a key that came
-  /// another way. HOST may be a name; every process must resolve it to the same machine.
+  /// The text of TUTTI_ID: the 256 hexadecimal digits of the bytes, or HOST:PORT with a key that
+  /// came another way. HOST may be a name; every process must resolve it to the same machine.
   static Result<UniqueId> parse(std::string_view text, const std::optional<SecretKey>& key);
 
   /// Short for keys of connections: the first bytes of the job id.

@@ -1,0 +1,18 @@
+// Threads of the library inside somebody else's program: named, and deaf to signals, so that the
+// program's handlers run where the program expects them.
+//
+// Errors: kSystemError where std::thread would throw. Threads: any.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "src/base/status.h"
+
+namespace tutti {
+
+/// `name` is cut to 15 characters, the limit of the kernel.
+Result<std::thread> start_thread(const std::string& name, std::function<void()> body);
+
+}  // namespace tutti

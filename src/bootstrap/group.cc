@@ -1,0 +1,108 @@
+#include "src/bootstrap/group.h"
+
+#include <array>
+#include <cstdint>
+
+#include "src/base/little.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr size_t kLengthBytes = 4;
+
+std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
+
+}  // namespace
+
+Status Group::join(int rank, int ranks, std::string blob) {
+  if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks) {
+    return Status::invalid_usage(rank_name(rank) + " says that the group has " +
+                                 std::to_string(ranks) + " ranks");
+  }
+  if (blob.size() > kMaxBlobBytes) {
+    return Status::invalid_usage(rank_name(rank) + " brings " + std::to_string(blob.size()) +
+                                 " bytes; at most " + std::to_string(kMaxBlobBytes) +
+                                 " are allowed");
+  }
+  if (ranks_ == 0) {
+    ranks_ = ranks;
+    first_rank_ = rank;
+  }
+  if (ranks != ranks_) {
+    return Status::invalid_usage(rank_name(rank) + " was told that the group has " +
+                                 std::to_string(ranks) + " ranks, but " + rank_name(first_rank_) +
+                                 " was told " + std::to_string(ranks_));
+  }
+  if (!blobs_.emplace(rank, std::move(blob)).second) {
+    return Status::invalid_usage("two processes (or threads) say that they are " +
+                                 rank_name(rank) + " of " + std::to_string(ranks));
+  }
+  left_.erase(rank);
+  return {};
+}
+
+void Group::leave(int rank) {
+  if (blobs_.erase(rank) > 0) left_.insert(rank);
+}
+
+std::string Group::encode() const {
+  std::string bytes;
+  for (const auto& [rank, blob] : blobs_) {
+    std::array<uint8_t, kLengthBytes> length{};
+    put_little(length.data(), blob.size(), kLengthBytes);
+    bytes.append(reinterpret_cast<const char*>(length.data()), kLengthBytes);
+    bytes += blob;
+  }
+  return bytes;
+}
+
+std::string Group::missing() const {
+  std::vector<int> absent;
+  for (int rank = 0; rank < ranks_; ++rank) {
+    if (!blobs_.contains(rank)) absent.push_back(rank);
+  }
+  const char* const noun = absent.size() == 1 ? "rank " : "ranks ";
+  std::string text =
+      noun + list_ranks(absent) + " of " + std::to_string(ranks_) + " did not come";
+  if (!left_.empty()) {
+    text += " (" + list_ranks({left_.begin(), left_.end()}) + " came and went away again)";
+  }
+  return text;
+}
+
+std::string list_ranks(const std::vector<int>& ascending) {
+  constexpr size_t kMostRuns = 8;
+  std::string text;
+  size_t runs = 0;
+  for (size_t i = 0; i < ascending.size(); ++runs) {
+    if (runs == kMostRuns) return text + " and " + std::to_string(ascending.size() - i) + " more";
+    size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(ascending[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ascending[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
+Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks) {
+  std::vector<std::string> blobs;
+  while (!bytes.empty()) {
+    if (bytes.size() < kLengthBytes || blobs.size() == static_cast<size_t>(ranks)) break;
+    const uint64_t length =
+        get_little(reinterpret_cast<const uint8_t*>(bytes.data()), kLengthBytes);
+    bytes.remove_prefix(kLengthBytes);
+    if (length > kMaxBlobBytes || length > bytes.size()) {
+      return Status::remote_error("the rendezvous answered with a blob that is too long");
+    }
+    blobs.emplace_back(bytes.substr(0, length));
+    bytes.remove_prefix(length);
+  }
+  if (!bytes.empty() || blobs.size() != static_cast<size_t>(ranks)) {
+    return Status::remote_error("the rendezvous did not answer with one blob per rank");
+  }
+  return blobs;
+}
+
+}  // namespace tutti::bootstrap

@@ -1,0 +1,95 @@
+#include "src/bootstrap/server.h"
+
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/thread.h"
+#include "src/bootstrap/interfaces.h"
+#include "src/bootstrap/server_loop.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+/// The server is no rank: it lets in every rank that knows the key and the job.
+transport::Identity server_identity(const UniqueId& id) {
+  transport::Identity self;
+  self.communicator = id.communicator();
+  self.purpose = transport::Purpose::kRendezvous;
+  return self;
+}
+
+/// Listeners on as many of the addresses as possible, all with one port. Leaves the others out of
+/// `id`.
+Result<ServerLoop::Gates> open_gates(UniqueId& id) {
+  ServerLoop::Gates gates;
+  std::vector<Address> used;
+  Status refusal = Status::invalid_argument("the rendezvous has no address to listen on");
+  for (const Address& address : id.addresses) {
+    Result<Listener> listener = listen_on(address, id.port);
+    if (!listener.ok()) {
+      refusal = listener.status();
+      continue;
+    }
+    id.port = listener.value().port;
+    used.push_back(address);
+    gates.push_back(std::make_unique<transport::Gate>(std::move(listener.value().fd), id.key,
+                                                      server_identity(id)));
+  }
+  if (gates.empty()) {
+    return Status::system_error("the rendezvous cannot listen: " + std::string(refusal.message()));
+  }
+  id.addresses = std::move(used);
+  return gates;
+}
+
+}  // namespace
+
+Server::Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop, std::thread thread)
+    : id_(id), loop_(std::move(loop)), thread_(std::move(thread)) {}
+
+Server::~Server() {
+  if (!thread_.joinable()) return;
+  loop_->stop();
+  thread_.join();
+}
+
+Result<std::unique_ptr<Server>> Server::start(const UniqueId& id, const ServerOptions& options) {
+  UniqueId actual = id;
+  Result<ServerLoop::Gates> gates = open_gates(actual);
+  if (!gates.ok()) return gates.status();
+  Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell.valid()) return errno_status("eventfd");
+  auto loop = std::make_shared<ServerLoop>(std::move(gates).value(), std::move(bell), options);
+  Result<std::thread> thread = start_thread("tutti-meet", [loop] { loop->run(); });
+  if (!thread.ok()) return thread.status();
+  return std::unique_ptr<Server>(new Server(actual, std::move(loop), std::move(thread).value()));
+}
+
+bool Server::finished() const { return loop_->finished(); }
+
+void Server::release(std::unique_ptr<Server> server) { server->thread_.detach(); }
+
+Result<UniqueId> create_unique_id(const Config& config) {
+  const Result<std::vector<Interface>> all = list_interfaces();
+  if (!all.ok()) return all.status();
+  const Result<std::vector<Interface>> chosen = choose_interfaces(all.value(), config);
+  if (!chosen.ok()) return chosen.status();
+  UniqueId id;
+  id.port = config.port;
+  for (const Interface& interface : chosen.value()) {
+    if (id.addresses.size() == UniqueId::kMaxAddresses) break;
+    id.addresses.push_back(interface.address);
+  }
+  if (Status status = make_secrets(id); !status.ok()) return status;
+  ServerOptions options;
+  options.idle_ns = config.init_timeout_ns;
+  Result<std::unique_ptr<Server>> server = Server::start(id, options);
+  if (!server.ok()) return server.status();
+  const UniqueId actual = server.value()->id();
+  Server::release(std::move(server).value());
+  return actual;
+}
+
+}  // namespace tutti::bootstrap

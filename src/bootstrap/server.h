@@ -1,0 +1,57 @@
+// The meeting place of a job: a thread in the process that made the unique id. It takes one blob
+// from every rank and gives all of them to each.
+//
+// It lives until its groups are served, until nothing happened for idle_ns, or until it is stopped,
+// whichever comes first. A group that cannot come together (a rank twice, two group sizes,
+// somebody's patience at its end) fails as a whole, and every rank is told why, latecomers too.
+//
+// Owns: listeners, connections, one thread. Threads: everything from one; the server has its own.
+// Errors: start() says which address could not be used.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+
+#include "src/base/clock.h"
+#include "src/base/config.h"
+#include "src/base/status.h"
+#include "src/bootstrap/unique_id.h"
+
+namespace tutti::bootstrap {
+
+struct ServerOptions {
+  int groups = 1;  // how many exchanges are served, one after the other
+  uint64_t idle_ns = 60 * kNanosecondsPerSecond;
+};
+
+class ServerLoop;
+
+class Server {
+ public:
+  /// Listens on the addresses of `id`; port 0 chooses one. Addresses that cannot be used are left
+  /// out.
+  static Result<std::unique_ptr<Server>> start(const UniqueId& id, const ServerOptions& options);
+  /// Ends the thread.
+  ~Server();
+
+  /// With the port and the addresses that are really listened on.
+  const UniqueId& id() const { return id_; }
+  bool finished() const;
+
+  /// The server ends by itself from now on: for a unique id that nobody owns.
+  static void release(std::unique_ptr<Server> server);
+
+ private:
+  Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop, std::thread thread);
+
+  UniqueId id_;
+  std::shared_ptr<ServerLoop> loop_;  // shared with the thread, which may outlive the server
+  std::thread thread_;
+};
+
+/// For tuttiGetUniqueId: chooses addresses and secrets, starts a server and lets it go.
+Result<UniqueId> create_unique_id(const Config& config);
+
+}  // namespace tutti::bootstrap

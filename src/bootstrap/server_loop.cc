@@ -1,0 +1,163 @@
+#include "src/bootstrap/server_loop.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+namespace tutti::bootstrap {
+namespace {
+
+uint64_t after(uint64_t delay_ns) {
+  const uint64_t now_ns = monotonic_ns();
+  return delay_ns > kNoDeadline - now_ns ? kNoDeadline : now_ns + delay_ns;
+}
+
+/// A thousand ranks need more descriptors than the usual soft limit of 1024.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+}  // namespace
+
+ServerLoop::ServerLoop(Gates gates, Fd bell, const ServerOptions& options)
+    : gates_(std::move(gates)),
+      bell_(std::move(bell)),
+      options_(options),
+      idle_deadline_ns_(after(options.idle_ns)) {}
+
+void ServerLoop::run() {
+  while (turn()) {
+  }
+  if (!group_.empty()) {
+    const bool stopped = stopping_.load(std::memory_order_acquire);
+    fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
+                       : Status::timeout(group_.missing()));
+    drop_finished();
+  }
+  sessions_.clear();
+  gates_.clear();  // the port is free from here on
+  finished_.store(true, std::memory_order_release);
+}
+
+void ServerLoop::stop() {
+  stopping_.store(true, std::memory_order_release);
+  const uint64_t ring = 1;
+  [[maybe_unused]] const ssize_t count = write(bell_.get(), &ring, sizeof ring);
+}
+
+bool ServerLoop::turn() {
+  sleep();
+  if (stopping_.load(std::memory_order_acquire)) return false;
+  admit();
+  hear_sessions();
+  expire();
+  drop_finished();
+  if (served_ >= options_.groups && sessions_.empty()) return false;
+  return monotonic_ns() < idle_deadline_ns_;
+}
+
+void ServerLoop::sleep() {
+  std::vector<pollfd> polls{{bell_.get(), POLLIN, 0}};
+  uint64_t wake_ns = idle_deadline_ns_;
+  for (const auto& gate : gates_) {
+    gate->append_polls(polls);
+    wake_ns = std::min(wake_ns, gate->earliest_expiry_ns());
+  }
+  for (const auto& session : sessions_) {
+    polls.push_back({session->fd(), session->events(), 0});
+    wake_ns = std::min(wake_ns, session->expiry_ns());
+  }
+  poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
+}
+
+void ServerLoop::admit() {
+  std::vector<transport::Gate::Caller> callers;
+  for (const auto& gate : gates_) {
+    if (gate->step(callers).ok()) continue;
+    if (!raised_limit_) {
+      raise_descriptor_limit();
+      raised_limit_ = true;
+    } else {
+      constexpr useconds_t kPauseUs = 10'000;  // poll() would return at once, again and again
+      usleep(kPauseUs);
+    }
+  }
+  for (auto& caller : callers) {
+    sessions_.push_back(std::make_unique<Session>(std::move(caller.fd), caller.rank));
+    idle_deadline_ns_ = after(options_.idle_ns);
+  }
+}
+
+void ServerLoop::hear_sessions() {
+  for (const auto& session : sessions_) {
+    const bool waited = session->asks();
+    session->step();
+    if (session->lost()) {
+      if (waited) group_.leave(session->rank());
+    } else if (!waited && session->asks()) {
+      join(*session);
+    }
+  }
+  if (failure_.ok() && group_.complete()) serve_group();
+}
+
+void ServerLoop::join(Session& session) {
+  if (failure_.ok()) {
+    const Status status =
+        group_.join(session.rank(), session.request().ranks, session.take_blob());
+    if (!status.ok()) fail_group(status);
+  }
+  if (failure_.ok()) {
+    idle_deadline_ns_ = after(options_.idle_ns);
+  } else if (session.asks()) {
+    session.answer(encode_answer(failure_.code(), failure_.message()));
+  }
+}
+
+void ServerLoop::serve_group() {
+  const auto answer = encode_answer(Code::kOk, group_.encode());
+  for (const auto& session : sessions_) {
+    if (session->asks()) session->answer(answer);
+  }
+  group_ = Group();
+  ++served_;
+  if (served_ >= options_.groups) {
+    failure_ = Status::invalid_usage(
+        "the unique id has been used already: its group is complete. Every communicator needs an "
+        "id of its own");
+  }
+}
+
+void ServerLoop::fail_group(const Status& reason) {
+  failure_ = reason;
+  const auto answer = encode_answer(reason.code(), reason.message());
+  for (const auto& session : sessions_) {
+    if (session->asks()) session->answer(answer);
+  }
+}
+
+void ServerLoop::expire() {
+  const uint64_t now_ns = monotonic_ns();
+  for (const auto& session : sessions_) {
+    if (session->done() || session->lost() || session->expiry_ns() > now_ns) continue;
+    if (!session->asks()) continue;  // dropped below
+    fail_group(Status::timeout(group_.missing()));
+  }
+}
+
+void ServerLoop::drop_finished() {
+  for (const auto& session : sessions_) session->flush();
+  const uint64_t now_ns = monotonic_ns();
+  std::erase_if(sessions_, [&](const std::unique_ptr<Session>& session) {
+    const bool slow = !session->asks() && session->expiry_ns() <= now_ns;
+    return session->done() || session->lost() || slow;
+  });
+}
+
+}  // namespace tutti::bootstrap

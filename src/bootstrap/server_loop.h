@@ -1,0 +1,56 @@
+// What the rendezvous server's thread does.
+//
+// Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop() and finished()
+// from any. Errors: none leave it: ranks are answered, and what cannot be answered is dropped.
+#pragma once
+
+#include <poll.h>
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "src/base/io.h"
+#include "src/bootstrap/group.h"
+#include "src/bootstrap/server.h"
+#include "src/bootstrap/session.h"
+#include "src/transport/gate.h"
+
+namespace tutti::bootstrap {
+
+class ServerLoop {
+ public:
+  using Gates = std::vector<std::unique_ptr<transport::Gate>>;
+
+  ServerLoop(Gates gates, Fd bell, const ServerOptions& options);
+
+  void run();
+  void stop();
+  bool finished() const { return finished_.load(std::memory_order_acquire); }
+
+ private:
+  /// False when it is time to end.
+  bool turn();
+  void sleep();
+  void admit();
+  void hear_sessions();
+  void join(Session& session);
+  void serve_group();
+  void fail_group(const Status& reason);
+  void expire();
+  void drop_finished();
+
+  Gates gates_;
+  const Fd bell_;
+  const ServerOptions options_;
+  std::vector<std::unique_ptr<Session>> sessions_;
+  Group group_;
+  Status failure_;  // sticky: what latecomers are told
+  int served_ = 0;
+  uint64_t idle_deadline_ns_;
+  bool raised_limit_ = false;
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> finished_{false};
+};
+
+}  // namespace tutti::bootstrap

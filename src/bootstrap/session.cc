@@ -1,0 +1,116 @@
+#include "src/bootstrap/session.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/clock.h"
+#include "src/base/little.h"
+#include "src/bootstrap/group.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr uint64_t kRequestPatienceNs = 10 * kNanosecondsPerSecond;
+constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
+constexpr uint64_t kLongestPatienceMs = uint64_t{1} << 40;
+
+bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+}  // namespace
+
+std::array<uint8_t, kRequestBytes> encode_request(const Request& request) {
+  std::array<uint8_t, kRequestBytes> bytes{};
+  put_little(&bytes[0], static_cast<uint32_t>(request.ranks), 4);
+  put_little(&bytes[4], request.blob_bytes, 4);
+  put_little(&bytes[8], request.patience_ms, 8);
+  return bytes;
+}
+
+Request decode_request(const uint8_t* bytes) {
+  return {static_cast<int>(static_cast<int32_t>(get_little(bytes, 4))), get_little(bytes + 4, 4),
+          get_little(bytes + 8, 8)};
+}
+
+Answer decode_answer(const uint8_t* bytes) {
+  return {static_cast<Code>(get_little(bytes, 4)), get_little(bytes + 8, 8)};
+}
+
+std::shared_ptr<const std::string> encode_answer(Code code, std::string_view body) {
+  std::string bytes(kAnswerBytes, '\0');
+  auto* header = reinterpret_cast<uint8_t*>(bytes.data());
+  put_little(header, static_cast<uint32_t>(code), 4);
+  put_little(header + 8, body.size(), 8);
+  bytes += body;
+  return std::make_shared<const std::string>(std::move(bytes));
+}
+
+Session::Session(Fd fd, int rank)
+    : fd_(std::move(fd)), rank_(rank), expiry_ns_(monotonic_ns() + kRequestPatienceNs) {}
+
+short Session::events() const {
+  const bool sending = answer_ != nullptr && sent_ < answer_->size();
+  return sending ? POLLOUT : POLLIN;
+}
+
+void Session::step() {
+  if (!asked_) receive();
+  if (asked_ && answer_ == nullptr) check_hang_up();
+  flush();
+}
+
+void Session::receive() {
+  while (!lost_ && !asked_) {
+    const bool in_header = received_ < kRequestBytes;
+    const size_t in_blob = in_header ? 0 : received_ - kRequestBytes;
+    void* const next = in_header ? static_cast<void*>(&header_[received_]) : &blob_[in_blob];
+    const size_t wanted = in_header ? kRequestBytes - received_ : blob_.size() - in_blob;
+    const ssize_t count = recv(fd_.get(), next, wanted, MSG_DONTWAIT);
+    if (count < 0 && try_again(errno)) return;
+    if (count <= 0) {
+      lost_ = true;
+      return;
+    }
+    received_ += static_cast<size_t>(count);
+    if (received_ == kRequestBytes) accept_header();
+    asked_ = !lost_ && received_ >= kRequestBytes && received_ == kRequestBytes + blob_.size();
+  }
+}
+
+void Session::accept_header() {
+  request_ = decode_request(header_.data());
+  if (request_.blob_bytes > kMaxBlobBytes) {
+    lost_ = true;
+    return;
+  }
+  blob_.resize(request_.blob_bytes);
+  // A quarter second before the rank gives up, so that it still hears whom it waited for.
+  const uint64_t patience_ms = std::min(request_.patience_ms, kLongestPatienceMs);
+  const uint64_t margin_ms = std::min<uint64_t>(patience_ms / 4, 250);
+  expiry_ns_ = monotonic_ns() + (patience_ms - margin_ms) * kNanosecondsPerMillisecond;
+}
+
+void Session::check_hang_up() {
+  char byte = 0;
+  const ssize_t count = recv(fd_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK);
+  if (count == 0 || (count < 0 && !try_again(errno))) lost_ = true;
+  if (count > 0) lost_ = true;  // nothing may follow a request
+}
+
+void Session::flush() {
+  while (answer_ != nullptr && !lost_ && sent_ < answer_->size()) {
+    const ssize_t count = ::send(fd_.get(), answer_->data() + sent_, answer_->size() - sent_,
+                                 MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && try_again(errno)) return;
+    if (count < 0) {
+      lost_ = true;
+      return;
+    }
+    sent_ += static_cast<size_t>(count);
+  }
+}
+
+}  // namespace tutti::bootstrap
