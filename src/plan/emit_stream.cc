@@ -154,6 +154,8 @@ void Emitter::emit_far(uint32_t index) {
 void Emitter::protect(const Step& step, std::span<const Block> blocks) {
   if (unsent_.empty()) return;
   const auto overlaps = [&](Block a, Block b) {
+    // Scratch blocks never overlap; their places hold one slice, not the whole length.
+    if (a.space() == Space::kScratch || b.space() == Space::kScratch) return a == b;
     const Operand x = local(a), y = local(b);
     const uint64_t x_bytes = length_of(a) * geometry_.element_bytes;
     const uint64_t y_bytes = length_of(b) * geometry_.element_bytes;

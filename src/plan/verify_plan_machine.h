@@ -40,8 +40,8 @@ class Machine {
     uint32_t rank = 0;
     uint32_t lane = 0;
     const char* engine = "";  // of the threads that stand for a transfer: what it does
-    Clock clock;
-    std::vector<Deed> deeds;  // [time - 1]
+    Clock clock{};
+    std::vector<Deed> deeds{};  // [time - 1]
   };
 
   /// A rising counter, with what each of its values publishes.
@@ -69,7 +69,7 @@ class Machine {
   struct Transfer {
     uint32_t thread = 0;
     uint64_t progress = 0;  // of the lane when it opened the slice of the post
-    std::vector<Place> places;
+    std::vector<Place> places{};
     bool done = false;
     bool awaited = false;
   };

@@ -1,0 +1,205 @@
+#include "src/plan/verify_plan_facts.h"
+
+#include <algorithm>
+#include <string>
+
+namespace tutti::plan::verifier {
+namespace {
+
+using std::to_string;
+
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of any one memory of a symbolic run
+
+class Facts {
+ public:
+  Facts(const PlanSet& set, uint32_t rank)
+      : set_(set), plan_(set.plans[rank]), rank_(rank),
+        registers_(register_of(PeerBase::kSlot, set.group.ranks)) {}
+
+  Status check() {
+    if (plan_.lanes.empty()) return wrong("has no lane");
+    if (plan_.slices == 0 || plan_.quantum == 0 || plan_.element_bytes == 0 ||
+        plan_.slices_in_flight == 0) {
+      return wrong("has a size of zero");
+    }
+    const uint64_t scratch = plan_.scratch_bytes * plan_.slices_in_flight;
+    if (std::max(scratch, plan_.landing_bytes) > kMostBytes) return wrong("is too large to verify");
+    for (uint32_t i = 0; i < plan_.lanes.size(); ++i) {
+      if (Status status = check_lane(i); !status.ok()) return status;
+    }
+    for (const Op& op : plan_.prologue) {
+      const bool awaits = op.code == OpCode::kWaitEnter && near(op.peer) && op.peer != rank_;
+      if (op.code != OpCode::kEnter && !awaits) {
+        return wrong("has a prologue with something else than entries");
+      }
+    }
+    for (const Op& op : plan_.epilogue) {
+      const bool expected = op.code == OpCode::kWait && near(op.peer);
+      if (!expected || op.lane >= plan_.lanes.size()) {
+        return wrong("has an epilogue with something else than waits");
+      }
+    }
+    return check_equal(set_.plans[0], true);
+  }
+
+  /// Against rank `other` of the same domain, or of another one.
+  Status check_equal(const Plan& other, bool far) const {
+    const auto differs = [&](const std::string& what, uint64_t a, uint64_t b) {
+      return wrong("has " + what + " " + to_string(a) + " where another rank has " + to_string(b));
+    };
+    if (plan_.slices != other.slices) return differs("slices", plan_.slices, other.slices);
+    if (plan_.element_bytes != other.element_bytes || plan_.quantum != other.quantum) {
+      return wrong("has other elements than another rank");
+    }
+    if (plan_.lanes.size() != other.lanes.size()) {
+      return differs("lanes", plan_.lanes.size(), other.lanes.size());
+    }
+    if (far) return {};
+    if (plan_.prologue.empty() != other.prologue.empty()) return wrong("alone takes an entry cell");
+    for (size_t i = 0; i < plan_.lanes.size(); ++i) {
+      const LanePlan& a = plan_.lanes[i];
+      const LanePlan& b = other.lanes[i];
+      if (a.advance != b.advance) return differs("advance", a.advance, b.advance);
+      if (a.cells != b.cells) return differs("cells", a.cells, b.cells);
+      if (a.frame_bytes != b.frame_bytes) {
+        return differs("frame bytes", a.frame_bytes, b.frame_bytes);
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status wrong(const std::string& what) const {
+    return Status::internal_error(std::string(schedule::name_of(set_.shape.collective)) +
+                                  ": the plan of rank " + to_string(rank_) + " " + what);
+  }
+  Status wrong(uint32_t op, const std::string& what) const {
+    return wrong("op " + to_string(op) + ": " + what);
+  }
+  bool near(uint32_t peer) const {
+    return peer < set_.plans.size() &&
+           set_.group.near(static_cast<int>(peer), static_cast<int>(rank_));
+  }
+
+  Status check_lane(uint32_t index) {
+    const LanePlan& lane = plan_.lanes[index];
+    if (lane.begin > lane.end || lane.end > plan_.ops.size()) return wrong("has a lane without ops");
+    if (lane.advance == 0) return wrong("has a lane that does not advance");
+    if (lane.frame_bytes > kMostBytes) return wrong("is too large to verify");
+    if (lane.cells > 0 && plan_.lanes.size() > 1) return wrong("has cells and several lanes");
+    for (uint32_t i = lane.begin; i < lane.end; ++i) {
+      if (Status status = check_op(i, lane); !status.ok()) return status;
+    }
+    return {};
+  }
+
+  Status check_op(uint32_t index, const LanePlan& lane) const {
+    const Op& op = plan_.ops[index];
+    const uint64_t operands = uint64_t{op.source_count} + op.target_count;
+    if (op.operands + operands > plan_.operands.size()) return wrong(index, "operands it lacks");
+    for (uint64_t i = 0; i < operands; ++i) {
+      const Operand& operand = plan_.operands[op.operands + i];
+      const int peer = (static_cast<int>(operand.base) - static_cast<int>(Base::kFixed)) / 4;
+      const bool fixed = operand.base < register_of(Base::kFixed);
+      if (operand.base >= registers_ || (!fixed && !near(static_cast<uint32_t>(peer)))) {
+        return wrong(index, "an operand in the memory of a rank that is not mapped");
+      }
+    }
+    switch (op.code) {
+      case OpCode::kMove:
+      case OpCode::kReadPeer: return check_move(index);
+      case OpCode::kWait:
+      case OpCode::kWaitCell:
+        if (!near(op.peer) || op.peer == rank_) return wrong(index, "waits for a rank not mapped");
+        if (op.code == OpCode::kWaitCell && op.value >= lane.cells) break;
+        return {};
+      case OpCode::kRaise:
+        if (op.value >= lane.cells) break;
+        return {};
+      case OpCode::kAfter: {
+        if (op.peer >= plan_.lanes.size()) return wrong(index, "names a lane that is not there");
+        const LanePlan& other = plan_.lanes[op.peer];
+        return op.value <= other.end - other.begin ? Status() : wrong(index, "names an op not there");
+      }
+      case OpCode::kStreamReceive:
+      case OpCode::kStreamSend:
+      case OpCode::kStreamArrived:
+      case OpCode::kStreamSent: return check_stream(index, lane);
+      default: return {};
+    }
+    return wrong(index, "names a cell outside of the frame");
+  }
+
+  Status check_move(uint32_t index) const {
+    const Op& op = plan_.ops[index];
+    if (op.target_count == 0 || op.target_count > kMaxTargets || op.source_count == 0 ||
+        op.source_count > types::kMaxSources) {
+      return wrong(index, "too few or too many operands");
+    }
+    if (op.mask != kNoMask && op.mask + (op.source_count + 63u) / 64u > plan_.masks.size()) {
+      return wrong(index, "a mask it lacks");
+    }
+    if (op.code == OpCode::kMove) {
+      return op.kernel != nullptr ? Status() : wrong(index, "no kernel");
+    }
+    const uint32_t source = plan_.operands[op.operands + op.target_count].base;
+    const int peer = static_cast<int>(op.peer);
+    const bool named = source == register_of(PeerBase::kInput, peer) ||
+                       source == register_of(PeerBase::kOutput, peer);
+    const bool plain = op.source_count == 1 && op.target_count == 1;
+    return named && plain ? Status() : wrong(index, "does not read what it names");
+  }
+
+  Status check_stream(uint32_t index, const LanePlan& mine) const {
+    const Op& op = plan_.ops[index];
+    const bool sends = op.code == OpCode::kStreamSend || op.code == OpCode::kStreamSent;
+    const bool waits = op.code == OpCode::kStreamArrived || op.code == OpCode::kStreamSent;
+    if (op.code == OpCode::kStreamSent && op.lane >= plan_.lanes.size()) {
+      return wrong(index, "names a lane that is not there");
+    }
+    const LanePlan& lane = op.code == OpCode::kStreamSent ? plan_.lanes[op.lane] : mine;
+    if (op.value >= (sends ? lane.sends : lane.receives)) {
+      return wrong(index, "names a message outside of the slice");
+    }
+    if (waits) return {};
+    if (op.peer >= set_.plans.size() || near(op.peer)) {
+      return wrong(index, "names a rank without a stream");
+    }
+    const uint64_t operands = uint64_t{op.source_count} + op.target_count;
+    return op.lengths + operands <= plan_.lengths.size() ? Status() : wrong(index, "lengths it lacks");
+  }
+
+  const PlanSet& set_;
+  const Plan& plan_;
+  uint32_t rank_;
+  uint32_t registers_;
+};
+
+Status check_set(const PlanSet& set, const Group& group) {
+  const auto ranks = static_cast<size_t>(group.ranks);
+  const bool complete = set.plans.size() == ranks && set.in_place.size() == ranks &&
+                        set.group.domain == group.domain && group.domain.size() == ranks &&
+                        set.shape.ranks == group.ranks && ranks > 0;
+  if (!complete) return Status::internal_error("a call without a plan for every rank of the group");
+  for (uint32_t rank = 0; rank < ranks; ++rank) {
+    Facts facts(set, rank);
+    if (Status status = facts.check(); !status.ok()) return status;
+    for (uint32_t other = 0; other < rank; ++other) {
+      if (!group.near(static_cast<int>(rank), static_cast<int>(other))) continue;
+      if (Status status = facts.check_equal(set.plans[other], false); !status.ok()) return status;
+      break;
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Status check_facts(std::span<const PlanSet* const> calls) {
+  for (const PlanSet* set : calls) {
+    if (Status status = check_set(*set, calls.front()->group); !status.ok()) return status;
+  }
+  return {};
+}
+
+}  // namespace tutti::plan::verifier

@@ -1,0 +1,161 @@
+#include "src/plan/verify_plan_sweep.h"
+
+#include <algorithm>
+
+namespace tutti::plan {
+
+using schedule::Collective;
+
+const char* name_of(Placing placing) {
+  static constexpr const char* kNames[] = {"separate", "in place", "mixed"};
+  return kNames[static_cast<int>(placing)];
+}
+
+const char* name_of(Spread spread) {
+  static constexpr const char* kNames[] = {"one domain", "two domains", "all apart"};
+  return kNames[static_cast<int>(spread)];
+}
+
+Group group_of(int ranks, Spread spread) {
+  Group group{ranks, std::vector<int>(static_cast<size_t>(ranks), 0)};
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (spread == Spread::kTwoDomains) group.domain[rank] = rank * 2 / ranks;
+    if (spread == Spread::kAllApart) group.domain[rank] = rank;
+  }
+  return group;
+}
+
+std::string print(const Lowering& lowering) {
+  const schedule::Parameters& p = lowering.parameters;
+  return std::string(schedule::name_of(lowering.algorithm->collective)) + "/" +
+         std::string(lowering.algorithm->name) + " ranks " + std::to_string(p.ranks) + " root " +
+         std::to_string(p.root) + " lanes " + std::to_string(p.lanes) + ", " +
+         name_of(lowering.spread) + ", " + name_of(lowering.mode) + ", " +
+         name_of(lowering.placing);
+}
+
+Result<std::vector<Match>> match_all(const Lowering& lowering) {
+  const Group group = group_of(lowering.parameters.ranks, lowering.spread);
+  std::vector<Match> matches;
+  for (int rank = 0; rank < group.ranks; ++rank) {
+    MatchRequest request;
+    request.algorithm = lowering.algorithm;
+    request.parameters = lowering.parameters;
+    request.rank = rank;
+    request.group = &group;
+    request.mode = lowering.mode;
+    request.in_place = lowering.placing == Placing::kInPlace ||
+                       (lowering.placing == Placing::kMixed && rank % 2 == 0);
+    request.hazards_in_place = lowering.placing != Placing::kSeparate;
+    Result<Match> match = plan::match(request);
+    if (!match.ok()) return match.status();
+    matches.push_back(std::move(match).value());
+  }
+  return matches;
+}
+
+PlanSet bind_all(std::span<const Match> matches, const BindRequest& request,
+                 const Tuning& tuning) {
+  PlanSet set{matches[0].shape, matches[0].group, request.count, {}, {}};
+  for (const Match& match : matches) {
+    set.in_place.push_back(match.in_place);
+    set.plans.push_back(bind(match, request, tuning));
+  }
+  return set;
+}
+
+Tuning small_tuning(bool in_cells) {
+  Tuning tuning;
+  if (!in_cells) tuning.inline_bytes = 0;
+  tuning.frame_bytes = in_cells ? 8 * kCellPayloadBytes : 256;
+  tuning.read_bytes = 128;
+  tuning.stream_bytes = 128;
+  return tuning;
+}
+
+std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks) {
+  std::vector<Lowering> all;
+  const auto add = [&](const schedule::Parameters& parameters, Spread spread, Mode mode) {
+    for (Placing placing : {Placing::kSeparate, Placing::kInPlace, Placing::kMixed}) {
+      if (placing != Placing::kSeparate && !algorithm.in_place) continue;
+      // Whoever reads its peers' buffers needs to know their placement; the library lets it differ only
+      // where nobody can know better.
+      const bool may_differ =
+          mode == Mode::kStaged || algorithm.collective == Collective::kBroadcast;
+      if (placing == Placing::kMixed && (ranks == 1 || !may_differ)) continue;
+      all.push_back({&algorithm, parameters, spread, mode, placing});
+    }
+  };
+  const auto spreads = [&](const schedule::Parameters& parameters) {
+    for (Spread spread : {Spread::kOneDomain, Spread::kTwoDomains, Spread::kAllApart}) {
+      if (spread == Spread::kTwoDomains && ranks < 3) continue;  // the same as one of the others
+      if (spread == Spread::kAllApart && ranks < 2) continue;
+      for (Mode mode : {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy}) {
+        if (mode != Mode::kStaged && (parameters.lanes > 1 || spread == Spread::kAllApart)) continue;
+        add(parameters, spread, mode);
+      }
+    }
+  };
+  for (uint16_t lanes : {1, 2}) {
+    for (int root : {0, ranks - 1}) {
+      if (lanes > algorithm.max_lanes) continue;
+      if (root > 0 && (algorithm.collective != Collective::kBroadcast || ranks == 1)) continue;
+      const schedule::Parameters parameters{.ranks = ranks, .root = root, .lanes = lanes};
+      if (algorithm.supports == nullptr || algorithm.supports(parameters)) spreads(parameters);
+    }
+  }
+  return all;
+}
+
+std::vector<uint64_t> small_counts(const Lowering& lowering) {
+  const Collective collective = lowering.algorithm->collective;
+  if (collective == Collective::kBarrier) return {0};
+  const schedule::Shape shape = lowering.algorithm->shape(lowering.parameters);
+  const schedule::Layout layout(shape, shape.root, 1000);
+  // Three pieces of 64 bytes in the longest block, and an odd rest.
+  const uint64_t several = 3 * 8 * 1000 / std::max<uint64_t>(1, layout.longest()) + 3;
+  return {1, 5, 40, several};
+}
+
+std::span<const VerifyOptions> small_rings() {
+  static constexpr VerifyOptions kRings[] = {
+      {.rounds = 3, .regions = 1, .frames_per_region = 1},
+      {.rounds = 6, .regions = 2, .frames_per_region = 2},
+  };
+  return kRings;
+}
+
+Tally verify_lowering(const Lowering& lowering, const Report& refused) {
+  Tally tally;
+  const auto judge = [&](const std::string& which, const Status& status) {
+    if (status.ok()) return;
+    ++tally.refused;
+    refused(which, status);
+  };
+  const Result<std::vector<Match>> matches = match_all(lowering);
+  if (!matches.ok()) {
+    judge(print(lowering), matches.status());
+    return tally;
+  }
+  for (uint64_t count : small_counts(lowering)) {
+    for (bool in_cells : {true, false}) {
+      const BindRequest request{count, types::DataType::kFloat64, types::ReduceOp::kSum};
+      const PlanSet set = bind_all(matches.value(), request, small_tuning(in_cells));
+      const bool has_cells = set.plans[0].lanes[0].cells > 0;
+      if (in_cells && !has_cells) continue;
+      ++tally.plan_sets;
+      for (const Plan& plan : set.plans) tally.micro_operations += plan.ops.size();
+      const std::string which = print(lowering) + ", count " + std::to_string(count) +
+                                (has_cells ? ", cells" : ", slots") + ", slices " +
+                                std::to_string(set.plans[0].slices);
+      for (const VerifyOptions& options : small_rings()) {
+        const Status status = verify_plans(set, options);
+        judge(which, status);
+        if (!status.ok()) break;
+      }
+    }
+  }
+  return tally;
+}
+
+}  // namespace tutti::plan
