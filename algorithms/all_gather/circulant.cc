@@ -1,6 +1,6 @@
 #include "algorithms/all_gather/circulant.h"
 
-#include <ranges>
+#include <algorithm>
 #include <vector>
 
 #include "algorithms/patterns/circulant.h"
@@ -31,7 +31,9 @@ Schedule schedule_of(const Parameters& p, int rank) {
     shares.push_back(Ring::of(p, lane).parts_from(rank, Space::kOutput));
     shares[lane][0] = input(lane);
   }
-  for (const Hop& hop : patterns::circulant_hops(p.ranks) | std::views::reverse) {
+  std::vector<Hop> hops = patterns::circulant_hops(p.ranks);
+  std::reverse(hops.begin(), hops.end());
+  for (const Hop& hop : hops) {
     for (uint16_t lane = 0; lane < p.lanes; ++lane) {
       const Ring ring = Ring::of(p, lane);
       builder.lane(lane);
