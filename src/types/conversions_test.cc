@@ -98,8 +98,8 @@ TEST_P(FloatConversion, RoundsToNearestEven) {
 }
 
 #if defined(__SSE2__)
-// A program may have told the processor to treat subnormal floats as zero. That is no reason to lose
-// subnormals of narrower formats, which are normal floats.
+// A program may have told the processor to treat subnormal floats as zero. That is no reason to
+// lose subnormals of narrower formats, which are normal floats.
 TEST_P(FloatConversion, KeepsSubnormalsWhereFloatsLoseThem) {
   if (GetParam() == DataType::kBfloat16) return;  // its subnormals are those of float
   const size_t size = size_of(GetParam());
