@@ -1,6 +1,7 @@
 // What the TCP transport costs over a bare socket: both are measured in turn, in the same run, on
-// loopback connections made alike. Only the counter "ratio" (time of Tutti / time of the bare
-// socket, medians over the rounds) may be quoted from a shared machine.
+// loopback connections made alike. On a shared machine quote only "ratio" (time of Tutti / time of
+// the bare socket, medians over the rounds) or, where others compute meanwhile, "best_ratio" (of
+// minima).
 //
 //   ping_pong/8      both sides spin; time per round trip
 //   stream/1048576   one direction; time per message, the receiver keeps two receives posted
@@ -144,7 +145,7 @@ double median(std::vector<double> values) {
 }
 
 void compare(benchmark::State& state, const Bench& bench) {
-  constexpr int kRounds = 15;
+  constexpr int kRounds = 25;
   Connection bare = connect_loopback();
   Connection tutti = connect_loopback();
   const std::unique_ptr<Pipe> near[2] = {
@@ -175,19 +176,21 @@ void compare(benchmark::State& state, const Bench& bench) {
     state.counters["bare_us"] = bare_us;
     state.counters["tutti_us"] = tutti_us;
     state.counters["ratio"] = tutti_us / bare_us;
+    state.counters["best_ratio"] = *std::min_element(times[1].begin(), times[1].end()) /
+                                   *std::min_element(times[0].begin(), times[0].end());
   }
 }
 
 void ping_pong(benchmark::State& state) {
-  compare(state, {static_cast<size_t>(state.range(0)), 2000, true});
+  compare(state, {static_cast<size_t>(state.range(0)), 1000, true});
 }
 void stream(benchmark::State& state) {
   const auto bytes = static_cast<size_t>(state.range(0));
   compare(state, {bytes, static_cast<int>(std::max<size_t>(16, (64 << 20) / bytes)), false});
 }
 
-BENCHMARK(ping_pong)->Arg(8)->Arg(1024)->Arg(65536)->Iterations(1)->UseManualTime();
-BENCHMARK(stream)->Arg(65536)->Arg(1 << 20)->Arg(16 << 20)->Iterations(1)->UseManualTime();
+BENCHMARK(ping_pong)->Arg(8)->Arg(65536)->Iterations(1)->UseManualTime();
+BENCHMARK(stream)->Arg(1 << 20)->Arg(16 << 20)->Iterations(1)->UseManualTime();
 
 }  // namespace
 }  // namespace tutti::transports::tcp
