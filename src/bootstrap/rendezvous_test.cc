@@ -1,0 +1,275 @@
+#include "src/bootstrap/rendezvous.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <chrono>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/prng.h"
+#include "src/bootstrap/group.h"
+#include "src/bootstrap/host.h"
+#include "src/bootstrap/server.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr uint64_t kMillisecond = 1'000'000;
+
+uint64_t in(uint64_t milliseconds) { return monotonic_ns() + milliseconds * kMillisecond; }
+
+std::unique_ptr<Server> start(const ServerOptions& options = {}) {
+  UniqueId id;
+  id.addresses = {Address::parse("127.0.0.1").value()};
+  EXPECT_TRUE(make_secrets(id).ok());
+  Result<std::unique_ptr<Server>> server = Server::start(id, options);
+  EXPECT_TRUE(server.ok()) << server.status().message();
+  return std::move(server).value();
+}
+
+using Blobs = Result<std::vector<std::string>>;
+
+/// One thread per entry: {rank, ranks}.
+std::vector<Blobs> run(const UniqueId& id, const std::vector<std::pair<int, int>>& who,
+                       uint64_t deadline_ns) {
+  std::vector<Blobs> results(who.size(), Status::internal_error("did not run"));
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < who.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const auto [rank, ranks] = who[i];
+      results[i] = exchange(id, rank, ranks, "card of " + std::to_string(rank), deadline_ns);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+std::vector<std::pair<int, int>> everybody(int ranks) {
+  std::vector<std::pair<int, int>> who;
+  for (int rank = 0; rank < ranks; ++rank) who.emplace_back(rank, ranks);
+  return who;
+}
+
+bool ends(const Server& server, uint64_t milliseconds) {
+  const uint64_t deadline_ns = in(milliseconds);
+  while (!server.finished() && monotonic_ns() < deadline_ns) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return server.finished();
+}
+
+TEST(Rendezvous, EverybodyGetsEverything) {
+  for (const int ranks : {1, 2, 3, 7, 16}) {
+    const auto server = start();
+    for (const Blobs& blobs : run(server->id(), everybody(ranks), in(10000))) {
+      ASSERT_TRUE(blobs.ok()) << blobs.status().message();
+      ASSERT_EQ(blobs.value().size(), static_cast<size_t>(ranks));
+      for (int rank = 0; rank < ranks; ++rank) {
+        EXPECT_EQ(blobs.value()[rank], "card of " + std::to_string(rank));
+      }
+    }
+    EXPECT_TRUE(ends(*server, 1000)) << "the server outlives its group";
+  }
+}
+
+TEST(Rendezvous, SeveralGroupsAndLargeBlobs) {
+  ServerOptions options;
+  options.groups = 3;
+  const auto server = start(options);
+  for (int round = 0; round < options.groups; ++round) {
+    const std::string large(kMaxBlobBytes, static_cast<char>('a' + round));
+    Blobs first = Status::internal_error("did not run");
+    std::thread other([&] { first = exchange(server->id(), 0, 2, large, in(10000)); });
+    const Blobs second = exchange(server->id(), 1, 2, "", in(10000));
+    other.join();
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(first.value(), (std::vector<std::string>{large, ""}));
+    EXPECT_EQ(second.value(), first.value());
+  }
+  EXPECT_TRUE(ends(*server, 1000));
+}
+
+TEST(Rendezvous, DuplicateRankFailsForAll) {
+  const auto server = start();
+  for (const Blobs& blobs : run(server->id(), {{0, 3}, {1, 3}, {1, 3}}, in(10000))) {
+    ASSERT_FALSE(blobs.ok());
+    EXPECT_EQ(blobs.status().code(), Code::kInvalidUsage);
+    EXPECT_NE(blobs.status().message().find("say that they are rank 1 of 3"),
+              std::string_view::npos)
+        << blobs.status().message();
+  }
+  const Blobs late = exchange(server->id(), 2, 3, "", in(10000));
+  EXPECT_NE(late.status().message().find("say that they are rank 1 of 3"), std::string_view::npos);
+}
+
+TEST(Rendezvous, DifferentGroupSizesFailForAll) {
+  const auto server = start();
+  for (const Blobs& blobs : run(server->id(), {{0, 3}, {1, 4}}, in(10000))) {
+    ASSERT_FALSE(blobs.ok());
+    EXPECT_EQ(blobs.status().code(), Code::kInvalidUsage);
+    EXPECT_NE(blobs.status().message().find("was told that the group has"), std::string_view::npos);
+  }
+}
+
+TEST(Rendezvous, TimeoutNamesTheMissing) {
+  const auto server = start();
+  const uint64_t deadline_ns = in(600);
+  for (const Blobs& blobs : run(server->id(), {{0, 6}, {2, 6}}, deadline_ns)) {
+    EXPECT_EQ(blobs.status().code(), Code::kTimeout);
+    EXPECT_NE(blobs.status().message().find("ranks 1, 3-5 of 6 did not come"),
+              std::string_view::npos)
+        << blobs.status().message();
+  }
+  EXPECT_LT(monotonic_ns(), deadline_ns + 100 * kMillisecond);
+}
+
+TEST(Rendezvous, ServerGivesUpWhenNothingHappens) {
+  ServerOptions options;
+  options.idle_ns = 100 * kMillisecond;
+  const auto server = start(options);
+  EXPECT_TRUE(ends(*server, 2000));
+
+  const auto second = start(options);
+  const Blobs blobs = exchange(second->id(), 0, 2, "", in(5000));
+  EXPECT_EQ(blobs.status().code(), Code::kTimeout);
+  EXPECT_NE(blobs.status().message().find("rank 1 of 2 did not come"), std::string_view::npos);
+  EXPECT_TRUE(ends(*second, 2000));
+}
+
+TEST(Rendezvous, WrongKeyOrJobIsRefused) {
+  const auto server = start();
+  UniqueId wrong_key = server->id();
+  wrong_key.key[7] ^= 1;
+  EXPECT_EQ(exchange(wrong_key, 0, 1, "", in(5000)).status().code(), Code::kRemoteError);
+  UniqueId wrong_job = server->id();
+  wrong_job.job[0] ^= 1;
+  const Blobs blobs = exchange(wrong_job, 0, 1, "", in(5000));
+  EXPECT_NE(blobs.status().message().find("communicator"), std::string_view::npos);
+  EXPECT_TRUE(exchange(server->id(), 0, 1, "", in(5000)).ok());
+}
+
+TEST(Rendezvous, NoServerIsATimeoutThatSaysWhere) {
+  UniqueId id;
+  {
+    id = start()->id();
+  }
+  const Blobs blobs = exchange(id, 3, 4, "", in(200));
+  EXPECT_EQ(blobs.status().code(), Code::kTimeout);
+  EXPECT_NE(blobs.status().message().find("127.0.0.1:" + std::to_string(id.port)),
+            std::string_view::npos);
+}
+
+TEST(Rendezvous, ServerMayStartLate) {
+  UniqueId id;
+  {
+    id = start()->id();
+  }
+  std::unique_ptr<Server> server;
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    server = std::move(Server::start(id, {})).value();
+  });
+  EXPECT_TRUE(exchange(id, 0, 1, "x", in(5000)).ok());
+  later.join();
+}
+
+TEST(Rendezvous, SurvivesGarbageAndSilentConnections) {
+  const auto server = start();
+  const UniqueId& id = server->id();
+  Prng random(11);
+  std::vector<Fd> hanging;  // more than may be half open at once
+  for (int i = 0; i < 100; ++i) {
+    Result<Fd> fd = dial(id.addresses[0], id.port, in(1000));
+    ASSERT_TRUE(fd.ok());
+    std::string garbage(random.below(300), ' ');
+    for (char& byte : garbage) byte = static_cast<char>(random());
+    if (i % 3 != 0) {
+      // The server may have hung up already: that is its right.
+      (void)send_all(fd.value().get(), garbage.data(), garbage.size(), in(1000));
+    }
+    hanging.push_back(std::move(fd).value());
+  }
+  for (const Blobs& blobs : run(id, everybody(4), in(20000))) {
+    EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+  }
+}
+
+TEST(Rendezvous, ARankThatDiedMayComeAgain) {
+  const auto server = start();
+  const UniqueId& id = server->id();
+  // Gives up long before the others: its connection closes while it waits.
+  Blobs short_lived = exchange(id, 0, 2, "", 0);
+  EXPECT_FALSE(short_lived.ok());
+  for (const Blobs& blobs : run(id, everybody(2), in(5000))) {
+    EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+  }
+}
+
+TEST(Rendezvous, StoppedServerTellsWhoWaits) {
+  auto server = start();
+  const UniqueId id = server->id();
+  Blobs blobs = Status::internal_error("did not run");
+  std::thread rank([&] { blobs = exchange(id, 0, 2, "", in(10000)); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  server.reset();
+  rank.join();
+  EXPECT_EQ(blobs.status().code(), Code::kRemoteError);
+}
+
+TEST(Rendezvous, CreatedIdServesItsGroup) {
+  Config config;
+  config.socket_ifname = "lo";
+  const Result<UniqueId> id = create_unique_id(config);
+  ASSERT_TRUE(id.ok()) << id.status().message();
+  for (const Blobs& blobs : run(id.value(), everybody(3), in(5000))) EXPECT_TRUE(blobs.ok());
+}
+
+TEST(Rendezvous, ArgumentsAreChecked) {
+  const UniqueId id;
+  EXPECT_EQ(exchange(id, 2, 2, "", 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(exchange(id, -1, 2, "", 0).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(exchange(id, 0, 0, "", 0).status().code(), Code::kInvalidArgument);
+  const std::string large(kMaxBlobBytes + 1, 'x');
+  EXPECT_EQ(exchange(id, 0, 1, large, 0).status().code(), Code::kInvalidArgument);
+}
+
+TEST(Group, ListsRanksBriefly) {
+  EXPECT_EQ(list_ranks({}), "");
+  EXPECT_EQ(list_ranks({1, 2}), "1, 2");
+  EXPECT_EQ(list_ranks({0, 2, 3, 4, 9}), "0, 2-4, 9");
+  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}), "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
+}
+
+TEST(Group, BlobsFromOutsideAreNotBelieved) {
+  Group group;
+  EXPECT_TRUE(group.join(1, 2, "b").ok());
+  EXPECT_TRUE(group.join(0, 2, "").ok());
+  const std::string good = group.encode();
+  EXPECT_EQ(decode_blobs(good, 2).value(), (std::vector<std::string>{"", "b"}));
+  EXPECT_FALSE(decode_blobs(good, 1).ok());
+  EXPECT_FALSE(decode_blobs(good, 3).ok());
+  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
+    EXPECT_FALSE(decode_blobs(std::string_view(good).substr(0, bytes), 2).ok());
+  }
+  std::string huge = good;
+  huge[3] = '\x7f';
+  EXPECT_FALSE(decode_blobs(huge, 2).ok());
+}
+
+TEST(Host, FingerprintIsStableAndOneWord) {
+  const std::string id = host_fingerprint();
+  EXPECT_EQ(id, host_fingerprint());
+  EXPECT_EQ(id.find(' '), std::string::npos);
+  EXPECT_LE(id.size(), 256u);
+  Config config;
+  config.host_id = "mine";
+  EXPECT_EQ(host_id(config), "mine");
+  EXPECT_EQ(host_id(Config{}), id);
+  EXPECT_NE(new_process_token(), new_process_token());
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap

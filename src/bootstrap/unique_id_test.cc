@@ -1,0 +1,129 @@
+#include "src/bootstrap/unique_id.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/base/prng.h"
+#include "src/base/words.h"
+#include "src/bootstrap/interfaces.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+Address address(const char* text) { return Address::parse(text).value(); }
+
+UniqueId sample() {
+  UniqueId id;
+  id.addresses = {address("10.1.2.3"), address("fd00::7")};
+  id.port = 4711;
+  EXPECT_TRUE(make_secrets(id).ok());
+  return id;
+}
+
+TEST(UniqueId, GoesBothWays) {
+  const UniqueId id = sample();
+  const Result<UniqueId> back = UniqueId::decode(id.encode());
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back.value().addresses, id.addresses);
+  EXPECT_EQ(back.value().port, id.port);
+  EXPECT_EQ(back.value().job, id.job);
+  EXPECT_EQ(back.value().key, id.key);
+}
+
+TEST(UniqueId, EveryChangedByteIsFound) {
+  const UniqueIdBytes good = sample().encode();
+  for (size_t i = 0; i < good.size(); ++i) {
+    for (const uint8_t flip : {0x01, 0x80}) {
+      UniqueIdBytes bad = good;
+      bad[i] ^= flip;
+      EXPECT_FALSE(UniqueId::decode(bad).ok()) << "byte " << i;
+    }
+  }
+}
+
+TEST(UniqueId, ImpossibleFieldsAreRefused) {
+  const auto refused = [](auto change) {
+    UniqueId id = sample();
+    change(id);
+    return !UniqueId::decode(id.encode()).ok();
+  };
+  EXPECT_FALSE(refused([](UniqueId&) {}));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.port = 0; }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses.clear(); }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses[0].family = 5; }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses[0] = address("0.0.0.0"); }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses[0] = address("224.0.0.1"); }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses[0].bytes[9] = 1; }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses[1] = address("::"); }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.addresses[1] = address("fe80::1"); }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.key = {}; }));
+  EXPECT_TRUE(refused([](UniqueId& id) { id.job = {}; }));
+}
+
+TEST(UniqueId, RandomBytesNeverValidate) {
+  Prng random(1);
+  UniqueIdBytes bytes{};
+  for (int i = 0; i < 20000; ++i) {
+    for (auto& byte : bytes) byte = static_cast<uint8_t>(random());
+    EXPECT_FALSE(UniqueId::decode(bytes).ok());
+    EXPECT_FALSE(UniqueId::decode(std::span(bytes).first(random.below(kUniqueIdBytes))).ok());
+  }
+}
+
+TEST(UniqueId, TextIsHexOrAPlaceWithAKey) {
+  const UniqueId id = sample();
+  const UniqueIdBytes bytes = id.encode();
+  const std::string hex = to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  EXPECT_EQ(UniqueId::parse(hex, {}).value().key, id.key);
+
+  const SecretKey key = {1, 2, 3};
+  const Result<UniqueId> place = UniqueId::parse("127.0.0.1:4000", key);
+  ASSERT_TRUE(place.ok()) << place.status().message();
+  EXPECT_EQ(place.value().port, 4000);
+  EXPECT_EQ(place.value().addresses[0], address("127.0.0.1"));
+  EXPECT_EQ(place.value().job, UniqueId::parse("127.0.0.1:4000", key).value().job);
+  EXPECT_NE(place.value().job, UniqueId::parse("127.0.0.1:4001", key).value().job);
+  EXPECT_TRUE(UniqueId::parse("[::1]:4000", key).ok());
+
+  EXPECT_EQ(UniqueId::parse("127.0.0.1:4000", {}).status().code(), Code::kInvalidUsage);
+  for (const char* wrong : {"", ":1", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:x", "h:70000"}) {
+    EXPECT_FALSE(UniqueId::parse(wrong, key).ok()) << wrong;
+  }
+}
+
+TEST(Interfaces, AreChosenAsNcclDoes) {
+  const std::vector<Interface> all = {{"lo", address("127.0.0.1")},
+                                      {"docker0", address("172.17.0.1")},
+                                      {"eth0", address("fd00::1")},
+                                      {"eth0", address("10.0.0.1")},
+                                      {"eth01", address("10.0.1.1")},
+                                      {"ib0", address("10.0.2.1")}};
+  const auto names = [&](const std::string& pattern, SocketFamily family = SocketFamily::kAny) {
+    Config config;
+    config.socket_ifname = pattern;
+    config.socket_family = family;
+    const auto chosen = choose_interfaces(all, config);
+    std::string text;
+    if (!chosen.ok()) return std::string(chosen.status().message());
+    for (const Interface& one : chosen.value()) text += one.address.text() + " ";
+    return text;
+  };
+  EXPECT_EQ(names(""), "10.0.0.1 10.0.1.1 10.0.2.1 fd00::1 172.17.0.1 127.0.0.1 ");
+  EXPECT_EQ(names("eth"), "10.0.0.1 10.0.1.1 fd00::1 ");
+  EXPECT_EQ(names("=eth0"), "10.0.0.1 fd00::1 ");
+  EXPECT_EQ(names("^docker,lo,eth"), "10.0.2.1 ");
+  EXPECT_EQ(names("^=eth0,lo"), "10.0.1.1 10.0.2.1 172.17.0.1 ");
+  EXPECT_EQ(names("", SocketFamily::kIpv6), "fd00::1 ");
+  EXPECT_NE(names("wlan").find("TUTTI_SOCKET_IFNAME='wlan'"), std::string::npos);
+  EXPECT_NE(names("wlan").find("ib0 10.0.2.1"), std::string::npos);
+}
+
+TEST(Interfaces, ThisHostHasOne) {
+  const auto all = list_interfaces();
+  ASSERT_TRUE(all.ok());
+  EXPECT_TRUE(choose_interfaces(all.value(), Config{}).ok());
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap

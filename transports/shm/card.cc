@@ -1,0 +1,82 @@
+#include "transports/shm/card.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <tuple>
+#include <vector>
+
+#include "src/base/words.h"
+
+namespace tutti::transports::shm {
+namespace {
+
+constexpr std::string_view kTag = "tutti-shm-1";
+constexpr size_t kMaxHostIdBytes = 256;
+
+/// 0 where there is no /proc: equal on both sides then, and connect() finds out.
+uint64_t name_space(const char* path) {
+  struct stat file{};
+  return stat(path, &file) == 0 ? file.st_ino : 0;
+}
+
+std::string kernel_boot() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  file >> id;
+  return id.empty() ? "unknown" : id;
+}
+
+}  // namespace
+
+Result<Card> Card::of_this_process(const std::string& host_id) {
+  if (host_id.empty() || host_id.size() > kMaxHostIdBytes ||
+      host_id.find(' ') != std::string::npos) {
+    return Status::invalid_argument("a host id is one word of at most " +
+                                    std::to_string(kMaxHostIdBytes) + " bytes, not '" + host_id +
+                                    "' (TUTTI_HOST_ID)");
+  }
+  Card card;
+  card.boot_id = kernel_boot();
+  card.user = geteuid();
+  card.user_namespace = name_space("/proc/self/ns/user");
+  card.network_namespace = name_space("/proc/self/ns/net");
+  card.process = getpid();
+  card.host_id = host_id;
+  return card;
+}
+
+std::optional<Card> Card::read(std::string_view text) {
+  const std::vector<std::string_view> words = split(text, ' ');
+  if (words.size() != 8 || words[0] != kTag) return std::nullopt;
+  const auto user = parse_integer<uint32_t>(words[2]);
+  const auto user_namespace = parse_integer<uint64_t>(words[3]);
+  const auto network_namespace = parse_integer<uint64_t>(words[4]);
+  const auto process = parse_integer<int32_t>(words[5]);
+  constexpr size_t kMaxSocketBytes = 64;
+  const bool named = !words[6].empty() && words[6].size() <= kMaxSocketBytes;
+  if (!user || !user_namespace || !network_namespace || !process || !named) return std::nullopt;
+  return Card{std::string(words[1]), *user,    *user_namespace,       *network_namespace,
+              *process,              std::string(words[6]), std::string(words[7])};
+}
+
+std::string Card::write() const {
+  std::string text(kTag);
+  for (const std::string& word :
+       {boot_id, std::to_string(user), std::to_string(user_namespace),
+        std::to_string(network_namespace), std::to_string(process), socket, host_id}) {
+    text += " " + word;
+  }
+  return text;
+}
+
+bool Card::shares_with(const Card& peer) const {
+  const auto facts = [](const Card& card) {
+    return std::tie(card.boot_id, card.user, card.user_namespace, card.network_namespace,
+                    card.host_id);
+  };
+  return facts(*this) == facts(peer);
+}
+
+}  // namespace tutti::transports::shm

@@ -1,0 +1,180 @@
+#include "transports/shm/link.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "src/base/little.h"
+#include "transports/shm/local_socket.h"
+
+namespace tutti::transports::shm {
+namespace {
+
+constexpr std::string_view kMagic = "TUTTISHM";
+constexpr size_t kProbeBytes = 16;
+
+/// Travels with the descriptor of the arena: {magic 8, arena bytes 8, process 8, probe address 8,
+/// probe 16}. The process id is the one that the sender sees. The probe is random: whoever reads it
+/// at that address reads the right process's memory.
+constexpr size_t kArenaBytesAt = 8, kProcessAt = 16, kProbeAddressAt = 24, kProbeAt = 32;
+using Introduction = std::array<uint8_t, kProbeAt + kProbeBytes>;
+using Probe = std::array<uint8_t, kProbeBytes>;
+
+Introduction introduce_self(const transport::Arena& arena, const Probe& probe) {
+  Introduction bytes{};
+  std::memcpy(bytes.data(), kMagic.data(), kMagic.size());
+  put_little(&bytes[kArenaBytesAt], arena.bytes(), 8);
+  put_little(&bytes[kProcessAt], static_cast<uint64_t>(getpid()), 8);
+  put_little(&bytes[kProbeAddressAt], reinterpret_cast<uint64_t>(probe.data()), 8);
+  std::copy(probe.begin(), probe.end(), &bytes[kProbeAt]);
+  return bytes;
+}
+
+/// process_vm_readv() until all is there; errno's text on failure.
+Status read_process(pid_t process, transport::Buffer target, uint64_t source) {
+  while (target.bytes > 0) {
+    const iovec local{target.data, target.bytes};
+    const iovec remote{reinterpret_cast<void*>(source), target.bytes};
+    const ssize_t count = process_vm_readv(process, &local, 1, &remote, 1, 0);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_status("process_vm_readv");
+    if (count == 0) return Status::system_error("process_vm_readv: nothing was read");
+    target.data += count;
+    target.bytes -= static_cast<size_t>(count);
+    source += static_cast<uint64_t>(count);
+  }
+  return {};
+}
+
+bool can_read(pid_t process, const Introduction& theirs) {
+  if (process <= 0) return false;
+  Probe seen{};
+  const transport::Buffer target{reinterpret_cast<std::byte*>(seen.data()), seen.size()};
+  const uint64_t address = get_little(&theirs[kProbeAddressAt], 8);
+  return read_process(process, target, address).ok() &&
+         std::memcmp(seen.data(), &theirs[kProbeAt], seen.size()) == 0;
+}
+
+/// Both sides must decide alike, so a capability counts only if both have it. The probe must stay
+/// where it is until the peer has tried: this is also the barrier.
+Result<bool> agree(int socket, bool mine, uint64_t deadline_ns) {
+  const uint8_t ours = mine ? 1 : 0;
+  uint8_t theirs = 0;
+  if (Status status = send_all(socket, &ours, 1, deadline_ns); !status.ok()) return status;
+  if (Status status = receive_exactly(socket, &theirs, 1, deadline_ns); !status.ok()) {
+    return status;
+  }
+  if (theirs > 1) return Status::remote_error("the peer answered with garbage");
+  return ours == 1 && theirs == 1;
+}
+
+}  // namespace
+
+std::string Peer::text() const {
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + " on host " +
+         host_id + ")";
+}
+
+Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
+                                                    const transport::Arena& mine,
+                                                    uint64_t deadline_ns) {
+  Probe probe{};
+  randombytes_buf(probe.data(), probe.size());
+  const Introduction ours = introduce_self(mine, probe);
+  if (Status status = send_with_descriptor(socket.get(), ours.data(), ours.size(), mine.fd());
+      !status.ok()) {
+    return status;
+  }
+  Introduction theirs{};
+  Result<Fd> memory =
+      receive_with_descriptor(socket.get(), theirs.data(), theirs.size(), deadline_ns);
+  if (!memory.ok()) return memory.status();
+  if (std::memcmp(theirs.data(), kMagic.data(), kMagic.size()) != 0) {
+    return Status::remote_error("the peer introduced itself with garbage");
+  }
+  Result<transport::Arena> arena = transport::Arena::adopt(
+      memory.value().release(), get_little(&theirs[kArenaBytesAt], 8));
+  if (!arena.ok()) return arena.status();
+  const Result<bool> single_copy =
+      agree(socket.get(), can_read(peer.visible, theirs), deadline_ns);
+  if (!single_copy.ok()) return single_copy.status();
+  Peer known = peer;
+  known.process = static_cast<int64_t>(get_little(&theirs[kProcessAt], 8));
+  return std::unique_ptr<ShmLink>(new ShmLink(std::move(socket), known, std::move(arena).value(),
+                                              single_copy.value()));
+}
+
+ShmLink::ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool single_copy)
+    : peer_(peer), liveness_(std::move(socket), peer.visible), arena_(std::move(arena)) {
+  capabilities_.mapped = true;
+  capabilities_.single_copy = single_copy;
+  capabilities_.latency_ns = 150;
+  capabilities_.bytes_per_ns = 8;
+}
+
+Status ShmLink::status() const {
+  const Status status = liveness_.check();
+  if (status.ok()) return {};
+  return Status(status.code(), peer_.text() + ": " + std::string(status.message()));
+}
+
+Result<std::byte*> ShmLink::import(std::string_view handle) {
+  const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
+  if (!memory.ok()) return memory.status();
+  const transport::MemoryHandle& named = memory.value();
+  if (named.process != peer_.process) {
+    return Status::invalid_argument("the handle names memory of process " +
+                                    std::to_string(named.process) + ", not of " + peer_.text());
+  }
+  const std::lock_guard lock(mutex_);
+  const std::pair<uint64_t, uint64_t> file{named.device, named.inode};
+  if (const auto found = imported_.find(file); found != imported_.end()) {
+    return found->second.data();
+  }
+  Result<Fd> fd = fetch(named);
+  if (!fd.ok()) return fd.status();
+  Result<transport::Arena> arena = transport::Arena::adopt(fd.value().release(), named.bytes);
+  if (!arena.ok()) return arena.status();
+  std::byte* const data = arena.value().data();
+  imported_.emplace(file, std::move(arena).value());
+  return data;
+}
+
+Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
+  // /proc asks for less than pidfd_getfd(), which Yama's ptrace_scope forbids between siblings.
+  const std::string path =
+      "/proc/" + std::to_string(peer_.visible) + "/fd/" + std::to_string(memory.fd);
+  Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid() && liveness_.process_fd() >= 0) {
+    fd.reset(static_cast<int>(
+        syscall(SYS_pidfd_getfd, liveness_.process_fd(), memory.fd, 0)));
+  }
+  if (!fd.valid()) {
+    return errno_status("cannot map registered memory of " + peer_.text() +
+                        " (both processes need the same user and PID namespace, and /proc)");
+  }
+  if (!transport::names_file(memory, fd.get())) {
+    return Status::remote_error("the registered memory of " + peer_.text() + " is gone");
+  }
+  return fd;
+}
+
+Status ShmLink::read(transport::Buffer target, uint64_t source) {
+  Status status = read_process(peer_.visible, target, source);
+  // A process id is used again after a death: what was read counts only if the peer lived on.
+  if (Status alive = this->status(); !alive.ok()) return alive;
+  if (!status.ok()) {
+    return Status(status.code(),
+                  "reading memory of " + peer_.text() + ": " + std::string(status.message()));
+  }
+  return {};
+}
+
+}  // namespace tutti::transports::shm

@@ -1,0 +1,67 @@
+// Shared memory with one peer, once both sides have introduced themselves.
+//
+// Owns: the connected socket, the mapping of the peer's arena and of what was imported. Threads:
+// read() and status() from any; import() locks. Errors: kRemoteError once the peer is gone.
+#pragma once
+
+#include <sys/types.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+
+#include "src/base/io.h"
+#include "src/base/status.h"
+#include "src/transport/arena.h"
+#include "src/transport/memory_handle.h"
+#include "src/transport/transport.h"
+#include "transports/shm/liveness.h"
+
+namespace tutti::transports::shm {
+
+/// Who is at the other end.
+struct Peer {
+  int rank = -1;
+  std::string host_id;
+  int64_t process = 0;  // as it sees itself, also in its memory handles
+  pid_t visible = 0;    // as this process sees it; 0 if it does not
+
+  /// "rank 3 (process 4711 on host alpha)".
+  std::string text() const;
+};
+
+class ShmLink final : public transport::Link, public transport::Mapped {
+ public:
+  /// Exchanges arenas over a connection that passed the handshake, and finds out whether both sides
+  /// can read each other's ordinary memory. Both sides call it at the same time.
+  static Result<std::unique_ptr<ShmLink>> introduce(Fd socket, const Peer& peer,
+                                                    const transport::Arena& mine,
+                                                    uint64_t deadline_ns);
+
+  const transport::Capabilities& capabilities() const override { return capabilities_; }
+  transport::Mapped* mapped() override { return this; }
+  Status status() const override;
+  int liveness_fd() const override { return liveness_.fd(); }
+
+  std::byte* arena() const override { return arena_.data(); }
+  /// The descriptor in the handle is opened through /proc or fetched with pidfd_getfd(): the peer
+  /// needs no thread to serve it. Both need the same user and PID namespace.
+  Result<std::byte*> import(std::string_view handle) override;
+  Status read(transport::Buffer target, uint64_t source) override;
+
+ private:
+  ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool single_copy);
+
+  Result<Fd> fetch(const transport::MemoryHandle& memory) const;
+
+  const Peer peer_;
+  const Liveness liveness_;
+  const transport::Arena arena_;
+  transport::Capabilities capabilities_;
+  std::mutex mutex_;
+  std::map<std::pair<uint64_t, uint64_t>, transport::Arena> imported_;  // by device and inode
+};
+
+}  // namespace tutti::transports::shm

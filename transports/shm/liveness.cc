@@ -1,0 +1,82 @@
+#include "transports/shm/liveness.h"
+
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "src/base/clock.h"
+
+namespace tutti::transports::shm {
+namespace {
+
+constexpr char kGoodbye = 'B';
+
+Fd open_process(pid_t process) {
+  if (process <= 0) return Fd();  // not visible from this PID namespace
+  return Fd(static_cast<int>(syscall(SYS_pidfd_open, process, 0)));
+}
+
+}  // namespace
+
+Liveness::Liveness(Fd socket, pid_t process)
+    : socket_(std::move(socket)), process_(open_process(process)) {
+  gather();
+}
+
+Liveness::~Liveness() {
+  // If it cannot be said, the peer sees an end of file without it; nothing better can be done.
+  [[maybe_unused]] const ssize_t count =
+      send(socket_.get(), &kGoodbye, sizeof kGoodbye, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/// One descriptor for two: an epoll set is itself readable when one of its members is.
+void Liveness::gather() {
+  if (!process_.valid()) return;
+  Fd gathered(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLIN | EPOLLRDHUP;
+  if (!gathered.valid() ||
+      epoll_ctl(gathered.get(), EPOLL_CTL_ADD, socket_.get(), &event) < 0 ||
+      epoll_ctl(gathered.get(), EPOLL_CTL_ADD, process_.get(), &event) < 0) {
+    return;  // the socket alone notices all but peers with children
+  }
+  gathered_ = std::move(gathered);
+}
+
+Status Liveness::check() const {
+  const Status dead = Status::remote_error("its process ended without closing the connection");
+  if (dead_.load(std::memory_order_acquire)) return dead;
+  const bool ended = process_ended();  // asked first: a goodbye said before the end is then seen
+  const News news = read_news();
+  if (news == News::kEndOfFile || (ended && news != News::kGoodbye)) {
+    dead_.store(true, std::memory_order_release);
+    return dead;
+  }
+  if (news == News::kNone) return {};
+  const uint64_t now_ns = monotonic_ns();
+  uint64_t first_ns = 0;
+  if (goodbye_ns_.compare_exchange_strong(first_ns, now_ns)) return {};
+  if (now_ns - first_ns < kGraceNs) return {};
+  return Status::remote_error("it closed its end while this rank still waits for it");
+}
+
+/// The goodbye is only looked at, so it is found again by the next call.
+Liveness::News Liveness::read_news() const {
+  char byte = 0;
+  const ssize_t count = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count == 1 && byte == kGoodbye) return News::kGoodbye;
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return News::kNone;
+  return News::kEndOfFile;
+}
+
+bool Liveness::process_ended() const {
+  if (!process_.valid()) return false;
+  pollfd entry{process_.get(), POLLIN, 0};
+  return poll(&entry, 1, 0) > 0;
+}
+
+}  // namespace tutti::transports::shm

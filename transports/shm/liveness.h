@@ -1,0 +1,52 @@
+// Tells whether the process at the other end of a link lives, left in good order, or died.
+//
+// Death closes the connected socket. But a child that the peer forked keeps an inherited copy open,
+// so the process itself is watched too (pidfd), where the kernel lets us. A peer that closes its
+// link says goodbye first: its end of file is then no death.
+//
+// Owns: the connected socket, a pidfd, and the descriptor that gathers both. Threads: check() from
+// any. Errors: kRemoteError, sticky, from check().
+#pragma once
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <cstdint>
+
+#include "src/base/io.h"
+#include "src/base/status.h"
+
+namespace tutti::transports::shm {
+
+class Liveness {
+ public:
+  /// Who still waits for a peer this long after its goodbye waits in vain.
+  static constexpr uint64_t kGraceNs = 1'000'000'000;
+
+  Liveness(Fd socket, pid_t process);
+  /// Says goodbye.
+  ~Liveness();
+
+  /// Readable as soon as check() has something to look at.
+  int fd() const { return gathered_.valid() ? gathered_.get() : socket_.get(); }
+  /// For pidfd_getfd(); -1 where the kernel has none.
+  int process_fd() const { return process_.get(); }
+
+  /// OK, or why the peer will not answer any more. One or two system calls.
+  Status check() const;
+
+ private:
+  enum class News { kNone, kGoodbye, kEndOfFile };
+
+  News read_news() const;
+  bool process_ended() const;
+  void gather();
+
+  Fd socket_;
+  Fd process_;
+  Fd gathered_;
+  mutable std::atomic<bool> dead_{false};
+  mutable std::atomic<uint64_t> goodbye_ns_{0};  // when it was first seen; 0: never
+};
+
+}  // namespace tutti::transports::shm

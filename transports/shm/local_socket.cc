@@ -1,0 +1,161 @@
+#include "transports/shm/local_socket.h"
+
+#include <poll.h>
+#include <sodium.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/words.h"
+
+namespace tutti::transports::shm {
+namespace {
+
+/// More descriptors than asked for are received too: only so they can be closed.
+constexpr size_t kMaxDescriptors = 8;
+
+union ControlBuffer {
+  cmsghdr aligned;
+  char bytes[CMSG_SPACE(kMaxDescriptors * sizeof(int))];
+};
+
+struct LocalAddress {
+  sockaddr_un address{};
+  socklen_t bytes = 0;
+
+  explicit LocalAddress(const std::string& name) {
+    address.sun_family = AF_UNIX;
+    // The leading zero byte makes the name abstract.
+    const size_t length = std::min(name.size(), sizeof address.sun_path - 1);
+    std::memcpy(address.sun_path + 1, name.data(), length);
+    bytes = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
+  }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
+};
+
+Result<Fd> open_socket() {
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return errno_status("socket");
+  return fd;
+}
+
+void take_descriptors(msghdr& message, std::vector<Fd>& received) {
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header)) {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
+    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+      received.emplace_back(fd);
+    }
+  }
+}
+
+}  // namespace
+
+Result<LocalListener> listen_locally() {
+  std::array<char, 16> random{};
+  randombytes_buf(random.data(), random.size());
+  const std::string name = "tutti-" + to_hex({random.data(), random.size()});
+  const LocalAddress address(name);
+  Result<Fd> fd = open_socket();
+  if (!fd.ok()) return fd.status();
+  if (bind(fd.value().get(), address.get(), address.bytes) < 0) {
+    return errno_status("bind of an abstract unix socket");
+  }
+  if (listen(fd.value().get(), SOMAXCONN) < 0) return errno_status("listen");
+  return LocalListener{std::move(fd).value(), name};
+}
+
+Result<Fd> dial_locally(const std::string& name, uint64_t deadline_ns) {
+  constexpr int kPauseMs = 1;
+  const LocalAddress address(name);
+  Result<Fd> fd = open_socket();
+  if (!fd.ok()) return fd;
+  while (connect(fd.value().get(), address.get(), address.bytes) < 0) {
+    // EAGAIN: the queue of the listener is full, and there is nothing to poll for.
+    if (errno != EAGAIN && errno != EINTR) return errno_status("connect");
+    if (monotonic_ns() >= deadline_ns) {
+      return Status::timeout("the peer's queue of connections stayed full");
+    }
+    poll(nullptr, 0, kPauseMs);
+  }
+  return fd;
+}
+
+Result<pid_t> peer_process(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof peer;
+  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0) {
+    return errno_status("getsockopt(SO_PEERCRED)");
+  }
+  if (peer.uid != geteuid()) {
+    return Status::unsupported("the other end belongs to user " + std::to_string(peer.uid) +
+                               ", this process to user " + std::to_string(geteuid()));
+  }
+  return peer.pid;
+}
+
+Status send_with_descriptor(int socket, const void* data, size_t bytes, int descriptor) {
+  iovec piece{const_cast<void*>(data), bytes};
+  ControlBuffer control{};
+  msghdr message{};
+  message.msg_iov = &piece;
+  message.msg_iovlen = 1;
+  message.msg_control = control.bytes;
+  message.msg_controllen = CMSG_SPACE(sizeof descriptor);
+  cmsghdr* header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof descriptor);
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  ssize_t count = 0;
+  do {
+    count = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0) return errno_status("sendmsg");
+  if (static_cast<size_t>(count) != bytes) return Status::system_error("sendmsg: cut short");
+  return {};
+}
+
+Result<Fd> receive_with_descriptor(int socket, void* data, size_t bytes, uint64_t deadline_ns) {
+  std::vector<Fd> received;
+  size_t done = 0;
+  while (done < bytes) {
+    iovec piece{static_cast<char*>(data) + done, bytes - done};
+    ControlBuffer control{};
+    msghdr message{};
+    message.msg_iov = &piece;
+    message.msg_iovlen = 1;
+    message.msg_control = control.bytes;
+    message.msg_controllen = sizeof control.bytes;
+    const ssize_t count = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (count > 0) {
+      take_descriptors(message, received);
+      done += static_cast<size_t>(count);
+    } else if (count == 0 || errno == ECONNRESET) {
+      return Status::remote_error("the peer closed the connection");
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      if (!wait_ready(socket, POLLIN, deadline_ns)) {
+        return Status::timeout("the deadline passed while waiting for the peer's memory");
+      }
+    } else if (errno != EINTR) {
+      return errno_status("recvmsg");
+    }
+  }
+  if (received.size() != 1) {
+    return Status::remote_error("the peer sent " + std::to_string(received.size()) +
+                                " descriptors instead of one (is the limit of open files reached "
+                                "here? see ulimit -n)");
+  }
+  return std::move(received.front());
+}
+
+}  // namespace tutti::transports::shm

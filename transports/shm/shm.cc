@@ -1,0 +1,129 @@
+#include "transports/shm/shm.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/transport/gate.h"
+#include "src/transport/handshake.h"
+#include "transports/shm/card.h"
+#include "transports/shm/link.h"
+#include "transports/shm/local_socket.h"
+
+namespace tutti::transports::shm {
+namespace {
+
+transport::Identity identity(const transport::Member& member, int peer) {
+  transport::Identity self;
+  self.rank = member.rank;
+  self.peer = peer;
+  self.communicator = member.communicator;
+  self.epoch = member.epoch;
+  self.purpose = transport::Purpose::kShm;
+  return self;
+}
+
+Status same_user(int socket) { return peer_process(socket).status(); }
+
+class Shm final : public transport::Transport {
+ public:
+  Shm(const transport::Member& member, const Card& card, Fd listener)
+      : member_(member),
+        card_(card),
+        gate_(std::move(listener), member.key, identity(member, -1), same_user) {}
+
+  std::string_view name() const override { return "shm"; }
+  std::string card() const override { return card_.write(); }
+
+  bool reaches(std::string_view peer_card) const override {
+    const std::optional<Card> peer = Card::read(peer_card);
+    return peer && card_.shares_with(*peer);
+  }
+
+  Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
+                                                   uint64_t deadline_ns) override {
+    const std::optional<Card> card = Card::read(peer_card);
+    if (!card || !card_.shares_with(*card) || peer == member_.rank) {
+      return Status::invalid_argument("rank " + std::to_string(peer) +
+                                      " has no shared memory with rank " +
+                                      std::to_string(member_.rank));
+    }
+    Connection connection =
+        member_.rank < peer ? call(peer, *card, deadline_ns) : await(peer, deadline_ns);
+    if (!connection.ok()) return explain(connection.status(), peer, *card);
+    return std::unique_ptr<transport::Link>(std::move(connection).value());
+  }
+
+ private:
+  using Connection = Result<std::unique_ptr<ShmLink>>;
+
+  Connection call(int peer, const Card& card, uint64_t deadline_ns) const {
+    Result<Fd> fd = dial_locally(card.socket, deadline_ns);
+    if (!fd.ok()) return fd.status();
+    // The listener's user: nobody else may stand in for the peer, not even to see a hello.
+    if (Status status = same_user(fd.value().get()); !status.ok()) return status;
+    const Status status = transport::handshake_connect(fd.value().get(), member_.key,
+                                                       identity(member_, peer), deadline_ns);
+    if (!status.ok()) return status;
+    return introduce(std::move(fd).value(), peer, deadline_ns);
+  }
+
+  /// Whoever calls is served at once, even if another rank is meant: callers may be waiting for
+  /// each other in a circle. Their links are kept until they are asked for.
+  Connection await(int peer, uint64_t deadline_ns) {
+    while (!early_.contains(peer)) {
+      Result<transport::Gate::Caller> caller = gate_.next(deadline_ns);
+      if (!caller.ok()) return caller.status();
+      const int rank = caller.value().rank;
+      if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored
+      Connection link = introduce(std::move(caller.value().fd), rank, deadline_ns);
+      // A caller that died meanwhile is its own connect()'s error.
+      if (!link.ok() && rank == peer) return link;
+      if (link.ok()) early_[rank] = std::move(link).value();
+    }
+    return std::move(early_.extract(peer).mapped());
+  }
+
+  Connection introduce(Fd fd, int rank, uint64_t deadline_ns) const {
+    const Result<pid_t> visible = peer_process(fd.get());
+    if (!visible.ok()) return visible.status();
+    const Peer peer{rank, card_.host_id, 0, visible.value()};  // the process names itself
+    return ShmLink::introduce(std::move(fd), peer, *member_.arena, deadline_ns);
+  }
+
+  Status explain(const Status& reason, int peer, const Card& card) const {
+    std::string text = "rank " + std::to_string(member_.rank) +
+                       " has no shared memory with rank " + std::to_string(peer) + " (process " +
+                       std::to_string(card.process) + " on host " + card.host_id +
+                       "): " + std::string(reason.message());
+    if (reason.code() == Code::kSystemError || reason.code() == Code::kTimeout) {
+      text += "; check that this process still runs, or set TUTTI_TRANSPORTS=tcp to go without "
+              "shared memory";
+    }
+    return Status(reason.code(), text);
+  }
+
+  const transport::Member& member_;
+  const Card card_;
+  transport::Gate gate_;
+  std::map<int, std::unique_ptr<ShmLink>> early_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
+  if (member.arena == nullptr || member.arena->fd() < 0) {
+    return Status::invalid_argument("shm needs the member's arena");
+  }
+  Result<Card> card = Card::of_this_process(member.host_id);
+  if (!card.ok()) return card.status();
+  Result<LocalListener> listener = listen_locally();
+  if (!listener.ok()) return listener.status();
+  card.value().socket = listener.value().name;
+  return std::unique_ptr<transport::Transport>(
+      std::make_unique<Shm>(member, card.value(), std::move(listener.value().fd)));
+}
+
+}  // namespace tutti::transports::shm
