@@ -108,7 +108,9 @@ Result<Fd> dial(const Endpoint& endpoint, uint64_t deadline_ns) {
   }
   int error = 0;
   socklen_t bytes = sizeof error;
-  if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) return errno_status("getsockopt");
+  if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) {
+    return errno_status("getsockopt");
+  }
   errno = error;
   if (error != 0) return errno_status("connect");
   return fd;
