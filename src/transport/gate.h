@@ -1,11 +1,12 @@
 // Lets in the callers of a listening socket that prove to belong to the job: many at once, none of
 // them able to delay another.
 //
-// At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of a
-// handshake; more wait in the kernel's queue. Nothing a caller does makes the gate fail.
+// At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
+// a handshake; more wait in the kernel's queue. Nothing a caller does makes the gate fail.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
-// gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run out).
+// gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
+// out).
 #pragma once
 
 #include <poll.h>
@@ -42,7 +43,8 @@ class Gate {
   /// The next caller that proved itself, whoever it is.
   Result<Caller> next(uint64_t deadline_ns);
 
-  /// For a caller with an event loop of its own: what to poll for, until when, and what to do after.
+  /// For a caller with an event loop of its own: what to poll for, until when, and what to do
+  /// after.
   void append_polls(std::vector<pollfd>& polls) const;
   uint64_t earliest_expiry_ns() const;
   /// Never waits. Appends to `admitted`. An error is accept()'s; the callers at the gate stay.
