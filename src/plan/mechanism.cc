@@ -34,8 +34,8 @@ class HazardPass {
   bool pull_is_safe(const Sent& sent) const {
     if (!user_memory(sent)) return false;
     for (Block block : traffic_.blocks_of(sent)) {
-      const uint32_t last = touches(sent.source).last_write(block);
-      if (last != kNever && last > sent.step) return false;
+      const uint32_t next = touches(sent.source).next_write(block, sent.step);
+      if (next != kNever && !readers_are_done(sent, next)) return false;
     }
     return true;
   }
@@ -74,6 +74,30 @@ class HazardPass {
   }
 
  private:
+  // Every reader of `sent` sent something after it had read, and the sender of `sent` waits for that
+  // no later than in `step`.
+  bool readers_are_done(const Sent& sent, uint32_t step) const {
+    bool done = true;
+    traffic_.each_delivery(sent, [&](const Delivery& read) {
+      done = done && hears_from(sent, read, step);
+    });
+    return done;
+  }
+
+  bool hears_from(const Sent& sent, const Delivery& read, uint32_t step) const {
+    for (uint32_t id : traffic_.arrivals(sent.source)) {
+      const Sent& answer = traffic_.sent(id);
+      if (answer.source != read.rank || answer.step < read.step) continue;
+      if (untouched_before(answer)) continue;  // it might be read from the entry on, without a wait
+      bool in_time = false;
+      traffic_.each_delivery(answer, [&](const Delivery& heard) {
+        in_time = in_time || (heard.rank == sent.source && heard.step <= step);
+      });
+      if (in_time) return true;
+    }
+    return false;
+  }
+
   const schedule::Step& step_of(const Delivery& delivery) const {
     return traffic_.schedule_of(delivery.rank).steps[delivery.step];
   }

@@ -108,9 +108,13 @@ void Touches::touch_one(Block block, uint32_t step, bool write) {
   } else if (facts.second == kNever && facts.first != step) {
     facts.second = step;
   }
-  if (!write) return;
-  if (facts.first_write == kNever) facts.first_write = step;
-  facts.last_write = step;
+  if (write && (facts.writes.empty() || facts.writes.back() != step)) facts.writes.push_back(step);
+}
+
+uint32_t Touches::next_write(Block block, uint32_t step) const {
+  const std::vector<uint32_t>& writes = at(block).writes;
+  const auto next = std::upper_bound(writes.begin(), writes.end(), step);
+  return next == writes.end() ? kNever : *next;
 }
 
 }  // namespace tutti::plan

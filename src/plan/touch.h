@@ -20,9 +20,11 @@ class Touches {
  public:
   Touches(const schedule::Shape& shape, const schedule::Schedule& schedule, bool in_place);
 
-  /// The last step that writes any byte of the block; kNever if none does.
-  uint32_t last_write(schedule::Block block) const { return at(block).last_write; }
-  uint32_t first_write(schedule::Block block) const { return at(block).first_write; }
+  /// The first step behind `step` that writes any byte of the block; kNever if none does.
+  uint32_t next_write(schedule::Block block, uint32_t step) const;
+  uint32_t first_write(schedule::Block block) const {
+    return at(block).writes.empty() ? kNever : at(block).writes.front();
+  }
   /// The first two steps that read or write any byte of the block.
   uint32_t first_touch(schedule::Block block) const { return at(block).first; }
   uint32_t second_touch(schedule::Block block) const { return at(block).second; }
@@ -31,8 +33,7 @@ class Touches {
   struct Facts {
     uint32_t first = kNever;
     uint32_t second = kNever;
-    uint32_t first_write = kNever;
-    uint32_t last_write = kNever;
+    std::vector<uint32_t> writes;  // rising
   };
 
   const Facts& at(schedule::Block block) const {

@@ -29,6 +29,9 @@ struct Deed {
   Phase phase = Phase::kEntry;
 };
 
+/// A micro-operation in words: "wait for 3 of rank 1".
+std::string print(const Op& op);
+
 class Machine {
  public:
   Machine(std::span<const PlanSet* const> calls, const VerifyOptions& options);
