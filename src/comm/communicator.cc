@@ -176,7 +176,7 @@ Status Communicator::run(const Request& request) {
 }
 
 Status Communicator::run(std::span<const exec::Transfer> transfers) {
-  executor_->name_call({nullptr, nullptr, 1, deadline_from_now(), "send/recv", false});
+  executor_->name_call({nullptr, nullptr, 0, deadline_from_now(), "send/recv", false});
   return pairs_->run(transfers);
 }
 
@@ -192,7 +192,7 @@ Status Communicator::begin(const Request& request) {
 Status Communicator::begin(std::span<const exec::Transfer> transfers) {
   if (!status().ok()) return status();
   pairs_active_ = true;
-  executor_->name_call({nullptr, nullptr, 1, deadline_from_now(), "send/recv", false});
+  executor_->name_call({nullptr, nullptr, 0, deadline_from_now(), "send/recv", false});
   pairs_->start(transfers);
   return {};
 }

@@ -23,7 +23,7 @@ namespace tutti::comm {
 struct CommunicatorOptions {
   MembershipOptions membership;
   std::span<const schedule::Algorithm> algorithms;
-  bootstrap::Watch* watch = nullptr;  // tells when a peer's process is gone
+  bootstrap::Watch* watch = nullptr;        // tells when a peer's process is gone
   std::function<void(plan::Plan&)> tamper;  // PlannerOptions::tamper
 };
 
@@ -59,6 +59,8 @@ class Communicator final : public exec::Health {
   /// Waits until every rank of the group is here, within the time given; failures are ignored.
   void leave(uint64_t timeout_ns);
   void abort(Status reason);
+  /// Why the communicator is failed, found by a call or by the watch; OK if it is not.
+  Status failure() { return status().ok() ? check() : status(); }
 
   /// Operations queued or running: kept by whoever drives this communicator.
   std::atomic<uint32_t> pending{0};

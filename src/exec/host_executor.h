@@ -57,7 +57,7 @@ struct ExecutorOptions {
 struct Call {
   const void* send = nullptr;
   void* recv = nullptr;
-  uint32_t signature = 1;  // never 0
+  uint32_t signature = 1;  // 0 for send and receive only, which not all ranks take part in
   uint64_t deadline_ns = ~uint64_t{0};
   const char* what = "";  // for messages: "all_reduce"
   bool windows = false;   // send and recv lie in windows: enter with window offsets

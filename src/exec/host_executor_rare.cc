@@ -81,6 +81,7 @@ Status HostExecutor::diagnose(uint32_t peer) const {
     return Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
                                 " because of rank " + std::to_string(failed - 1));
   }
+  if (call_.signature == 0) return {};  // send and receive are not calls of the whole group
   uint64_t word = counter.call.load(std::memory_order_acquire);
   const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(word >> 32) - call_number_);
   if (ahead < 0) return {};  // late, not wrong

@@ -10,16 +10,11 @@
 #include <string_view>
 
 #include "src/base/status.h"
-#include "src/transport/member.h"
-#include "src/transport/transport.h"
+#include "src/transport/factory.h"
 
 namespace tutti::registry {
 
-struct TransportEntry {
-  std::string_view name;
-  /// `member` outlives the transport.
-  Result<std::unique_ptr<transport::Transport>> (*make)(const transport::Member& member);
-};
+using TransportEntry = transport::Factory;
 
 std::span<const TransportEntry> transports();
 

@@ -217,19 +217,33 @@ class AnyFold {
       leaves = kFour && call_.source_count - s >= 4 ? 4 : 1;
       Wide<kType, D> node = leaves == 4 ? four(d, piece, s) : source(d, piece, s);
       for (uint32_t carry = s / leaves; carry & 1; carry >>= 1) {
-        node = combine<Op>(pending[--height], node);
+        node = combine_rounded(d, pending[--height], node);
       }
       pending[height++] = node;
     }
     Wide<kType, D> folded = pending[--height];
-    while (height > 0) folded = combine<Op>(pending[--height], folded);
+    while (height > 0) folded = combine_rounded(d, pending[--height], folded);
     return folded;
+  }
+
+  // A node of the tree has the bits it would have if another rank had stored and sent it.
+  template <class D>
+  HWY_INLINE Wide<kType, D> combine_rounded(D d, const Wide<kType, D>& a,
+                                            const Wide<kType, D>& b) const {
+    const Wide<kType, D> wide = combine<Op>(a, b);
+    if constexpr (Element<kType>::kParts == 1) {
+      return wide;
+    } else {
+      return widen<kType>(d, narrow<kType>(d, wide));
+    }
   }
 
   template <class D, class P>
   HWY_INLINE Wide<kType, D> four(D d, P piece, uint32_t first) const {
-    return combine<Op>(combine<Op>(source(d, piece, first), source(d, piece, first + 1)),
-                       combine<Op>(source(d, piece, first + 2), source(d, piece, first + 3)));
+    const auto pair = [&](uint32_t s) HWY_ATTR {
+      return combine_rounded(d, source(d, piece, s), source(d, piece, s + 1));
+    };
+    return combine_rounded(d, pair(first), pair(first + 2));
   }
 
   template <class D>

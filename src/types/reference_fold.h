@@ -195,8 +195,11 @@ Raw fold_floats(const Expression& e, const std::vector<Raw>& sources, Narrow nar
     if (e.is_scaled(i)) value = narrow(value * narrow(e.scale));
     values.push_back(value);
   }
-  const double folded =
-      fold(e.order, values, [&](double a, double b) { return narrow(combine(e.op, a, b)); });
+  const bool rounds = format != nullptr && e.order == FoldOrder::kTree;
+  const double folded = fold(e.order, values, [&](double a, double b) {
+    const double value = narrow(combine(e.op, a, b));
+    return rounds ? format->decode(format->encode(value)) : value;
+  });
   if (format != nullptr) return format->encode(folded);
   if (e.type == DataType::kFloat64) return std::isnan(folded) ? 0x7FF8000000000000 : raw_of(folded);
   return std::isnan(folded) ? 0x7FC00000 : raw_of(static_cast<float>(folded));
