@@ -6,6 +6,7 @@
 //   ping_pong/8      both sides spin; time per round trip
 //   stream/1048576   one direction; time per message, the receiver keeps two receives posted
 #include <benchmark/benchmark.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -40,7 +41,8 @@ Connection connect_loopback() {
   const Fd listener = must(listen_on(must(parse_endpoint("127.0.0.1", 0))));
   Connection connection;
   connection.ends[0] = must(dial(must(local_endpoint(listener.get())), kNoDeadline));
-  while (!connection.ends[1].valid()) connection.ends[1] = must(accept_one(listener.get()));
+  wait_ready(listener.get(), POLLIN, kNoDeadline);
+  connection.ends[1] = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   for (const Fd& end : connection.ends) {
     if (!make_fast(end.get()).ok()) std::abort();
   }

@@ -4,12 +4,12 @@
 #include <thread>
 #include <utility>
 
-namespace tutti::registry {
+namespace tutti::transport {
 
 // gtest would print the bytes of the entry otherwise.
-void PrintTo(const TransportEntry& entry, std::ostream* out) { *out << entry.name; }
+void PrintTo(const Factory& entry, std::ostream* out) { *out << entry.name; }
 
-}  // namespace tutti::registry
+}  // namespace tutti::transport
 
 namespace tutti::conformance {
 

@@ -86,17 +86,6 @@ Result<Endpoint> local_endpoint(int fd) {
   return endpoint;
 }
 
-Result<Fd> accept_one(int listener) {
-  for (;;) {
-    const int fd = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd >= 0) return Fd(fd);
-    // A caller that gave up while it waited is nobody's error.
-    if (errno == EINTR || errno == ECONNABORTED || errno == EPROTO) continue;
-    if (errno == EAGAIN || errno == EWOULDBLOCK) return Fd();
-    return errno_status("accept");
-  }
-}
-
 Result<Fd> dial(const Endpoint& endpoint, uint64_t deadline_ns) {
   Result<Fd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;

@@ -34,8 +34,6 @@ Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port);
 
 Result<Fd> listen_on(const Endpoint& endpoint);
 Result<Endpoint> local_endpoint(int fd);
-/// One waiting connection; invalid (and OK) when there is none.
-Result<Fd> accept_one(int listener);
 /// Connects; bounded by the deadline.
 Result<Fd> dial(const Endpoint& endpoint, uint64_t deadline_ns);
 /// Small messages leave at once.
