@@ -2,6 +2,7 @@
 
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +15,14 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr uint64_t kBell = 0;
+
+uint32_t events_of(int fd) {
+  int type = 0;
+  socklen_t bytes = sizeof type;
+  const bool is_socket = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0;
+  // Once: a dead peer hangs up for ever and would keep the thread awake.
+  return EPOLLRDHUP | EPOLLONESHOT | (is_socket ? 0u : EPOLLIN);
+}
 
 }  // namespace
 
@@ -45,8 +54,7 @@ Watch::~Watch() {
 Status Watch::add(int fd, Callback callback) {
   const std::lock_guard lock(mutex_);
   epoll_event event{};
-  // Once: a dead peer stays readable for ever and would keep the thread awake.
-  event.events = EPOLLIN | EPOLLRDHUP | EPOLLONESHOT;
+  event.events = events_of(fd);
   event.data.u64 = next_ticket_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
     return errno_status("cannot watch descriptor " + std::to_string(fd) + ": epoll_ctl");

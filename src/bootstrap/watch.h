@@ -1,9 +1,10 @@
 // One sleeping thread that notices when peers' processes go away.
 //
-// A descriptor given to add() is a link's liveness_fd(): whenever it has something to say
-// (readable, end of file, hang-up), the callback runs on the watch's thread within milliseconds,
-// once. It asks the link what happened; a peer that left in good order is no failure. Callbacks are
-// short and never wait.
+// A descriptor given to add() is a link's liveness_fd(). When it hangs up, the callback runs on the
+// watch's thread within milliseconds, once, and asks the link's status() what happened: a peer that
+// left in good order is no failure. A socket carries data, so only its hang-up counts; any other
+// descriptor was made for this purpose and has news when it is readable. Callbacks are short and
+// never wait.
 //
 // Owns: one thread, an epoll set; no descriptor that is watched. Threads: add() and remove() from
 // any; remove() returns when the callback is not running and never will, so that what it uses may

@@ -94,9 +94,10 @@ class Link {
   virtual Stream* stream() { return nullptr; }
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
-  /// A descriptor that becomes readable-with-hang-up (EPOLLHUP/EPOLLRDHUP or EOF) when the peer's
-  /// process is gone, for the control thread; -1 if the transport needs none (threads share their
-  /// fate).
+  /// Tells the control thread (bootstrap/watch.h) that the peer's process is gone, or its end
+  /// closed: a socket by hanging up (it may carry data), any other descriptor by becoming readable.
+  /// Then status() says which: OK while the peer left in good order. -1 if the transport needs none
+  /// (threads share their fate).
   virtual int liveness_fd() const { return -1; }
 };
 

@@ -88,24 +88,25 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
   Probe probe{};
   randombytes_buf(probe.data(), probe.size());
   const Introduction ours = introduce_self(mine, probe);
-  if (Status status = send_with_descriptor(socket.get(), ours.data(), ours.size(), mine.fd());
+  if (Status status = send_attached(socket.get(), ours, mine.fd());
       !status.ok()) {
     return status;
   }
   Introduction theirs{};
-  Result<Fd> memory =
-      receive_with_descriptor(socket.get(), theirs.data(), theirs.size(), deadline_ns);
-  if (!memory.ok()) return memory.status();
+  Result<Attachment> attached = receive_attached(socket.get(), theirs, deadline_ns);
+  if (!attached.ok()) return attached.status();
+  Attachment& peer_owns = attached.value();
   if (std::memcmp(theirs.data(), kMagic.data(), kMagic.size()) != 0) {
     return Status::remote_error("the peer introduced itself with garbage");
   }
   Result<transport::Arena> arena = transport::Arena::adopt(
-      memory.value().release(), get_little(&theirs[kArenaBytesAt], 8));
+      peer_owns.descriptor.release(), get_little(&theirs[kArenaBytesAt], 8));
   if (!arena.ok()) return arena.status();
   const Result<bool> single_copy =
-      agree(socket.get(), can_read(peer.visible, theirs), deadline_ns);
+      agree(socket.get(), can_read(peer_owns.process, theirs), deadline_ns);
   if (!single_copy.ok()) return single_copy.status();
   Peer known = peer;
+  known.visible = peer_owns.process;
   known.process = static_cast<int64_t>(get_little(&theirs[kProcessAt], 8));
   return std::unique_ptr<ShmLink>(new ShmLink(std::move(socket), known, std::move(arena).value(),
                                               single_copy.value()));

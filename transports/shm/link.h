@@ -21,7 +21,7 @@
 
 namespace tutti::transports::shm {
 
-/// Who is at the other end.
+/// Who is at the other end. introduce() finds the process ids out.
 struct Peer {
   int rank = -1;
   std::string host_id;

@@ -6,6 +6,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -22,7 +23,7 @@ constexpr size_t kMaxDescriptors = 8;
 
 union ControlBuffer {
   cmsghdr aligned;
-  char bytes[CMSG_SPACE(kMaxDescriptors * sizeof(int))];
+  char bytes[CMSG_SPACE(kMaxDescriptors * sizeof(int)) + CMSG_SPACE(sizeof(ucred))];
 };
 
 struct LocalAddress {
@@ -45,17 +46,38 @@ Result<Fd> open_socket() {
   return fd;
 }
 
-void take_descriptors(msghdr& message, std::vector<Fd>& received) {
+struct Received {
+  std::vector<Fd> descriptors;
+  std::vector<pid_t> senders;
+};
+
+void take_attachments(msghdr& message, Received& received) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) continue;
-    const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; ++i) {
-      int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
-      received.emplace_back(fd);
+    if (header->cmsg_level != SOL_SOCKET) continue;
+    if (header->cmsg_type == SCM_CREDENTIALS) {
+      ucred sender{};
+      std::memcpy(&sender, CMSG_DATA(header), sizeof sender);
+      if (received.senders.empty() || received.senders.back() != sender.pid) {
+        received.senders.push_back(sender.pid);
+      }
+    } else if (header->cmsg_type == SCM_RIGHTS) {
+      const size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+      for (size_t i = 0; i < count; ++i) {
+        int fd = -1;
+        std::memcpy(&fd, CMSG_DATA(header) + i * sizeof(int), sizeof fd);
+        received.descriptors.emplace_back(fd);
+      }
     }
   }
+}
+
+template <class Content>
+void attach(cmsghdr* header, int type, const Content& content) {
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = type;
+  header->cmsg_len = CMSG_LEN(sizeof content);
+  std::memcpy(CMSG_DATA(header), &content, sizeof content);
 }
 
 }  // namespace
@@ -90,46 +112,46 @@ Result<Fd> dial_locally(const std::string& name, uint64_t deadline_ns) {
   return fd;
 }
 
-Result<pid_t> peer_process(int socket) {
+Status check_user(int socket) {
   ucred peer{};
   socklen_t bytes = sizeof peer;
   if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) < 0) {
     return errno_status("getsockopt(SO_PEERCRED)");
   }
-  if (peer.uid != geteuid()) {
-    return Status::unsupported("the other end belongs to user " + std::to_string(peer.uid) +
-                               ", this process to user " + std::to_string(geteuid()));
-  }
-  return peer.pid;
+  if (peer.uid == geteuid()) return {};
+  return Status::unsupported("the other end belongs to user " + std::to_string(peer.uid) +
+                             ", this process to user " + std::to_string(geteuid()));
 }
 
-Status send_with_descriptor(int socket, const void* data, size_t bytes, int descriptor) {
-  iovec piece{const_cast<void*>(data), bytes};
+Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor) {
+  iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   ControlBuffer control{};
   msghdr message{};
   message.msg_iov = &piece;
   message.msg_iovlen = 1;
   message.msg_control = control.bytes;
-  message.msg_controllen = CMSG_SPACE(sizeof descriptor);
-  cmsghdr* header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof descriptor);
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof descriptor);
+  message.msg_controllen = CMSG_SPACE(sizeof descriptor) + CMSG_SPACE(sizeof(ucred));
+  cmsghdr* const first = CMSG_FIRSTHDR(&message);
+  attach(first, SCM_RIGHTS, descriptor);
+  // Not SO_PEERCRED: that names the process that made the listener, which may have forked since.
+  attach(CMSG_NXTHDR(&message, first), SCM_CREDENTIALS, ucred{getpid(), geteuid(), getegid()});
   ssize_t count = 0;
   do {
     count = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (count < 0 && errno == EINTR);
   if (count < 0) return errno_status("sendmsg");
-  if (static_cast<size_t>(count) != bytes) return Status::system_error("sendmsg: cut short");
+  if (static_cast<size_t>(count) != bytes.size()) return Status::system_error("sendmsg: cut short");
   return {};
 }
 
-Result<Fd> receive_with_descriptor(int socket, void* data, size_t bytes, uint64_t deadline_ns) {
-  std::vector<Fd> received;
-  size_t done = 0;
-  while (done < bytes) {
-    iovec piece{static_cast<char*>(data) + done, bytes - done};
+Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, uint64_t deadline_ns) {
+  const int on = 1;
+  if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0) {
+    return errno_status("setsockopt(SO_PASSCRED)");
+  }
+  Received received;
+  while (!bytes.empty()) {
+    iovec piece{bytes.data(), bytes.size()};
     ControlBuffer control{};
     msghdr message{};
     message.msg_iov = &piece;
@@ -138,8 +160,8 @@ Result<Fd> receive_with_descriptor(int socket, void* data, size_t bytes, uint64_
     message.msg_controllen = sizeof control.bytes;
     const ssize_t count = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (count > 0) {
-      take_descriptors(message, received);
-      done += static_cast<size_t>(count);
+      take_attachments(message, received);
+      bytes = bytes.subspan(static_cast<size_t>(count));
     } else if (count == 0 || errno == ECONNRESET) {
       return Status::remote_error("the peer closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -150,12 +172,12 @@ Result<Fd> receive_with_descriptor(int socket, void* data, size_t bytes, uint64_
       return errno_status("recvmsg");
     }
   }
-  if (received.size() != 1) {
-    return Status::remote_error("the peer sent " + std::to_string(received.size()) +
+  if (received.descriptors.size() != 1 || received.senders.size() != 1) {
+    return Status::remote_error("the peer sent " + std::to_string(received.descriptors.size()) +
                                 " descriptors instead of one (is the limit of open files reached "
                                 "here? see ulimit -n)");
   }
-  return std::move(received.front());
+  return Attachment{std::move(received.descriptors.front()), received.senders.front()};
 }
 
 }  // namespace tutti::transports::shm

@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "src/base/io.h"
@@ -24,12 +25,18 @@ struct LocalListener {
 Result<LocalListener> listen_locally();
 Result<Fd> dial_locally(const std::string& name, uint64_t deadline_ns);
 
-/// The process at the other end, in this process's view; kUnsupported if it is another user's.
-Result<pid_t> peer_process(int socket);
+/// kUnsupported if the other end belongs to another user.
+Status check_user(int socket);
 
-/// `bytes` and, with their first byte, a descriptor. `bytes` must fit into an idle socket.
-Status send_with_descriptor(int socket, const void* data, size_t bytes, int descriptor);
-/// Exactly `bytes` and exactly one descriptor.
-Result<Fd> receive_with_descriptor(int socket, void* data, size_t bytes, uint64_t deadline_ns);
+/// What travels beside the bytes of a message, vouched for by the kernel.
+struct Attachment {
+  Fd descriptor;
+  pid_t process = 0;  // the sender in the receiver's view; 0 if it is not visible from here
+};
+
+/// `bytes` must fit into an idle socket.
+Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor);
+/// Exactly `bytes`, and exactly one descriptor and one sender.
+Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, uint64_t deadline_ns);
 
 }  // namespace tutti::transports::shm

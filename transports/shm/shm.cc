@@ -25,14 +25,12 @@ transport::Identity identity(const transport::Member& member, int peer) {
   return self;
 }
 
-Status same_user(int socket) { return peer_process(socket).status(); }
-
 class Shm final : public transport::Transport {
  public:
   Shm(const transport::Member& member, const Card& card, Fd listener)
       : member_(member),
         card_(card),
-        gate_(std::move(listener), member.key, identity(member, -1), same_user) {}
+        gate_(std::move(listener), member.key, identity(member, -1), check_user) {}
 
   std::string_view name() const override { return "shm"; }
   std::string card() const override { return card_.write(); }
@@ -63,7 +61,7 @@ class Shm final : public transport::Transport {
     Result<Fd> fd = dial_locally(card.socket, deadline_ns);
     if (!fd.ok()) return fd.status();
     // The listener's user: nobody else may stand in for the peer, not even to see a hello.
-    if (Status status = same_user(fd.value().get()); !status.ok()) return status;
+    if (Status status = check_user(fd.value().get()); !status.ok()) return status;
     const Status status = transport::handshake_connect(fd.value().get(), member_.key,
                                                        identity(member_, peer), deadline_ns);
     if (!status.ok()) return status;
@@ -87,9 +85,9 @@ class Shm final : public transport::Transport {
   }
 
   Connection introduce(Fd fd, int rank, uint64_t deadline_ns) const {
-    const Result<pid_t> visible = peer_process(fd.get());
-    if (!visible.ok()) return visible.status();
-    const Peer peer{rank, card_.host_id, 0, visible.value()};  // the process names itself
+    Peer peer;
+    peer.rank = rank;
+    peer.host_id = card_.host_id;
     return ShmLink::introduce(std::move(fd), peer, *member_.arena, deadline_ns);
   }
 
