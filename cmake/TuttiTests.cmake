@@ -1,8 +1,8 @@
 # Tests. Every *_test.cc goes into the GoogleTest program of its top-level folder (src, algorithms,
 # transports, perf, tools, tests): build/bin/tests/<folder>_test; slow_*_test.cc into <folder>_slow_test.
 # In tests/, *_main.cc is a program of its own beside them, and every other .cc is a helper linked into
-# the tests. tools_test links the sources of the command line but main.cc. Python tests are *_test.py
-# in tools, tests and perf.
+# the tests and those programs. tools_test links the sources of the command line but main.cc. Python
+# tests are *_test.py in tools, tests and perf.
 #
 # ctest gets one entry per suite (a process per case would cost more than the cases). All but the slow
 # ones carry the label 'fast'; target tutti_fast_tests builds exactly what those need.
@@ -88,6 +88,9 @@ foreach(source IN LISTS TUTTI_TEST_PROGRAMS)
   tutti_add_program(tests_${name} "${source}")
   set_target_properties(tests_${name} PROPERTIES
     OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_TEST_BIN}")
+  if(TARGET tutti_test_helpers)
+    target_link_libraries(tests_${name} PRIVATE tutti_test_helpers)
+  endif()
   add_dependencies(tutti_fast_tests tests_${name})
 endforeach()
 

@@ -1,0 +1,85 @@
+#include "tests/random/coverage.h"
+
+#include <cstdio>
+
+namespace tutti::random_calls {
+namespace {
+
+std::string size_class(uint64_t bytes) {
+  if (bytes == 0) return "0 bytes";
+  if (bytes <= 1024) return "<= 1 KiB";
+  if (bytes <= 64 << 10) return "<= 64 KiB";
+  return bytes <= 2 << 20 ? "<= 2 MiB" : "64 MiB";
+}
+
+std::string two_digits(int number) {
+  return (number < 10 ? " " : "") + std::to_string(number);
+}
+
+}  // namespace
+
+void Coverage::count(const std::string& collective, const std::string& group,
+                     const std::string& value) {
+  ++pairs_[group][value][collective];
+}
+
+void Coverage::add(const Job& job) {
+  for (const Batch& batch : job.batches) {
+    for (const Call& call : batch.calls) add(job, batch, call);
+  }
+}
+
+void Coverage::add(const Job& job, const Batch& batch, const Call& call) {
+  ++calls_;
+  const reference::Problem& p = call.problem;
+  const std::string name = call.is_pairs ? "send/recv" : reference::name_of(p.collective);
+  ++collectives_[name];
+  count(name, "ranks", two_digits(job.ranks()));
+  const bool one_process = job.shape.process_count() == 1;
+  count(name, "transport",
+        std::string(name_of(job.network)) + (one_process ? ", threads" : ", processes"));
+  count(name, "way", name_of(batch.way));
+  if (call.is_pairs) {
+    for (const Transfer& t : call.transfers) count(name, "type", reference::name_of(t.type));
+    return;
+  }
+  if (p.collective == reference::Collective::kBarrier) return;
+  count(name, "type", reference::name_of(p.type));
+  if (reference::reduces(p.collective)) count(name, "op", reference::name_of(p.op));
+  count(name, "place", call.in_place ? "in place" : "separate");
+  count(name, "size", size_class(bytes_of(call)));
+  count(name, "memory", call.registered ? "registered" : "ordinary");
+  count(name, "algorithm", call.algorithm.empty() ? "(chosen)" : call.algorithm);
+  count(name, "order", p.canonical ? "deterministic" : "any");
+}
+
+std::string Coverage::table() const {
+  std::string text;
+  char cell[64];
+  const auto row = [&](const std::string& title, const auto& numbers) {
+    std::snprintf(cell, sizeof cell, "  %-26s", title.c_str());
+    text += cell;
+    for (const auto& [name, total] : collectives_) {
+      const auto found = numbers.find(name);
+      const uint64_t number = found == numbers.end() ? 0 : found->second;
+      std::snprintf(cell, sizeof cell, " %14s", number == 0 ? "." : std::to_string(number).c_str());
+      text += cell;
+    }
+    text += "\n";
+  };
+  std::snprintf(cell, sizeof cell, "  %-26s", "calls");
+  text += cell;
+  for (const auto& [name, total] : collectives_) {
+    std::snprintf(cell, sizeof cell, " %14s", name.c_str());
+    text += cell;
+  }
+  text += "\n";
+  row("all", collectives_);
+  for (const auto& [group, values] : pairs_) {
+    text += " " + group + "\n";
+    for (const auto& [value, numbers] : values) row("  " + value, numbers);
+  }
+  return text;
+}
+
+}  // namespace tutti::random_calls

@@ -1,0 +1,223 @@
+// make_job: from a seed and a number to a job. What is drawn in which order decides what a seed
+// means: a change here changes every seed.
+#include <algorithm>
+
+#include "tests/random/job.h"
+#include "tests/support/algorithm_names.h"
+#include "tests/support/dice.h"
+
+namespace tutti::random_calls {
+namespace {
+
+using reference::Collective;
+using testing_support::Dice;
+using testing_support::NamedAlgorithm;
+
+constexpr uint64_t kUsualBytes = 1 << 20;
+constexpr uint64_t kLargeBytes = 64 << 20;
+
+class Generator {
+ public:
+  Generator(uint64_t seed, uint64_t number, const Limits& limits)
+      : dice_(testing_support::mix(seed, number)),
+        limits_(limits),
+        algorithms_(testing_support::listed_algorithms()) {
+    job_.seed = seed;
+    job_.number = number;
+  }
+
+  Job make() {
+    draw_shape();
+    job_.uses_registered = dice_.one_in(3);
+    int left = limits_.calls;
+    while (left > 0) {
+      job_.batches.push_back(draw_batch(left));
+      left -= static_cast<int>(job_.batches.back().calls.size());
+    }
+    if (limits_.large && ranks_ > 1 && ranks_ <= 4 && dice_.one_in(3)) {
+      job_.batches.push_back({Way::kBlocking, {draw_large()}});
+    }
+    return std::move(job_);
+  }
+
+ private:
+  void draw_shape() {
+    ranks_ = 1 + static_cast<int>(dice_.below(static_cast<uint64_t>(limits_.max_ranks)));
+    const uint64_t network = dice_.below(4);  // half of the jobs are on one host
+    job_.network = network == 0 ? Network::kTcp : network == 1 ? Network::kMixed
+                                                               : Network::kDefault;
+    if (ranks_ == 1) job_.network = Network::kDefault;
+    const bool threads = job_.network != Network::kMixed && dice_.one_in(2);
+    const uint64_t per_process = threads ? static_cast<uint64_t>(ranks_) : 1 + dice_.below(2);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      job_.shape.process_of.push_back(rank / static_cast<int>(per_process));
+    }
+    const int processes = job_.shape.process_count();
+    for (int process = 0; process < processes; ++process) {
+      testing_support::Environment environment;
+      if (job_.network == Network::kTcp) environment["TUTTI_TRANSPORTS"] = "tcp";
+      if (job_.network == Network::kMixed) {
+        environment["TUTTI_HOST_ID"] = process * 2 < processes ? "first-half" : "second-half";
+      }
+      job_.shape.environment.push_back(environment);
+    }
+  }
+
+  Batch draw_batch(int left) {
+    Batch batch;
+    const uint64_t way = dice_.below(8);  // half of the batches block
+    batch.way = way < 4 ? Way::kBlocking : static_cast<Way>(way - 3);
+    const uint64_t most = std::min<uint64_t>(kMaxBatch, static_cast<uint64_t>(left));
+    const uint64_t calls = 1 + dice_.below(most);
+    const bool registered = job_.uses_registered && dice_.one_in(2);
+    for (uint64_t i = 0; i < calls; ++i) {
+      Call call = draw_call();
+      call.registered = registered && !call.is_pairs;
+      batch.calls.push_back(std::move(call));
+    }
+    // Options belong to the communicator, not to a call of a group.
+    const bool grouped = batch.way == Way::kGroup || batch.way == Way::kHostGroup;
+    if (grouped) share_options(batch);
+    return batch;
+  }
+
+  void share_options(Batch& batch) {
+    const bool deterministic = limits_.deterministic;
+    for (Call& call : batch.calls) {
+      call.algorithm.clear();
+      set_deterministic(call, deterministic);
+    }
+  }
+
+  Call draw_call() {
+    Call call;
+    call.seed = dice_.next();
+    const uint64_t kind = dice_.below(14);
+    if (kind == 0) {
+      draw_transfers(call);
+      return call;
+    }
+    constexpr Collective kWeighted[] = {
+        Collective::kAllReduce,     Collective::kAllReduce,     Collective::kAllReduce,
+        Collective::kAllReduce,     Collective::kAllGather,     Collective::kAllGather,
+        Collective::kReduceScatter, Collective::kReduceScatter, Collective::kReduceScatter,
+        Collective::kBroadcast,     Collective::kBroadcast,     Collective::kAllToAll,
+        Collective::kBarrier};
+    draw_collective(call, kWeighted[kind - 1]);
+    call.problem.count = draw_count(call.problem, kUsualBytes);
+    return call;
+  }
+
+  Call draw_large() {
+    Call call;
+    call.seed = dice_.next();
+    draw_collective(call, static_cast<Collective>(dice_.below(5)));
+    // The serial reference checks every element: wide ones keep that short.
+    call.problem.type = dice_.one_in(2) ? tuttiFloat32 : tuttiInt64;
+    draw_values(call);
+    const uint64_t share = output_or_input(call.problem) * reference::size_of(call.problem.type);
+    call.problem.count = kLargeBytes / share - dice_.below(3);
+    return call;
+  }
+
+  void draw_collective(Call& call, Collective collective) {
+    reference::Problem& p = call.problem;
+    p.collective = collective;
+    p.ranks = ranks_;
+    p.type = static_cast<tuttiDataType_t>(dice_.below(reference::kTypes));
+    p.op = static_cast<tuttiRedOp_t>(dice_.below(reference::kOps));
+    p.root = static_cast<int>(dice_.below(static_cast<uint64_t>(ranks_)));
+    if (collective != Collective::kBroadcast) p.root = 0;
+    if (!reference::reduces(collective)) p.op = tuttiSum;
+    call.in_place = collective != Collective::kBarrier && dice_.one_in(3);
+    draw_values(call);
+    set_deterministic(call, limits_.deterministic || dice_.one_in(6));
+    if (dice_.one_in(2)) draw_algorithm(call);
+  }
+
+  void draw_values(Call& call) {
+    reference::Problem& p = call.problem;
+    const bool computes = reference::reduces(p.collective) && reference::is_float(p.type);
+    call.values = !computes ? Values::kAny : dice_.one_in(2) ? Values::kExact : Values::kRounded;
+    const bool power_of_two = (ranks_ & (ranks_ - 1)) == 0;
+    if (call.values == Values::kExact && p.op == tuttiAvg && !power_of_two) {
+      call.values = Values::kRounded;  // 1/n itself is rounded
+    }
+    p.exact = call.values == Values::kExact;
+  }
+
+  static void set_deterministic(Call& call, bool on) {
+    call.deterministic = on;
+    call.problem.canonical = on && reference::reduces(call.problem.collective);
+  }
+
+  void draw_algorithm(Call& call) {
+    std::vector<NamedAlgorithm> fitting;
+    for (const NamedAlgorithm& algorithm : algorithms_) {
+      if (algorithm.collective != reference::name_of(call.problem.collective)) continue;
+      if (call.problem.canonical && !algorithm.canonical) continue;
+      fitting.push_back(algorithm);
+    }
+    if (fitting.empty()) return;
+    const NamedAlgorithm& chosen = dice_.pick(fitting);
+    call.algorithm = chosen.name;
+    if (chosen.max_lanes > 1 && dice_.one_in(2)) {
+      const auto lanes = static_cast<uint64_t>(chosen.max_lanes);
+      call.algorithm += ":" + std::to_string(1 + dice_.below(lanes));
+    }
+  }
+
+  // Elements of the larger buffer for each of `count`.
+  static uint64_t output_or_input(const reference::Problem& p) {
+    reference::Problem one = p;
+    one.count = 1;
+    const uint64_t larger =
+        std::max(reference::input_elements(one, one.root), reference::output_elements(one));
+    return std::max<uint64_t>(1, larger);
+  }
+
+  uint64_t draw_count(const reference::Problem& p, uint64_t greatest_bytes) {
+    if (p.collective == Collective::kBarrier) return 0;
+    const uint64_t share = output_or_input(p) * reference::size_of(p.type);
+    const uint64_t greatest = std::max<uint64_t>(1, greatest_bytes / share);
+    switch (dice_.below(8)) {
+      case 0:
+        return 0;
+      case 1:
+        return 1;
+      case 2:
+        return std::min(greatest, dice_.log_uniform(greatest) | 1);
+      default:
+        return dice_.log_uniform(greatest);
+    }
+  }
+
+  void draw_transfers(Call& call) {
+    call.is_pairs = true;
+    const uint64_t transfers = 1 + dice_.below(6);
+    const auto ranks = static_cast<uint64_t>(ranks_);
+    for (uint64_t i = 0; i < transfers; ++i) {
+      Transfer t;
+      t.source = static_cast<int>(dice_.below(ranks));
+      t.target = static_cast<int>(dice_.below(ranks));
+      t.type = static_cast<tuttiDataType_t>(dice_.below(reference::kTypes));
+      const uint64_t greatest = kUsualBytes / 4 / reference::size_of(t.type);
+      t.count = dice_.one_in(8) ? 0 : dice_.log_uniform(greatest);
+      call.transfers.push_back(t);
+    }
+  }
+
+  Dice dice_;
+  Limits limits_;
+  std::vector<NamedAlgorithm> algorithms_;
+  Job job_;
+  int ranks_ = 1;
+};
+
+}  // namespace
+
+Job make_job(uint64_t seed, uint64_t number, const Limits& limits) {
+  return Generator(seed, number, limits).make();
+}
+
+}  // namespace tutti::random_calls

@@ -1,0 +1,94 @@
+// What the random driver runs: jobs of calls, all of it a function of a seed and a job number.
+//
+// Every rank makes the same job for itself, so nothing has to be agreed on and any job can be run
+// again alone. Threads: no state. Units: counts in elements.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/reference/reference.h"
+#include "tests/support/team.h"
+
+namespace tutti::random_calls {
+
+/// What a call's input holds.
+enum class Values : uint8_t {
+  kAny,      // any bits: nothing is rounded because nothing is computed, or integers wrap
+  kExact,    // floats of which no order of the reduction rounds anything
+  kRounded,  // floats that round
+};
+
+struct Transfer {
+  int source = 0;
+  int target = 0;
+  uint64_t count = 0;
+  tuttiDataType_t type = tuttiInt8;
+};
+
+struct Call {
+  bool is_pairs = false;  // send and receive: `transfers`; else `problem`
+  reference::Problem problem;
+  Values values = Values::kAny;
+  bool in_place = false;
+  bool registered = false;
+  std::string algorithm;  // empty: chosen
+  bool deterministic = false;
+  std::vector<Transfer> transfers;
+  uint64_t seed = 0;
+};
+
+/// How the calls of a batch are issued.
+enum class Way : uint8_t {
+  kBlocking,   // one after the other
+  kHost,       // on one HOST stream, then synchronized
+  kTwoHost,    // on two HOST streams in turn
+  kGroup,      // in one group, blocking
+  kHostGroup,  // in one group on a HOST stream
+};
+const char* name_of(Way way);
+
+struct Batch {
+  Way way = Way::kBlocking;
+  std::vector<Call> calls;
+};
+
+enum class Network : uint8_t { kDefault, kTcp, kMixed };
+const char* name_of(Network network);
+
+struct Job {
+  uint64_t seed = 1;
+  uint64_t number = 0;
+  Network network = Network::kDefault;
+  testing_support::TeamShape shape;
+  bool uses_registered = false;
+  std::vector<Batch> batches;
+
+  int ranks() const { return shape.ranks(); }
+  size_t calls() const;
+};
+
+/// Registered memory of a rank, for sends and for receives each.
+inline constexpr uint64_t kRegisteredBytes = 6 << 20;
+inline constexpr size_t kMaxBatch = 4;
+
+struct Limits {
+  int calls = 50;
+  int max_ranks = 9;
+  bool large = true;           // a few calls of 64 MiB
+  bool deterministic = false;  // every reduction is
+};
+
+Job make_job(uint64_t seed, uint64_t number, const Limits& limits);
+
+/// Bytes of the larger buffer of a rank.
+uint64_t bytes_of(const Call& call);
+
+std::string describe(const Call& call);
+/// Position of a call as the watchdog's step; describe_step tells what it is.
+uint64_t step_of(size_t batch, size_t call);
+std::string describe_step(const Job& job, uint64_t step);
+std::string describe(const Job& job);
+
+}  // namespace tutti::random_calls

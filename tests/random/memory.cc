@@ -1,0 +1,216 @@
+#include "tests/random/memory.h"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "tests/random/pattern.h"
+#include "tests/support/dice.h"
+
+namespace tutti::random_calls {
+namespace {
+
+using reference::Collective;
+using reference::Expected;
+
+constexpr uint64_t kAlignment = 64;
+constexpr std::byte kGuard{0xa5};
+constexpr std::byte kPoison{0xee};
+constexpr std::byte kGone{0xdd};
+
+uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+std::string at_element(uint64_t index) { return " at element " + std::to_string(index); }
+
+}  // namespace
+
+std::byte* Region::take(uint64_t bytes) {
+  std::byte* taken = memory_ + used_;
+  used_ += aligned(bytes);
+  return used_ <= bytes_ ? taken : nullptr;
+}
+
+Block::Block(uint64_t bytes, uint64_t shift, Region* region) : bytes_(bytes) {
+  const uint64_t all = aligned(2 * kGuardBytes + shift + bytes) + kAlignment;
+  std::byte* base = region == nullptr ? nullptr : region->take(all);
+  if (base == nullptr) {
+    own_ = std::make_unique_for_overwrite<std::byte[]>(all);
+    base = own_.get();
+  }
+  const auto address = reinterpret_cast<uintptr_t>(base);
+  data_ = base + (aligned(address) - address) + kGuardBytes + shift;
+  std::memset(data_ - kGuardBytes, static_cast<int>(kGuard), kGuardBytes);
+  std::memset(data_ + bytes_, static_cast<int>(kGuard), kGuardBytes);
+  std::memset(data_, static_cast<int>(kPoison), bytes_);
+}
+
+void Block::overwrite() { std::memset(data_, static_cast<int>(kGone), bytes_); }
+
+std::string Block::damage() const {
+  for (uint64_t i = 0; i < kGuardBytes; ++i) {
+    if (data_[bytes_ + i] != kGuard) {
+      return "wrote " + std::to_string(i) + " bytes behind a buffer of " + std::to_string(bytes_);
+    }
+    if (data_[i - kGuardBytes] != kGuard) {
+      return "wrote " + std::to_string(kGuardBytes - i) + " bytes before a buffer of " +
+             std::to_string(bytes_);
+    }
+  }
+  return "";
+}
+
+CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(call), rank_(rank) {
+  if (call.is_pairs) {
+    make_transfers();
+    return;
+  }
+  const reference::Problem& p = call.problem;
+  const uint64_t size = reference::size_of(p.type);
+  const uint64_t in = reference::input_elements(p, rank) * size;
+  const uint64_t out = reference::output_elements(p) * size;
+  const uint64_t part = reference::place_of(p, rank) * size;
+  const uint64_t shift = testing_support::mix(call.seed, static_cast<uint64_t>(rank)) % 8 * size;
+  Region* send_region = call.registered ? &regions->send : nullptr;
+  Region* recv_region = call.registered ? &regions->recv : nullptr;
+  // Only the root of a broadcast has an input; what others pass is not read.
+  const bool no_input = p.collective == Collective::kBroadcast && rank != p.root;
+  output_ = std::make_unique<Block>(call.in_place ? std::max(in, out) : out, shift, recv_region);
+  recv_ = output_->data();
+  if (call.in_place) {
+    const bool reduced = p.collective == Collective::kReduceScatter;
+    send_ = recv_ + (reduced ? 0 : part);
+    if (reduced) recv_ += part;
+  } else if (!no_input) {
+    input_ = std::make_unique<Block>(in, shift, send_region);
+    send_ = input_->data();
+  }
+  fill_input();
+}
+
+void CallMemory::make_transfers() {
+  for (size_t i = 0; i < call_.transfers.size(); ++i) {
+    const Transfer& t = call_.transfers[i];
+    const uint64_t size = reference::size_of(t.type);
+    for (const bool is_send : {true, false}) {
+      if ((is_send ? t.source : t.target) != rank_) continue;
+      TransferMemory memory{i, is_send, Block(t.count * size, i % 4 * size, nullptr)};
+      for (uint64_t k = 0; is_send && k < t.count; ++k) {
+        reference::store(t.type, memory.block.data() + k * size, transfer_bits(call_, i, k));
+      }
+      transfers_.push_back(std::move(memory));
+    }
+  }
+}
+
+void CallMemory::fill_input() {
+  const uint64_t elements = reference::input_elements(call_.problem, rank_);
+  if (elements > 0) fill(const_cast<std::byte*>(send_), elements);
+}
+
+// The first period element by element, the rest as copies of it.
+void CallMemory::fill(std::byte* at, uint64_t elements) const {
+  const Pattern pattern(call_);
+  const uint64_t size = reference::size_of(call_.problem.type);
+  const uint64_t first = std::min(elements, Pattern::kPeriod);
+  for (uint64_t i = 0; i < first; ++i) {
+    reference::store(call_.problem.type, at + i * size, pattern.bits(rank_, i));
+  }
+  for (uint64_t done = first; done < elements;) {
+    const uint64_t more = std::min(first, elements - done);
+    std::memcpy(at + done * size, at, more * size);
+    done += more;
+  }
+}
+
+std::string CallMemory::check_transfers() {
+  for (const TransferMemory& memory : transfers_) {
+    const Transfer& t = call_.transfers[memory.ordinal];
+    const std::string which = "transfer " + std::to_string(memory.ordinal);
+    if (std::string damage = memory.block.damage(); !damage.empty()) return which + " " + damage;
+    for (uint64_t k = 0; k < t.count; ++k) {
+      const uint64_t got =
+          reference::load(t.type, memory.block.data() + k * reference::size_of(t.type));
+      const uint64_t wanted = transfer_bits(call_, memory.ordinal, k);
+      if (got == wanted) continue;
+      return which + (memory.is_send ? ": its source was changed" : "") + at_element(k) + ": " +
+             reference::show(t.type, got) + " instead of " + reference::show(t.type, wanted);
+    }
+  }
+  for (TransferMemory& memory : transfers_) memory.block.overwrite();
+  return "";
+}
+
+std::string CallMemory::check_range(uint64_t begin, uint64_t end) const {
+  const reference::Problem& p = call_.problem;
+  const Pattern pattern(call_);
+  const uint64_t size = reference::size_of(p.type);
+  for (uint64_t i = begin; i < end; ++i) {
+    const uint64_t got = reference::load(p.type, send_ + i * size);
+    if (got == pattern.bits(rank_, i)) continue;
+    return "the input was changed" + at_element(i) + " to " + reference::show(p.type, got);
+  }
+  return "";
+}
+
+// In place, a reduce_scatter may write its own part of the input only.
+std::string CallMemory::check_input() const {
+  const reference::Problem& p = call_.problem;
+  const uint64_t elements = reference::input_elements(p, rank_);
+  if (input_ != nullptr) return check_range(0, elements);
+  if (!call_.in_place || p.collective != Collective::kReduceScatter) return "";
+  const uint64_t part = reference::place_of(p, rank_);
+  if (std::string wrong = check_range(0, part); !wrong.empty()) return wrong;
+  return check_range(part + p.count, elements);
+}
+
+std::string CallMemory::check_output(const std::byte* output) const {
+  const reference::Problem& p = call_.problem;
+  const Pattern pattern(call_);
+  const reference::Input input = [&](int rank, uint64_t i) { return pattern.bits(rank, i); };
+  const bool reduces = reference::reduces(p.collective);
+  const uint64_t size = reference::size_of(p.type);
+  const uint64_t elements = reference::output_elements(p);
+  std::vector<std::optional<Expected>> known(
+      reduces ? std::min(elements, Pattern::kPeriod) + 1 : 0);
+  for (uint64_t i = 0; i < elements; ++i) {
+    const uint64_t got = reference::load(p.type, output + i * size);
+    Expected wanted;
+    if (reduces) {
+      // A whole period of the output is a whole period of the input, whatever its beginning.
+      std::optional<Expected>& entry = known[i % Pattern::kPeriod];
+      if (!entry) entry = reference::expected(p, input, rank_, i);
+      wanted = *entry;
+    } else {
+      wanted = reference::expected(p, input, rank_, i);
+    }
+    if (reference::matches(p.type, wanted, got)) continue;
+    return "wrong result" + at_element(i) + " of " + std::to_string(elements) + ": " +
+           reference::show(p.type, got) + " instead of " + reference::show(p.type, wanted);
+  }
+  return "";
+}
+
+std::string CallMemory::check() {
+  if (call_.is_pairs) return check_transfers();
+  std::string wrong;
+  const uint64_t out = reference::output_elements(call_.problem);
+  const uint64_t out_bytes = out * reference::size_of(call_.problem.type);
+  const bool at_once = call_.seed % 2 == 1;
+  if (at_once) {
+    const auto copy = std::make_unique_for_overwrite<std::byte[]>(out_bytes);
+    std::memcpy(copy.get(), recv_, out_bytes);
+    output_->overwrite();
+    if (input_ != nullptr) input_->overwrite();
+    wrong = check_output(copy.get());
+  } else {
+    wrong = check_output(recv_);
+    if (wrong.empty()) wrong = check_input();
+    output_->overwrite();
+    if (input_ != nullptr) input_->overwrite();
+  }
+  if (wrong.empty()) wrong = output_->damage();
+  if (wrong.empty() && input_ != nullptr) wrong = input_->damage();
+  return wrong;
+}
+
+}  // namespace tutti::random_calls

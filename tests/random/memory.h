@@ -1,0 +1,94 @@
+// The buffers of one call on one rank: filled before, checked after.
+//
+// Every buffer lies between guard bytes. After a call its buffers are overwritten, at once for half
+// of the calls, because a peer that still reads them is as wrong as one that writes there. Owns:
+// the memory, unless it is a part of a registered region. Threads: one. Units: bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/random/job.h"
+
+namespace tutti::random_calls {
+
+/// Registered memory, handed out from the front; reset() takes all of it back.
+class Region {
+ public:
+  Region() = default;
+  Region(std::byte* memory, uint64_t bytes) : memory_(memory), bytes_(bytes) {}
+  std::byte* take(uint64_t bytes);
+  void reset() { used_ = 0; }
+
+ private:
+  std::byte* memory_ = nullptr;
+  uint64_t bytes_ = 0;
+  uint64_t used_ = 0;
+};
+
+struct Regions {
+  Region send;
+  Region recv;
+};
+
+class Block {
+ public:
+  /// `shift` bytes away from the greatest alignment; `region` null: memory of its own.
+  Block(uint64_t bytes, uint64_t shift, Region* region);
+
+  std::byte* data() const { return data_; }
+  uint64_t bytes() const { return bytes_; }
+  void overwrite();
+  /// "" if nobody wrote outside.
+  std::string damage() const;
+
+ private:
+  static constexpr uint64_t kGuardBytes = 128;
+
+  std::unique_ptr<std::byte[]> own_;
+  std::byte* data_ = nullptr;
+  uint64_t bytes_ = 0;
+};
+
+/// What to pass for one transfer of a call.
+struct TransferMemory {
+  size_t ordinal = 0;
+  bool is_send = false;
+  Block block;
+};
+
+class CallMemory {
+ public:
+  /// `regions` null: ordinary memory.
+  CallMemory(const Call& call, int rank, Regions* regions);
+
+  const void* send() const { return send_; }
+  void* recv() const { return recv_; }
+  /// Of a call of pairs: this rank's part, in the order in which it must be issued.
+  const std::vector<TransferMemory>& transfers() const { return transfers_; }
+
+  /// What is wrong with the result, or "". The buffers are gone afterwards.
+  std::string check();
+
+ private:
+  void make_transfers();
+  void fill_input();
+  void fill(std::byte* at, uint64_t elements) const;
+  std::string check_transfers();
+  std::string check_input() const;
+  std::string check_output(const std::byte* output) const;
+  std::string check_range(uint64_t begin, uint64_t end) const;
+
+  const Call& call_;
+  int rank_;
+  std::unique_ptr<Block> input_;   // null where the call is in place
+  std::unique_ptr<Block> output_;
+  std::vector<TransferMemory> transfers_;
+  const std::byte* send_ = nullptr;
+  std::byte* recv_ = nullptr;
+};
+
+}  // namespace tutti::random_calls

@@ -1,0 +1,31 @@
+// The contents of inputs: a function of call, rank and index, periodic with a prime number of
+// elements, so that 64 MiB are written and compared by tables.
+//
+// Threads: immutable once made. Units: indices in elements.
+#pragma once
+
+#include <cstdint>
+
+#include "tests/random/job.h"
+
+namespace tutti::random_calls {
+
+class Pattern {
+ public:
+  /// No cut of a buffer is a multiple of it, so what lands in a wrong place is not equal.
+  static constexpr uint64_t kPeriod = 4093;
+
+  explicit Pattern(const Call& call) : call_(call) {}
+
+  uint64_t bits(int rank, uint64_t index) const;
+
+ private:
+  uint64_t exact(int rank, uint64_t at, uint64_t chance) const;
+
+  const Call& call_;
+};
+
+/// Bits of a transferred element; `ordinal` is the number of the transfer in its call.
+uint64_t transfer_bits(const Call& call, size_t ordinal, uint64_t index);
+
+}  // namespace tutti::random_calls

@@ -1,0 +1,126 @@
+// random_calls: random collective calls against the serial reference.
+//
+//   --seed S           what to draw from (default: from the clock)
+//   --jobs N           jobs of --calls calls each (default 40)
+//   --calls N          calls of a job (default 50)
+//   --ranks MAX        jobs have 1 to MAX ranks (default 9)
+//   --job J            only job J of the seed: how a failure is run again
+//   --deterministic    every reduction is deterministic
+//   --no-large         no calls of 64 MiB
+//   --verbose          a line for every job
+//
+// Exit status: 0 all calls were right, 1 one was not, 2 the command line is wrong.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "tests/random/coverage.h"
+#include "tests/random/rank.h"
+
+namespace tutti::random_calls {
+namespace {
+
+struct Options {
+  uint64_t seed = 0;
+  uint64_t jobs = 40;
+  std::optional<uint64_t> only;
+  Limits limits;
+  bool verbose = false;
+};
+
+bool set_switch(const std::string& name, Options& options) {
+  if (name == "--deterministic") options.limits.deterministic = true;
+  if (name == "--no-large") options.limits.large = false;
+  if (name == "--verbose") options.verbose = true;
+  return name == "--deterministic" || name == "--no-large" || name == "--verbose";
+}
+
+bool set_number(const std::string& name, const char* text, Options& options) {
+  char* end = nullptr;
+  const uint64_t value = std::strtoull(text, &end, 10);
+  if (end == text || *end != '\0') return false;
+  if (name == "--seed") {
+    options.seed = value;
+  } else if (name == "--jobs") {
+    options.jobs = value;
+  } else if (name == "--calls" && value > 0) {
+    options.limits.calls = static_cast<int>(value);
+  } else if (name == "--ranks" && value > 0 && value <= testing_support::kMaxRanks) {
+    options.limits.max_ranks = static_cast<int>(value);
+  } else if (name == "--job") {
+    options.only = value;
+  } else {
+    return false;
+  }
+  return true;
+}
+
+bool read_options(int argc, char** argv, Options& options) {
+  options.seed = testing_support::now_ns() % 1'000'000;
+  for (int i = 1; i < argc; ++i) {
+    if (set_switch(argv[i], options)) continue;
+    if (i + 1 < argc && set_number(argv[i], argv[i + 1], options)) {
+      ++i;
+      continue;
+    }
+    std::fprintf(stderr, "random_calls: '%s' is not understood; see the head of %s\n", argv[i],
+                 __FILE__);
+    return false;
+  }
+  return true;
+}
+
+std::string replay(const Options& options, uint64_t job) {
+  return "random_calls --seed " + std::to_string(options.seed) + " --calls " +
+         std::to_string(options.limits.calls) + " --ranks " +
+         std::to_string(options.limits.max_ranks) +
+         (options.limits.deterministic ? " --deterministic" : "") +
+         (options.limits.large ? "" : " --no-large") + " --job " + std::to_string(job);
+}
+
+bool run_one(const Options& options, uint64_t number, Coverage& coverage) {
+  const Job job = make_job(options.seed, number, options.limits);
+  if (options.verbose) std::printf("%s\n", describe(job).c_str());
+  const testing_support::TeamResult result = run_job(job);
+  if (result.ok) {
+    coverage.add(job);
+    return true;
+  }
+  std::printf("FAILED %s\n", describe(job).c_str());
+  if (result.first_failed >= 0) {
+    std::printf("  first: rank %d in %s\n", result.first_failed,
+                describe_step(job, result.first_step).c_str());
+  }
+  std::printf("%s  again: %s\n", result.report.c_str(), replay(options, number).c_str());
+  return false;
+}
+
+int run(const Options& options) {
+  std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
+  const uint64_t start_ns = testing_support::now_ns();
+  Coverage coverage;
+  uint64_t failed = 0;
+  const uint64_t first = options.only.value_or(0);
+  const uint64_t end = options.only ? first + 1 : options.jobs;
+  for (uint64_t number = first; number < end; ++number) {
+    if (!run_one(options, number, coverage)) ++failed;
+    std::fflush(stdout);
+  }
+  const double seconds = static_cast<double>(testing_support::now_ns() - start_ns) * 1e-9;
+  std::printf("%s%llu calls in %llu jobs were right, %llu jobs failed, %.1f s\n",
+              coverage.table().c_str(), static_cast<unsigned long long>(coverage.calls()),
+              static_cast<unsigned long long>(end - first - failed),
+              static_cast<unsigned long long>(failed), seconds);
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+}  // namespace tutti::random_calls
+
+int main(int argc, char** argv) {
+  tutti::random_calls::Options options;
+  if (!tutti::random_calls::read_options(argc, argv, options)) return 2;
+  return tutti::random_calls::run(options);
+}
