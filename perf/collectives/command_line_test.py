@@ -17,8 +17,10 @@ COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_t
 
 
 def run(*arguments, program=TUTTI, **environment):
+    # The library warns of TUTTI_ variables that it does not know.
+    inherited = {name: value for name, value in os.environ.items() if name != "TUTTI_BINARY_DIR"}
     return subprocess.run([str(program), *map(str, arguments)], text=True, capture_output=True,
-                          timeout=120, env={**os.environ, **environment})
+                          timeout=120, env={**inherited, **environment})
 
 
 def rows(output):
