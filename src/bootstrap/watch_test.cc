@@ -1,0 +1,150 @@
+#include "src/bootstrap/watch.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+using std::chrono::milliseconds;
+
+struct Pair {
+  Fd a;
+  Fd b;
+  Pair() {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    a.reset(fds[0]);
+    b.reset(fds[1]);
+  }
+};
+
+std::unique_ptr<Watch> make_watch() {
+  Result<std::unique_ptr<Watch>> watch = Watch::create();
+  EXPECT_TRUE(watch.ok()) << watch.status().message();
+  return std::move(watch).value();
+}
+
+bool comes_true(const std::atomic<int>& count, int wanted) {
+  for (int i = 0; i < 2000 && count < wanted; ++i) std::this_thread::sleep_for(milliseconds(1));
+  return count == wanted;
+}
+
+TEST(Watch, HangUpRunsTheCallbackOnce) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> calls{0};
+  ASSERT_TRUE(watch->add(pair.a.get(), [&] { ++calls; }).ok());
+  ASSERT_EQ(write(pair.b.get(), "data", 4), 4);
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(calls, 0) << "data is no hang-up";
+  const uint64_t start_ns = monotonic_ns();
+  pair.b.reset();
+  EXPECT_TRUE(comes_true(calls, 1));
+  EXPECT_LT(monotonic_ns() - start_ns, 500'000'000u);
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(calls, 1);
+  watch->remove(pair.a.get());
+}
+
+TEST(Watch, KilledProcessIsNoticedThroughItsPidfd) {
+  const auto watch = make_watch();
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  const Fd process(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+  if (!process.valid()) {
+    kill(child, SIGKILL);
+    waitpid(child, nullptr, 0);
+    GTEST_SKIP() << "no pidfd_open";
+  }
+  std::atomic<int> calls{0};
+  ASSERT_TRUE(watch->add(process.get(), [&] { ++calls; }).ok());
+  kill(child, SIGKILL);
+  EXPECT_TRUE(comes_true(calls, 1));
+  watch->remove(process.get());
+  waitpid(child, nullptr, 0);
+}
+
+TEST(Watch, RemovedDescriptorsAreForgotten) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> calls{0};
+  ASSERT_TRUE(watch->add(pair.a.get(), [&] { ++calls; }).ok());
+  EXPECT_FALSE(watch->add(pair.a.get(), [&] { ++calls; }).ok()) << "twice";
+  watch->remove(pair.a.get());
+  watch->remove(pair.a.get());
+  watch->remove(12345);
+  pair.b.reset();
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(calls, 0);
+  EXPECT_FALSE(watch->add(-1, [] {}).ok());
+}
+
+TEST(Watch, RemoveWaitsForARunningCallback) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> entered{0};
+  std::atomic<bool> left{false};
+  const auto slow = [&] {
+    ++entered;
+    std::this_thread::sleep_for(milliseconds(50));
+    left = true;
+  };
+  ASSERT_TRUE(watch->add(pair.a.get(), slow).ok());
+  pair.b.reset();
+  ASSERT_TRUE(comes_true(entered, 1));
+  watch->remove(pair.a.get());
+  EXPECT_TRUE(left);
+}
+
+TEST(Watch, CallbackMayRemoveItself) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> calls{0};
+  ASSERT_TRUE(watch->add(pair.a.get(), [&] {
+    watch->remove(pair.a.get());
+    ++calls;
+  }).ok());
+  pair.b.reset();
+  EXPECT_TRUE(comes_true(calls, 1));
+}
+
+TEST(Watch, ManyComeAndGo) {
+  const auto watch = make_watch();
+  std::vector<std::thread> threads;
+  std::atomic<int> calls{0};
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        Pair pair;
+        ASSERT_TRUE(watch->add(pair.a.get(), [&] { ++calls; }).ok());
+        if (i % 2 == 0) pair.b.reset();
+        watch->remove(pair.a.get());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_LE(calls, 400);
+}
+
+TEST(Watch, EndsCleanlyWithOpenEntries) {
+  Pair pair;
+  const auto watch = make_watch();
+  ASSERT_TRUE(watch->add(pair.a.get(), [] {}).ok());
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap
