@@ -1,11 +1,13 @@
 #include "transports/loopback/loopback.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "src/base/words.h"
@@ -17,12 +19,14 @@ namespace {
 constexpr std::string_view kTag = "tutti-loopback-1";
 constexpr size_t kMaxHostIdBytes = 256;
 
-/// "tutti-loopback-1 TOKEN PROCESS ARENA HOST-ID". The process id is there because a forked child
-/// inherits its parent's token.
+/// "tutti-loopback-1 TOKEN PROCESS FD BYTES HOST-ID". The process id is there because a forked child
+/// inherits its parent's token. The descriptor is mapped once more by every peer, because a thread may
+/// leave while another still reads its last message.
 struct Card {
   uint64_t token = 0;
   int64_t process = 0;
-  uint64_t arena = 0;
+  int arena_fd = -1;
+  uint64_t arena_bytes = 0;
   std::string_view host_id;
 
   bool same_process(const Card& other) const {
@@ -32,26 +36,27 @@ struct Card {
 
 std::string write_card(const transport::Member& member) {
   char text[96];
-  const int bytes = std::snprintf(text, sizeof text, "%s %" PRIx64 " %d %" PRIx64 " ", kTag.data(),
-                                  member.process_token, getpid(),
-                                  reinterpret_cast<uint64_t>(member.arena->data()));
+  const int bytes = std::snprintf(text, sizeof text, "%s %" PRIx64 " %d %d %zu ", kTag.data(),
+                                  member.process_token, getpid(), member.arena->fd(),
+                                  member.arena->bytes());
   return std::string(text, static_cast<size_t>(bytes)) + member.host_id;
 }
 
 std::optional<Card> read_card(std::string_view text) {
   const std::vector<std::string_view> words = split(text, ' ');
-  if (words.size() < 5 || words[0] != kTag) return std::nullopt;
+  if (words.size() < 6 || words[0] != kTag) return std::nullopt;
   const auto token = parse_integer<uint64_t>(words[1], 16);
   const auto process = parse_integer<int32_t>(words[2]);
-  const auto arena = parse_integer<uint64_t>(words[3], 16);
-  if (!token || !process || !arena || *arena == 0) return std::nullopt;
-  const size_t host_at = static_cast<size_t>(words[4].data() - text.data());
-  return Card{*token, *process, *arena, text.substr(host_at)};
+  const auto fd = parse_integer<int32_t>(words[3]);
+  const auto bytes = parse_integer<uint64_t>(words[4]);
+  if (!token || !process || !fd || !bytes || *fd < 0) return std::nullopt;
+  const size_t host_at = static_cast<size_t>(words[5].data() - text.data());
+  return Card{*token, *process, *fd, *bytes, text.substr(host_at)};
 }
 
 class LoopbackLink final : public transport::Link, public transport::Mapped {
  public:
-  explicit LoopbackLink(std::byte* arena) : arena_(arena) {
+  explicit LoopbackLink(transport::Arena arena) : arena_(std::move(arena)) {
     capabilities_.mapped = true;
     capabilities_.all_memory = true;
     capabilities_.single_copy = true;
@@ -63,7 +68,7 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
   transport::Mapped* mapped() override { return this; }
   Status status() const override { return {}; }
 
-  std::byte* arena() const override { return arena_; }
+  std::byte* arena() const override { return arena_.data(); }
 
   Result<std::byte*> import(std::string_view handle) override {
     const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
@@ -83,7 +88,7 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
 
  private:
   transport::Capabilities capabilities_;
-  std::byte* const arena_;
+  const transport::Arena arena_;  // the peer's, mapped once more
 };
 
 class Loopback final : public transport::Transport {
@@ -105,8 +110,16 @@ class Loopback final : public transport::Transport {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " is not a thread of this process");
     }
-    auto* arena = reinterpret_cast<std::byte*>(read_card(peer_card)->arena);
-    return std::unique_ptr<transport::Link>(std::make_unique<LoopbackLink>(arena));
+    const std::optional<Card> card = read_card(peer_card);
+    const int fd = fcntl(card->arena_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0) {
+      return Status::remote_error("rank " + std::to_string(peer) +
+                                  ", a thread of this process, has left already");
+    }
+    Result<transport::Arena> arena = transport::Arena::adopt(fd, card->arena_bytes);
+    if (!arena.ok()) return arena.status();
+    return std::unique_ptr<transport::Link>(
+        std::make_unique<LoopbackLink>(std::move(arena).value()));
   }
 
  private:
