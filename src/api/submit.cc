@@ -14,17 +14,14 @@ struct Member {
   std::variant<comm::Request, std::vector<exec::Transfer>> work;
 };
 
-/// The group of this thread. Errors of its calls are reported by the outermost end.
-struct Group {
-  int depth = 0;
-  std::vector<Member> members;
-  Status first_error;
-};
+// tidy: allow mutable (the C API's groups belong to a thread)
+constinit thread_local int group_depth = 0;
 
-Group& group() {
+/// What the open group of this thread holds.
+std::vector<Member>& group_members() {
   // tidy: allow mutable (the C API's groups belong to a thread)
-  thread_local Group group;
-  return group;
+  thread_local std::vector<Member> members;
+  return members;
 }
 
 // Operations of one communicator keep their order, so a blocking call waits for what is queued.
@@ -68,11 +65,11 @@ void join_transfers(std::vector<Member>& members, Member member) {
 
 template <class Work>
 tuttiResult_t submit_work(tuttiComm_t comm, const Work& work, tuttiStream_t stream) {
-  if (group().depth > 0) {
+  if (group_depth > 0) [[unlikely]] {
     if constexpr (std::is_same_v<Work, exec::Transfer>) {
-      join_transfers(group().members, {comm, stream, std::vector<exec::Transfer>{work}});
+      join_transfers(group_members(), {comm, stream, std::vector<exec::Transfer>{work}});
     } else {
-      group().members.push_back({comm, stream, work});
+      group_members().push_back({comm, stream, work});
     }
     return tuttiSuccess;
   }
@@ -132,17 +129,16 @@ Status check_stream(tuttiStream_t stream) {
 }
 
 tuttiResult_t group_start() {
-  ++group().depth;
+  ++group_depth;
   return tuttiSuccess;
 }
 
 tuttiResult_t group_end() {
-  Group& open = group();
-  if (open.depth == 0) {
+  if (group_depth == 0) {
     return report(nullptr, Status::invalid_usage("tuttiGroupEnd without tuttiGroupStart"));
   }
-  if (--open.depth > 0) return tuttiSuccess;
-  return report(nullptr, run_group(std::exchange(open.members, {})));
+  if (--group_depth > 0) return tuttiSuccess;
+  return report(nullptr, run_group(std::exchange(group_members(), {})));
 }
 
 }  // namespace tutti::api

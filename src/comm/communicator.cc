@@ -72,6 +72,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   made->planner_ = std::make_unique<Planner>(std::move(planning));
   made->set_options({"", config.deterministic, 0});
   made->direct_ = members.all_memory() && members.domain_size() > 1;
+  made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
   made->watch_peers();
   return made;
 }
@@ -126,26 +127,30 @@ bool Communicator::is_in_place(const Request& request) const {
   }
 }
 
+// Follows from what every rank knows alike: the arguments, and which memory was registered.
 Reach Communicator::reach_of(const Request& request) const {
+  const bool by_rank =
+      request.collective == Collective::kAllGather || request.collective == Collective::kAllToAll;
+  const uint64_t size = types::size_of(request.type);
+  const uint64_t out = request.count * size * (by_rank ? static_cast<uint64_t>(ranks()) : 1);
+  if (out < kDirectBytes || membership_->domain_size() == 1) return {};
+  if (direct_) return {plan::Mode::kDirect, false};
+  if (executor_->has_windows() && are_registered(request, out)) {
+    return {plan::Mode::kDirect, true};
+  }
+  const bool reads = reads_peers_ && out >= options_.membership.env->config->single_copy_bytes;
+  return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
+}
+
+bool Communicator::are_registered(const Request& request, uint64_t recv_bytes) const {
+  if (executor_->window_of(request.recv, recv_bytes) == nullptr) return false;
   schedule::Shape shape;
   shape.collective = request.collective;
   shape.ranks = ranks();
   shape.root = request.root;
-  const uint64_t size = types::size_of(request.type);
-  const uint64_t out = schedule::output_elements(shape, rank(), request.count) * size;
-  if (out < kDirectBytes || membership_->domain_size() == 1) return {};
-  if (direct_) return {plan::Mode::kDirect, false};
-  if (executor_->window_of(request.recv, out) != nullptr) {
-    const uint64_t in = schedule::input_elements(shape, rank(), request.count) * size;
-    if (in == 0 || executor_->window_of(request.send, in) != nullptr) {
-      return {plan::Mode::kDirect, true};
-    }
-  }
-  const uint64_t threshold = options_.membership.env->config->single_copy_bytes;
-  if (threshold > 0 && out >= threshold && membership_->single_copy()) {
-    return {plan::Mode::kSingleCopy, false};
-  }
-  return {};
+  const uint64_t send_bytes =
+      schedule::input_elements(shape, rank(), request.count) * types::size_of(request.type);
+  return send_bytes == 0 || executor_->window_of(request.send, send_bytes) != nullptr;
 }
 
 inline Result<const Prepared*> Communicator::prepare(const Request& request) {

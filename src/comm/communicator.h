@@ -73,6 +73,7 @@ class Communicator final : public exec::Health {
   void lost(int peer);
   bool is_in_place(const Request& request) const;
   Reach reach_of(const Request& request) const;
+  bool are_registered(const Request& request, uint64_t recv_bytes) const;
   Result<const Prepared*> prepare(const Request& request);
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now() const;
@@ -82,7 +83,8 @@ class Communicator final : public exec::Health {
   std::unique_ptr<exec::HostExecutor> executor_;
   std::unique_ptr<exec::PairExecutor> pairs_;
   std::unique_ptr<Planner> planner_;
-  bool direct_ = false;
+  bool direct_ = false;       // all ranks of the domain are threads of this process
+  bool reads_peers_ = false;  // single copy is possible and wanted
   bool pairs_active_ = false;
   std::vector<int> watched_;
   std::atomic<bool> failed_{false};

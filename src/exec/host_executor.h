@@ -91,6 +91,7 @@ class HostExecutor {
   void fail(Status status);
 
   void add_window(Window window) { windows_.push_back(std::move(window)); }
+  bool has_windows() const { return !windows_.empty(); }
   bool remove_window(const void* memory);
   /// The window that holds [memory, memory + bytes); null if none.
   const Window* window_of(const void* memory, uint64_t bytes) const;
