@@ -46,7 +46,8 @@ bool admits(SocketFamily family, const Address& address) {
 
 /// Bridges usually have the same private address on every host: the worst one to publish.
 bool is_bridge(const std::string& name) {
-  constexpr std::string_view kPrefixes[] = {"docker", "br-", "virbr", "veth", "cni", "lxc", "podman"};
+  constexpr std::string_view kPrefixes[] = {"docker", "br-", "virbr", "veth",
+                                            "cni",    "lxc", "podman"};
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }

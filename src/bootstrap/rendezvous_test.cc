@@ -250,7 +250,8 @@ TEST(Group, ListsRanksBriefly) {
   EXPECT_EQ(list_ranks({}), "");
   EXPECT_EQ(list_ranks({1, 2}), "1, 2");
   EXPECT_EQ(list_ranks({0, 2, 3, 4, 9}), "0, 2-4, 9");
-  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}), "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
+  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}),
+            "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
 }
 
 TEST(Group, BlobsFromOutsideAreNotBelieved) {

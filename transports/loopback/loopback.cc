@@ -19,9 +19,9 @@ namespace {
 constexpr std::string_view kTag = "tutti-loopback-1";
 constexpr size_t kMaxHostIdBytes = 256;
 
-/// "tutti-loopback-1 TOKEN PROCESS FD BYTES HOST-ID". The process id is there because a forked child
-/// inherits its parent's token. The descriptor is mapped once more by every peer, because a thread may
-/// leave while another still reads its last message.
+/// "tutti-loopback-1 TOKEN PROCESS FD BYTES HOST-ID". The process id is there because a forked
+/// child inherits its parent's token. The descriptor is mapped once more by every peer, because a
+/// thread may leave while another still reads its last message.
 struct Card {
   uint64_t token = 0;
   int64_t process = 0;

@@ -1,8 +1,8 @@
 // Ranks that are threads of one process: the peer's memory is this rank's memory.
 //
-// Owns: nothing but its card. Threads, Errors: see src/transport/transport.h. Lifetime: a link
-// shows the peer's arena, which must live as long as the link (communicators of one process are
-// destroyed together).
+// Owns: a link owns a mapping of its own of the peer's arena, so that the peer may leave first;
+// what import() and read() show is the peer's, as long as it keeps it. Threads, Errors: see
+// src/transport/transport.h.
 #pragma once
 
 #include <memory>
