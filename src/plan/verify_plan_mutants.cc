@@ -11,7 +11,7 @@ const char* name_of(Fault fault) {
   static constexpr const char* kNames[kFaults] = {
       "no end",         "no signal",       "no credit",     "no wait",     "no later waits",
       "no raise",       "no wait for cell", "no enter",     "no wait for entry",
-      "no wait for readers", "no after",   "no post",       "no arrived",  "no sent",
+      "no wait for readers", "no waits for", "no after",   "no post",       "no arrived",  "no sent",
       "no move",        "smaller signal",  "larger signal", "smaller wait", "larger wait",
       "earlier after",  "other cell",      "shifted operand", "shorter",   "swapped"};
   return kNames[static_cast<int>(fault)];
@@ -36,6 +36,7 @@ class Mutator {
         mutate(Fault::kNoReaderWait, i, original_.epilogue[i],
                [&](Plan& plan) { plan.epilogue.erase(plan.epilogue.begin() + i); });
       }
+      for (uint32_t peer = 0; peer < set_.plans.size(); ++peer) drop_waits_for(peer);
       for (uint32_t lane = 0; lane < original_.lanes.size(); ++lane) {
         for (uint32_t i = original_.lanes[lane].begin; i < original_.lanes[lane].end; ++i) {
           mutate_op(lane, i);
@@ -120,6 +121,21 @@ class Mutator {
       case OpCode::kWaitCell: change(Fault::kOtherCell, 1); break;
       default: break;
     }
+  }
+
+  void drop_waits_for(uint32_t peer) {
+    const auto waits = [&](const Op& op) { return op.code == OpCode::kWait && op.peer == peer; };
+    const bool some = std::any_of(original_.ops.begin(), original_.ops.end(), waits) ||
+                      std::any_of(original_.epilogue.begin(), original_.epilogue.end(), waits);
+    if (!some) return;
+    mutate(Fault::kNoWaitsFor, peer, {.code = OpCode::kWait, .peer = peer}, [&](Plan& plan) {
+      for (uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
+        for (uint32_t i = plan.lanes[lane].begin; i < plan.lanes[lane].end;) {
+          if (waits(plan.ops[i])) drop(plan, lane, i); else ++i;
+        }
+      }
+      std::erase_if(plan.epilogue, waits);
+    });
   }
 
   void drop_later_waits(uint32_t lane, uint32_t index) {

@@ -24,6 +24,7 @@ enum class Fault : uint8_t {
   kNoEnter,
   kNoWaitEnter,
   kNoReaderWait,    // epilogue: nobody reads my buffers any more
+  kNoWaitsFor,      // a peer: neither in the lanes nor in the epilogue
   kNoAfter,
   kNoPost,
   kNoArrived,

@@ -1,0 +1,225 @@
+// Every registered algorithm, lowered in every way, is proved; wrong plans are refused.
+#include "src/plan/verify_plan.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "src/plan/verify_plan_examples_test.h"
+#include "src/plan/verify_plan_mutants.h"
+
+namespace tutti::plan {
+namespace {
+
+using examples::find;
+using examples::hard_predecessor;
+using examples::lower;
+
+constexpr VerifyOptions kTight = {.rounds = 3, .regions = 1, .frames_per_region = 1};
+
+class EveryPlan : public testing::TestWithParam<int> {};
+
+TEST_P(EveryPlan, IsRightInEveryLowering) {
+  Tally total;
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    for (const Lowering& lowering : lowerings(algorithm, GetParam())) {
+      const Tally tally = verify_lowering(lowering, [](const std::string& which, const Status& why) {
+        ADD_FAILURE() << which << ": " << why.message();
+      });
+      total.plan_sets += tally.plan_sets;
+      total.refused += tally.refused;
+    }
+  }
+  EXPECT_GT(total.plan_sets, 100u);
+  EXPECT_EQ(total.refused, 0u);
+}
+
+// Calls of all kinds on the same rings, cells and counters.
+TEST_P(EveryPlan, FollowsEveryOther) {
+  for (Spread spread : {Spread::kOneDomain, Spread::kTwoDomains}) {
+    std::vector<PlanSet> sets;
+    for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+      for (const Lowering& lowering : lowerings(algorithm, GetParam())) {
+        if (lowering.spread != spread || lowering.placing == Placing::kMixed) continue;
+        const bool in_cells = sets.size() % 2 == 0;
+        sets.push_back(lower(lowering, in_cells ? 5 : 40, in_cells));
+      }
+    }
+    std::vector<const PlanSet*> calls;
+    for (const PlanSet& set : sets) calls.push_back(&set);
+    const Status status = verify_plans(calls, {.rounds = 2, .regions = 2, .frames_per_region = 1});
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryPlan, testing::Values(1, 2, 3, 4, 5, 8));
+
+TEST(VerifyPlan, AveragesScaleOrDivideOnce) {
+  for (const char* name : {"all_reduce/two_shot", "all_reduce/ring", "reduce_scatter/direct"}) {
+    const Lowering lowering{find(name), {.ranks = 3}};
+    for (types::DataType type : {types::DataType::kFloat64, types::DataType::kInt64}) {
+      Result<std::vector<Match>> matches = match_all(lowering);
+      ASSERT_TRUE(matches.ok());
+      for (Match& match : matches.value()) {
+        ASSERT_TRUE(count_terms(match, *lowering.algorithm, lowering.parameters).ok());
+      }
+      PlanSet set = bind_all(matches.value(), {7, type, types::ReduceOp::kAvg}, {});
+      const Status status = verify_plans(set);
+      EXPECT_TRUE(status.ok()) << name << ": " << status.message();
+      for (Op& op : set.plans[1].ops) {
+        op.mask = kNoMask;
+        op.divide = false;
+      }
+      EXPECT_FALSE(verify_plans(set).ok()) << name;
+    }
+  }
+}
+
+TEST(VerifyPlan, SaysWhoWritesUnderWhom) {
+  PlanSet set = lower({find("broadcast/publish_once"), {.ranks = 2}}, 40, false);
+  ASSERT_EQ(set.plans[1].ops[0].code, OpCode::kWait);
+  set.plans[1].ops[0].value = 0;
+  const Status status = verify_plans(set, kTight);
+  ASSERT_FALSE(status.ok());
+  const std::string message(status.message());
+  for (const char* part : {"race for byte 0 of rank 0's ring of lane 0", "rank 0 lane 0 (call 0",
+                           "rank 1 lane 0 (call 0", "writes it", "reads it"}) {
+    EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
+  }
+}
+
+TEST(VerifyPlan, SaysWhoWaitsForWhat) {
+  PlanSet set = lower({find("all_reduce/one_shot"), {.ranks = 2}}, 4, true);
+  std::erase_if(set.plans[0].ops, [](const Op& op) { return op.code == OpCode::kRaise; });
+  --set.plans[0].lanes[0].end;
+  const std::string message(verify_plans(set).message());
+  EXPECT_NE(message.find("all wait for ever"), std::string::npos) << message;
+  EXPECT_NE(message.find("wait for cell 0 of rank 0"), std::string::npos) << message;
+}
+
+TEST(VerifyPlan, RefusesRanksThatCountOnDifferentThings) {
+  const PlanSet right = lower({find("all_reduce/one_shot"), {.ranks = 3}}, 40, false);
+  const auto refused = [&](auto change) {
+    PlanSet wrong = right;
+    change(wrong.plans[1]);
+    return !verify_plans(wrong).ok();
+  };
+  EXPECT_TRUE(verify_plans(right).ok());
+  EXPECT_TRUE(refused([](Plan& plan) { ++plan.lanes[0].advance; }));
+  EXPECT_TRUE(refused([](Plan& plan) { ++plan.lanes[0].cells; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.lanes[0].frame_bytes += 64; }));
+  EXPECT_TRUE(refused([](Plan& plan) { ++plan.slices; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.prologue.push_back({.code = OpCode::kEnter}); }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.ops[1].operands = ~0u; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.ops[1].kernel = nullptr; }));
+}
+
+// The region is given back when its last frame has been written, not read.
+TEST(VerifyPlan, RefusesCreditThatComesOneFrameEarly) {
+  VerifyOptions early = kTight;
+  early.early_release = true;
+  for (const char* name : {"all_reduce/one_shot", "broadcast/publish_once", "all_to_all/pairwise"}) {
+    for (bool in_cells : {true, false}) {
+      const Lowering lowering{find(name), {.ranks = 3}};
+      const PlanSet set = lower(lowering, in_cells ? 4 : 40, in_cells);
+      const PlanSet before = hard_predecessor(set, lowering.spread);
+      const PlanSet* const calls[] = {&before, &set};
+      EXPECT_TRUE(verify_plans(calls, kTight).ok()) << name;
+      EXPECT_FALSE(verify_plans(calls, early).ok()) << name;
+    }
+  }
+}
+
+// ---- mutants ------------------------------------------------------------------------------------
+
+struct Mutated {
+  const char* algorithm;
+  int ranks;
+  uint64_t count;
+  uint16_t lanes = 1;
+  Spread spread = Spread::kOneDomain;
+  Mode mode = Mode::kStaged;
+  Placing placing = Placing::kSeparate;
+};
+
+void PrintTo(const Mutated& m, std::ostream* out) { *out << m.algorithm << " " << name_of(m.mode); }
+
+class Mutants : public testing::TestWithParam<Mutated> {
+ protected:
+  // Faults that no other micro-operation can make up for. Of the others some are none: what waits
+  // longer, or in another order, may still be right, and a wait may be implied by a second one.
+  static bool is_fatal(Fault fault, const Mutated& m) {
+    switch (fault) {
+      case Fault::kNoEnd:
+      case Fault::kNoRaise:
+      case Fault::kNoWaitCell:
+      case Fault::kNoWaitEnter:
+      case Fault::kNoWaitsFor:
+      case Fault::kNoPost:
+      case Fault::kNoArrived:
+      case Fault::kNoMove:
+      case Fault::kShiftedOperand:
+      case Fault::kShorter: return true;
+      // Entries and readers' signals say as much as a credit; so may the messages of other domains.
+      case Fault::kNoCredit: return m.mode == Mode::kStaged && m.spread == Spread::kOneDomain;
+      // Two lanes may both wait for a send before they overwrite its source.
+      case Fault::kNoSent: return m.lanes == 1;
+      case Fault::kNoWait: return m.mode == Mode::kStaged;
+      case Fault::kNoReaderWait:
+        return m.mode == Mode::kDirect && std::string(m.algorithm) == "all_reduce/one_shot";
+      default: return false;
+    }
+  }
+};
+
+TEST_P(Mutants, AreRefusedOrRight) {
+  const Mutated& m = GetParam();
+  const schedule::Parameters parameters{.ranks = m.ranks, .lanes = m.lanes};
+  const Lowering lowering{find(m.algorithm), parameters, m.spread, m.mode, m.placing};
+  std::array<int, kFaults> made{}, accepted{};
+  for (bool in_cells : {true, false}) {
+    PlanSet set = lower(lowering, m.count, in_cells);
+    if (in_cells && set.plans[0].lanes[0].cells == 0) continue;
+    const PlanSet before = hard_predecessor(set, m.spread);
+    const PlanSet* const calls[] = {&before, &set};
+    ASSERT_TRUE(verify_plans(calls, kTight).ok()) << verify_plans(calls, kTight).message();
+    each_mutant(set, [&](const Mutant& mutant) {
+      ++made[static_cast<size_t>(mutant.fault)];
+      bool right = verify_plans(calls, kTight).ok();
+      for (const VerifyOptions& options : small_rings()) {
+        right = right && verify_plans(set, options).ok();
+      }
+      if (!right) return;
+      ++accepted[static_cast<size_t>(mutant.fault)];
+      EXPECT_FALSE(is_fatal(mutant.fault, m)) << print(lowering) << ": " << mutant.what;
+    });
+  }
+  for (int i = 0; i < kFaults; ++i) {
+    if (accepted[i] == 0) continue;
+    const std::string text = std::to_string(accepted[i]) + " of " + std::to_string(made[i]);
+    RecordProperty(std::string("equivalent: ") + name_of(static_cast<Fault>(i)), text);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Of, Mutants,
+    testing::Values(
+        Mutated{"all_reduce/one_shot", 3, 40},
+        Mutated{"all_reduce/one_shot", 3, 40, 1, Spread::kOneDomain, Mode::kDirect},
+        Mutated{"all_reduce/two_shot", 3, 40},
+        Mutated{"all_reduce/two_shot", 3, 40, 1, Spread::kOneDomain, Mode::kDirect,
+                Placing::kInPlace},
+        Mutated{"all_reduce/ring", 3, 100, 1, Spread::kOneDomain, Mode::kSingleCopy},
+        Mutated{"all_reduce/ring", 4, 40, 2, Spread::kTwoDomains},
+        Mutated{"all_reduce/recursive_doubling", 4, 40},
+        Mutated{"broadcast/publish_once", 3, 40},
+        Mutated{"broadcast/binomial", 4, 40, 1, Spread::kOneDomain, Mode::kDirect},
+        Mutated{"all_to_all/pairwise", 3, 40, 1, Spread::kOneDomain, Mode::kDirect,
+                Placing::kInPlace},
+        Mutated{"all_to_all/pairwise", 3, 40, 1, Spread::kAllApart},
+        Mutated{"reduce_scatter/direct", 3, 40, 1, Spread::kTwoDomains},
+        Mutated{"all_gather/direct", 3, 40}));
+
+}  // namespace
+}  // namespace tutti::plan
