@@ -44,7 +44,6 @@ struct Config {
   std::string key_file;
   std::string host_id;           // empty: found out
   uint16_t port = 0;             // 0: any
-  bool insecure = false;
 
   // What to use.
   std::vector<std::string> transports;  // empty: all, in order of registration

@@ -125,7 +125,7 @@ std::string show_port(const Config& config) {
 }
 
 std::string show_single_copy(const Config& config) {
-  return config.single_copy_bytes == 0 ? "0 (off)" : show_bytes(config.single_copy_bytes);
+  return config.single_copy_bytes == 0 ? "off" : show_bytes(config.single_copy_bytes);
 }
 
 // name, NCCL's name, unit, accepted, effect, parse, show
@@ -139,9 +139,6 @@ constexpr Setting kSettings[] = {
     {"TUTTI_KEY_FILE", "", "", "path of a file with mode 0600 that belongs to this user",
      "Where the job's secret is read from: 64 hexadecimal digits", take_text<&Config::key_file>,
      [](const Config& c) { return show_text(c.key_file); }},
-    {"TUTTI_INSECURE", "", "", kSwitchWords,
-     "Go on across hosts without a secret: anyone who reaches the port can join the job",
-     take_switch<&Config::insecure>, [](const Config& c) { return show_switch(c.insecure); }},
     {"TUTTI_HOST_ID", "", "", "printable text without spaces, at most 256 bytes",
      "Ranks with equal host ids try to share memory. Default: boot id, host name, namespaces",
      take_host_id, [](const Config& c) { return show_text(c.host_id); }},

@@ -218,6 +218,32 @@ TEST(Rendezvous, ARankThatDiedMayComeAgain) {
   }
 }
 
+TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
+  Prng random(3);
+  transport::Identity self;
+  self.rank = 1;
+  for (int i = 0; i < 30; ++i) {
+    const auto server = start();
+    const UniqueId& id = server->id();
+    self.communicator = id.communicator();
+    Result<Fd> fd = dial(id.addresses[0], id.port, in(1000));
+    ASSERT_TRUE(fd.ok());
+    const int socket = fd.value().get();
+    ASSERT_TRUE(transport::handshake_connect(socket, id.key, self, in(1000)).ok());
+    // Sizes and blobs at random, but within what the fields can be: the server must look at them.
+    auto request = encode_request({static_cast<int>(random()), random.below(64), random()});
+    if (i % 3 == 0) request[5] = 0xff;
+    std::string bytes(reinterpret_cast<const char*>(request.data()), request.size());
+    bytes.append(random.below(128), 'x');
+    (void)send_all(socket, bytes.data(), bytes.size(), in(1000));
+    shutdown(socket, SHUT_WR);
+    char answer[4096];
+    (void)receive_exactly(socket, answer, sizeof answer, in(1000));  // ends: the server hangs up
+    fd = Status::internal_error("closed");
+    EXPECT_FALSE(server->finished());
+  }
+}
+
 TEST(Rendezvous, StoppedServerTellsWhoWaits) {
   auto server = start();
   const UniqueId id = server->id();

@@ -1,6 +1,7 @@
 #include "src/bootstrap/watch.h"
 
 #include <gtest/gtest.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -76,6 +77,20 @@ TEST(Watch, KilledProcessIsNoticedThroughItsPidfd) {
   EXPECT_TRUE(comes_true(calls, 1));
   watch->remove(process.get());
   waitpid(child, nullptr, 0);
+}
+
+TEST(Watch, GatheredDescriptorsHaveNewsWhenTheyAreReadable) {
+  const auto watch = make_watch();
+  Pair pair;
+  const Fd gathered(epoll_create1(EPOLL_CLOEXEC));
+  epoll_event event{};
+  event.events = EPOLLRDHUP;
+  ASSERT_EQ(epoll_ctl(gathered.get(), EPOLL_CTL_ADD, pair.a.get(), &event), 0);
+  std::atomic<int> calls{0};
+  ASSERT_TRUE(watch->add(gathered.get(), [&] { ++calls; }).ok());
+  pair.b.reset();
+  EXPECT_TRUE(comes_true(calls, 1));
+  watch->remove(gathered.get());
 }
 
 TEST(Watch, RemovedDescriptorsAreForgotten) {

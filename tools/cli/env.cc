@@ -1,5 +1,6 @@
 #include "tools/cli/env.h"
 
+#include <cctype>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -17,7 +18,8 @@ void print_setting(const Setting& setting, const Config& config, const Config& d
   const auto origin = config.origins.find(setting.name);
   const bool set = origin != config.origins.end();
   std::string value = setting.show(config);
-  if (!setting.unit.empty() && value != "none") value += " " + std::string(setting.unit);
+  const bool number = std::isdigit(static_cast<unsigned char>(value[0])) != 0;
+  if (number && !setting.unit.empty()) value += " " + std::string(setting.unit);
   std::string source = "default";
   if (set) {
     source = "from " + origin->second + ", default " + setting.show(defaults);
