@@ -1,0 +1,128 @@
+#include "src/plan/bind.h"
+
+#include <gtest/gtest.h>
+
+#include "src/plan/emit.h"
+#include "src/plan/verify_plan_examples_test.h"
+
+namespace tutti::plan {
+namespace {
+
+using examples::find;
+
+Match match_of(const char* name, int ranks, Mode mode = Mode::kStaged,
+               Spread spread = Spread::kOneDomain) {
+  return match_all({find(name), {.ranks = ranks}, spread, mode}).value()[0];
+}
+
+TEST(Geometry, SmallMessagesTravelInCells) {
+  const Match match = match_of("all_reduce/one_shot", 4);
+  const auto in_cells = [&](uint64_t count) {
+    return measure(match, {count, types::DataType::kInt8}, {}).in_cells;
+  };
+  EXPECT_TRUE(in_cells(1));
+  EXPECT_TRUE(in_cells(kCellPayloadBytes));
+  EXPECT_FALSE(in_cells(kCellPayloadBytes + 1));
+}
+
+TEST(Geometry, ManyMessagesNeedManyCells) {
+  Tuning tuning;
+  const Match match = match_of("all_reduce/ring", 4);  // six messages a rank
+  tuning.cells_per_region = 6;
+  EXPECT_TRUE(measure(match, {4}, tuning).in_cells);
+  tuning.cells_per_region = 5;
+  EXPECT_FALSE(measure(match, {4}, tuning).in_cells);
+}
+
+// All ranks must cut alike, whatever they send themselves.
+TEST(Geometry, IsTheSameOnAllRanks) {
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    for (const Lowering& lowering : lowerings(algorithm, 5)) {
+      const Result<std::vector<Match>> matches = match_all(lowering);
+      for (uint64_t count : small_counts(lowering)) {
+        const BindRequest request{count, types::DataType::kFloat32};
+        const Geometry first = measure(matches.value()[0], request, small_tuning(false));
+        for (const Match& match : matches.value()) {
+          const Geometry other = measure(match, request, small_tuning(false));
+          EXPECT_EQ(first.slices, other.slices) << print(lowering);
+          EXPECT_EQ(first.stride, other.stride) << print(lowering);
+        }
+      }
+    }
+  }
+}
+
+TEST(Geometry, FramesStayNearTheirLimit) {
+  const Match match = match_of("all_reduce/two_shot", 4);
+  const Tuning tuning;
+  const BindRequest request{100'000'000, types::DataType::kFloat32};
+  const Plan plan = bind(match, request, tuning);
+  EXPECT_GT(plan.slices, 100u);
+  EXPECT_LE(plan.lanes[0].frame_bytes, tuning.frame_bytes + 4 * 3 * 64);
+  // A block's piece of any slice fits its place in the frame.
+  const Geometry geometry = measure(match, request, tuning);
+  const uint64_t longest = request.count / 4;
+  for (uint64_t slice = 0; slice < plan.slices; slice += 13) {
+    const schedule::Extent piece =
+        schedule::piece(longest, slice, plan.slices, plan.quantum);
+    EXPECT_LE(piece.length * plan.element_bytes, geometry.stride);
+  }
+}
+
+TEST(Geometry, DirectPlansNeedNoFramesAndNoSlices) {
+  const Match match = match_of("all_reduce/two_shot", 4, Mode::kDirect);
+  const Plan plan = bind(match, {100'000'000}, {});
+  EXPECT_EQ(plan.slices, 1u);
+  EXPECT_EQ(plan.lanes[0].frame_bytes, 0u);
+  EXPECT_FALSE(plan.lanes[0].publishes);
+}
+
+TEST(Bind, EveryLaneEndsWithItsSignal) {
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    for (const Lowering& lowering : lowerings(algorithm, 3)) {
+      const PlanSet set = examples::lower(lowering, 40, false);
+      for (const Plan& plan : set.plans) {
+        for (const LanePlan& lane : plan.lanes) {
+          ASSERT_LT(lane.begin, lane.end);
+          EXPECT_EQ(plan.ops[lane.end - 1].code, OpCode::kSignal) << print(lowering);
+          EXPECT_EQ(plan.ops[lane.end - 1].value, lane.advance) << print(lowering);
+        }
+      }
+    }
+  }
+}
+
+// Scratch blocks lie a piece apart, which is less than their length: they must not look as if they
+// overlapped, or a lane waits for another lane's send before it was posted.
+TEST(Bind, ScratchOfOneLaneDoesNotWaitForAnother) {
+  const Lowering lowering{find("reduce_scatter/ring"), {.ranks = 4, .lanes = 2},
+                          Spread::kAllApart};
+  const PlanSet set = examples::lower(lowering, 51, false);
+  ASSERT_GT(set.plans[0].slices, 1u);
+  for (const Plan& plan : set.plans) {
+    for (uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
+      for (uint32_t i = plan.lanes[lane].begin; i < plan.lanes[lane].end; ++i) {
+        if (plan.ops[i].code != OpCode::kStreamSent) continue;
+        EXPECT_EQ(plan.ops[i].lane, lane);
+      }
+    }
+  }
+  const Status status = verify_plans(set);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+TEST(CountTerms, CountsContributionsOfEveryFold) {
+  const Lowering lowering{find("all_reduce/ring"), {.ranks = 4}};
+  std::vector<Match> matches = match_all(lowering).value();
+  ASSERT_TRUE(count_terms(matches[0], *lowering.algorithm, lowering.parameters).ok());
+  std::vector<uint32_t> folds;
+  for (uint32_t i = 0; i < matches[0].schedule.steps.size(); ++i) {
+    const schedule::Step& step = matches[0].schedule.steps[i];
+    const bool is_fold = step.kind == schedule::StepKind::kMove && step.operand_count > 1;
+    if (is_fold) folds.push_back(matches[0].target_terms[i]);
+  }
+  EXPECT_EQ(folds, (std::vector<uint32_t>{2, 3, 4}));
+}
+
+}  // namespace
+}  // namespace tutti::plan

@@ -1,0 +1,178 @@
+#include "src/plan/match.h"
+
+#include <gtest/gtest.h>
+
+#include "src/plan/verify_plan_examples_test.h"
+
+namespace tutti::plan {
+namespace {
+
+using namespace schedule;
+using examples::find;
+
+// Rank 0 sends two messages to rank 1 and one to both others; rank 1 answers; rank 2 only listens.
+Algorithm conversation() {
+  Algorithm algorithm{};
+  algorithm.collective = Collective::kAllGather;
+  algorithm.name = "conversation";
+  algorithm.shape = [](const Parameters&) {
+    Shape shape;
+    shape.collective = Collective::kAllGather;
+    shape.ranks = 3;
+    shape.input = Partition::equal(2);
+    shape.output = Partition::equal(6);
+    return shape;
+  };
+  algorithm.schedule = [](const Parameters&, int rank) {
+    Builder builder(rank);
+    const Block both[] = {input(0), input(1)};
+    const int others[] = {1, 2};
+    if (rank == 0) {
+      builder.send(input(0), 1);
+      builder.send(both, others);
+      builder.receive(output(2), 1);
+      builder.send(input(1), 1);
+    } else {
+      const Block pair[] = {output(0), output(1)};
+      if (rank == 1) builder.receive(output(0), 0);
+      builder.receive(pair, 0);
+      if (rank == 1) builder.send(input(0), 0);
+      if (rank == 1) builder.receive(output(1), 0);
+    }
+    return std::move(builder).finish();
+  };
+  algorithm.cost = [](const Parameters&) { return Cost{}; };
+  return algorithm;
+}
+
+Match match_of(const Algorithm& algorithm, int rank, const Group& group) {
+  MatchRequest request;
+  request.algorithm = &algorithm;
+  request.parameters = {.ranks = group.ranks};
+  request.rank = rank;
+  request.group = &group;
+  Result<Match> match = plan::match(request);
+  EXPECT_TRUE(match.ok()) << match.status().message();
+  return std::move(match).value();
+}
+
+TEST(Match, NumbersSignalsSlotsAndCells) {
+  const Algorithm algorithm = conversation();
+  const Match sender = match_of(algorithm, 0, group_of(3, Spread::kOneDomain));
+  const auto& steps = sender.steps;
+  // Consecutive SENDs share a signal, which the last of them gives; every message has its own place.
+  EXPECT_EQ(steps[0].message.value, 1u);
+  EXPECT_FALSE(steps[0].signal);
+  EXPECT_EQ(steps[1].message.value, 1u);
+  EXPECT_TRUE(steps[1].signal);
+  EXPECT_EQ(steps[3].message.value, 2u);
+  EXPECT_TRUE(steps[3].signal);
+  EXPECT_EQ(steps[0].message.slot, 0u);
+  EXPECT_EQ(steps[1].message.slot, 1u);
+  EXPECT_EQ(steps[3].message.slot, 3u);
+  EXPECT_EQ(steps[1].message.cell, 1u);
+  EXPECT_EQ(steps[3].message.cell, 2u);
+}
+
+TEST(Match, GivesAllRanksTheSameFrame) {
+  const Algorithm algorithm = conversation();
+  for (int rank = 0; rank < 3; ++rank) {
+    const Match match = match_of(algorithm, rank, group_of(3, Spread::kOneDomain));
+    EXPECT_EQ(match.lanes[0].advance, 3u);  // two signals of rank 0, and the end
+    EXPECT_EQ(match.lanes[0].blocks, 4u);
+    EXPECT_EQ(match.lanes[0].messages, 3u);
+    EXPECT_EQ(match.message_blocks, 2u);
+    EXPECT_FALSE(match.far);
+  }
+}
+
+TEST(Match, TellsReceiversWhatToWaitFor) {
+  const Algorithm algorithm = conversation();
+  const Match match = match_of(algorithm, 1, group_of(3, Spread::kOneDomain));
+  ASSERT_EQ(match.arrivals.size(), 3u);
+  EXPECT_EQ(match.arrivals[0].slot, 0u);
+  EXPECT_EQ(match.arrivals[1].slot, 1u);
+  EXPECT_EQ(match.arrivals[1].block_count, 2u);
+  EXPECT_EQ(match.arrivals[2].slot, 3u);
+  EXPECT_EQ(match.arrivals[2].value, 2u);
+}
+
+TEST(Match, SendsByStreamToOtherDomains) {
+  const Algorithm algorithm = conversation();
+  const Match match = match_of(algorithm, 0, {3, {0, 0, 1}});
+  EXPECT_TRUE(match.far);
+  EXPECT_EQ(match.steps[0].far_count, 0u);
+  ASSERT_EQ(match.steps[1].far_count, 1u);
+  EXPECT_EQ(match.far_peers[match.steps[1].far], 2);
+  EXPECT_TRUE(match.steps[1].near);
+  const Match alone = match_of(algorithm, 2, {3, {0, 0, 1}});
+  EXPECT_TRUE(alone.arrivals.empty());
+  EXPECT_EQ(alone.lanes[0].advance, 1u);
+}
+
+TEST(Match, RefusesMessagesThatNobodySendsOrReceives) {
+  Algorithm algorithm = conversation();
+  const Group group = group_of(3, Spread::kOneDomain);
+  MatchRequest request{.algorithm = &algorithm, .parameters = {.ranks = 3}, .group = &group};
+  for (int liar : {0, 1}) {
+    algorithm.schedule = liar == 0 ? [](const Parameters&, int rank) {
+      Builder builder(rank);
+      if (rank == 1) builder.receive(output(0), 0);
+      return std::move(builder).finish();
+    } : [](const Parameters&, int rank) {
+      Builder builder(rank);
+      if (rank == 0) builder.send(input(0), 1);
+      return std::move(builder).finish();
+    };
+    EXPECT_EQ(plan::match(request).status().code(), Code::kInternalError);
+  }
+}
+
+// ---- mechanisms ---------------------------------------------------------------------------------
+
+std::vector<Mechanism> mechanisms(const char* name, Mode mode, Placing placing) {
+  const Lowering lowering{find(name), {.ranks = 4}, Spread::kOneDomain, mode, placing};
+  const Result<std::vector<Match>> matches = match_all(lowering);
+  std::vector<Mechanism> found;
+  for (const MatchedStep& step : matches.value()[1].steps) {
+    const bool seen = std::find(found.begin(), found.end(), step.message.mechanism) != found.end();
+    if (step.near && !seen) found.push_back(step.message.mechanism);
+  }
+  return found;
+}
+
+using List = std::vector<Mechanism>;
+
+TEST(Mechanism, OrdinaryBuffersAreStaged) {
+  for (const char* name : {"all_reduce/two_shot", "all_to_all/pairwise"}) {
+    EXPECT_EQ(mechanisms(name, Mode::kStaged, Placing::kSeparate), List{Mechanism::kSlot});
+  }
+}
+
+TEST(Mechanism, DirectTwoShotReadsInputsAndWritesOutputs) {
+  const List direct = {Mechanism::kPull, Mechanism::kPush};
+  EXPECT_EQ(mechanisms("all_reduce/two_shot", Mode::kDirect, Placing::kSeparate), direct);
+  // In place too: the reduced block is pushed to where its pusher has read before.
+  EXPECT_EQ(mechanisms("all_reduce/two_shot", Mode::kDirect, Placing::kInPlace), direct);
+}
+
+TEST(Mechanism, WhatIsOverwrittenTooEarlyIsStaged) {
+  EXPECT_EQ(mechanisms("all_to_all/pairwise", Mode::kDirect, Placing::kSeparate),
+            List{Mechanism::kPull});
+  for (const char* name : {"all_to_all/pairwise", "all_reduce/one_shot"}) {
+    EXPECT_EQ(mechanisms(name, Mode::kDirect, Placing::kInPlace), List{Mechanism::kSlot}) << name;
+    EXPECT_EQ(mechanisms(name, Mode::kSingleCopy, Placing::kInPlace), List{Mechanism::kSlot});
+  }
+  EXPECT_EQ(mechanisms("all_to_all/pairwise", Mode::kSingleCopy, Placing::kSeparate),
+            List{Mechanism::kRead});
+}
+
+TEST(Mechanism, SeveralLanesAreStaged) {
+  const Lowering lowering{find("all_reduce/ring"), {.ranks = 4, .lanes = 2}, Spread::kOneDomain,
+                          Mode::kDirect};
+  const std::vector<Match> matches = match_all(lowering).value();
+  for (const Match& match : matches) EXPECT_EQ(match.mode, Mode::kStaged);
+}
+
+}  // namespace
+}  // namespace tutti::plan
