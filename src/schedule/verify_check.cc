@@ -7,7 +7,7 @@
 namespace tutti::schedule::verifier {
 namespace {
 
-constexpr uint64_t kMaxWork = 1ull << 33;  // atoms touched by all steps
+constexpr uint64_t kMaxWork = 1ull << 31;  // atoms touched by all steps
 
 bool is_user_block(const Shape& shape, Block block) {
   if (block.space() == Space::kInput) return block.index() < shape.input.blocks;

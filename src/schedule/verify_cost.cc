@@ -52,14 +52,14 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
       if (step.kind != StepKind::kSend) continue;
       uint64_t width = 0;
       for (Block block : schedule.blocks_of(step)) {
-        width += program.geometry().width(program.region(rank, block));
+        width += program.width(rank, block);
       }
       shown += width;
       sent += static_cast<unsigned __int128>(width) * step.operand_count;
       messages += step.operand_count;
     }
     for (Block like : schedule.scratch) {
-      kept += program.geometry().width(program.geometry().region(like));
+      kept += program.geometry().width(like);
     }
     cost.messages = std::max(cost.messages, static_cast<uint32_t>(messages));
     bytes = std::max(bytes, sent);

@@ -7,6 +7,7 @@ namespace tutti::schedule::verifier {
 namespace {
 
 constexpr uint32_t kUnlimited = 0xffffffffu;
+constexpr size_t kMostQuotes = 16;
 
 class Run {
  public:
@@ -134,12 +135,16 @@ std::string Run::circle() const {
     const Message& message = matching_.messages()[state.waits_for];
     rank = state.event == kSent ? message.send.rank : message.move.rank;
   }
+  path.erase(path.begin(), std::ranges::find(path, rank));
   std::string text;
-  for (auto at = std::ranges::find(path, rank); at != path.end(); ++at) {
-    const RankState& state = ranks_[static_cast<size_t>(*at)];
+  for (size_t i = 0; i < path.size() && i < kMostQuotes; ++i) {
+    const RankState& state = ranks_[static_cast<size_t>(path[i])];
     const Message& message = matching_.messages()[state.waits_for];
     const StepRef source = state.event == kSent ? message.send : message.move;
-    text += "\n  " + program_.where({*at, state.step}) + " waits for " + program_.where(source);
+    text += "\n  " + program_.where({path[i], state.step}) + " waits for " + program_.where(source);
+  }
+  if (path.size() > kMostQuotes) {
+    text += "\n  ... " + std::to_string(path.size()) + " ranks in all";
   }
   return text;
 }

@@ -105,18 +105,25 @@ Result<Geometry> Geometry::of(const Shape& shape) {
     if (counts[space] * per_count > kMaxAtoms)
       return Status::unsupported("too many blocks to verify");
     result.atoms_[space] = static_cast<uint32_t>(counts[space] * per_count);
-    for (uint32_t i = 0; cuts[space]->blocks != 0 && i <= cuts[space]->blocks; ++i) {
-      const uint64_t at = position_of(*cuts[space], i, counts[space] * result.unit_);
-      const auto residue = std::ranges::lower_bound(residues, at % result.unit_) - residues.begin();
-      const uint64_t atom = at / result.unit_ * per_count + static_cast<uint64_t>(residue);
-      result.first_[space].push_back(static_cast<uint32_t>(atom));
-    }
+    result.place_blocks(space, *cuts[space], counts[space]);
   }
   return result;
 }
 
-uint64_t Geometry::width(const Region& region) const {
-  return position(uint64_t{region.phase} + region.count) - position(region.phase);
+void Geometry::place_blocks(int space, const Partition& cut, uint32_t counts) {
+  const uint64_t per_count = atoms_per_count();
+  uint64_t begin = 0;
+  uint32_t first = 0;
+  for (uint32_t i = 0; i < cut.blocks; ++i) {
+    const uint64_t end = position_of(cut, i + 1, counts * unit_);
+    const auto residue = std::ranges::lower_bound(residues_, end % unit_) - residues_.begin();
+    const auto last =
+        static_cast<uint32_t>(end / unit_ * per_count + static_cast<uint64_t>(residue));
+    regions_[space].push_back({first, last - first, static_cast<uint32_t>(first % per_count)});
+    widths_[space].push_back(end - begin);
+    begin = end;
+    first = last;
+  }
 }
 
 std::string Geometry::interval(uint32_t atom, uint32_t atoms) const {

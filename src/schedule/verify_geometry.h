@@ -47,15 +47,15 @@ class Geometry {
   uint32_t output_atoms() const { return atoms_[1]; }
 
   /// An input or output block, in atoms of its buffer.
-  Region region(Block block) const {
-    const auto& first = first_[static_cast<int>(block.space())];
-    const uint32_t begin = first[block.index()];
-    return {begin, first[block.index() + 1] - begin, begin % atoms_per_count()};
+  const Region& region(Block block) const {
+    return regions_[static_cast<int>(block.space())][block.index()];
   }
 
-  /// Lengths and positions in units of 1/unit() of a count.
+  /// The length of an input or output block in units of 1/unit() of a count.
   uint64_t unit() const { return unit_; }
-  uint64_t width(const Region& region) const;
+  uint64_t width(Block block) const {
+    return widths_[static_cast<int>(block.space())][block.index()];
+  }
 
   /// "[1/4, 1/2)": atom `atom` as fractions of a buffer of `atoms` atoms.
   std::string interval(uint32_t atom, uint32_t atoms) const;
@@ -66,9 +66,12 @@ class Geometry {
     return atom / per_count * unit_ + residues_[atom % per_count];
   }
 
+  void place_blocks(int space, const Partition& cut, uint32_t counts);
+
   uint64_t unit_ = 1;
   std::vector<uint64_t> residues_;  // sorted, the first is 0; and, last, unit_
-  std::vector<uint32_t> first_[2];  // input, output: the first atom of every block, and the end
+  std::vector<Region> regions_[2];  // input, output: per block
+  std::vector<uint64_t> widths_[2];
   uint32_t atoms_[2] = {0, 0};
 };
 

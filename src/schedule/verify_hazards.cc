@@ -9,8 +9,9 @@
 namespace tutti::schedule::verifier {
 namespace {
 
-constexpr size_t kMaxClockEntries = 1u << 26;  // at a time; more ranks are looked at in turns
-constexpr uint64_t kMaxClockWork = 1ull << 35;
+constexpr uint64_t kMaxEntries = 1u
+                                 << 26;  // of clocks at a time; more ranks are looked at in turns
+constexpr uint64_t kMaxWork = 1ull << 33;
 
 struct Access {
   Block block;
@@ -39,12 +40,18 @@ void for_each_atom(const Program& program, StepRef ref, Visit visit) {
   });
 }
 
-// Whether some atom is touched by two lanes and written. Most schedules give every lane its own
-// share.
-bool lanes_meet(const Program& program, int rank) {
-  if (program.schedule(rank).lanes == 1) return false;
+struct Meeting {
+  bool lanes_meet = false;  // some atom is touched by two lanes and written
+  uint64_t accesses = 0;
+};
+
+// Most schedules give every lane its own share; then there is nothing to order.
+Meeting meeting_of(const Program& program, int rank) {
+  Meeting meeting;
+  if (program.schedule(rank).lanes == 1) return meeting;
+  constexpr uint16_t kNobody = 0xffff;
   struct Use {
-    uint16_t lane = 0xffff;
+    uint16_t lane = kNobody;
     bool shared = false;
     bool written = false;
   };
@@ -53,12 +60,14 @@ bool lanes_meet(const Program& program, int rank) {
     const uint16_t lane = program.step({rank, i}).lane;
     for_each_atom(program, {rank, i}, [&](uint32_t atom, Access access) {
       Use& use = uses[atom];
-      use.shared |= use.lane != 0xffff && use.lane != lane;
+      use.shared |= use.lane != kNobody && use.lane != lane;
       use.lane = lane;
       use.written |= access.write;
+      meeting.lanes_meet |= use.shared && use.written;
+      ++meeting.accesses;
     });
   }
-  return std::ranges::any_of(uses, [](const Use& use) { return use.shared && use.written; });
+  return meeting;
 }
 
 // Watches some ranks while all ranks run. A clock has one entry per lane of every watched rank:
@@ -225,20 +234,29 @@ Status check_slices(const Program& program) {
 
 Status check_hazards(const Program& program, const Matching& matching,
                      std::span<const StepRef> order) {
-  std::vector<int> meeting;
-  for (int rank = 0; rank < program.ranks(); ++rank) {
-    if (lanes_meet(program, rank)) meeting.push_back(rank);
-  }
   const size_t lanes = program.shape().lanes;
-  const size_t clocks = static_cast<size_t>(program.ranks()) * lanes + program.total_steps();
-  const size_t at_once = std::max<size_t>(1, kMaxClockEntries / (clocks * lanes));
-  if (uint64_t{clocks} * lanes * meeting.size() > kMaxClockWork) {
-    return Status::unsupported("too many lanes share blocks to verify");
+  const uint64_t clocks = uint64_t(program.ranks()) * lanes + program.total_steps();
+  const auto entries = [&](int rank) { return (clocks + program.memory(rank)) * lanes; };
+  std::vector<int> meeting;
+  uint64_t work = 0;
+  for (int rank = 0; rank < program.ranks(); ++rank) {
+    const Meeting found = meeting_of(program, rank);
+    if (!found.lanes_meet) continue;
+    meeting.push_back(rank);
+    work += entries(rank) + found.accesses * lanes;
+    if (entries(rank) > kMaxEntries || work > kMaxWork) {
+      return Status::unsupported("too many lanes share too many blocks to verify");
+    }
   }
-  for (size_t i = 0; i < meeting.size(); i += at_once) {
-    const size_t count = std::min(at_once, meeting.size() - i);
-    Watch watch(program, matching, std::span(meeting).subspan(i, count));
+  for (size_t first = 0; first < meeting.size();) {
+    uint64_t sum = 0;
+    size_t end = first;
+    while (end < meeting.size() && sum + entries(meeting[end]) <= kMaxEntries) {
+      sum += entries(meeting[end++]);
+    }
+    Watch watch(program, matching, std::span(meeting).subspan(first, end - first));
     if (Status s = watch.run(order); !s.ok()) return s;
+    first = end;
   }
   return {};
 }

@@ -4,6 +4,11 @@
 #include "src/schedule/verify_check.h"
 
 namespace tutti::schedule::verifier {
+namespace {
+
+constexpr size_t kLongestQuote = 200;
+
+}  // namespace
 
 Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedules,
                             Placement placement) {
@@ -23,6 +28,14 @@ Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedu
   const uint64_t out = program.geometry_.output_atoms();
   const bool separate = placement == Placement::kSeparate;
   program.user_atoms_ = static_cast<uint32_t>(separate ? in + out : std::max(in, out));
+  const uint32_t per_count = program.geometry_.atoms_per_count();
+  if (separate) {
+    program.output_base_ = static_cast<uint32_t>(in);
+  } else if (shape.collective == Collective::kAllGather) {
+    program.input_stride_ = per_count;
+  } else if (shape.collective == Collective::kReduceScatter) {
+    program.output_stride_ = per_count;
+  }
 
   uint64_t total_atoms = 0;
   uint64_t total_steps = 0;
@@ -55,29 +68,6 @@ Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedu
   return program;
 }
 
-Region Program::region(int rank, Block block) const {
-  if (block.space() == Space::kScratch) {
-    Region region = geometry_.region(schedule(rank).scratch[block.index()]);
-    region.first = scratch_first_[static_cast<size_t>(rank)][block.index()];
-    return region;
-  }
-  Region region = geometry_.region(block);
-  region.first += block.space() == Space::kInput ? input_begin(rank) : output_begin(rank);
-  return region;
-}
-
-uint32_t Program::input_begin(int rank) const {
-  const bool part_of_output =
-      placement_ == Placement::kInPlace && shape_->collective == Collective::kAllGather;
-  return part_of_output ? static_cast<uint32_t>(rank) * geometry_.atoms_per_count() : 0;
-}
-
-uint32_t Program::output_begin(int rank) const {
-  if (placement_ == Placement::kSeparate) return geometry_.input_atoms();
-  const bool part_of_input = shape_->collective == Collective::kReduceScatter;
-  return part_of_input ? static_cast<uint32_t>(rank) * geometry_.atoms_per_count() : 0;
-}
-
 bool Program::has_input(int rank) const {
   return shape_->collective != Collective::kBroadcast || rank == shape_->root;
 }
@@ -89,8 +79,10 @@ bool Program::aliases_output(int rank, const Region& input) const {
 }
 
 std::string Program::where(StepRef ref) const {
-  return "rank " + std::to_string(ref.rank) + ", step " + std::to_string(ref.step) + " (" +
-         print_step(schedule(ref.rank), ref.step) + ")";
+  std::string text = print_step(schedule(ref.rank), ref.step);
+  if (text.size() > kLongestQuote) text = text.substr(0, kLongestQuote) + " ...";
+  return "rank " + std::to_string(ref.rank) + ", step " + std::to_string(ref.step) + " (" + text +
+         ")";
 }
 
 Status Program::refuse(StepRef ref, const std::string& what) const {

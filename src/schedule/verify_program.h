@@ -37,9 +37,24 @@ class Program {
 
   /// Atoms of the rank's memory, and where in it a block lies.
   uint32_t memory(int rank) const { return memory_[static_cast<size_t>(rank)]; }
-  Region region(int rank, Block block) const;
-  uint32_t input_begin(int rank) const;
-  uint32_t output_begin(int rank) const;
+  Region region(int rank, Block block) const {
+    if (block.space() == Space::kScratch) {
+      Region region = geometry_.region(schedule(rank).scratch[block.index()]);
+      region.first = scratch_first_[static_cast<size_t>(rank)][block.index()];
+      return region;
+    }
+    Region region = geometry_.region(block);
+    region.first += block.space() == Space::kInput ? input_begin(rank) : output_begin(rank);
+    return region;
+  }
+  uint32_t input_begin(int rank) const { return static_cast<uint32_t>(rank) * input_stride_; }
+  uint32_t output_begin(int rank) const {
+    return output_base_ + static_cast<uint32_t>(rank) * output_stride_;
+  }
+  uint64_t width(int rank, Block block) const {  // in units of 1/geometry().unit()
+    const bool scratch = block.space() == Space::kScratch;
+    return geometry_.width(scratch ? schedule(rank).scratch[block.index()] : block);
+  }
   bool has_input(int rank) const;
   /// In place, a block of input that is also output.
   bool aliases_output(int rank, const Region& input) const;
@@ -58,6 +73,9 @@ class Program {
   std::span<const Schedule> schedules_;
   Placement placement_ = Placement::kSeparate;
   Geometry geometry_;
+  uint32_t input_stride_ = 0;  // in place: a rank's input lies in its output, or the reverse
+  uint32_t output_stride_ = 0;
+  uint32_t output_base_ = 0;
   uint32_t user_atoms_ = 0;                           // of input and output together
   std::vector<uint32_t> memory_;                      // per rank
   std::vector<std::vector<uint32_t>> scratch_first_;  // per rank, per scratch block

@@ -1,0 +1,263 @@
+#include "tools/cli/verify.h"
+
+#include <CLI/CLI.hpp>
+
+#include <charconv>
+#include <chrono>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+#include <numeric>
+#include <set>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "src/registry/algorithms.h"
+#include "src/schedule/mutant.h"
+#include "src/schedule/text.h"
+#include "src/schedule/verify.h"
+#include "tools/cli/verify_sweep.h"
+
+namespace tutti::cli {
+namespace {
+
+using namespace schedule;
+
+constexpr int kMostRanks = 1 << 16;
+constexpr int kExhaustive = 64;
+constexpr int kSamples[] = {65, 96, 127, 128, 255, 1000, 1024, 4095, 4096};
+constexpr int kMutantRanks[] = {2, 3, 5, 8};
+
+struct Options {
+  std::string what;   // "", "all_reduce" or "all_reduce/ring"
+  std::string ranks;  // "", "8" or "1-64"
+  std::string text;   // a file
+  bool deep = false;
+  bool mutants = false;
+  bool one_thread = false;
+};
+
+int fail(const std::string& why) {
+  std::fprintf(stderr, "tutti verify: %s\n", why.c_str());
+  return 2;
+}
+
+std::string name_of(const Algorithm& algorithm) {
+  return std::string(schedule::name_of(algorithm.collective)) + '/' + std::string(algorithm.name);
+}
+
+std::vector<const Algorithm*> chosen(const std::string& what) {
+  std::vector<const Algorithm*> algorithms;
+  for (const Algorithm& algorithm : registry::algorithms()) {
+    const bool named = what.empty() || what == schedule::name_of(algorithm.collective) ||
+                       what == name_of(algorithm);
+    if (named) algorithms.push_back(&algorithm);
+  }
+  return algorithms;
+}
+
+// "8" or "1-64"; empty if it is neither.
+std::vector<int> parse_ranks(std::string_view text) {
+  int bounds[2] = {0, 0};
+  const char* at = text.data();
+  const char* end = text.data() + text.size();
+  for (int i = 0; i < 2; ++i) {
+    const auto [next, error] = std::from_chars(at, end, bounds[i]);
+    if (error != std::errc()) return {};
+    at = next;
+    if (i == 0 && at == end) bounds[++i] = bounds[0];
+    if (i == 0 && *at++ != '-') return {};
+  }
+  if (at != end || bounds[0] < 1 || bounds[1] < bounds[0] || bounds[1] > kMostRanks) return {};
+  std::vector<int> ranks(static_cast<size_t>(bounds[1] - bounds[0] + 1));
+  std::iota(ranks.begin(), ranks.end(), bounds[0]);
+  return ranks;
+}
+
+// {1, 2, 3, 8} as "1-3,8".
+std::string print_ranks(const std::set<int>& ranks) {
+  std::string text;
+  for (auto at = ranks.begin(); at != ranks.end();) {
+    const int first = *at;
+    int last = first;
+    while (++at != ranks.end() && *at == last + 1) ++last;
+    text += (text.empty() ? "" : ",") + std::to_string(first);
+    if (last != first) text += '-' + std::to_string(last);
+  }
+  return text.empty() ? "none" : text;
+}
+
+std::string print_canonical(const Findings& f) {
+  if (!reduces(f.algorithm->collective)) return "-";
+  if (f.first_not_canonical == 0) return "all";
+  const auto& ranks = f.ranks[0];
+  const auto first = ranks.lower_bound(f.first_not_canonical);
+  if (first == ranks.begin() || *std::prev(first) == 1) return "none";
+  return "up to " + std::to_string(*std::prev(first));
+}
+
+std::string print_counts(const Findings& f) {
+  if (f.forwards) return "forwards";
+  return f.needs_equal_counts ? "equal" : "any";
+}
+
+void print_findings(const Findings& f) {
+  const bool both = f.algorithm->in_place;
+  std::printf("%-30s %-9s %6llu %7llu %6u  %-9s %-5s %-8s %s\n", name_of(*f.algorithm).c_str(),
+              both ? "both" : "separate", static_cast<unsigned long long>(f.cases),
+              static_cast<unsigned long long>(f.skipped), f.least_credit,
+              print_canonical(f).c_str(), f.agrees ? "same" : "differ", print_counts(f).c_str(),
+              f.failed_ranks == 0 ? print_ranks(f.ranks[0]).c_str() : "REFUSED");
+}
+
+int run_sweep(const Options& options) {
+  SweepOptions sweep_options;
+  sweep_options.deep = options.deep;
+  sweep_options.threads =
+      options.one_thread ? 1 : std::max(1u, std::thread::hardware_concurrency());
+  if (options.ranks.empty()) {
+    sweep_options.ranks.resize(kExhaustive);
+    std::iota(sweep_options.ranks.begin(), sweep_options.ranks.end(), 1);
+    sweep_options.samples.assign(std::begin(kSamples), std::end(kSamples));
+  } else {
+    sweep_options.ranks = parse_ranks(options.ranks);
+    if (sweep_options.ranks.empty()) return fail("--ranks is a number or a range like 1-64");
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto algorithms = chosen(options.what);
+  const std::vector<Findings> all = sweep(algorithms, sweep_options);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+
+  std::printf("%-30s %-9s %6s %7s %6s  %-9s %-5s %-8s %s\n", "algorithm", "placement", "cases",
+              "skipped", "credit", "canonical", "bits", "counts", "ranks; cost as declared");
+  uint64_t cases = 0;
+  bool refused = false;
+  for (const Findings& f : all) {
+    print_findings(f);
+    cases += f.cases;
+    refused |= f.failed_ranks != 0;
+  }
+  for (const Findings& f : all) {
+    if (f.failed_ranks != 0) std::printf("\nrefused: %s\n", f.failure.c_str());
+  }
+  std::printf("\n%llu cases in %.1f s: %s\n", static_cast<unsigned long long>(cases), took.count(),
+              refused ? "REFUSED" : "proved");
+  return refused ? 1 : 0;
+}
+
+// ---- mutants --------------------------------------------------------------------------------
+
+struct MutantTotal {
+  uint64_t refused = 0;
+  uint64_t equivalent = 0;
+  uint64_t survived = 0;
+};
+
+void add_mutants(const Algorithm& algorithm, const Parameters& parameters, MutantTotal& total) {
+  const ScheduleSet set = generate(algorithm, parameters);
+  const MutantReport report = try_mutants(set, Placement::kSeparate);
+  total.refused += report.refused;
+  total.equivalent += report.equivalent.size();
+  total.survived += report.survived.size();
+  const std::string where = describe(algorithm, parameters);
+  for (const std::string& mutant : report.equivalent) {
+    std::printf("equivalent: %s: %s\n", where.c_str(), mutant.c_str());
+  }
+  for (const std::string& mutant : report.survived) {
+    std::printf("SURVIVED: %s: %s\n", where.c_str(), mutant.c_str());
+  }
+}
+
+int run_mutants(const Options& options) {
+  MutantTotal sum;
+  std::string table;
+  for (const Algorithm* algorithm : chosen(options.what)) {
+    MutantTotal total;
+    for (int ranks : kMutantRanks) {
+      for (Parameters p : parameters_of(*algorithm, ranks, false)) {
+        if (p.lanes <= 2 && (p.root == 0 || p.root == ranks - 1)) {
+          add_mutants(*algorithm, p, total);
+        }
+      }
+    }
+    char line[128];
+    std::snprintf(line, sizeof line, "%-30s %8llu %10llu %8llu\n", name_of(*algorithm).c_str(),
+                  static_cast<unsigned long long>(total.refused),
+                  static_cast<unsigned long long>(total.equivalent),
+                  static_cast<unsigned long long>(total.survived));
+    table += line;
+    sum.refused += total.refused;
+    sum.equivalent += total.equivalent;
+    sum.survived += total.survived;
+  }
+  const uint64_t all = sum.refused + sum.equivalent + sum.survived;
+  std::printf("\n%-30s %8s %10s %8s\n%s", "algorithm", "refused", "equivalent", "survived",
+              table.c_str());
+  std::printf(
+      "\n%llu mutants, %llu equivalent (%.2f %%), %llu survived\n",
+      static_cast<unsigned long long>(all), static_cast<unsigned long long>(sum.equivalent),
+      all == 0 ? 0.0 : 100.0 * static_cast<double>(sum.equivalent) / static_cast<double>(all),
+      static_cast<unsigned long long>(sum.survived));
+  return sum.survived == 0 && sum.equivalent * 100 <= all ? 0 : 1;
+}
+
+// ---- a text ---------------------------------------------------------------------------------
+
+void print_verdict(const char* placement, const Result<Verdict>& result) {
+  if (!result.ok()) {
+    std::printf("%s: REFUSED: %s\n", placement, std::string(result.status().message()).c_str());
+    return;
+  }
+  const Verdict& v = result.value();
+  std::printf("%s: proved; %s; credit %u%s%s%s%s\n", placement, print(v.cost).c_str(),
+              v.least_credit, v.canonical ? ", canonical" : "",
+              v.agrees ? "" : ", ranks may get different bits", v.forwards ? ", forwards" : "",
+              v.needs_equal_counts ? ", needs equal counts" : "");
+}
+
+int run_text(const Options& options) {
+  std::ifstream file(options.text, std::ios::binary);
+  if (!file) return fail("cannot read " + options.text);
+  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  const Result<ScheduleSet> set = parse(text);
+  if (!set.ok()) {
+    std::printf("%s: %s\n", options.text.c_str(), std::string(set.status().message()).c_str());
+    return 1;
+  }
+  bool proved = false;
+  for (Placement placement : {Placement::kSeparate, Placement::kInPlace}) {
+    VerifyOptions verify_options;
+    verify_options.placement = placement;
+    const auto result = verify(set.value().shape, set.value().schedules, verify_options);
+    print_verdict(placement == Placement::kSeparate ? "separate" : "in place", result);
+    proved |= result.ok();
+  }
+  return proved ? 0 : 1;
+}
+
+}  // namespace
+
+int verify_main(int argc, char** argv) {
+  Options options;
+  CLI::App app("Proves the schedules of the registered algorithms, for every count at once.",
+               "tutti verify");
+  app.add_option("what", options.what, "collective, or collective/algorithm; default: all");
+  app.add_option("--ranks", options.ranks,
+                 "a number or a range; default: 1-64 and samples to 4096");
+  app.add_flag("--deep", options.deep, "every sample and every number of lanes: takes minutes");
+  app.add_flag("--mutants", options.mutants, "change one thing everywhere; all must be refused");
+  app.add_option("--text", options.text, "prove the schedule in this file instead");
+  app.add_flag("--one-thread", options.one_thread, "do not use all cores");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (!options.text.empty()) return run_text(options);
+  if (chosen(options.what).empty()) return fail("there is no algorithm '" + options.what + "'");
+  return options.mutants ? run_mutants(options) : run_sweep(options);
+}
+
+}  // namespace tutti::cli

@@ -1,0 +1,144 @@
+#include "tools/cli/verify_plans.h"
+
+#include <CLI/CLI.hpp>
+
+#include <chrono>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "src/plan/verify_plan_mutants.h"
+#include "src/plan/verify_plan_sweep.h"
+#include "src/registry/algorithms.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr int kMostRanks = 32;  // the cost grows with the cube
+
+struct Options {
+  std::string what;
+  std::string ranks;
+  bool mutants = false;
+};
+
+struct Row {
+  plan::Tally tally;
+  uint64_t mutants = 0;
+  uint64_t equivalent = 0;
+  std::string counter_example;
+};
+
+std::string name_of(const schedule::Algorithm& algorithm) {
+  return std::string(schedule::name_of(algorithm.collective)) + '/' + std::string(algorithm.name);
+}
+
+// "8" or "1-64"; empty if it is neither.
+std::vector<int> parse_ranks(const std::string& text) {
+  int low = 0, high = 0, read = 0;
+  const int size = static_cast<int>(text.size());
+  const bool is_one = std::sscanf(text.c_str(), "%d%n", &low, &read) == 1 && read == size;
+  const bool is_range =
+      std::sscanf(text.c_str(), "%d-%d%n", &low, &high, &read) == 2 && read == size;
+  if (is_one) high = low;
+  std::vector<int> ranks;
+  if ((!is_one && !is_range) || low < 1 || high > kMostRanks) return ranks;
+  for (int n = low; n <= high; ++n) ranks.push_back(n);
+  return ranks;
+}
+
+// The mutants of one lowering; what is accepted is as right as the plan itself.
+void judge_mutants(const plan::Lowering& lowering, Row& row) {
+  const Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
+  if (!matches.ok()) return;
+  const plan::BindRequest request{40, types::DataType::kFloat64};
+  plan::PlanSet set = plan::bind_all(matches.value(), request, plan::small_tuning(false));
+  plan::each_mutant(set, [&](const plan::Mutant&) {
+    ++row.mutants;
+    bool accepted = true;
+    for (const plan::VerifyOptions& options : plan::small_rings()) {
+      accepted = accepted && plan::verify_plans(set, options).ok();
+    }
+    row.equivalent += accepted ? 1 : 0;
+  });
+}
+
+Row verify(const schedule::Algorithm& algorithm, const std::vector<int>& ranks, bool mutants) {
+  Row row;
+  for (int n : ranks) {
+    for (const plan::Lowering& lowering : plan::lowerings(algorithm, n)) {
+      const plan::Tally tally = plan::verify_lowering(
+          lowering, [&](const std::string& which, const Status& why) {
+            if (!row.counter_example.empty()) return;
+            row.counter_example = which + "\n    " + std::string(why.message());
+          });
+      row.tally.plan_sets += tally.plan_sets;
+      row.tally.micro_operations += tally.micro_operations;
+      row.tally.refused += tally.refused;
+      if (mutants) judge_mutants(lowering, row);
+    }
+  }
+  return row;
+}
+
+void print(const schedule::Algorithm& algorithm, const Row& row, double seconds) {
+  std::printf("%-36s %10llu %12llu %8llu", name_of(algorithm).c_str(),
+              static_cast<unsigned long long>(row.tally.plan_sets),
+              static_cast<unsigned long long>(row.tally.micro_operations),
+              static_cast<unsigned long long>(row.tally.refused));
+  if (row.mutants > 0) {
+    std::printf(" %9llu %11llu", static_cast<unsigned long long>(row.mutants),
+                static_cast<unsigned long long>(row.equivalent));
+  }
+  std::printf(" %8.2f\n", seconds);
+  if (!row.counter_example.empty()) std::printf("  refused: %s\n", row.counter_example.c_str());
+}
+
+int run(const Options& options) {
+  const std::vector<int> ranks =
+      options.ranks.empty() ? std::vector{1, 2, 3, 4, 5, 8} : parse_ranks(options.ranks);
+  if (ranks.empty()) {
+    std::fprintf(stderr, "tutti verify --plans: --ranks is N or N-M, at most %d\n", kMostRanks);
+    return 2;
+  }
+  std::printf("%-36s %10s %12s %8s%s %8s\n", "algorithm", "plan sets", "micro-ops", "refused",
+              options.mutants ? "   mutants  equivalent" : "", "seconds");
+  uint64_t verified = 0, refused = 0;
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    const bool named = options.what.empty() || options.what == name_of(algorithm) ||
+                       options.what == schedule::name_of(algorithm.collective);
+    if (!named) continue;
+    const auto begin = std::chrono::steady_clock::now();
+    const Row row = verify(algorithm, ranks, options.mutants);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
+    print(algorithm, row, taken.count());
+    verified += row.tally.plan_sets;
+    refused += row.tally.refused;
+  }
+  if (verified == 0) {
+    std::fprintf(stderr, "tutti verify --plans: there is no algorithm '%s'\n",
+                 options.what.c_str());
+    return 2;
+  }
+  return refused == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+int verify_plans_main(int argc, char** argv) {
+  Options options;
+  CLI::App app("proves the plans of the registered algorithms", "tutti verify --plans");
+  app.add_option("algorithm", options.what, "all_reduce or all_reduce/ring; none: all");
+  app.add_option("--ranks", options.ranks, "N or N-M; without: 1, 2, 3, 4, 5 and 8");
+  app.add_flag("--mutants", options.mutants, "also judge plans with one fault each");
+  bool plans = true;
+  app.add_flag("--plans", plans, "taken, so that the arguments of `tutti verify` can be handed on");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return run(options);
+}
+
+}  // namespace tutti::cli

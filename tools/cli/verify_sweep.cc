@@ -1,0 +1,196 @@
+#include "tools/cli/verify_sweep.h"
+
+#include <algorithm>
+#include <atomic>
+#include <bit>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace tutti::cli {
+namespace {
+
+using namespace schedule;
+
+constexpr int kHazardRanks = 64;         // beyond, lanes are the same pattern again
+constexpr int kLogarithmicRanks = 4000;  // from here on only where a rank has O(log ranks) steps
+constexpr uint64_t kAffordableWords = 1u << 22;  // of all ranks
+
+struct Case {
+  Findings* findings = nullptr;
+  Parameters parameters;
+  Placement placement = Placement::kSeparate;
+  bool sample = false;
+};
+
+std::vector<int> roots_of(const Algorithm& algorithm, int ranks) {
+  if (algorithm.collective != Collective::kBroadcast) return {0};
+  std::set<int> roots;
+  for (int root = 0; root < ranks && ranks <= 16; ++root) roots.insert(root);
+  for (int root : {0, 1, ranks / 2, ranks - 1}) roots.insert(std::min(root, ranks - 1));
+  return {roots.begin(), roots.end()};
+}
+
+std::vector<uint16_t> lanes_of(const Algorithm& algorithm, bool all) {
+  std::set<uint16_t> lanes = {1, std::min<uint16_t>(2, algorithm.max_lanes), algorithm.max_lanes};
+  for (uint16_t lane = 1; all && lane < algorithm.max_lanes; ++lane) lanes.insert(lane);
+  return {lanes.begin(), lanes.end()};
+}
+
+bool folds_differ(const Algorithm& algorithm, Parameters p) {
+  if (!reduces(algorithm.collective)) return false;
+  p.fold = Fold::kList;
+  const Schedule list = algorithm.schedule(p, 0);
+  p.fold = Fold::kTree;
+  return !same_program(list, algorithm.schedule(p, 0));
+}
+
+// Of a large number of ranks one lane with tree folds stands for the others, and of a very large
+// one only what has few steps is looked at.
+bool affordable(const Algorithm& algorithm, const Parameters& p) {
+  const Schedule first = algorithm.schedule(p, 0);
+  const auto ranks = static_cast<uint64_t>(p.ranks);
+  if (p.ranks >= kLogarithmicRanks) {
+    uint64_t steps = first.steps.size();
+    for (const Step& step : first.steps) steps += step.operand_count;
+    if (steps > 8u * p.lanes * std::bit_width(ranks)) return false;
+  }
+  if (p.lanes == 1 && p.fold == Fold::kTree) return true;
+  return (first.words.size() + first.steps.size()) * ranks <= kAffordableWords;
+}
+
+class Sweep {
+ public:
+  explicit Sweep(const SweepOptions& options) : options_(options) {}
+
+  std::vector<Findings> run(std::span<const Algorithm* const> algorithms) {
+    std::vector<Findings> findings(algorithms.size());
+    for (size_t i = 0; i < algorithms.size(); ++i) {
+      findings[i].algorithm = algorithms[i];
+      add_cases(findings[i]);
+    }
+    // The large ones first, so that no thread is left alone with one at the end.
+    std::ranges::stable_sort(cases_, std::greater(),
+                             [](const Case& c) { return c.parameters.ranks * c.parameters.lanes; });
+    std::vector<std::thread> threads;
+    for (unsigned i = 1; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
+    work();
+    for (std::thread& thread : threads) thread.join();
+    return findings;
+  }
+
+ private:
+  void add_cases(Findings& findings) {
+    for (int ranks : options_.ranks) add_cases(findings, ranks, false);
+    for (int ranks : options_.samples) add_cases(findings, ranks, true);
+  }
+
+  void add_cases(Findings& findings, int ranks, bool sample) {
+    const Algorithm& algorithm = *findings.algorithm;
+    for (const Parameters& p : parameters_of(algorithm, ranks, options_.deep && !sample)) {
+      for (Placement placement : {Placement::kSeparate, Placement::kInPlace}) {
+        if (placement == Placement::kInPlace && !algorithm.in_place) continue;
+        cases_.push_back({&findings, p, placement, sample});
+      }
+    }
+  }
+
+  void work() {
+    while (true) {
+      const size_t next = next_++;
+      if (next >= cases_.size()) return;
+      const Case& c = cases_[next];
+      const Algorithm& algorithm = *c.findings->algorithm;
+      if (c.sample && !options_.deep && !affordable(algorithm, c.parameters)) {
+        const std::lock_guard lock(mutex_);
+        ++c.findings->skipped;
+        continue;
+      }
+      const ScheduleSet set = generate(algorithm, c.parameters);
+      const Cost declared = algorithm.cost(c.parameters);
+      VerifyOptions options;
+      options.placement = c.placement;
+      options.declared = &declared;
+      options.hazards = c.parameters.ranks <= kHazardRanks;
+      const Result<Verdict> verdict = verify(set.shape, set.schedules, options);
+      const std::lock_guard lock(mutex_);
+      record(c, verdict);
+    }
+  }
+
+  static void record(const Case& c, const Result<Verdict>& result) {
+    Findings& f = *c.findings;
+    const int ranks = c.parameters.ranks;
+    const auto least = [ranks](int& known) { known = known == 0 ? ranks : std::min(known, ranks); };
+    ++f.cases;
+    if (!result.ok()) {
+      if (f.failed_ranks != 0 && f.failed_ranks <= ranks) return;
+      least(f.failed_ranks);
+      f.failure = describe(*f.algorithm, c.parameters) +
+                  (c.placement == Placement::kInPlace ? ", in place" : "") + ":\n  " +
+                  std::string(result.status().message());
+      return;
+    }
+    const Verdict& verdict = result.value();
+    f.ranks[static_cast<int>(c.placement)].insert(ranks);
+    f.least_credit = std::max(f.least_credit, verdict.least_credit);
+    if (!verdict.canonical && c.parameters.fold == Fold::kTree) least(f.first_not_canonical);
+    f.agrees &= verdict.agrees;
+    f.forwards |= verdict.forwards;
+    f.needs_equal_counts |= verdict.needs_equal_counts;
+  }
+
+  const SweepOptions& options_;
+  std::vector<Case> cases_;
+  std::atomic<size_t> next_ = 0;
+  std::mutex mutex_;  // guards the findings
+};
+
+}  // namespace
+
+std::vector<Findings> sweep(std::span<const Algorithm* const> algorithms,
+                            const SweepOptions& options) {
+  return Sweep(options).run(algorithms);
+}
+
+ScheduleSet generate(const Algorithm& algorithm, const Parameters& parameters) {
+  ScheduleSet set;
+  set.shape = algorithm.shape(parameters);
+  for (int rank = 0; rank < parameters.ranks; ++rank) {
+    set.schedules.push_back(algorithm.schedule(parameters, rank));
+  }
+  return set;
+}
+
+std::string describe(const Algorithm& algorithm, const Parameters& parameters) {
+  std::string text = std::string(name_of(algorithm.collective)) + '/' +
+                     std::string(algorithm.name) + ", " + std::to_string(parameters.ranks) +
+                     " ranks";
+  if (algorithm.collective == Collective::kBroadcast) {
+    text += ", root " + std::to_string(parameters.root);
+  }
+  text += ", " + std::to_string(parameters.lanes) + " lanes";
+  if (parameters.fold == Fold::kTree) text += ", tree folds";
+  return text;
+}
+
+std::vector<Parameters> parameters_of(const Algorithm& algorithm, int ranks, bool all_lanes) {
+  std::vector<Parameters> all;
+  for (uint16_t lanes : lanes_of(algorithm, all_lanes)) {
+    for (int root : roots_of(algorithm, ranks)) {
+      Parameters p;
+      p.ranks = ranks;
+      p.root = root;
+      p.lanes = lanes;
+      p.fold = Fold::kTree;
+      if (algorithm.supports != nullptr && !algorithm.supports(p)) continue;
+      all.push_back(p);
+      if (!folds_differ(algorithm, p)) continue;
+      p.fold = Fold::kList;
+      all.push_back(p);
+    }
+  }
+  return all;
+}
+
+}  // namespace tutti::cli
