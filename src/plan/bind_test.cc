@@ -4,11 +4,15 @@
 
 #include "src/plan/emit.h"
 #include "src/plan/verify_plan_examples_test.h"
+#include "src/registry/algorithms.h"
 
 namespace tutti::plan {
 namespace {
 
-using examples::find;
+const schedule::Algorithm* find(const char* name) {
+  return examples::find(registry::algorithms(), name);
+}
+
 
 Match match_of(const char* name, int ranks, Mode mode = Mode::kStaged,
                Spread spread = Spread::kOneDomain) {

@@ -91,6 +91,17 @@ void distil(Match& result, const Traffic& traffic) {
   result.message_blocks = traffic.message_blocks();
 }
 
+// Executors keep the operands of one step in arrays of fixed size.
+Status check_operands(const Match& match) {
+  for (const Step& step : match.schedule.steps) {
+    const bool is_move = step.kind == StepKind::kMove;
+    if (step.operand_count <= (is_move ? types::kMaxSources : kMaxTargets)) continue;
+    return Status::unsupported("a step with " + std::to_string(step.operand_count) +
+                               (is_move ? " sources" : " targets") + ", more than a plan can hold");
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Match> match(const MatchRequest& request) {
@@ -119,6 +130,7 @@ Result<Match> match(const MatchRequest& request) {
   choose_mechanisms(traffic, result.mode, request.hazards_in_place);
   traffic.number();
   result.schedule = traffic.schedule_of(request.rank);
+  if (Status status = check_operands(result); !status.ok()) return status;
   distil(result, traffic);
   return result;
 }

@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "src/plan/verify_plan_examples_test.h"
+#include "src/registry/algorithms.h"
 
 namespace tutti::plan {
 namespace {
 
 using namespace schedule;
-using examples::find;
+
+const Algorithm* find(const char* name) {
+  return examples::find(registry::algorithms(), name);
+}
 
 // Rank 0 sends two messages to rank 1 and one to both others; rank 1 answers; rank 2 only listens.
 Algorithm conversation() {
@@ -60,7 +64,7 @@ TEST(Match, NumbersSignalsSlotsAndCells) {
   const Algorithm algorithm = conversation();
   const Match sender = match_of(algorithm, 0, group_of(3, Spread::kOneDomain));
   const auto& steps = sender.steps;
-  // Consecutive SENDs share a signal, which the last of them gives; every message has its own place.
+  // Consecutive SENDs share a signal, which the last one gives; every message has its own place.
   EXPECT_EQ(steps[0].message.value, 1u);
   EXPECT_FALSE(steps[0].signal);
   EXPECT_EQ(steps[1].message.value, 1u);
@@ -113,7 +117,10 @@ TEST(Match, SendsByStreamToOtherDomains) {
 TEST(Match, RefusesMessagesThatNobodySendsOrReceives) {
   Algorithm algorithm = conversation();
   const Group group = group_of(3, Spread::kOneDomain);
-  MatchRequest request{.algorithm = &algorithm, .parameters = {.ranks = 3}, .group = &group};
+  MatchRequest request;
+  request.algorithm = &algorithm;
+  request.parameters = {.ranks = 3};
+  request.group = &group;
   for (int liar : {0, 1}) {
     algorithm.schedule = liar == 0 ? [](const Parameters&, int rank) {
       Builder builder(rank);
@@ -125,6 +132,18 @@ TEST(Match, RefusesMessagesThatNobodySendsOrReceives) {
       return std::move(builder).finish();
     };
     EXPECT_EQ(plan::match(request).status().code(), Code::kInternalError);
+  }
+}
+
+TEST(Match, RefusesFoldsOfMoreSourcesThanExecutorsHold) {
+  for (int ranks : {types::kMaxSources, types::kMaxSources + 1}) {
+    const Group group = group_of(ranks, Spread::kAllApart);  // only the rank's own schedule is made
+    MatchRequest request;
+    request.algorithm = find("all_reduce/one_shot");
+    request.parameters.ranks = ranks;
+    request.group = &group;
+    const Code expected = ranks > types::kMaxSources ? Code::kUnsupported : Code::kOk;
+    EXPECT_EQ(plan::match(request).status().code(), expected) << ranks;
   }
 }
 

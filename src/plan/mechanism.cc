@@ -74,8 +74,8 @@ class HazardPass {
   }
 
  private:
-  // Every reader of `sent` sent something after it had read, and the sender of `sent` waits for that
-  // no later than in `step`.
+  // Every reader of `sent` sent something after it had read, and the sender of `sent` waits for
+  // that no later than in `step`.
   bool readers_are_done(const Sent& sent, uint32_t step) const {
     bool done = true;
     traffic_.each_delivery(sent, [&](const Delivery& read) {

@@ -2,11 +2,10 @@
 //
 // A SEND has value semantics; PULL and PUSH read or write user memory at another moment than the
 // step says. They are used only where no step could see the difference:
-//   PULL  the source block is not written by any later step of the sender, or by none before the sender
-//         has heard from every reader that it has read.
+//   PULL  the source block is not written by any later step of the sender, or by none before the
+//         sender has heard from every reader that it has read.
 //   PUSH  the target is dead from the receiver's entry on: no earlier step of the receiver touches
-//   it,
-//         or only a PULL by the pushing rank itself, consumed before the push.
+//         it, or only a PULL by the pushing rank itself, consumed before the push.
 // Everything else is staged. The plan verifier checks the outcome.
 #pragma once
 

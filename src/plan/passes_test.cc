@@ -3,9 +3,14 @@
 #include <gtest/gtest.h>
 
 #include "src/plan/verify_plan_examples_test.h"
+#include "src/registry/algorithms.h"
 
 namespace tutti::plan {
 namespace {
+
+const schedule::Algorithm* find(const char* name) {
+  return examples::find(registry::algorithms(), name);
+}
 
 constexpr Operand kIn{register_of(Base::kInput)};
 constexpr Operand kOut{register_of(Base::kOutput)};
@@ -71,7 +76,7 @@ TEST(ForwardStores, LeavesEverythingElse) {
 }
 
 TEST(ForwardStores, KeepsPlansRight) {
-  const Lowering lowering{examples::find("all_reduce/two_shot"), {.ranks = 4}, Spread::kOneDomain,
+  const Lowering lowering{find("all_reduce/two_shot"), {.ranks = 4}, Spread::kOneDomain,
                           Mode::kDirect};
   const std::vector<Match> matches = match_all(lowering).value();
   for (bool fuse : {false, true}) {
@@ -85,7 +90,7 @@ TEST(ForwardStores, KeepsPlansRight) {
 }
 
 TEST(ScaleContributions, MarksEveryRawContributionOnce) {
-  const Lowering lowering{examples::find("all_reduce/ring"), {.ranks = 3}};
+  const Lowering lowering{find("all_reduce/ring"), {.ranks = 3}};
   std::vector<Match> matches = match_all(lowering).value();
   ASSERT_TRUE(count_terms(matches[0], *lowering.algorithm, lowering.parameters).ok());
   const BindRequest request{6, types::DataType::kFloat32, types::ReduceOp::kAvg};
@@ -101,7 +106,7 @@ TEST(ScaleContributions, MarksEveryRawContributionOnce) {
 }
 
 TEST(ScaleContributions, DividesIntegersWhereTheyAreComplete) {
-  const Lowering lowering{examples::find("all_reduce/ring"), {.ranks = 3}};
+  const Lowering lowering{find("all_reduce/ring"), {.ranks = 3}};
   std::vector<Match> matches = match_all(lowering).value();
   ASSERT_TRUE(count_terms(matches[0], *lowering.algorithm, lowering.parameters).ok());
   const BindRequest request{6, types::DataType::kInt32, types::ReduceOp::kAvg};

@@ -1,23 +1,23 @@
 // Proves plans before they run: the micro-operations of all ranks, executed symbolically.
 //
-// What is proved of the plans of one or several consecutive calls, on rings so small that frames and cells
-// are used again within the run:
-//   values    every output element is exactly the required contributions of this call, each once, scaled
-//             and divided as an average wants it
-//   races     no two accesses to one byte of any memory, one of them a write, without an order between
-//             them: slots, cells, scratch, landing zones, and user memory, which its owner may touch at
-//             any time before it enters and after it returns
+// What is proved of the plans of one or several consecutive calls, on rings so small that frames
+// and cells are used again within the run:
+//   values    every output element is exactly the required contributions of this call, each once,
+//             scaled and divided as an average wants it
+//   races     no two accesses to one byte of any memory, one of them a write, without an order
+//             between them: slots, cells, scratch, landing zones, and user memory, which its owner
+//             may touch at any time before it enters and after it returns
 //   progress  nothing waits for ever
 //   facts     what every rank assumes of the others is true: advance, cells, frames, slices
 //
-// One interleaving is executed, and that is enough. Flags and counters only rise, so a wait that can go on
-// can always go on: whether the run ends does not depend on the interleaving. A wait takes over only what
-// the *first* sufficient signal carries, so the order computed here holds in every interleaving. If every
-// two conflicting accesses are in that order, every read sees the one last write before it whatever the
-// timing: all interleavings compute the same values as this one.
+// One interleaving is executed, and that is enough. Flags and counters only rise, so a wait that
+// can go on can always go on: whether the run ends does not depend on the interleaving. A wait
+// takes over only what the *first* sufficient signal carries, so the order computed here holds in
+// every interleaving. If every two conflicting accesses are in that order, every read sees the one
+// last write before it whatever the timing: all interleavings compute the same values as this one.
 //
-// Each lane is a thread of its own, though an executor may run them in one: engines may differ by lane.
-// The shorter form of small plans (exec/fast_path.h) has the same effect and is covered by the same proof.
+// Each lane is a thread of its own, though an executor may run them in one: engines may differ by
+// lane. What is proved is the plan; that an executor does what it says is for that one's tests.
 //
 // Errors: the Status is the counter-example: ranks, calls, slices, micro-operations and the memory.
 // Threads: pure.
@@ -47,7 +47,7 @@ struct VerifyOptions {
   uint32_t rounds = 3;            // the calls are made so many times over
   uint32_t regions = 2;           // of every staging ring and of the cell ring
   uint32_t frames_per_region = 2; // of the largest plan: a region has no more room
-  bool early_release = false;     // for tests: a region is taken again before its last frame was read
+  bool early_release = false;     // for tests: a region counts as read but for its last frame
 };
 
 /// The calls are made by all ranks in the order given, over and over, always with the same buffers.

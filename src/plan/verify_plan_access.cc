@@ -34,8 +34,8 @@ Machine::Place Machine::user_place(uint32_t rank, bool output, uint64_t call) co
   return {memory_of(rank, kind), {first, first + elements * plan.element_bytes}};
 }
 
-// The slice's piece of an operand of `length` elements; nothing, and a refusal, if it lies outside of
-// what the operand may name.
+// The slice's piece of an operand of `length` elements; nothing, and a refusal, if it lies outside
+// of what the operand may name.
 std::optional<Machine::Place> Machine::place(const Context& at, const Operand& operand,
                                              uint64_t length) {
   const Plan& plan = plan_of(at.rank);
@@ -187,8 +187,8 @@ void Machine::fold(const Plan& plan, const Op& op) {
   }
 }
 
-// The transfer is a thread of its own: it begins with what the poster knows, and reads or writes its
-// operands at any time until it is awaited.
+// The transfer is a thread of its own: it begins with what the poster knows, and reads or writes
+// its operands at any time until it is awaited.
 void Machine::post(const Context& at, bool sends) {
   const Op& op = *at.op;
   const Plan& plan = plan_of(at.rank);
@@ -245,8 +245,8 @@ void Machine::transfer(Transfer& send, Transfer& receive) {
   send.done = receive.done = true;
 }
 
-// A send counts as out when it has been received: no transport need buffer it. What it then tells the
-// sender is only that its source is free.
+// A send counts as out when it has been received: no transport need buffer it. What it then tells
+// the sender is only that its source is free.
 bool Machine::await_transfer(const Context& at) {
   const Op& op = *at.op;
   Rank& state = ranks_[at.rank];

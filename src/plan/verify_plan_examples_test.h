@@ -2,19 +2,20 @@
 #pragma once
 
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "src/plan/verify_plan_sweep.h"
-#include "src/registry/algorithms.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::plan::examples {
 
-inline const schedule::Algorithm* find(const char* collective_and_name) {
-  const std::string wanted = collective_and_name;
-  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+/// "all_reduce/ring" of the algorithms given; null if it is not there.
+inline const schedule::Algorithm* find(std::span<const schedule::Algorithm> algorithms,
+                                       const std::string& wanted) {
+  for (const schedule::Algorithm& algorithm : algorithms) {
     const std::string name = std::string(schedule::name_of(algorithm.collective)) + "/" +
                              std::string(algorithm.name);
     if (name == wanted) return &algorithm;
@@ -69,8 +70,8 @@ inline PlanSet lower(const Lowering& lowering, uint64_t count, bool in_cells) {
   return bind_all(matches.value(), request, small_tuning(in_cells));
 }
 
-/// A call that makes it hard for `set` to follow: its frames fill the rings, and when it returns nobody
-/// knows whether the others have read them.
+/// A call that makes it hard for `set` to follow: its frames fill the rings, and when it returns
+/// nobody knows whether the others have read them.
 inline PlanSet hard_predecessor(const PlanSet& set, Spread spread) {
   static const schedule::Algorithm kAlgorithm = publish_everywhere();
   const std::vector<LanePlan>& lanes = set.plans[0].lanes;

@@ -83,7 +83,9 @@ class Facts {
 
   Status check_lane(uint32_t index) {
     const LanePlan& lane = plan_.lanes[index];
-    if (lane.begin > lane.end || lane.end > plan_.ops.size()) return wrong("has a lane without ops");
+    if (lane.begin > lane.end || lane.end > plan_.ops.size()) {
+      return wrong("has a lane without ops");
+    }
     if (lane.advance == 0) return wrong("has a lane that does not advance");
     if (lane.frame_bytes > kMostBytes) return wrong("is too large to verify");
     if (lane.cells > 0 && plan_.lanes.size() > 1) return wrong("has cells and several lanes");
@@ -119,7 +121,8 @@ class Facts {
       case OpCode::kAfter: {
         if (op.peer >= plan_.lanes.size()) return wrong(index, "names a lane that is not there");
         const LanePlan& other = plan_.lanes[op.peer];
-        return op.value <= other.end - other.begin ? Status() : wrong(index, "names an op not there");
+        if (op.value > other.end - other.begin) return wrong(index, "names an op not there");
+        return {};
       }
       case OpCode::kStreamReceive:
       case OpCode::kStreamSend:
@@ -166,7 +169,8 @@ class Facts {
       return wrong(index, "names a rank without a stream");
     }
     const uint64_t operands = uint64_t{op.source_count} + op.target_count;
-    return op.lengths + operands <= plan_.lengths.size() ? Status() : wrong(index, "lengths it lacks");
+    if (op.lengths + operands > plan_.lengths.size()) return wrong(index, "lengths it lacks");
+    return {};
   }
 
   const PlanSet& set_;

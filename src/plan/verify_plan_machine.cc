@@ -1,5 +1,5 @@
-// Control: which rank is where in its calls, slices and micro-operations. The phases and their order are
-// those of exec::HostExecutor.
+// Control: which rank is where in its calls, slices and micro-operations. The phases and their
+// order are those of exec::HostExecutor.
 #include "src/plan/verify_plan_machine.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The symbolic executor: every rank's plans, as exec::HostExecutor runs them, on clocks and values instead
-// of bytes.
+// The symbolic executor: every rank's plans, as exec::HostExecutor runs them, on clocks and values
+// instead of bytes.
 #pragma once
 
 #include <cstdint>

@@ -9,11 +9,13 @@ namespace tutti::plan {
 
 const char* name_of(Fault fault) {
   static constexpr const char* kNames[kFaults] = {
-      "no end",         "no signal",       "no credit",     "no wait",     "no later waits",
-      "no raise",       "no wait for cell", "no enter",     "no wait for entry",
-      "no wait for readers", "no waits for", "no after",   "no post",       "no arrived",  "no sent",
-      "no move",        "smaller signal",  "larger signal", "smaller wait", "larger wait",
-      "earlier after",  "other cell",      "shifted operand", "shorter",   "swapped"};
+      "no end",        "no signal",        "no credit",       "no wait",
+      "no later waits", "no raise",        "no wait for cell", "no enter",
+      "no wait for entry", "no wait for readers", "no waits for a peer", "no after",
+      "no post",       "no arrived",       "no sent",         "no move",
+      "smaller signal", "larger signal",   "smaller wait",    "larger wait",
+      "earlier after", "other cell",       "shifted operand", "shorter",
+      "swapped"};
   return kNames[static_cast<int>(fault)];
 }
 

@@ -1,8 +1,8 @@
 // Wrong plans on purpose: a proof is worth what it refuses.
 //
-// A mutant is a set of plans in which one rank's plan has one fault. Some faults are none: a wait may be
-// implied by another one. Whatever verify_plans() accepts is right, so an accepted mutant proves itself
-// equivalent; the tests count those and name the faults that must never be.
+// A mutant is a set of plans in which one rank's plan has one fault. Some faults are none: a wait
+// may be implied by another one. Whatever verify_plans() accepts is right, so an accepted mutant
+// proves itself equivalent; the tests count those and name the faults that must never be.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ enum class Fault : uint8_t {
   kNoSignal,
   kNoCredit,
   kNoWait,
-  kNoLaterWaits,    // what a value wrongly taken for seen leaves out: all waits for the peer behind one
+  kNoLaterWaits,    // for a peer, behind one: what a value wrongly taken for seen leaves out
   kNoRaise,
   kNoWaitCell,
   kNoEnter,

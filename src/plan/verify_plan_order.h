@@ -30,8 +30,8 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-/// A position in a ring of regions, taken frame by frame: what exec::RingCursor does, for any number of
-/// regions.
+/// A position in a ring of regions, taken frame by frame: what exec::RingCursor does, for any
+/// number of regions.
 class Ring {
  public:
   Ring() = default;

@@ -78,8 +78,8 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
   const auto add = [&](const schedule::Parameters& parameters, Spread spread, Mode mode) {
     for (Placing placing : {Placing::kSeparate, Placing::kInPlace, Placing::kMixed}) {
       if (placing != Placing::kSeparate && !algorithm.in_place) continue;
-      // Whoever reads its peers' buffers needs to know their placement; the library lets it differ only
-      // where nobody can know better.
+      // Whoever reads its peers' buffers needs to know their placement; the library lets it differ
+      // only where nobody can know better.
       const bool may_differ =
           mode == Mode::kStaged || algorithm.collective == Collective::kBroadcast;
       if (placing == Placing::kMixed && (ranks == 1 || !may_differ)) continue;
@@ -91,7 +91,8 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
       if (spread == Spread::kTwoDomains && ranks < 3) continue;  // the same as one of the others
       if (spread == Spread::kAllApart && ranks < 2) continue;
       for (Mode mode : {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy}) {
-        if (mode != Mode::kStaged && (parameters.lanes > 1 || spread == Spread::kAllApart)) continue;
+        const bool always_staged = parameters.lanes > 1 || spread == Spread::kAllApart;
+        if (mode != Mode::kStaged && always_staged) continue;
         add(parameters, spread, mode);
       }
     }

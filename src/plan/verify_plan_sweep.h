@@ -1,5 +1,5 @@
-// Which plans are proved: an algorithm lowered in every way the library may lower it, on small groups and
-// counts. What `tutti verify --plans` and the tests run.
+// Which plans are proved: an algorithm lowered in every way the library may lower it, on small
+// groups and counts. What `tutti verify --plans` and the tests run.
 //
 // Errors: the first counter-example of each case, with the case that gave it. Threads: pure.
 #pragma once
@@ -50,7 +50,8 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
 /// Counts for a lowering: one element, fewer than ranks, odd, several slices.
 std::vector<uint64_t> small_counts(const Lowering& lowering);
 
-/// Rings in which everything is used again at once, and in which every second slice enters a new region.
+/// Rings in which everything is used again at once, and in which every second slice enters a new
+/// region.
 std::span<const VerifyOptions> small_rings();
 
 struct Tally {

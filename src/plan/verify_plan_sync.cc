@@ -81,8 +81,8 @@ bool Machine::passed(const Context& at, uint32_t lane, uint64_t progress) {
   return true;
 }
 
-// A flag is awaited by its exact value: to raise it again before all have seen it is a race on its bytes.
-// The addresses published at entry are part of it.
+// A flag is awaited by its exact value: to raise it again before all have seen it is a race on its
+// bytes. The addresses published at entry are part of it.
 void Machine::raise(const Context& at, uint64_t cell, uint64_t flag) {
   begin(at.thread, deed_of(at));
   const Place bytes = flag_place(at.rank, cell, at.op->code == OpCode::kEnter);

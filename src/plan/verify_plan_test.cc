@@ -8,11 +8,15 @@
 
 #include "src/plan/verify_plan_examples_test.h"
 #include "src/plan/verify_plan_mutants.h"
+#include "src/registry/algorithms.h"
 
 namespace tutti::plan {
 namespace {
 
-using examples::find;
+const schedule::Algorithm* find(const char* name) {
+  return examples::find(registry::algorithms(), name);
+}
+
 using examples::hard_predecessor;
 using examples::lower;
 
@@ -24,9 +28,10 @@ TEST_P(EveryPlan, IsRightInEveryLowering) {
   Tally total;
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     for (const Lowering& lowering : lowerings(algorithm, GetParam())) {
-      const Tally tally = verify_lowering(lowering, [](const std::string& which, const Status& why) {
+      const Report report = [](const std::string& which, const Status& why) {
         ADD_FAILURE() << which << ": " << why.message();
-      });
+      };
+      const Tally tally = verify_lowering(lowering, report);
       total.plan_sets += tally.plan_sets;
       total.refused += tally.refused;
     }
@@ -119,7 +124,9 @@ TEST(VerifyPlan, RefusesRanksThatCountOnDifferentThings) {
 TEST(VerifyPlan, RefusesCreditThatComesOneFrameEarly) {
   VerifyOptions early = kTight;
   early.early_release = true;
-  for (const char* name : {"all_reduce/one_shot", "broadcast/publish_once", "all_to_all/pairwise"}) {
+  const char* const names[] = {"all_reduce/one_shot", "broadcast/publish_once",
+                               "all_to_all/pairwise"};
+  for (const char* name : names) {
     for (bool in_cells : {true, false}) {
       const Lowering lowering{find(name), {.ranks = 3}};
       const PlanSet set = lower(lowering, in_cells ? 4 : 40, in_cells);

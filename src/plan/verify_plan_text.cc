@@ -83,7 +83,7 @@ void Machine::refuse_at(const Context& at, const std::string& what) {
 void Machine::refuse_race(const Place& place, uint32_t thread, const Conflict& conflict,
                           bool writes) {
   refuse("race for byte " + to_string(conflict.byte) + " of " + describe_memory(place.memory) +
-         ": " + describe(conflict.earlier) + (conflict.wrote ? " writes it and " : " reads it and ") +
+         ": " + describe(conflict.earlier) + (conflict.wrote ? " writes" : " reads") + " it and " +
          describe(actor(thread).now) + (writes ? " writes it" : " reads it") +
          ", and nothing says which comes first");
 }
@@ -99,7 +99,8 @@ std::string Machine::describe_wait(uint32_t rank) const {
     const Lane& lane = state.lanes[i];
     if (lane.slice == plan.slices) continue;
     const Deed deed{state.call, static_cast<uint32_t>(lane.slice), lane.op, Phase::kSlices};
-    text += (text.ends_with(": ") ? "lane " : "; lane ") + to_string(i) + " " + describe(deed, rank);
+    if (!text.ends_with(": ")) text += "; ";
+    text += "lane " + to_string(i) + " " + describe(deed, rank);
   }
   return text;
 }

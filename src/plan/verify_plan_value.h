@@ -11,8 +11,8 @@
 
 namespace tutti::plan::verifier {
 
-/// One contribution. A value belongs to a range of bytes; byte x of the range holds byte x + delta of the
-/// input of `rank` in call number `call`.
+/// One contribution. A value belongs to a range of bytes; byte x of the range holds byte x + delta
+/// of the input of `rank` in call number `call`.
 struct Term {
   int64_t delta = 0;
   uint16_t rank = 0;
