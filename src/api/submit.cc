@@ -1,5 +1,6 @@
 #include "src/api/submit.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -90,22 +91,41 @@ tuttiResult_t submit_work(tuttiComm_t comm, const Work& work, tuttiStream_t stre
   }
 }
 
+// Ranks may name collectives and transfers in different orders, and need not all have transfers:
+// with the collectives first on every rank nobody waits for what its peer has behind a transfer.
+void order(std::vector<Member>& members) {
+  std::stable_partition(members.begin(), members.end(), [](const Member& member) {
+    return std::holds_alternative<comm::Request>(member.work);
+  });
+}
+
+// A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
+// thread at a time.
+Status queue_group(std::vector<Member> members) {
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  auto own = std::make_shared<comm::Completion>();
+  for (Member& member : members) {
+    const bool host = member.stream.kind == tuttiStreamHost;
+    auto completion = host ? static_cast<HostStream*>(member.stream.handle)->completion : own;
+    process.value()->engine().submit(make_task(member, std::move(completion)));
+  }
+  return own->wait();
+}
+
 Status run_group(std::vector<Member> members) {
+  order(members);
+  const bool queued = std::any_of(members.begin(), members.end(), [](const Member& member) {
+    return member.stream.kind == tuttiStreamHost;
+  });
+  if (queued) return queue_group(std::move(members));
+  // What was queued before the group, and only that: a task of the group counts as pending too.
+  for (const Member& member : members) drain(*member.comm->communicator);
   auto completion = std::make_shared<comm::Completion>();
   comm::Driver driver;
-  Status first_error;
-  for (Member& member : members) {
-    if (member.stream.kind == tuttiStreamHost) {
-      Status status = enqueue(std::move(member));
-      if (first_error.ok()) first_error = status;
-      continue;
-    }
-    drain(*member.comm->communicator);
-    driver.add(make_task(member, completion));
-  }
+  for (Member& member : members) driver.add(make_task(member, completion));
   driver.run(100);
-  Status status = completion->wait();
-  return first_error.ok() ? status : first_error;
+  return completion->wait();
 }
 
 }  // namespace
