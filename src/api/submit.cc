@@ -9,6 +9,9 @@
 namespace tutti::api {
 namespace {
 
+// Several communicators advance between two polls of one of them: yield early.
+constexpr uint32_t kGroupSpins = 100;
+
 struct Member {
   tuttiComm_t comm;
   tuttiStream_t stream;
@@ -114,18 +117,24 @@ Status queue_group(std::vector<Member> members) {
 }
 
 Status run_group(std::vector<Member> members) {
-  order(members);
-  const bool queued = std::any_of(members.begin(), members.end(), [](const Member& member) {
-    return member.stream.kind == tuttiStreamHost;
-  });
-  if (queued) return queue_group(std::move(members));
-  // What was queued before the group, and only that: a task of the group counts as pending too.
-  for (const Member& member : members) drain(*member.comm->communicator);
+  // Before any task is counted as pending: a group may hold several tasks of one communicator.
+  for (const Member& member : members) {
+    if (member.stream.kind != tuttiStreamHost) drain(*member.comm->communicator);
+  }
   auto completion = std::make_shared<comm::Completion>();
   comm::Driver driver;
-  for (Member& member : members) driver.add(make_task(member, completion));
-  driver.run(100);
-  return completion->wait();
+  Status first_error;
+  for (Member& member : members) {
+    if (member.stream.kind != tuttiStreamHost) {
+      driver.add(make_task(member, completion));
+      continue;
+    }
+    Status status = enqueue(std::move(member));
+    if (first_error.ok()) first_error = status;
+  }
+  driver.run(kGroupSpins);
+  Status status = completion->wait();
+  return first_error.ok() ? status : first_error;
 }
 
 }  // namespace

@@ -18,6 +18,10 @@ namespace {
 // cost more than one small copy.
 constexpr uint64_t kDirectBytes = 8 << 10;
 
+// How long a call may go on after a peer's process ended: what it sent before may complete the
+// call.
+constexpr uint64_t kGraceNs = 100'000'000;
+
 uint32_t spins_of(const Config& config, int ranks) {
   if (config.spin_polls > 0) return config.spin_polls;
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -91,12 +95,28 @@ void Communicator::watch_peers() {
   }
 }
 
+// A rank that left in order has sent everything before; a call that can still complete should.
 void Communicator::lost(int peer) {
-  const Profile& profile = membership_->profiles()[static_cast<size_t>(peer)];
-  abort(Status::remote_error("rank " + std::to_string(peer) + " (process " +
-                             std::to_string(profile.process) + " on " + profile.host +
-                             ") is gone; rank " + std::to_string(rank()) +
-                             " cannot go on with this communicator"));
+  const std::lock_guard lock(failure_mutex_);
+  lost_.push_back({peer, monotonic_ns() + kGraceNs});
+  has_lost_.store(true, std::memory_order_release);
+}
+
+// Under failure_mutex_.
+void Communicator::judge_lost() {
+  const uint64_t now = monotonic_ns();
+  std::erase_if(lost_, [&](const Lost& lost) {
+    if (failed_.load(std::memory_order_relaxed) || now < lost.judged_at_ns) return false;
+    if (membership_->link(lost.peer)->status().ok()) return true;  // it said goodbye
+    const Profile& profile = membership_->profiles()[static_cast<size_t>(lost.peer)];
+    failure_ = Status::remote_error("rank " + std::to_string(lost.peer) + " (process " +
+                                    std::to_string(profile.process) + " on " + profile.host +
+                                    ") is gone; rank " + std::to_string(rank()) +
+                                    " cannot go on with this communicator");
+    failed_.store(true, std::memory_order_release);
+    return true;
+  });
+  has_lost_.store(!lost_.empty(), std::memory_order_release);
 }
 
 void Communicator::abort(Status reason) {
@@ -107,8 +127,10 @@ void Communicator::abort(Status reason) {
 }
 
 Status Communicator::check() {
-  if (!failed_.load(std::memory_order_acquire)) return {};
+  const bool failed = failed_.load(std::memory_order_acquire);
+  if (!failed && !has_lost_.load(std::memory_order_acquire)) return {};
   const std::lock_guard lock(failure_mutex_);
+  judge_lost();
   return failure_;
 }
 
@@ -169,7 +191,8 @@ inline exec::Call Communicator::call_of(const Request& request, const Prepared& 
           prepared.signature,
           deadline_from_now(),
           schedule::name_of(request.collective),
-          prepared.windows};
+          prepared.windows,
+          prepared.far_signature};
 }
 
 Status Communicator::run(const Request& request) {

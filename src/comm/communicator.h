@@ -71,6 +71,7 @@ class Communicator final : public exec::Health {
   Status check() override;
   void watch_peers();
   void lost(int peer);
+  void judge_lost();
   bool is_in_place(const Request& request) const;
   Reach reach_of(const Request& request) const;
   bool are_registered(const Request& request, uint64_t recv_bytes) const;
@@ -87,9 +88,15 @@ class Communicator final : public exec::Health {
   bool reads_peers_ = false;  // single copy is possible and wanted
   bool pairs_active_ = false;
   std::vector<int> watched_;
+  struct Lost {
+    int peer;
+    uint64_t judged_at_ns;
+  };
   std::atomic<bool> failed_{false};
+  std::atomic<bool> has_lost_{false};
   std::mutex failure_mutex_;
-  Status failure_;  // under failure_mutex_
+  Status failure_;          // under failure_mutex_
+  std::vector<Lost> lost_;  // under failure_mutex_
 };
 
 }  // namespace tutti::comm

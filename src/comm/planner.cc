@@ -124,15 +124,22 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
-uint32_t Planner::signature_of(const PlanKey& key, const Prepared& prepared, bool in_place) const {
-  // In place or not is each rank's own affair as long as nobody touches its buffers.
+void Planner::sign(Prepared& prepared, bool in_place) const {
   constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
+  constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
+  const uint64_t common = prepared.key.rest & ~(kInPlaceBit | kReachBits);
+  const auto hash_of = [&](uint64_t rest) {
+    Hash hash;
+    hash.add(prepared.key.count);
+    hash.add(rest);
+    hash.add(prepared.plan.algorithm);
+    return hash.fold() | 1u;
+  };
+  // In place or not is each rank's own affair as long as nobody touches its buffers, and so is how
+  // the ranks of another host reach each other's.
   const bool shared = prepared.plan.prologue.empty() || !in_place;
-  Hash hash;
-  hash.add(key.count);
-  hash.add(shared ? key.rest & ~kInPlaceBit : key.rest);
-  hash.add(prepared.plan.algorithm);
-  return hash.fold() | 1u;
+  prepared.signature = hash_of(shared ? prepared.key.rest & ~kInPlaceBit : prepared.key.rest);
+  prepared.far_signature = hash_of(common);
 }
 
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
@@ -155,7 +162,7 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   }
   if (Status status = check_fit(prepared->plan); !status.ok()) return status;
   if (options_.tamper) options_.tamper(prepared->plan);
-  prepared->signature = signature_of(prepared->key, *prepared, in_place);
+  sign(*prepared, in_place);
   prepared->fast = exec::FastPath::compile(prepared->plan, options_.rank);
   last_ = nullptr;  // it may be the entry that makes room
   entry = std::move(prepared);

@@ -33,7 +33,8 @@ struct Prepared {
   PlanKey key;
   plan::Plan plan;
   std::optional<exec::FastPath> fast;
-  uint32_t signature = 1;  // equal on ranks that make the same call; never 0
+  uint32_t signature = 1;      // equal on ranks of a domain that make the same call; never 0
+  uint32_t far_signature = 1;  // equal on all ranks that do
   bool windows = false;
 };
 
@@ -81,7 +82,7 @@ class Planner {
                                 bool in_place, Reach reach);
   bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
   Status check_fit(const plan::Plan& plan) const;
-  uint32_t signature_of(const PlanKey& key, const Prepared& prepared, bool in_place) const;
+  void sign(Prepared& prepared, bool in_place) const;
 
   PlannerOptions options_;
   CallOptions call_options_;
