@@ -117,24 +117,18 @@ Status queue_group(std::vector<Member> members) {
 }
 
 Status run_group(std::vector<Member> members) {
+  order(members);
+  const bool queued = std::any_of(members.begin(), members.end(), [](const Member& member) {
+    return member.stream.kind == tuttiStreamHost;
+  });
+  if (queued) return queue_group(std::move(members));
   // Before any task is counted as pending: a group may hold several tasks of one communicator.
-  for (const Member& member : members) {
-    if (member.stream.kind != tuttiStreamHost) drain(*member.comm->communicator);
-  }
+  for (const Member& member : members) drain(*member.comm->communicator);
   auto completion = std::make_shared<comm::Completion>();
   comm::Driver driver;
-  Status first_error;
-  for (Member& member : members) {
-    if (member.stream.kind != tuttiStreamHost) {
-      driver.add(make_task(member, completion));
-      continue;
-    }
-    Status status = enqueue(std::move(member));
-    if (first_error.ok()) first_error = status;
-  }
+  for (Member& member : members) driver.add(make_task(member, completion));
   driver.run(kGroupSpins);
-  Status status = completion->wait();
-  return first_error.ok() ? status : first_error;
+  return completion->wait();
 }
 
 }  // namespace

@@ -61,6 +61,9 @@ struct Call {
   uint64_t deadline_ns = ~uint64_t{0};
   const char* what = "";  // for messages: "all_reduce"
   bool windows = false;   // send and recv lie in windows: enter with window offsets
+  // For peers of other domains, which may reach their memory in another way: as `signature`, but
+  // without what only ranks of one domain have in common.
+  uint32_t far_signature = 1;
 };
 
 enum class Progress { kDone, kMoved, kBlocked };

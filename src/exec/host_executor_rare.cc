@@ -46,10 +46,10 @@ bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
   }
   transport::Stream& stream = *peers_[op.peer].stream;
   if (sends) {
-    lane.sent[op.value] = stream.send(channel, call_.signature, const_buffers_);
+    lane.sent[op.value] = stream.send(channel, call_.far_signature, const_buffers_);
     lane.sent_to[op.value] = op.peer;
   } else {
-    lane.received[op.value] = stream.receive(channel, call_.signature, buffers_);
+    lane.received[op.value] = stream.receive(channel, call_.far_signature, buffers_);
   }
   return true;
 }
