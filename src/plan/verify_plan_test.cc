@@ -152,7 +152,7 @@ struct Mutated {
 
 void PrintTo(const Mutated& m, std::ostream* out) { *out << m.algorithm << " " << name_of(m.mode); }
 
-class Mutants : public testing::TestWithParam<Mutated> {
+class PlanMutants : public testing::TestWithParam<Mutated> {
  protected:
   // Faults that no other micro-operation can make up for. Of the others some are none: what waits
   // longer, or in another order, may still be right, and a wait may be implied by a second one.
@@ -180,7 +180,7 @@ class Mutants : public testing::TestWithParam<Mutated> {
   }
 };
 
-TEST_P(Mutants, AreRefusedOrRight) {
+TEST_P(PlanMutants, AreRefusedOrRight) {
   const Mutated& m = GetParam();
   const schedule::Parameters parameters{.ranks = m.ranks, .lanes = m.lanes};
   const Lowering lowering{find(m.algorithm), parameters, m.spread, m.mode, m.placing};
@@ -210,7 +210,7 @@ TEST_P(Mutants, AreRefusedOrRight) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Of, Mutants,
+    Of, PlanMutants,
     testing::Values(
         Mutated{"all_reduce/one_shot", 3, 40},
         Mutated{"all_reduce/one_shot", 3, 40, 1, Spread::kOneDomain, Mode::kDirect},
