@@ -25,7 +25,7 @@ constexpr uint64_t kGraceNs = 100'000'000;
 uint32_t spins_of(const Config& config, int ranks) {
   if (config.spin_polls > 0) return config.spin_polls;
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return ranks <= cores ? 20'000 : 20;
+  return ranks <= cores ? 20'000 : 5;
 }
 
 plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {

@@ -146,6 +146,7 @@ class HostExecutor {
   void announce(const Call& call);
   void reserve(const plan::Plan& plan);
   Status diagnose(uint32_t peer) const;
+  Status compare_calls(uint32_t peer) const;
   void check_signature(uint32_t peer);
 
   ExecutorOptions options_;

@@ -71,16 +71,20 @@ void HostExecutor::check_rare() {
   }
 }
 
-// Why a peer does not answer: it gave up, or is in another call than this rank.
+// Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of one
+// host are told of dead peers by Health; asking their links costs system calls.
 Status HostExecutor::diagnose(uint32_t peer) const {
   const Peer& other = peers_[peer];
-  if (other.link != nullptr && !other.link->status().ok()) return other.link->status();
-  if (!other.arena.valid()) return {};
+  if (!other.arena.valid()) return other.link == nullptr ? Status() : other.link->status();
+  const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
+  if (failed == 0) return compare_calls(peer);
+  return Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
+                              " because of rank " + std::to_string(failed - 1));
+}
+
+Status HostExecutor::compare_calls(uint32_t peer) const {
+  const Peer& other = peers_[peer];
   const Counter& counter = other.arena.counter(0);
-  if (const uint32_t failed = counter.failed.load(std::memory_order_acquire); failed != 0) {
-    return Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
-                                " because of rank " + std::to_string(failed - 1));
-  }
   if (call_.signature == 0) return {};  // send and receive are not calls of the whole group
   uint64_t word = counter.call.load(std::memory_order_acquire);
   const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(word >> 32) - call_number_);
@@ -99,7 +103,7 @@ void HostExecutor::check_signature(uint32_t peer) {
   const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
   const uint64_t theirs = peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed);
   if (theirs == mine) return;
-  if (Status status = diagnose(peer); !status.ok()) fail(std::move(status));
+  if (Status status = compare_calls(peer); !status.ok()) fail(std::move(status));
 }
 
 }  // namespace tutti::exec
