@@ -1,0 +1,342 @@
+// kill: ranks in an endless mixed loop, one is killed with SIGKILL at a random instant, and the
+// others must get an error that names it within one second, and leave nothing behind.
+//
+//   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed
+//
+// Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/kill/leaks.h"
+#include "tests/support/dice.h"
+#include "tests/support/team.h"
+
+namespace tutti::kill_test {
+namespace {
+
+using testing_support::Board;
+using testing_support::Dice;
+using testing_support::Member;
+using testing_support::now_ns;
+using testing_support::RankSlot;
+using testing_support::RankState;
+using testing_support::sleep_ns;
+
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kErrorLimitNs = kSecond;  // what the design promises
+constexpr uint64_t kHangNs = 20 * kSecond;
+
+struct Options {
+  uint64_t seed = 1;
+  int repetitions = 5;
+  int ranks = 6;
+  std::string network = "default";
+};
+
+void set_environment(const Options& options, int rank) {
+  if (options.network == "tcp") setenv("TUTTI_TRANSPORTS", "tcp", 1);
+  if (options.network == "mixed") {
+    setenv("TUTTI_HOST_ID", rank * 2 < options.ranks ? "first-half" : "second-half", 1);
+  }
+}
+
+/// The endless loop: small and large all-reduces by ring, by tree and as chosen; broadcasts.
+class Loop {
+ public:
+  Loop(tuttiComm_t comm, Member& member) : comm_(comm), member_(member) {}
+
+  tuttiResult_t run() {
+    for (uint64_t turn = 0;; ++turn) {
+      if (const tuttiResult_t result = step(turn); result != tuttiSuccess) return result;
+      member_.at(turn + 1);
+    }
+  }
+
+ private:
+  tuttiResult_t step(uint64_t turn) {
+    constexpr const char* kAlgorithms[] = {nullptr, "ring", "double_binary_tree", "one_shot"};
+    constexpr size_t kCounts[] = {2, 1000, 50'000, 250'000};
+    if (turn % 8 == 0) {
+      tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+      options.algorithm = kAlgorithms[turn / 8 % 4];
+      const tuttiResult_t set = tuttiCommSetOptions(comm_, &options);
+      if (set != tuttiSuccess) return set;
+    }
+    if (turn % 8 < 7) {
+      const size_t count = kCounts[turn % 4];
+      return tuttiAllReduce(send_.data(), recv_.data(), count, tuttiFloat32, tuttiSum, comm_,
+                            tuttiBlocking());
+    }
+    const tuttiResult_t reset = tuttiCommSetOptions(comm_, nullptr);
+    if (reset != tuttiSuccess) return reset;
+    const int root = static_cast<int>(turn / 8) % member_.ranks();
+    return tuttiBroadcast(send_.data(), recv_.data(), kCounts[turn / 8 % 4], tuttiFloat32, root,
+                          comm_, tuttiBlocking());
+  }
+
+  tuttiComm_t comm_;
+  Member& member_;
+  std::vector<float> send_ = std::vector<float>(250'000, 1.0f);
+  std::vector<float> recv_ = std::vector<float>(250'000, 0.0f);
+};
+
+void run_rank(Member member) {
+  tuttiUniqueId id;
+  if (!member.take_id(id)) return;
+  tuttiComm_t comm = nullptr;
+  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+    member.fail(std::string("init: ") + tuttiGetLastError(nullptr));
+    return;
+  }
+  member.board().arrived.fetch_add(1);
+  const tuttiResult_t result = Loop(comm, member).run();
+  // The message is what is judged, so it is kept together with the time.
+  member.fail(std::string(result == tuttiRemoteError ? "" : "(not tuttiRemoteError) ") +
+              tuttiGetLastError(comm));
+  tuttiResult_t later = tuttiBarrier(comm, tuttiBlocking());
+  tuttiResult_t async = tuttiSuccess;
+  const bool asked = tuttiCommGetAsyncError(comm, &async) == tuttiSuccess;
+  const bool destroyed = tuttiCommDestroy(comm) == tuttiSuccess;
+  const auto left = memory_of_this_process();
+  // 0: all is well; the parent prints the reason otherwise.
+  const uint64_t verdict = later != result            ? 1
+                           : !asked || async != result ? 2
+                           : !destroyed                ? 3
+                           : !left.empty()             ? 4
+                                                       : 0;
+  if (verdict == 1) {
+    std::printf("  rank %d: first %s, later %s (%s)\n", member.rank(), tuttiGetErrorString(result),
+                tuttiGetErrorString(later), tuttiGetLastError(comm));
+  }
+  for (const std::string& line : left) std::printf("  left: %s\n", line.c_str());
+  member.board().numbers[member.rank()].store(verdict + 1);
+  std::fflush(stdout);
+}
+
+const char* reason_of(uint64_t verdict) {
+  constexpr const char* kReasons[] = {"did not come to its end", "fine",
+                                      "a later call did not return the first error",
+                                      "tuttiCommGetAsyncError did not tell the error",
+                                      "tuttiCommDestroy failed", "memory was left"};
+  return kReasons[std::min<uint64_t>(verdict, 5)];
+}
+
+bool names_rank(const std::string& message, int rank) {
+  const std::string wanted = "rank " + std::to_string(rank);
+  for (size_t at = message.find(wanted); at != std::string::npos;
+       at = message.find(wanted, at + 1)) {
+    const size_t end = at + wanted.size();
+    if (end == message.size() || !std::isdigit(static_cast<unsigned char>(message[end]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+class Repetition {
+ public:
+  Repetition(const Options& options, uint64_t seed) : options_(options), dice_(seed) {
+    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
+                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    board_ = new (memory) Board();
+  }
+  ~Repetition() {
+    for (size_t rank = 0; rank < pids_.size(); ++rank) end(rank);
+    munmap(board_, sizeof(Board));
+  }
+  Repetition(const Repetition&) = delete;
+  Repetition& operator=(const Repetition&) = delete;
+
+  bool run() {
+    start();
+    if (!wait_for([&] { return board_->arrived.load() == pids_.size(); })) {
+      return fail("the ranks did not come together");
+    }
+    sleep_ns(dice_.below(120'000'000));
+    victim_ = static_cast<int>(dice_.below(pids_.size()));
+    for (pid_t pid : pids_) sockets_.merge(sockets_of(pid));
+    const uint64_t killed_ns = now_ns();
+    kill(pids_[static_cast<size_t>(victim_)], SIGKILL);
+    const bool ended = wait_for([&] { return all_survivors_failed(); });
+    bool fine = judge(killed_ns);
+    if (!ended) fine = fail("a survivor got no error");
+    return finish() && fine;
+  }
+
+  uint64_t slowest_ns() const { return slowest_ns_; }
+
+ private:
+  void start() {
+    std::fflush(stdout);
+    for (int rank = 0; rank < options_.ranks; ++rank) {
+      const pid_t pid = fork();
+      if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        set_environment(options_, rank);
+        run_rank(Member(*board_, rank, options_.ranks));
+        _exit(0);
+      }
+      pids_.push_back(pid);
+    }
+  }
+
+  template <class Condition>
+  bool wait_for(Condition condition) {
+    for (const uint64_t end_ns = now_ns() + kHangNs; now_ns() < end_ns;) {
+      if (condition()) return true;
+      sleep_ns(200'000);
+    }
+    return false;
+  }
+
+  const RankSlot& slot(size_t rank) const { return board_->slots[rank]; }
+  bool is_victim(size_t rank) const { return static_cast<int>(rank) == victim_; }
+
+  bool all_survivors_failed() const {
+    for (size_t rank = 0; rank < pids_.size(); ++rank) {
+      if (!is_victim(rank) && slot(rank).state.load() != RankState::kFailed) return false;
+    }
+    return true;
+  }
+
+  bool judge(uint64_t killed_ns) {
+    bool fine = true;
+    for (size_t rank = 0; rank < pids_.size(); ++rank) {
+      if (is_victim(rank)) continue;
+      if (slot(rank).state.load() != RankState::kFailed) {
+        fine = fail("rank " + std::to_string(rank) + " is still in turn " +
+                    std::to_string(slot(rank).step.load()));
+        continue;
+      }
+      const uint64_t took_ns = slot(rank).failed_at_ns.load() - killed_ns;
+      slowest_ns_ = std::max(slowest_ns_, took_ns);
+      const std::string message = slot(rank).message;
+      if (took_ns > kErrorLimitNs) {
+        fine = fail("rank " + std::to_string(rank) + " got its error after " +
+                    std::to_string(took_ns / 1'000'000) + " ms: " + message);
+      }
+      if (!names_rank(message, victim_) || message.starts_with("(not")) {
+        fine = fail("rank " + std::to_string(rank) + " got an error that does not name rank " +
+                    std::to_string(victim_) + ": " + message);
+      }
+    }
+    return fine;
+  }
+
+  bool finish() {
+    bool fine = true;
+    // A destroy after a failure does not wait for anybody.
+    const bool ended = wait_for([&] {
+      for (size_t rank = 0; rank < pids_.size(); ++rank) {
+        if (!is_victim(rank) && board_->numbers[rank].load() == 0) return false;
+      }
+      return true;
+    });
+    for (size_t rank = 0; rank < pids_.size(); ++rank) {
+      const uint64_t verdict = board_->numbers[rank].load();
+      if (is_victim(rank) || verdict == 1) continue;
+      fine = fail("rank " + std::to_string(rank) + ": " + reason_of(verdict));
+    }
+    if (!ended) fine = fail("a survivor did not end");
+    for (size_t rank = 0; rank < pids_.size(); ++rank) end(rank);
+    for (const std::string& line : living_unix_sockets(sockets_)) {
+      fine = fail("a socket is left: " + line);
+    }
+    return fine;
+  }
+
+  void end(size_t rank) {
+    if (pids_[rank] <= 0) return;
+    if (board_->numbers[rank].load() == 0) kill(pids_[rank], SIGKILL);
+    waitpid(pids_[rank], nullptr, 0);
+    pids_[rank] = -1;
+  }
+
+  bool fail(const std::string& message) {
+    std::printf("  %s\n", message.c_str());
+    return false;
+  }
+
+  const Options& options_;
+  Dice dice_;
+  Board* board_ = nullptr;
+  std::vector<pid_t> pids_;
+  std::set<std::string> sockets_;
+  int victim_ = -1;
+  uint64_t slowest_ns_ = 0;
+};
+
+int run(const Options& options) {
+  std::printf("seed %llu, %d ranks, network %s\n", static_cast<unsigned long long>(options.seed),
+              options.ranks, options.network.c_str());
+  const auto files = visible_files();
+  int failed = 0;
+  std::vector<uint64_t> times;
+  for (int i = 0; i < options.repetitions; ++i) {
+    const uint64_t seed = testing_support::mix(options.seed, static_cast<uint64_t>(i));
+    Repetition repetition(options, seed);
+    if (!repetition.run()) {
+      ++failed;
+      std::printf("repetition %d failed\n", i);
+    }
+    times.push_back(repetition.slowest_ns());
+  }
+  if (has_children()) {
+    ++failed;
+    std::printf("a child process is left\n");
+  }
+  for (const std::string& name : visible_files()) {
+    if (!files.contains(name)) std::printf("new since the start: %s\n", name.c_str());
+  }
+  std::sort(times.begin(), times.end());
+  std::printf("%d repetitions, %d failed; slowest survivor's error after the kill: median %.1f ms, "
+              "worst %.1f ms\n",
+              options.repetitions, failed, static_cast<double>(times[times.size() / 2]) * 1e-6,
+              static_cast<double>(times.back()) * 1e-6);
+  return failed == 0 ? 0 : 1;
+}
+
+bool read_options(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) return false;
+    const std::string value = argv[i + 1];
+    const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
+    if (name == "--seed") {
+      options.seed = number;
+    } else if (name == "--repetitions" && number > 0) {
+      options.repetitions = static_cast<int>(number);
+    } else if (name == "--ranks" && number > 1 && number <= testing_support::kMaxRanks) {
+      options.ranks = static_cast<int>(number);
+    } else if (name == "--network") {
+      options.network = value;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace tutti::kill_test
+
+int main(int argc, char** argv) {
+  tutti::kill_test::Options options;
+  if (!tutti::kill_test::read_options(argc, argv, options)) {
+    std::fprintf(stderr, "kill: see the head of %s\n", __FILE__);
+    return 2;
+  }
+  return tutti::kill_test::run(options);
+}
