@@ -1,0 +1,227 @@
+// mismatch: one rank makes another call than the others (collective, count, type, root or
+// operation). Every rank must end with an error that names a rank; nobody may hang, and nobody may
+// be told that a call succeeded whose result is not what its arguments say.
+//
+//   --ranks N (2 to 4: all of them without it)  --network default|tcp  --threads 0|1
+//
+// Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <cctype>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "tests/random/memory.h"
+#include "tests/support/team.h"
+
+namespace tutti::kill_test {
+namespace {
+
+using random_calls::Call;
+using random_calls::CallMemory;
+using reference::Collective;
+using testing_support::Member;
+
+constexpr uint64_t kDeadlineNs = 8'000'000'000;  // what takes so long hangs
+constexpr uint64_t kLimitNs = 30'000'000'000;
+
+struct Options {
+  int least_ranks = 2;
+  int most_ranks = 4;
+  std::string network = "default";
+  bool threads = false;
+};
+
+struct Case {
+  std::string name;
+  Call usual;
+  Call odd;  // what the last rank calls
+  bool may_pass = false;
+};
+
+Call make_call(Collective collective, int ranks, uint64_t count) {
+  Call call;
+  call.problem.collective = collective;
+  call.problem.ranks = ranks;
+  call.problem.count = collective == Collective::kBarrier ? 0 : count;
+  call.problem.exact = true;
+  call.values = random_calls::Values::kExact;
+  call.seed = count;
+  return call;
+}
+
+void add_odd(std::vector<Case>& cases, const Call& usual, const std::string& what, Call odd) {
+  const std::string name = std::string(reference::name_of(usual.problem.collective)) + " of " +
+                           std::to_string(usual.problem.count) + " floats on " +
+                           std::to_string(usual.problem.ranks) + " ranks, other " + what;
+  cases.push_back({name, usual, std::move(odd)});
+}
+
+std::vector<Case> cases_of(int ranks) {
+  std::vector<Case> cases;
+  for (int i = 0; i < reference::kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (const uint64_t count : {uint64_t{7}, uint64_t{100'000}}) {
+      const Call usual = make_call(collective, ranks, count);
+      const auto other = static_cast<Collective>((i + 1) % reference::kCollectives);
+      add_odd(cases, usual, "collective", make_call(other, ranks, count));
+      if (collective == Collective::kBarrier) break;
+      add_odd(cases, usual, "count", make_call(collective, ranks, count + 1));
+      Call odd = usual;
+      odd.problem.type = tuttiInt32;
+      odd.values = random_calls::Values::kAny;
+      add_odd(cases, usual, "type", odd);
+      if (reference::reduces(collective)) {
+        odd = usual;
+        odd.problem.op = tuttiMax;
+        add_odd(cases, usual, "operation", odd);
+      }
+      if (collective == Collective::kBroadcast) {
+        odd = usual;
+        odd.problem.root = ranks - 1;
+        add_odd(cases, usual, "root", odd);
+        // Both roots only send, and nobody waits for the odd one: where senders run ahead there is no
+        // message that could tell, and every rank finds what its own arguments promise.
+        cases.back().may_pass = true;
+      }
+    }
+  }
+  return cases;
+}
+
+tuttiResult_t issue(const Call& call, const CallMemory& m, tuttiComm_t comm) {
+  const reference::Problem& p = call.problem;
+  const tuttiStream_t stream = tuttiBlocking();
+  switch (p.collective) {
+    case Collective::kAllReduce:
+      return tuttiAllReduce(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
+    case Collective::kAllGather:
+      return tuttiAllGather(m.send(), m.recv(), p.count, p.type, comm, stream);
+    case Collective::kReduceScatter:
+      return tuttiReduceScatter(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
+    case Collective::kBroadcast:
+      return tuttiBroadcast(m.send(), m.recv(), p.count, p.type, p.root, comm, stream);
+    case Collective::kAllToAll:
+      return tuttiAllToAll(m.send(), m.recv(), p.count, p.type, comm, stream);
+    case Collective::kBarrier:
+      return tuttiBarrier(comm, stream);
+  }
+  return tuttiInternalError;
+}
+
+bool names_a_rank(const std::string& message) {
+  for (size_t at = message.find("rank "); at != std::string::npos;
+       at = message.find("rank ", at + 1)) {
+    const size_t digit = at + 5;
+    if (digit < message.size() && std::isdigit(static_cast<unsigned char>(message[digit]))) {
+      return true;
+    }
+  }
+  return false;
+}
+
+std::string judge_error(tuttiResult_t result, tuttiComm_t comm) {
+  const std::string message = tuttiGetLastError(comm);
+  if (result != tuttiInvalidUsage && result != tuttiRemoteError) {
+    return std::string(tuttiGetErrorString(result)) + ": " + message;
+  }
+  return names_a_rank(message) ? "" : "the error names no rank: " + message;
+}
+
+// Ranks that agree can finish the call only if they do not need the odd one; then the calls that
+// follow must tell them.
+std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiComm_t comm) {
+  const bool odd = member.rank() == member.ranks() - 1;
+  const tuttiResult_t first = issue(odd ? c.odd : c.usual, memory, comm);
+  if (first != tuttiSuccess) return judge_error(first, comm);
+  if (std::string wrong = memory.check(); !wrong.empty()) return "silently: " + wrong;
+  const Call next = make_call(Collective::kAllReduce, member.ranks(), 50);
+  for (uint64_t turn = 1; turn <= 3; ++turn) {
+    member.at(turn);
+    CallMemory more(next, member.rank(), nullptr);
+    const tuttiResult_t later = issue(next, more, comm);
+    if (later != tuttiSuccess) return judge_error(later, comm);
+    if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
+  }
+  return c.may_pass ? "" : "nobody noticed";
+}
+
+void run_rank(const Case& c, Member& member) {
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  if (!member.take_id(id)) return;
+  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(nullptr));
+  }
+  tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+  options.timeout_ns = kDeadlineNs;
+  tuttiCommSetOptions(comm, &options);
+  const bool odd = member.rank() == member.ranks() - 1;
+  CallMemory memory(odd ? c.odd : c.usual, member.rank(), nullptr);
+  const std::string wrong = run_calls(c, memory, member, comm);
+  // Threads read each other's buffers, and one that has not failed yet may still do so.
+  member.meet();
+  if (!wrong.empty()) member.fail(wrong);
+  tuttiCommDestroy(comm);
+}
+
+bool run_case(const Options& options, const Case& c) {
+  const int ranks = c.usual.problem.ranks;
+  auto shape = options.threads ? testing_support::TeamShape::threads(ranks)
+                               : testing_support::TeamShape::processes(ranks);
+  if (options.network == "tcp") {
+    const auto processes = static_cast<size_t>(shape.process_count());
+    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
+  }
+  const auto name = [](uint64_t step) {
+    return step == 0 ? std::string("the odd call") : "call " + std::to_string(step) + " after it";
+  };
+  const auto result = testing_support::run_team(
+      shape, [&](Member& member) { run_rank(c, member); }, name, kLimitNs);
+  if (!result.ok) std::printf("FAILED %s\n%s", c.name.c_str(), result.report.c_str());
+  std::fflush(stdout);
+  return result.ok;
+}
+
+int run(const Options& options) {
+  int failed = 0, all = 0;
+  for (int ranks = options.least_ranks; ranks <= options.most_ranks; ++ranks) {
+    for (const Case& c : cases_of(ranks)) {
+      ++all;
+      if (!run_case(options, c)) ++failed;
+    }
+  }
+  std::printf("%d mismatches, %d not handled (network %s, %s)\n", all, failed,
+              options.network.c_str(), options.threads ? "threads" : "processes");
+  return failed == 0 ? 0 : 1;
+}
+
+bool read_options(int argc, char** argv, Options& options) {
+  for (int i = 1; i < argc; i += 2) {
+    const std::string name = argv[i];
+    if (i + 1 == argc) return false;
+    const std::string value = argv[i + 1];
+    if (name == "--ranks") {
+      options.least_ranks = options.most_ranks = std::atoi(value.c_str());
+    } else if (name == "--network") {
+      options.network = value;
+    } else if (name == "--threads") {
+      options.threads = value == "1";
+    } else {
+      return false;
+    }
+  }
+  return options.least_ranks >= 2 && options.most_ranks <= testing_support::kMaxRanks;
+}
+
+}  // namespace
+}  // namespace tutti::kill_test
+
+int main(int argc, char** argv) {
+  tutti::kill_test::Options options;
+  if (!tutti::kill_test::read_options(argc, argv, options)) {
+    std::fprintf(stderr, "mismatch: see the head of %s\n", __FILE__);
+    return 2;
+  }
+  return tutti::kill_test::run(options);
+}

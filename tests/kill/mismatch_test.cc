@@ -1,0 +1,19 @@
+// One rank in another call than the others: an error that names ranks, never a hang.
+#include <gtest/gtest.h>
+
+#include "tests/support/subprocess.h"
+
+namespace tutti::kill_test {
+namespace {
+
+void expect_handled(std::vector<std::string> arguments) {
+  const auto outcome = testing_support::run_program("mismatch", arguments, 280);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(Mismatch, Processes) { expect_handled({"--network", "default"}); }
+TEST(Mismatch, Threads) { expect_handled({"--network", "default", "--threads", "1"}); }
+TEST(Mismatch, Tcp) { expect_handled({"--network", "tcp"}); }
+
+}  // namespace
+}  // namespace tutti::kill_test
