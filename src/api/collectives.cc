@@ -82,7 +82,7 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   const uint64_t bytes = request.count * types::size_of(request.type) * (whole ? 1 : ranks);
   const auto send = reinterpret_cast<uintptr_t>(request.send);
   const auto recv = reinterpret_cast<uintptr_t>(request.recv);
-  return send + bytes <= recv || recv + bytes <= send;
+  return send + bytes <= recv || recv + bytes <= send || (whole && send == recv);
 }
 
 tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {

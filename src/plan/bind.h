@@ -17,8 +17,12 @@ namespace tutti::plan {
 struct Tuning {
   uint32_t inline_bytes = kCellPayloadBytes;  // messages up to this travel in cells
   uint64_t frame_bytes = 512 << 10;           // what one rank stages for one slice, at most
-  uint64_t read_bytes = 256 << 10;            // single copy: bytes of one read
-  uint64_t stream_bytes = 1 << 20;            // streams: bytes of one message
+  // Where nobody waits in a circle, the receivers copy out one slice while the sender copies in the
+  // next: so many slices, but not shorter than this.
+  uint64_t pipeline_slices = 8;
+  uint64_t pipeline_bytes = 16 << 10;
+  uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
+  uint64_t stream_bytes = 1 << 20;  // streams: bytes of one message
   uint64_t streaming_store_bytes =
       4 << 20;  // direct calls this long bypass the cache with their stores
   uint32_t cells_per_region = 64;

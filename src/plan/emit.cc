@@ -1,6 +1,7 @@
 #include "src/plan/emit.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "src/plan/touch.h"
 
@@ -36,8 +37,14 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
   uint64_t slices = 1;
   if (staged) {
     const double published = static_cast<double>(match.published.num) / match.published.den;
-    const double bytes = published * static_cast<double>(request.count * geometry.element_bytes);
-    slices = static_cast<uint64_t>(bytes / static_cast<double>(tuning.frame_bytes)) + 1;
+    const double exact = published * static_cast<double>(request.count * geometry.element_bytes);
+    const auto bytes = static_cast<uint64_t>(std::ceil(exact));
+    uint64_t frame_bytes = tuning.frame_bytes;
+    if (match.flows_one_way && !match.far) {
+      frame_bytes = std::clamp(bytes / tuning.pipeline_slices,
+                               std::min(tuning.pipeline_bytes, frame_bytes), frame_bytes);
+    }
+    slices = divide_up(bytes, frame_bytes);
   }
   if (match.mode == Mode::kSingleCopy && !match.far) {
     slices = std::max(slices, divide_up(longest_bytes, tuning.read_bytes));

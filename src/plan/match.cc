@@ -87,6 +87,7 @@ void distil(Match& result, const Traffic& traffic) {
       result.arrivals.push_back(message);
     }
   }
+  result.flows_one_way = traffic.flows_one_way();
   result.lanes = traffic.lanes();
   result.message_blocks = traffic.message_blocks();
 }

@@ -90,6 +90,8 @@ struct Match {
   std::vector<Reader> readers;
   schedule::Fraction published;  // by the busiest rank of the communicator, in counts
   bool far = false;              // the communicator has other domains
+  // No rank of the domain waits, through others, for itself: many short slices overlap for free.
+  bool flows_one_way = false;
   uint32_t message_blocks = 0;   // of the longest near message of any rank
   // How many contributions each value holds: for every step of mine the number in its target
   // (MOVE), and for every source of a MOVE, in order. Filled for reductions only.

@@ -138,6 +138,31 @@ void Traffic::number_rank(size_t local) {
   }
 }
 
+bool Traffic::flows_one_way() const {
+  // Ranks without senders are taken away until none is left, or a circle is.
+  std::vector<uint32_t> senders(schedules_.size(), 0);
+  for (size_t target = 0; target < schedules_.size(); ++target) {
+    senders[target] = static_cast<uint32_t>(arrivals_[target].size());
+  }
+  std::vector<size_t> free;
+  for (size_t rank = 0; rank < senders.size(); ++rank) {
+    if (senders[rank] == 0) free.push_back(rank);
+  }
+  size_t taken = 0;
+  for (; !free.empty(); ++taken) {
+    const size_t source = free.back();
+    free.pop_back();
+    for (uint32_t id : sent_of_step_[source]) {
+      if (id == Sent::kNone) continue;
+      each_delivery(sent_[id], [&](const Delivery& delivery) {
+        const size_t target = index_[delivery.rank];
+        if (--senders[target] == 0) free.push_back(target);
+      });
+    }
+  }
+  return taken == schedules_.size();
+}
+
 uint32_t Traffic::done_value(const Delivery& delivery) const {
   const uint16_t lane = schedule_of(delivery.rank).steps[delivery.step].lane;
   for (const Signal& signal : signals_[index_[delivery.rank]]) {

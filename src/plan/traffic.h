@@ -71,6 +71,9 @@ class Traffic {
     }
   }
 
+  /// Whether the graph of who sends to whom has no circle.
+  bool flows_one_way() const;
+
   std::vector<LaneMatch> lanes() const { return lanes_; }
   uint32_t message_blocks() const { return message_blocks_; }
 
