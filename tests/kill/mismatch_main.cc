@@ -2,7 +2,7 @@
 // operation). Every rank must end with an error that names a rank; nobody may hang, and nobody may
 // be told that a call succeeded whose result is not what its arguments say.
 //
-//   --ranks N (2 to 4: all of them without it)  --network default|tcp  --threads 0|1
+//   --ranks N (2 to 4: all of them without it)  --network default|tcp  --threads 0|1  --patient 0|1
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <cctype>
@@ -30,6 +30,7 @@ struct Options {
   int most_ranks = 4;
   std::string network = "default";
   bool threads = false;
+  bool patient = false;  // a rank keeps its failed communicator until all ranks have failed
 };
 
 struct Case {
@@ -146,7 +147,7 @@ std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiCo
   return c.may_pass ? "" : "nobody noticed";
 }
 
-void run_rank(const Case& c, Member& member) {
+void run_rank(const Options& how, const Case& c, Member& member) {
   tuttiUniqueId id;
   tuttiComm_t comm = nullptr;
   if (!member.take_id(id)) return;
@@ -160,7 +161,7 @@ void run_rank(const Case& c, Member& member) {
   CallMemory memory(odd ? c.odd : c.usual, member.rank(), nullptr);
   const std::string wrong = run_calls(c, memory, member, comm);
   // Threads read each other's buffers, and one that has not failed yet may still do so.
-  member.meet();
+  if (how.threads || how.patient) member.meet();
   if (!wrong.empty()) member.fail(wrong);
   tuttiCommDestroy(comm);
 }
@@ -177,7 +178,7 @@ bool run_case(const Options& options, const Case& c) {
     return step == 0 ? std::string("the odd call") : "call " + std::to_string(step) + " after it";
   };
   const auto result = testing_support::run_team(
-      shape, [&](Member& member) { run_rank(c, member); }, name, kLimitNs);
+      shape, [&](Member& member) { run_rank(options, c, member); }, name, kLimitNs);
   if (!result.ok) std::printf("FAILED %s\n%s", c.name.c_str(), result.report.c_str());
   std::fflush(stdout);
   return result.ok;
@@ -207,6 +208,8 @@ bool read_options(int argc, char** argv, Options& options) {
       options.network = value;
     } else if (name == "--threads") {
       options.threads = value == "1";
+    } else if (name == "--patient") {
+      options.patient = value == "1";
     } else {
       return false;
     }

@@ -42,7 +42,8 @@ class Generator {
 
  private:
   void draw_shape() {
-    ranks_ = 1 + static_cast<int>(dice_.below(static_cast<uint64_t>(limits_.max_ranks)));
+    const int choices = limits_.max_ranks - limits_.min_ranks + 1;
+    ranks_ = limits_.min_ranks + static_cast<int>(dice_.below(static_cast<uint64_t>(choices)));
     const uint64_t network = dice_.below(4);  // half of the jobs are on one host
     job_.network = network == 0 ? Network::kTcp : network == 1 ? Network::kMixed
                                                                : Network::kDefault;

@@ -75,6 +75,7 @@ inline constexpr size_t kMaxBatch = 4;
 
 struct Limits {
   int calls = 50;
+  int min_ranks = 1;
   int max_ranks = 9;
   bool large = true;           // a few calls of 64 MiB
   bool deterministic = false;  // every reduction is

@@ -1,0 +1,202 @@
+#include "tests/faults/thread_group.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "src/registry/algorithms.h"
+#include "src/registry/transports.h"
+#include "tests/random/memory.h"
+#include "tests/support/dice.h"
+
+namespace tutti::faults {
+namespace {
+
+using random_calls::Call;
+using random_calls::CallMemory;
+
+constexpr uint64_t kDeadlineNs = 1'500'000'000;  // of one call: what takes longer hangs
+
+/// An all-gather between threads.
+class Table {
+ public:
+  explicit Table(int ranks) : cards_(static_cast<size_t>(ranks)) {}
+
+  std::vector<std::string> exchange(int rank, std::string_view card) {
+    std::unique_lock lock(mutex_);
+    cards_[static_cast<size_t>(rank)] = card;
+    if (++arrived_ == cards_.size()) complete_.notify_all();
+    complete_.wait(lock, [this] { return arrived_ >= cards_.size(); });
+    return cards_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable complete_;
+  std::vector<std::string> cards_;
+  size_t arrived_ = 0;
+};
+
+/// The first finding of any rank.
+class Finding {
+ public:
+  void add(const std::string& text) {
+    const std::lock_guard lock(mutex_);
+    if (text_.empty()) text_ = text;
+    found_.store(true);
+  }
+  bool any() const { return found_.load(); }
+  std::string text() {
+    const std::lock_guard lock(mutex_);
+    return text_;
+  }
+
+ private:
+  std::atomic<bool> found_{false};
+  std::mutex mutex_;
+  std::string text_;
+};
+
+class Rank {
+ public:
+  Rank(const GroupOptions& options, const Env& env, Table& table, Finding& finding)
+      : options_(options), env_(env), table_(table), finding_(finding) {}
+
+  bool open(int rank) {
+    rank_ = rank;
+    comm::CommunicatorOptions wanted;
+    wanted.algorithms = registry::algorithms();
+    if (options_.tamper) {
+      wanted.tamper = [this](plan::Plan& plan) { options_.tamper(rank_, plan); };
+    }
+    comm::MembershipOptions& membership = wanted.membership;
+    membership.env = &env_;
+    membership.transports = registry::transports();
+    membership.layout = exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes,
+                                          options_.ranks);
+    membership.deadline_ns = monotonic_ns() + 10 * kDeadlineNs;
+    transport::Member& self = membership.self;
+    self.rank = rank;
+    self.ranks = options_.ranks;
+    self.communicator = 0xfa017;
+    self.host_id = "one-host";
+    self.process_token = options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1;
+    self.bind_address = "127.0.0.1";
+    membership.exchange = [this](std::string_view card) -> Result<std::vector<std::string>> {
+      return table_.exchange(rank_, card);
+    };
+    auto made = comm::Communicator::create(std::move(wanted));
+    if (!made.ok()) {
+      finding_.add("create: " + std::string(made.status().message()));
+      return false;
+    }
+    communicator_ = std::move(made).value();
+    return true;
+  }
+
+  void run(const random_calls::Job& job) {
+    for (const random_calls::Batch& batch : job.batches) {
+      for (const Call& call : batch.calls) {
+        if (finding_.any() || !run(call)) return;
+      }
+    }
+  }
+
+ private:
+  bool run(const Call& call) {
+    if (call.is_pairs || call.problem.count == 0) return true;
+    // Buffers stay where they are until the group ends: a tampered rank may still touch them.
+    memory_.push_back(std::make_unique<CallMemory>(call, rank_, nullptr));
+    CallMemory& memory = *memory_.back();
+    be_late(call);
+    const Status status = start(call, memory);
+    if (!status.ok()) return found(call, std::string(status.message()));
+    const std::string wrong = memory.check();
+    return wrong.empty() || found(call, wrong);
+  }
+
+  Status start(const Call& call, const CallMemory& memory) {
+    comm::CallOptions wanted;
+    wanted.algorithm = call.algorithm;
+    wanted.deterministic = call.deterministic;
+    wanted.timeout_ns = kDeadlineNs;
+    communicator_->set_options(wanted);
+    comm::Request request;
+    request.collective = collective_of(call);
+    request.type = static_cast<types::DataType>(call.problem.type);
+    request.op = static_cast<types::ReduceOp>(call.problem.op);
+    request.root = call.problem.root;
+    request.count = call.problem.count;
+    request.send = memory.send();
+    request.recv = memory.recv();
+    return communicator_->run(request);
+  }
+
+  static schedule::Collective collective_of(const Call& call) {
+    const std::string_view name = reference::name_of(call.problem.collective);
+    for (int i = 0; i < schedule::kCollectives; ++i) {
+      const auto collective = static_cast<schedule::Collective>(i);
+      if (schedule::name_of(collective) == name) return collective;
+    }
+    return schedule::Collective::kBarrier;
+  }
+
+  void be_late(const Call& call) const {
+    const uint64_t chance = testing_support::mix(call.seed, static_cast<uint64_t>(rank_) + 1000);
+    if (chance % 4 == 0) testing_support::sleep_ns((chance >> 8) % 400'000);
+  }
+
+  bool found(const Call& call, const std::string& what) {
+    finding_.add("rank " + std::to_string(rank_) + " in " + random_calls::describe(call) + ": " +
+                 what);
+    return false;
+  }
+
+  const GroupOptions& options_;
+  const Env& env_;
+  Table& table_;
+  Finding& finding_;
+  int rank_ = 0;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::vector<std::unique_ptr<CallMemory>> memory_;
+};
+
+std::string run_group(const GroupOptions& options, const Env& env,
+                      const std::vector<random_calls::Job>& jobs) {
+  Table table(options.ranks);
+  Finding finding;
+  // Ranks end together, so that none takes memory away that another still reads.
+  std::vector<std::unique_ptr<Rank>> ranks;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < options.ranks; ++i) {
+    ranks.push_back(std::make_unique<Rank>(options, env, table, finding));
+  }
+  for (int i = 0; i < options.ranks; ++i) {
+    threads.emplace_back([&, i] {
+      Rank& rank = *ranks[static_cast<size_t>(i)];
+      if (!rank.open(i)) return;
+      for (const random_calls::Job& job : jobs) rank.run(job);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return finding.text();
+}
+
+}  // namespace
+
+std::string find_fault(const GroupOptions& options, uint64_t seed, int calls) {
+  Config config;
+  config.spin_polls = 50;
+  Logger log(LogLevel::kOff);
+  Prng random(seed);
+  const Env env{&config, &log, &random, monotonic_ns};
+  random_calls::Limits limits;
+  limits.calls = calls;
+  limits.min_ranks = limits.max_ranks = options.ranks;
+  limits.large = false;
+  return run_group(options, env, {random_calls::make_job(seed, 0, limits)});
+}
+
+}  // namespace tutti::faults

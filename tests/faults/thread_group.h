@@ -1,0 +1,30 @@
+// Communicators of one process, made by hand, so that a test can reach into the plans of one rank.
+//
+// Owns: everything. Threads: run() makes one per rank. Lifetime: all communicators end together.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/comm/communicator.h"
+#include "tests/random/job.h"
+
+namespace tutti::faults {
+
+/// What a rank's plans become before they are run; the rank is the first argument.
+using Tamper = std::function<void(int rank, plan::Plan& plan)>;
+
+struct GroupOptions {
+  int ranks = 4;
+  bool one_process = true;  // false: the ranks take each other for other processes of this host
+  uint64_t ring_bytes = 4 << 20;
+  Tamper tamper;
+};
+
+/// Runs the collectives of jobs on every rank and checks them as the random driver does, until a
+/// check finds something or `calls` have been made. Returns what was found, or "".
+std::string find_fault(const GroupOptions& options, uint64_t seed, int calls);
+
+}  // namespace tutti::faults
