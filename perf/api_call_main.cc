@@ -1,5 +1,6 @@
-// Many small all_reduces between two threads: what to run under callgrind to count the instructions of
-// one call from the API's entry to its return (docs/measurements has the command and the breakdown).
+// Many small all_reduces between two threads: what to run under callgrind to count the instructions
+// of one call from the API's entry to its return (docs/measurements has the command and the
+// breakdown).
 #include <cstdio>
 #include <cstdlib>
 #include <thread>

@@ -1,17 +1,20 @@
 /* Tutti: collective communication over any mix of links. The C API.
  *
- * Shapes and semantics are NCCL's under an own prefix, plus what NCCL lacks. A communicator is a group of
- * ranks; every rank calls the same collectives in the same order with matching arguments.
+ * Shapes and semantics are NCCL's under an own prefix, plus what NCCL lacks. A communicator is a
+ * group of ranks; every rank calls the same collectives in the same order with matching arguments.
  *
- * Units:    counts are elements, sizes are bytes, times are nanoseconds unless a name says otherwise.
- * Owns:     the caller owns every buffer and keeps it valid until the call has completed: on return for a
- *           BLOCKING stream, after tuttiStreamSynchronize() for a HOST stream.
- * Threads:  different communicators may be used from different threads at the same time; one communicator
- *           by one thread at a time.
- * Ordering: the operations of one communicator run in the order of their calls, whatever their streams.
- * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that names the
- *           rank, the host, the operation and what to do. After tuttiRemoteError, tuttiTimeout or
- *           tuttiInternalError a communicator stays failed: every later call returns the first error.
+ * Units:    counts are elements, sizes are bytes, times are nanoseconds unless a name says
+ *           otherwise.
+ * Owns:     the caller owns every buffer and keeps it valid until the call has completed: on
+ *           return for a BLOCKING stream, after tuttiStreamSynchronize() for a HOST stream.
+ * Threads:  different communicators may be used from different threads at the same time; one
+ *           communicator by one thread at a time.
+ * Ordering: the operations of one communicator run in the order of their calls, whatever their
+ *           streams.
+ * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that
+ *           names the rank, the host, the operation and what to do. After tuttiRemoteError,
+ *           tuttiTimeout or tuttiInternalError a communicator stays failed: every later call
+ *           returns the first error.
  */
 #ifndef TUTTI_H_
 #define TUTTI_H_
@@ -60,8 +63,8 @@ typedef enum {
   tuttiFloat8e5m2 = 11
 } tuttiDataType_t;
 
-/* 16- and 8-bit floats are added in fp32 and rounded once per hop; tuttiAvg scales floats by 1/n before
- * adding and divides integers (toward zero) after. */
+/* 16- and 8-bit floats are added in fp32 and rounded once per hop; tuttiAvg scales floats by 1/n
+ * before adding and divides integers (toward zero) after. */
 typedef enum { tuttiSum = 0, tuttiProd = 1, tuttiMax = 2, tuttiMin = 3, tuttiAvg = 4 } tuttiRedOp_t;
 
 typedef struct tuttiComm* tuttiComm_t;
@@ -98,8 +101,8 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 /* ---- Communicators ---- */
 
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
-/* Makes the id of a new group; one process calls it and hands the bytes to the others. The id holds the
- * group's key: send it by a channel you trust, and do not print it. */
+/* Makes the id of a new group; one process calls it and hands the bytes to the others. The id
+ * holds the group's key: send it by a channel you trust, and do not print it. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
 /* Collective over `ranks` ranks, as processes or as threads. Bounded by TUTTI_INIT_TIMEOUT. */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank);
@@ -118,43 +121,48 @@ TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 /* ---- Options: what a call would otherwise choose by itself ---- */
 
 typedef struct {
-  size_t size;            /* sizeof(tuttiOptions_t) */
-  const char* algorithm;  /* NULL: chosen. A name from docs/algorithms.md, "ring" or "ring:2" (lanes) */
-  int deterministic;      /* 1: only schedules that reduce in the canonical order */
-  int reserved;           /* 0 */
-  uint64_t timeout_ns;    /* 0: none. A call that takes longer fails with tuttiTimeout */
+  size_t size;           /* sizeof(tuttiOptions_t) */
+  const char* algorithm; /* NULL: chosen. A name of docs/algorithms.md: "ring", "ring:2" (lanes) */
+  int deterministic;     /* 1: only schedules that reduce in the canonical order */
+  int reserved;          /* 0 */
+  uint64_t timeout_ns;   /* 0: none. A call that takes longer fails with tuttiTimeout */
 } tuttiOptions_t;
 
-#define TUTTI_OPTIONS_INITIALIZER {sizeof(tuttiOptions_t), NULL, 0, 0, 0}
+#define TUTTI_OPTIONS_INITIALIZER \
+  { sizeof(tuttiOptions_t), NULL, 0, 0, 0 }
 
 /* For the calls on `comm` that follow; every rank sets the same. NULL: the defaults. */
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
-/* Writes what a call would run, the predicted cost, and why every other candidate lost, as text with a
- * final NUL; returns tuttiInvalidArgument with *needed set if `bytes` is too small. */
+/* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
+ * with a final NUL; returns tuttiInvalidArgument with *needed set if `bytes` is too small. */
 TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
-                                     tuttiDataType_t type, char* text, size_t bytes, size_t* needed);
+                                     tuttiDataType_t type, char* text, size_t bytes,
+                                     size_t* needed);
 
 /* ---- Memory ---- */
 
 /* Memory that all ranks of this host can map. Ordinary memory works everywhere too. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
-/* Collective: every rank registers one range, from tuttiMemAlloc, of the same size. Calls whose buffers
- * all lie in registered ranges then run without staging; every rank must pass registered buffers, or
- * none, to one call. */
-TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes, void** handle);
+/* Collective: every rank registers one range, from tuttiMemAlloc, of the same size. Calls whose
+ * buffers all lie in registered ranges then run without staging; every rank must pass registered
+ * buffers, or none, to one call. */
+TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
+                                          void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
 /* ---- Collectives ----
- * In place: all_reduce, broadcast, all_to_all: send == recv. all_gather: send == recv + rank * count.
- * reduce_scatter: recv == send + rank * count. Other overlaps are errors. count 0 is legal. */
+ * In place: all_reduce, broadcast, all_to_all: send == recv. all_gather: send == recv + rank *
+ * count. reduce_scatter: recv == send + rank * count. Other overlaps are errors. count 0 is legal. */
 
-TUTTI_API tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
-                                       tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count,
+                                       tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
+                                       tuttiStream_t stream);
 /* `count` elements from each rank; recv holds ranks * count. */
 TUTTI_API tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count,
-                                       tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);
+                                       tuttiDataType_t type, tuttiComm_t comm,
+                                       tuttiStream_t stream);
 /* `count` elements to each rank; send holds ranks * count. */
 TUTTI_API tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count,
                                            tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
@@ -164,13 +172,14 @@ TUTTI_API tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t coun
                                        tuttiDataType_t type, int root, tuttiComm_t comm,
                                        tuttiStream_t stream);
 /* `count` elements between each pair of ranks; both buffers hold ranks * count. */
-TUTTI_API tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type,
-                                      tuttiComm_t comm, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count,
+                                      tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
 
 /* ---- Point to point, groups ----
- * Sends and receives between two ranks pair in order. Calls between GroupStart and the matching outermost
- * GroupEnd progress together; GroupEnd reports the first error. Groups belong to a thread and nest. */
+ * Sends and receives between two ranks pair in order. Calls
+ * between GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the
+ * first error. Groups belong to a thread and nest. */
 
 TUTTI_API tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);

@@ -71,8 +71,8 @@ void HostExecutor::check_rare() {
   }
 }
 
-// Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of one
-// host are told of dead peers by Health; asking their links costs system calls.
+// Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of
+// one host are told of dead peers by Health; asking their links costs system calls.
 Status HostExecutor::diagnose(uint32_t peer) const {
   const Peer& other = peers_[peer];
   if (!other.arena.valid()) return other.link == nullptr ? Status() : other.link->status();

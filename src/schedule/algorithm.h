@@ -1,8 +1,8 @@
-// What an algorithm is to the rest of the library: one value of type Algorithm, named in one line of
-// src/registry. Verifier, selection, benchmarks, simulator and docs iterate over those values.
+// What an algorithm is to the rest of the library: one value of type Algorithm, named in one line
+// of src/registry. Verifier, selection, benchmarks, simulator and docs iterate over those values.
 //
-// Threads: the functions are pure: same arguments, same result, no state. Errors: none; they are only
-// called with parameters for which supports() holds.
+// Threads: the functions are pure: same arguments, same result, no state. Errors: none; they are
+// only called with parameters for which supports() holds.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +18,20 @@ struct Parameters {
   int ranks = 1;
   int root = 0;
   uint16_t lanes = 1;  // copies of the pattern side by side, each on its share of the data
-  // The order of folds with more than two sources. Every rank of a call has the same; kTree where the
-  // call must be deterministic, kList (one rounding) otherwise.
+  // The order of folds with more than two sources. Every rank of a call has the same; kTree where
+  // the call must be deterministic, kList (one rounding) otherwise.
   Fold fold = Fold::kList;
 };
 
 /// What one call costs, as the algorithm's author declares it; the verifier counts and compares.
-/// Bytes are in units of one `count` (the argument of the call), so 2*(n-1)/n is a ring's all-reduce.
+/// Bytes are in units of one `count` (the argument of the call), so 2*(n-1)/n is a ring's
+/// all-reduce.
 struct Cost {
-  uint32_t depth = 0;          // longest chain of messages that wait for each other
-  uint32_t messages = 0;       // sent by the busiest rank, one for every receiver of a multicast
-  Fraction bytes;              // sent by the busiest rank, likewise; num may exceed den
-  Fraction published;          // the same with a multicast counted once: what shared memory pays
-  Fraction scratch;            // of the rank that needs most
+  uint32_t depth = 0;     // longest chain of messages that wait for each other
+  uint32_t messages = 0;  // sent by the busiest rank, one for every receiver of a multicast
+  Fraction bytes;         // sent by the busiest rank, likewise; num may exceed den
+  Fraction published;     // the same with a multicast counted once: what shared memory pays
+  Fraction scratch;       // of the rank that needs most
 };
 
 struct Algorithm {
@@ -40,7 +41,7 @@ struct Algorithm {
   std::string_view wins;     // one line: when to use it
   std::string_view source;   // paper or origin
   uint16_t max_lanes = 1;
-  bool in_place = true;      // false: declared unsupported, the caller's input must not be the output
+  bool in_place = true;  // false: declared unsupported, the caller's input must not be the output
   bool (*supports)(const Parameters&) = nullptr;  // null: everything
   Shape (*shape)(const Parameters&) = nullptr;
   Schedule (*schedule)(const Parameters&, int rank) = nullptr;  // O(own steps)

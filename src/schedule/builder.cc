@@ -30,7 +30,8 @@ StepIndex Builder::send(std::span<const Block> blocks, std::span<const int> peer
   return static_cast<StepIndex>(schedule_.steps.size() - 1);
 }
 
-StepIndex Builder::move(std::span<const Block> target, std::span<const Operand> sources, Fold fold) {
+StepIndex Builder::move(std::span<const Block> target, std::span<const Operand> sources,
+                        Fold fold) {
   Step step;
   step.kind = StepKind::kMove;
   step.fold = fold;

@@ -1,6 +1,7 @@
 // Writes one rank's schedule. Algorithms are functions that call this and nothing else.
 //
-// Errors: none here; a wrong schedule is the verifier's to refuse. Threads: one builder, one thread.
+// Errors: none here; a wrong schedule is the verifier's to refuse. Threads: one builder, one
+// thread.
 #pragma once
 
 #include <initializer_list>
@@ -17,7 +18,9 @@ struct Operand {
 
   static Operand message(int peer) { return {peer, {}}; }
   static Operand local(std::span<const Block> blocks) { return {-1, blocks}; }
-  static Operand local(const Block& block) { return {-1, {&block, 1}}; }  // block must outlive move()
+  static Operand local(const Block& block) {
+    return {-1, {&block, 1}};
+  }  // block must outlive move()
 };
 
 using StepIndex = uint32_t;
@@ -42,8 +45,8 @@ class Builder {
   StepIndex move(Block target, std::span<const Operand> sources, Fold fold = Fold::kList) {
     return move({&target, 1}, sources, fold);
   }
-  StepIndex copy(Block target, Block source);               // target <- source
-  StepIndex receive(Block target, int peer);                // target <- message
+  StepIndex copy(Block target, Block source);  // target <- source
+  StepIndex receive(Block target, int peer);   // target <- message
   StepIndex receive(std::span<const Block> target, int peer);
 
   /// Step `later`, the one written last, waits for `earlier`, a step of another lane.

@@ -11,11 +11,15 @@ uint64_t input_multiple(const Shape& shape, int rank) {
   const auto ranks = static_cast<uint64_t>(shape.ranks);
   switch (shape.collective) {
     case Collective::kAllReduce:
-    case Collective::kAllGather: return 1;
+    case Collective::kAllGather:
+      return 1;
     case Collective::kReduceScatter:
-    case Collective::kAllToAll: return ranks;
-    case Collective::kBroadcast: return rank == shape.root ? 1 : 0;
-    case Collective::kBarrier: return 0;
+    case Collective::kAllToAll:
+      return ranks;
+    case Collective::kBroadcast:
+      return rank == shape.root ? 1 : 0;
+    case Collective::kBarrier:
+      return 0;
   }
   return 0;
 }
@@ -25,10 +29,13 @@ uint64_t output_multiple(const Shape& shape) {
   switch (shape.collective) {
     case Collective::kAllReduce:
     case Collective::kBroadcast:
-    case Collective::kReduceScatter: return 1;
+    case Collective::kReduceScatter:
+      return 1;
     case Collective::kAllGather:
-    case Collective::kAllToAll: return ranks;
-    case Collective::kBarrier: return 0;
+    case Collective::kAllToAll:
+      return ranks;
+    case Collective::kBarrier:
+      return 0;
   }
   return 0;
 }
@@ -85,8 +92,8 @@ bool same_size(const Shape& shape, Block a, Block b) {
 Layout::Layout(const Shape& shape, int rank, uint64_t count) : shape_(&shape) {
   totals_[0] = input_elements(shape, rank, count);
   totals_[1] = output_elements(shape, rank, count);
-  // The longest block is the same on every rank: a broadcast's input exists on the root only, but has
-  // the partition of its output.
+  // The longest block is the same on every rank: a broadcast's input exists on the root only, but
+  // has the partition of its output.
   const uint64_t whole[2] = {input_elements(shape, shape.root, count), totals_[1]};
   const Partition* cuts[2] = {&shape.input, &shape.output};
   for (int space = 0; space < 2; ++space) {

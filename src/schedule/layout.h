@@ -1,7 +1,7 @@
 // Where blocks lie: the only place that turns block indices into element offsets.
 //
-// A buffer of `total` elements is cut at exact fractions: boundary x lies at floor(total * x). Every level
-// of a hierarchy uses this one rule, so cuts made by levels of different size coincide.
+// A buffer of `total` elements is cut at exact fractions: boundary x lies at floor(total * x).
+// Every level of a hierarchy uses this one rule, so cuts made by levels of different size coincide.
 //
 // Units: elements. Threads: values. Errors: none; callers pass blocks that a Shape has.
 #pragma once
@@ -26,7 +26,8 @@ struct Fraction {
 /// How one buffer is cut into blocks: equal parts, or at given boundaries.
 struct Partition {
   uint32_t blocks = 0;
-  std::vector<Fraction> bounds;  // empty: block i is [i/blocks, (i+1)/blocks); else blocks+1 of them
+  std::vector<Fraction>
+      bounds;  // empty: block i is [i/blocks, (i+1)/blocks); else blocks+1 of them
 
   static Partition equal(uint32_t blocks) { return {blocks, {}}; }
   Fraction bound(uint32_t index) const {
@@ -45,13 +46,14 @@ struct Shape {
 };
 
 /// Elements of the whole input (output) buffer of `rank` for a call with `count`:
-/// all_reduce, broadcast: count. all_gather: count in, ranks*count out. reduce_scatter: the reverse.
-/// all_to_all: ranks*count both. A broadcast has input on the root only. barrier: none.
+/// all_reduce, broadcast: count. all_gather: count in, ranks*count out. reduce_scatter: the
+/// reverse. all_to_all: ranks*count both. A broadcast has input on the root only. barrier: none.
 uint64_t input_elements(const Shape& shape, int rank, uint64_t count);
 uint64_t output_elements(const Shape& shape, int rank, uint64_t count);
 
-/// True if moving between the two blocks keeps every element for every count: their lengths are the same
-/// function of the count. Scratch blocks are first replaced by the block they have the size of.
+/// True if moving between the two blocks keeps every element for every count: their lengths are the
+/// same function of the count. Scratch blocks are first replaced by the block they have the size
+/// of.
 bool same_size(const Shape& shape, Block a, Block b);
 
 struct Extent {
@@ -59,13 +61,14 @@ struct Extent {
   uint64_t length = 0;
 };
 
-/// A shape bound to a count: offset and length of every input and output block, computed, not tabulated.
+/// A shape bound to a count: offset and length of every input and output block, computed, not
+/// tabulated.
 class Layout {
  public:
   Layout() = default;
   Layout(const Shape& shape, int rank, uint64_t count);
 
-  Extent extent(Block block) const;  // input and output blocks only
+  Extent extent(Block block) const;                              // input and output blocks only
   uint64_t length(const Schedule& schedule, Block block) const;  // scratch too
 
   /// No block of the space is longer (all ranks compute the same value).
@@ -78,8 +81,8 @@ class Layout {
 };
 
 /// Long blocks run in K slices: piece k of a block of `length` elements is [cut(k), cut(k+1)),
-/// cut(k) = min(length, quantum * ceil(floor(length*k/K) / quantum)), quantum = elements per 64 bytes.
-/// Every block is cut, not the vector; empty pieces are skipped on both sides.
+/// cut(k) = min(length, quantum * ceil(floor(length*k/K) / quantum)), quantum = elements per 64
+/// bytes. Every block is cut, not the vector; empty pieces are skipped on both sides.
 Extent piece(uint64_t length, uint64_t slice, uint64_t slices, uint64_t quantum);
 
 }  // namespace tutti::schedule

@@ -1,21 +1,21 @@
 // A collective as a value: who sends which blocks to whom, in which order.
 //
-// A Schedule is the program of one rank. It knows no bytes, sockets, CUDA or clock; it is the same for
-// every count and element type. The same value is printed, verified, priced, lowered to a plan and
-// simulated. Two kinds of step are enough, because messages are operands:
+// A Schedule is the program of one rank. It knows no bytes, sockets, CUDA or clock; it is the same
+// for every count and element type. The same value is printed, verified, priced, lowered to a plan
+// and simulated. Two kinds of step are enough, because messages are operands:
 //
-//   SEND blocks -> {peers}               the blocks' values at this point of the lane, to every peer
-//   MOVE blocks <- s0 op s1 op ... op sk every source is a local block list, or the next message of the
-//                                        channel (peer, me, lane); one pass, one rounding at the store
+//   SEND blocks -> {peers}                   the blocks' values at this point of the lane
+//   MOVE blocks <- s0 op s1 op ... op sk     one pass, one rounding at the store
 //
-// So MOVE is copy, receive, reduce, receive-reduce and the one-shot reduction of n sources.
+// Every source of a MOVE is a local block list, or the next message of the channel (peer, me,
+// lane). So MOVE is copy, receive, reduce, receive-reduce and the one-shot reduction of n sources.
 //
-// Channel = (source rank, target rank, lane): first in, first out, with its own credits.
-// Lane    = an ordered step list of one rank. A step may also come `after` earlier steps of other lanes
-//           of its rank; that is the only order between lanes.
+// Channel: (source rank, target rank, lane); first in, first out, with its own credits.
+// Lane:    an ordered step list of one rank. A step may also come `after` earlier steps of other
+//          lanes of its rank; that is the only order between lanes.
 //
-// Ordering: `steps` is in an order in which one thread can run all lanes of the rank without looking
-// ahead: every `after` names a smaller index. Threads: values; share them read-only.
+// Ordering: `steps` is in an order in which one thread can run all lanes of the rank without
+// looking ahead: every `after` names a smaller index. Threads: values; share them read-only.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,8 @@ constexpr Block output(uint32_t index) { return Block::of(Space::kOutput, index)
 
 enum class StepKind : uint8_t { kSend = 0, kMove = 1 };
 
-/// The order in which the sources of a MOVE are combined (types::FoldOrder, without the arithmetic).
+/// The order in which the sources of a MOVE are combined (types::FoldOrder, without the
+/// arithmetic).
 enum class Fold : uint8_t { kList = 0, kTree = 1 };
 
 /// One step. Offsets point into Schedule::words, so that a schedule is two flat arrays.
@@ -67,16 +68,16 @@ struct Step {
   StepKind kind = StepKind::kSend;
   Fold fold = Fold::kList;
   uint16_t lane = 0;
-  uint32_t block_count = 0;    // may be 0: a message that only says "I am here"
-  uint32_t blocks = 0;         // block_count words: what is sent, or the target of the move
+  uint32_t block_count = 0;  // may be 0: a message that only says "I am here"
+  uint32_t blocks = 0;       // block_count words: what is sent, or the target of the move
   uint32_t operand_count = 0;
-  uint32_t operands = 0;       // SEND: one peer a word. MOVE: one source a word, see Source
+  uint32_t operands = 0;  // SEND: one peer a word. MOVE: one source a word, see Source
   uint32_t after_count = 0;
-  uint32_t afters = 0;         // one step index a word
+  uint32_t afters = 0;  // one step index a word
 };
 
-/// A source of a MOVE in one word: the top bit set and a peer, or the offset of a list of as many blocks
-/// as the target has.
+/// A source of a MOVE in one word: the top bit set and a peer, or the offset of a list of as many
+/// blocks as the target has.
 struct Source {
   uint32_t word = 0;
 

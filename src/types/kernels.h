@@ -9,10 +9,11 @@
 // The bits of a result depend on the elements and the order alone: not on where an element lies, on
 // `count`, alignment, the store hint or the processor. Also a op b and b op a are the same bits.
 //  - Integers wrap modulo 2^bits.
-//  - 16- and 8-bit floats become fp32 and are folded in fp32. In list order they are rounded once, at
-//    the store, to nearest even. In tree order every node is rounded, so that it has the bits it would
-//    have if it had been stored and sent in between (deterministic mode). float and double round at every operation. A product with `scale` is rounded
-//    before it is added (nothing is fused).
+//  - 16- and 8-bit floats become fp32 and are folded in fp32. In list order they are rounded once,
+//    at the store, to nearest even. In tree order every node is rounded, so that it has the bits
+//    it would have if it had been stored and sent in between (deterministic mode).
+//  - float and double round at every operation. A product with `scale` is rounded before it is
+//    added (nothing is fused).
 //  - fp16 and bf16 overflow to infinity. Both fp8 formats saturate at their largest finite value,
 //    infinities too, as CUDA's conversions (and so NCCL's reductions) do with __NV_SATFINITE.
 //  - A NaN in any source makes the result NaN, for max and min as well, and always the same NaN:
