@@ -18,6 +18,7 @@
 #include "src/schedule/mutant.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
+#include "tools/cli/verify_plans.h"
 #include "tools/cli/verify_sweep.h"
 
 namespace tutti::cli {
@@ -240,6 +241,9 @@ int run_text(const Options& options) {
 }  // namespace
 
 int verify_main(int argc, char** argv) {
+  for (int i = 1; i < argc; ++i) {
+    if (std::string_view(argv[i]) == "--plans") return verify_plans_main(argc, argv);
+  }
   Options options;
   CLI::App app("Proves the schedules of the registered algorithms, for every count at once.",
                "tutti verify");
@@ -249,6 +253,8 @@ int verify_main(int argc, char** argv) {
   app.add_flag("--deep", options.deep, "every sample and every number of lanes: takes minutes");
   app.add_flag("--mutants", options.mutants, "change one thing everywhere; all must be refused");
   app.add_option("--text", options.text, "prove the schedule in this file instead");
+  bool plans = false;
+  app.add_flag("--plans", plans, "prove the plans instead; see --plans --help");
   app.add_flag("--one-thread", options.one_thread, "do not use all cores");
   try {
     app.parse(argc, argv);
