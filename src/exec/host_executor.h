@@ -145,7 +145,7 @@ class HostExecutor {
   }
   void announce(const Call& call);
   void reserve(const plan::Plan& plan);
-  Status diagnose(uint32_t peer) const;
+  Status diagnose(uint32_t peer);
   Status compare_calls(uint32_t peer) const;
   void check_signature(uint32_t peer);
 
@@ -164,7 +164,8 @@ class HostExecutor {
   Call call_;
   const plan::Plan* plan_ = nullptr;
   uint32_t prologue_ = 0, epilogue_ = 0;
-  uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages
+  uint32_t waiting_for_ = 0;    // the peer of the last blocked wait, for messages
+  uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
   bool has_streams_ = false;
   Status status_;
   std::vector<transport::Buffer> buffers_;

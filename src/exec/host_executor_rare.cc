@@ -6,6 +6,11 @@
 #include "src/schedule/layout.h"
 
 namespace tutti::exec {
+namespace {
+
+constexpr uint64_t kPatienceNs = 300'000'000;
+
+}  // namespace
 
 using plan::Op;
 using plan::OpCode;
@@ -73,11 +78,14 @@ void HostExecutor::check_rare() {
 
 // Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of
 // one host are told of dead peers by Health; asking their links costs system calls.
-Status HostExecutor::diagnose(uint32_t peer) const {
+Status HostExecutor::diagnose(uint32_t peer) {
   const Peer& other = peers_[peer];
   if (!other.arena.valid()) return other.link == nullptr ? Status() : other.link->status();
   const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
   if (failed == 0) return compare_calls(peer);
+  // The peer knows only whom it waited for. Health may know better in a moment who is gone.
+  if (gave_up_at_ns_ == 0) gave_up_at_ns_ = monotonic_ns();
+  if (monotonic_ns() - gave_up_at_ns_ < kPatienceNs) return {};
   return Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
                               " because of rank " + std::to_string(failed - 1));
 }
