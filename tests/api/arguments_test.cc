@@ -1,0 +1,241 @@
+// Every invalid argument gives the documented code and a message, leaves the communicator usable,
+// and nothing crashes.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <set>
+#include <vector>
+
+#include "tests/api/crowd.h"
+
+namespace tutti::api_test {
+namespace {
+
+constexpr size_t kCount = 16;
+
+struct Buffers {
+  std::vector<float> send = std::vector<float>(4 * kCount, 1.0f);
+  std::vector<float> recv = std::vector<float>(4 * kCount, 0.0f);
+};
+
+tuttiResult_t reduce(tuttiComm_t comm, const void* send, void* recv, size_t count = kCount) {
+  return tuttiAllReduce(send, recv, count, tuttiFloat32, tuttiSum, comm, tuttiBlocking());
+}
+
+void expect_usable(tuttiComm_t comm) {
+  Buffers b;
+  EXPECT_OK(reduce(comm, b.send.data(), b.recv.data()), comm);
+  EXPECT_EQ(b.recv[0], 1.0f);
+}
+
+TEST(Arguments, NullPointers) {
+  EXPECT_REFUSED(tuttiGetVersion(nullptr), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiGetUniqueId(nullptr), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiStreamCreate(nullptr), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiMemAlloc(nullptr, 64), tuttiInvalidArgument, nullptr);
+  EXPECT_EQ(tuttiMemFree(nullptr), tuttiSuccess);
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    EXPECT_REFUSED(tuttiCommCount(comm, nullptr), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiCommUserRank(comm, nullptr), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiCommGetAsyncError(comm, nullptr), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiCommRegister(comm, nullptr, 64, nullptr), tuttiInvalidArgument, comm);
+    EXPECT_EQ(tuttiCommSetOptions(comm, nullptr), tuttiSuccess);
+    expect_usable(comm);
+  });
+}
+
+TEST(Arguments, NoCommunicator) {
+  float x = 0, y = 0;
+  int number = 0;
+  tuttiResult_t error;
+  const tuttiStream_t stream = tuttiBlocking();
+  const std::vector<tuttiResult_t> results = {
+      tuttiAllReduce(&x, &y, 1, tuttiFloat32, tuttiSum, nullptr, stream),
+      tuttiAllGather(&x, &y, 1, tuttiFloat32, nullptr, stream),
+      tuttiReduceScatter(&x, &y, 1, tuttiFloat32, tuttiSum, nullptr, stream),
+      tuttiBroadcast(&x, &y, 1, tuttiFloat32, 0, nullptr, stream),
+      tuttiAllToAll(&x, &y, 1, tuttiFloat32, nullptr, stream),
+      tuttiBarrier(nullptr, stream),
+      tuttiSend(&x, 1, tuttiFloat32, 0, nullptr, stream),
+      tuttiRecv(&x, 1, tuttiFloat32, 0, nullptr, stream),
+      tuttiCommCount(nullptr, &number),
+      tuttiCommUserRank(nullptr, &number),
+      tuttiCommGetAsyncError(nullptr, &error),
+      tuttiCommSetOptions(nullptr, nullptr),
+      tuttiExplain(nullptr, "all_reduce", 1, tuttiFloat32, nullptr, 0, nullptr),
+      tuttiCommRegister(nullptr, &x, 4, nullptr),
+      tuttiCommDeregister(nullptr, &x),
+      tuttiCommDestroy(nullptr),
+      tuttiCommAbort(nullptr),
+  };
+  for (size_t i = 0; i < results.size(); ++i) {
+    EXPECT_EQ(results[i], tuttiInvalidArgument) << "call " << i;
+  }
+  EXPECT_FALSE(message_of(nullptr).empty());
+}
+
+TEST(Arguments, Init) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  tuttiComm_t comm = nullptr;
+  EXPECT_REFUSED(tuttiCommInitRank(nullptr, 1, id, 0), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiCommInitRank(&comm, 0, id, 0), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiCommInitRank(&comm, -1, id, 0), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiCommInitRank(&comm, 2, id, 2), tuttiInvalidArgument, nullptr);
+  EXPECT_REFUSED(tuttiCommInitRank(&comm, 2, id, -1), tuttiInvalidArgument, nullptr);
+  tuttiUniqueId garbage;
+  for (char& byte : garbage.internal) byte = 0x5a;
+  EXPECT_REFUSED(tuttiCommInitRank(&comm, 1, garbage, 0), tuttiInvalidArgument, nullptr);
+  id.internal[60] = static_cast<char>(id.internal[60] ^ 1);  // one bit of the key
+  EXPECT_REFUSED(tuttiCommInitRank(&comm, 1, id, 0), tuttiInvalidArgument, nullptr);
+  EXPECT_EQ(comm, nullptr);
+}
+
+TEST(Arguments, TypesOperationsRoots) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    Buffers b;
+    const tuttiStream_t stream = tuttiBlocking();
+    float* send = b.send.data();
+    float* recv = b.recv.data();
+    for (int wrong : {-1, 12, 255, 256, 1000}) {
+      const auto type = static_cast<tuttiDataType_t>(wrong);
+      EXPECT_REFUSED(tuttiAllReduce(send, recv, 1, type, tuttiSum, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiAllGather(send, recv, 1, type, comm, stream), tuttiInvalidArgument,
+                     comm);
+      EXPECT_REFUSED(tuttiSend(send, 1, type, 0, comm, stream), tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiRecv(recv, 1, type, 0, comm, stream), tuttiInvalidArgument, comm);
+    }
+    for (int wrong : {-1, 5, 255, 256}) {
+      const auto op = static_cast<tuttiRedOp_t>(wrong);
+      EXPECT_REFUSED(tuttiAllReduce(send, recv, 1, tuttiFloat32, op, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiReduceScatter(send, recv, 1, tuttiFloat32, op, comm, stream),
+                     tuttiInvalidArgument, comm);
+    }
+    for (int wrong : {-1, 1, 1 << 20}) {
+      EXPECT_REFUSED(tuttiBroadcast(send, recv, 1, tuttiFloat32, wrong, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiSend(send, 1, tuttiFloat32, wrong, comm, stream), tuttiInvalidArgument,
+                     comm);
+      EXPECT_REFUSED(tuttiRecv(recv, 1, tuttiFloat32, wrong, comm, stream), tuttiInvalidArgument,
+                     comm);
+    }
+    expect_usable(comm);
+  });
+}
+
+TEST(Arguments, BuffersAndCounts) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    Buffers b;
+    const tuttiStream_t stream = tuttiBlocking();
+    float* at = b.send.data();
+    EXPECT_REFUSED(reduce(comm, nullptr, at), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(reduce(comm, at, nullptr), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(reduce(comm, at, at + 1), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(reduce(comm, at + kCount - 1, at), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(reduce(comm, at, b.recv.data(), SIZE_MAX), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(reduce(comm, at, b.recv.data(), SIZE_MAX / 4), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiSend(nullptr, 1, tuttiInt8, 0, comm, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiRecv(nullptr, 1, tuttiInt8, 0, comm, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiSend(at, SIZE_MAX, tuttiInt64, 0, comm, stream), tuttiInvalidArgument,
+                   comm);
+    expect_usable(comm);
+  });
+}
+
+TEST(Arguments, OverlapThatIsNotInPlace) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    Buffers b;
+    const tuttiStream_t stream = tuttiBlocking();
+    float* at = b.send.data();
+    const int other = 1 - rank;
+    // In place for the other rank is not in place for me.
+    EXPECT_REFUSED(tuttiAllGather(at + other * kCount, at, kCount, tuttiFloat32, comm, stream),
+                   tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiReduceScatter(at, at + other * kCount, kCount, tuttiFloat32, tuttiSum, comm,
+                                      stream),
+                   tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiAllToAll(at, at + kCount, kCount, tuttiFloat32, comm, stream),
+                   tuttiInvalidArgument, comm);
+    EXPECT_OK(tuttiBarrier(comm, stream), comm);
+  });
+}
+
+TEST(Arguments, Streams) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    float x = 1, y = 0;
+    const tuttiStream_t wrong[] = {{tuttiStreamHost, 0, nullptr}, {7, 0, nullptr}, {0, 1, nullptr}};
+    for (const tuttiStream_t& stream : wrong) {
+      EXPECT_REFUSED(tuttiAllReduce(&x, &y, 1, tuttiFloat32, tuttiSum, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiBarrier(comm, stream), tuttiInvalidArgument, comm);
+      EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiInvalidArgument);
+      EXPECT_EQ(tuttiStreamDestroy(stream), tuttiInvalidArgument);
+    }
+    EXPECT_EQ(tuttiStreamSynchronize(tuttiBlocking()), tuttiSuccess);
+    expect_usable(comm);
+  });
+}
+
+TEST(Arguments, RegisteredMemory) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    std::vector<char> ordinary(4096);
+    void* handle = nullptr;
+    EXPECT_REFUSED(tuttiMemAlloc(&handle, 0), tuttiInvalidArgument, nullptr);
+    EXPECT_REFUSED(tuttiMemFree(ordinary.data()), tuttiInvalidArgument, nullptr);
+    EXPECT_REFUSED(tuttiCommRegister(comm, ordinary.data(), 4096, &handle), tuttiInvalidArgument,
+                   comm);
+    EXPECT_NE(tuttiCommDeregister(comm, ordinary.data()), tuttiSuccess);
+    void* memory = nullptr;
+    ASSERT_EQ(tuttiMemAlloc(&memory, 4096), tuttiSuccess);
+    EXPECT_REFUSED(tuttiCommRegister(comm, memory, 8192, &handle), tuttiInvalidArgument, comm);
+    EXPECT_OK(tuttiCommRegister(comm, memory, 4096, &handle), comm);
+    EXPECT_OK(tuttiCommDeregister(comm, handle), comm);
+    EXPECT_NE(tuttiCommDeregister(comm, handle), tuttiSuccess);
+    EXPECT_EQ(tuttiMemFree(memory), tuttiSuccess);
+    EXPECT_NE(tuttiMemFree(memory), tuttiSuccess);
+    expect_usable(comm);
+  });
+}
+
+TEST(Arguments, DestroyedTwice) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    tuttiComm_t gone = comm;
+    comm = nullptr;
+    EXPECT_EQ(tuttiCommDestroy(gone), tuttiSuccess);
+    int ranks = 0;
+    float x = 1, y = 0;
+    EXPECT_REFUSED(tuttiCommDestroy(gone), tuttiInvalidUsage, gone);
+    EXPECT_REFUSED(tuttiCommAbort(gone), tuttiInvalidUsage, gone);
+    EXPECT_REFUSED(tuttiCommCount(gone, &ranks), tuttiInvalidUsage, gone);
+    EXPECT_REFUSED(reduce(gone, &x, &y, 1), tuttiInvalidUsage, gone);
+  });
+}
+
+TEST(Arguments, CountZeroNeedsNoBuffers) {
+  run_ranks(3, [](tuttiComm_t& comm, int) {
+    const tuttiStream_t stream = tuttiBlocking();
+    EXPECT_OK(tuttiAllReduce(nullptr, nullptr, 0, tuttiInt8, tuttiSum, comm, stream), comm);
+    EXPECT_OK(tuttiAllGather(nullptr, nullptr, 0, tuttiInt8, comm, stream), comm);
+    EXPECT_OK(tuttiReduceScatter(nullptr, nullptr, 0, tuttiInt8, tuttiMax, comm, stream), comm);
+    EXPECT_OK(tuttiBroadcast(nullptr, nullptr, 0, tuttiInt8, 2, comm, stream), comm);
+    EXPECT_OK(tuttiAllToAll(nullptr, nullptr, 0, tuttiInt8, comm, stream), comm);
+    EXPECT_OK(tuttiBarrier(comm, stream), comm);
+  });
+}
+
+TEST(Arguments, VersionAndStrings) {
+  int version = 0;
+  EXPECT_EQ(tuttiGetVersion(&version), tuttiSuccess);
+  EXPECT_EQ(version, TUTTI_VERSION);
+  std::set<std::string> texts;
+  for (int code = tuttiSuccess; code <= tuttiUnsupported; ++code) {
+    texts.insert(tuttiGetErrorString(static_cast<tuttiResult_t>(code)));
+  }
+  EXPECT_EQ(texts.size(), 10u);
+  EXPECT_NE(tuttiGetErrorString(static_cast<tuttiResult_t>(99)), nullptr);
+}
+
+}  // namespace
+}  // namespace tutti::api_test

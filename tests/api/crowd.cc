@@ -1,0 +1,34 @@
+#include "tests/api/crowd.h"
+
+#include <thread>
+#include <vector>
+
+namespace tutti::api_test {
+
+void run_ranks(int ranks, const RankBody& body) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess) << tuttiGetLastError(nullptr);
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < ranks; ++rank) {
+    threads.emplace_back([&, rank] {
+      tuttiComm_t comm = nullptr;
+      ASSERT_EQ(tuttiCommInitRank(&comm, ranks, id, rank), tuttiSuccess)
+          << tuttiGetLastError(nullptr);
+      body(comm, rank);
+      if (comm != nullptr) {
+        EXPECT_OK(tuttiCommDestroy(comm), comm);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+void set_deadline(tuttiComm_t comm, uint64_t milliseconds) {
+  tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+  options.timeout_ns = milliseconds * 1'000'000;
+  EXPECT_OK(tuttiCommSetOptions(comm, &options), comm);
+}
+
+std::string message_of(tuttiComm_t comm) { return tuttiGetLastError(comm); }
+
+}  // namespace tutti::api_test

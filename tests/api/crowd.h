@@ -1,0 +1,35 @@
+// Ranks as threads of the test's own process, for tests of the API.
+//
+// Owns: the communicators of run_ranks. Threads: one per rank; the test's thread waits. Errors: a
+// communicator that cannot be made is a failure of the test.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+
+#include "include/tutti/tutti.h"
+
+namespace tutti::api_test {
+
+/// What a rank does with its communicator, which is destroyed afterwards unless it became null.
+using RankBody = std::function<void(tuttiComm_t& comm, int rank)>;
+void run_ranks(int ranks, const RankBody& body);
+
+/// For tests of what must not hang: calls of this communicator fail after a while.
+void set_deadline(tuttiComm_t comm, uint64_t milliseconds);
+
+/// The communicator's last message.
+std::string message_of(tuttiComm_t comm);
+
+/// The call returned `wanted` and left a message.
+#define EXPECT_REFUSED(call, wanted, comm)                 \
+  do {                                                     \
+    EXPECT_EQ((call), (wanted)) << message_of(comm);       \
+    EXPECT_FALSE(message_of(comm).empty()) << #call;       \
+  } while (false)
+
+#define EXPECT_OK(call, comm) EXPECT_EQ((call), tuttiSuccess) << message_of(comm)
+
+}  // namespace tutti::api_test

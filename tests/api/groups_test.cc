@@ -1,0 +1,161 @@
+// Groups: nesting, errors, several calls of one communicator, several communicators, transfers.
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "tests/api/crowd.h"
+
+namespace tutti::api_test {
+namespace {
+
+constexpr size_t kLarge = 200'000;  // more than any buffer between two ranks holds
+constexpr uint64_t kHangMs = 10'000;
+
+std::vector<int> numbers(size_t count, int first) {
+  std::vector<int> values(count);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+TEST(Groups, EndWithoutStart) {
+  EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
+  EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess);
+  EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
+}
+
+TEST(Groups, OnlyTheOutermostEndRuns) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    int send = rank + 1, first = 0, second = 0;
+    const tuttiStream_t stream = tuttiBlocking();
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiAllReduce(&send, &first, 1, tuttiInt32, tuttiSum, comm, stream), comm);
+    EXPECT_EQ(tuttiGroupEnd(), tuttiSuccess);
+    EXPECT_EQ(first, 0);
+    EXPECT_OK(tuttiAllReduce(&send, &second, 1, tuttiInt32, tuttiProd, comm, stream), comm);
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    EXPECT_EQ(first, 3);
+    EXPECT_EQ(second, 2);
+  });
+}
+
+TEST(Groups, AnErrorInsideLeavesTheRest) {
+  run_ranks(2, [](tuttiComm_t& comm, int) {
+    int send = 1, recv = 0;
+    const tuttiStream_t stream = tuttiBlocking();
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    const tuttiResult_t wrong =
+        tuttiAllReduce(nullptr, &recv, 1, tuttiInt32, tuttiSum, comm, stream);
+    EXPECT_OK(tuttiAllReduce(&send, &recv, 1, tuttiInt32, tuttiSum, comm, stream), comm);
+    const tuttiResult_t end = tuttiGroupEnd();
+    // Told at the call or at the end, but told.
+    EXPECT_TRUE(wrong == tuttiInvalidArgument || end == tuttiInvalidArgument);
+    EXPECT_EQ(recv, 2);
+    EXPECT_OK(tuttiBarrier(comm, stream), comm);
+  });
+}
+
+TEST(Groups, LargeTransfersBothWaysAndToMyself) {
+  run_ranks(3, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    const tuttiStream_t stream = tuttiBlocking();
+    const std::vector<int> mine = numbers(kLarge, rank * 1000);
+    std::vector<std::vector<int>> got(3, std::vector<int>(kLarge, -1));
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    for (int peer = 0; peer < 3; ++peer) {
+      EXPECT_OK(tuttiSend(mine.data(), kLarge, tuttiInt32, peer, comm, stream), comm);
+    }
+    for (int peer = 0; peer < 3; ++peer) {
+      int* target = got[static_cast<size_t>(peer)].data();
+      EXPECT_OK(tuttiRecv(target, kLarge, tuttiInt32, peer, comm, stream), comm);
+    }
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    for (int peer = 0; peer < 3; ++peer) {
+      EXPECT_EQ(got[static_cast<size_t>(peer)], numbers(kLarge, peer * 1000)) << "from " << peer;
+    }
+  });
+}
+
+// Rank 1 has its collective first, rank 0 between its transfers: they progress together.
+TEST(Groups, TransfersAndCollectivesInAnyOrder) {
+  run_ranks(3, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    const tuttiStream_t stream = tuttiBlocking();
+    const std::vector<int> mine = numbers(kLarge, rank);
+    std::vector<int> got(kLarge, -1), sum(kLarge, -1);
+    const auto reduce = [&] {
+      EXPECT_OK(tuttiAllReduce(mine.data(), sum.data(), kLarge, tuttiInt32, tuttiSum, comm, stream),
+                comm);
+    };
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    if (rank == 0) {
+      EXPECT_OK(tuttiSend(mine.data(), kLarge, tuttiInt32, 2, comm, stream), comm);
+      reduce();
+      EXPECT_OK(tuttiSend(mine.data(), kLarge, tuttiInt32, 1, comm, stream), comm);
+    } else {
+      if (rank == 1) reduce();
+      EXPECT_OK(tuttiRecv(got.data(), kLarge, tuttiInt32, 0, comm, stream), comm);
+      if (rank == 2) reduce();
+    }
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    EXPECT_EQ(got, rank == 0 ? std::vector<int>(kLarge, -1) : numbers(kLarge, 0));
+    EXPECT_EQ(sum[5], 3 * 5 + 3);
+  });
+}
+
+TEST(Groups, SelfTransferWithoutPartner) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int x = 1;
+    set_deadline(comm, kHangMs);
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiSend(&x, 1, tuttiInt32, 0, comm, tuttiBlocking()), comm);
+    EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
+  });
+}
+
+TEST(Groups, UnequalLengthsAreAnError) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    std::vector<int> buffer(20, 0);
+    const tuttiStream_t stream = tuttiBlocking();
+    if (rank == 0) {
+      // A small message may be on its way before anybody looks at it.
+      (void)tuttiSend(buffer.data(), 10, tuttiInt32, 1, comm, stream);
+      return;
+    }
+    EXPECT_REFUSED(tuttiRecv(buffer.data(), 11, tuttiInt32, 0, comm, stream), tuttiInvalidUsage,
+                   comm);
+    EXPECT_NE(message_of(comm).find("rank 0"), std::string::npos) << message_of(comm);
+  });
+}
+
+// Every rank names the communicators in another order; without a group that is a deadlock.
+TEST(Groups, CommunicatorsInOppositeOrder) {
+  tuttiUniqueId ids[2];
+  for (tuttiUniqueId& id : ids) ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  run_ranks(2, [&](tuttiComm_t&, int rank) {
+    tuttiComm_t comms[2] = {nullptr, nullptr};
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(tuttiCommInitRank(&comms[i], 2, ids[i], rank), tuttiSuccess);
+      set_deadline(comms[i], kHangMs);
+    }
+    const std::vector<int> mine = numbers(kLarge, rank);
+    std::vector<int> sums[2] = {std::vector<int>(kLarge), std::vector<int>(kLarge)};
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    for (int turn = 0; turn < 2; ++turn) {
+      const int i = rank == 0 ? turn : 1 - turn;
+      EXPECT_OK(tuttiAllReduce(mine.data(), sums[i].data(), kLarge, tuttiInt32, tuttiSum, comms[i],
+                               tuttiBlocking()),
+                comms[i]);
+    }
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    for (const auto& sum : sums) EXPECT_EQ(sum[7], 15);
+    for (tuttiComm_t comm : comms) EXPECT_OK(tuttiCommDestroy(comm), comm);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::api_test

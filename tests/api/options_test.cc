@@ -1,0 +1,123 @@
+// Options and explain: forced algorithms, deterministic calls, deadlines, and errors that stay.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/api/crowd.h"
+#include "tests/support/algorithm_names.h"
+
+namespace tutti::api_test {
+namespace {
+
+tuttiResult_t set(tuttiComm_t comm, const char* algorithm, bool deterministic = false) {
+  tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+  options.algorithm = algorithm;
+  options.deterministic = deterministic ? 1 : 0;
+  return tuttiCommSetOptions(comm, &options);
+}
+
+std::string explain(tuttiComm_t comm, const char* collective, size_t count) {
+  size_t needed = 0;
+  EXPECT_EQ(tuttiExplain(comm, collective, count, tuttiFloat32, nullptr, 0, &needed),
+            tuttiInvalidArgument);
+  std::vector<char> text(needed);
+  EXPECT_OK(tuttiExplain(comm, collective, count, tuttiFloat32, text.data(), needed, &needed),
+            comm);
+  EXPECT_EQ(text.back(), '\0');
+  return text.data();
+}
+
+tuttiResult_t reduce(tuttiComm_t comm) {
+  const float send = 1;
+  float recv = 0;
+  return tuttiAllReduce(&send, &recv, 1, tuttiFloat32, tuttiSum, comm, tuttiBlocking());
+}
+
+TEST(Options, MalformedOnesAreRefused) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.size = 4;
+    EXPECT_REFUSED(tuttiCommSetOptions(comm, &options), tuttiInvalidArgument, comm);
+    options = TUTTI_OPTIONS_INITIALIZER;
+    options.reserved = 1;
+    EXPECT_REFUSED(tuttiCommSetOptions(comm, &options), tuttiInvalidArgument, comm);
+    for (const char* wrong : {"no_such_algorithm", "ring:0", "ring:x", "ring:99", ":", "ring:"}) {
+      const tuttiResult_t result = set(comm, wrong);
+      // A name may be refused at once or by the first call that would use it.
+      if (result == tuttiSuccess) {
+        EXPECT_EQ(reduce(comm), tuttiInvalidArgument) << wrong;
+      } else {
+        EXPECT_EQ(result, tuttiInvalidArgument) << wrong;
+      }
+      EXPECT_FALSE(message_of(comm).empty());
+    }
+    EXPECT_OK(tuttiCommSetOptions(comm, nullptr), comm);
+    EXPECT_OK(reduce(comm), comm);
+  });
+}
+
+TEST(Options, AForcedAlgorithmIsWhatRuns) {
+  run_ranks(2, [](tuttiComm_t& comm, int) {
+    for (const auto& algorithm : testing_support::listed_algorithms()) {
+      EXPECT_OK(set(comm, algorithm.name.c_str()), comm);
+      const std::string text = explain(comm, algorithm.collective.c_str(), 1000);
+      EXPECT_NE(text.find(": " + algorithm.name), std::string::npos) << text;
+    }
+    EXPECT_OK(tuttiCommSetOptions(comm, nullptr), comm);
+    EXPECT_OK(reduce(comm), comm);
+  });
+}
+
+TEST(Options, DeterministicRefusesOtherOrders) {
+  run_ranks(3, [](tuttiComm_t& comm, int) {
+    EXPECT_OK(set(comm, "ring", true), comm);
+    EXPECT_NE(reduce(comm), tuttiSuccess);
+    EXPECT_NE(message_of(comm).find("ring"), std::string::npos) << message_of(comm);
+    EXPECT_OK(set(comm, "recursive_doubling", true), comm);
+    EXPECT_OK(reduce(comm), comm);
+    EXPECT_OK(set(comm, nullptr, true), comm);
+    EXPECT_OK(reduce(comm), comm);
+  });
+}
+
+TEST(Options, ADeadlineNamesWhomItWaitedForAndStays) {
+  std::atomic<bool> over{false};
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    if (rank == 1) {
+      while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    set_deadline(comm, 50);
+    EXPECT_REFUSED(reduce(comm), tuttiTimeout, comm);
+    const std::string first = message_of(comm);
+    EXPECT_NE(first.find("rank 1"), std::string::npos) << first;
+    EXPECT_NE(first.find("all_reduce"), std::string::npos) << first;
+    EXPECT_EQ(tuttiBarrier(comm, tuttiBlocking()), tuttiTimeout);
+    EXPECT_EQ(message_of(comm), first);
+    tuttiResult_t error = tuttiSuccess;
+    EXPECT_EQ(tuttiCommGetAsyncError(comm, &error), tuttiSuccess);
+    EXPECT_EQ(error, tuttiTimeout);
+    over.store(true);
+  });
+}
+
+TEST(Options, ExplainRefusesWhatItDoesNotKnow) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    char text[4096];
+    size_t needed = 0;
+    EXPECT_REFUSED(tuttiExplain(comm, "no_such", 1, tuttiInt8, text, sizeof text, &needed),
+                   tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiExplain(comm, nullptr, 1, tuttiInt8, text, sizeof text, &needed),
+                   tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiExplain(comm, "all_reduce", 1, static_cast<tuttiDataType_t>(77), text,
+                                sizeof text, &needed),
+                   tuttiInvalidArgument, comm);
+    EXPECT_OK(tuttiExplain(comm, "barrier", 0, tuttiInt8, text, sizeof text, nullptr), comm);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::api_test

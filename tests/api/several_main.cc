@@ -1,0 +1,138 @@
+// several: communicators beside each other in the same processes, over one pair of connections or
+// one shared memory: on two HOST streams in opposite order, and mixed with blocking calls.
+//
+//   --network default|tcp  --threads 0|1
+//
+// Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/support/team.h"
+
+namespace tutti::api_test {
+namespace {
+
+using testing_support::Member;
+
+constexpr int kComms = 3;
+constexpr int kTurns = 40;
+constexpr uint64_t kLimitNs = 60'000'000'000;
+
+class Rank {
+ public:
+  explicit Rank(Member& member) : member_(member) {}
+
+  void run() {
+    if (!open()) return;
+    for (int turn = 0; turn < kTurns; ++turn) {
+      member_.at(static_cast<uint64_t>(turn) + 1);
+      if (!step(turn)) return;
+    }
+    for (tuttiStream_t stream : streams_) ok(tuttiStreamDestroy(stream), nullptr);
+    for (tuttiComm_t comm : comms_) ok(tuttiCommDestroy(comm), comm);
+  }
+
+ private:
+  bool ok(tuttiResult_t result, tuttiComm_t comm) {
+    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(comm));
+    return result == tuttiSuccess;
+  }
+
+  // The ids of the further communicators travel over the first.
+  bool open() {
+    tuttiUniqueId id;
+    if (!member_.take_id(id)) return false;
+    if (!ok(tuttiCommInitRank(&comms_[0], member_.ranks(), id, member_.rank()), nullptr)) {
+      return false;
+    }
+    for (int i = 1; i < kComms; ++i) {
+      if (member_.rank() == 0 && !ok(tuttiGetUniqueId(&id), nullptr)) return false;
+      if (!ok(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comms_[0], tuttiBlocking()),
+              comms_[0])) {
+        return false;
+      }
+      if (!ok(tuttiCommInitRank(&comms_[i], member_.ranks(), id, member_.rank()), nullptr)) {
+        return false;
+      }
+    }
+    for (tuttiStream_t& stream : streams_) {
+      if (!ok(tuttiStreamCreate(&stream), nullptr)) return false;
+    }
+    return true;
+  }
+
+  // Ranks name the communicators in different orders; each has a stream of its own.
+  bool step(int turn) {
+    const size_t count = turn % 3 == 0 ? 3 : turn % 3 == 1 ? 5000 : 120'000;
+    std::vector<std::vector<int>> sent, got;
+    for (int i = 0; i < kComms; ++i) {
+      sent.emplace_back(count, value(member_.rank(), i, turn));
+      got.emplace_back(count, -1);
+    }
+    for (int k = 0; k < kComms; ++k) {
+      const int i = (k + member_.rank()) % kComms;
+      const auto at = static_cast<size_t>(i);
+      if (!ok(tuttiAllReduce(sent[at].data(), got[at].data(), count, tuttiInt32, tuttiSum,
+                             comms_[i], streams_[i]),
+              comms_[i])) {
+        return false;
+      }
+    }
+    // A blocking call of a communicator runs behind what it has queued.
+    if (turn % 2 == 0 && !ok(tuttiBarrier(comms_[0], tuttiBlocking()), comms_[0])) return false;
+    for (tuttiStream_t stream : streams_) {
+      if (!ok(tuttiStreamSynchronize(stream), nullptr)) return false;
+    }
+    return check(turn, got);
+  }
+
+  bool check(int turn, const std::vector<std::vector<int>>& got) {
+    for (int i = 0; i < kComms; ++i) {
+      int sum = 0;
+      for (int rank = 0; rank < member_.ranks(); ++rank) sum += value(rank, i, turn);
+      for (const int element : got[static_cast<size_t>(i)]) {
+        if (element == sum) continue;
+        member_.fail("communicator " + std::to_string(i) + ": a wrong sum");
+        return false;
+      }
+    }
+    return true;
+  }
+
+  static int value(int rank, int comm, int turn) { return rank * 100 + comm * 10'000 + turn; }
+
+  Member& member_;
+  tuttiComm_t comms_[kComms] = {};
+  tuttiStream_t streams_[kComms] = {};
+};
+
+bool run(const std::string& network, bool threads) {
+  auto shape = threads ? testing_support::TeamShape::threads(3)
+                       : testing_support::TeamShape::processes(3);
+  if (network == "tcp") {
+    const auto processes = static_cast<size_t>(shape.process_count());
+    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
+  }
+  const auto result = testing_support::run_team(
+      shape, [](Member& member) { Rank(member).run(); },
+      [](uint64_t step) { return "turn " + std::to_string(step); }, kLimitNs);
+  std::printf("several, network %s, %s: %s\n%s", network.c_str(), threads ? "threads" : "processes",
+              result.ok ? "right" : "FAILED", result.report.c_str());
+  return result.ok;
+}
+
+}  // namespace
+}  // namespace tutti::api_test
+
+int main(int argc, char** argv) {
+  std::string network = "default";
+  bool threads = false;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name != "--network" && name != "--threads") return 2;
+    if (name == "--network") network = argv[i + 1];
+    if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
+  }
+  return tutti::api_test::run(network, threads) ? 0 : 1;
+}

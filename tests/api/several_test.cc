@@ -1,0 +1,133 @@
+// Several communicators; HOST streams; abort; every call in place.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/api/crowd.h"
+#include "tests/random/memory.h"
+#include "tests/support/subprocess.h"
+
+namespace tutti::api_test {
+namespace {
+
+using random_calls::Call;
+using random_calls::CallMemory;
+using reference::Collective;
+
+void expect_right(std::vector<std::string> arguments) {
+  const auto outcome = testing_support::run_program("several", arguments, 120);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(Several, CommunicatorsOnHostStreamsAsProcesses) { expect_right({"--network", "default"}); }
+TEST(Several, CommunicatorsOnHostStreamsAsThreads) { expect_right({"--threads", "1"}); }
+TEST(Several, CommunicatorsOverOneTcpPair) { expect_right({"--network", "tcp"}); }
+
+TEST(Several, AHostStreamKeepsItsOrder) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    int64_t value = rank + 1;
+    for (int i = 0; i < 10; ++i) {
+      EXPECT_OK(tuttiAllReduce(&value, &value, 1, tuttiInt64, tuttiSum, comm, stream), comm);
+    }
+    EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiSuccess);
+    EXPECT_EQ(value, 3 << 9);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+  });
+}
+
+TEST(Several, DestroyingAStreamSynchronizes) {
+  run_ranks(2, [](tuttiComm_t& comm, int) {
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    int value = 1, sum = 0;
+    EXPECT_OK(tuttiAllReduce(&value, &sum, 1, tuttiInt32, tuttiSum, comm, stream), comm);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    EXPECT_EQ(sum, 2);
+  });
+}
+
+TEST(Several, SynchronizeReturnsTheErrorOfAQueuedCall) {
+  std::atomic<bool> over{false};
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    if (rank == 1) {
+      while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    set_deadline(comm, 50);
+    int value = 1, sum = 0;
+    EXPECT_OK(tuttiAllReduce(&value, &sum, 1, tuttiInt32, tuttiSum, comm, stream), comm);
+    EXPECT_REFUSED(tuttiStreamSynchronize(stream), tuttiTimeout, nullptr);
+    EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
+    over.store(true);
+  });
+}
+
+// The other rank is in a call, or comes to it later: both must end with tuttiRemoteError.
+TEST(Several, AbortEndsTheCallsOfPeers) {
+  for (const int late_ms : {0, 30}) {
+    run_ranks(3, [&](tuttiComm_t& comm, int rank) {
+      set_deadline(comm, 10'000);
+      if (rank == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(15));
+        EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);
+        comm = nullptr;
+        return;
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(late_ms));
+      std::vector<int> value(50'000, 1), sum(50'000);
+      EXPECT_REFUSED(tuttiAllReduce(value.data(), sum.data(), 50'000, tuttiInt32, tuttiSum, comm,
+                                    tuttiBlocking()),
+                     tuttiRemoteError, comm);
+      EXPECT_NE(message_of(comm).find("rank 1"), std::string::npos) << message_of(comm);
+    });
+  }
+}
+
+tuttiResult_t issue(const Call& call, const CallMemory& m, tuttiComm_t comm) {
+  const reference::Problem& p = call.problem;
+  const tuttiStream_t stream = tuttiBlocking();
+  switch (p.collective) {
+    case Collective::kAllReduce:
+      return tuttiAllReduce(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
+    case Collective::kAllGather:
+      return tuttiAllGather(m.send(), m.recv(), p.count, p.type, comm, stream);
+    case Collective::kReduceScatter:
+      return tuttiReduceScatter(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
+    case Collective::kBroadcast:
+      return tuttiBroadcast(m.send(), m.recv(), p.count, p.type, p.root, comm, stream);
+    case Collective::kAllToAll:
+      return tuttiAllToAll(m.send(), m.recv(), p.count, p.type, comm, stream);
+    case Collective::kBarrier:
+      return tuttiBarrier(comm, stream);
+  }
+  return tuttiInternalError;
+}
+
+TEST(Several, EveryCallInPlace) {
+  for (int ranks = 1; ranks <= 5; ++ranks) {
+    run_ranks(ranks, [&](tuttiComm_t& comm, int rank) {
+      for (int i = 0; i + 1 < reference::kCollectives; ++i) {
+        for (const uint64_t count : {0, 1, 5, 1000, 60'001}) {
+          Call call;
+          call.problem = {.collective = static_cast<Collective>(i), .type = tuttiInt64,
+                          .op = tuttiMax, .ranks = ranks, .root = ranks - 1, .count = count};
+          call.in_place = true;
+          call.seed = count * 2 + static_cast<uint64_t>(i);
+          CallMemory memory(call, rank, nullptr);
+          EXPECT_OK(issue(call, memory, comm), comm);
+          EXPECT_EQ(memory.check(), "") << random_calls::describe(call);
+        }
+      }
+    });
+  }
+}
+
+}  // namespace
+}  // namespace tutti::api_test
