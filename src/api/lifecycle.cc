@@ -122,6 +122,7 @@ Status abort(tuttiComm_t comm) {
   communicator.value()->abort(Status::remote_error(
       "rank " + std::to_string(communicator.value()->rank()) + " aborted the communicator"));
   drain(*communicator.value());
+  communicator.value()->give_up();
   return {};
 }
 

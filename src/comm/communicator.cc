@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <thread>
 #include <utility>
 
@@ -126,6 +127,11 @@ void Communicator::abort(Status reason) {
   failed_.store(true, std::memory_order_release);
 }
 
+void Communicator::give_up() {
+  executor_->expect(static_cast<uint32_t>(rank()));  // the one to blame
+  executor_->fail(check());
+}
+
 Status Communicator::check() {
   const bool failed = failed_.load(std::memory_order_acquire);
   if (!failed && !has_lost_.load(std::memory_order_acquire)) return {};
@@ -197,7 +203,8 @@ inline exec::Call Communicator::call_of(const Request& request, const Prepared& 
 
 Status Communicator::run(const Request& request) {
   const Result<const Prepared*> prepared = prepare(request);
-  if (!prepared.ok()) return prepared.status();
+  // The first failure of a communicator comes before what is wrong with this call.
+  if (!prepared.ok()) return status().ok() ? prepared.status() : status();
   const Prepared& ready = *prepared.value();
   const exec::Call call = call_of(request, ready);
   return ready.fast ? ready.fast->run(*executor_, call) : executor_->run(ready.plan, call);
@@ -236,12 +243,22 @@ bool Communicator::idle(bool rare) {
 
 Status Communicator::check_algorithm(const CallOptions& options) const {
   if (options.algorithm.empty()) return {};
-  const std::string name = options.algorithm.substr(0, options.algorithm.find(':'));
+  const size_t colon = std::min(options.algorithm.find(':'), options.algorithm.size());
+  const std::string name = options.algorithm.substr(0, colon);
   const bool known = std::any_of(options_.algorithms.begin(), options_.algorithms.end(),
                                  [&](const auto& algorithm) { return algorithm.name == name; });
-  if (known) return {};
-  return Status::invalid_argument("no collective has an algorithm named '" + options.algorithm +
-                                  "'; see docs/algorithms.md");
+  if (!known) {
+    return Status::invalid_argument("no collective has an algorithm named '" + options.algorithm +
+                                    "'; see docs/algorithms.md");
+  }
+  if (colon == options.algorithm.size()) return {};
+  const std::string_view lanes = std::string_view(options.algorithm).substr(colon + 1);
+  const char* end = lanes.data() + lanes.size();
+  uint16_t number = 0;
+  const auto read = std::from_chars(lanes.data(), end, number);
+  if (read.ec == std::errc() && read.ptr == end && number > 0) return {};
+  return Status::invalid_argument("'" + options.algorithm +
+                                  "': behind the colon stands the number of lanes, from 1");
 }
 
 std::string Communicator::explain(const Request& request) {

@@ -59,6 +59,9 @@ class Communicator final : public exec::Health {
   /// Waits until every rank of the group is here, within the time given; failures are ignored.
   void leave(uint64_t timeout_ns);
   void abort(Status reason);
+  /// After abort(), when nothing runs any more: peers of this host see it in the arena, which their
+  /// mappings keep.
+  void give_up();
   /// Why the communicator is failed, found by a call or by the watch; OK if it is not.
   Status failure() { return status().ok() ? check() : status(); }
 
