@@ -114,6 +114,7 @@ void Communicator::judge_lost() {
                                     std::to_string(profile.process) + " on " + profile.host +
                                     ") is gone; rank " + std::to_string(rank()) +
                                     " cannot go on with this communicator");
+    culprit_.store(lost.peer, std::memory_order_relaxed);
     failed_.store(true, std::memory_order_release);
     return true;
   });

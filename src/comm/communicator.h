@@ -72,6 +72,7 @@ class Communicator final : public exec::Health {
   explicit Communicator(CommunicatorOptions options);
 
   Status check() override;
+  int culprit() const override { return culprit_.load(std::memory_order_relaxed); }
   void watch_peers();
   void lost(int peer);
   void judge_lost();
@@ -99,6 +100,7 @@ class Communicator final : public exec::Health {
   std::atomic<bool> has_lost_{false};
   std::mutex failure_mutex_;
   Status failure_;          // under failure_mutex_
+  std::atomic<int> culprit_{-1};
   std::vector<Lost> lost_;  // under failure_mutex_
 };
 

@@ -42,6 +42,8 @@ class Health {
  public:
   virtual ~Health() = default;
   virtual Status check() = 0;
+  /// The rank that the error is about; -1 if it is about none.
+  virtual int culprit() const { return -1; }
 };
 
 struct ExecutorOptions {
@@ -146,6 +148,7 @@ class HostExecutor {
   void announce(const Call& call);
   void reserve(const plan::Plan& plan);
   Status diagnose(uint32_t peer);
+  Status hearsay(Status status);
   Status compare_calls(uint32_t peer) const;
   void check_signature(uint32_t peer);
 
@@ -165,6 +168,7 @@ class HostExecutor {
   const plan::Plan* plan_ = nullptr;
   uint32_t prologue_ = 0, epilogue_ = 0;
   uint32_t waiting_for_ = 0;    // the peer of the last blocked wait, for messages
+  int blamed_ = -1;             // the rank that began it, where somebody told
   uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
   bool has_streams_ = false;
   Status status_;

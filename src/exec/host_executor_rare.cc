@@ -62,11 +62,15 @@ bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
 void HostExecutor::fail(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);
-  mine_.counter(0).failed.store(waiting_for_ + 1, std::memory_order_release);
+  const uint32_t cause = blamed_ < 0 ? waiting_for_ : static_cast<uint32_t>(blamed_);
+  mine_.counter(0).failed.store(cause + 1, std::memory_order_release);
 }
 
 void HostExecutor::check_rare() {
-  if (Status status = health_.check(); !status.ok()) return fail(std::move(status));
+  if (Status status = health_.check(); !status.ok()) {
+    blamed_ = health_.culprit();
+    return fail(std::move(status));
+  }
   if (Status status = diagnose(waiting_for_); !status.ok()) return fail(std::move(status));
   if (call_.deadline_ns != kNoDeadline && monotonic_ns() > call_.deadline_ns) {
     fail(Status::timeout(std::string(call_.what) + " (call " + std::to_string(call_number_) +
@@ -80,14 +84,22 @@ void HostExecutor::check_rare() {
 // one host are told of dead peers by Health; asking their links costs system calls.
 Status HostExecutor::diagnose(uint32_t peer) {
   const Peer& other = peers_[peer];
-  if (!other.arena.valid()) return other.link == nullptr ? Status() : other.link->status();
+  if (!other.arena.valid()) {
+    return other.link == nullptr ? Status() : hearsay(other.link->status());
+  }
   const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
   if (failed == 0) return compare_calls(peer);
-  // The peer knows only whom it waited for. Health may know better in a moment who is gone.
+  blamed_ = static_cast<int>(failed - 1);
+  return hearsay(Status::remote_error("rank " + std::to_string(peer) + " gave up in " +
+                                      call_.what + " because of rank " +
+                                      std::to_string(failed - 1)));
+}
+
+// A peer may have left because of another that died. Health may know better in a moment who is gone.
+Status HostExecutor::hearsay(Status status) {
+  if (status.code() != Code::kRemoteError) return status;
   if (gave_up_at_ns_ == 0) gave_up_at_ns_ = monotonic_ns();
-  if (monotonic_ns() - gave_up_at_ns_ < kPatienceNs) return {};
-  return Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
-                              " because of rank " + std::to_string(failed - 1));
+  return monotonic_ns() - gave_up_at_ns_ < kPatienceNs ? Status() : status;
 }
 
 Status HostExecutor::compare_calls(uint32_t peer) const {
