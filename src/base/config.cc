@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <numeric>
-#include <thread>
 
 #include "src/base/key_file.h"
 #include "src/base/setting_values.h"
@@ -14,14 +13,6 @@ namespace tutti {
 namespace {
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
-
-/// Polls of a flag before the processor is offered to others. A core that is all ours loses little
-/// by polling on; with one core nobody else can make progress meanwhile.
-uint32_t default_spin_polls() {
-  const unsigned cores = std::thread::hardware_concurrency();
-  if (cores <= 1) return 0;
-  return cores <= 4 ? 256 : 2048;
-}
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -106,7 +97,6 @@ Variables process_environment() {
 
 Result<Config> Config::from_environment(const Variables& variables) {
   Config config;
-  config.spin_polls = default_spin_polls();
   for (const Setting& setting : settings()) {
     if (Status status = apply(setting, variables, config); !status.ok()) return status;
   }

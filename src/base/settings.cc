@@ -157,7 +157,7 @@ constexpr Setting kSettings[] = {
      "Making a communicator may take this long", take_seconds<&Config::init_timeout_ns>,
      [](const Config& c) { return show_seconds(c.init_timeout_ns); }},
     {"TUTTI_SPIN", "", "polls", "0 to 4294967295",
-     "Polls of a flag before the processor is offered to others. Default: by number of cores",
+     "Polls of a flag before the processor is offered to others. 0: by ranks and cores of the host",
      take_number<&Config::spin_polls>,
      [](const Config& c) { return std::to_string(c.spin_polls); }},
     {"TUTTI_INLINE_BYTES", "", "bytes", "0 to 64K",
