@@ -1,5 +1,6 @@
 #include "src/comm/membership.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,16 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
+}
+
+// Maps the pages of what every small and every staged message touches, so that no call pays for it.
+// Pages that cannot be had now come when they are touched.
+void populate(const exec::ArenaView& arena, const exec::ArenaLayout& layout) {
+#ifdef MADV_POPULATE_WRITE
+  madvise(arena.cells(), layout.rings() - layout.cells() + layout.ring_bytes, MADV_POPULATE_WRITE);
+#else
+  (void)arena, (void)layout;
+#endif
 }
 
 bool is_allowed(const Config& config, std::string_view name) {
@@ -144,12 +155,23 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   Result<std::vector<std::string>> cards = made->options_.exchange(made->write_card());
   if (!cards.ok()) return cards.status();
   if (Status status = made->read_cards(cards.value()); !status.ok()) return status;
+  populate(exec::ArenaView(made->arena_.data(), made->options_.layout), made->options_.layout);
   // Every rank meets its peers in rising order: the least pair that has not met is next for both.
   for (int peer = 0; peer < made->ranks(); ++peer) {
     if (peer == made->rank()) continue;
     if (Status status = made->connect(peer); !status.ok()) return status;
   }
+  made->populate_peers();
   return made;
+}
+
+// Page tables only: the memory is the peers'. Bounded, since a large domain has many rings.
+void Membership::populate_peers() const {
+  constexpr int kMostPeers = 32;
+  if (domain_size_ > kMostPeers) return;
+  for (const exec::Peer& peer : peers()) {
+    if (peer.link != nullptr && peer.arena.valid()) populate(peer.arena, options_.layout);
+  }
 }
 
 }  // namespace tutti::comm

@@ -61,6 +61,7 @@ class Membership {
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
   Status connect(int peer);
+  void populate_peers() const;
   std::string write_card() const;
   std::string settings() const;
 
