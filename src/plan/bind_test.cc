@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "src/plan/emit.h"
 #include "src/plan/verify_plan_examples_test.h"
 #include "src/registry/algorithms.h"
@@ -123,9 +125,21 @@ TEST(CountTerms, CountsContributionsOfEveryFold) {
   for (uint32_t i = 0; i < matches[0].schedule.steps.size(); ++i) {
     const schedule::Step& step = matches[0].schedule.steps[i];
     const bool is_fold = step.kind == schedule::StepKind::kMove && step.operand_count > 1;
-    if (is_fold) folds.push_back(matches[0].target_terms[i]);
+    if (is_fold) folds.push_back(matches[0].target_terms[matches[0].target_terms_begin[i]]);
   }
   EXPECT_EQ(folds, (std::vector<uint32_t>{2, 3, 4}));
+}
+
+// One message of seven ranks' circulant carries sums of two beside a share that is still alone.
+TEST(CountTerms, BlocksOfOneStepMayHoldDifferentNumbers) {
+  const Lowering lowering{find("reduce_scatter/circulant"), {.ranks = 7}};
+  std::vector<Match> matches = match_all(lowering).value();
+  for (Match& match : matches) {
+    ASSERT_TRUE(count_terms(match, *lowering.algorithm, lowering.parameters).ok());
+    // Seven contributions are complete, and a rank completes its own share only.
+    EXPECT_EQ(std::count(match.target_terms.begin(), match.target_terms.end(), 7u), 1);
+    EXPECT_EQ(*std::max_element(match.target_terms.begin(), match.target_terms.end()), 7u);
+  }
 }
 
 }  // namespace

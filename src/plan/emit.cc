@@ -281,6 +281,7 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   op.source_count = static_cast<uint16_t>(operands.size() - 1);
   op.fold = step.fold;
   op.index = index;
+  op.block = i;
   op.length = length;
   emit(step.lane, op, operands);
 }

@@ -93,9 +93,10 @@ struct Match {
   // No rank of the domain waits, through others, for itself: many short slices overlap for free.
   bool flows_one_way = false;
   uint32_t message_blocks = 0;   // of the longest near message of any rank
-  // How many contributions each value holds: for every step of mine the number in its target
-  // (MOVE), and for every source of a MOVE, in order. Filled for reductions only.
+  // How many contributions each value holds, from `begin` of a MOVE of mine: for every block the
+  // number in the target, and for every block its sources, in order. Filled for averages only.
   std::vector<uint32_t> target_terms;
+  std::vector<uint32_t> target_terms_begin;
   std::vector<uint32_t> source_terms;
   std::vector<uint32_t> source_terms_begin;
 

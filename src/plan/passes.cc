@@ -66,12 +66,12 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
   for (Op& op : plan.ops) {
     if (op.code != OpCode::kMove || op.source_count < 2) continue;
     if (!floats) {
-      op.divide = match.target_terms[op.index] == ranks;
+      op.divide = match.target_terms[match.target_terms_begin[op.index] + op.block] == ranks;
       continue;
     }
     op.mask = static_cast<uint32_t>(plan.masks.size());
     plan.masks.resize(plan.masks.size() + (op.source_count + 63u) / 64u, 0);
-    const uint32_t begin = match.source_terms_begin[op.index];
+    const uint32_t begin = match.source_terms_begin[op.index] + op.block * op.source_count;
     for (uint32_t i = 0; i < op.source_count; ++i) {
       if (match.source_terms[begin + i] != 1) continue;
       plan.masks[op.mask + i / 64] |= uint64_t{1} << (i % 64);

@@ -95,6 +95,7 @@ struct Op {
   uint32_t lengths = 0;     // streams: one element count an operand, in Plan::lengths
   uint32_t mask = kNoMask;  // first word of the `scaled` mask in Plan::masks
   uint32_t index = 0;       // the schedule's step it came from
+  uint32_t block = 0;       // which of the step's blocks
   uint64_t length = 0;      // kMove, kReadPeer: elements of the whole block
   types::FoldKernel kernel = nullptr;
 };

@@ -30,7 +30,8 @@ class TermCounter {
                          std::vector<uint32_t>(schedule.scratch.size(), 0)});
     }
     const Schedule& mine = match_.schedule;
-    match_.target_terms.assign(mine.steps.size(), 0);
+    match_.target_terms.clear();
+    match_.target_terms_begin.assign(mine.steps.size(), 0);
     match_.source_terms_begin.assign(mine.steps.size(), 0);
     match_.source_terms.clear();
   }
@@ -53,6 +54,7 @@ class TermCounter {
 
  private:
   using Channel = std::tuple<int, int, int>;  // source, target, lane
+  using Terms = std::vector<uint32_t>;        // of the blocks of a message
 
   uint32_t& value(size_t rank, Block block) {
     return values_[rank][static_cast<size_t>(block.space())][block.index()];
@@ -64,7 +66,8 @@ class TermCounter {
     const Step& step = schedule.steps[index];
     const auto blocks = schedule.blocks_of(step);
     if (step.kind == StepKind::kSend) {
-      const uint32_t terms = blocks.empty() ? 0 : value(rank, blocks.front());
+      Terms terms;
+      for (Block block : blocks) terms.push_back(value(rank, block));
       for (uint32_t peer : schedule.peers_of(step)) {
         channels_[{static_cast<int>(rank), static_cast<int>(peer), step.lane}].push_back(terms);
       }
@@ -75,31 +78,39 @@ class TermCounter {
     return true;
   }
 
-  // All blocks of one step hold equally many contributions: lists move together.
+  // The blocks of one step may hold different numbers of contributions: with seven ranks a circulant
+  // message carries sums of two beside a share that is still alone.
   bool move(size_t rank, const Step& step, uint32_t index) {
     const Schedule& schedule = schedules_[rank];
-    const auto channel = [&](Source source) -> std::deque<uint32_t>& {
+    const auto channel = [&](Source source) -> std::deque<Terms>& {
       return channels_[{source.peer(), static_cast<int>(rank), step.lane}];
     };
     for (Source source : schedule.sources_of(step)) {
       if (source.is_message() && channel(source).empty()) return false;
     }
+    std::vector<Terms> sources;
+    for (Source source : schedule.sources_of(step)) {
+      Terms& terms = sources.emplace_back();
+      if (source.is_message()) {
+        terms = std::move(channel(source).front());
+        channel(source).pop_front();
+      } else {
+        for (Block block : schedule.blocks_of(step, source)) terms.push_back(value(rank, block));
+      }
+    }
     const bool mine = static_cast<int>(rank) == match_.schedule.rank;
     if (mine) match_.source_terms_begin[index] = static_cast<uint32_t>(match_.source_terms.size());
-    uint32_t sum = 0;
-    for (Source source : schedule.sources_of(step)) {
-      uint32_t terms = 0;
-      if (source.is_message()) {
-        terms = channel(source).front();
-        channel(source).pop_front();
-      } else if (step.block_count > 0) {
-        terms = value(rank, schedule.blocks_of(step, source).front());
+    if (mine) match_.target_terms_begin[index] = static_cast<uint32_t>(match_.target_terms.size());
+    const auto targets = schedule.blocks_of(step);
+    for (size_t i = 0; i < targets.size(); ++i) {
+      uint32_t sum = 0;
+      for (const Terms& terms : sources) {
+        if (mine) match_.source_terms.push_back(terms[i]);
+        sum += terms[i];
       }
-      if (mine) match_.source_terms.push_back(terms);
-      sum += terms;
+      value(rank, targets[i]) = sum;
+      if (mine) match_.target_terms.push_back(sum);
     }
-    for (Block block : schedule.blocks_of(step)) value(rank, block) = sum;
-    if (mine) match_.target_terms[index] = sum;
     return true;
   }
 
@@ -107,7 +118,7 @@ class TermCounter {
   Match& match_;
   std::vector<uint32_t> next_;
   std::vector<std::array<std::vector<uint32_t>, 3>> values_;
-  std::map<Channel, std::deque<uint32_t>> channels_;
+  std::map<Channel, std::deque<Terms>> channels_;
 };
 
 }  // namespace
