@@ -95,7 +95,7 @@ Status HostExecutor::diagnose(uint32_t peer) {
                                       std::to_string(failed - 1)));
 }
 
-// A peer may have left because of another that died. Health may know better in a moment who is gone.
+// A peer may have left because of another that died. Health may know in a moment who is gone.
 Status HostExecutor::hearsay(Status status) {
   if (status.code() != Code::kRemoteError) return status;
   if (gave_up_at_ns_ == 0) gave_up_at_ns_ = monotonic_ns();

@@ -78,8 +78,8 @@ class TermCounter {
     return true;
   }
 
-  // The blocks of one step may hold different numbers of contributions: with seven ranks a circulant
-  // message carries sums of two beside a share that is still alone.
+  // The blocks of one step may hold different numbers of contributions: with seven ranks a
+  // circulant message carries sums of two beside a share that is still alone.
   bool move(size_t rank, const Step& step, uint32_t index) {
     const Schedule& schedule = schedules_[rank];
     const auto channel = [&](Source source) -> std::deque<Terms>& {

@@ -81,8 +81,8 @@ std::vector<Case> cases_of(int ranks) {
         odd = usual;
         odd.problem.root = ranks - 1;
         add_odd(cases, usual, "root", odd);
-        // Both roots only send, and nobody waits for the odd one: where senders run ahead there is no
-        // message that could tell, and every rank finds what its own arguments promise.
+        // Both roots only send, and nobody waits for the odd one: where senders run ahead no
+        // message could tell, and every rank finds what its own arguments promise.
         cases.back().may_pass = true;
       }
     }

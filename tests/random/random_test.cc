@@ -1,5 +1,5 @@
-// A few hundred random calls; slow_random_test.cc makes thousands. The seed is printed, so that what
-// fails can be run again.
+// A few hundred random calls; slow_random_test.cc makes thousands. The seed is printed, so that
+// what fails can be run again.
 #include <gtest/gtest.h>
 
 #include "tests/random/job.h"

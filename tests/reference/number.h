@@ -1,8 +1,8 @@
 // Element types as the serial reference understands them: bits to exact values and back.
 //
-// Written from the definitions of the formats (IEEE 754, bfloat16, OCP FP8 E4M3 and E5M2) and shares
-// no code with the library, so that a mistake there cannot hide here. Threads: no state. Units:
-// precision in bits, with the hidden one.
+// Written from the definitions of the formats (IEEE 754, bfloat16, OCP FP8 E4M3 and E5M2) and
+// shares no code with the library, so that a mistake there cannot hide here. Threads: no state.
+// Units: precision in bits, with the hidden one.
 #pragma once
 
 #include <cstddef>
