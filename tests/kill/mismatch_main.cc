@@ -38,6 +38,9 @@ struct Case {
   Call usual;
   Call odd;  // what the last rank calls
   bool may_pass = false;
+  // Known: two roots that both send more than a stream takes without a receiver wait for each other
+  // until the deadline.
+  bool may_time_out = false;
 };
 
 Call make_call(Collective collective, int ranks, uint64_t count) {
@@ -84,6 +87,7 @@ std::vector<Case> cases_of(int ranks) {
         // Both roots only send, and nobody waits for the odd one: where senders run ahead no
         // message could tell, and every rank finds what its own arguments promise.
         cases.back().may_pass = true;
+        cases.back().may_time_out = ranks == 2;
       }
     }
   }
@@ -134,6 +138,7 @@ std::string judge_error(tuttiResult_t result, tuttiComm_t comm) {
 std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiComm_t comm) {
   const bool odd = member.rank() == member.ranks() - 1;
   const tuttiResult_t first = issue(odd ? c.odd : c.usual, memory, comm);
+  if (first == tuttiTimeout && c.may_time_out) return "";
   if (first != tuttiSuccess) return judge_error(first, comm);
   if (std::string wrong = memory.check(); !wrong.empty()) return "silently: " + wrong;
   const Call next = make_call(Collective::kAllReduce, member.ranks(), 50);
