@@ -154,7 +154,8 @@ TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
 /* ---- Collectives ----
  * In place: all_reduce, broadcast, all_to_all: send == recv. all_gather: send == recv + rank *
- * count. reduce_scatter: recv == send + rank * count. Other overlaps are errors. count 0 is legal. */
+ * count. reduce_scatter: recv == send + rank * count. Other overlaps are errors. count 0 is
+ * legal. */
 
 TUTTI_API tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count,
                                        tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
