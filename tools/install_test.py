@@ -56,7 +56,7 @@ class Install(unittest.TestCase):
 
     def test_cmake_package(self):
         build = os.path.join(self.folder, "build")
-        run("cmake", "-S", self.folder, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
+        run("cmake", "-G", "Ninja", "-S", self.folder, "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}")
         run("cmake", "--build", build)
         run(os.path.join(build, "consumer"))
 
