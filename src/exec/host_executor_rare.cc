@@ -64,6 +64,9 @@ void HostExecutor::fail(Status status) {
   status_ = std::move(status);
   const uint32_t cause = blamed_ < 0 ? waiting_for_ : static_cast<uint32_t>(blamed_);
   mine_.counter(0).failed.store(cause + 1, std::memory_order_release);
+  for (const Peer& peer : peers_) {
+    if (peer.stream != nullptr) peer.link->hang_up();
+  }
 }
 
 void HostExecutor::check_rare() {

@@ -170,6 +170,9 @@ void TcpLink::note_fault() {
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
+// What is on its way arrives before the end of the stream does.
+void TcpLink::hang_up() { shutdown(socket_.get(), SHUT_WR); }
+
 void TcpLink::fail(Status status) {
   if (failed_.load(std::memory_order_relaxed)) return;
   status_ = std::move(status);

@@ -24,6 +24,7 @@ class TcpLink final : public transport::Link, public transport::Stream {
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Stream* stream() override { return this; }
   Status status() const override;
+  void hang_up() override;
   int liveness_fd() const override { return socket_.get(); }
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
