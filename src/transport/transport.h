@@ -92,8 +92,8 @@ class Link {
   virtual const Capabilities& capabilities() const = 0;
   virtual Mapped* mapped() { return nullptr; }
   virtual Stream* stream() { return nullptr; }
-  /// This rank has given up: the peer should not wait for it. Both ends are dead afterwards. Nothing
-  /// to do where the peer sees the failure in the arena.
+  /// This rank has given up: the peer should not wait for it. Both ends are dead afterwards.
+  /// Nothing to do where the peer sees the failure in the arena.
   virtual void hang_up() {}
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
