@@ -95,13 +95,13 @@ tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream
 
 // Values the enumerations do not have stay unknown when they are narrowed.
 template <class Narrow, class Wide>
-Narrow narrow(Wide value) {
-  const auto number = static_cast<int64_t>(value);
+Narrow narrow(const Wide& value) {
+  const int number = number_of(value);
   return static_cast<Narrow>(number < 0 || number > 0xff ? 0xff : number);
 }
 
 Request make(Collective collective, const void* send, void* recv, size_t count,
-             tuttiDataType_t type) {
+             const tuttiDataType_t& type) {
   Request request;
   request.collective = collective;
   request.type = narrow<types::DataType>(type);

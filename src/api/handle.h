@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -28,6 +29,15 @@ namespace tutti::api {
 struct HostStream {
   std::shared_ptr<comm::Completion> completion = std::make_shared<comm::Completion>();
 };
+
+/// A C caller may pass any integer as an enumeration; reading it as one would be undefined.
+template <class Enum>
+int number_of(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
 
 tuttiResult_t result_of(Code code);
 

@@ -257,12 +257,13 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
   }
   const auto named = tutti::api::collective_named(collective);
   if (!named.ok()) return report(comm, named.status());
-  if (type < 0 || static_cast<int>(type) >= tutti::types::kDataTypes) {
+  const int number = tutti::api::number_of(type);
+  if (number < 0 || number >= tutti::types::kDataTypes) {
     return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
   }
   tutti::comm::Request request;
   request.collective = named.value();
-  request.type = static_cast<tutti::types::DataType>(type);
+  request.type = static_cast<tutti::types::DataType>(number);
   request.count = count;
   // Addresses nobody follows: neither in place nor registered.
   static constexpr char kSend = 0, kRecv = 0;

@@ -10,7 +10,7 @@ namespace {
 struct Message {
   const void* memory;
   size_t count;
-  tuttiDataType_t type;
+  int type;  // a tuttiDataType_t, if it is one
   int peer;
   bool is_send;
 };
@@ -19,7 +19,7 @@ Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_stream(stream); !status.ok()) return status;
   const std::string what = message.is_send ? "send: " : "recv: ";
-  if (message.type < 0 || static_cast<int>(message.type) >= types::kDataTypes) {
+  if (message.type < 0 || message.type >= types::kDataTypes) {
     return Status::invalid_argument(what + "unknown data type");
   }
   if (message.peer < 0 || message.peer >= comm->communicator->ranks()) {
@@ -49,12 +49,13 @@ extern "C" {
 
 tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                         tuttiComm_t comm, tuttiStream_t stream) {
-  return tutti::api::transfer(comm, {send, count, type, peer, true}, stream);
+  return tutti::api::transfer(comm, {send, count, tutti::api::number_of(type), peer, true}, stream);
 }
 
 tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  return tutti::api::transfer(comm, {recv, count, type, peer, false}, stream);
+  return tutti::api::transfer(comm, {recv, count, tutti::api::number_of(type), peer, false},
+                              stream);
 }
 
 tuttiResult_t tuttiGroupStart(void) { return tutti::api::group_start(); }
