@@ -97,10 +97,16 @@ void Board::fail() noexcept { memory_->failed.store(1, std::memory_order_release
 
 bool Board::failed() const noexcept { return memory_->failed.load(std::memory_order_acquire) != 0; }
 
+// The barrier orders the accesses; they are atomic because it runs through other processes, which
+// the thread sanitizer does not see.
 std::vector<double> Board::exchange(int rank, double value) {
-  memory_->values[rank] = value;
+  using Value = std::atomic_ref<double>;
+  Value(memory_->values[rank]).store(value, std::memory_order_relaxed);
   barrier();
-  std::vector<double> values(memory_->values, memory_->values + ranks_);
+  std::vector<double> values(static_cast<size_t>(ranks_));
+  for (int i = 0; i < ranks_; ++i) {
+    values[i] = Value(memory_->values[i]).load(std::memory_order_relaxed);
+  }
   barrier();  // nobody writes the next value before all have read this one
   return values;
 }
