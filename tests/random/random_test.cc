@@ -21,6 +21,9 @@ TEST(Random, TwoHundredCalls) {
 // The reference computes the canonical tree itself, so equal to it means equal across algorithms,
 // transports, placements and runs.
 TEST(Random, DeterministicCallsAreBitwiseCanonical) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "takes minutes under the thread sanitizer";
+#endif
   const auto outcome =
       random_calls({"--seed", "2", "--jobs", "6", "--calls", "25", "--no-large",
                     "--deterministic"});
