@@ -43,7 +43,6 @@ class Backoff {
 
   /// Something moved: polling is worth it again.
   void reset() { polls_ = 0; }
-  bool is_sleepy() const { return polls_ > spins_ + kYields; }
 
  private:
   static constexpr uint32_t kYields = 4000;

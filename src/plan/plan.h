@@ -31,7 +31,6 @@ namespace tutti::plan {
 
 /// How one message crosses a link. Chosen per message by lowering; algorithms never ask.
 enum class Mechanism : uint8_t { kInline, kSlot, kPull, kRead, kPush, kStream };
-const char* name_of(Mechanism mechanism);
 
 enum class OpCode : uint8_t {
   kCredit,         // my ring region may be written
@@ -49,7 +48,6 @@ enum class OpCode : uint8_t {
   kStreamArrived,  // until the receive posted as number `value` of this slice has arrived
   kStreamSent,     // until the send posted as number `value` of this slice may be overwritten
 };
-const char* name_of(OpCode code);
 
 /// Base registers. The executor's table holds, in this order, the fixed ones and then four per
 /// rank.
