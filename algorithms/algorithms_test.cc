@@ -47,7 +47,7 @@ std::vector<Parameters> parameters_of(const Algorithm& algorithm, int ranks) {
                                     std::min<uint16_t>(3, algorithm.max_lanes),
                                     algorithm.max_lanes};
   std::set<int> roots = {0};
-  if (algorithm.collective == Collective::kBroadcast) roots = {0, ranks / 2, ranks - 1};
+  if (traits_of(algorithm.collective).rooted()) roots = {0, ranks / 2, ranks - 1};
   std::vector<Parameters> all;
   for (uint16_t lane : lanes) {
     for (int root : roots) {

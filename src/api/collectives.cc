@@ -17,10 +17,11 @@ std::string in(const Request& request, const char* what) {
 // Whole buffers may be equal where the collective allows it; they never overlap otherwise.
 Status check_overlap(const Request& request, uint64_t send_bytes, uint64_t recv_bytes,
                      uint64_t offset_in_place) {
+  if (send_bytes == 0 || recv_bytes == 0) return {};
   const auto send = reinterpret_cast<uintptr_t>(request.send);
   const auto recv = reinterpret_cast<uintptr_t>(request.recv);
   if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
-  const bool reversed = request.collective == Collective::kReduceScatter;
+  const bool reversed = schedule::traits_of(request.collective).nests(schedule::Space::kOutput);
   if (reversed ? recv == send + offset_in_place : send == recv + offset_in_place) return {};
   return Status::invalid_argument(
       in(request, "send and recv overlap without being in place as tutti.h defines it"));
@@ -42,10 +43,11 @@ Status check_buffers(const Request& request, const comm::Communicator& communica
   if (recv > 0 && request.recv == nullptr) {
     return Status::invalid_argument(in(request, "recv is null"));
   }
-  const bool parts = request.collective == Collective::kAllGather ||
-                     request.collective == Collective::kReduceScatter;
+  const schedule::Traits& traits = schedule::traits_of(request.collective);
+  const bool nested =
+      traits.nests(schedule::Space::kInput) || traits.nests(schedule::Space::kOutput);
   const auto rank = static_cast<uint64_t>(communicator.rank());
-  return check_overlap(request, send, recv, parts ? rank * request.count * size : 0);
+  return check_overlap(request, send, recv, nested ? rank * request.count * size : 0);
 }
 
 Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
@@ -76,8 +78,8 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
                      request.count - 1 < kOrdinaryCount;
   if (!known || stream.kind != tuttiStreamBlocking || stream.reserved != 0) return false;
   if (request.send == nullptr || request.recv == nullptr) return false;
-  const bool whole =
-      request.collective == Collective::kAllReduce || request.collective == Collective::kBroadcast;
+  const schedule::Traits& traits = schedule::traits_of(request.collective);
+  const bool whole = !traits.input.parts && !traits.output.parts;
   // Neither buffer is longer than this.
   const uint64_t bytes = request.count * types::size_of(request.type) * (whole ? 1 : ranks);
   const auto send = reinterpret_cast<uintptr_t>(request.send);

@@ -142,44 +142,43 @@ Status Communicator::check() {
 }
 
 bool Communicator::is_in_place(const Request& request) const {
+  const schedule::Traits& traits = schedule::traits_of(request.collective);
+  const bool both =
+      traits.input.held_by(rank(), request.root) && traits.output.held_by(rank(), request.root);
+  if (!both) return false;
   const auto* send = static_cast<const std::byte*>(request.send);
   const auto* recv = static_cast<const std::byte*>(request.recv);
   const uint64_t part =
       static_cast<uint64_t>(rank()) * request.count * types::size_of(request.type);
-  switch (request.collective) {
-    case Collective::kAllGather:
-      return send == recv + part;
-    case Collective::kReduceScatter:
-      return recv == send + part;
-    default:
-      return send == recv;
-  }
+  if (traits.nests(schedule::Space::kInput)) return send == recv + part;
+  if (traits.nests(schedule::Space::kOutput)) return recv == send + part;
+  return send == recv;
 }
 
 // Follows from what every rank knows alike: the arguments, and which memory was registered.
 Reach Communicator::reach_of(const Request& request) const {
-  const bool by_rank =
-      request.collective == Collective::kAllGather || request.collective == Collective::kAllToAll;
+  const bool parts = schedule::traits_of(request.collective).output.parts;
   const uint64_t size = types::size_of(request.type);
-  const uint64_t out = request.count * size * (by_rank ? static_cast<uint64_t>(ranks()) : 1);
+  const uint64_t out = request.count * size * (parts ? static_cast<uint64_t>(ranks()) : 1);
   if (out < kDirectBytes || membership_->domain_size() == 1) return {};
   if (direct_) return {plan::Mode::kDirect, false};
-  if (executor_->has_windows() && are_registered(request, out)) {
-    return {plan::Mode::kDirect, true};
-  }
+  if (executor_->has_windows() && are_registered(request)) return {plan::Mode::kDirect, true};
   const bool reads = reads_peers_ && out >= options_.membership.env->config->single_copy_bytes;
   return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
 }
 
-bool Communicator::are_registered(const Request& request, uint64_t recv_bytes) const {
-  if (executor_->window_of(request.recv, recv_bytes) == nullptr) return false;
+bool Communicator::are_registered(const Request& request) const {
   schedule::Shape shape;
   shape.collective = request.collective;
   shape.ranks = ranks();
   shape.root = request.root;
-  const uint64_t send_bytes =
-      schedule::input_elements(shape, rank(), request.count) * types::size_of(request.type);
-  return send_bytes == 0 || executor_->window_of(request.send, send_bytes) != nullptr;
+  const uint64_t size = types::size_of(request.type);
+  const uint64_t send_bytes = schedule::input_elements(shape, rank(), request.count) * size;
+  const uint64_t recv_bytes = schedule::output_elements(shape, rank(), request.count) * size;
+  const auto registered = [&](const void* memory, uint64_t bytes) {
+    return bytes == 0 || executor_->window_of(memory, bytes) != nullptr;
+  };
+  return registered(request.recv, recv_bytes) && registered(request.send, send_bytes);
 }
 
 inline Result<const Prepared*> Communicator::prepare(const Request& request) {

@@ -78,7 +78,7 @@ class Communicator final : public exec::Health {
   void judge_lost();
   bool is_in_place(const Request& request) const;
   Reach reach_of(const Request& request) const;
-  bool are_registered(const Request& request, uint64_t recv_bytes) const;
+  bool are_registered(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request);
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now() const;
@@ -99,7 +99,7 @@ class Communicator final : public exec::Health {
   std::atomic<bool> failed_{false};
   std::atomic<bool> has_lost_{false};
   std::mutex failure_mutex_;
-  Status failure_;          // under failure_mutex_
+  Status failure_;  // under failure_mutex_
   std::atomic<int> culprit_{-1};
   std::vector<Lost> lost_;  // under failure_mutex_
 };

@@ -6,9 +6,13 @@
 
 namespace tutti::comm {
 
-using schedule::Collective;
-
 namespace {
+
+// Only the root of a rooted collective can have two buffers, so the others do not know whether they
+// are one; what all ranks must decide alike has to be right for both.
+bool may_be_in_place(schedule::Collective collective, bool in_place) {
+  return in_place || schedule::traits_of(collective).rooted();
+}
 
 // FNV-1a over the words that every rank of a matching call has in common.
 class Hash {
@@ -50,7 +54,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
       call_options_.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
   query.count = request.count;
   query.element_bytes = static_cast<uint32_t>(types::size_of(request.type));
-  query.in_place = in_place;
+  query.in_place = may_be_in_place(request.collective, in_place);
   query.deterministic = call_options_.deterministic && schedule::reduces(request.collective);
   query.forced = call_options_.algorithm;
   if (query.forced.empty()) {
@@ -98,8 +102,7 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
     wanted.group = &options_.group;
     wanted.mode = reach.mode;
     wanted.in_place = in_place;
-    // Only the root of a broadcast has two buffers, so only it knows whether they are one.
-    wanted.hazards_in_place = in_place || request.collective == Collective::kBroadcast;
+    wanted.hazards_in_place = may_be_in_place(request.collective, in_place);
     Result<plan::Match> made = plan::match(wanted);
     if (!made.ok()) return made.status();
     known = matches_.emplace(key, std::move(made).value()).first;
@@ -124,7 +127,7 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
-void Planner::sign(Prepared& prepared, bool in_place) const {
+void Planner::sign(Prepared& prepared, bool rooted) {
   constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
   constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
   const uint64_t common = prepared.key.rest & ~(kInPlaceBit | kReachBits);
@@ -135,10 +138,10 @@ void Planner::sign(Prepared& prepared, bool in_place) const {
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
   };
-  // In place or not is each rank's own affair as long as nobody touches its buffers, and so is how
-  // the ranks of another host reach each other's.
-  const bool shared = prepared.plan.prologue.empty() || !in_place;
-  prepared.signature = hash_of(shared ? prepared.key.rest & ~kInPlaceBit : prepared.key.rest);
+  // In place or not is each rank's own affair as long as nobody touches its buffers, or nobody else
+  // can know; and so is how the ranks of another host reach each other's.
+  const bool own_affair = prepared.plan.prologue.empty() || rooted;
+  prepared.signature = hash_of(own_affair ? prepared.key.rest & ~kInPlaceBit : prepared.key.rest);
   prepared.far_signature = hash_of(common);
 }
 
@@ -162,7 +165,7 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   }
   if (Status status = check_fit(prepared->plan); !status.ok()) return status;
   if (options_.tamper) options_.tamper(prepared->plan);
-  sign(*prepared, in_place);
+  sign(*prepared, schedule::traits_of(request.collective).rooted());
   prepared->fast = exec::FastPath::compile(prepared->plan, options_.rank);
   last_ = nullptr;  // it may be the entry that makes room
   entry = std::move(prepared);

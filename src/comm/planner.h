@@ -82,7 +82,7 @@ class Planner {
                                 bool in_place, Reach reach);
   bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
   Status check_fit(const plan::Plan& plan) const;
-  void sign(Prepared& prepared, bool in_place) const;
+  static void sign(Prepared& prepared, bool rooted);
 
   PlannerOptions options_;
   CallOptions call_options_;

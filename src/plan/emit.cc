@@ -59,7 +59,7 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   Geometry geometry;
   geometry.element_bytes = types::size_of(request.type);
   geometry.quantum = kLine / geometry.element_bytes;
-  const schedule::Layout layout(match.shape, match.schedule.rank, request.count);
+  const schedule::Layout layout(match.shape, request.count);
   const uint64_t longest = layout.longest();
   geometry.slices = count_slices(match, geometry, longest, request, tuning);
   uint64_t piece = longest;
@@ -76,7 +76,7 @@ Emitter::Emitter(const Match& match, const BindRequest& request, const Geometry&
     : match_(match),
       request_(request),
       geometry_(geometry),
-      layout_(match.shape, match.schedule.rank, request.count),
+      layout_(match.shape, request.count),
       lanes_(match.lanes.size()),
       step_end_(match.schedule.steps.size(), 0),
       known_(match.lanes.size(), std::vector<uint32_t>(static_cast<size_t>(match.group.ranks), 0)),

@@ -35,21 +35,19 @@ Operand Emitter::local(Block block) const {
   bool is_input = block.space() == Space::kInput;
   uint64_t elements = layout_.extent(block).offset;
   if (match_.in_place) {
+    const schedule::Traits& traits = schedule::traits_of(match_.shape.collective);
     const auto rank = static_cast<uint64_t>(match_.schedule.rank);
-    const Collective collective = match_.shape.collective;
-    if (collective == Collective::kAllGather && is_input) elements += rank * request_.count;
-    if (collective == Collective::kReduceScatter && !is_input) elements += rank * request_.count;
-    is_input = collective == Collective::kReduceScatter;
+    if (traits.nests(block.space())) elements += rank * request_.count;
+    is_input = traits.nests(Space::kOutput);
   }
   const Base base = is_input ? Base::kInput : Base::kOutput;
   return {register_of(base), user_shift(), elements * geometry_.element_bytes};
 }
 
 Operand Emitter::remote(int peer, Block block) const {
-  const schedule::Layout layout(match_.shape, peer, request_.count);
   const PeerBase base = block.space() == Space::kInput ? PeerBase::kInput : PeerBase::kOutput;
   return {register_of(base, peer), user_shift(),
-          layout.extent(block).offset * geometry_.element_bytes};
+          layout_.extent(block).offset * geometry_.element_bytes};
 }
 
 Operand Emitter::arrived(const Message& message, uint32_t i, uint64_t cell_offset) const {

@@ -108,8 +108,8 @@ Status check_operands(const Match& match) {
 Result<Match> match(const MatchRequest& request) {
   Match result;
   result.group = *request.group;
-  result.in_place = request.in_place;
   result.shape = request.algorithm->shape(request.parameters);
+  result.in_place = request.in_place && schedule::has_both(result.shape, request.rank);
   result.published = request.algorithm->cost(request.parameters).published;
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     result.far = result.far || !result.group.near(request.rank, rank);

@@ -5,7 +5,6 @@
 namespace tutti::plan {
 
 using schedule::Block;
-using schedule::Collective;
 using schedule::Fraction;
 using schedule::Partition;
 using schedule::Space;
@@ -22,9 +21,7 @@ struct Position {
 
 Position place(const schedule::Shape& shape, int rank, Space space, Fraction x) {
   const auto ranks = static_cast<uint64_t>(shape.ranks);
-  const bool part = (shape.collective == Collective::kAllGather && space == Space::kInput) ||
-                    (shape.collective == Collective::kReduceScatter && space == Space::kOutput);
-  if (!part) return {x.num, x.den};
+  if (!schedule::traits_of(shape.collective).nests(space)) return {x.num, x.den};
   return {static_cast<uint64_t>(rank) * x.den + x.num, x.den * ranks};
 }
 
@@ -60,7 +57,9 @@ std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank, Bl
 }
 
 Touches::Touches(const schedule::Shape& shape, const schedule::Schedule& schedule, bool in_place)
-    : shape_(shape), rank_(schedule.rank), in_place_(in_place) {
+    : shape_(shape),
+      rank_(schedule.rank),
+      in_place_(in_place && schedule::has_both(shape, schedule.rank)) {
   facts_[0].resize(shape.input.blocks);
   facts_[1].resize(shape.output.blocks);
   facts_[2].resize(schedule.scratch.size());

@@ -19,16 +19,14 @@ bool overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 
 // In place, the smaller buffer is the rank's own part of the larger one.
 Machine::Place Machine::user_place(uint32_t rank, bool output, uint64_t call) const {
-  using schedule::Collective;
   const PlanSet& set = set_of(call);
   const Plan& plan = set.plans[rank];
   const int r = static_cast<int>(rank);
   const uint64_t elements = output ? schedule::output_elements(set.shape, r, set.count)
                                    : schedule::input_elements(set.shape, r, set.count);
   const bool in_place = set.in_place[rank];
-  const Collective collective = set.shape.collective;
-  const bool part = in_place && collective == (output ? Collective::kReduceScatter
-                                                      : Collective::kAllGather);
+  const auto space = output ? schedule::Space::kOutput : schedule::Space::kInput;
+  const bool part = in_place && schedule::traits_of(set.shape.collective).nests(space);
   const uint64_t first = part ? rank * set.count * plan.element_bytes : 0;
   const uint32_t kind = output || in_place ? kOutputs : kInputs;
   return {memory_of(rank, kind), {first, first + elements * plan.element_bytes}};
@@ -40,10 +38,8 @@ std::optional<Machine::Place> Machine::place(const Context& at, const Operand& o
                                              uint64_t length) {
   const Plan& plan = plan_of(at.rank);
   const Lane& lane = ranks_[at.rank].lanes[at.lane];
-  const schedule::Extent piece =
-      schedule::piece(length, lane.slice, plan.slices, plan.quantum);
-  const uint64_t shift =
-      operand.shift == Shift::kPiece ? piece.offset * plan.element_bytes : 0;
+  const schedule::Extent piece = schedule::piece(length, lane.slice, plan.slices, plan.quantum);
+  const uint64_t shift = operand.shift == Shift::kPiece ? piece.offset * plan.element_bytes : 0;
   const uint64_t first = operand.offset + shift;
   const Range range{first, first + piece.length * plan.element_bytes};
   if (operand.base >= kFixed) return place_near(at, operand, range);
@@ -107,7 +103,8 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
       refuse_at(at, "touches the buffers of rank " + std::to_string(owner) +
                         " without having learned their addresses in this call");
       return {};
-    case PeerBase::kCount: break;
+    case PeerBase::kCount:
+      break;
   }
   refuse_at(at, "names bytes " + std::to_string(range.begin) + " to " + std::to_string(range.end) +
                     " of rank " + std::to_string(owner) + "'s frame, outside of it");
@@ -204,8 +201,8 @@ void Machine::post(const Context& at, bool sends) {
   }
   threads_[posted.thread].clock.join(threads_[at.thread].clock);
   begin(posted.thread, deed_of(at));
-  Channel& channel = sends ? channels_[{at.rank, op.peer, at.lane}]
-                           : channels_[{op.peer, at.rank, at.lane}];
+  Channel& channel =
+      sends ? channels_[{at.rank, op.peer, at.lane}] : channels_[{op.peer, at.rank, at.lane}];
   (sends ? channel.sends : channel.receives).push_back(&posted);
   if (channel.sends.empty() || channel.receives.empty()) return;
   transfer(*channel.sends.front(), *channel.receives.front());
@@ -270,12 +267,13 @@ bool Machine::await_transfer(const Context& at) {
 
 // What every element of the output must hold when the call returns.
 void Machine::check_output(uint32_t rank) {
-  using schedule::Collective;
   const uint32_t call = ranks_[rank].call;
   const PlanSet& set = set_of(call);
   const Plan& plan = plan_of(rank);
   const Place output = user_place(rank, true, call);
   const uint64_t share = set.count * plan.element_bytes;
+  const uint64_t mine = rank * share;
+  const schedule::Traits& traits = schedule::traits_of(set.shape.collective);
   const auto term = [&](uint32_t source, uint64_t delta) {
     return Term{static_cast<int64_t>(delta), static_cast<uint16_t>(source),
                 static_cast<uint16_t>(call), static_cast<uint8_t>(plan.scale != 1.0)};
@@ -283,23 +281,16 @@ void Machine::check_output(uint32_t rank) {
   for (uint64_t at = 0; share > 0 && at < output.range.size(); at += share) {
     const auto block = static_cast<uint32_t>(at / share);
     Value required;
-    switch (set.shape.collective) {
-      case Collective::kAllReduce:
-      case Collective::kReduceScatter: {
-        const bool scatters = set.shape.collective == Collective::kReduceScatter;
-        for (uint32_t r = 0; r < ranks_.size(); ++r) {
-          required.terms.push_back(term(r, scatters ? rank * share : 0));
-        }
-        std::sort(required.terms.begin(), required.terms.end());
-        required.divided = plan.divisor != 1 ? 1 : 0;
-        break;
+    if (traits.reduces) {
+      for (uint32_t r = 0; r < ranks_.size(); ++r) {
+        required.terms.push_back(term(r, traits.nests(schedule::Space::kOutput) ? mine : 0));
       }
-      case Collective::kAllGather: required.terms = {term(block, 0)}; break;
-      case Collective::kBroadcast:
-        required.terms = {term(static_cast<uint32_t>(set.shape.root), 0)};
-        break;
-      case Collective::kAllToAll: required.terms = {term(block, rank * share)}; break;
-      case Collective::kBarrier: break;
+      std::sort(required.terms.begin(), required.terms.end());
+      required.divided = plan.divisor != 1 ? 1 : 0;
+    } else {
+      const bool one_source = traits.input.holder == schedule::Holder::kRoot;
+      const auto source = one_source ? static_cast<uint32_t>(set.shape.root) : block;
+      required.terms = {term(source, traits.input.parts ? mine : 0)};
     }
     const Range range{output.range.begin + at, output.range.begin + at + share};
     check_block(rank, {output.memory, range}, values_.of(std::move(required)));
@@ -313,8 +304,8 @@ void Machine::check_block(uint32_t rank, const Place& block, ValueId required) {
     return refuse("rank " + std::to_string(rank) + " returns from call " +
                   std::to_string(ranks_[rank].call) + " with " +
                   values_.describe(part.value, part.begin) + " at byte " +
-                  std::to_string(block.range.begin + part.begin) + " of its output; required: " +
-                  values_.describe(required, part.begin));
+                  std::to_string(block.range.begin + part.begin) +
+                  " of its output; required: " + values_.describe(required, part.begin));
   }
 }
 

@@ -54,8 +54,7 @@ Result<std::vector<Match>> match_all(const Lowering& lowering) {
   return matches;
 }
 
-PlanSet bind_all(std::span<const Match> matches, const BindRequest& request,
-                 const Tuning& tuning) {
+PlanSet bind_all(std::span<const Match> matches, const BindRequest& request, const Tuning& tuning) {
   PlanSet set{matches[0].shape, matches[0].group, request.count, {}, {}};
   for (const Match& match : matches) {
     set.in_place.push_back(match.in_place);
@@ -75,13 +74,13 @@ Tuning small_tuning(bool in_cells) {
 
 std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks) {
   std::vector<Lowering> all;
+  const bool rooted = schedule::traits_of(algorithm.collective).rooted();
   const auto add = [&](const schedule::Parameters& parameters, Spread spread, Mode mode) {
     for (Placing placing : {Placing::kSeparate, Placing::kInPlace, Placing::kMixed}) {
       if (placing != Placing::kSeparate && !algorithm.in_place) continue;
       // Whoever reads its peers' buffers needs to know their placement; the library lets it differ
       // only where nobody can know better.
-      const bool may_differ =
-          mode == Mode::kStaged || algorithm.collective == Collective::kBroadcast;
+      const bool may_differ = mode == Mode::kStaged || rooted;
       if (placing == Placing::kMixed && (ranks == 1 || !may_differ)) continue;
       all.push_back({&algorithm, parameters, spread, mode, placing});
     }
@@ -100,7 +99,7 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
   for (uint16_t lanes : {1, 2}) {
     for (int root : {0, ranks - 1}) {
       if (lanes > algorithm.max_lanes) continue;
-      if (root > 0 && (algorithm.collective != Collective::kBroadcast || ranks == 1)) continue;
+      if (root > 0 && (!rooted || ranks == 1)) continue;
       const schedule::Parameters parameters{.ranks = ranks, .root = root, .lanes = lanes};
       if (algorithm.supports == nullptr || algorithm.supports(parameters)) spreads(parameters);
     }
@@ -112,7 +111,7 @@ std::vector<uint64_t> small_counts(const Lowering& lowering) {
   const Collective collective = lowering.algorithm->collective;
   if (collective == Collective::kBarrier) return {0};
   const schedule::Shape shape = lowering.algorithm->shape(lowering.parameters);
-  const schedule::Layout layout(shape, shape.root, 1000);
+  const schedule::Layout layout(shape, 1000);
   // Three pieces of 64 bytes in the longest block, and an odd rest.
   const uint64_t several = 3 * 8 * 1000 / std::max<uint64_t>(1, layout.longest()) + 3;
   return {1, 5, 40, several};

@@ -6,38 +6,16 @@
 namespace tutti::schedule {
 namespace {
 
-// How many `count`s of elements a buffer holds.
-uint64_t input_multiple(const Shape& shape, int rank) {
-  const auto ranks = static_cast<uint64_t>(shape.ranks);
-  switch (shape.collective) {
-    case Collective::kAllReduce:
-    case Collective::kAllGather:
-      return 1;
-    case Collective::kReduceScatter:
-    case Collective::kAllToAll:
-      return ranks;
-    case Collective::kBroadcast:
-      return rank == shape.root ? 1 : 0;
-    case Collective::kBarrier:
-      return 0;
-  }
-  return 0;
+const Buffer& buffer_of(const Shape& shape, Space space) {
+  const Traits& traits = traits_of(shape.collective);
+  return space == Space::kInput ? traits.input : traits.output;
 }
 
-uint64_t output_multiple(const Shape& shape) {
-  const auto ranks = static_cast<uint64_t>(shape.ranks);
-  switch (shape.collective) {
-    case Collective::kAllReduce:
-    case Collective::kBroadcast:
-    case Collective::kReduceScatter:
-      return 1;
-    case Collective::kAllGather:
-    case Collective::kAllToAll:
-      return ranks;
-    case Collective::kBarrier:
-      return 0;
-  }
-  return 0;
+// How many `count`s of elements the buffer holds, where there is one.
+uint64_t counts_of(const Shape& shape, Space space) {
+  const Buffer& buffer = buffer_of(shape, space);
+  if (buffer.holder == Holder::kNobody) return 0;
+  return buffer.parts ? static_cast<uint64_t>(shape.ranks) : 1;
 }
 
 // floor(total * x) without overflow for any total and any x <= 1.
@@ -56,7 +34,7 @@ struct SizeClass {
 SizeClass size_class(const Shape& shape, Block block) {
   const bool is_input = block.space() == Space::kInput;
   const Partition& cut = is_input ? shape.input : shape.output;
-  const uint64_t m = is_input ? input_multiple(shape, shape.root) : output_multiple(shape);
+  const uint64_t m = counts_of(shape, block.space());
   const Fraction low = cut.bound(block.index());
   const Fraction high = cut.bound(block.index() + 1);
   SizeClass result;
@@ -78,34 +56,31 @@ Fraction Fraction::of(uint64_t num, uint64_t den) {
 }
 
 uint64_t input_elements(const Shape& shape, int rank, uint64_t count) {
-  return input_multiple(shape, rank) * count;
+  return has_input(shape, rank) ? counts_of(shape, Space::kInput) * count : 0;
 }
 
-uint64_t output_elements(const Shape& shape, int /*rank*/, uint64_t count) {
-  return output_multiple(shape) * count;
+uint64_t output_elements(const Shape& shape, int rank, uint64_t count) {
+  return has_output(shape, rank) ? counts_of(shape, Space::kOutput) * count : 0;
 }
 
 bool same_size(const Shape& shape, Block a, Block b) {
   return size_class(shape, a) == size_class(shape, b);
 }
 
-Layout::Layout(const Shape& shape, int rank, uint64_t count) : shape_(&shape) {
-  totals_[0] = input_elements(shape, rank, count);
-  totals_[1] = output_elements(shape, rank, count);
-  // The longest block is the same on every rank: a broadcast's input exists on the root only, but
-  // has the partition of its output.
-  const uint64_t whole[2] = {input_elements(shape, shape.root, count), totals_[1]};
+Layout::Layout(const Shape& shape, uint64_t count) : shape_(&shape) {
+  totals_[0] = counts_of(shape, Space::kInput) * count;
+  totals_[1] = counts_of(shape, Space::kOutput) * count;
   const Partition* cuts[2] = {&shape.input, &shape.output};
   for (int space = 0; space < 2; ++space) {
     const Partition& cut = *cuts[space];
     if (cut.blocks == 0) continue;
     if (cut.bounds.empty()) {
-      longest_ = std::max(longest_, (whole[space] + cut.blocks - 1) / cut.blocks);
+      longest_ = std::max(longest_, (totals_[space] + cut.blocks - 1) / cut.blocks);
       continue;
     }
     for (uint32_t i = 0; i < cut.blocks; ++i) {
-      const uint64_t low = boundary(whole[space], cut.bound(i));
-      longest_ = std::max(longest_, boundary(whole[space], cut.bound(i + 1)) - low);
+      const uint64_t low = boundary(totals_[space], cut.bound(i));
+      longest_ = std::max(longest_, boundary(totals_[space], cut.bound(i + 1)) - low);
     }
   }
 }

@@ -39,17 +39,27 @@ struct Partition {
 struct Shape {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;
-  int root = 0;  // broadcast
+  int root = 0;  // of a rooted collective
   uint16_t lanes = 1;
   Partition input;
   Partition output;
 };
 
-/// Elements of the whole input (output) buffer of `rank` for a call with `count`:
-/// all_reduce, broadcast: count. all_gather: count in, ranks*count out. reduce_scatter: the
-/// reverse. all_to_all: ranks*count both. A broadcast has input on the root only. barrier: none.
+/// Elements of the whole input (output) buffer of `rank` for a call with `count`: 0 if the rank has
+/// none, else count or ranks*count (Traits).
 uint64_t input_elements(const Shape& shape, int rank, uint64_t count);
 uint64_t output_elements(const Shape& shape, int rank, uint64_t count);
+
+inline bool has_input(const Shape& shape, int rank) {
+  return traits_of(shape.collective).input.held_by(rank, shape.root);
+}
+inline bool has_output(const Shape& shape, int rank) {
+  return traits_of(shape.collective).output.held_by(rank, shape.root);
+}
+/// Only then the rank's call can be in place.
+inline bool has_both(const Shape& shape, int rank) {
+  return has_input(shape, rank) && has_output(shape, rank);
+}
 
 /// True if moving between the two blocks keeps every element for every count: their lengths are the
 /// same function of the count. Scratch blocks are first replaced by the block they have the size
@@ -62,16 +72,17 @@ struct Extent {
 };
 
 /// A shape bound to a count: offset and length of every input and output block, computed, not
-/// tabulated.
+/// tabulated. The same on every rank, whether it has the buffer or only scratch blocks like those
+/// of the buffer.
 class Layout {
  public:
   Layout() = default;
-  Layout(const Shape& shape, int rank, uint64_t count);
+  Layout(const Shape& shape, uint64_t count);
 
   Extent extent(Block block) const;                              // input and output blocks only
   uint64_t length(const Schedule& schedule, Block block) const;  // scratch too
 
-  /// No block of the space is longer (all ranks compute the same value).
+  /// No block is longer.
   uint64_t longest() const { return longest_; }
 
  private:

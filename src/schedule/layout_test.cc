@@ -53,7 +53,7 @@ TEST(Fraction, IsReduced) {
 
 TEST(Layout, BoundariesAreFloors) {
   const Shape shape = shape_of(Collective::kAllReduce, 2, Partition::equal(3), Partition::equal(3));
-  const Layout layout(shape, 0, 10);
+  const Layout layout(shape, 10);
   EXPECT_EQ(layout.extent(input(0)).length, 3u);
   EXPECT_EQ(layout.extent(input(1)).offset, 3u);
   EXPECT_EQ(layout.extent(input(1)).length, 3u);
@@ -79,7 +79,7 @@ TEST(Layout, BuffersOfTheCollectives) {
 TEST(Layout, BlocksCoverTheirBufferWithoutGaps) {
   for (const Shape& shape : shapes()) {
     for (uint64_t count = 0; count <= 100; ++count) {
-      const Layout layout(shape, 0, count);
+      const Layout layout(shape, count);
       uint64_t next = 0;
       for (uint32_t i = 0; i < shape.input.blocks; ++i) {
         EXPECT_EQ(layout.extent(input(i)).offset, next);
@@ -102,7 +102,7 @@ TEST(Layout, BlocksCoverTheirBufferWithoutGaps) {
 TEST(Layout, CountsNear64BitsDoNotOverflow) {
   const Shape shape = shape_of(Collective::kAllReduce, 2, Partition::equal(7), Partition::equal(7));
   const uint64_t count = ~0ull;
-  const Layout layout(shape, 0, count);
+  const Layout layout(shape, count);
   uint64_t total = 0;
   for (uint32_t i = 0; i < 7; ++i) total += layout.extent(input(i)).length;
   EXPECT_EQ(total, count);
@@ -118,7 +118,7 @@ TEST(Layout, SameSizeMeansEqualLengthsForEveryCount) {
       for (Block b : blocks) {
         bool equal = true;
         for (uint64_t count = 0; count <= 100; ++count) {
-          const Layout layout(shape, shape.root, count);
+          const Layout layout(shape, count);
           equal = equal && layout.extent(a).length == layout.extent(b).length;
         }
         EXPECT_TRUE(equal || !same_size(shape, a, b));
@@ -135,7 +135,7 @@ TEST(Layout, ScratchIsAsLongAsWhatItIsLike) {
   const Shape shape = shape_of(Collective::kAllReduce, 2, Partition::equal(3), Partition::equal(3));
   Schedule schedule;
   schedule.scratch = {output(2), input(0)};
-  const Layout layout(shape, 0, 11);
+  const Layout layout(shape, 11);
   EXPECT_EQ(layout.length(schedule, Block::of(Space::kScratch, 0)),
             layout.extent(output(2)).length);
   EXPECT_EQ(layout.length(schedule, Block::of(Space::kScratch, 1)), layout.extent(input(0)).length);

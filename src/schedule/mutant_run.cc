@@ -30,10 +30,7 @@ struct Piece {
 class Memory {
  public:
   Memory(const Shape& shape, const Schedule& schedule, const RunOptions& options)
-      : shape_(shape),
-        schedule_(schedule),
-        options_(options),
-        layout_(shape, schedule.rank, options.count) {
+      : shape_(shape), schedule_(schedule), options_(options), layout_(shape, options.count) {
     const auto rank = static_cast<uint64_t>(schedule.rank);
     const uint64_t in = input_elements(shape, schedule.rank, options.count);
     const uint64_t out = output_elements(shape, schedule.rank, options.count);

@@ -34,13 +34,57 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectives = 6;
 
-/// The name used on the command line, in text schedules and in messages: "all_reduce", ...
-const char* name_of(Collective collective);
-
-/// Whether the collective combines contributions with an operation.
-bool reduces(Collective collective);
-
 enum class Space : uint8_t { kInput = 0, kOutput = 1, kScratch = 2 };
+
+enum class Holder : uint8_t { kNobody, kRoot, kEverybody };
+
+/// The input or the output of a collective: who has one, and whether it holds a part of `count`
+/// elements for every rank, or `count` elements.
+struct Buffer {
+  Holder holder = Holder::kNobody;
+  bool parts = false;
+
+  constexpr bool held_by(int rank, int root) const {
+    return holder == Holder::kEverybody || (holder == Holder::kRoot && rank == root);
+  }
+};
+
+/// All that tells one collective from another. What it means follows: an element of the output is
+/// the fold of all ranks' contributions, or the contribution of the part's rank (of the root, where
+/// only the root has input).
+struct Traits {
+  const char* name;  // on the command line, in text schedules and in messages: "all_reduce"
+  bool reduces;      // combines contributions with an operation
+  Buffer input;
+  Buffer output;
+
+  /// Only one rank has input, or output: the call names it.
+  constexpr bool rooted() const {
+    return input.holder == Holder::kRoot || output.holder == Holder::kRoot;
+  }
+  /// Rank r's buffer has the size of one part of the other buffer. In place it is part r.
+  constexpr bool nests(Space space) const {
+    const Buffer& own = space == Space::kInput ? input : output;
+    const Buffer& other = space == Space::kInput ? output : input;
+    return !own.parts && other.parts;
+  }
+};
+
+/// In the order of Collective.
+inline constexpr Traits kTraits[kCollectives] = {
+    {"all_reduce", true, {Holder::kEverybody, false}, {Holder::kEverybody, false}},
+    {"reduce_scatter", true, {Holder::kEverybody, true}, {Holder::kEverybody, false}},
+    {"all_gather", false, {Holder::kEverybody, false}, {Holder::kEverybody, true}},
+    {"broadcast", false, {Holder::kRoot, false}, {Holder::kEverybody, false}},
+    {"all_to_all", false, {Holder::kEverybody, true}, {Holder::kEverybody, true}},
+    {"barrier", false, {Holder::kNobody, false}, {Holder::kNobody, false}},
+};
+
+constexpr const Traits& traits_of(Collective collective) {
+  return kTraits[static_cast<int>(collective)];
+}
+constexpr const char* name_of(Collective collective) { return traits_of(collective).name; }
+constexpr bool reduces(Collective collective) { return traits_of(collective).reduces; }
 
 /// One block: entry `index` of a space. Its size is the layout's business (layout.h).
 struct Block {

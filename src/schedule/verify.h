@@ -32,9 +32,8 @@
 
 namespace tutti::schedule {
 
-/// Whether input and output are separate buffers, or the call is in place: all_reduce, broadcast,
-/// all_to_all: the same buffer. all_gather: rank r's input is part r of its output.
-/// reduce_scatter: the reverse.
+/// Whether input and output are separate buffers, or the call is in place: buffers of one size are
+/// the same buffer; a smaller one of rank r is part r of the larger one (Traits::nests).
 enum class Placement : uint8_t { kSeparate, kInPlace };
 
 struct VerifyOptions {

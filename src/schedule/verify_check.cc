@@ -118,9 +118,12 @@ Status StepChecker::check_block(StepRef ref, Block block, bool written) {
   if (!exists) return program_.refuse(ref, "there is no " + print(block));
   const Region region = program_.region(ref.rank, block);
   if (Status s = spend(ref, region.count); !s.ok()) return s;
+  if (block.space() == Space::kOutput && !program_.has_output(ref.rank)) {
+    return program_.refuse(ref, print(block) + ": only the root has output");
+  }
   if (block.space() != Space::kInput) return {};
   if (!program_.has_input(ref.rank)) {
-    return program_.refuse(ref, print(block) + ": only the root of a broadcast has input");
+    return program_.refuse(ref, print(block) + ": only the root has input");
   }
   if (written && !program_.aliases_output(ref.rank, region)) {
     return program_.refuse(ref, "writes " + print(block) + ", which belongs to the caller");

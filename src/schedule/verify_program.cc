@@ -29,13 +29,10 @@ Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedu
   const bool separate = placement == Placement::kSeparate;
   program.user_atoms_ = static_cast<uint32_t>(separate ? in + out : std::max(in, out));
   const uint32_t per_count = program.geometry_.atoms_per_count();
-  if (separate) {
-    program.output_base_ = static_cast<uint32_t>(in);
-  } else if (shape.collective == Collective::kAllGather) {
-    program.input_stride_ = per_count;
-  } else if (shape.collective == Collective::kReduceScatter) {
-    program.output_stride_ = per_count;
-  }
+  const Traits& traits = traits_of(shape.collective);
+  if (separate) program.output_base_ = static_cast<uint32_t>(in);
+  if (!separate && traits.nests(Space::kInput)) program.input_stride_ = per_count;
+  if (!separate && traits.nests(Space::kOutput)) program.output_stride_ = per_count;
 
   uint64_t total_atoms = 0;
   uint64_t total_steps = 0;
@@ -68,13 +65,9 @@ Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedu
   return program;
 }
 
-bool Program::has_input(int rank) const {
-  return shape_->collective != Collective::kBroadcast || rank == shape_->root;
-}
-
 bool Program::aliases_output(int rank, const Region& input) const {
   const uint32_t begin = output_begin(rank);
-  return placement_ == Placement::kInPlace && input.first >= begin &&
+  return placement_ == Placement::kInPlace && has_output(rank) && input.first >= begin &&
          input.first + input.count <= begin + geometry_.output_atoms();
 }
 

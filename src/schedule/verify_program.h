@@ -55,7 +55,8 @@ class Program {
     const bool scratch = block.space() == Space::kScratch;
     return geometry_.width(scratch ? schedule(rank).scratch[block.index()] : block);
   }
-  bool has_input(int rank) const;
+  bool has_input(int rank) const { return tutti::schedule::has_input(*shape_, rank); }
+  bool has_output(int rank) const { return tutti::schedule::has_output(*shape_, rank); }
   /// In place, a block of input that is also output.
   bool aliases_output(int rank, const Region& input) const;
 

@@ -158,7 +158,7 @@ TEST(Verify, RefusesInputWhereThereIsNone) {
   refuse(two(kBroadcast,
              "rank 0\n move output[0] <- input[0]\n"
              "rank 1\n move output[0] <- input[0]\n"),
-         "only the root of a broadcast has input");
+         "only the root has input");
 }
 
 TEST(Verify, RefusesWritingTheCallersInput) {

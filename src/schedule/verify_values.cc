@@ -57,10 +57,9 @@ class Evaluation {
     auto& memory = memory_.emplace_back(program_.memory(rank));
     if (!program_.has_input(rank)) return;
     const uint32_t begin = program_.input_begin(rank);
-    const bool part = program_.placement() == Placement::kInPlace &&
-                      program_.shape().collective == Collective::kAllGather;
-    const uint32_t atoms = part ? geometry_.atoms_per_count() : geometry_.input_atoms();
-    for (uint32_t i = 0; i < atoms; ++i) memory[begin + i] = {Expressions::leaf(rank), i};
+    for (uint32_t i = 0; i < geometry_.input_atoms(); ++i) {
+      memory[begin + i] = {Expressions::leaf(rank), i};
+    }
   }
 
   Status send(StepRef ref) {
@@ -133,8 +132,8 @@ class Evaluation {
 
   // What a v-collective must know: whose counts decide how long this is.
   void note_share(StepRef ref, Block target, const Region& region, uint32_t offset) {
-    const Collective collective = program_.shape().collective;
-    if (collective == Collective::kAllReduce || collective == Collective::kBroadcast) return;
+    const Traits& traits = traits_of(program_.shape().collective);
+    if (!traits.input.parts && !traits.output.parts) return;  // there are no shares
     const Value value = memory_[static_cast<size_t>(ref.rank)][region.first + offset];
     const bool scratch = target.space() == Space::kScratch;
     const Block block = scratch ? program_.schedule(ref.rank).scratch[target.index()] : target;
@@ -144,15 +143,11 @@ class Evaluation {
     const auto me = static_cast<uint32_t>(ref.rank);
     const uint32_t value_part = value.atom / per_count;
     const uint32_t value_rank = value.expression - 1;  // of a leaf
-    if (collective == Collective::kReduceScatter) {
-      verdict_.needs_equal_counts |= (in ? part : me) != value_part;
-    } else if (collective == Collective::kAllGather) {
-      verdict_.needs_equal_counts |= (in ? me : part) != value_rank;
-    } else {
-      verdict_.needs_equal_counts |= (in ? me : part) != value_rank;
-      verdict_.needs_equal_counts |= (in ? part : me) != value_part;
-      verdict_.forwards |= value_rank != me && value_part != me;
-    }
+    // A share of the output is named by whose contribution it is, one of the input by who gets it.
+    if (traits.output.parts) verdict_.needs_equal_counts |= (in ? me : part) != value_rank;
+    if (traits.input.parts) verdict_.needs_equal_counts |= (in ? part : me) != value_part;
+    const bool both = traits.input.parts && traits.output.parts;
+    verdict_.forwards |= both && value_rank != me && value_part != me;
   }
 
   Status unwritten(StepRef ref, Block block) const {
@@ -179,24 +174,14 @@ class Evaluation {
     const uint32_t per_count = geometry_.atoms_per_count();
     const auto mine = static_cast<uint32_t>(rank) * per_count;
     const int part = static_cast<int>(atom / per_count);
-    switch (program_.shape().collective) {
-      case Collective::kAllReduce:
-        return {true, 0, atom};
-      case Collective::kReduceScatter:
-        return {true, 0, mine + atom};
-      case Collective::kAllGather:
-        return {false, part, atom % per_count};
-      case Collective::kAllToAll:
-        return {false, part, mine + atom % per_count};
-      case Collective::kBroadcast:
-        return {false, program_.shape().root, atom};
-      case Collective::kBarrier:
-        break;
-    }
-    return {};
+    const Traits& traits = traits_of(program_.shape().collective);
+    if (traits.reduces) return {true, 0, traits.nests(Space::kOutput) ? mine + atom : atom};
+    const int source = traits.input.holder == Holder::kRoot ? program_.shape().root : part;
+    return {false, source, (traits.input.parts ? mine : 0) + atom % per_count};
   }
 
   Status check_output(int rank) {
+    if (!program_.has_output(rank)) return {};
     const auto& memory = memory_[static_cast<size_t>(rank)];
     const uint32_t begin = program_.output_begin(rank);
     for (uint32_t atom = 0; atom < geometry_.output_atoms(); ++atom) {

@@ -129,5 +129,18 @@ TEST(Several, EveryCallInPlace) {
   }
 }
 
+// What the others pass for the buffer that only the root has is not looked at.
+TEST(Several, OnlyTheRootKnowsWhetherItsCallIsInPlace) {
+  run_ranks(3, [](tuttiComm_t& comm, int rank) {
+    for (const size_t count : {10u, 50'000u}) {
+      std::vector<int> data(count, rank);
+      const void* send = rank == 1 ? data.data() : nullptr;
+      EXPECT_OK(
+          tuttiBroadcast(send, data.data(), count, tuttiInt32, 1, comm, tuttiBlocking()), comm);
+      EXPECT_EQ(data, std::vector<int>(count, 1));
+    }
+  });
+}
+
 }  // namespace
 }  // namespace tutti::api_test

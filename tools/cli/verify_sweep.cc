@@ -24,7 +24,7 @@ struct Case {
 };
 
 std::vector<int> roots_of(const Algorithm& algorithm, int ranks) {
-  if (algorithm.collective != Collective::kBroadcast) return {0};
+  if (!traits_of(algorithm.collective).rooted()) return {0};
   std::set<int> roots;
   for (int root = 0; root < ranks && ranks <= 16; ++root) roots.insert(root);
   for (int root : {0, 1, ranks / 2, ranks - 1}) roots.insert(std::min(root, ranks - 1));
@@ -166,7 +166,7 @@ std::string describe(const Algorithm& algorithm, const Parameters& parameters) {
   std::string text = std::string(name_of(algorithm.collective)) + '/' +
                      std::string(algorithm.name) + ", " + std::to_string(parameters.ranks) +
                      " ranks";
-  if (algorithm.collective == Collective::kBroadcast) {
+  if (traits_of(algorithm.collective).rooted()) {
     text += ", root " + std::to_string(parameters.root);
   }
   text += ", " + std::to_string(parameters.lanes) + " lanes";
