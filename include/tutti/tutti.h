@@ -104,15 +104,43 @@ TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
 /* Makes the id of a new group; one process calls it and hands the bytes to the others. The id
  * holds the group's key: send it by a channel you trust, and do not print it. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
-/* Collective over `ranks` ranks, as processes or as threads. Bounded by TUTTI_INIT_TIMEOUT. */
+
+/* How a communicator is made. A structure of another version may be shorter or longer; what this
+ * version does not know must be zero bytes. A NULL configuration: the defaults, or for a
+ * communicator made from another one, that one's. */
+typedef struct {
+  size_t size;         /* sizeof(tuttiConfig_t) */
+  int blocking;        /* 1. 0: calls that make or end communicators return tuttiInProgress at once;
+                          poll tuttiCommGetAsyncError. Collectives are not concerned: streams are */
+  int reserved;        /* 0 */
+  const char* name;    /* for messages and traces, copied; NULL: none */
+  uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT */
+} tuttiConfig_t;
+
+#define TUTTI_CONFIG_INITIALIZER \
+  { sizeof(tuttiConfig_t), 1, 0, NULL, 0 }
+
+/* Collective over `ranks` ranks, as processes or as threads. Bounded by TUTTI_INIT_TIMEOUT.
+ *
+ * All calls that make communicators set *comm at once. Blocking, they return when it can be used,
+ * and *comm is NULL after an error. Not blocking, *comm answers tuttiCommGetAsyncError alone until
+ * that no longer says tuttiInProgress; after an error it must be destroyed. Between GroupStart and
+ * GroupEnd all of them are made concurrently by the outermost GroupEnd: this is how one thread
+ * makes several ranks of one group; *comm must stay valid until then. */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank);
-/* Waits for the rank's own queued operations, then frees. A second destroy is tuttiInvalidUsage. */
+TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id,
+                                                int rank, const tuttiConfig_t* config);
+/* Waits for the rank's own queued operations, then frees; waits a while for the other ranks, as
+ * long as all of them are well. Where a process holds several ranks, its last one waits for all. A
+ * second destroy is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
-/* *error is tuttiSuccess, or why the communicator is failed. */
+/* *error is tuttiSuccess; tuttiInProgress while the communicator is being made or ended; or why it
+ * could not be made, or is failed. Other calls on a communicator in progress are refused with
+ * tuttiInvalidUsage, but destroy and abort, which end it when it is made. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
 /* The last message of this communicator (NULL: of this thread). Valid until the next call. */
@@ -180,7 +208,9 @@ TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
 /* ---- Point to point, groups ----
  * Sends and receives between two ranks pair in order. Calls
  * between GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the
- * first error. Groups belong to a thread and nest. */
+ * first error. Groups belong to a thread and nest. A group in which a call was refused runs
+ * nothing; its outermost GroupEnd returns the first refusal. Communicators are made before the
+ * operations run. */
 
 TUTTI_API tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);

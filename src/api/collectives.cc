@@ -67,7 +67,7 @@ Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
 
 // What nearly every call looks like is accepted by a few comparisons; check() judges the rest.
 bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
-  if (comm == nullptr || comm->state.load(std::memory_order_relaxed) != tuttiComm::kAlive) {
+  if (comm == nullptr || comm->state.load(std::memory_order_acquire) != State::kAlive) {
     return false;
   }
   constexpr uint64_t kOrdinaryCount = uint64_t{1} << 32;
@@ -89,7 +89,7 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
 
 tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
   if (!is_ordinary(comm, request, stream)) {
-    if (Status status = check(comm, request, stream); !status.ok()) return report(comm, status);
+    if (Status status = check(comm, request, stream); !status.ok()) return refuse(comm, status);
   }
   if (request.count == 0 && request.collective != Collective::kBarrier) return tuttiSuccess;
   return submit(comm, request, stream);

@@ -1,5 +1,9 @@
 #include "src/api/handle.h"
 
+#include <utility>
+
+#include "src/exec/wait.h"
+
 namespace tutti::api {
 namespace {
 
@@ -37,8 +41,12 @@ tuttiResult_t result_of(Code code) {
 
 tuttiResult_t report(tuttiComm* comm, const Status& status) {
   if (status.ok()) return tuttiSuccess;
-  thread_error() = status.message();
-  if (comm != nullptr) comm->last_error = status.message();
+  std::string message(status.message());
+  if (comm != nullptr && !comm->config.name.empty()) {
+    message = "communicator '" + comm->config.name + "': " + message;
+  }
+  thread_error() = message;
+  if (comm != nullptr) comm->last_error = std::move(message);
   return result_of(status.code());
 }
 
@@ -46,12 +54,57 @@ const char* last_error(tuttiComm* comm) {
   return comm == nullptr ? thread_error().c_str() : comm->last_error.c_str();
 }
 
+namespace {
+
+Status refusal(tuttiComm_t comm, State state) {
+  switch (state) {
+    case State::kAlive:
+      return {};
+    case State::kPlanned:
+      return Status::invalid_usage(
+          "the communicator is made by the end of the open group and cannot be used before");
+    case State::kMaking:
+      return Status::invalid_usage(
+          "the communicator is being made: poll tuttiCommGetAsyncError until it no longer says "
+          "tuttiInProgress");
+    case State::kFailed:
+      return Status::invalid_usage("the communicator could not be made, destroy it: " +
+                                   std::string(comm->failure.message()));
+    case State::kBusy:
+      return Status::invalid_usage(
+          "the communicator is being split, shrunk, grown or finalized: poll "
+          "tuttiCommGetAsyncError until it no longer says tuttiInProgress, or end the group");
+    case State::kFinalized:
+      return Status::invalid_usage("the communicator is finalized and can only be destroyed");
+    case State::kRevoked:
+      return Status::invalid_usage(
+          "the communicator is revoked: it can only be shrunk, split or destroyed");
+    case State::kEnding:
+    case State::kEnded:
+    case State::kNone:
+      break;
+  }
+  return Status::invalid_usage("the communicator has been destroyed, or is none");
+}
+
+}  // namespace
+
 Status check_handle(tuttiComm_t comm) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
-  if (comm->state.load(std::memory_order_relaxed) != tuttiComm::kAlive) {
-    return Status::invalid_usage("the communicator has been destroyed, or is none");
-  }
-  return {};
+  return refusal(comm, comm->state.load(std::memory_order_acquire));
+}
+
+Status check_readable(tuttiComm_t comm) {
+  if (comm == nullptr) return Status::invalid_argument("the communicator is null");
+  const State state = comm->state.load(std::memory_order_acquire);
+  const bool readable =
+      state == State::kBusy || state == State::kFinalized || state == State::kRevoked;
+  return readable ? Status() : refusal(comm, state);
+}
+
+void drain(const comm::Communicator& communicator) {
+  exec::Backoff backoff(100);
+  while (communicator.pending.load(std::memory_order_acquire) > 0) backoff.pause();
 }
 
 }  // namespace tutti::api

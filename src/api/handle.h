@@ -1,7 +1,8 @@
 // What stands behind the opaque handles of tutti.h.
 //
-// Lifetime: a destroyed communicator's shell stays (a few dozen bytes), so that a stale handle is
-// an error and not a crash.
+// Lifetime: a destroyed communicator's shell stays (a few hundred bytes), so that a stale handle is
+// an error and not a crash. Threads: `state` orders everything else: what a thread writes before it
+// stores the state, others read after they have loaded it.
 #pragma once
 
 #include <atomic>
@@ -9,18 +10,42 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "include/tutti/tutti.h"
+#include "src/api/config.h"
+#include "src/api/departure.h"
 #include "src/base/status.h"
 #include "src/comm/communicator.h"
 #include "src/comm/engine.h"
 
-struct tuttiComm {
-  static constexpr uint32_t kAlive = 0x74757469;
+namespace tutti::api {
 
-  std::atomic<uint32_t> state{0};
+enum class State : uint32_t {
+  kNone = 0,   // never made, or destroyed
+  kPlanned,    // made by the end of the group that is open
+  kMaking,     // a worker makes it
+  kFailed,     // it could not be made: `failure`
+  kAlive,      // every call is allowed
+  kBusy,       // children are made from it, or it is finalized: a worker uses it
+  kFinalized,  // only to be destroyed
+  kRevoked,    // only to be shrunk, split or destroyed
+  kEnding,     // destroyed or aborted, but a worker is not done with it
+  kEnded,      // that worker is done
+};
+
+}  // namespace tutti::api
+
+struct tuttiComm {
+  std::atomic<tutti::api::State> state{tutti::api::State::kNone};
   std::unique_ptr<tutti::comm::Communicator> communicator;
-  std::string last_error;
+  std::string last_error;  // of the threads that call, never of a worker
+  tutti::api::CommConfig config;
+  tutti::api::Lounge* lounge = nullptr;  // of its process
+  tutti::Status failure;                 // why it was not made, or the last thing made from it
+  std::atomic<bool> abort{false};        // how to end it; written before kEnding
+  std::mutex worker_mutex;
+  std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
 };
 
 namespace tutti::api {
@@ -45,6 +70,13 @@ tuttiResult_t result_of(Code code);
 tuttiResult_t report(tuttiComm* comm, const Status& status);
 const char* last_error(tuttiComm* comm);
 
+/// OK if every call is allowed.
 Status check_handle(tuttiComm_t comm);
+/// OK if its rank, its size and its failure can be asked: also while something is made from it, and
+/// when it is finalized or revoked.
+Status check_readable(tuttiComm_t comm);
+
+/// Until nothing queued or running on the communicator is left.
+void drain(const comm::Communicator& communicator);
 
 }  // namespace tutti::api

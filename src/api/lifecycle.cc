@@ -1,129 +1,105 @@
 // Communicators of tutti.h: made, asked, destroyed.
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
-#include "src/api/process.h"
+#include "src/api/making.h"
 #include "src/api/submit.h"
-#include "src/bootstrap/host.h"
-#include "src/bootstrap/interfaces.h"
-#include "src/bootstrap/rendezvous.h"
-#include "src/bootstrap/server.h"
-#include "src/registry/algorithms.h"
-#include "src/registry/transports.h"
 
 namespace tutti::api {
 namespace {
 
-// How long destroy waits for the other ranks to be done with this one's memory.
-constexpr uint64_t kLeaveNs = 10 * kNanosecondsPerSecond;
-
-Status get_unique_id(tuttiUniqueId* id) {
-  if (id == nullptr) return Status::invalid_argument("tuttiGetUniqueId: id is null");
-  Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
-  Result<bootstrap::UniqueId> made = bootstrap::create_unique_id(*process.value()->env().config);
-  if (!made.ok()) return made.status();
-  const bootstrap::UniqueIdBytes bytes = made.value().encode();
-  static_assert(sizeof(tuttiUniqueId) == bootstrap::kUniqueIdBytes);
-  std::memcpy(id->internal, bytes.data(), bytes.size());
-  return {};
+// Nothing of the communicator may wait in this thread's open group: it would run without it.
+Status check_no_group(tuttiComm_t comm, const char* call) {
+  if (!group_uses(comm)) return {};
+  return Status::invalid_usage(std::string(call) +
+                               ": the open group has operations on this communicator");
 }
 
-Result<std::string> listening_address(const Config& config) {
-  Result<std::vector<bootstrap::Interface>> all = bootstrap::list_interfaces();
-  if (!all.ok()) return all.status();
-  Result<std::vector<bootstrap::Interface>> chosen =
-      bootstrap::choose_interfaces(all.value(), config);
-  if (!chosen.ok()) return chosen.status();
-  return chosen.value().front().address.text();
+/// What ends a communicator leaves this one caller to do it.
+bool claim(tuttiComm_t comm, State from) {
+  return comm->state.compare_exchange_strong(from, State::kEnding, std::memory_order_acq_rel);
 }
 
-Result<comm::CommunicatorOptions> options_for(Process& process, const bootstrap::UniqueId& id,
-                                              int ranks, int rank) {
-  const Config& config = *process.env().config;
-  comm::CommunicatorOptions options;
-  options.algorithms = registry::algorithms();
-  options.watch = &process.watch();
-  comm::MembershipOptions& membership = options.membership;
-  membership.env = &process.env();
-  membership.transports = registry::transports();
-  membership.layout = exec::ArenaLayout(config.ring_bytes, exec::PairExecutor::kPairBytes, ranks);
-  const uint64_t timeout = config.init_timeout_ns;
-  membership.deadline_ns = timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
-  transport::Member& self = membership.self;
-  self.rank = rank;
-  self.ranks = ranks;
-  self.communicator = id.communicator();
-  self.key = id.key;
-  self.process_token = process.token();
-  self.host_id = bootstrap::host_id(config);
-  Result<std::string> address = listening_address(config);
-  if (!address.ok()) return address.status();
-  self.bind_address = address.value();
-  membership.exchange = [id, ranks, rank,
-                         deadline = membership.deadline_ns](std::string_view card) {
-    return bootstrap::exchange(id, rank, ranks, card, deadline);
-  };
-  return options;
-}
+Status in_progress() { return Status(Code::kInProgress, "the communicator is being ended"); }
 
-Status init_rank(tuttiComm_t* comm, int ranks, const tuttiUniqueId& bytes, int rank) {
-  if (comm == nullptr) return Status::invalid_argument("tuttiCommInitRank: comm is null");
-  *comm = nullptr;
-  if (ranks < 1 || rank < 0 || rank >= ranks) {
-    return Status::invalid_argument("tuttiCommInitRank: rank " + std::to_string(rank) + " of " +
-                                    std::to_string(ranks) + " ranks");
-  }
-  Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
-  Result<bootstrap::UniqueId> id = bootstrap::UniqueId::decode(
-      {reinterpret_cast<const uint8_t*>(bytes.internal), sizeof bytes.internal});
-  if (!id.ok()) return id.status();
-  Result<comm::CommunicatorOptions> options =
-      options_for(*process.value(), id.value(), ranks, rank);
-  if (!options.ok()) return options.status();
-  Result<std::unique_ptr<comm::Communicator>> made =
-      comm::Communicator::create(std::move(options).value());
-  if (!made.ok()) return made.status();
-  tuttiComm* handle = process.value()->new_handle();
-  handle->communicator = std::move(made).value();
-  handle->state.store(tuttiComm::kAlive, std::memory_order_release);
-  *comm = handle;
-  return {};
-}
-
-// Takes the communicator out of its handle; the first caller gets it.
-Result<std::unique_ptr<comm::Communicator>> retire(tuttiComm_t comm) {
-  if (Status status = check_handle(comm); !status.ok()) return status;
-  uint32_t alive = tuttiComm::kAlive;
-  if (!comm->state.compare_exchange_strong(alive, 0)) {
-    return Status::invalid_usage("the communicator is being destroyed by another thread");
-  }
-  return std::move(comm->communicator);
-}
-
-void drain(comm::Communicator& communicator) {
+// A worker makes it, or makes something from it, and ends it when it is done.
+Status leave_to_worker(tuttiComm_t comm) {
+  if (!comm->config.blocking) return in_progress();
   exec::Backoff backoff(100);
-  while (communicator.pending.load(std::memory_order_acquire) > 0) backoff.pause();
-}
-
-Status destroy(tuttiComm_t comm) {
-  Result<std::unique_ptr<comm::Communicator>> communicator = retire(comm);
-  if (!communicator.ok()) return communicator.status();
-  drain(*communicator.value());
-  communicator.value()->leave(kLeaveNs);
+  while (comm->state.load(std::memory_order_acquire) != State::kEnded) backoff.pause();
+  join_worker(comm);
+  comm->state.store(State::kNone, std::memory_order_release);
   return {};
 }
 
-Status abort(tuttiComm_t comm) {
-  Result<std::unique_ptr<comm::Communicator>> communicator = retire(comm);
-  if (!communicator.ok()) return communicator.status();
-  communicator.value()->abort(Status::remote_error(
-      "rank " + std::to_string(communicator.value()->rank()) + " aborted the communicator"));
-  drain(*communicator.value());
-  communicator.value()->give_up();
-  return {};
+Status end_claimed(tuttiComm_t comm) {
+  if (comm->config.blocking) {
+    end_communicator(comm, State::kNone);
+    return {};
+  }
+  start_worker(comm, [comm] { end_communicator(comm, State::kEnded); });
+  return in_progress();
+}
+
+Status end(tuttiComm_t comm, bool abort, const char* call) {
+  if (comm == nullptr) return Status::invalid_argument("the communicator is null");
+  if (Status status = check_no_group(comm, call); !status.ok()) return status;
+  for (;;) {
+    const State state = comm->state.load(std::memory_order_acquire);
+    comm->abort = abort;
+    switch (state) {
+      case State::kAlive:
+      case State::kFinalized:
+      case State::kRevoked:
+        if (claim(comm, state)) return end_claimed(comm);
+        break;
+      case State::kFailed:
+        if (!claim(comm, state)) break;
+        join_worker(comm);
+        comm->state.store(State::kNone, std::memory_order_release);
+        return {};
+      case State::kBusy:
+        // Whatever its worker waits for, operations of the communicator included, ends soon.
+        if (abort) comm->communicator->abort(Status::remote_error("the communicator was aborted"));
+        [[fallthrough]];
+      case State::kMaking:
+        if (claim(comm, state)) return leave_to_worker(comm);
+        break;
+      default:
+        return check_handle(comm);
+    }
+  }
+}
+
+Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
+  if (comm == nullptr) return Status::invalid_argument("the communicator is null");
+  if (error == nullptr) {
+    return Status::invalid_argument("tuttiCommGetAsyncError: error is null");
+  }
+  *error = tuttiSuccess;
+  switch (comm->state.load(std::memory_order_acquire)) {
+    case State::kMaking:
+    case State::kBusy:
+    case State::kEnding:
+      *error = tuttiInProgress;
+      return {};
+    case State::kFailed:
+      join_worker(comm);
+      *error = report(comm, comm->failure);
+      return {};
+    case State::kEnded:
+      join_worker(comm);
+      return {};
+    case State::kRevoked:
+      return {};
+    case State::kAlive:
+    case State::kFinalized:
+      join_worker(comm);
+      *error = result_of(comm->communicator->failure().code());
+      return {};
+    default:
+      return check_handle(comm);
+  }
 }
 
 Status set_options(tuttiComm_t comm, const tuttiOptions_t* options) {
@@ -179,20 +155,16 @@ tuttiResult_t tuttiGetVersion(int* version) {
   return tuttiSuccess;
 }
 
-tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
-  return report(nullptr, tutti::api::get_unique_id(id));
+tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
+  return report(comm, tutti::api::end(comm, false, "tuttiCommDestroy"));
 }
 
-tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank) {
-  return report(nullptr, tutti::api::init_rank(comm, ranks, id, rank));
+tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
+  return report(comm, tutti::api::end(comm, true, "tuttiCommAbort"));
 }
-
-tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) { return report(comm, tutti::api::destroy(comm)); }
-
-tuttiResult_t tuttiCommAbort(tuttiComm_t comm) { return report(comm, tutti::api::abort(comm)); }
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
-  tutti::Status status = tutti::api::check_handle(comm);
+  tutti::Status status = tutti::api::check_readable(comm);
   if (status.ok() && ranks == nullptr) {
     status = tutti::Status::invalid_argument("tuttiCommCount: ranks is null");
   }
@@ -201,7 +173,7 @@ tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
-  tutti::Status status = tutti::api::check_handle(comm);
+  tutti::Status status = tutti::api::check_readable(comm);
   if (status.ok() && rank == nullptr) {
     status = tutti::Status::invalid_argument("tuttiCommUserRank: rank is null");
   }
@@ -210,12 +182,7 @@ tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
 }
 
 tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {
-  tutti::Status status = tutti::api::check_handle(comm);
-  if (status.ok() && error == nullptr) {
-    status = tutti::Status::invalid_argument("tuttiCommGetAsyncError: error is null");
-  }
-  if (status.ok()) *error = tutti::api::result_of(comm->communicator->failure().code());
-  return report(comm, status);
+  return report(comm, tutti::api::get_async_error(comm, error));
 }
 
 const char* tuttiGetErrorString(tuttiResult_t result) {

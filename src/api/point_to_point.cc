@@ -33,7 +33,7 @@ Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
 }
 
 tuttiResult_t transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
-  if (Status status = check(comm, message, stream); !status.ok()) return report(comm, status);
+  if (Status status = check(comm, message, stream); !status.ok()) return refuse(comm, status);
   exec::Transfer transfer;
   transfer.peer = static_cast<uint32_t>(message.peer);
   transfer.is_send = message.is_send;

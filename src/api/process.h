@@ -26,6 +26,7 @@ class Process {
   uint64_t token() const { return token_; }
   bootstrap::Watch& watch() { return *watch_; }
   comm::Engine& engine();
+  Lounge& lounge() { return lounge_; }
 
   tuttiComm* new_handle();
 
@@ -44,6 +45,7 @@ class Process {
   Env env_;
   uint64_t token_ = 0;
   std::unique_ptr<bootstrap::Watch> watch_;
+  Lounge lounge_;
   std::mutex mutex_;
   std::unique_ptr<comm::Engine> engine_;           // under mutex_
   std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable

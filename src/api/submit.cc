@@ -21,17 +21,17 @@ struct Member {
 // tidy: allow mutable (the C API's groups belong to a thread)
 constinit thread_local int group_depth = 0;
 
-/// What the open group of this thread holds.
-std::vector<Member>& group_members() {
-  // tidy: allow mutable (the C API's groups belong to a thread)
-  thread_local std::vector<Member> members;
-  return members;
-}
+struct Group {
+  std::vector<Member> members;
+  std::vector<Making> makings;
+  Status refusal;  // of the first call that was refused: nothing runs
+};
 
-// Operations of one communicator keep their order, so a blocking call waits for what is queued.
-void drain(const comm::Communicator& communicator) {
-  exec::Backoff backoff(100);
-  while (communicator.pending.load(std::memory_order_acquire) > 0) backoff.pause();
+/// What the open group of this thread holds.
+Group& group() {
+  // tidy: allow mutable (the C API's groups belong to a thread)
+  thread_local Group group;
+  return group;
 }
 
 comm::Task make_task(Member& member, std::shared_ptr<comm::Completion> completion) {
@@ -71,9 +71,9 @@ template <class Work>
 tuttiResult_t submit_work(tuttiComm_t comm, const Work& work, tuttiStream_t stream) {
   if (group_depth > 0) [[unlikely]] {
     if constexpr (std::is_same_v<Work, exec::Transfer>) {
-      join_transfers(group_members(), {comm, stream, std::vector<exec::Transfer>{work}});
+      join_transfers(group().members, {comm, stream, std::vector<exec::Transfer>{work}});
     } else {
-      group_members().push_back({comm, stream, work});
+      group().members.push_back({comm, stream, work});
     }
     return tuttiSuccess;
   }
@@ -116,7 +116,7 @@ Status queue_group(std::vector<Member> members) {
   return own->wait();
 }
 
-Status run_group(std::vector<Member> members) {
+Status run_members(std::vector<Member> members) {
   order(members);
   const bool queued = std::any_of(members.begin(), members.end(), [](const Member& member) {
     return member.stream.kind == tuttiStreamHost;
@@ -129,6 +129,17 @@ Status run_group(std::vector<Member> members) {
   for (Member& member : members) driver.add(make_task(member, completion));
   driver.run(kGroupSpins);
   return completion->wait();
+}
+
+// Communicators first: what they wait for is that other ranks make them too, never an operation.
+Status run_group(Group group) {
+  if (!group.refusal.ok()) {
+    drop_makings(group.makings, group.refusal);
+    return group.refusal;
+  }
+  const Status made = run_makings(std::move(group.makings));
+  const Status ran = run_members(std::move(group.members));
+  return made.ok() || (made.code() == Code::kInProgress && !ran.ok()) ? ran : made;
 }
 
 }  // namespace
@@ -151,6 +162,25 @@ Status check_stream(tuttiStream_t stream) {
   return Status::invalid_argument("a HOST stream needs the handle from tuttiStreamCreate");
 }
 
+tuttiResult_t refuse(tuttiComm* comm, const Status& status) {
+  const tuttiResult_t result = report(comm, status);
+  if (group_depth > 0 && group().refusal.ok()) group().refusal = status;
+  return result;
+}
+
+bool add_to_group(const Making& making) {
+  if (group_depth == 0) return false;
+  group().makings.push_back(making);
+  return true;
+}
+
+bool group_uses(const tuttiComm* comm) {
+  if (group_depth == 0) return false;
+  const std::vector<Member>& members = group().members;
+  return std::any_of(members.begin(), members.end(),
+                     [comm](const Member& member) { return member.comm == comm; });
+}
+
 tuttiResult_t group_start() {
   ++group_depth;
   return tuttiSuccess;
@@ -161,7 +191,7 @@ tuttiResult_t group_end() {
     return report(nullptr, Status::invalid_usage("tuttiGroupEnd without tuttiGroupStart"));
   }
   if (--group_depth > 0) return tuttiSuccess;
-  return report(nullptr, run_group(std::exchange(group_members(), {})));
+  return report(nullptr, run_group(std::exchange(group(), {})));
 }
 
 }  // namespace tutti::api

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "src/api/handle.h"
+#include "src/api/making.h"
 #include "src/comm/request.h"
 
 namespace tutti::api {
@@ -10,6 +11,14 @@ tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream);
 
 Status check_stream(tuttiStream_t stream);
+
+/// report(), for a call that belongs to the open group, if there is one: the group runs nothing.
+tuttiResult_t refuse(tuttiComm* comm, const Status& status);
+
+/// The making belongs to the open group from now on; false if there is none.
+bool add_to_group(const Making& making);
+/// The open group holds operations on the communicator.
+bool group_uses(const tuttiComm* comm);
 
 tuttiResult_t group_start();
 tuttiResult_t group_end();

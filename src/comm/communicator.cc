@@ -187,7 +187,9 @@ inline Result<const Prepared*> Communicator::prepare(const Request& request) {
 
 uint64_t Communicator::deadline_from_now() const {
   const uint64_t own = planner_->call_options().timeout_ns;
-  const uint64_t timeout = own > 0 ? own : options_.membership.env->config->timeout_ns;
+  const uint64_t general =
+      options_.timeout_ns > 0 ? options_.timeout_ns : options_.membership.env->config->timeout_ns;
+  const uint64_t timeout = own > 0 ? own : general;
   return timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
 }
 
@@ -323,14 +325,12 @@ Status Communicator::remove_window(void* memory) {
   return Status::invalid_usage("this memory is not registered with this communicator");
 }
 
-void Communicator::leave(uint64_t timeout_ns) {
-  if (!status().ok() || failed_.load(std::memory_order_acquire) || ranks() == 1) return;
+bool Communicator::begin_leaving(uint64_t timeout_ns) {
+  if (ranks() == 1 || !failure().ok()) return false;
   CallOptions options;
   options.timeout_ns = timeout_ns;
   planner_->set_options(options);
-  Request barrier;
-  barrier.collective = Collective::kBarrier;
-  (void)run(barrier);  // a rank that is gone already cannot be waited for
+  return true;
 }
 
 }  // namespace tutti::comm

@@ -25,6 +25,7 @@ struct CommunicatorOptions {
   std::span<const schedule::Algorithm> algorithms;
   bootstrap::Watch* watch = nullptr;        // tells when a peer's process is gone
   std::function<void(plan::Plan&)> tamper;  // PlannerOptions::tamper
+  uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
 };
 
 class Communicator final : public exec::Health {
@@ -32,6 +33,8 @@ class Communicator final : public exec::Health {
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
   ~Communicator() override;
 
+  /// Equal on all its ranks, unique in the job.
+  uint64_t id() const { return options_.membership.self.communicator; }
   int rank() const { return membership_->rank(); }
   int ranks() const { return membership_->ranks(); }
   const Membership& membership() const { return *membership_; }
@@ -56,8 +59,9 @@ class Communicator final : public exec::Health {
   Status add_window(void* memory, uint64_t bytes, const std::string& handle);
   Status remove_window(void* memory);
 
-  /// Waits until every rank of the group is here, within the time given; failures are ignored.
-  void leave(uint64_t timeout_ns);
+  /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
+  /// wait for.
+  bool begin_leaving(uint64_t timeout_ns);
   void abort(Status reason);
   /// After abort(), when nothing runs any more: peers of this host see it in the arena, which their
   /// mappings keep.

@@ -152,7 +152,8 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   made->arena_ = std::move(arena).value();
   made->self_.arena = &made->arena_;
   if (Status status = made->open_transports(); !status.ok()) return status;
-  Result<std::vector<std::string>> cards = made->options_.exchange(made->write_card());
+  Result<std::vector<std::string>> cards =
+      made->options_.exchange(made->write_card(), made->options_.deadline_ns);
   if (!cards.ok()) return cards.status();
   if (Status status = made->read_cards(cards.value()); !status.ok()) return status;
   populate(exec::ArenaView(made->arena_.data(), made->options_.layout), made->options_.layout);

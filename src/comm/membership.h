@@ -20,7 +20,8 @@
 namespace tutti::comm {
 
 /// An authenticated all-gather of one blob per rank, by whatever way the ranks found each other.
-using Exchange = std::function<Result<std::vector<std::string>>(std::string_view card)>;
+using Exchange =
+    std::function<Result<std::vector<std::string>>(std::string_view card, uint64_t deadline_ns)>;
 
 struct MembershipOptions {
   const Env* env = nullptr;

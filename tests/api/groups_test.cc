@@ -42,7 +42,7 @@ TEST(Groups, OnlyTheOutermostEndRuns) {
   });
 }
 
-TEST(Groups, AnErrorInsideLeavesTheRest) {
+TEST(Groups, ARefusedCallMeansThatNothingRuns) {
   run_ranks(2, [](tuttiComm_t& comm, int) {
     int send = 1, recv = 0;
     const tuttiStream_t stream = tuttiBlocking();
@@ -50,11 +50,15 @@ TEST(Groups, AnErrorInsideLeavesTheRest) {
     const tuttiResult_t wrong =
         tuttiAllReduce(nullptr, &recv, 1, tuttiInt32, tuttiSum, comm, stream);
     EXPECT_OK(tuttiAllReduce(&send, &recv, 1, tuttiInt32, tuttiSum, comm, stream), comm);
-    const tuttiResult_t end = tuttiGroupEnd();
-    // Told at the call or at the end, but told.
-    EXPECT_TRUE(wrong == tuttiInvalidArgument || end == tuttiInvalidArgument);
+    EXPECT_EQ(wrong, tuttiInvalidArgument);
+    EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidArgument, nullptr);
+    EXPECT_NE(message_of(nullptr).find("send is null"), std::string::npos) << message_of(nullptr);
+    EXPECT_EQ(recv, 0);
+    // The group is closed, and the next one begins without the old error.
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiAllReduce(&send, &recv, 1, tuttiInt32, tuttiSum, comm, stream), comm);
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
     EXPECT_EQ(recv, 2);
-    EXPECT_OK(tuttiBarrier(comm, stream), comm);
   });
 }
 

@@ -74,8 +74,8 @@ class Rank {
     comm::MembershipOptions& membership = wanted.membership;
     membership.env = &env_;
     membership.transports = registry::transports();
-    membership.layout = exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes,
-                                          options_.ranks);
+    membership.layout =
+        exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes, options_.ranks);
     membership.deadline_ns = monotonic_ns() + 10 * kDeadlineNs;
     transport::Member& self = membership.self;
     self.rank = rank;
@@ -84,7 +84,8 @@ class Rank {
     self.host_id = "one-host";
     self.process_token = options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1;
     self.bind_address = "127.0.0.1";
-    membership.exchange = [this](std::string_view card) -> Result<std::vector<std::string>> {
+    membership.exchange = [this](std::string_view card,
+                                 uint64_t) -> Result<std::vector<std::string>> {
       return table_.exchange(rank_, card);
     };
     auto made = comm::Communicator::create(std::move(wanted));

@@ -1,0 +1,25 @@
+// tuttiConfig_t, checked: what a caller may ask of a communicator when it is made.
+//
+// Errors: kInvalidArgument names the call, the field and what is accepted. Threads: a value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "include/tutti/tutti.h"
+#include "src/base/status.h"
+
+namespace tutti::api {
+
+struct CommConfig {
+  bool blocking = true;
+  std::string name;         // for messages and traces; empty: none
+  uint64_t timeout_ns = 0;  // default deadline of its calls; 0: TUTTI_TIMEOUT
+};
+
+/// `inherited` if `config` is null: a child's configuration is its parent's. A structure of another
+/// version is read as far as both know it; what only the newer one knows must be zero.
+Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& inherited,
+                               const char* call);
+
+}  // namespace tutti::api

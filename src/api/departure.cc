@@ -1,0 +1,78 @@
+#include "src/api/departure.h"
+
+#include <string>
+#include <utility>
+
+#include "src/api/handle.h"
+
+namespace tutti::api {
+namespace {
+
+// How long a rank that leaves waits for the other ranks to be done with it.
+constexpr uint64_t kLeaveNs = 10 * kNanosecondsPerSecond;
+constexpr uint32_t kSpins = 100;
+
+// The ranks of one process leave in one thread, so they advance together.
+void leave(Lounge::Ranks ranks) {
+  auto completion = std::make_shared<comm::Completion>();
+  comm::Driver driver;
+  for (const auto& rank : ranks) {
+    if (!rank->begin_leaving(kLeaveNs)) continue;
+    comm::Task task;
+    task.communicator = rank.get();
+    comm::Request barrier;
+    barrier.collective = schedule::Collective::kBarrier;
+    task.work = barrier;
+    task.completion = completion;
+    completion->add();
+    rank->pending.fetch_add(1, std::memory_order_relaxed);
+    driver.add(std::move(task));
+  }
+  driver.run(kSpins);
+  (void)completion->wait();  // a rank that is gone already cannot be waited for
+}
+
+}  // namespace
+
+void Lounge::enroll(uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  ++groups_[communicator].in_use;
+}
+
+Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
+  const uint64_t communicator = rank->id();
+  const std::lock_guard lock(mutex_);
+  groups_[communicator].parked.push_back(std::move(rank));
+  return take_if_complete(communicator);
+}
+
+Lounge::Ranks Lounge::strike(uint64_t communicator) {
+  const std::lock_guard lock(mutex_);
+  return take_if_complete(communicator);
+}
+
+Lounge::Ranks Lounge::take_if_complete(uint64_t communicator) {
+  const auto found = groups_.find(communicator);
+  if (found == groups_.end() || --found->second.in_use > 0) return {};
+  return std::move(groups_.extract(found).mapped().parked);
+}
+
+void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+  drain(*rank);
+  if (rank->failure().ok()) return leave(lounge.park(std::move(rank)));
+  const uint64_t communicator = rank->id();
+  rank.reset();  // nobody waits for it, and it for nobody
+  leave(lounge.strike(communicator));
+}
+
+void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+  rank->abort(
+      Status::remote_error("rank " + std::to_string(rank->rank()) + " aborted the communicator"));
+  drain(*rank);
+  rank->give_up();
+  const uint64_t communicator = rank->id();
+  rank.reset();
+  leave(lounge.strike(communicator));
+}
+
+}  // namespace tutti::api

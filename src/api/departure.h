@@ -1,0 +1,48 @@
+// The end of a communicator: in good order, all ranks together, or at once.
+//
+// A rank that leaves waits for the others to be done with it. One thread may hold several ranks of
+// a group and destroy one after the other, so the ranks of a process do not wait for each other:
+// they are parked, and the last one leaves for all.
+//
+// Threads: any. Errors: none; a rank that is gone cannot be waited for.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "src/comm/communicator.h"
+
+namespace tutti::api {
+
+/// The ranks of this process that have not left, by group.
+class Lounge {
+ public:
+  using Ranks = std::vector<std::unique_ptr<comm::Communicator>>;
+
+  /// A rank of the group was made here.
+  void enroll(uint64_t communicator);
+  /// Parks the rank. Returns all that are parked if none of its group is still in use here.
+  Ranks park(std::unique_ptr<comm::Communicator> rank);
+  /// A rank of the group ended by itself. Returns as park() does.
+  Ranks strike(uint64_t communicator);
+
+ private:
+  struct Group {
+    int in_use = 0;
+    Ranks parked;
+  };
+  Ranks take_if_complete(uint64_t communicator);
+
+  std::mutex mutex_;
+  std::map<uint64_t, Group> groups_;  // under mutex_
+};
+
+/// Waits for what is queued and for the other ranks, as said above, and frees.
+void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
+/// Ends what is in flight with an error, here and on the other ranks, and frees.
+void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
+
+}  // namespace tutti::api

@@ -1,0 +1,35 @@
+// What a rank needs to be made, from what the process and the environment say.
+//
+// Threads: any. Errors: kInvalidUsage where the environment leaves no choice.
+#pragma once
+
+#include <memory>
+
+#include "src/api/config.h"
+#include "src/api/process.h"
+#include "src/bootstrap/unique_id.h"
+#include "src/comm/communicator.h"
+
+namespace tutti::api {
+
+/// The group as the rank knows it before it has met the others.
+struct Founding {
+  int rank = 0;
+  int ranks = 1;
+  uint64_t communicator = 0;  // equal on all ranks, unique in the job
+  transport::JobKey key{};
+  comm::Exchange exchange;  // how it meets them
+};
+
+/// All ranks of a group call this, in any threads. Bounded by TUTTI_INIT_TIMEOUT.
+Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
+                                                  const CommConfig& config);
+
+/// A group that meets where the id says.
+Founding founding_of(const bootstrap::UniqueId& id, int ranks, int rank);
+
+/// From the bytes of a caller.
+Result<bootstrap::UniqueId> decode_id(const tuttiUniqueId& bytes);
+tuttiUniqueId encode_id(const bootstrap::UniqueId& id);
+
+}  // namespace tutti::api

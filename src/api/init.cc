@@ -1,0 +1,76 @@
+// How groups begin: the id, and one rank after another.
+#include <string>
+#include <utility>
+
+#include "src/api/found.h"
+#include "src/api/making.h"
+#include "src/api/submit.h"
+#include "src/bootstrap/server.h"
+
+namespace tutti::api {
+namespace {
+
+Status get_unique_id(tuttiUniqueId* id) {
+  if (id == nullptr) return Status::invalid_argument("tuttiGetUniqueId: id is null");
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  Result<bootstrap::UniqueId> made = bootstrap::create_unique_id(*process.value()->env().config);
+  if (!made.ok()) return made.status();
+  *id = encode_id(made.value());
+  return {};
+}
+
+struct RankCall {
+  const char* name;
+  tuttiComm_t* comm;
+  int ranks;
+  int rank;
+  const tuttiConfig_t* config;
+};
+
+Result<Making> plan_rank(const RankCall& call, const tuttiUniqueId& bytes) {
+  const std::string name = call.name;
+  if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
+  *call.comm = nullptr;
+  if (call.ranks < 1 || call.rank < 0 || call.rank >= call.ranks) {
+    return Status::invalid_argument(name + ": rank " + std::to_string(call.rank) + " of " +
+                                    std::to_string(call.ranks) + " ranks");
+  }
+  const Result<CommConfig> config = read_config(call.config, {}, call.name);
+  if (!config.ok()) return config.status();
+  const Result<bootstrap::UniqueId> id = decode_id(bytes);
+  if (!id.ok()) return id.status();
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  return plan_making(call.comm, config.value(),
+                     [at = process.value(), config = config.value(),
+                      founding = founding_of(id.value(), call.ranks, call.rank)] {
+                       return found(*at, founding, config);
+                     });
+}
+
+tuttiResult_t init_rank(const RankCall& call, const tuttiUniqueId& id) {
+  Result<Making> making = plan_rank(call, id);
+  return making.ok() ? make_communicator(std::move(making).value())
+                     : refuse(nullptr, making.status());
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+extern "C" {
+
+tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
+  return tutti::api::report(nullptr, tutti::api::get_unique_id(id));
+}
+
+tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank) {
+  return tutti::api::init_rank({"tuttiCommInitRank", comm, ranks, rank, nullptr}, id);
+}
+
+tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank,
+                                      const tuttiConfig_t* config) {
+  return tutti::api::init_rank({"tuttiCommInitRankConfig", comm, ranks, rank, config}, id);
+}
+
+}  // extern "C"

@@ -1,0 +1,168 @@
+#include "src/api/making.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/api/departure.h"
+#include "src/api/process.h"
+#include "src/api/submit.h"
+#include "src/base/thread.h"
+
+namespace tutti::api {
+namespace {
+
+bool change(tuttiComm* handle, State from, State to) {
+  return handle->state.compare_exchange_strong(from, to, std::memory_order_acq_rel);
+}
+
+// The parent is free again, unless somebody ended it meanwhile and left the rest to us.
+void release_parent(const Making& making) {
+  tuttiComm* parent = making.parent;
+  if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
+  end_communicator(parent, State::kEnded);
+}
+
+void fail(const Making& making, const Status& reason) {
+  if (making.handle == nullptr) return;
+  making.handle->failure = reason;
+  if (change(making.handle, State::kMaking, State::kFailed)) return;
+  making.handle->state.store(State::kEnded, std::memory_order_release);
+}
+
+// Everything but the caller's variable, which a worker must not touch.
+Status make_now(const Making& making) {
+  Result<std::unique_ptr<comm::Communicator>> made = making.make();
+  if (making.parent != nullptr) making.parent->failure = made.status();
+  release_parent(making);
+  if (!made.ok()) {
+    fail(making, made.status());
+    return made.status();
+  }
+  if (making.handle == nullptr) return {};
+  making.handle->communicator = std::move(made).value();
+  making.handle->lounge->enroll(making.handle->communicator->id());
+  if (!change(making.handle, State::kMaking, State::kAlive)) {
+    end_communicator(making.handle, State::kEnded);
+  }
+  return {};
+}
+
+// A blocking call that failed leaves no handle.
+void take_back(const Making& making) {
+  if (making.handle == nullptr) return;
+  making.handle->state.store(State::kNone, std::memory_order_release);
+  *making.out = nullptr;
+}
+
+// The last in this thread, the others in threads of their own: no making waits for another one to
+// begin.
+std::vector<Status> make_blocking(const std::vector<Making>& makings) {
+  std::vector<Status> results(makings.size());
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i + 1 < makings.size(); ++i) {
+    Result<std::thread> thread =
+        start_thread("tutti-make", [&results, &makings, i] { results[i] = make_now(makings[i]); });
+    if (thread.ok()) {
+      threads.push_back(std::move(thread).value());
+    } else {
+      fail(makings[i], thread.status());
+      release_parent(makings[i]);
+      results[i] = thread.status();
+    }
+  }
+  if (!makings.empty()) results.back() = make_now(makings.back());
+  for (std::thread& thread : threads) thread.join();
+  return results;
+}
+
+}  // namespace
+
+Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker make) {
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  Making making;
+  making.make = std::move(make);
+  making.handle = process.value()->new_handle();
+  making.handle->config = config;
+  making.handle->lounge = &process.value()->lounge();
+  making.handle->state.store(State::kPlanned, std::memory_order_release);
+  making.out = out;
+  making.blocking = config.blocking;
+  *out = making.handle;
+  return making;
+}
+
+tuttiResult_t make_communicator(Making making) {
+  if (add_to_group(making)) return tuttiSuccess;
+  std::vector<Making> makings;
+  makings.push_back(std::move(making));
+  return report(nullptr, run_makings(std::move(makings)));
+}
+
+Status run_makings(std::vector<Making> makings) {
+  for (const Making& making : makings) {
+    if (making.handle != nullptr) making.handle->state.store(State::kMaking);
+  }
+  Status in_progress;
+  for (Making& making : makings) {
+    if (making.blocking) continue;
+    in_progress = Status(Code::kInProgress, "the communicator is being made");
+    tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
+    start_worker(keeper, [making] { (void)make_now(making); });
+  }
+  std::erase_if(makings, [](const Making& making) { return !making.blocking; });
+  const std::vector<Status> results = make_blocking(makings);
+  Status first;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (results[i].ok()) continue;
+    take_back(makings[i]);
+    if (first.ok()) first = results[i];
+  }
+  return first.ok() ? in_progress : first;
+}
+
+void drop_makings(const std::vector<Making>& makings, const Status& reason) {
+  for (const Making& making : makings) {
+    release_parent(making);
+    if (making.handle == nullptr) continue;
+    if (making.blocking) {
+      take_back(making);
+    } else {
+      making.handle->failure = reason;
+      making.handle->state.store(State::kFailed, std::memory_order_release);
+    }
+  }
+}
+
+void start_worker(tuttiComm* handle, std::function<void()> work) {
+  join_worker(handle);  // of an earlier step of its life
+  {
+    const std::lock_guard lock(handle->worker_mutex);
+    Result<std::thread> thread = start_thread("tutti-make", work);
+    if (thread.ok()) {
+      handle->worker = std::move(thread).value();
+      return;
+    }
+  }
+  work();
+}
+
+void join_worker(tuttiComm* handle) {
+  const std::lock_guard lock(handle->worker_mutex);
+  if (handle->worker.joinable()) handle->worker.join();
+}
+
+void end_communicator(tuttiComm* handle, State ended) {
+  std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
+  if (communicator != nullptr) {
+    Lounge& lounge = *handle->lounge;
+    if (handle->abort) {
+      abandon(std::move(communicator), lounge);
+    } else {
+      depart(std::move(communicator), lounge);
+    }
+  }
+  handle->state.store(ended, std::memory_order_release);
+}
+
+}  // namespace tutti::api

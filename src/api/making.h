@@ -1,0 +1,47 @@
+// How communicators come to be, whatever they are made from: the handle at once, the rank behind it
+// in this call, at the end of the thread's group, or in a thread of its own.
+//
+// Owns: a Making owns its maker, never the handle. Threads: as the functions say; a maker runs
+// once, in one thread, and captures by value what it needs. Errors: what could not be made is
+// reported by the call, by the outermost group end, or kept in the handle for
+// tuttiCommGetAsyncError.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "src/api/handle.h"
+
+namespace tutti::api {
+
+using Maker = std::function<Result<std::unique_ptr<comm::Communicator>>()>;
+
+struct Making {
+  Maker make;                   // bounded by a deadline; null in a good result: no communicator
+  tuttiComm* handle = nullptr;  // null: this rank gets none
+  tuttiComm_t* out = nullptr;   // where the caller finds the handle; used until the call is over
+  tuttiComm* parent = nullptr;  // busy meanwhile
+  State parent_was = State::kAlive;
+  bool blocking = true;
+};
+
+/// A making for a new handle, which *out gets at once. `out` is not null.
+Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker make);
+
+/// Now, or with the open group.
+tuttiResult_t make_communicator(Making making);
+
+/// All of them at once. The first error, kInProgress if some go on behind the caller's back, or OK.
+Status run_makings(std::vector<Making> makings);
+/// For a group that runs nothing.
+void drop_makings(const std::vector<Making>& makings, const Status& reason);
+
+/// Runs `work` in a thread of the handle; in this one if there can be none.
+void start_worker(tuttiComm* handle, std::function<void()> work);
+/// Waits for the handle's worker, which is done or about to be.
+void join_worker(tuttiComm* handle);
+/// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`.
+void end_communicator(tuttiComm* handle, State ended);
+
+}  // namespace tutti::api
