@@ -168,6 +168,12 @@ TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, s
                                      tuttiDataType_t type, char* text, size_t bytes,
                                      size_t* needed);
 
+/* ---- Flight recorder ---- */
+
+/* Appends the last calls of every communicator of this process to the file, as text; NULL: to the
+ * error output. `tutti trace dump` does the same from outside. Threads: any, at any time. */
+TUTTI_API tuttiResult_t tuttiTraceDump(const char* path);
+
 /* ---- Memory ---- */
 
 /* Memory that all ranks of this host can map. Ordinary memory works everywhere too. */

@@ -38,6 +38,8 @@ comm::Task make_task(Member& member, std::shared_ptr<comm::Completion> completio
   comm::Task task;
   task.communicator = member.comm->communicator.get();
   task.work = std::move(member.work);
+  task.ticket =
+      std::visit([&](const auto& work) { return task.communicator->queue(work); }, task.work);
   task.stream = member.stream.handle;
   task.completion = std::move(completion);
   task.completion->add();

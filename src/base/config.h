@@ -68,6 +68,9 @@ struct Config {
   // What to say.
   LogLevel log_level = LogLevel::kWarning;
   std::string log_file;
+  uint64_t slow_ns = 60 * kNanosecondsPerSecond;
+  uint64_t trace_records = 1024;  // of each communicator; 0: none
+  std::string trace_file;
 
   /// The variable that set it, or "" for the default; by the name in settings().
   std::map<std::string, std::string, std::less<>> origins;

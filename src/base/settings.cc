@@ -106,6 +106,14 @@ bool take_log_level(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
+bool take_trace_records(std::string_view value, Config& config) {
+  constexpr uint64_t kMostRecords = uint64_t{1} << 20;
+  const auto parsed = parse_integer<uint64_t>(value);
+  if (!parsed || *parsed > kMostRecords) return false;
+  config.trace_records = *parsed;
+  return true;
+}
+
 std::string show_transports(const Config& config) {
   std::string text;
   for (const std::string& name : config.transports) text += (text.empty() ? "" : ",") + name;
@@ -187,6 +195,15 @@ constexpr Setting kSettings[] = {
     {"TUTTI_LOG_FILE", "NCCL_DEBUG_FILE", "", "a path; %h is the host's name, %p the process id",
      "Where the log goes instead of the error output", take_text<&Config::log_file>,
      [](const Config& c) { return show_text(c.log_file); }},
+    {"TUTTI_SLOW", "", "seconds", "none, or a number above 0 like 30 or 0.5",
+     "A call that takes longer is reported in the log, and so again after as long; it goes on",
+     take_seconds<&Config::slow_ns>, [](const Config& c) { return show_seconds(c.slow_ns); }},
+    {"TUTTI_TRACE_RECORDS", "", "calls", "0 (no flight recorder) to 1048576",
+     "The flight recorder of a communicator keeps this many calls (tutti trace dump)",
+     take_trace_records, [](const Config& c) { return std::to_string(c.trace_records); }},
+    {"TUTTI_TRACE_FILE", "", "", "a path; %h is the host's name, %p the process id",
+     "The flight recorder is appended to it when a communicator fails",
+     take_text<&Config::trace_file>, [](const Config& c) { return show_text(c.trace_file); }},
 };
 
 }  // namespace

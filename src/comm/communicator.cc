@@ -60,6 +60,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   execution.layout = given.membership.layout;
   made->executor_ = std::make_unique<exec::HostExecutor>(execution, members.peers(), *made);
   made->pairs_ = std::make_unique<exec::PairExecutor>(*made->executor_);
+  if (Status status = made->open_recorder(); !status.ok()) return status;
 
   PlannerOptions planning;
   planning.algorithms = given.algorithms;
@@ -67,6 +68,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.rank = members.rank();
   planning.region_bytes = execution.layout.region_bytes();
   planning.tamper = given.tamper;
+  planning.calls = made->calls_.get();
   planning.tuning = tuning_of(config, planning.region_bytes);
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   planning.link = members.has_streams() ? select::network_link()
@@ -80,6 +82,21 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
   made->watch_peers();
   return made;
+}
+
+Status Communicator::open_recorder() {
+  trace::RecorderOptions options;
+  options.communicator = options_.membership.self.communicator;
+  options.epoch = options_.membership.self.epoch;
+  options.rank = rank();
+  options.ranks = ranks();
+  options.host = membership_->profiles()[static_cast<size_t>(rank())].host;
+  Result<std::unique_ptr<CallRecorder>> calls =
+      CallRecorder::create(*options_.membership.env, options);
+  if (!calls.ok()) return calls.status();
+  calls_ = std::move(calls).value();
+  recorder_ = calls_->recorder();
+  return {};
 }
 
 Communicator::~Communicator() {
@@ -209,24 +226,54 @@ Status Communicator::run(const Request& request) {
   if (!prepared.ok()) return status().ok() ? prepared.status() : status();
   const Prepared& ready = *prepared.value();
   const exec::Call call = call_of(request, ready);
-  return ready.fast ? ready.fast->run(*executor_, call) : executor_->run(ready.plan, call);
+  if (recorder_ != nullptr) recorder_->begin(ready.label, executor_->calls() + 1);
+  Status status = ready.fast ? ready.fast->run(*executor_, call) : executor_->run(ready.plan, call);
+  ended(status);
+  return status;
+}
+
+inline void Communicator::ended(const Status& status) {
+  if (recorder_ != nullptr) recorder_->finish(status.ok());
+  if (!status.ok()) [[unlikely]]
+    calls_->dump(status);
 }
 
 Status Communicator::run(std::span<const exec::Transfer> transfers) {
   executor_->name_call({nullptr, nullptr, 0, deadline_from_now(), "send/recv", false});
-  return pairs_->run(transfers);
+  if (recorder_ != nullptr) recorder_->begin(calls_->label(transfers), 0);
+  Status status = pairs_->run(transfers);
+  ended(status);
+  return status;
 }
 
-Status Communicator::begin(const Request& request) {
-  if (!status().ok()) return status();
-  const Result<const Prepared*> prepared = prepare(request);
+uint64_t Communicator::queue(const Request& request) {
+  return recorder_ == nullptr ? 0 : recorder_->queue(calls_->label(request));
+}
+
+uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
+  return recorder_ == nullptr ? 0 : recorder_->queue(calls_->label(transfers));
+}
+
+void Communicator::conclude(const Status& outcome) {
+  if (recorder_ != nullptr) recorder_->finish(outcome.ok());
+  if (!status().ok()) calls_->dump(status());
+}
+
+Status Communicator::begin(const Request& request, uint64_t ticket) {
+  const Result<const Prepared*> prepared =
+      status().ok() ? prepare(request) : Result<const Prepared*>(status());
+  if (recorder_ != nullptr) {
+    const trace::Label label = prepared.ok() ? prepared.value()->label : calls_->label(request);
+    recorder_->begin_queued(ticket, label, executor_->calls() + 1);
+  }
   if (!prepared.ok()) return prepared.status();
   pairs_active_ = false;
   executor_->start(prepared.value()->plan, call_of(request, *prepared.value()));
   return {};
 }
 
-Status Communicator::begin(std::span<const exec::Transfer> transfers) {
+Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t ticket) {
+  if (recorder_ != nullptr) recorder_->begin_queued(ticket, calls_->label(transfers), 0);
   if (!status().ok()) return status();
   pairs_active_ = true;
   executor_->name_call({nullptr, nullptr, 0, deadline_from_now(), "send/recv", false});

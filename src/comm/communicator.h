@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/bootstrap/watch.h"
+#include "src/comm/call_recorder.h"
 #include "src/comm/membership.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
@@ -43,9 +44,13 @@ class Communicator final : public exec::Health {
   Status run(const Request& request);
   Status run(std::span<const exec::Transfer> transfers);
 
-  /// The same in pieces, for threads that drive several communicators.
-  Status begin(const Request& request);
-  Status begin(std::span<const exec::Transfer> transfers);
+  /// The same in pieces, for threads that drive several communicators: queue() when the operation
+  /// gets its turn in line, begin() with queue()'s ticket, advance(), and conclude() at its end.
+  uint64_t queue(const Request& request);
+  uint64_t queue(std::span<const exec::Transfer> transfers);
+  Status begin(const Request& request, uint64_t ticket);
+  Status begin(std::span<const exec::Transfer> transfers, uint64_t ticket);
+  void conclude(const Status& status);
   exec::Progress advance();
   /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
   bool idle(bool rare);
@@ -75,11 +80,13 @@ class Communicator final : public exec::Health {
  private:
   explicit Communicator(CommunicatorOptions options);
 
+  Status open_recorder();
   Status check() override;
   int culprit() const override { return culprit_.load(std::memory_order_relaxed); }
   void watch_peers();
   void lost(int peer);
   void judge_lost();
+  void ended(const Status& status);
   bool is_in_place(const Request& request) const;
   Reach reach_of(const Request& request) const;
   bool are_registered(const Request& request) const;
@@ -91,6 +98,8 @@ class Communicator final : public exec::Health {
   std::unique_ptr<Membership> membership_;
   std::unique_ptr<exec::HostExecutor> executor_;
   std::unique_ptr<exec::PairExecutor> pairs_;
+  std::unique_ptr<CallRecorder> calls_;
+  trace::Recorder* recorder_ = nullptr;  // calls_'s
   std::unique_ptr<Planner> planner_;
   bool direct_ = false;       // all ranks of the domain are threads of this process
   bool reads_peers_ = false;  // single copy is possible and wanted

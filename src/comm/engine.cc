@@ -41,7 +41,8 @@ bool Driver::step(Running& running, bool& moved) {
     running.begun = true;
     moved = true;
     status =
-        std::visit([&](const auto& work) { return communicator.begin(work); }, running.task.work);
+        std::visit([&](const auto& work) { return communicator.begin(work, running.task.ticket); },
+                   running.task.work);
   }
   if (status.ok()) {
     const exec::Progress progress = communicator.advance();
@@ -50,6 +51,7 @@ bool Driver::step(Running& running, bool& moved) {
     status = communicator.status();
   }
   moved = true;
+  communicator.conclude(status);
   communicator.pending.fetch_sub(1, std::memory_order_release);
   running.task.completion->finish(status);
   return true;

@@ -39,6 +39,7 @@ struct Task {
   Communicator* communicator = nullptr;
   std::variant<Request, std::vector<exec::Transfer>> work;
   std::shared_ptr<Completion> completion;
+  uint64_t ticket = 0;           // Communicator::queue
   const void* stream = nullptr;  // tasks with equal non-null streams keep their order
 };
 

@@ -166,6 +166,9 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   if (Status status = check_fit(prepared->plan); !status.ok()) return status;
   if (options_.tamper) options_.tamper(prepared->plan);
   sign(*prepared, schedule::traits_of(request.collective).rooted());
+  if (options_.calls != nullptr) {
+    prepared->label = options_.calls->label(request, prepared->plan.algorithm);
+  }
   prepared->fast = exec::FastPath::compile(prepared->plan, options_.rank);
   last_ = nullptr;  // it may be the entry that makes room
   entry = std::move(prepared);

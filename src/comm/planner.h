@@ -15,10 +15,12 @@
 #include <tuple>
 #include <vector>
 
+#include "src/comm/call_recorder.h"
 #include "src/comm/request.h"
 #include "src/exec/fast_path.h"
 #include "src/plan/bind.h"
 #include "src/select/select.h"
+#include "src/trace/recorder.h"
 
 namespace tutti::comm {
 
@@ -36,6 +38,7 @@ struct Prepared {
   uint32_t signature = 1;      // equal on ranks of a domain that make the same call; never 0
   uint32_t far_signature = 1;  // equal on all ranks that do
   bool windows = false;
+  trace::Label label;  // what the flight recorder says of it
 };
 
 struct PlannerOptions {
@@ -48,6 +51,7 @@ struct PlannerOptions {
   std::map<std::string, std::string> forced;  // collective -> algorithm, from TUTTI_ALGORITHM
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
+  CallRecorder* calls = nullptr;  // makes the labels; may be null
 };
 
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.

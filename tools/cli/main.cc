@@ -8,6 +8,7 @@
 #include "tools/cli/algorithms.h"
 #include "tools/cli/env.h"
 #include "tools/cli/explain.h"
+#include "tools/cli/trace.h"
 #include "tools/cli/verify.h"
 #include "tools/cli/version.h"
 
@@ -24,6 +25,7 @@ constexpr Command kCommands[] = {
     {"perf", perf::perf_main, "measure a collective, also against MPI"},
     {"verify", verify_main, "prove the schedules and plans of the algorithms"},
     {"explain", explain_main, "what a call would run here, and why"},
+    {"trace", trace_main, "the last calls of running processes: tutti trace dump"},
     {"algorithms", algorithms_main, "what is registered"},
     {"env", env_main, "every environment variable, its value and its effect"},
     {"version", version_main, "version, and what this machine offers"},

@@ -34,7 +34,7 @@ ARROWS = {
                  "src/bootstrap", "src/topology", "src/trace"],
     "src/registry": _BELOW_REGISTRY,
     "src/api": ["src/types", "src/schedule", "src/transport", "src/bootstrap", "src/exec", "src/comm",
-                "src/registry", "include"],
+                "src/registry", "src/trace", "include"],
     "src/runtime": ["include"],
     "algorithms": ["src/schedule"],
     "transports": ["src/transport", "src/drivers"],

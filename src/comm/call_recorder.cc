@@ -1,0 +1,99 @@
+#include "src/comm/call_recorder.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/trace/reader.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr size_t kLoggedCalls = 8;
+
+template <size_t kCount>
+uint8_t at(const uint8_t (&numbers)[kCount], size_t index) {
+  return index < kCount ? numbers[index] : 0;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CallRecorder>> CallRecorder::create(const Env& env,
+                                                           trace::RecorderOptions options) {
+  options.records = env.config->trace_records;
+  std::unique_ptr<CallRecorder> made(new CallRecorder(env, nullptr));
+  if (options.records == 0) return made;
+  Result<std::unique_ptr<trace::Recorder>> recorder = trace::Recorder::create(options);
+  if (!recorder.ok()) return recorder.status();
+  made->recorder_ = std::move(recorder).value();
+  made->name_everything();
+  return made;
+}
+
+void CallRecorder::name_everything() {
+  for (int i = 0; i < schedule::kCollectives; ++i) {
+    collectives_[i] = recorder_->name(schedule::name_of(static_cast<schedule::Collective>(i)));
+  }
+  for (int i = 0; i < types::kDataTypes; ++i) {
+    types_[i] = recorder_->name(types::name_of(static_cast<types::DataType>(i)));
+  }
+  for (int i = 0; i < types::kReduceOps; ++i) {
+    ops_[i] = recorder_->name(types::name_of(static_cast<types::ReduceOp>(i)));
+  }
+  send_ = recorder_->name("send");
+  receive_ = recorder_->name("recv");
+  both_ = recorder_->name("send/recv");
+}
+
+trace::Label CallRecorder::label(const Request& request, std::string_view algorithm) {
+  if (recorder_ == nullptr) return {};
+  trace::Description description;
+  description.collective = at(collectives_, static_cast<size_t>(request.collective));
+  if (request.collective != schedule::Collective::kBarrier) {
+    description.type = at(types_, static_cast<size_t>(request.type));
+    description.bytes = request.count * types::size_of(request.type);
+  }
+  if (schedule::reduces(request.collective)) {
+    description.op = at(ops_, static_cast<size_t>(request.op));
+  }
+  if (schedule::traits_of(request.collective).rooted()) description.root = request.root;
+  if (!algorithm.empty()) description.algorithm = recorder_->name(algorithm);
+  return trace::label_of(description);
+}
+
+trace::Label CallRecorder::label(std::span<const exec::Transfer> transfers) const {
+  trace::Description description;
+  if (transfers.empty()) return trace::label_of(description);
+  description.collective = transfers.size() > 1 ? both_ : transfers[0].is_send ? send_ : receive_;
+  if (transfers.size() == 1) description.root = static_cast<int>(transfers[0].peer);
+  for (const exec::Transfer& transfer : transfers) description.bytes += transfer.bytes;
+  return trace::label_of(description);
+}
+
+void CallRecorder::dump(const Status& reason) {
+  if (dumped_.exchange(true)) return;
+  env_.log->error("{}", reason.message());
+  if (recorder_ == nullptr) return;
+  const Result<trace::Snapshot> snapshot = trace::read(recorder_->file());
+  if (!snapshot.ok()) return;
+  const uint64_t now_ns = env_.now_ns();
+  const std::vector<trace::CallRecord>& calls = snapshot.value().calls;
+  for (size_t i = calls.size() - std::min(calls.size(), kLoggedCalls); i < calls.size(); ++i) {
+    env_.log->warning("rank {}: {}", snapshot.value().rank, trace::to_line(calls[i], now_ns));
+  }
+  if (env_.config->trace_file.empty()) return;
+  const std::string path = expand_log_path(env_.config->trace_file);
+  constexpr mode_t kMode = 0644;
+  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+  const std::string text =
+      std::string(reason.message()) + "\n" + trace::to_text(snapshot.value(), now_ns);
+  // One write, as a log line: the ranks of a job may share the file.
+  if (!file.valid() || write(file.get(), text.data(), text.size()) < 0) {
+    env_.log->warning("{}",
+                      errno_status("TUTTI_TRACE_FILE: cannot write '" + path + "'").message());
+  }
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,49 @@
+// The flight recorder in the words of this layer: labels of requests and transfers, and what is
+// said when a communicator fails.
+//
+// Owns: the recorder; none if TUTTI_TRACE_RECORDS is 0, then nothing is recorded. Threads and
+// ordering: as trace::Recorder; dump() by any, once. Errors: create(), where memory is missing.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "src/base/env.h"
+#include "src/comm/request.h"
+#include "src/exec/pairs.h"
+#include "src/trace/recorder.h"
+
+namespace tutti::comm {
+
+class CallRecorder {
+ public:
+  static Result<std::unique_ptr<CallRecorder>> create(const Env& env,
+                                                      trace::RecorderOptions options);
+
+  trace::Label label(const Request& request, std::string_view algorithm = {});
+  trace::Label label(std::span<const exec::Transfer> transfers) const;
+
+  /// Null: nothing is recorded.
+  trace::Recorder* recorder() const { return recorder_.get(); }
+
+  /// The first error of a communicator: the last calls to the log, all of them to TUTTI_TRACE_FILE.
+  void dump(const Status& reason);
+
+ private:
+  CallRecorder(const Env& env, std::unique_ptr<trace::Recorder> recorder)
+      : env_(env), recorder_(std::move(recorder)) {}
+  void name_everything();
+
+  const Env& env_;
+  std::unique_ptr<trace::Recorder> recorder_;
+  // Numbers of names in the file, which the thread that queues may use too: fixed once made.
+  uint8_t collectives_[schedule::kCollectives] = {};
+  uint8_t types_[types::kDataTypes] = {};
+  uint8_t ops_[types::kReduceOps] = {};
+  uint8_t send_ = 0, receive_ = 0, both_ = 0;
+  std::atomic<bool> dumped_{false};
+};
+
+}  // namespace tutti::comm

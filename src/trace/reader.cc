@@ -1,0 +1,209 @@
+#include "src/trace/reader.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "src/base/io.h"
+#include "src/base/words.h"
+
+namespace tutti::trace {
+namespace {
+
+class Reading {
+ public:
+  explicit Reading(std::string_view file) : file_(file) {}
+
+  const Header& header() const { return *reinterpret_cast<const Header*>(file_.data()); }
+  const Record& record(uint64_t index) const {
+    return reinterpret_cast<const Record*>(file_.data() + kRecordsAt)[index];
+  }
+  /// Bounded, whatever is in the file.
+  std::string name(uint64_t number) const {
+    const std::string_view room = file_.substr(kNamesAt + (number & 0xff) * kNameBytes, kNameBytes);
+    return clean(room.substr(0, room.find('\0')));
+  }
+  static std::string clean(std::string_view text) {
+    std::string cleaned(text);
+    std::replace_if(
+        cleaned.begin(), cleaned.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    return cleaned;
+  }
+
+ private:
+  std::string_view file_;
+};
+
+std::string optional_name(const Reading& reading, uint64_t number) {
+  return (number & 0xff) == 0 ? std::string() : reading.name(number);
+}
+
+void unpack_wait(uint64_t wait, CallRecord& call) {
+  constexpr uint64_t kMillisecond = 1'000'000;
+  call.waits_for = static_cast<int>(wait >> 44);
+  call.lane = static_cast<uint32_t>(wait >> 40 & 0xf);
+  call.step = static_cast<uint32_t>(wait >> 28 & kMostStep);
+  call.wait_ns = call.start_ns + (wait & kMostMilliseconds) * kMillisecond;
+}
+
+// A writer that is always faster than this reader would be a very short ring.
+std::optional<CallRecord> read_record(const Reading& reading, const Record& record) {
+  constexpr int kTries = 1000;
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t order = record.order.load(std::memory_order_acquire);
+    if (order == 0) continue;
+    const uint64_t what = record.what.load(std::memory_order_acquire);
+    const uint64_t progress = record.progress.load(std::memory_order_acquire);
+    CallRecord call;
+    call.bytes = record.bytes.load(std::memory_order_acquire);
+    call.start_ns = record.start_ns.load(std::memory_order_acquire);
+    call.end_ns = record.end_ns.load(std::memory_order_acquire);
+    const uint64_t wait = record.wait.load(std::memory_order_acquire);
+    if (record.order.load(std::memory_order_relaxed) != order) continue;
+    call.order = order;
+    call.number = static_cast<uint32_t>(progress >> 32);
+    const uint64_t state = progress & kStateMask;
+    call.state =
+        state <= static_cast<uint64_t>(State::kFailed) ? static_cast<State>(state) : State::kNone;
+    call.collective = reading.name(what);
+    call.type = optional_name(reading, what >> 8);
+    call.op = optional_name(reading, what >> 16);
+    call.algorithm = optional_name(reading, what >> 24);
+    call.root = static_cast<int>(static_cast<uint32_t>(what >> 32));
+    if ((progress & kHasStart) == 0) call.start_ns = 0;
+    if ((progress & kHasEnd) == 0) call.end_ns = 0;
+    if ((progress & kHasWait) != 0) unpack_wait(wait, call);
+    return call;
+  }
+  return std::nullopt;
+}
+
+/// Closes the folder when it goes.
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+std::vector<std::string> names_in(const std::string& path) {
+  std::vector<std::string> names;
+  const Folder folder(opendir(path.c_str()));
+  if (folder == nullptr) return names;
+  for (const dirent* entry = readdir(folder.get()); entry != nullptr;
+       entry = readdir(folder.get())) {
+    if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+bool is_recorder(const std::string& path) {
+  std::array<char, 256> target{};
+  const ssize_t length = readlink(path.c_str(), target.data(), target.size());
+  if (length <= 0) return false;
+  const std::string_view text(target.data(), static_cast<size_t>(length));
+  return text.starts_with("/memfd:" + std::string(kFileLabel) + " ");
+}
+
+Result<Snapshot> read_file(const std::string& path, ino_t& inode) {
+  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!fd.valid()) return errno_status("open " + path);
+  struct stat file {};
+  if (fstat(fd.get(), &file) < 0) return errno_status("fstat " + path);
+  inode = file.st_ino;
+  const auto bytes = static_cast<size_t>(file.st_size);
+  if (bytes < kRecordsAt || bytes > file_bytes(kMostRecords)) {
+    return Status::remote_error(path + " has not the size of a flight recorder");
+  }
+  void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
+  if (memory == MAP_FAILED) return errno_status("mmap " + path);
+  Result<Snapshot> snapshot = read({static_cast<const char*>(memory), bytes});
+  munmap(memory, bytes);
+  return snapshot;
+}
+
+}  // namespace
+
+Result<Snapshot> read(std::string_view file) {
+  const auto refuse = [](const std::string& why) {
+    return Status::remote_error("this is no flight recorder that this program can read: " + why);
+  };
+  if (file.size() < kRecordsAt) return refuse("it is too short");
+  const Reading reading(file);
+  const Header& header = reading.header();
+  if (header.magic != kMagic) return refuse("its first bytes are others");
+  if (header.version != kVersion || header.record_bytes != sizeof(Record)) {
+    return refuse("it has version " + std::to_string(header.version) + ", known is " +
+                  std::to_string(kVersion));
+  }
+  const uint64_t records = header.records;
+  if (records > kMostRecords || file.size() < file_bytes(records)) return refuse("it is cut off");
+  Snapshot snapshot;
+  snapshot.communicator = header.communicator;
+  snapshot.epoch = header.epoch;
+  snapshot.rank = header.rank;
+  snapshot.ranks = header.ranks;
+  snapshot.process = header.process;
+  const std::string_view host(header.host, kHostBytes);
+  snapshot.host = Reading::clean(host.substr(0, host.find('\0')));
+  snapshot.missed = header.missed.load(std::memory_order_relaxed);
+  for (uint64_t i = 0; i < records; ++i) {
+    const Record& record = reading.record(i);
+    if (record.progress.load(std::memory_order_relaxed) == 0) continue;
+    if (std::optional<CallRecord> call = read_record(reading, record)) {
+      snapshot.calls.push_back(std::move(*call));
+    }
+  }
+  std::sort(snapshot.calls.begin(), snapshot.calls.end(),
+            [](const CallRecord& a, const CallRecord& b) { return a.order < b.order; });
+  return snapshot;
+}
+
+Result<std::vector<Snapshot>> read_process(pid_t process) {
+  const std::string folder = "/proc/" + std::to_string(process) + "/fd";
+  const Folder readable(opendir(folder.c_str()));
+  if (readable == nullptr) {
+    return errno_status("cannot look into process " + std::to_string(process) +
+                        " (it must run, and belong to this user)");
+  }
+  std::vector<Snapshot> snapshots;
+  std::set<ino_t> seen;  // a descriptor may be duplicated
+  for (const std::string& name : names_in(folder)) {
+    const std::string path = folder + "/" + name;
+    if (!is_recorder(path)) continue;
+    ino_t inode = 0;
+    Result<Snapshot> snapshot = read_file(path, inode);
+    // A communicator may go away meanwhile; that is no reason to hide the others.
+    if (snapshot.ok() && seen.insert(inode).second) {
+      snapshots.push_back(std::move(snapshot).value());
+    }
+  }
+  std::sort(snapshots.begin(), snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
+    return std::pair(a.communicator, a.rank) < std::pair(b.communicator, b.rank);
+  });
+  return snapshots;
+}
+
+std::vector<pid_t> find_processes() {
+  std::vector<pid_t> found;
+  for (const std::string& name : names_in("/proc")) {
+    const std::optional<pid_t> process = parse_integer<pid_t>(name);
+    if (!process) continue;
+    const std::string folder = "/proc/" + name + "/fd";
+    const std::vector<std::string> descriptors = names_in(folder);
+    const bool has = std::any_of(descriptors.begin(), descriptors.end(),
+                                 [&](const auto& fd) { return is_recorder(folder + "/" + fd); });
+    if (has) found.push_back(*process);
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+}  // namespace tutti::trace

@@ -1,0 +1,125 @@
+// How recorded calls are printed: for people, and as JSON.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "src/trace/reader.h"
+
+namespace tutti::trace {
+namespace {
+
+constexpr double kSecond = 1e9;
+
+const char* name_of(State state) {
+  switch (state) {
+    case State::kNone:
+      return "?";
+    case State::kQueued:
+      return "queued";
+    case State::kRunning:
+      return "running";
+    case State::kDone:
+      return "done";
+    case State::kFailed:
+      return "failed";
+  }
+  return "?";
+}
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string or_dash(int64_t number, int64_t none) {
+  return number == none ? "-" : std::to_string(number);
+}
+
+/// Seconds between two times that may have been taken in any order.
+double seconds(uint64_t from_ns, uint64_t to_ns) {
+  return static_cast<double>(static_cast<int64_t>(to_ns - from_ns)) / kSecond;
+}
+
+std::string duration(const CallRecord& call) {
+  if (call.start_ns == 0 || call.end_ns == 0) return "-";
+  return fmt::format("{:.1f}us", seconds(call.start_ns, call.end_ns) * 1e6);
+}
+
+constexpr const char* kColumns =
+    "{:>8} {:>8} {:<7} {:<15} {:<10} {:<5} {:>5} {:>12} {:<20} {:>10}"
+    " {:>10}{}";
+
+std::string escaped(const std::string& text) {
+  std::string json;
+  for (const char c : text) {
+    if (c == '"' || c == '\\') json += '\\';
+    json += c;
+  }
+  return json;
+}
+
+void add_call(std::string& json, const CallRecord& call) {
+  fmt::format_to(std::back_inserter(json),
+                 R"({{"order":{},"call":{},"state":"{}","collective":"{}","type":"{}","op":"{}",)"
+                 R"("root":{},"bytes":{},"algorithm":"{}","start_ns":{},"end_ns":{})",
+                 call.order, call.number, name_of(call.state), escaped(call.collective),
+                 escaped(call.type), escaped(call.op), call.root, call.bytes,
+                 escaped(call.algorithm), call.start_ns, call.end_ns);
+  if (call.waits_for >= 0) {
+    fmt::format_to(std::back_inserter(json),
+                   R"(,"waits_for":{{"rank":{},"lane":{},"step":{},"since_ns":{}}})",
+                   call.waits_for, call.lane, call.step, call.wait_ns);
+  }
+  json += '}';
+}
+
+}  // namespace
+
+std::string to_line(const CallRecord& call, uint64_t now_ns) {
+  const std::string start =
+      call.start_ns == 0 ? "-" : fmt::format("{:.6f}", seconds(now_ns, call.start_ns));
+  std::string wait;
+  if (call.waits_for >= 0) {
+    const bool over = call.state != State::kRunning;
+    wait = fmt::format("  {} rank {} (lane {}, step {})", over ? "waited for" : "waits for",
+                       call.waits_for, call.lane, call.step);
+    if (!over) wait += fmt::format(" since {:.3f} s", seconds(call.wait_ns, now_ns));
+  }
+  return fmt::format(kColumns, call.order, or_dash(call.number, 0), name_of(call.state),
+                     call.collective, or_dash(call.type), or_dash(call.op), or_dash(call.root, -1),
+                     call.bytes, or_dash(call.algorithm), start, duration(call), wait);
+}
+
+std::string to_text(const Snapshot& snapshot, uint64_t now_ns, size_t calls) {
+  std::string text =
+      fmt::format("communicator {:#x}, epoch {}: rank {} of {}, process {} on {}; {} calls\n",
+                  snapshot.communicator, snapshot.epoch, snapshot.rank, snapshot.ranks,
+                  snapshot.process, snapshot.host, snapshot.calls.size());
+  if (snapshot.missed > 0) {
+    text += fmt::format("  {} queued calls found no room (TUTTI_TRACE_RECORDS)\n", snapshot.missed);
+  }
+  text += fmt::format(kColumns, "order", "call", "state", "collective", "type", "op", "root",
+                      "bytes", "algorithm", "start[s]", "took", "\n");
+  const size_t skipped = snapshot.calls.size() - std::min(calls, snapshot.calls.size());
+  for (size_t i = skipped; i < snapshot.calls.size(); ++i) {
+    text += to_line(snapshot.calls[i], now_ns) + "\n";
+  }
+  return text;
+}
+
+std::string to_json(const std::vector<Snapshot>& snapshots) {
+  std::string json = "[";
+  for (const Snapshot& snapshot : snapshots) {
+    if (json.size() > 1) json += ",\n";
+    fmt::format_to(std::back_inserter(json),
+                   R"({{"communicator":"{:#x}","epoch":{},"rank":{},"ranks":{},"process":{},)"
+                   R"("host":"{}","missed":{},"calls":[)",
+                   snapshot.communicator, snapshot.epoch, snapshot.rank, snapshot.ranks,
+                   snapshot.process, escaped(snapshot.host), snapshot.missed);
+    for (size_t i = 0; i < snapshot.calls.size(); ++i) {
+      json += i == 0 ? "\n" : ",\n";
+      add_call(json, snapshot.calls[i]);
+    }
+    json += "]}";
+  }
+  return json + "]\n";
+}
+
+}  // namespace tutti::trace
