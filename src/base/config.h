@@ -42,8 +42,9 @@ struct Config {
   std::string id;                // as given; src/bootstrap reads it
   std::optional<SecretKey> key;  // from TUTTI_KEY or TUTTI_KEY_FILE
   std::string key_file;
-  std::string host_id;           // empty: found out
-  uint16_t port = 0;             // 0: any
+  bool insecure = false;
+  std::string host_id;  // empty: found out
+  uint16_t port = 0;    // 0: any
 
   // What to use.
   std::vector<std::string> transports;  // empty: all, in order of registration

@@ -1,37 +1,16 @@
 #include "src/base/key_file.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "src/base/io.h"
+#include "src/base/private_file.h"
 #include "src/base/words.h"
 
 namespace tutti {
-namespace {
-
-Status check_private(int fd, const std::string& path) {
-  struct stat file{};
-  if (fstat(fd, &file) < 0) return errno_status("TUTTI_KEY_FILE: fstat of '" + path + "'");
-  if (!S_ISREG(file.st_mode)) {
-    return Status::invalid_argument("TUTTI_KEY_FILE: '" + path + "' is no regular file");
-  }
-  if (file.st_uid != geteuid() && file.st_uid != 0) {
-    return Status::invalid_argument("TUTTI_KEY_FILE: '" + path + "' belongs to user " +
-                                    std::to_string(file.st_uid) + ", not to this process's user " +
-                                    std::to_string(geteuid()));
-  }
-  if ((file.st_mode & (S_IRWXG | S_IRWXO)) != 0) {
-    return Status::invalid_argument("TUTTI_KEY_FILE: others may open '" + path +
-                                    "'; run: chmod 600 " + path);
-  }
-  return {};
-}
-
-}  // namespace
 
 std::optional<std::array<uint8_t, kKeyBytes>> parse_key(std::string_view text) {
   const std::optional<std::string> bytes = from_hex(trim(text));
@@ -45,7 +24,9 @@ Result<std::array<uint8_t, kKeyBytes>> read_key_file(const std::string& path) {
   // Non-blocking: opening a pipe by mistake must not hang.
   Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd.valid()) return errno_status("TUTTI_KEY_FILE: cannot open '" + path + "'");
-  if (Status status = check_private(fd.get(), path); !status.ok()) return status;
+  if (Status status = check_private(fd.get()); !status.ok()) {
+    return Status(status.code(), "TUTTI_KEY_FILE: '" + path + "' " + std::string(status.message()));
+  }
   char text[4 * kKeyBytes];
   ssize_t bytes = 0;
   do {

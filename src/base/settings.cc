@@ -64,10 +64,9 @@ bool take_key(std::string_view value, Config& config) {
 
 bool take_host_id(std::string_view value, Config& config) {
   constexpr size_t kMaxHostIdBytes = 256;
-  const bool printable = std::all_of(value.begin(), value.end(),
-                                     [](unsigned char c) { return c > ' ' && c < 0x7f; });
-  return printable && value.size() <= kMaxHostIdBytes &&
-         take_text<&Config::host_id>(value, config);
+  const bool printable =
+      std::all_of(value.begin(), value.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
+  return printable && value.size() <= kMaxHostIdBytes && take_text<&Config::host_id>(value, config);
 }
 
 bool take_transports(std::string_view value, Config& config) {
@@ -147,10 +146,15 @@ constexpr Setting kSettings[] = {
     {"TUTTI_KEY_FILE", "", "", "path of a file with mode 0600 that belongs to this user",
      "Where the job's secret is read from: 64 hexadecimal digits", take_text<&Config::key_file>,
      [](const Config& c) { return show_text(c.key_file); }},
+    {"TUTTI_INSECURE", "", "", kSwitchWords,
+     "Launched ranks that share no key meet without one: whoever reaches their ports can join",
+     take_switch<&Config::insecure>, [](const Config& c) { return show_switch(c.insecure); }},
     {"TUTTI_HOST_ID", "", "", "printable text without spaces, at most 256 bytes",
      "Ranks with equal host ids try to share memory. Default: boot id, host name, namespaces",
      take_host_id, [](const Config& c) { return show_text(c.host_id); }},
-    {"TUTTI_PORT", "", "", "1 to 65535", "TCP port of the rendezvous", take_port, show_port},
+    {"TUTTI_PORT", "", "", "1 to 65535",
+     "TCP port of the rendezvous. At MASTER_ADDR the default is MASTER_PORT + 1", take_port,
+     show_port},
     {"TUTTI_TRANSPORTS", "", "", "a comma list of names, each once",
      "Only these transports may be used", take_transports, show_transports},
     {"TUTTI_ALGORITHM", "", "", "all_reduce:ring,broadcast:binomial (each collective once)",
@@ -189,9 +193,8 @@ constexpr Setting kSettings[] = {
     {"TUTTI_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "any, ipv4, ipv6 (AF_INET, AF_INET6)",
      "The kind of network addresses that are used", take_socket_family,
      [](const Config& c) { return std::string(socket_family_name(c.socket_family)); }},
-    {"TUTTI_LOG", "NCCL_DEBUG", "", "off, error, warn, info, debug, trace",
-     "What is logged", take_log_level,
-     [](const Config& c) { return std::string(log_level_name(c.log_level)); }},
+    {"TUTTI_LOG", "NCCL_DEBUG", "", "off, error, warn, info, debug, trace", "What is logged",
+     take_log_level, [](const Config& c) { return std::string(log_level_name(c.log_level)); }},
     {"TUTTI_LOG_FILE", "NCCL_DEBUG_FILE", "", "a path; %h is the host's name, %p the process id",
      "Where the log goes instead of the error output", take_text<&Config::log_file>,
      [](const Config& c) { return show_text(c.log_file); }},
