@@ -94,10 +94,19 @@ Result<std::vector<Interface>> choose_interfaces(const std::vector<Interface>& a
         "no network address is left by TUTTI_SOCKET_IFNAME='" + config.socket_ifname +
         "' and TUTTI_SOCKET_FAMILY (or NCCL's variables); this host has: " + names_of(all));
   }
-  std::stable_sort(chosen.begin(), chosen.end(), [](const Interface& a, const Interface& b) {
-    return rank_of(a) < rank_of(b);
-  });
+  std::stable_sort(chosen.begin(), chosen.end(),
+                   [](const Interface& a, const Interface& b) { return rank_of(a) < rank_of(b); });
   return chosen;
+}
+
+Result<std::vector<Address>> own_addresses(const Config& config) {
+  const Result<std::vector<Interface>> all = list_interfaces();
+  if (!all.ok()) return all.status();
+  const Result<std::vector<Interface>> chosen = choose_interfaces(all.value(), config);
+  if (!chosen.ok()) return chosen.status();
+  std::vector<Address> addresses;
+  for (const Interface& interface : chosen.value()) addresses.push_back(interface.address);
+  return addresses;
 }
 
 }  // namespace tutti::bootstrap

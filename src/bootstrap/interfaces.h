@@ -29,4 +29,7 @@ Result<std::vector<Interface>> list_interfaces();
 Result<std::vector<Interface>> choose_interfaces(const std::vector<Interface>& all,
                                                  const Config& config);
 
+/// The addresses of those, of this host as it is.
+Result<std::vector<Address>> own_addresses(const Config& config);
+
 }  // namespace tutti::bootstrap

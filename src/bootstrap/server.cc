@@ -71,21 +71,21 @@ bool Server::finished() const { return loop_->finished(); }
 
 void Server::release(std::unique_ptr<Server> server) { server->thread_.detach(); }
 
-Result<UniqueId> create_unique_id(const Config& config) {
-  const Result<std::vector<Interface>> all = list_interfaces();
-  if (!all.ok()) return all.status();
-  const Result<std::vector<Interface>> chosen = choose_interfaces(all.value(), config);
-  if (!chosen.ok()) return chosen.status();
+Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config) {
   UniqueId id;
   id.port = config.port;
-  for (const Interface& interface : chosen.value()) {
-    if (id.addresses.size() == UniqueId::kMaxAddresses) break;
-    id.addresses.push_back(interface.address);
-  }
+  id.addresses = std::move(addresses);
+  if (id.addresses.size() > UniqueId::kMaxAddresses) id.addresses.resize(UniqueId::kMaxAddresses);
   if (Status status = make_secrets(id); !status.ok()) return status;
   ServerOptions options;
   options.idle_ns = config.init_timeout_ns;
-  Result<std::unique_ptr<Server>> server = Server::start(id, options);
+  return Server::start(id, options);
+}
+
+Result<UniqueId> create_unique_id(const Config& config) {
+  Result<std::vector<Address>> addresses = own_addresses(config);
+  if (!addresses.ok()) return addresses.status();
+  Result<std::unique_ptr<Server>> server = open_server(std::move(addresses).value(), config);
   if (!server.ok()) return server.status();
   const UniqueId actual = server.value()->id();
   Server::release(std::move(server).value());

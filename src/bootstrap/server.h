@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
@@ -51,7 +52,11 @@ class Server {
   std::thread thread_;
 };
 
-/// For tuttiGetUniqueId: chooses addresses and secrets, starts a server and lets it go.
+/// A new job with new secrets that meets at the first of `addresses` (UniqueId::kMaxAddresses are
+/// published) and at the configuration's port.
+Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config);
+
+/// For tuttiGetUniqueId: such a server at this host's addresses, which is let go.
 Result<UniqueId> create_unique_id(const Config& config);
 
 }  // namespace tutti::bootstrap

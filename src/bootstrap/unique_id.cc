@@ -64,8 +64,7 @@ Result<std::vector<Address>> resolve(const std::string& host) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0) {
-    return Status::system_error("TUTTI_ID: cannot resolve the host '" + host +
-                                "': " + gai_strerror(error));
+    return Status::system_error("cannot resolve the host '" + host + "': " + gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
   std::vector<Address> addresses;
@@ -75,35 +74,37 @@ Result<std::vector<Address>> resolve(const std::string& host) {
     if (room && address.ok() && address.value().usable()) addresses.push_back(address.value());
   }
   if (addresses.empty()) {
-    return Status::system_error("TUTTI_ID: the host '" + host + "' has no usable address");
+    return Status::system_error("the host '" + host + "' has no usable address");
   }
   return addresses;
 }
 
-/// Ranks that were given the same place and the same key find the same job id by themselves.
-JobId derive_job(const transport::JobKey& key, std::string_view place) {
-  JobId job{};
-  crypto_generichash(job.data(), job.size(), reinterpret_cast<const uint8_t*>(place.data()),
-                     place.size(), key.data(), key.size());
-  return job;
-}
-
-Result<UniqueId> from_place(std::string_view text, const SecretKey& key) {
-  const size_t colon = text.rfind(':');
-  const bool parted = colon != std::string_view::npos;
-  const uint16_t port = parse_integer<uint16_t>(parted ? text.substr(colon + 1) : "").value_or(0);
-  std::string host(text.substr(0, parted ? colon : 0));
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || port == 0) {
-    return Status::invalid_argument(
-        "TUTTI_ID is neither 256 hexadecimal digits nor HOST:PORT (or [IPv6]:PORT)");
+/// What ranks that hold the same key find by themselves for the same name.
+template <size_t kBytes>
+std::array<uint8_t, kBytes> derive(const SecretKey& key, std::string_view label,
+                                   std::string_view name) {
+  std::array<uint8_t, kBytes> derived{};
+  crypto_generichash_state state;
+  crypto_generichash_init(&state, key.data(), key.size(), derived.size());
+  for (const std::string_view part : {label, name}) {
+    crypto_generichash_update(&state, reinterpret_cast<const uint8_t*>(part.data()), part.size());
   }
-  Result<std::vector<Address>> addresses = resolve(host);
-  if (!addresses.ok()) return addresses.status();
-  return UniqueId{std::move(addresses).value(), port, derive_job(key, text), key};
+  crypto_generichash_final(&state, derived.data(), derived.size());
+  sodium_memzero(&state, sizeof state);
+  return derived;
 }
 
 }  // namespace
+
+std::optional<Place> parse_place(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = parse_integer<uint16_t>(text.substr(colon + 1));
+  std::string_view host = text.substr(0, colon);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (host.empty() || !port || *port == 0) return std::nullopt;
+  return Place{std::string(host), *port};
+}
 
 UniqueIdBytes UniqueId::encode() const {
   UniqueIdBytes bytes{};
@@ -146,18 +147,21 @@ Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes) {
   return id;
 }
 
-Result<UniqueId> UniqueId::parse(std::string_view text, const std::optional<SecretKey>& key) {
-  if (text.size() == 2 * kUniqueIdBytes) {
-    if (const auto bytes = from_hex(text)) {
-      return decode({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
-    }
-  }
-  if (!key) {
-    return Status::invalid_usage(
-        "TUTTI_ID gives a place but no key: set TUTTI_KEY_FILE to a file that holds the output of "
-        "'openssl rand -hex 32', the same for all ranks");
-  }
-  return from_place(text, *key);
+Result<UniqueId> UniqueId::from_text(std::string_view hex) {
+  const std::optional<std::string> bytes = from_hex(hex);
+  if (!bytes) return wrong("text");
+  return decode({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
+}
+
+Result<UniqueId> UniqueId::at(const Place& place, const SecretKey& key, std::string_view name) {
+  Result<std::vector<Address>> addresses = resolve(place.host);
+  if (!addresses.ok()) return addresses.status();
+  UniqueId id;
+  id.addresses = std::move(addresses).value();
+  id.port = place.port;
+  id.job = derive<sizeof id.job>(key, "tutti job ", name);
+  id.key = derive<sizeof id.key>(key, "tutti key ", name);
+  return id;
 }
 
 uint64_t UniqueId::communicator() const { return get_little(job.data(), 8); }

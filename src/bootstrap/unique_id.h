@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -27,6 +28,13 @@ inline constexpr size_t kUniqueIdBytes = 128;
 using UniqueIdBytes = std::array<uint8_t, kUniqueIdBytes>;
 using JobId = std::array<uint8_t, 16>;
 
+struct Place {
+  std::string host;  // a name or a numeric address
+  uint16_t port = 0;
+};
+/// HOST:PORT or [IPv6]:PORT.
+std::optional<Place> parse_place(std::string_view text);
+
 struct UniqueId {
   static constexpr size_t kMaxAddresses = 3;
 
@@ -38,9 +46,13 @@ struct UniqueId {
   UniqueIdBytes encode() const;
   static Result<UniqueId> decode(std::span<const uint8_t> bytes);
 
-  /// The text of TUTTI_ID: the 256 hexadecimal digits of the bytes, or HOST:PORT with a key that
-  /// came another way. HOST may be a name; every process must resolve it to the same machine.
-  static Result<UniqueId> parse(std::string_view text, const std::optional<SecretKey>& key);
+  /// From the 256 hexadecimal digits of the bytes.
+  static Result<UniqueId> from_text(std::string_view hex);
+
+  /// A place that all ranks were told, with a key that came another way. Job id and key follow from
+  /// `key` and `name`, so that every rank finds the same ones by itself, and one key serves many
+  /// groups. The host may be a name; every process must resolve it to the same machine.
+  static Result<UniqueId> at(const Place& place, const SecretKey& key, std::string_view name);
 
   /// Short for keys of connections: the first bytes of the job id.
   uint64_t communicator() const;

@@ -71,34 +71,45 @@ TEST(UniqueId, RandomBytesNeverValidate) {
   }
 }
 
-TEST(UniqueId, TextIsHexOrAPlaceWithAKey) {
+TEST(UniqueId, TravelsAsText) {
   const UniqueId id = sample();
   const UniqueIdBytes bytes = id.encode();
   const std::string hex = to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  EXPECT_EQ(UniqueId::parse(hex, {}).value().key, id.key);
+  EXPECT_EQ(UniqueId::from_text(hex).value().key, id.key);
+  EXPECT_FALSE(UniqueId::from_text("127.0.0.1:4000").ok());
+  EXPECT_FALSE(UniqueId::from_text("").ok());
+}
 
+TEST(UniqueId, EverybodyFindsTheSameOneAtAPlace) {
   const SecretKey key = {1, 2, 3};
-  const Result<UniqueId> place = UniqueId::parse("127.0.0.1:4000", key);
-  ASSERT_TRUE(place.ok()) << place.status().message();
-  EXPECT_EQ(place.value().port, 4000);
-  EXPECT_EQ(place.value().addresses[0], address("127.0.0.1"));
-  EXPECT_EQ(place.value().job, UniqueId::parse("127.0.0.1:4000", key).value().job);
-  EXPECT_NE(place.value().job, UniqueId::parse("127.0.0.1:4001", key).value().job);
-  EXPECT_TRUE(UniqueId::parse("[::1]:4000", key).ok());
+  const Place place{"127.0.0.1", 4000};
+  const Result<UniqueId> id = UniqueId::at(place, key, "job 1");
+  ASSERT_TRUE(id.ok()) << id.status().message();
+  EXPECT_EQ(id.value().port, 4000);
+  EXPECT_EQ(id.value().addresses[0], address("127.0.0.1"));
+  EXPECT_TRUE(UniqueId::decode(id.value().encode()).ok());
+  EXPECT_EQ(id.value().encode(), UniqueId::at(place, key, "job 1").value().encode());
+  const Result<UniqueId> other = UniqueId::at(place, key, "job 2");
+  EXPECT_NE(id.value().job, other.value().job);
+  EXPECT_NE(id.value().key, other.value().key) << "one key file serves many jobs";
+  EXPECT_NE(id.value().key, key);
+  EXPECT_FALSE(UniqueId::at({"no.such.host.invalid", 4000}, key, "").ok());
+}
 
-  EXPECT_EQ(UniqueId::parse("127.0.0.1:4000", {}).status().code(), Code::kInvalidUsage);
+TEST(UniqueId, PlacesAreHostAndPort) {
+  EXPECT_EQ(parse_place("host.example:4000")->host, "host.example");
+  EXPECT_EQ(parse_place("[::1]:4000")->host, "::1");
+  EXPECT_EQ(parse_place("[::1]:4000")->port, 4000);
   for (const char* wrong : {"", ":1", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:x", "h:70000"}) {
-    EXPECT_FALSE(UniqueId::parse(wrong, key).ok()) << wrong;
+    EXPECT_FALSE(parse_place(wrong)) << wrong;
   }
 }
 
 TEST(Interfaces, AreChosenAsNcclDoes) {
-  const std::vector<Interface> all = {{"lo", address("127.0.0.1")},
-                                      {"docker0", address("172.17.0.1")},
-                                      {"eth0", address("fd00::1")},
-                                      {"eth0", address("10.0.0.1")},
-                                      {"eth01", address("10.0.1.1")},
-                                      {"ib0", address("10.0.2.1")}};
+  const std::vector<Interface> all = {
+      {"lo", address("127.0.0.1")},   {"docker0", address("172.17.0.1")},
+      {"eth0", address("fd00::1")},   {"eth0", address("10.0.0.1")},
+      {"eth01", address("10.0.1.1")}, {"ib0", address("10.0.2.1")}};
   const auto names = [&](const std::string& pattern, SocketFamily family = SocketFamily::kAny) {
     Config config;
     config.socket_ifname = pattern;

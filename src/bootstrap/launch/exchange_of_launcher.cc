@@ -1,0 +1,99 @@
+#include "src/bootstrap/launch/exchange_of_launcher.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/base/thread.h"
+#include "src/base/words.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+/// Shared with a thread that may never end.
+struct Round {
+  std::shared_ptr<LauncherExchange> exchange;
+  std::string key;
+  std::string put;  // rank 0
+  std::mutex mutex;
+  std::condition_variable ended;
+  bool done = false;
+  Result<std::string> got = Status::internal_error("no answer");
+};
+
+Result<std::string> run(Round& round) {
+  if (!round.put.empty()) {
+    if (Status status = round.exchange->put(round.key, round.put); !status.ok()) return status;
+  }
+  if (Status status = round.exchange->fence(); !status.ok()) return status;
+  return round.put.empty() ? round.exchange->get(round.key) : Result<std::string>(round.put);
+}
+
+bool wait_for(Round& round, uint64_t deadline_ns) {
+  std::unique_lock lock(round.mutex);
+  const auto done = [&] { return round.done; };
+  if (deadline_ns == kNoDeadline) {
+    round.ended.wait(lock, done);
+    return true;
+  }
+  const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
+  return round.ended.wait_until(lock, deadline, done);
+}
+
+Result<std::string> share(const std::shared_ptr<Round>& round, uint64_t deadline_ns) {
+  Result<std::thread> thread = start_thread("tutti-launch", [round] {
+    Result<std::string> got = run(*round);
+    const std::lock_guard lock(round->mutex);
+    round->got = std::move(got);
+    round->done = true;
+    round->ended.notify_all();
+  });
+  if (!thread.ok()) return thread.status();
+  if (wait_for(*round, deadline_ns)) {
+    thread.value().join();
+    return std::move(round->got);
+  }
+  thread.value().detach();
+  return Status::timeout("the launcher's exchange did not end in time: did every rank call it?");
+}
+
+/// Keeps the library's session until all ranks have met.
+struct Session final : Support {
+  explicit Session(std::shared_ptr<LauncherExchange> kept) : exchange(std::move(kept)) {}
+  std::shared_ptr<LauncherExchange> exchange;
+};
+
+std::string to_text(const UniqueId& id) {
+  const UniqueIdBytes bytes = id.encode();
+  return to_hex({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+}  // namespace
+
+Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Launch& launch,
+                          const Start& start) {
+  Meeting meeting;
+  meeting.launch = launch;
+  auto round = std::make_shared<Round>();
+  round->exchange = std::move(exchange);
+  round->key = "tutti.id." + std::to_string(start.sequence);
+  if (launch.rank == 0) {
+    if (Status status = open_meeting(start, meeting); !status.ok()) return status;
+    round->put = to_text(meeting.id);
+  }
+  const Result<std::string> text = share(round, start.deadline_ns);
+  if (!text.ok()) {
+    return Status(text.status().code(), "rank " + std::to_string(launch.rank) + " of " +
+                                            launch.how + ": " +
+                                            std::string(text.status().message()));
+  }
+  Result<UniqueId> id = UniqueId::from_text(text.value());
+  if (!id.ok()) return id.status();
+  meeting.id = std::move(id).value();
+  meeting.support = std::make_unique<Session>(round->exchange);
+  return meeting;
+}
+
+}  // namespace tutti::bootstrap

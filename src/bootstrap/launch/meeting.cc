@@ -1,0 +1,62 @@
+#include "src/bootstrap/launch/meeting.h"
+
+#include <utility>
+
+#include "src/bootstrap/interfaces.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr Way kWays[] = {
+    {"TUTTI_ID", meet_by_id},        {"PMIx", meet_by_pmix},
+    {"PMI2", meet_by_pmi2},          {"a file of this host", meet_by_file},
+    {"MASTER_ADDR", meet_at_master},
+};
+
+}  // namespace
+
+std::span<const Way> ways() { return kWays; }
+
+void Meeting::close(bool met) {
+  support.reset();
+  if (server != nullptr && !met) Server::release(std::move(server));
+  server.reset();
+}
+
+Result<Meeting> meet_launched(const Config& config, const Variables& variables, uint64_t sequence,
+                              uint64_t deadline_ns) {
+  const Result<Launch> launch = find_launch(variables);
+  if (!launch.ok() && launch.status().code() != Code::kUnsupported) return launch.status();
+  const Start start{config, variables, launch, sequence, deadline_ns};
+  std::string reasons;
+  for (const Way& way : kWays) {
+    Result<Meeting> meeting = way.meet(start);
+    if (meeting.ok()) {
+      meeting.value().way = way.name;
+      return meeting;
+    }
+    if (meeting.status().code() != Code::kUnsupported) return meeting;
+    reasons += "; " + std::string(way.name) + ": " + std::string(meeting.status().message());
+  }
+  if (!launch.ok()) return Status::invalid_usage(std::string(launch.status().message()));
+  return Status::invalid_usage("the ranks of " + launch.value().how + " have no way to meet" +
+                               reasons);
+}
+
+Status open_meeting(const Start& start, Meeting& meeting) {
+  Result<std::vector<Address>> addresses = meeting.launch.one_host
+                                               ? std::vector{Address::parse("127.0.0.1").value()}
+                                               : own_addresses(start.config);
+  if (!addresses.ok()) return addresses.status();
+  Result<std::unique_ptr<Server>> server = open_server(std::move(addresses).value(), start.config);
+  if (!server.ok()) return server.status();
+  meeting.server = std::move(server).value();
+  meeting.id = meeting.server->id();
+  return {};
+}
+
+std::string meeting_name(const Start& start, const Launch& launch) {
+  return launch.job + "#" + std::to_string(start.sequence);
+}
+
+}  // namespace tutti::bootstrap

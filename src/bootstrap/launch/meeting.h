@@ -1,0 +1,81 @@
+// How the ranks of a launched job come to one unique id without a program that hands it on.
+//
+// The ways are tried in a fixed order: TUTTI_ID; the launcher's own exchange (PMIx, PMI2); a file
+// that only this user can read, when all ranks are on one host; MASTER_ADDR with a key. All ranks
+// see the same environment in what decides, so they take the same way.
+//
+// Owns: a Meeting keeps the meeting place open, on rank 0, until it is closed. Errors:
+// kInvalidUsage says what to set; kTimeout; kUnsupported from a Way means that it does not apply
+// here. Threads: one. Units: deadlines of CLOCK_MONOTONIC.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/config.h"
+#include "src/base/status.h"
+#include "src/bootstrap/launch/launcher.h"
+#include "src/bootstrap/server.h"
+#include "src/bootstrap/unique_id.h"
+
+namespace tutti::bootstrap {
+
+/// What a way has to work with.
+struct Start {
+  const Config& config;
+  const Variables& variables;
+  const Result<Launch>& launch;
+  uint64_t sequence = 0;  // which launched communicator of the process: equal on all ranks
+  uint64_t deadline_ns = 0;
+};
+
+/// Something that must live until all ranks have met: a posted file, the launcher's library.
+class Support {
+ public:
+  virtual ~Support() = default;
+};
+
+struct Meeting {
+  Launch launch;
+  UniqueId id;
+  std::string way;                 // for people: "a file of this host"
+  bool insecure = false;           // no secret was shared: the key can be computed by anybody
+  std::unique_ptr<Server> server;  // rank 0
+  std::unique_ptr<Support> support;
+
+  /// All ranks have met, or not: then the server stays for a while, to tell late ranks why.
+  void close(bool met);
+};
+
+struct Way {
+  std::string_view name;
+  Result<Meeting> (*meet)(const Start& start);
+};
+std::span<const Way> ways();
+
+/// By the first way that applies. `variables` are those of the process.
+Result<Meeting> meet_launched(const Config& config, const Variables& variables, uint64_t sequence,
+                              uint64_t deadline_ns);
+
+// The ways.
+Result<Meeting> meet_by_id(const Start& start);
+Result<Meeting> meet_by_pmix(const Start& start);
+Result<Meeting> meet_by_pmi2(const Start& start);
+Result<Meeting> meet_by_file(const Start& start);
+Result<Meeting> meet_at_master(const Start& start);
+
+// What ways are made of.
+
+/// A new id with new secrets and its server, at the configuration's addresses, or at the loopback
+/// address where all ranks are on one host.
+Status open_meeting(const Start& start, Meeting& meeting);
+
+/// Names the communicator among all of this user: the job and the sequence.
+std::string meeting_name(const Start& start, const Launch& launch);
+
+}  // namespace tutti::bootstrap

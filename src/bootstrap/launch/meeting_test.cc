@@ -1,0 +1,139 @@
+// Ranks as threads, each with the environment that its launcher would have made.
+#include "src/bootstrap/launch/meeting.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/bootstrap/rendezvous.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+constexpr int kRanks = 3;
+
+uint64_t in(uint64_t milliseconds) { return monotonic_ns() + milliseconds * 1'000'000; }
+
+uint16_t free_port() {
+  const Result<Listener> listener = listen_on(Address::parse("127.0.0.1").value(), 0);
+  EXPECT_TRUE(listener.ok());
+  return listener.value().port;
+}
+
+class MeetingTest : public testing::Test {
+ protected:
+  MeetingTest() {
+    std::string pattern = testing::TempDir() + "tutti-meeting-XXXXXX";
+    root_ = mkdtemp(pattern.data());
+  }
+  ~MeetingTest() override {
+    EXPECT_TRUE(std::filesystem::is_empty(root_)) << "something is left behind";
+    std::filesystem::remove_all(root_);
+  }
+
+  Variables variables(int rank) const {
+    return {{"RANK", std::to_string(rank)},
+            {"WORLD_SIZE", std::to_string(kRanks)},
+            {"MASTER_ADDR", "127.0.0.1"},
+            {"XDG_RUNTIME_DIR", root_}};
+  }
+
+  /// Every rank's sentence: "" if all met, by the way and `rounds` times.
+  std::vector<std::string> run(const Config& config, const Variables& changed, std::string_view way,
+                               uint64_t milliseconds = 10'000) {
+    std::vector<std::string> errors(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        Variables mine = variables(rank);
+        for (const auto& [name, value] : changed) mine[name] = value;
+        for (uint64_t round = 0; round < 3 && errors[rank].empty(); ++round) {
+          errors[rank] = meet(config, mine, round, way, in(milliseconds));
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return errors;
+  }
+
+  std::string root_;
+
+ private:
+  static std::string meet(const Config& config, const Variables& mine, uint64_t round,
+                          std::string_view way, uint64_t deadline_ns) {
+    Result<Meeting> meeting = meet_launched(config, mine, round, deadline_ns);
+    if (!meeting.ok()) return std::string(meeting.status().message());
+    Meeting& met = meeting.value();
+    if (met.way != way) return "met by " + met.way;
+    if (met.insecure != (config.insecure && !config.key)) return "insecure is wrong";
+    const auto cards = exchange(met.id, met.launch.rank, met.launch.ranks, "x", deadline_ns);
+    // Rank 0 knows that all have met when it has heard from them; here another round says so.
+    const Status status = cards.status();
+    std::this_thread::sleep_for(std::chrono::milliseconds(met.launch.rank == 0 ? 50 : 0));
+    met.close(cards.ok());
+    return cards.ok() ? "" : std::string(status.message());
+  }
+};
+
+const std::vector<std::string> kAllMet(kRanks);
+
+TEST_F(MeetingTest, ByAFileOfThisHost) { EXPECT_EQ(run({}, {}, "a file of this host"), kAllMet); }
+
+TEST_F(MeetingTest, AtThePlaceOfTuttiId) {
+  Config config;
+  config.id = "127.0.0.1:" + std::to_string(free_port());
+  for (const std::string& error : run(config, {}, "TUTTI_ID")) {
+    EXPECT_NE(error.find("TUTTI_KEY_FILE"), std::string::npos) << error;
+  }
+  config.key = SecretKey{1, 2, 3};
+  EXPECT_EQ(run(config, {}, "TUTTI_ID"), kAllMet);
+}
+
+TEST_F(MeetingTest, AtTheMasterOfSeveralHosts) {
+  // Resolves to this host, but is not the word by which one knows that all ranks are here.
+  const Variables several = {{"MASTER_ADDR", "LOCALHOST"},
+                             {"MASTER_PORT", std::to_string(free_port() - 1)}};
+  Config config;
+  config.socket_ifname = "lo";
+  for (const std::string& error : run(config, several, "MASTER_ADDR")) {
+    EXPECT_NE(error.find("TUTTI_KEY_FILE"), std::string::npos) << error;
+    EXPECT_NE(error.find("TUTTI_INSECURE=1"), std::string::npos) << error;
+  }
+  config.insecure = true;
+  EXPECT_EQ(run(config, several, "MASTER_ADDR"), kAllMet);
+  config.key = SecretKey{1, 2, 3};
+  EXPECT_EQ(run(config, several, "MASTER_ADDR"), kAllMet);
+}
+
+TEST_F(MeetingTest, WithoutAPlaceTheUserIsToldWhatThereIs) {
+  for (const std::string& error : run({}, {{"MASTER_ADDR", ""}}, "")) {
+    EXPECT_NE(error.find("MASTER_ADDR: it is not set"), std::string::npos) << error;
+    EXPECT_NE(error.find("PMIX_NAMESPACE"), std::string::npos) << error;
+  }
+}
+
+TEST_F(MeetingTest, NobodyLaunchedThis) {
+  const Result<Meeting> meeting = meet_launched({}, {}, 0, in(1000));
+  EXPECT_EQ(meeting.status().code(), Code::kInvalidUsage);
+  EXPECT_NE(meeting.status().message().find("not started as one rank"), std::string_view::npos);
+}
+
+TEST_F(MeetingTest, ARankThatWaitsAloneSaysForWhat) {
+  const Result<Meeting> meeting = meet_launched({}, variables(1), 0, in(50));
+  EXPECT_EQ(meeting.status().code(), Code::kTimeout);
+  EXPECT_NE(meeting.status().message().find("rank 0 did not post"), std::string_view::npos);
+}
+
+TEST_F(MeetingTest, TextThatIsNoIdIsNotShown) {
+  Config config;
+  config.id = "secretsecret";
+  const Result<Meeting> meeting = meet_launched(config, variables(0), 0, in(1000));
+  EXPECT_EQ(meeting.status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(meeting.status().message().find("secretsecret"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace tutti::bootstrap
