@@ -1,0 +1,31 @@
+#include "tests/fuzz/targets.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace tutti::fuzz {
+namespace {
+
+constexpr Target kTargets[] = {
+    {"unique_id", run_unique_id, corpus_unique_id, 400},
+    {"environment", run_environment, corpus_environment, 2000},
+    {"schedule", run_schedule, corpus_schedule, 6000},
+    {"key_file", run_key_file, corpus_key_file, 200},
+    {"frame", run_frame, corpus_frame, 100},
+    {"stream", run_stream, corpus_stream, 8000},
+    {"handshake", run_handshake, corpus_handshake, 400},
+    {"rendezvous", run_rendezvous, corpus_rendezvous, 2000},
+    {"card", run_card, corpus_card, 2000},
+};
+
+}  // namespace
+
+std::span<const Target> targets() { return kTargets; }
+
+void require(bool holds, const char* what) {
+  if (holds) return;
+  std::fprintf(stderr, "fuzz: does not hold: %s\n", what);
+  std::abort();
+}
+
+}  // namespace tutti::fuzz

@@ -1,0 +1,30 @@
+// The targets, one file for each kind of reader; targets.cc has the table.
+#pragma once
+
+#include "tests/fuzz/target.h"
+
+namespace tutti::fuzz {
+
+// From people and files: text_targets.cc.
+bool run_unique_id(Bytes input);
+std::vector<std::string> corpus_unique_id();
+bool run_environment(Bytes input);
+std::vector<std::string> corpus_environment();
+bool run_schedule(Bytes input);
+std::vector<std::string> corpus_schedule();
+bool run_key_file(Bytes input);
+std::vector<std::string> corpus_key_file();
+
+// From peers: wire_targets.cc.
+bool run_frame(Bytes input);
+std::vector<std::string> corpus_frame();
+bool run_stream(Bytes input);
+std::vector<std::string> corpus_stream();
+bool run_handshake(Bytes input);
+std::vector<std::string> corpus_handshake();
+bool run_rendezvous(Bytes input);
+std::vector<std::string> corpus_rendezvous();
+bool run_card(Bytes input);
+std::vector<std::string> corpus_card();
+
+}  // namespace tutti::fuzz
