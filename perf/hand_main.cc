@@ -56,10 +56,10 @@ int measure(const RankContext& context, OneShotLine* lines, const HandOptions& o
   float recv[2] = {};
   std::vector<double> rounds_ns;
   for (int round = 0; round < options.rounds; ++round) {
-    const double us = timed_loop(
+    const LoopTime own = timed_loop(
         context, {options.calls, false, {}},
         [&](size_t) { one_shot.all_reduce(send, recv, relax); }, [] {});
-    rounds_ns.push_back(context.board.max(context.rank, us) * 1e3);
+    rounds_ns.push_back(context.board.max(context.rank, own.us) * 1e3);
   }
   const auto n = static_cast<float>(options.self ? 1 : options.ranks);
   if (recv[0] != n * (n - 1) / 2 || recv[1] != n) throw PerfError("the sum is wrong");

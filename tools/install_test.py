@@ -70,6 +70,8 @@ class Install(unittest.TestCase):
 
     def test_program_and_notices(self):
         self.assertTrue(os.access(self.installed("bin/tutti"), os.X_OK))
+        run(self.installed("bin/all_reduce_perf"), "-t", "2", "-b", "8", "-n", "1")
+        self.assertTrue(os.access(self.installed("share/tutti/plot_results.py"), os.X_OK))
         self.installed("LICENSE")
         self.installed("THIRD_PARTY_NOTICES")
 

@@ -1,17 +1,20 @@
-// A piece of memory that all ranks of a measurement share: barrier, exchange of numbers, the
-// group's id.
+// What the ranks of a measurement share beside what is measured: barrier and exchange of small
+// values.
 //
-// It belongs to the measurement, not to what is measured: the same board serves Tutti and MPI, so
-// that neither warms its own queues between timed loops.
+// It belongs to the measurement: the same board serves Tutti and MPI, so that neither warms its own
+// queues between timed loops. On one host it is a piece of memory (shared_board.h); under a
+// launcher a communicator of its own (group_board.h).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <memory>
+#include <cstdint>
+#include <cstring>
+#include <numeric>
 #include <span>
-#include <string>
+#include <type_traits>
 #include <vector>
-
-#include "tutti/tutti.h"
 
 namespace tutti::perf {
 
@@ -29,47 +32,50 @@ inline void relax_processor() {
 
 class Board {
  public:
-  /// Shared with threads, and with processes forked later.
-  explicit Board(int ranks);
-  /// Shared by name: one rank creates it, the others open it, and then the creator unlinks the
-  /// name.
-  enum class Access { kCreate, kOpen };
-  Board(int ranks, const std::string& name, Access access);
+  /// What one rank hands in at a time.
+  static constexpr size_t kNoteBytes = 256;
+  using Note = std::array<uint64_t, kNoteBytes / sizeof(uint64_t)>;
+
+  Board() = default;
+  virtual ~Board() = default;
   Board(const Board&) = delete;
   Board& operator=(const Board&) = delete;
 
-  void unlink() const;
-
-  int ranks() const { return ranks_; }
+  virtual int ranks() const = 0;
 
   /// Waits for all ranks. Errors: PerfError once any rank has failed, so that nobody waits forever.
-  void barrier();
+  virtual void barrier() = 0;
   /// From any rank or the parent, at any time.
-  void fail() noexcept;
-  bool failed() const noexcept;
+  virtual void fail() noexcept = 0;
+  virtual bool failed() const noexcept = 0;
+
+  /// Collective: every rank's note, by rank.
+  virtual std::vector<Note> exchange_notes(int rank, const Note& own) = 0;
+  /// Collective: every rank's samples, by rank. Every rank has equally many, at most kMaxSamples.
+  virtual std::vector<std::vector<double>> gather_samples(int rank,
+                                                          std::span<const double> own) = 0;
 
   /// Collective: every rank's value, by rank; their greatest; the sum.
-  std::vector<double> exchange(int rank, double value);
-  double max(int rank, double value);
-  double sum(int rank, double value);
-
-  /// Collective: the bytes of rank 0 on every rank.
-  tuttiUniqueId share_id(int rank, const tuttiUniqueId& id);
-
-  /// One rank's samples. Write your own; read the others' after a barrier.
-  std::span<double> samples(int rank);
-
- private:
-  struct Memory;
-  struct Unmap {
-    void operator()(Memory* memory) const;
-  };
-  static Memory* map(int file);
-
-  int ranks_;
-  int spins_;
-  std::string name_;
-  std::unique_ptr<Memory, Unmap> memory_;
+  template <class Value>
+  std::vector<Value> exchange(int rank, const Value& own) {
+    static_assert(std::is_trivially_copyable_v<Value> && sizeof(Value) <= kNoteBytes);
+    Note note{};
+    std::memcpy(note.data(), &own, sizeof own);
+    const std::vector<Note> notes = exchange_notes(rank, note);
+    std::vector<Value> values(notes.size());
+    for (size_t i = 0; i < notes.size(); ++i) {
+      std::memcpy(static_cast<void*>(&values[i]), notes[i].data(), sizeof(Value));
+    }
+    return values;
+  }
+  double max(int rank, double own) {
+    const std::vector<double> values = exchange(rank, own);
+    return *std::max_element(values.begin(), values.end());
+  }
+  double sum(int rank, double own) {
+    const std::vector<double> values = exchange(rank, own);
+    return std::accumulate(values.begin(), values.end(), 0.0);
+  }
 };
 
 }  // namespace tutti::perf

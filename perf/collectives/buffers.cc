@@ -31,16 +31,15 @@ size_t buffer_pairs(size_t bytes) {
       std::clamp(kRotatedBytes / std::max<size_t>(bytes, 1), size_t{1}, kMostPairs));
 }
 
-Buffers::Buffers(const Communicator& communicator, size_t send_bytes, size_t recv_bytes,
+Buffers::Buffers(const Communicator& communicator, size_t largest_bytes, size_t largest_shift_bytes,
                  bool registered)
-    : communicator_(communicator), registered_(registered) {
-  const size_t send_room = room_for(send_bytes);
-  const size_t bytes = send_room + room_for(recv_bytes);
+    : communicator_(communicator),
+      registered_(registered),
+      half_bytes_(room_for(largest_bytes) + round_up(largest_shift_bytes, kPageBytes)) {
+  const size_t bytes = 2 * half_bytes_;
   memory_ = allocate(bytes);
-  send_ = memory_;
-  recv_ = memory_ + send_room;
   std::memset(memory_, 1, bytes);  // the first touch belongs to nobody's time
-  use_sizes(send_bytes, recv_bytes);
+  use_size(largest_bytes, 0);
 }
 
 std::byte* Buffers::allocate(size_t bytes) {
@@ -65,10 +64,11 @@ Buffers::~Buffers() {
   tuttiMemFree(memory_);
 }
 
-void Buffers::use_sizes(size_t send_bytes, size_t recv_bytes) {
-  last_pair_ = buffer_pairs(std::max(send_bytes, recv_bytes)) - 1;
-  send_stride_ = round_up(send_bytes, kLineBytes);
-  recv_stride_ = round_up(recv_bytes, kLineBytes);
+void Buffers::use_size(size_t bytes, size_t shift_bytes) {
+  last_pair_ = buffer_pairs(bytes) - 1;
+  stride_ = round_up(bytes, kLineBytes);
+  send_ = memory_ + shift_bytes;
+  recv_ = memory_ + half_bytes_ + shift_bytes;
 }
 
 }  // namespace tutti::perf

@@ -17,23 +17,19 @@ size_t buffer_pairs(size_t bytes);
 
 class Buffers {
  public:
-  /// Collective if registered. Every rank passes the same sizes: the largest send and receive
-  /// buffer.
-  Buffers(const Communicator& communicator, size_t send_bytes, size_t recv_bytes, bool registered);
+  /// Collective if registered. Every rank passes the same: the greatest arguments of use_size().
+  Buffers(const Communicator& communicator, size_t largest_bytes, size_t largest_shift_bytes,
+          bool registered);
   ~Buffers();
   Buffers(const Buffers&) = delete;
   Buffers& operator=(const Buffers&) = delete;
 
-  /// Cuts the memory into pairs of this size.
-  void use_sizes(size_t send_bytes, size_t recv_bytes);
+  /// Cuts the memory into pairs of this size. Each buffer begins `shift_bytes` behind a cache line.
+  void use_size(size_t bytes, size_t shift_bytes);
   size_t pairs() const { return last_pair_ + 1; }
 
-  std::byte* send(size_t iteration) const {
-    return send_ + (iteration & last_pair_) * send_stride_;
-  }
-  std::byte* recv(size_t iteration) const {
-    return recv_ + (iteration & last_pair_) * recv_stride_;
-  }
+  std::byte* send(size_t iteration) const { return send_ + (iteration & last_pair_) * stride_; }
+  std::byte* recv(size_t iteration) const { return recv_ + (iteration & last_pair_) * stride_; }
 
  private:
   std::byte* allocate(size_t bytes);
@@ -41,12 +37,12 @@ class Buffers {
   const Communicator& communicator_;
   const bool registered_;
   std::byte* memory_ = nullptr;
+  size_t half_bytes_ = 0;  // send buffers lie in the first half, receive buffers in the second
   void* registration_ = nullptr;
   std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;
   size_t last_pair_ = 0;  // a mask: their number is a power of two
-  size_t send_stride_ = 0;
-  size_t recv_stride_ = 0;
+  size_t stride_ = 0;
 };
 
 }  // namespace tutti::perf

@@ -1,5 +1,5 @@
 // What each collective moves: buffer sizes, the blocks of its result, and nccl-tests' bandwidth
-// rules.
+// rules. One row per collective; everything else in perf/ reads the row.
 #pragma once
 
 #include <cstddef>
@@ -15,22 +15,49 @@ enum class Collective {
   kBroadcast,
   kAllToAll,
   kBarrier,
-  kSendRecv
+  kSendRecv,
+  kHypercube,
+};
+
+/// What a buffer of a call holds.
+enum class Extent {
+  kNothing,
+  kCount,    // `count` elements
+  kPerRank,  // `count` elements for each rank
+};
+
+/// Bus bandwidth / algorithm bandwidth.
+enum class BusRule {
+  kOnce,         // 1
+  kOthers,       // (n - 1) / n
+  kTwiceOthers,  // 2 (n - 1) / n
 };
 
 struct CollectiveTraits {
   Collective id;
   const char* name;     // tutti perf NAME
   const char* program;  // the program of nccl-tests
-  bool reduces;         // -o applies
-  bool has_root;        // -r applies
-  bool in_place;        // has an in-place form
+  Extent send;
+  Extent recv;
+  BusRule bus;
+  bool reduces;   // -o applies
+  bool has_root;  // -r applies
+  bool in_place;  // has an in-place form
+  /// The library has no such call: it is built of sends and receives.
+  bool of_pairs;
 };
 
 const std::vector<CollectiveTraits>& all_collectives();
 const CollectiveTraits& traits_of(Collective id);
 /// By name ("all_to_all", "alltoall", "alltoall_perf" ...); nullptr if there is none.
 const CollectiveTraits* find_collective(std::string_view name);
+
+/// One rank of a group, and the root of the call.
+struct Place {
+  int rank;
+  int ranks;
+  int root;
+};
 
 /// Element counts of one call. `count` is the argument of the call.
 struct Shape {
@@ -51,22 +78,23 @@ struct InPlaceOffsets {
 };
 InPlaceOffsets in_place_offsets(Collective id, const Shape& shape, int rank);
 
-/// Bus bandwidth = algorithm bandwidth * this, as nccl-tests defines it.
+/// Whether the call reads the input, and writes the output, of this rank.
+bool reads_input(Collective id, const Place& place);
+bool writes_output(Collective id, const Place& place);
+
+/// Algorithm bandwidth = this / time, in elements; bus bandwidth = algorithm bandwidth * factor.
+/// Both as nccl-tests defines them.
+double algorithm_elements(Collective id, const Shape& shape, int ranks);
 double bus_factor(Collective id, int ranks);
 
 /// A piece of a rank's output: elements [first, first + count) of a rank's input, or of the
 /// reduction of all inputs.
 struct Block {
   static constexpr int kEveryRank = -1;
+  static constexpr int kUntouched = -2;  // what was there before the call
   int source = kEveryRank;
   size_t first = 0;
   size_t count = 0;
-};
-
-struct Place {
-  int rank;
-  int ranks;
-  int root;
 };
 
 /// The blocks that make up the output of one rank, in order.

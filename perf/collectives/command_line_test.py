@@ -1,26 +1,36 @@
 #!/usr/bin/env python3
 """`tutti perf` as scripts see it: columns, footer, exit codes, JSON, the names of nccl-tests."""
 
+import copy
 import json
 import os
 import pathlib
+import pty
 import subprocess
 import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from json_schema import Schema  # noqa: E402
+
 SKIPPED = 77
-BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")) / "bin"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve() / "bin"
 TUTTI = BINARIES / "tutti"
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all", "barrier",
                "sendrecv"]
+# Exit codes, as in perf/collectives/error.h.
+USAGE, LIBRARY, TIMEOUT, RESULT = 2, 3, 4, 7
+
+
+# The library warns of TUTTI_ variables that it does not know.
+INHERITED = {name: value for name, value in os.environ.items() if name != "TUTTI_BINARY_DIR"}
 
 
 def run(*arguments, program=TUTTI, **environment):
-    # The library warns of TUTTI_ variables that it does not know.
-    inherited = {name: value for name, value in os.environ.items() if name != "TUTTI_BINARY_DIR"}
     return subprocess.run([str(program), *map(str, arguments)], text=True, capture_output=True,
-                          timeout=120, env={**inherited, **environment})
+                          timeout=120, env={**INHERITED, **environment})
 
 
 def rows(output):
@@ -59,27 +69,103 @@ class CommandLine(unittest.TestCase):
 
     def test_too_slow_is_a_failure(self):
         slow = run("perf", "all_reduce", "-b", "8", NCCL_TESTS_MIN_BW="1e9")
-        self.assertEqual(slow.returncode, 1)
+        self.assertEqual(slow.returncode, RESULT)
         self.assertRegex(slow.stdout, r"# Avg bus bandwidth    : \S+ FAILED")
 
-    def test_json(self):
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder) / "perf.json"
-            result = run("perf", "all_gather", "-b", "1K", "--percentiles", "--json", path)
+    def test_hypercube_gathers_what_powers_of_two_have(self):
+        for group in (["--ranks", "4"], ["-t", "4", "--stream", "host"]):
+            result = run("perf", "hypercube", *group, "-b", "3000", "-n", "3", "-c", "2")
             self.assertEqual(result.returncode, 0, result.stderr)
-            report = json.loads(path.read_text())
-        self.assertEqual(report["config"]["ranks"], 2)
-        cell = report["results"][0]["in_place"]
-        self.assertEqual(cell["nwrong"], 0)
-        self.assertLessEqual(cell["p50"], cell["p99"])
+            self.assertIn("# Out of bounds values : 0 OK", result.stdout)
+        self.assertEqual(run("perf", "hypercube", "--ranks", "3").returncode, USAGE)
+
+    def test_flags_change_the_columns(self):
+        few = ["perf", "all_reduce", "-t", "2", "-b", "64", "-n", "4"]
+        plain = len(rows(run(*few).stdout)[0])
+        for flags, more in ((["-I", "1"], 8), (["--percentiles"], 8), (["-v"], 2), (["-S", "1"], 2),
+                            (["-C", "1"], 0)):
+            with self.subTest(flags=flags):
+                result = run(*few, *flags)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(len(rows(result.stdout)[0]), plain + more)
+        self.assertEqual(rows(run(*few, "-v").stdout)[0][-1], "loopback")
+        self.assertIn("cputime", run(*few, "-C", "1").stdout)
+        self.assertIn("# Memory usage         : Initialization ", run(*few, "-M", "1").stdout)
+
+    def test_every_way_to_run_the_loop(self):
+        for flags in (["-z", "1"], ["-z", "2"], ["-z", "3"], ["-m", "3"], ["-R", "1"], ["-u", "3"],
+                      ["-w", "0"], ["-N", "2"], ["-a", "0"], ["--stream", "host", "-z", "2"]):
+            with self.subTest(flags=flags):
+                result = run("perf", "all_gather", "--ranks", "2", "-b", "1000", "-n", "2", *flags)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn("# Out of bounds values : 0 OK", result.stdout)
+
+    def test_flags_without_effect_are_said_once(self):
+        result = run("perf", "all_reduce", "--ranks", "3", "-b", "8", "-n", "1", "-G", "2")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(result.stderr.count("-G,--cudagraph has no effect"), 1)
+        self.assertEqual(run("perf", "all_reduce", "-b", "8", "-n", "1", "-G", "0").stderr, "")
+
+    def test_planted_wrong_data_is_found_and_located(self):
+        for collective in COLLECTIVES + ["hypercube"]:
+            if collective == "barrier":
+                continue
+            with self.subTest(collective=collective):
+                result = run("perf", collective, "--ranks", "2", "-b", "4K", "-n", "1",
+                             "--plant-fault", "1:17")
+                self.assertEqual(result.returncode, RESULT, result.stderr)
+                self.assertIn("rank 1, element 17 of its output: expected ", result.stderr)
+                self.assertRegex(result.stdout, r"# Out of bounds values : [12] FAILED")
+
+    def test_progress_is_for_terminals(self):
+        command = [str(TUTTI), "perf", "all_reduce", "-t", "2", "-b", "64", "-n", "1"]
+        theirs, ours = pty.openpty()
+        try:
+            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=ours, timeout=120,
+                                    env=INHERITED)
+            shown = os.read(theirs, 65536).decode()
+        finally:
+            os.close(theirs)
+            os.close(ours)
+        self.assertEqual(result.returncode, 0)
+        self.assertIn("case 1 of 1: 64 bytes float, out of place", shown)
+        self.assertTrue(shown.endswith("\r\x1b[K"), "the line is erased at the end")
+        self.assertEqual(run(*command[1:]).stderr, "")
+
+    def test_a_picture_needs_matplotlib_and_says_so_first(self):
+        with tempfile.TemporaryDirectory() as folder:
+            picture = pathlib.Path(folder) / "perf.svg"
+            result = run("perf", "all_reduce", "-t", "2", "-b", "8", "-n", "1", "--plot", picture)
+            if result.returncode == 0:
+                self.assertGreater(picture.stat().st_size, 1000)
+                return
+        self.assertIn("python3-matplotlib", result.stderr)
+        self.assertEqual(result.stdout, "", "nothing is measured for a picture that cannot be drawn")
+
+    def test_the_page_of_flags_is_current(self):
+        page = (ROOT / "docs" / "perf_flags.md").read_text()
+        self.assertEqual(run("perf", "flags").stdout, page,
+                         "run: tutti perf flags > docs/perf_flags.md")
 
     def test_names_of_nccl_tests(self):
-        with tempfile.TemporaryDirectory() as folder:
-            program = pathlib.Path(folder) / "alltoall_perf"
-            program.symlink_to(TUTTI.resolve())
-            result = run("-b", "1K", program=program)
-        self.assertEqual(result.returncode, 0, result.stderr)
-        self.assertIn("alltoall_perf", result.stdout)
+        listed = run("perf", "--help").stdout.split("collectives:")[1].split()
+        links = sorted(path.name for path in BINARIES.iterdir() if path.is_symlink())
+        programs = {name: name.replace("_to_", "to") + "_perf" for name in listed}
+        self.assertEqual(links, sorted(set(programs.values()) - {"barrier_perf"}))
+        for name, program in programs.items():
+            if name == "barrier":
+                continue
+            with self.subTest(program=program):
+                result = run("-b", "1K", "-n", "1", "-t", "2", program=BINARIES / program)
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertIn(f"# Collective test starting: {program}", result.stdout)
+
+    def test_exit_codes(self):
+        few = ["perf", "all_reduce", "-t", "2", "-b", "8", "-n", "1"]
+        unknown = run(*few, "--algorithm", "magic")
+        self.assertEqual(unknown.returncode, LIBRARY, unknown.stderr)
+        self.assertEqual(run(*few, "--json", "/nonexistent/perf.json").returncode, 1)
+        self.assertEqual(run(*few, "-o", "mulsum").returncode, USAGE)
 
     def test_mistakes_are_explained(self):
         for arguments in (["perf"], ["perf", "all_shrink"], ["perf", "all_reduce", "-b", "many"],
@@ -87,13 +173,68 @@ class CommandLine(unittest.TestCase):
                           ["nonsense"]):
             with self.subTest(arguments=arguments):
                 result = run(*arguments)
-                self.assertEqual(result.returncode, 2)
+                self.assertEqual(result.returncode, USAGE)
                 self.assertNotEqual(result.stderr + result.stdout, "")
 
     def test_a_rank_of_a_launcher_is_refused_in_words(self):
         result = run("perf", "all_reduce", "-b", "8", OMPI_COMM_WORLD_RANK="0")
         self.assertEqual(result.returncode, 2)
         self.assertIn("mpirun", result.stderr)
+
+
+class Json(unittest.TestCase):
+    """The file of --json against docs/perf_results.schema.json."""
+
+    schema = Schema(json.loads((ROOT / "docs" / "perf_results.schema.json").read_text()))
+
+    def report(self, *flags, expected=0, **environment):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "perf.json"
+            result = run("perf", *flags, "--json", path, **environment)
+            self.assertEqual(result.returncode, expected, result.stderr)
+            report = json.loads(path.read_text())
+        self.assertEqual(self.schema.mistakes(report), [])
+        return report
+
+    def test_every_kind_of_run_fits_the_schema(self):
+        report = self.report("all_gather", "--ranks", "2", "-b", "1K", "-n", "5")
+        self.assertEqual(report["config"]["ranks"], 2)
+        self.assertEqual(report["results"][0]["in_place"]["nwrong"], 0)
+        self.report("barrier", "-t", "2", "-n", "2")
+        self.report("all_reduce", "-t", "2", "-b", "8", "-e", "32", "-f", "2", "-n", "2", "-c", "0",
+                    "-C", "1", "-M", "1", "-v", "-N", "2")
+
+    def test_iterations_are_there_by_rank(self):
+        report = self.report("all_reduce", "-t", "3", "-b", "8", "-n", "7", "-I", "1", "-K", "2")
+        times = report["results"][0]["in_place_per_iter"]
+        self.assertEqual([len(row) for row in times["per_process_max_times_us"]], [7, 7, 7])
+        self.assertEqual(times["times_us"], [max(row) for row in
+                                             zip(*times["per_process_max_times_us"])])
+        self.assertEqual(times["max_us"], max(times["times_us"][2:]))
+        self.assertLessEqual(times["p50_us"], times["p99_us"])
+
+    def test_wrong_data_is_located(self):
+        report = self.report("broadcast", "-t", "2", "-b", "4K", "-n", "1", "--plant-fault", "1:3",
+                             expected=RESULT)
+        wrong = report["results"][0]["out_of_place"]["first_wrong"]
+        self.assertEqual((wrong["rank"], wrong["element"], wrong["buffer"]), (1, 3, "output"))
+        self.assertEqual(report["out_of_bounds"], {"count": 2, "okay": False})
+
+    def test_secrets_are_not_told(self):
+        report = self.report("all_reduce", "-t", "2", "-b", "8", "-n", "1", NCCL_TESTS_TOKEN="x",
+                             NCCL_TESTS_MIN_BW="0")
+        self.assertIn("NCCL_TESTS_MIN_BW=0", report["env"])
+        self.assertNotIn("NCCL_TESTS_TOKEN", json.dumps(report["env"]))
+
+    def test_the_check_finds_what_does_not_fit(self):
+        good = self.report("all_reduce", "-t", "2", "-b", "8", "-n", "1")
+        for spoil in (lambda r: r.pop("results"), lambda r: r.update(surprise=1),
+                      lambda r: r["results"][0].update(size="8"),
+                      lambda r: r["results"][0].update(in_place=7),
+                      lambda r: r["config"].update(stream="cuda")):
+            bad = copy.deepcopy(good)
+            spoil(bad)
+            self.assertNotEqual(self.schema.mistakes(bad), [])
 
 
 if __name__ == "__main__":

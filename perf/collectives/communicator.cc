@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "perf/collectives/error.h"
+#include "perf/collectives/pairs.h"
 
 namespace tutti::perf {
 
@@ -10,7 +11,7 @@ Communicator::Communicator(const RankContext& context, const CommunicatorOptions
     : exceptions_(std::uncaught_exceptions()) {
   tuttiUniqueId id{};
   if (context.rank == 0) check(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
-  id = context.board.share_id(context.rank, id);
+  id = context.board.exchange(context.rank, id)[0];
   check(tuttiCommInitRank(&comm_, context.ranks, id, context.rank), "tuttiCommInitRank");
 
   tuttiOptions_t chosen = TUTTI_OPTIONS_INITIALIZER;
@@ -41,28 +42,8 @@ void Communicator::raise(tuttiResult_t result, const char* call) const {
   const char* sentence = tuttiGetLastError(comm_);
   std::string message = std::string(call) + ": " + tuttiGetErrorString(result);
   if (sentence != nullptr && *sentence != '\0') message += std::string(": ") + sentence;
-  throw PerfError(message);
+  throw PerfError(message, result == tuttiTimeout ? kExitTimeout : kExitLibrary);
 }
-
-namespace {
-
-/// To the next rank, from the one before, as nccl-tests' sendrecv.
-tuttiResult_t send_and_receive(const Operation& o, const void* send, void* recv,
-                               const Communicator& communicator) {
-  const int next = (o.rank + 1) % o.ranks;
-  const int previous = (o.rank + o.ranks - 1) % o.ranks;
-  const tuttiComm_t comm = communicator.comm();
-  const tuttiStream_t stream = communicator.stream();
-  tuttiResult_t result = tuttiGroupStart();
-  if (result != tuttiSuccess) return result;
-  const tuttiResult_t sent = tuttiSend(send, o.count, o.type, next, comm, stream);
-  const tuttiResult_t received = tuttiRecv(recv, o.count, o.type, previous, comm, stream);
-  result = tuttiGroupEnd();
-  if (sent != tuttiSuccess) return sent;
-  return received != tuttiSuccess ? received : result;
-}
-
-}  // namespace
 
 tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
                       const Communicator& communicator) {
@@ -71,16 +52,40 @@ tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
   switch (o.collective) {
     case Collective::kAllReduce:
       return tuttiAllReduce(send, recv, o.count, o.type, o.op, comm, stream);
-    case Collective::kAllGather: return tuttiAllGather(send, recv, o.count, o.type, comm, stream);
+    case Collective::kAllGather:
+      return tuttiAllGather(send, recv, o.count, o.type, comm, stream);
     case Collective::kReduceScatter:
       return tuttiReduceScatter(send, recv, o.count, o.type, o.op, comm, stream);
     case Collective::kBroadcast:
       return tuttiBroadcast(send, recv, o.count, o.type, o.root, comm, stream);
-    case Collective::kAllToAll: return tuttiAllToAll(send, recv, o.count, o.type, comm, stream);
-    case Collective::kBarrier: return tuttiBarrier(comm, stream);
-    case Collective::kSendRecv: return send_and_receive(o, send, recv, communicator);
+    case Collective::kAllToAll:
+      return tuttiAllToAll(send, recv, o.count, o.type, comm, stream);
+    case Collective::kBarrier:
+      return tuttiBarrier(comm, stream);
+    case Collective::kSendRecv:
+      return enqueue_sendrecv(o, send, recv, communicator);
+    case Collective::kHypercube:
+      return enqueue_hypercube(o, send, recv, communicator);
   }
   return tuttiInvalidArgument;
+}
+
+std::string explanation(const Communicator& communicator, const Operation& operation) {
+  const char* name = traits_of(operation.collective).name;
+  std::string text(4096, '\0');
+  size_t needed = 0;
+  const auto ask = [&] {
+    return tuttiExplain(communicator.comm(), name, operation.count, operation.type, text.data(),
+                        text.size(), &needed);
+  };
+  tuttiResult_t result = ask();
+  if (result == tuttiInvalidArgument && needed > text.size()) {
+    text.resize(needed);
+    result = ask();
+  }
+  communicator.check(result, "tuttiExplain");
+  text.resize(text.find('\0'));
+  return text;
 }
 
 }  // namespace tutti::perf

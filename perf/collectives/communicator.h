@@ -61,4 +61,7 @@ struct Operation {
 tuttiResult_t enqueue(const Operation& operation, const void* send, void* recv,
                       const Communicator& communicator);
 
+/// tuttiExplain's text for a call.
+std::string explanation(const Communicator& communicator, const Operation& operation);
+
 }  // namespace tutti::perf

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "perf/collectives/error.h"
+#include "perf/collectives/shared_board.h"
 
 namespace tutti::perf {
 namespace {
@@ -139,12 +140,13 @@ int run_rank(const RankContext& context, const RankBody& body) {
   } catch (const std::exception& error) {
     context.board.fail();
     std::fprintf(stderr, "tutti: rank %d: %s\n", context.rank, error.what());
-    return 1;
+    const auto* known = dynamic_cast<const PerfError*>(&error);
+    return known != nullptr ? known->exit_code : kExitFailed;
   }
 }
 
 int run_crew(const CrewShape& shape, const RankBody& body) {
-  Board board(shape.ranks());
+  SharedBoard board(shape.ranks());
   if (shape.processes == 1) return run_process(shape, 0, board, body);
   std::fflush(nullptr);  // or every child writes what is in the buffers again
   Children children(shape, board);

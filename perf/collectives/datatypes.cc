@@ -23,10 +23,14 @@ struct SmallFloat {
 
 SmallFloat small_float(tuttiDataType_t id) {
   switch (id) {
-    case tuttiFloat16: return {5, 10, true};
-    case tuttiBfloat16: return {8, 7, true};
-    case tuttiFloat8e4m3: return {4, 3, false};
-    default: return {5, 2, true};
+    case tuttiFloat16:
+      return {5, 10, true};
+    case tuttiBfloat16:
+      return {8, 7, true};
+    case tuttiFloat8e4m3:
+      return {4, 3, false};
+    default:
+      return {5, 2, true};
   }
 }
 
@@ -103,8 +107,9 @@ auto parse_names(const std::vector<Item>& items, std::string_view name, const ch
     if (name == "all" || name == item.name) found.push_back(item.id);
   }
   if (found.empty()) {
-    throw PerfError(std::string(what) + " '" + std::string(name) + "' is not one of " +
-                    names_of(items));
+    throw PerfError(
+        std::string(what) + " '" + std::string(name) + "' is not one of " + names_of(items),
+        kExitUsage);
   }
   return found;
 }
@@ -162,29 +167,47 @@ std::vector<tuttiRedOp_t> parse_reduce_ops(std::string_view name) {
 
 void encode(const DataType& type, double value, std::byte* element) {
   switch (type.id) {
-    case tuttiInt8: return store<int8_t>(value, element);
-    case tuttiUint8: return store<uint8_t>(value, element);
-    case tuttiInt32: return store<int32_t>(value, element);
-    case tuttiUint32: return store<uint32_t>(value, element);
-    case tuttiInt64: return store<int64_t>(value, element);
-    case tuttiUint64: return store<uint64_t>(value, element);
-    case tuttiFloat32: return store<float>(value, element);
-    case tuttiFloat64: return store<double>(value, element);
-    default: return store_small(small_float(type.id), value, element);
+    case tuttiInt8:
+      return store<int8_t>(value, element);
+    case tuttiUint8:
+      return store<uint8_t>(value, element);
+    case tuttiInt32:
+      return store<int32_t>(value, element);
+    case tuttiUint32:
+      return store<uint32_t>(value, element);
+    case tuttiInt64:
+      return store<int64_t>(value, element);
+    case tuttiUint64:
+      return store<uint64_t>(value, element);
+    case tuttiFloat32:
+      return store<float>(value, element);
+    case tuttiFloat64:
+      return store<double>(value, element);
+    default:
+      return store_small(small_float(type.id), value, element);
   }
 }
 
 double decode(const DataType& type, const std::byte* element) {
   switch (type.id) {
-    case tuttiInt8: return load<int8_t>(element);
-    case tuttiUint8: return load<uint8_t>(element);
-    case tuttiInt32: return load<int32_t>(element);
-    case tuttiUint32: return load<uint32_t>(element);
-    case tuttiInt64: return static_cast<double>(load<int64_t>(element));
-    case tuttiUint64: return static_cast<double>(load<uint64_t>(element));
-    case tuttiFloat32: return load<float>(element);
-    case tuttiFloat64: return load<double>(element);
-    default: return load_small(small_float(type.id), element);
+    case tuttiInt8:
+      return load<int8_t>(element);
+    case tuttiUint8:
+      return load<uint8_t>(element);
+    case tuttiInt32:
+      return load<int32_t>(element);
+    case tuttiUint32:
+      return load<uint32_t>(element);
+    case tuttiInt64:
+      return static_cast<double>(load<int64_t>(element));
+    case tuttiUint64:
+      return static_cast<double>(load<uint64_t>(element));
+    case tuttiFloat32:
+      return load<float>(element);
+    case tuttiFloat64:
+      return load<double>(element);
+    default:
+      return load_small(small_float(type.id), element);
   }
 }
 

@@ -1,31 +1,30 @@
 #include "perf/collectives/measure.h"
 
 #include <algorithm>
-#include <vector>
 
-#include "perf/collectives/statistics.h"
-#include "perf/collectives/timed_loop.h"
+#include "perf/collectives/resident.h"
 
 namespace tutti::perf {
 
 Measurement::Measurement(const RankContext& context, const PerfOptions& options)
     : context_(context),
       options_(options),
+      resident_at_start_(resident_bytes()),
       communicator_(context, options.communicator),
-      workload_(communicator_, options) {}
+      resident_with_communicator_(resident_bytes()),
+      workload_(communicator_, options),
+      resident_with_buffers_(resident_bytes()) {}
 
-/// This rank's time of one operation.
-double Measurement::timed(const PreparedCase& one, Cell& cell) {
+/// This rank's time of one iteration.
+LoopTime Measurement::timed(const PreparedCase& one, Cell& cell) {
   const Blocking blocking = options_.blocking;
+  const char* name = traits_of(options_.collective).name;
   const auto enqueue_one = [&](size_t iteration) {
     communicator_.check(enqueue(one.operation, workload_.send(one, iteration),
                                 workload_.recv(one, iteration), communicator_),
-                        traits_of(options_.collective).name);
+                        name);
   };
-  const auto wait = [&](bool with_barrier) {
-    communicator_.synchronize();
-    if (with_barrier) context_.board.barrier();
-  };
+  const auto finish = [&] { communicator_.synchronize(); };
   const auto call = [&](size_t iteration) {
     if (options_.aggregate == 1) {
       enqueue_one(iteration);
@@ -35,26 +34,46 @@ double Measurement::timed(const PreparedCase& one, Cell& cell) {
         enqueue_one(iteration * options_.aggregate + i);
       communicator_.check(tuttiGroupEnd(), "tuttiGroupEnd");
     }
-    const bool with_barrier = blocking == Blocking::kWaitAndBarrier;
-    if (with_barrier || blocking == Blocking::kWait) wait(with_barrier);
+    if (blocking != Blocking::kNo) finish();
+    if (blocking == Blocking::kWaitAndBarrier) context_.board.barrier();
   };
-  const auto finish = [&] { wait(blocking == Blocking::kPerCycle); };
 
   LoopShape loop;
   loop.stepped = options_.stepped;
+  loop.splits = options_.report.processor_time;
   loop.iterations = options_.warmup;
   if (loop.iterations > 0) timed_loop(context_, loop, call, finish);
   loop.iterations = options_.iterations;
   if (loop.iterations == 0)
     loop.iterations = calibrate(context_, kDefaultRoundUs, loop, call, finish);
-  if (options_.percentiles) loop.samples = context_.board.samples(context_.rank);
   cell.iterations = loop.iterations;
-  return timed_loop(context_, loop, call, finish) / static_cast<double>(options_.aggregate);
+  if (!options_.report.samples()) return timed_loop(context_, loop, call, finish);
+  std::vector<double> samples(std::min(loop.iterations, kMaxSamples));
+  loop.samples = samples;
+  const LoopTime own = timed_loop(context_, loop, call, finish);
+  for (double& us : samples) us /= static_cast<double>(options_.aggregate);
+  cell.times = gather(samples);
+  return own;
 }
 
-/// Collective: wrong elements on all ranks.
-size_t Measurement::check(const PreparedCase& one) {
-  double wrong = 0;
+/// Collective: the times of all ranks.
+IterationTimes Measurement::gather(const std::vector<double>& own) const {
+  IterationTimes times;
+  times.of_rank_us = context_.board.gather_samples(context_.rank, own);
+  times.slowest_us.resize(own.size());
+  for (const std::vector<double>& rank_us : times.of_rank_us) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      times.slowest_us[i] = std::max(times.slowest_us[i], rank_us[i]);
+    }
+  }
+  const std::span<const double> all = times.slowest_us;
+  times.all = summarize(all);
+  times.kept = summarize(all.subspan(std::min(options_.report.skipped_samples, all.size() - 1)));
+  return times;
+}
+
+/// Collective: what is wrong on any rank. Ends with the first wrong call.
+std::optional<Finding> Measurement::check(const PreparedCase& one) {
   for (size_t i = 0; i < options_.checks; ++i) {
     workload_.refill(one, i);
     context_.board.barrier();
@@ -62,45 +81,56 @@ size_t Measurement::check(const PreparedCase& one) {
         enqueue(one.operation, workload_.send(one, i), workload_.recv(one, i), communicator_),
         "the checked call");
     communicator_.synchronize();
-    wrong += context_.board.sum(context_.rank, static_cast<double>(workload_.count_wrong(one, i)));
+    const auto& fault = options_.fault;
+    if (fault && fault->rank == context_.rank) workload_.spoil(one, i, fault->element);
+    const auto found = first_finding(context_, workload_.check(one, i));
+    if (found) return found;
   }
-  return static_cast<size_t>(wrong);
+  return std::nullopt;
 }
 
-double Measurement::over_ranks(double own_us) {
+double Measurement::over_ranks(double own_us) const {
   const std::vector<double> all = context_.board.exchange(context_.rank, own_us);
   double sum = 0;
   for (const double us : all) sum += us;
   switch (options_.average) {
-    case Average::kRank0: return all[0];
-    case Average::kMean: return sum / static_cast<double>(all.size());
-    case Average::kMin: return *std::min_element(all.begin(), all.end());
-    case Average::kMax: return *std::max_element(all.begin(), all.end());
+    case Average::kRank0:
+      return all[0];
+    case Average::kMean:
+      return sum / static_cast<double>(all.size());
+    case Average::kMin:
+      return *std::min_element(all.begin(), all.end());
+    case Average::kMax:
+      return *std::max_element(all.begin(), all.end());
   }
   return all[0];
 }
 
-void Measurement::read_percentiles(Cell& cell) {
-  const size_t count = std::min(cell.iterations, kMaxSamples);
-  std::vector<double> slowest(count);
-  for (int rank = 0; rank < context_.ranks; ++rank) {
-    const std::span<double> samples = context_.board.samples(rank);
-    for (size_t i = 0; i < count; ++i) slowest[i] = std::max(slowest[i], samples[i]);
-  }
-  cell.p50_us = quantile(slowest, 0.5);
-  cell.p99_us = quantile(slowest, 0.99);
-  cell.max_us = quantile(slowest, 1);
+MemoryUse Measurement::memory() const {
+  const double now = resident_bytes();
+  const auto grown = [&](double from, double to) {
+    return context_.board.max(context_.rank, std::max(to - from, 0.0));
+  };
+  return {grown(resident_at_start_, resident_with_communicator_),
+          grown(resident_with_communicator_, resident_with_buffers_),
+          grown(resident_with_buffers_, now)};
 }
 
 Cell Measurement::run(const PreparedCase& one) {
   Cell cell;
   workload_.prepare(one);
-  cell.us = over_ranks(timed(one, cell));
-  if (options_.percentiles) read_percentiles(cell);
-  const double bytes_per_ns = static_cast<double>(one.size_bytes()) / std::max(cell.us, 1e-3) / 1e3;
-  cell.algorithm_bandwidth = bytes_per_ns;
-  cell.bus_bandwidth = bytes_per_ns * bus_factor(options_.collective, context_.ranks);
-  if (options_.checks > 0) cell.wrong = check(one);
+  const LoopTime own = timed(one, cell);
+  const auto calls = static_cast<double>(options_.aggregate);
+  cell.us = over_ranks(own.us / calls);
+  if (options_.report.processor_time) cell.queued_us = over_ranks(own.queued_us / calls);
+  const double elements = algorithm_elements(options_.collective, one.shape, context_.ranks);
+  const double bytes = elements * static_cast<double>(one.type.bytes);
+  cell.algorithm_bandwidth = bytes / std::max(cell.us, 1e-3) / 1e3;
+  cell.bus_bandwidth = cell.algorithm_bandwidth * bus_factor(options_.collective, context_.ranks);
+  if (options_.checks > 0) {
+    cell.checked = true;
+    cell.wrong = check(one);
+  }
   return cell;
 }
 

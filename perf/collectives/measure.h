@@ -3,24 +3,45 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
+#include "perf/collectives/choice.h"
 #include "perf/collectives/communicator.h"
+#include "perf/collectives/finding.h"
 #include "perf/collectives/options.h"
+#include "perf/collectives/statistics.h"
+#include "perf/collectives/timed_loop.h"
 #include "perf/collectives/workload.h"
 
 namespace tutti::perf {
 
+/// Times of the single iterations, as far as there was room for them.
+struct IterationTimes {
+  std::vector<std::vector<double>> of_rank_us;  // [rank][iteration]
+  std::vector<double> slowest_us;               // [iteration]
+  Summary all;
+  Summary kept;  // without those that -K leaves out
+};
+
 /// Half a line of the table. The same on every rank.
 struct Cell {
   double us = 0;                   // over the ranks as -a says
+  double queued_us = 0;            // with -C: until the calls had returned, likewise
   double algorithm_bandwidth = 0;  // GB/s
   double bus_bandwidth = 0;        // GB/s
-  std::optional<size_t> wrong;     // elements on all ranks; empty: not checked
+  bool checked = false;
+  std::optional<Finding> wrong;  // empty although checked: right
   size_t iterations = 0;
-  // With --percentiles: of the iterations, each with the time of its slowest rank.
-  double p50_us = 0;
-  double p99_us = 0;
-  double max_us = 0;
+  std::optional<IterationTimes> times;
+
+  size_t wrong_elements() const { return wrong ? wrong->wrong_elements : 0; }
+};
+
+/// Resident memory of the largest process, in bytes.
+struct MemoryUse {
+  double initialization = 0;  // what making the communicator added
+  double buffers = 0;         // then the buffers
+  double collectives = 0;     // then the calls
 };
 
 class Measurement {
@@ -29,17 +50,23 @@ class Measurement {
   Measurement(const RankContext& context, const PerfOptions& options);
   /// Collective.
   Cell run(const PreparedCase& one);
+  /// Collective. Of everything since the construction.
+  MemoryUse memory() const;
+  Choice choice(const PreparedCase& one) const { return choice_of(communicator_, one.operation); }
 
  private:
-  double timed(const PreparedCase& one, Cell& cell);
-  size_t check(const PreparedCase& one);
-  double over_ranks(double own_us);
-  void read_percentiles(Cell& cell);
+  LoopTime timed(const PreparedCase& one, Cell& cell);
+  std::optional<Finding> check(const PreparedCase& one);
+  double over_ranks(double own_us) const;
+  IterationTimes gather(const std::vector<double>& own) const;
 
   const RankContext context_;
   const PerfOptions& options_;
+  const double resident_at_start_;
   Communicator communicator_;
+  const double resident_with_communicator_;
   Workload workload_;
+  const double resident_with_buffers_;
 };
 
 }  // namespace tutti::perf

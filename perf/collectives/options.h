@@ -1,4 +1,4 @@
-// The command line of `tutti perf`: nccl-tests' flags and Tutti's own.
+// What `tutti perf` was asked to do. The flags themselves are in flags.h.
 #pragma once
 
 #include <cstddef>
@@ -16,15 +16,36 @@ namespace tutti::perf {
 struct SizeOptions {
   size_t min_bytes = 0;
   size_t max_bytes = 0;
-  size_t step_bytes = 0;
+  size_t step_bytes = size_t{1} << 20;
   double factor = 1;         // > 1: multiply instead of add
   std::vector<size_t> list;  // not empty: exactly these
 };
 
 enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };
 
-/// nccl-tests' -z.
-enum class Blocking { kNo = 0, kWaitAndBarrier = 1, kWait = 2, kPerCycle = 3 };
+/// What follows each call inside the timed loop. nccl-tests' -z 3 is `stepped`.
+enum class Blocking { kNo = 0, kWaitAndBarrier = 1, kWait = 2 };
+
+/// What the report holds beyond nccl-tests' columns.
+struct ReportOptions {
+  bool percentiles = false;
+  bool per_iteration = false;
+  size_t skipped_samples = 0;  // of per_iteration
+  bool processor_time = false;
+  bool timestamps = false;
+  bool memory = false;
+  bool verbose = false;
+  std::string json_file;
+  std::string plot_file;
+
+  bool samples() const { return percentiles || per_iteration; }
+};
+
+/// A wrong element on purpose, so that a test can see that checks find it.
+struct PlantedFault {
+  int rank = 0;
+  size_t element = 0;
+};
 
 struct VersusOptions {
   std::vector<std::string> peers;  // empty: no comparison
@@ -43,20 +64,25 @@ struct PerfOptions {
   size_t iterations = 20;  // 0: as many as take 2 ms
   size_t warmup = 1;
   size_t aggregate = 1;
-  size_t cycles = 1;
+  size_t cycles = 1;  // 0: for ever
   size_t checks = 1;
   Average average = Average::kMean;
   Blocking blocking = Blocking::kNo;
   std::vector<tuttiDataType_t> types;
   std::vector<tuttiRedOp_t> ops;
   int root = 0;  // -1: every root
+  int threads = 1;
+  int gpus = 1;  // per thread; the crew's threads are threads * gpus
   CrewShape crew;
   CommunicatorOptions communicator;
   bool registered = false;
   bool stepped = false;
-  bool percentiles = false;
-  std::string json_file;
+  size_t unaligned_elements = 0;
+  ReportOptions report;
   VersusOptions versus;
+  std::optional<PlantedFault> fault;
+  std::vector<std::string> command_line;
+  std::vector<std::string> notes;  // about flags that were given and have no effect
 
   /// The sizes of the sweep, ascending as given. Never empty.
   std::vector<size_t> byte_sizes() const;
@@ -70,5 +96,9 @@ size_t parse_bytes(const std::string& text);
 /// options.
 std::optional<PerfOptions> parse_options(const CollectiveTraits& collective, int argc,
                                          const char* const* argv, int* exit_code);
+
+/// The root must be a rank of the group. Called again under a launcher, which decides how many
+/// ranks there are. Errors: PerfError.
+void check_group(const PerfOptions& options, int ranks);
 
 }  // namespace tutti::perf

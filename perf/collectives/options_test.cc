@@ -2,7 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <sstream>
+
 #include "perf/collectives/error.h"
+#include "perf/collectives/flags.h"
 
 namespace tutti::perf {
 namespace {
@@ -55,13 +60,165 @@ TEST(Options, RanksAreProcessesTimesThreads) {
   EXPECT_EQ(parse({"-r", "all"})->root, -1);
 }
 
+// A value that every flag with this placeholder takes.
+std::string example_of(const Flag& flag) {
+  static const std::map<std::string, std::string> examples = {
+      {"SIZE", "1K"},   {"X", "2"},         {"SIZE,...", "8,1K"},   {"RANK", "1"},
+      {"N", "1"},       {"0-1", "1"},       {"0-2", "2"},           {"0-3", "3"},
+      {"SECONDS", "1"}, {"KIND", "host"},   {"FILE", "file"},       {"PEER,...", "ompi"},
+      {"MS", "1"},      {"PROGRAM", "cat"}, {"RANK:ELEMENT", "1:2"}};
+  if (flag.names == std::string("-o,--op")) return "max";
+  if (flag.names == std::string("-d,--datatype")) return "half";
+  const auto found = examples.find(flag.value);
+  return found == examples.end() ? "name" : found->second;
+}
+
+std::vector<std::string> names_of(const Flag& flag) {
+  std::vector<std::string> names;
+  std::istringstream text(flag.names);
+  for (std::string name; std::getline(text, name, ',');) names.push_back(name);
+  return names;
+}
+
+TEST(Flags, EachIsAcceptedByEveryNameAndChangesTheOptions) {
+  for (const Flag& flag : all_flags()) {
+    const std::string example = example_of(flag);
+    for (const std::string& name : names_of(flag)) {
+      SCOPED_TRACE(name + " " + example);
+      std::vector<const char*> arguments = {name.c_str()};
+      if (!flag.stands_alone()) arguments.push_back(example.c_str());
+      // -K is only legal beside -I.
+      if (name == "-K" || name == "--per_iter_skip") arguments.insert(arguments.end(), {"-I", "1"});
+      const auto options = parse(arguments);
+      ASSERT_TRUE(options);
+      EXPECT_EQ(options->notes.size(), flag.kind == FlagKind::kNoEffect ? 1u : 0u);
+    }
+  }
+}
+
+TEST(Flags, NamesAreUniqueAndExplained) {
+  std::set<std::string> names;
+  for (const Flag& flag : all_flags()) {
+    EXPECT_FALSE(std::string(flag.meaning).empty()) << flag.names;
+    EXPECT_EQ(flag.apply == nullptr, flag.kind == FlagKind::kNoEffect) << flag.names;
+    for (const std::string& name : names_of(flag)) EXPECT_TRUE(names.insert(name).second) << name;
+  }
+  // getopt's string of nccl-tests 2.19.6, and its long names.
+  for (const char letter : std::string("tgbeifnmwNpIKcodrzyTGCaRxDVJSMu")) {
+    EXPECT_TRUE(names.contains({'-', letter})) << letter;
+  }
+  for (const char* name : {"nthreads",
+                           "ngpus",
+                           "minbytes",
+                           "maxbytes",
+                           "stepbytes",
+                           "stepfactor",
+                           "iters",
+                           "agg_iters",
+                           "warmup_iters",
+                           "run_cycles",
+                           "check",
+                           "parallel_init",
+                           "op",
+                           "datatype",
+                           "root",
+                           "blocking",
+                           "stream_null",
+                           "timeout",
+                           "cudagraph",
+                           "report_cputime",
+                           "average",
+                           "local_register",
+                           "cta_policy",
+                           "device_implementation",
+                           "memory",
+                           "unalign",
+                           "output_file",
+                           "report_timestamps",
+                           "per_iter_skip",
+                           "per_iter_timing",
+                           "device_cta_count"}) {
+    EXPECT_TRUE(names.contains(std::string("--") + name)) << name;
+  }
+}
+
+TEST(Flags, SayWhatTheySay) {
+  const auto options =
+      parse({"-n", "5",  "-w", "2",  "-m",  "3",  "-N", "4",  "-c", "6",        "-a",
+             "3",  "-z", "2",  "-T", "1.5", "-R", "1",  "-u", "3",  "-I",       "1",
+             "-K", "2",  "-C", "1",  "-S",  "1",  "-M", "1",  "-J", "out.json", "-v"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->iterations, 5u);
+  EXPECT_EQ(options->warmup, 2u);
+  EXPECT_EQ(options->aggregate, 3u);
+  EXPECT_EQ(options->cycles, 4u);
+  EXPECT_EQ(options->checks, 6u);
+  EXPECT_EQ(options->average, Average::kMax);
+  EXPECT_EQ(options->blocking, Blocking::kWait);
+  EXPECT_EQ(options->communicator.timeout_ns, 1'500'000'000u);
+  EXPECT_TRUE(options->registered);
+  EXPECT_EQ(options->unaligned_elements, 3u);
+  EXPECT_EQ(options->report.skipped_samples, 2u);
+  EXPECT_TRUE(options->report.samples());
+  EXPECT_TRUE(options->report.processor_time && options->report.timestamps);
+  EXPECT_TRUE(options->report.memory && options->report.verbose);
+  EXPECT_EQ(options->report.json_file, "out.json");
+}
+
+TEST(Flags, BlockingThreeIsStepped) {
+  EXPECT_TRUE(parse({"-z", "3"})->stepped);
+  EXPECT_EQ(parse({"-z", "3"})->blocking, Blocking::kNo);
+  EXPECT_EQ(parse({"-z", "1"})->blocking, Blocking::kWaitAndBarrier);
+  EXPECT_FALSE(parse({"-z", "1"})->stepped);
+}
+
+TEST(Flags, AreWrittenAsGetoptReadsThem) {
+  EXPECT_EQ(parse({"-b8", "-e16", "-n0x10"})->iterations, 16u);
+  EXPECT_EQ(parse({"--minbytes=8", "--maxbytes", "16"})->sizes.max_bytes, 16u);
+  EXPECT_EQ(parse({"-n", "3", "-n", "7"})->iterations, 7u) << "the last one counts";
+}
+
+TEST(Flags, WithoutEffectAreNamedUnlessTheyAskForNothing) {
+  const auto options = parse({"-G", "4", "-p", "1", "-y", "0"});
+  ASSERT_TRUE(options);
+  ASSERT_EQ(options->notes.size(), 2u);
+  EXPECT_NE((options->notes[0] + options->notes[1]).find("--cudagraph"), std::string::npos);
+}
+
+TEST(Flags, MistakesNameTheFlag) {
+  for (const auto& [flag, value] :
+       std::vector<std::pair<const char*, const char*>>{{"-a", "4"},
+                                                        {"-z", "4"},
+                                                        {"-n", "-1"},
+                                                        {"-m", "0"},
+                                                        {"-t", "0"},
+                                                        {"-o", "mulsum"},
+                                                        {"-I", "2"},
+                                                        {"-R", "3"},
+                                                        {"-T", "-1"},
+                                                        {"--plant-fault", "3"},
+                                                        {"-n", "5x"}}) {
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(parse({flag, value})) << flag << " " << value;
+    const std::string said = testing::internal::GetCapturedStderr();
+    if (std::string(flag) != "-o") {
+      EXPECT_NE(said.find(flag), std::string::npos) << said;
+    }
+  }
+  EXPECT_FALSE(parse({"-K", "1"})) << "-K without -I";
+  EXPECT_FALSE(parse({"-I", "1", "-n", "4", "-K", "4"})) << "nothing would be left";
+  EXPECT_FALSE(parse({"--ranks", "3"}, "hypercube"));
+  EXPECT_FALSE(parse({"-m", "2"}, "hypercube"));
+}
+
 TEST(Collectives, AreFoundByEveryNameOfTheirs) {
   for (const char* name : {"all_to_all", "alltoall", "alltoall_perf", "all_to_all_perf"}) {
     ASSERT_NE(find_collective(name), nullptr) << name;
     EXPECT_EQ(find_collective(name)->id, Collective::kAllToAll);
   }
   EXPECT_EQ(find_collective("allreduce")->id, Collective::kAllReduce);
-  EXPECT_EQ(find_collective("hypercube"), nullptr);
+  EXPECT_EQ(find_collective("hypercube_perf")->id, Collective::kHypercube);
+  EXPECT_EQ(find_collective("hyperloop"), nullptr);
 }
 
 TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {
@@ -70,6 +227,14 @@ TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllToAll, 2), 0.5);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kBroadcast, 8), 1);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kSendRecv, 8), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::kHypercube, 8), 1);
+
+  const auto elements = [](Collective id, size_t buffer, int ranks) {
+    return algorithm_elements(id, shape_of(id, buffer, ranks), ranks);
+  };
+  EXPECT_DOUBLE_EQ(elements(Collective::kAllReduce, 80, 8), 80);
+  EXPECT_DOUBLE_EQ(elements(Collective::kAllGather, 80, 8), 80);
+  EXPECT_DOUBLE_EQ(elements(Collective::kHypercube, 80, 8), 70);
 }
 
 }  // namespace

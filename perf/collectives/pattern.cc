@@ -67,10 +67,18 @@ double Pattern::reduced(size_t index) const {
   for (int rank = 1; rank < ranks_; ++rank) {
     const double next = input(rank, index);
     switch (op_) {
-      case tuttiProd: result *= next; break;
-      case tuttiMax: result = std::max(result, next); break;
-      case tuttiMin: result = std::min(result, next); break;
-      default: result += next; break;
+      case tuttiProd:
+        result *= next;
+        break;
+      case tuttiMax:
+        result = std::max(result, next);
+        break;
+      case tuttiMin:
+        result = std::min(result, next);
+        break;
+      default:
+        result += next;
+        break;
     }
   }
   if (op_ != tuttiAvg) return result;
@@ -91,7 +99,8 @@ double Pattern::tolerance(size_t index) const {
 
 /// One period of a rank's input (or of the reduction) as elements.
 std::vector<std::byte> Pattern::table_of(int source) const {
-  std::vector<std::byte> table(kPeriod * type_.bytes);
+  std::vector<std::byte> table(kPeriod * type_.bytes, std::byte{kPoison});
+  if (source == Block::kUntouched) return table;
   for (size_t i = 0; i < kPeriod; ++i) {
     const double value = source == Block::kEveryRank ? reduced(i) : input(source, i);
     encode(type_, value, table.data() + i * type_.bytes);
@@ -111,49 +120,54 @@ void Pattern::poison(std::byte* buffer, size_t count) const {
   std::memset(buffer, kPoison, count * type_.bytes);
 }
 
-size_t Pattern::count_wrong_exact(const Block& block, const std::byte* output) const {
+void Pattern::check_exact(const Block& block, const std::byte* output, size_t begin,
+                          Mistakes& found) const {
   const std::vector<std::byte> table = table_of(block.source);
   const size_t bytes = type_.bytes;
-  size_t wrong = 0;
   for (size_t i = 0; i < block.count;) {
     const size_t phase = (block.first + i) % kPeriod;
     const size_t elements = std::min(kPeriod - phase, block.count - i);
-    const std::byte* got = output + i * bytes;
+    const std::byte* got = output + (begin + i) * bytes;
     const std::byte* want = table.data() + phase * bytes;
     if (std::memcmp(got, want, elements * bytes) != 0) {
       for (size_t j = 0; j < elements; ++j) {
-        wrong += std::memcmp(got + j * bytes, want + j * bytes, bytes) != 0;
+        if (std::memcmp(got + j * bytes, want + j * bytes, bytes) == 0) continue;
+        found.add(begin + i + j, decode(type_, want + j * bytes), decode(type_, got + j * bytes));
       }
     }
     i += elements;
   }
-  return wrong;
 }
 
-size_t Pattern::count_wrong_rounded(const Block& block, const std::byte* output) const {
+void Pattern::check_rounded(const Block& block, const std::byte* output, size_t begin,
+                            Mistakes& found) const {
   std::vector<double> want(kPeriod);
   std::vector<double> allowed(kPeriod);
   for (size_t i = 0; i < kPeriod; ++i) {
     want[i] = reduced(i);
     allowed[i] = tolerance(i);
   }
-  size_t wrong = 0;
   for (size_t i = 0; i < block.count; ++i) {
     const size_t phase = (block.first + i) % kPeriod;
-    const double difference = std::fabs(decode(type_, output + i * type_.bytes) - want[phase]);
-    wrong += !(difference <= allowed[phase]);  // a NaN is wrong too
+    const double got = decode(type_, output + (begin + i) * type_.bytes);
+    const bool right = std::fabs(got - want[phase]) <= allowed[phase];  // a NaN is wrong too
+    if (!right) found.add(begin + i, want[phase], got);
   }
-  return wrong;
 }
 
-size_t Pattern::count_wrong(std::span<const Block> blocks, const std::byte* output) const {
-  size_t wrong = 0;
+Mistakes Pattern::check(std::span<const Block> blocks, const std::byte* output) const {
+  Mistakes found;
+  size_t begin = 0;
   for (const Block& block : blocks) {
     const bool exact = block.source != Block::kEveryRank || is_exact();
-    wrong += exact ? count_wrong_exact(block, output) : count_wrong_rounded(block, output);
-    output += block.count * type_.bytes;
+    if (exact) {
+      check_exact(block, output, begin, found);
+    } else {
+      check_rounded(block, output, begin, found);
+    }
+    begin += block.count;
   }
-  return wrong;
+  return found;
 }
 
 }  // namespace tutti::perf

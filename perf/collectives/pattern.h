@@ -25,6 +25,21 @@
 
 namespace tutti::perf {
 
+/// What a check found: how many elements are wrong, and the first of them.
+struct Mistakes {
+  size_t count = 0;
+  size_t element = 0;
+  double expected = 0;
+  double got = 0;
+
+  void add(size_t where, double wanted, double found) {
+    if (count++ > 0) return;
+    element = where;
+    expected = wanted;
+    got = found;
+  }
+};
+
 class Pattern {
  public:
   static constexpr size_t kPeriod = 1021;
@@ -40,8 +55,8 @@ class Pattern {
   void fill_input(int rank, std::byte* buffer, size_t count) const;
   /// Something no result looks like.
   void poison(std::byte* buffer, size_t count) const;
-  /// Elements of `output` that differ from the blocks.
-  size_t count_wrong(std::span<const Block> blocks, const std::byte* output) const;
+  /// Where `output` differs from the blocks.
+  Mistakes check(std::span<const Block> blocks, const std::byte* output) const;
 
  private:
   bool is_exact() const;
@@ -50,8 +65,11 @@ class Pattern {
   double addend(int rank, size_t index, uint64_t random) const;
   double factor(int rank, size_t index, uint64_t random) const;
   std::vector<std::byte> table_of(int source) const;
-  size_t count_wrong_exact(const Block& block, const std::byte* output) const;
-  size_t count_wrong_rounded(const Block& block, const std::byte* output) const;
+  /// `begin` is the block's first element in the output.
+  void check_exact(const Block& block, const std::byte* output, size_t begin,
+                   Mistakes& found) const;
+  void check_rounded(const Block& block, const std::byte* output, size_t begin,
+                     Mistakes& found) const;
 
   DataType type_;
   tuttiRedOp_t op_;

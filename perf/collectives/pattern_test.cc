@@ -21,10 +21,14 @@ bool is_representable(const DataType& type, double value) {
 
 double apply(tuttiRedOp_t op, double a, double b) {
   switch (op) {
-    case tuttiProd: return a * b;
-    case tuttiMax: return std::max(a, b);
-    case tuttiMin: return std::min(a, b);
-    default: return a + b;
+    case tuttiProd:
+      return a * b;
+    case tuttiMax:
+      return std::max(a, b);
+    case tuttiMin:
+      return std::min(a, b);
+    default:
+      return a + b;
   }
 }
 
@@ -92,14 +96,33 @@ TEST(Pattern, CountsEveryWrongElement) {
     SCOPED_TRACE(type.name);
     const Pattern pattern(type, tuttiSum, 4, 1);
     std::vector<std::byte> output = correct_output(type, pattern, kCount);
-    EXPECT_EQ(pattern.count_wrong(blocks, output.data()), 0u);
+    EXPECT_EQ(pattern.check(blocks, output.data()).count, 0u);
     for (const size_t index : {size_t{0}, size_t{1020}, size_t{1021}, kCount - 1}) {
       output[index * type.bytes] ^= std::byte{1};
     }
-    EXPECT_EQ(pattern.count_wrong(blocks, output.data()), 4u);
+    EXPECT_EQ(pattern.check(blocks, output.data()).count, 4u);
     pattern.poison(output.data(), kCount);
-    EXPECT_GT(pattern.count_wrong(blocks, output.data()), kCount * 9 / 10);
+    EXPECT_GT(pattern.check(blocks, output.data()).count, kCount * 9 / 10);
   }
+}
+
+TEST(Pattern, NamesTheFirstWrongElement) {
+  const DataType& type = data_type(tuttiFloat32);
+  const Pattern pattern(type, tuttiSum, 4, 1);
+  const Block blocks[] = {{Block::kEveryRank, 0, 1100}, {Block::kUntouched, 0, 100}};
+  std::vector<std::byte> output(1200 * type.bytes);
+  pattern.poison(output.data(), 1200);
+  const std::vector<std::byte> right = correct_output(type, pattern, 1100);
+  std::copy(right.begin(), right.end(), output.begin());
+  EXPECT_EQ(pattern.check(blocks, output.data()).count, 0u);
+
+  encode(type, pattern.reduced(1050) + 1, output.data() + 1050 * type.bytes);
+  encode(type, 0, output.data() + 1150 * type.bytes);
+  const Mistakes found = pattern.check(blocks, output.data());
+  EXPECT_EQ(found.count, 2u);
+  EXPECT_EQ(found.element, 1050u);
+  EXPECT_EQ(found.expected, pattern.reduced(1050));
+  EXPECT_EQ(found.got, pattern.reduced(1050) + 1);
 }
 
 TEST(Pattern, ABlockInTheWrongPlaceIsSeen) {
@@ -112,9 +135,9 @@ TEST(Pattern, ABlockInTheWrongPlaceIsSeen) {
   const Block swapped[] = {{1, 0, kCount}, {0, 0, kCount}};
   const Block wanted[] = {{0, 0, kCount}, {1, 0, kCount}};
   const Block shifted[] = {{1, 64, kCount - 64}};
-  EXPECT_EQ(pattern.count_wrong(swapped, output.data()), 0u);
-  EXPECT_GT(pattern.count_wrong(wanted, output.data()), kCount);
-  EXPECT_GT(pattern.count_wrong(shifted, output.data()), kCount / 2);
+  EXPECT_EQ(pattern.check(swapped, output.data()).count, 0u);
+  EXPECT_GT(pattern.check(wanted, output.data()).count, kCount);
+  EXPECT_GT(pattern.check(shifted, output.data()).count, kCount / 2);
 }
 
 TEST(Pattern, OnlyAveragesOfFloatsMayBeRounded) {
@@ -124,7 +147,7 @@ TEST(Pattern, OnlyAveragesOfFloatsMayBeRounded) {
     const Pattern pattern(type, op, ranks, 1);
     std::vector<std::byte> output = correct_output(type, pattern, 100);
     for (size_t i = 0; i < 100; ++i) output[i * type.bytes] ^= std::byte{1};
-    return pattern.count_wrong(blocks, output.data());
+    return pattern.check(blocks, output.data()).count;
   };
   EXPECT_EQ(wrong_by_one_ulp(tuttiSum, 3), 100u);
   EXPECT_EQ(wrong_by_one_ulp(tuttiAvg, 4), 100u);

@@ -1,17 +1,20 @@
 #include "perf/collectives/perf.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "perf/collectives/command.h"
 #include "perf/collectives/crew.h"
 #include "perf/collectives/error.h"
+#include "perf/collectives/flags.h"
 #include "perf/collectives/measure.h"
 #include "perf/collectives/options.h"
+#include "perf/collectives/plot.h"
+#include "perf/collectives/progress.h"
 #include "perf/collectives/report.h"
 #include "perf/collectives/versus.h"
 
@@ -40,25 +43,61 @@ std::vector<Case> cases_of(const PerfOptions& options) {
   return cases;
 }
 
-int run_sweep(const RankContext& context, const PerfOptions& options) {
-  const std::vector<double> pids = context.board.exchange(context.rank, getpid());
-  Measurement measurement(context, options);
-  Report report(options);
-  const bool speaks = context.rank == 0;
-  if (speaks) report.header(pids);
-  for (size_t cycle = 0; options.cycles == 0 || cycle < options.cycles; ++cycle) {
-    for (const Case& one : cases_of(options)) {
-      const PreparedCase out_of_place(options, context, one, false);
-      Line line{one, out_of_place.size_bytes(), out_of_place.shape.count, {}, {}};
-      line.out_of_place = measurement.run(out_of_place);
-      if (traits_of(options.collective).in_place) {
-        line.in_place = measurement.run({options, context, one, true});
-      }
-      if (speaks) report.add(line);
-    }
-  }
-  return speaks ? report.finish() : 0;
+size_t lines_of(const PerfOptions& options, const std::vector<Case>& cases) {
+  return options.cycles * cases.size();
 }
+
+std::string words_for(const Case& one, const char* placement) {
+  return std::to_string(one.bytes) + " bytes " + data_type(one.type).name + ", " + placement;
+}
+
+/// One rank's part of a run; rank 0 speaks for all.
+class Sweep {
+ public:
+  Sweep(const RankContext& context, const PerfOptions& options)
+      : context_(context),
+        options_(options),
+        speaks_(context.rank == 0),
+        cases_(cases_of(options)),
+        report_(options, all_participants(context)),
+        progress_(lines_of(options, cases_), speaks_),
+        measurement_(context, options) {}
+
+  int run() {
+    if (speaks_) report_.header();
+    for (size_t cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
+      for (const Case& one : cases_) run_case(one, cycle);
+    }
+    if (options_.report.memory) report_.set_memory(measurement_.memory());
+    return speaks_ ? report_.finish() : kExitOk;
+  }
+
+ private:
+  void run_case(const Case& one, size_t cycle) {
+    ++number_;
+    const PreparedCase out_of_place(options_, context_, one, false);
+    progress_.show(number_, words_for(one, "out of place"));
+    Line line{one, out_of_place.size_bytes(), out_of_place.shape.count, cycle, {}, {}, {}, {}};
+    line.out_of_place = measurement_.run(out_of_place);
+    if (traits_of(options_.collective).in_place) {
+      progress_.show(number_, words_for(one, "in place"));
+      line.in_place = measurement_.run({options_, context_, one, true});
+    }
+    if (options_.report.verbose) line.choice = measurement_.choice(out_of_place);
+    line.measured_at = time_now();
+    progress_.clear();
+    if (speaks_) report_.add(line);
+  }
+
+  const RankContext context_;
+  const PerfOptions& options_;
+  const bool speaks_;
+  const std::vector<Case> cases_;
+  Report report_;
+  Progress progress_;
+  Measurement measurement_;
+  size_t number_ = 0;
+};
 
 /// Under a launcher this process is one rank of a group that others start too.
 bool started_by_a_launcher() {
@@ -66,14 +105,32 @@ bool started_by_a_launcher() {
          (std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr);
 }
 
-int list_collectives() {
-  std::printf(
-      "usage: tutti perf COLLECTIVE [flags]      tutti perf COLLECTIVE --help\n"
-      "       tutti perf compare RAW.csv...      the tables of --vs again\n\n"
-      "collectives:");
-  for (const CollectiveTraits& traits : all_collectives()) std::printf(" %s", traits.name);
-  std::printf("\n");
-  return 2;
+int list_collectives(std::FILE* file) {
+  std::fprintf(file,
+               "usage: tutti perf COLLECTIVE [flags]      tutti perf COLLECTIVE --help\n"
+               "       tutti perf compare RAW.csv...      the tables of --vs again\n"
+               "       tutti perf flags                   all flags, as docs/perf_flags.md\n\n"
+               "collectives:");
+  for (const CollectiveTraits& traits : all_collectives()) std::fprintf(file, " %s", traits.name);
+  std::fprintf(file, "\n");
+  return file == stdout ? kExitOk : kExitUsage;
+}
+
+/// Measures, and draws what was measured if that was asked for.
+int measure(PerfOptions options) {
+  ReportOptions& report = options.report;
+  const bool plots = !report.plot_file.empty();
+  std::optional<TemporaryFile> own_file;
+  if (plots) {
+    check_plotter();
+    if (report.json_file.empty()) report.json_file = own_file.emplace().path();
+  }
+  const int result = run_crew(
+      options.crew, [&](const RankContext& context) { return Sweep(context, options).run(); });
+  if (plots && (result == kExitOk || result == kExitResult)) {
+    plot_results(report.json_file, report.plot_file);
+  }
+  return result;
 }
 
 }  // namespace
@@ -82,7 +139,7 @@ int collective_main(int argc, char** argv) {
   const CollectiveTraits* traits = find_collective(argv[0]);
   if (traits == nullptr) {
     std::fprintf(stderr, "tutti perf: there is no collective '%s'\n", argv[0]);
-    return list_collectives();
+    return list_collectives(stderr);
   }
   int exit_code = 0;
   const auto options = parse_options(*traits, argc, argv, &exit_code);
@@ -93,21 +150,26 @@ int collective_main(int argc, char** argv) {
         "tutti perf: started as one rank by mpirun or torchrun, but this version of the "
         "library cannot\nform a group without an id that its caller hands on. Use --ranks N "
         "on one host, or --vs for MPI.\n");
-    return 2;
+    return kExitUsage;
   }
   try {
     if (!options->versus.peers.empty()) return versus_main(*options, {argv, argv + argc});
-    return run_crew(options->crew,
-                    [&](const RankContext& context) { return run_sweep(context, *options); });
+    return measure(*options);
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti perf: %s\n", error.what());
-    return 2;
+    return error.exit_code;
   }
 }
 
 int perf_main(int argc, char** argv) {
-  if (argc < 2) return list_collectives();
-  if (std::string(argv[1]) == "compare") return compare_main(argc - 1, argv + 1);
+  if (argc < 2) return list_collectives(stderr);
+  const std::string wanted = argv[1];
+  if (wanted == "--help" || wanted == "-h") return list_collectives(stdout);
+  if (wanted == "compare") return compare_main(argc - 1, argv + 1);
+  if (wanted == "flags") {
+    std::fputs(flags_as_markdown().c_str(), stdout);
+    return kExitOk;
+  }
   return collective_main(argc - 1, argv + 1);
 }
 

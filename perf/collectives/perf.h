@@ -3,7 +3,7 @@
 
 namespace tutti::perf {
 
-/// argv[0] is "perf", argv[1] a collective or "compare".
+/// argv[0] is "perf", argv[1] a collective, "compare" or "flags".
 int perf_main(int argc, char** argv);
 
 /// argv[0] is the collective's name or its program of nccl-tests; flags follow.

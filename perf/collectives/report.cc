@@ -2,97 +2,121 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <fstream>
-#include <nlohmann/json.hpp>
+#include <cstring>
+#include <ctime>
+#include <utility>
 
-#include "perf/collectives/error.h"
+#include "perf/collectives/report_json.h"
+#include "perf/collectives/resident.h"
 
 namespace tutti::perf {
 namespace {
 
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof name - 1);
-  return name;
+constexpr int kAlgorithmWidth = 20;
+constexpr int kTransportWidth = 10;
+constexpr int kTimestampWidth = 19;
+
+/// The five columns on the left. `begin` is what a line starts with, as wide as "# " + 10.
+std::string key_text(const std::string& begin, const std::array<std::string, 4>& rest) {
+  return begin + padded(rest[0], 12) + padded(rest[1], 8) + padded(rest[2], 6) + padded(rest[3], 6);
 }
 
-/// nccl-tests' seven columns for a time, with digits enough for a call below a microsecond.
-std::string time_text(double us) {
-  char text[32];
-  const int digits = us >= 10000 ? 0 : us >= 100 ? 1 : us >= 10 ? 2 : 3;
-  std::snprintf(text, sizeof text, "%7.*f", digits, us);
+std::string tail_text(const ReportOptions& report, const std::array<std::string, 3>& columns) {
+  std::string text;
+  if (report.verbose) {
+    text += padded(columns[0], kAlgorithmWidth) + padded(columns[1], kTransportWidth);
+  }
+  if (report.timestamps) text += padded(columns[2], kTimestampWidth);
   return text;
 }
 
-const char* op_text(const PerfOptions& options, const Case& one) {
-  return traits_of(options.collective).reduces ? reduce_op_name(one.op) : "none";
+std::string step_text(const SizeOptions& sizes) {
+  if (sizes.factor <= 1) return std::to_string(sizes.step_bytes) + "(bytes)";
+  char text[32];
+  std::snprintf(text, sizeof text, "%g(factor)", sizes.factor);
+  return text;
 }
 
-int root_text(const PerfOptions& options, const Case& one) {
-  return traits_of(options.collective).has_root ? one.root : -1;
-}
-
-nlohmann::json to_json(const PerfOptions& options, const Cell& cell) {
-  nlohmann::json json = {{"time", cell.us},
-                         {"alg_bw", cell.algorithm_bandwidth},
-                         {"bus_bw", cell.bus_bandwidth},
-                         {"iterations", cell.iterations}};
-  if (cell.wrong) {
-    json["nwrong"] = *cell.wrong;
-  } else {
-    json["nwrong"] = "N/A";
-  }
-  if (options.percentiles) {
-    json["p50"] = cell.p50_us;
-    json["p99"] = cell.p99_us;
-    json["max"] = cell.max_us;
-  }
-  return json;
-}
-
-nlohmann::json to_json(const PerfOptions& options, const Line& line) {
-  nlohmann::json json = {{"size", line.size_bytes},
-                         {"count", line.count},
-                         {"type", data_type(line.one.type).name},
-                         {"redop", op_text(options, line.one)},
-                         {"root", root_text(options, line.one)},
-                         {"out_of_place", to_json(options, line.out_of_place)}};
-  if (line.in_place) json["in_place"] = to_json(options, *line.in_place);
-  return json;
+std::string right_aligned(const std::string& text, int width) {
+  return padded(text, width).substr(2);
 }
 
 }  // namespace
 
-void Report::header(const std::vector<double>& pids) const {
-  print_parameters();
-  const std::string host = host_name();
-  std::printf("# Using devices\n");
-  for (size_t rank = 0; rank < pids.size(); ++rank) {
-    std::printf("#  Rank %2zu Group  0 Pid %6d on %10s device %2zu [host memory]\n", rank,
-                static_cast<int>(pids[rank]), host.c_str(),
-                rank % static_cast<size_t>(options_.crew.threads));
+std::vector<Participant> all_participants(const RankContext& context) {
+  Participant own;
+  own.process = getpid();
+  gethostname(own.host, sizeof own.host - 1);
+  return context.board.exchange(context.rank, own);
+}
+
+std::string time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  localtime_r(&now, &local);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S", &local);
+  return text;
+}
+
+std::optional<double> least_bandwidth() {
+  const char* text = std::getenv("NCCL_TESTS_MIN_BW");
+  if (text == nullptr) return std::nullopt;
+  return std::atof(text);
+}
+
+size_t Results::wrong_elements() const {
+  size_t total = 0;
+  for (const Line& line : lines) {
+    total += line.out_of_place.wrong_elements();
+    if (line.in_place) total += line.in_place->wrong_elements();
   }
+  return total;
+}
+
+double Results::average_bus_bandwidth() const {
+  double sum = 0;
+  size_t cells = 0;
+  for (const Line& line : lines) {
+    sum += line.out_of_place.bus_bandwidth + (line.in_place ? line.in_place->bus_bandwidth : 0);
+    cells += line.in_place ? 2 : 1;
+  }
+  return cells == 0 ? 0 : sum / static_cast<double>(cells);
+}
+
+Report::Report(const PerfOptions& options, std::vector<Participant> ranks)
+    : options_(options), columns_(cell_columns(options.report)) {
+  results_.ranks = std::move(ranks);
+  results_.started_at = time_now();
+}
+
+void Report::header() const {
+  for (const std::string& note : options_.notes) {
+    std::fprintf(stderr, "tutti perf: %s\n", note.c_str());
+  }
+  print_parameters();
+  print_ranks();
   print_columns();
   std::fflush(stdout);
 }
 
-/// nccl-tests' line of parameters, and one with ours.
+/// nccl-tests' lines of parameters, and one with ours.
 void Report::print_parameters() const {
   int version = 0;
   tuttiGetVersion(&version);
   const CollectiveTraits& traits = traits_of(options_.collective);
   const SizeOptions& sizes = options_.sizes;
-  const bool multiplies = sizes.factor > 1;
   std::printf("# tutti perf %s, library version %d\n", traits.name, version);
   std::printf("# Collective test starting: %s\n", traits.program);
-  std::printf("# nThread %d nGpus 1 minBytes %zu maxBytes %zu step: %g(%s) warmup iters: %zu ",
-              options_.crew.threads, sizes.min_bytes, sizes.max_bytes,
-              multiplies ? sizes.factor : static_cast<double>(sizes.step_bytes),
-              multiplies ? "factor" : "bytes", options_.warmup);
-  std::printf("iters: %zu agg iters: %zu validate: %zu graph: 0\n#\n", options_.iterations,
-              options_.aggregate, options_.checks);
+  std::printf(
+      "# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %s warmup iters: %zu iters: %zu ",
+      options_.threads, options_.gpus, sizes.min_bytes, sizes.max_bytes, step_text(sizes).c_str(),
+      options_.warmup, options_.iterations);
+  std::printf("agg iters: %zu validation: %zu graph: 0 unalign: %zu\n#\n", options_.aggregate,
+              options_.checks, options_.unaligned_elements);
   const CommunicatorOptions& communicator = options_.communicator;
   std::printf("# %s, %s stream, %s buffers, algorithm %s%s\n#\n",
               options_.stepped ? "stepped" : "free-running",
@@ -102,105 +126,101 @@ void Report::print_parameters() const {
               communicator.deterministic ? ", deterministic" : "");
 }
 
+void Report::print_ranks() const {
+  std::printf("# Using devices\n");
+  const std::vector<Participant>& ranks = results_.ranks;
+  int device = 0;
+  for (size_t rank = 0; rank < ranks.size(); ++rank) {
+    const bool same_process = rank > 0 && ranks[rank].process == ranks[rank - 1].process &&
+                              std::strcmp(ranks[rank].host, ranks[rank - 1].host) == 0;
+    device = same_process ? device + 1 : 0;
+    std::printf("#  Rank %2zu Group  0 Pid %6d on %10s device %2d [host memory]\n", rank,
+                ranks[rank].process, ranks[rank].host, device);
+  }
+}
+
 void Report::print_columns() const {
-  const std::string none;
-  const bool more = options_.percentiles;
-  // As wide as print_cell.
-  const std::string names =
-      "     time   algbw   busbw  #wrong" + (more ? "     p50     p99     max" : none);
-  const std::string units =
-      "     (us)  (GB/s)  (GB/s)        " + (more ? "    (us)    (us)    (us)" : none);
-  const int width = static_cast<int>(names.size());
-  std::printf("#\n# %10s  %12s  %8s  %6s  %6s%-*s%s\n", "", "", "", "", "", width,
-              "           out-of-place", "           in-place");
-  std::printf("# %10s  %12s  %8s  %6s  %6s%s%s\n", "size", "count", "type", "redop", "root",
-              names.c_str(), names.c_str());
-  std::printf("# %10s  %12s  %8s  %6s  %6s%s%s\n", "(B)", "(elements)", "", "", "", units.c_str(),
-              units.c_str());
+  std::string names;
+  std::string units;
+  for (const CellColumn& column : columns_) {
+    names += padded(column.name, column.width);
+    units += padded(column.unit, column.width);
+  }
+  const auto half = [&](const char* title) {
+    std::string text = "           " + std::string(title);
+    text.resize(names.size(), ' ');
+    return text;
+  };
+  const ReportOptions& report = options_.report;
+  const auto print = [](std::string text) {
+    text.resize(text.find_last_not_of(' ') + 1);
+    std::printf("%s\n", text.c_str());
+  };
+  const std::string blank(12, ' ');
+  print("#");
+  print("#" + key_text(blank, {}).substr(1) + half("out-of-place") + half("in-place"));
+  print(key_text("# " + right_aligned("size", 10), {"count", "type", "redop", "root"}) + names +
+        names + tail_text(report, {"algorithm", "transports", "timestamp"}));
+  print(key_text("# " + right_aligned("(B)", 10), {"(elements)", "", "", ""}) + units + units +
+        tail_text(report, {"", "", "%Y-%m-%d %H:%M:%S"}));
+}
+
+std::string Report::cell_text(const std::optional<Cell>& cell) const {
+  std::string text;
+  for (const CellColumn& column : columns_) {
+    text += padded(cell ? column.text(*cell) : "N/A", column.width);
+  }
+  return text;
 }
 
 void Report::add(const Line& line) {
-  lines_.push_back(line);
-  print_line(line);
-}
-
-void Report::print_line(const Line& line) const {
-  std::printf("%12zu  %12zu  %8s  %6s  %6d", line.size_bytes, line.count,
-              data_type(line.one.type).name, op_text(options_, line.one),
-              root_text(options_, line.one));
-  print_cell(line.out_of_place);
-  if (line.in_place) {
-    print_cell(*line.in_place);
-  } else {
-    std::printf("  %7s  %6s  %6s  %6s", "N/A", "N/A", "N/A", "N/A");
-  }
-  std::printf("\n");
+  const CollectiveTraits& traits = traits_of(options_.collective);
+  const std::string op = traits.reduces ? reduce_op_name(line.one.op) : "none";
+  const std::string root = std::to_string(traits.has_root ? line.one.root : -1);
+  const std::string key =
+      key_text(right_aligned(std::to_string(line.size_bytes), 12),
+               {std::to_string(line.count), data_type(line.one.type).name, op, root});
+  const Choice choice = line.choice.value_or(Choice{});
+  const std::string text =
+      key + cell_text(line.out_of_place) + cell_text(line.in_place) +
+      tail_text(options_.report, {choice.algorithm, choice.transports, line.measured_at});
+  std::printf("%s\n", text.c_str());
   std::fflush(stdout);
+  print_wrong(line, line.out_of_place, "out of place");
+  if (line.in_place) print_wrong(line, *line.in_place, "in place");
+  results_.lines.push_back(line);
 }
 
-void Report::print_cell(const Cell& cell) const {
-  const std::string wrong = cell.wrong ? std::to_string(*cell.wrong) : "N/A";
-  std::printf("  %s  %6.2f  %6.2f  %6s", time_text(cell.us).c_str(), cell.algorithm_bandwidth,
-              cell.bus_bandwidth, wrong.c_str());
-  if (!options_.percentiles) return;
-  std::printf(" %s %s %s", time_text(cell.p50_us).c_str(), time_text(cell.p99_us).c_str(),
-              time_text(cell.max_us).c_str());
+void Report::print_wrong(const Line& line, const Cell& cell, const char* placement) const {
+  if (!cell.wrong) return;
+  const CollectiveTraits& traits = traits_of(options_.collective);
+  std::fprintf(stderr, "tutti perf: wrong data: %s of %zu %s, %s: %s\n", traits.name, line.count,
+               data_type(line.one.type).name, placement, sentence_of(*cell.wrong).c_str());
 }
 
-size_t Report::wrong() const {
-  size_t total = 0;
-  for (const Line& line : lines_) {
-    total += line.out_of_place.wrong.value_or(0);
-    if (line.in_place) total += line.in_place->wrong.value_or(0);
+ExitCode Report::finish() {
+  results_.ended_at = time_now();
+  const std::optional<double> least = least_bandwidth();
+  const double average = results_.average_bus_bandwidth();
+  const size_t wrong = results_.wrong_elements();
+  const bool too_slow = least && average < 0.9 * *least;
+  std::printf("# Out of bounds values : %zu %s\n", wrong, wrong == 0 ? "OK" : "FAILED");
+  std::printf("# Avg bus bandwidth    : %g %s\n", average,
+              !least     ? ""
+              : too_slow ? "FAILED"
+                         : "OK");
+  if (results_.memory) {
+    const MemoryUse& memory = *results_.memory;
+    std::printf("# Memory usage         : Initialization %s | User-Allocated %s | Collective %s",
+                byte_text(memory.initialization).c_str(), byte_text(memory.buffers).c_str(),
+                byte_text(memory.collectives).c_str());
+    const double total = memory.initialization + memory.buffers + memory.collectives;
+    std::printf(" | Total %s\n", byte_text(total).c_str());
   }
-  return total;
-}
-
-double Report::average_bus_bandwidth() const {
-  double sum = 0;
-  size_t cells = 0;
-  for (const Line& line : lines_) {
-    sum += line.out_of_place.bus_bandwidth + (line.in_place ? line.in_place->bus_bandwidth : 0);
-    cells += line.in_place ? 2 : 1;
-  }
-  return cells == 0 ? 0 : sum / static_cast<double>(cells);
-}
-
-int Report::finish() const {
-  const char* minimum = std::getenv("NCCL_TESTS_MIN_BW");
-  const double average = average_bus_bandwidth();
-  const bool too_slow = minimum != nullptr && average < 0.9 * std::atof(minimum);
-  const char* verdict = minimum == nullptr ? "" : too_slow ? "FAILED" : "OK";
-  std::printf("# Out of bounds values : %zu %s\n", wrong(), wrong() == 0 ? "OK" : "FAILED");
-  std::printf("# Avg bus bandwidth    : %g %s\n#\n", average, verdict);
-  std::printf("# Collective test concluded: %s\n", traits_of(options_.collective).program);
-  write_json();
-  return wrong() > 0 || too_slow ? 1 : 0;
-}
-
-void Report::write_json() const {
-  if (options_.json_file.empty()) return;
-  const CommunicatorOptions& communicator = options_.communicator;
-  nlohmann::json json;
-  json["config"] = {{"collective", traits_of(options_.collective).name},
-                    {"ranks", options_.crew.ranks()},
-                    {"processes", options_.crew.processes},
-                    {"threads", options_.crew.threads},
-                    {"iterations", options_.iterations},
-                    {"warmup_iterations", options_.warmup},
-                    {"average", static_cast<int>(options_.average)},
-                    {"stepped", options_.stepped},
-                    {"registered", options_.registered},
-                    {"stream", communicator.host_stream ? "host" : "blocking"},
-                    {"algorithm", communicator.algorithm},
-                    {"deterministic", communicator.deterministic}};
-  json["results"] = nlohmann::json::array();
-  for (const Line& line : lines_) json["results"].push_back(to_json(options_, line));
-  json["average_bus_bandwidth"] = average_bus_bandwidth();
-  json["out_of_bounds"] = wrong();
-  std::ofstream file(options_.json_file);
-  file << json.dump(2) << "\n";
-  if (!file.flush()) throw PerfError("cannot write " + options_.json_file);
+  std::printf("#\n# Collective test concluded: %s\n", traits_of(options_.collective).program);
+  std::fflush(stdout);
+  write_json(options_, results_);
+  return wrong > 0 || too_slow ? kExitResult : kExitOk;
 }
 
 }  // namespace tutti::perf

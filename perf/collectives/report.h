@@ -1,46 +1,78 @@
-// nccl-tests' table, footer and exit code; the same results as JSON.
+// nccl-tests' table, footer and exit code.
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "perf/collectives/columns.h"
+#include "perf/collectives/error.h"
 #include "perf/collectives/measure.h"
 #include "perf/collectives/options.h"
 
 namespace tutti::perf {
 
+/// One rank, for the list above the table. Copied between processes as it is.
+struct Participant {
+  int process = 0;
+  char host[200] = {};
+};
+
+/// Collective: every rank, in order.
+std::vector<Participant> all_participants(const RankContext& context);
+
 struct Line {
   Case one;
   size_t size_bytes;
   size_t count;
+  size_t cycle;
   Cell out_of_place;
   std::optional<Cell> in_place;  // empty: the collective has no in-place form
+  std::optional<Choice> choice;  // with --verbose
+  std::string measured_at;       // "2026-11-21 14:03:59"
 };
 
-/// What rank 0 prints.
+/// What the table and the JSON file say of a whole run.
+struct Results {
+  std::vector<Participant> ranks;
+  std::vector<Line> lines;
+  std::optional<MemoryUse> memory;
+  std::string started_at;
+  std::string ended_at;
+
+  size_t wrong_elements() const;
+  double average_bus_bandwidth() const;
+};
+
+/// The local time, as nccl-tests writes it.
+std::string time_now();
+
+/// NCCL_TESTS_MIN_BW, GB/s; empty where it is not set.
+std::optional<double> least_bandwidth();
+
+/// Prints as the results come. One rank speaks.
 class Report {
  public:
-  explicit Report(const PerfOptions& options) : options_(options) {}
+  Report(const PerfOptions& options, std::vector<Participant> ranks);
 
-  /// `pids[rank]`.
-  void header(const std::vector<double>& pids) const;
+  void header() const;
+  /// Prints the line; says on stderr where its first wrong element is.
   void add(const Line& line);
-  /// Prints the footer and writes the JSON file. Returns the exit code: 1 if data was wrong, or if
-  /// the average is below 0.9 * NCCL_TESTS_MIN_BW.
-  int finish() const;
+  void set_memory(const MemoryUse& memory) { results_.memory = memory; }
+  /// Prints the footer and writes the JSON file. Returns the exit code.
+  ExitCode finish();
 
  private:
   void print_parameters() const;
+  void print_ranks() const;
   void print_columns() const;
-  void print_line(const Line& line) const;
-  void print_cell(const Cell& cell) const;
-  size_t wrong() const;
-  double average_bus_bandwidth() const;
-  void write_json() const;
+  void print_wrong(const Line& line, const Cell& cell, const char* placement) const;
+  std::string cell_text(const std::optional<Cell>& cell) const;
 
   const PerfOptions& options_;
-  std::vector<Line> lines_;
+  const std::vector<CellColumn> columns_;
+  Results results_;
 };
 
 }  // namespace tutti::perf

@@ -19,6 +19,23 @@ double quantile(std::vector<double> values, double fraction) {
 
 double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
 
+Summary summarize(std::span<const double> values) {
+  const std::vector<double> all(values.begin(), values.end());
+  Summary summary;
+  summary.least = quantile(all, 0);
+  summary.greatest = quantile(all, 1);
+  summary.p50 = quantile(all, 0.5);
+  summary.p95 = quantile(all, 0.95);
+  summary.p99 = quantile(all, 0.99);
+  for (const double value : all) summary.mean += value / static_cast<double>(all.size());
+  double variance = 0;
+  for (const double value : all) {
+    variance += (value - summary.mean) * (value - summary.mean) / static_cast<double>(all.size());
+  }
+  summary.deviation = std::sqrt(variance);
+  return summary;
+}
+
 Interval median_interval(std::span<const double> values, const Bootstrap& bootstrap) {
   std::mt19937_64 random(bootstrap.seed);
   std::vector<double> medians(bootstrap.draws);

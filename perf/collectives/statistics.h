@@ -13,6 +13,21 @@ namespace tutti::perf {
 double quantile(std::vector<double> values, double fraction);
 double median(std::vector<double> values);
 
+/// What is said of the times of single iterations.
+struct Summary {
+  double least = 0;
+  double greatest = 0;
+  double mean = 0;
+  double deviation = 0;  // of the values, not an estimate for more of them
+  double p50 = 0;
+  double p95 = 0;
+  double p99 = 0;
+
+  double deviation_percent() const { return mean > 0 ? 100 * deviation / mean : 0; }
+};
+/// Requires: not empty.
+Summary summarize(std::span<const double> values);
+
 struct Interval {
   double low;
   double high;

@@ -21,6 +21,17 @@ TEST(Statistics, QuantilesInterpolate) {
   EXPECT_DOUBLE_EQ(quantile(values, 0.9), 46);
 }
 
+TEST(Statistics, SummaryOfAFewValues) {
+  const Summary summary = summarize(std::vector<double>{4, 2, 4, 4, 5, 5, 7, 9});
+  EXPECT_EQ(summary.least, 2);
+  EXPECT_EQ(summary.greatest, 9);
+  EXPECT_DOUBLE_EQ(summary.mean, 5);
+  EXPECT_DOUBLE_EQ(summary.deviation, 2);
+  EXPECT_DOUBLE_EQ(summary.deviation_percent(), 40);
+  EXPECT_DOUBLE_EQ(summary.p50, 4.5);
+  EXPECT_LE(summary.p95, summary.p99);
+}
+
 TEST(Statistics, IntervalOfEqualValuesIsAPoint) {
   const std::vector<double> values(9, 2.5);
   const Interval interval = median_interval(values);

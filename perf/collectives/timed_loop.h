@@ -26,31 +26,43 @@ struct LoopShape {
   /// Receives the time of each iteration, as far as there is room. Reads the clock in every
   /// iteration.
   std::span<double> samples = {};
+  /// Asks for LoopTime::queued_us: one more look at the clock wherever it is read.
+  bool splits = false;
 };
 
-/// One rank's microseconds per iteration of call(iteration), then finish(), which waits for what
-/// call queued. Collective: begins with a barrier.
+/// One rank's microseconds per iteration.
+struct LoopTime {
+  double us = 0;
+  double queued_us = 0;  // only with LoopShape::splits: until the calls have returned
+};
+
+/// Times call(iteration), then finish(), which waits for what call queued. Collective: begins with
+/// a barrier.
 template <class Call, class Finish>
-double timed_loop(const RankContext& context, const LoopShape& shape, Call&& call,
-                  Finish&& finish) {
+LoopTime timed_loop(const RankContext& context, const LoopShape& shape, Call&& call,
+                    Finish&& finish) {
+  const auto iterations = static_cast<double>(shape.iterations);
   context.board.barrier();
   if (!shape.stepped && shape.samples.empty()) {
     const double begin = now_us();
     for (size_t i = 0; i < shape.iterations; ++i) call(i);
+    const double queued = shape.splits ? now_us() : begin;
     finish();
-    return (now_us() - begin) / static_cast<double>(shape.iterations);
+    return {(now_us() - begin) / iterations, (queued - begin) / iterations};
   }
-  double total = 0;
+  LoopTime total;
   for (size_t i = 0; i < shape.iterations; ++i) {
     if (shape.stepped) context.board.barrier();
     const double begin = now_us();
     call(i);
+    const double queued = shape.splits ? now_us() : begin;
     finish();
     const double us = now_us() - begin;
     if (i < shape.samples.size()) shape.samples[i] = us;
-    total += us;
+    total.us += us;
+    total.queued_us += queued - begin;
   }
-  return total / static_cast<double>(shape.iterations);
+  return {total.us / iterations, total.queued_us / iterations};
 }
 
 inline constexpr double kDefaultRoundUs = 2000;
@@ -64,7 +76,7 @@ size_t calibrate(const RankContext& context, double round_us, LoopShape shape, C
   shape.samples = {};
   shape.iterations = 1;
   while (true) {
-    const double own = timed_loop(context, shape, call, finish);
+    const double own = timed_loop(context, shape, call, finish).us;
     const double us = std::max(context.board.max(context.rank, own), 1e-3);
     const double needed = 1.1 * round_us / us;
     const auto iterations = static_cast<size_t>(needed) + 1;

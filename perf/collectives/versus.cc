@@ -1,19 +1,11 @@
 #include "perf/collectives/versus.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <iterator>
 #include <utility>
 
+#include "perf/collectives/command.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/machine_load.h"
 #include "perf/collectives/rounds.h"
@@ -21,8 +13,6 @@
 
 namespace tutti::perf {
 namespace {
-
-using Variables = std::vector<std::pair<std::string, std::string>>;
 
 /// A way to run MPI.
 struct Configuration {
@@ -70,55 +60,18 @@ std::vector<Configuration> configurations_of(const std::string& peer) {
     if (suffix == "tuned") return {tuned};
     if (suffix.empty()) return {known, tuned};
   }
-  throw PerfError("--vs knows ompi, ompi-nocma and ompi-ucx, each with :plain or :tuned, not '" +
-                  peer + "'");
+  throw PerfError(
+      "--vs knows ompi, ompi-nocma and ompi-ucx, each with :plain or :tuned, not '" + peer + "'",
+      kExitUsage);
 }
 
 std::string program_path(const VersusOptions& versus) {
   if (!versus.program.empty()) return versus.program;
-  const auto self = std::filesystem::read_symlink("/proc/self/exe");
-  const auto program = self.parent_path() / "tutti_perf_mpi";
+  const auto program = std::filesystem::path(program_folder()) / "tutti_perf_mpi";
   if (!std::filesystem::exists(program)) {
     throw PerfError("--vs needs " + program.string() + ", which is built where MPI is installed");
   }
   return program.string();
-}
-
-/// A file that goes with its owner.
-class TemporaryFile {
- public:
-  TemporaryFile() : path_((std::filesystem::temp_directory_path() / "tutti-perf-XXXXXX").string()) {
-    const int file = mkstemp(path_.data());
-    if (file < 0) throw PerfError("cannot create " + path_ + ": " + std::strerror(errno));
-    close(file);
-  }
-  ~TemporaryFile() { std::remove(path_.c_str()); }
-  TemporaryFile(const TemporaryFile&) = delete;
-  TemporaryFile& operator=(const TemporaryFile&) = delete;
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-/// Runs a command with more environment. Returns its exit code, or 128 + its signal.
-int run_command(std::vector<std::string> command, const Variables& environment) {
-  std::vector<char*> argv;
-  for (std::string& word : command) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  std::fflush(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw PerfError(std::string("fork: ") + std::strerror(errno));
-  if (child == 0) {
-    prctl(PR_SET_PDEATHSIG, SIGTERM);
-    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
-    execvp(argv[0], argv.data());
-    std::fprintf(stderr, "tutti perf: cannot run %s: %s\n", argv[0], std::strerror(errno));
-    _exit(127);
-  }
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
 /// Runs the comparison under one configuration. Returns false if it failed, which has been
@@ -159,7 +112,9 @@ bool run_configuration(const PerfOptions& options, const std::vector<std::string
 }  // namespace
 
 int versus_main(const PerfOptions& options, const std::vector<std::string>& arguments) {
-  if (options.crew.threads != 1) throw PerfError("--vs compares processes: leave out -t and -g");
+  if (options.crew.threads != 1) {
+    throw PerfError("--vs compares processes: leave out -t and -g", kExitUsage);
+  }
   std::vector<Configuration> configurations;
   for (const std::string& peer : options.versus.peers) {
     for (Configuration& one : configurations_of(peer)) configurations.push_back(std::move(one));

@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace tutti::perf {
+namespace {
+
+constexpr size_t kLargestElementBytes = 8;
+
+}  // namespace
 
 PreparedCase::PreparedCase(const PerfOptions& options, const RankContext& context, const Case& one,
                            bool in_place_form)
@@ -17,8 +22,9 @@ size_t PreparedCase::size_bytes() const {
 }
 
 Workload::Workload(const Communicator& communicator, const PerfOptions& options)
-    : buffers_(communicator, options.largest_bytes(), options.largest_bytes(), options.registered) {
-}
+    : unaligned_elements_(options.unaligned_elements),
+      buffers_(communicator, options.largest_bytes(), unaligned_elements_ * kLargestElementBytes,
+               options.registered) {}
 
 Pattern Workload::pattern(const PreparedCase& one) const {
   return {one.type, one.operation.op, one.operation.ranks, seed_};
@@ -40,7 +46,7 @@ std::byte* Workload::recv(const PreparedCase& one, size_t iteration) const {
 
 void Workload::prepare(const PreparedCase& one) {
   // Either area can hold either buffer, so that one of them can hold an in-place call.
-  buffers_.use_sizes(one.size_bytes(), one.size_bytes());
+  buffers_.use_size(one.size_bytes(), unaligned_elements_ * one.type.bytes);
   for (size_t pair = 0; pair < buffers_.pairs(); ++pair) refill(one, pair);
 }
 
@@ -51,25 +57,27 @@ void Workload::refill(const PreparedCase& one, size_t iteration) {
   const size_t elements = std::max(one.shape.send_count, one.shape.recv_count);
   pattern.poison(buffers_.recv(iteration), elements);
   if (!one.in_place) pattern.poison(buffers_.send(iteration), elements);
-  const bool reads =
-      operation.collective != Collective::kBroadcast || operation.rank == operation.root;
-  if (!reads) return;
+  if (!reads_input(operation.collective, one.place())) return;
   auto* input = const_cast<std::byte*>(send(one, iteration));
   pattern.fill_input(operation.rank, input, one.shape.send_count);
 }
 
-size_t Workload::count_wrong(const PreparedCase& one, size_t iteration) const {
+BufferMistakes Workload::check(const PreparedCase& one, size_t iteration) const {
   const Pattern pattern = this->pattern(one);
   const Operation& operation = one.operation;
-  const Place place{operation.rank, operation.ranks, operation.root};
-  const auto output = expected_blocks(operation.collective, one.shape, place);
-  size_t wrong = pattern.count_wrong(output, recv(one, iteration));
-  const bool keeps_input = !one.in_place && operation.collective != Collective::kBroadcast;
-  if (keeps_input) {
+  BufferMistakes mistakes;
+  const auto output = expected_blocks(operation.collective, one.shape, one.place());
+  mistakes.output = pattern.check(output, recv(one, iteration));
+  if (!one.in_place && reads_input(operation.collective, one.place())) {
     const Block input[] = {{operation.rank, 0, one.shape.send_count}};
-    wrong += pattern.count_wrong(input, send(one, iteration));
+    mistakes.input = pattern.check(input, send(one, iteration));
   }
-  return wrong;
+  return mistakes;
+}
+
+void Workload::spoil(const PreparedCase& one, size_t iteration, size_t element) {
+  if (element < one.shape.recv_count)
+    recv(one, iteration)[element * one.type.bytes] ^= std::byte{1};
 }
 
 }  // namespace tutti::perf

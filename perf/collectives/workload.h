@@ -8,6 +8,7 @@
 #include "perf/collectives/buffers.h"
 #include "perf/collectives/collective.h"
 #include "perf/collectives/communicator.h"
+#include "perf/collectives/finding.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/pattern.h"
 
@@ -27,6 +28,8 @@ struct PreparedCase {
                bool in_place);
 
   Operation operation;
+  Place place() const { return {operation.rank, operation.ranks, operation.root}; }
+
   Shape shape;
   DataType type;
   bool in_place;
@@ -45,9 +48,11 @@ class Workload {
   void prepare(const PreparedCase& one);
   /// Fills the iteration's pair with new input and poisons what the call has to write.
   void refill(const PreparedCase& one, size_t iteration);
-  /// Wrong elements after a call on a refilled pair: of the output, and of an input that must not
+  /// What is wrong after a call on a refilled pair: in the output, and in an input that must not
   /// change.
-  size_t count_wrong(const PreparedCase& one, size_t iteration) const;
+  BufferMistakes check(const PreparedCase& one, size_t iteration) const;
+  /// Makes one element of the output wrong, if there is such an element.
+  void spoil(const PreparedCase& one, size_t iteration, size_t element);
 
   const std::byte* send(const PreparedCase& one, size_t iteration) const;
   std::byte* recv(const PreparedCase& one, size_t iteration) const;
@@ -55,6 +60,7 @@ class Workload {
  private:
   Pattern pattern(const PreparedCase& one) const;
 
+  const size_t unaligned_elements_;
   Buffers buffers_;
   uint64_t seed_ = 0;  // the same on every rank, as every rank refills equally often
 };

@@ -1,10 +1,12 @@
 #include "perf/mpi/duel.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/error.h"
+#include "perf/collectives/finding.h"
 #include "perf/collectives/timed_loop.h"
 #include "perf/collectives/workload.h"
 #include "perf/mpi/mpi_operation.h"
@@ -52,11 +54,11 @@ class Duel {
     workload_.refill(one_, 0);
     context_.board.barrier();
     run(variant, {1, true, {}});
-    const auto own = static_cast<double>(workload_.count_wrong(one_, 0));
-    const double wrong = context_.board.sum(context_.rank, own);
-    if (wrong == 0) return;
-    throw PerfError(std::string(name_of(variant)) + " gave " + std::to_string(wrong) +
-                    " wrong elements at " + std::to_string(one_.size_bytes()) + " bytes");
+    const std::optional<Finding> found = first_finding(context_, workload_.check(one_, 0));
+    if (!found) return;
+    throw PerfError(std::string(name_of(variant)) + ", " + std::to_string(one_.size_bytes()) +
+                        " bytes: " + sentence_of(*found),
+                    kExitResult);
   }
 
   void calibrate_all(double round_us) {
@@ -71,12 +73,12 @@ class Duel {
   /// Collective: the slowest rank's time per iteration.
   double time(Variant variant, bool stepped) {
     run(variant, {kWarmIterations, stepped, {}});
-    const double own = run(variant, {iterations_[stepped][variant], stepped, {}});
-    return context_.board.max(context_.rank, own);
+    const LoopTime own = run(variant, {iterations_[stepped][variant], stepped, {}});
+    return context_.board.max(context_.rank, own.us);
   }
 
  private:
-  double run(Variant variant, const LoopShape& loop) {
+  LoopTime run(Variant variant, const LoopShape& loop) {
     if (variant == kTutti) return timed_loop(context_, loop, tutti_call(), finish());
     return timed_loop(context_, loop, mpi_call(), [] {});
   }

@@ -1,5 +1,6 @@
 #include "perf/mpi/mpi_operation.h"
 
+#include <cstring>
 #include <limits>
 
 #include "perf/collectives/datatypes.h"
@@ -10,25 +11,39 @@ namespace {
 
 MPI_Datatype mpi_type(tuttiDataType_t type) {
   switch (type) {
-    case tuttiInt8: return MPI_INT8_T;
-    case tuttiUint8: return MPI_UINT8_T;
-    case tuttiInt32: return MPI_INT32_T;
-    case tuttiUint32: return MPI_UINT32_T;
-    case tuttiInt64: return MPI_INT64_T;
-    case tuttiUint64: return MPI_UINT64_T;
-    case tuttiFloat32: return MPI_FLOAT;
-    case tuttiFloat64: return MPI_DOUBLE;
-    default: throw PerfError(std::string("MPI has no type ") + data_type(type).name);
+    case tuttiInt8:
+      return MPI_INT8_T;
+    case tuttiUint8:
+      return MPI_UINT8_T;
+    case tuttiInt32:
+      return MPI_INT32_T;
+    case tuttiUint32:
+      return MPI_UINT32_T;
+    case tuttiInt64:
+      return MPI_INT64_T;
+    case tuttiUint64:
+      return MPI_UINT64_T;
+    case tuttiFloat32:
+      return MPI_FLOAT;
+    case tuttiFloat64:
+      return MPI_DOUBLE;
+    default:
+      throw PerfError(std::string("MPI has no type ") + data_type(type).name);
   }
 }
 
 MPI_Op mpi_op(tuttiRedOp_t op) {
   switch (op) {
-    case tuttiSum: return MPI_SUM;
-    case tuttiProd: return MPI_PROD;
-    case tuttiMax: return MPI_MAX;
-    case tuttiMin: return MPI_MIN;
-    default: throw PerfError(std::string("MPI has no operation ") + reduce_op_name(op));
+    case tuttiSum:
+      return MPI_SUM;
+    case tuttiProd:
+      return MPI_PROD;
+    case tuttiMax:
+      return MPI_MAX;
+    case tuttiMin:
+      return MPI_MIN;
+    default:
+      throw PerfError(std::string("MPI has no operation ") + reduce_op_name(op));
   }
 }
 
@@ -47,6 +62,20 @@ MpiOperation::MpiOperation(const Operation& operation)
       type_(mpi_type(operation.type)),
       op_(mpi_op(operation.op)) {}
 
+/// As enqueue_hypercube.
+void MpiOperation::run_hypercube(const void* send, std::byte* recv) const {
+  const size_t block_bytes = operation_.count * data_type(operation_.type).bytes;
+  const auto block = [&](int index) { return recv + static_cast<size_t>(index) * block_bytes; };
+  const int rank = operation_.rank;
+  if (send != block(rank)) std::memcpy(block(rank), send, block_bytes);
+  for (int blocks = 1; blocks < operation_.ranks; blocks *= 2) {
+    const int mine = rank & ~(blocks - 1);
+    const int count = mpi_count(operation_.count * static_cast<size_t>(blocks));
+    MPI_Sendrecv(block(mine), count, type_, rank ^ blocks, 0, block(mine ^ blocks), count, type_,
+                 rank ^ blocks, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  }
+}
+
 void MpiOperation::run(const void* send, void* recv) const {
   switch (operation_.collective) {
     case Collective::kAllReduce:
@@ -64,7 +93,9 @@ void MpiOperation::run(const void* send, void* recv) const {
     case Collective::kAllToAll:
       MPI_Alltoall(send, count_, type_, recv, count_, type_, MPI_COMM_WORLD);
       return;
-    case Collective::kBarrier: MPI_Barrier(MPI_COMM_WORLD); return;
+    case Collective::kBarrier:
+      MPI_Barrier(MPI_COMM_WORLD);
+      return;
     case Collective::kSendRecv: {
       const int next = (operation_.rank + 1) % operation_.ranks;
       const int previous = (operation_.rank + operation_.ranks - 1) % operation_.ranks;
@@ -72,6 +103,9 @@ void MpiOperation::run(const void* send, void* recv) const {
                    MPI_STATUS_IGNORE);
       return;
     }
+    case Collective::kHypercube:
+      run_hypercube(send, static_cast<std::byte*>(recv));
+      return;
   }
 }
 

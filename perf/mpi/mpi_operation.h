@@ -3,6 +3,8 @@
 
 #include <mpi.h>
 
+#include <cstddef>
+
 #include "perf/collectives/communicator.h"
 
 namespace tutti::perf {
@@ -15,6 +17,8 @@ class MpiOperation {
   void run(const void* send, void* recv) const;
 
  private:
+  void run_hypercube(const void* send, std::byte* recv) const;
+
   Operation operation_;
   int count_;
   MPI_Datatype type_;

@@ -6,26 +6,26 @@
 #include <memory>
 #include <vector>
 
-#include "perf/collectives/board.h"
 #include "perf/collectives/collective.h"
 #include "perf/collectives/crew.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/rounds.h"
+#include "perf/collectives/shared_board.h"
 #include "perf/mpi/duel.h"
 
 namespace tutti::perf {
 namespace {
 
 /// A board that all ranks of the job have mapped; they run on one host.
-std::unique_ptr<Board> share_board(int rank, int ranks) {
+std::unique_ptr<SharedBoard> share_board(int rank, int ranks) {
   char name[64] = {};
   if (rank == 0) std::snprintf(name, sizeof name, "/tutti-perf-%d", static_cast<int>(getpid()));
   MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
   // The others open what rank 0 has created: it goes through the barrier only then.
-  std::unique_ptr<Board> board;
-  if (rank == 0) board = std::make_unique<Board>(ranks, name, Board::Access::kCreate);
+  std::unique_ptr<SharedBoard> board;
+  if (rank == 0) board = std::make_unique<SharedBoard>(ranks, name, SharedBoard::Access::kCreate);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank != 0) board = std::make_unique<Board>(ranks, name, Board::Access::kOpen);
+  if (rank != 0) board = std::make_unique<SharedBoard>(ranks, name, SharedBoard::Access::kOpen);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) board->unlink();
   return board;
@@ -37,7 +37,7 @@ int run(const PerfOptions& options) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const std::unique_ptr<Board> board = share_board(rank, ranks);
+  const std::unique_ptr<SharedBoard> board = share_board(rank, ranks);
   return run_rank({rank, ranks, *board}, [&](const RankContext& context) {
     const std::vector<Round> rounds = run_duel(context, options);
     if (context.rank == 0) write_rounds(options.versus.rounds_file, rounds);

@@ -310,6 +310,21 @@ Status Communicator::check_algorithm(const CallOptions& options) const {
                                   "': behind the colon stands the number of lanes, from 1");
 }
 
+namespace {
+
+/// Those by which this rank reaches the others.
+std::string transports_of(const Membership& membership) {
+  std::string names;
+  for (const Profile& profile : membership.profiles()) {
+    const std::string& name = profile.transport;
+    if (name.empty() || names.find(name) != std::string::npos) continue;
+    names += (names.empty() ? "" : "+") + name;
+  }
+  return names.empty() ? "no link" : names;
+}
+
+}  // namespace
+
 std::string Communicator::explain(const Request& request) {
   std::string text;
   const bool in_place = is_in_place(request);
@@ -323,7 +338,8 @@ std::string Communicator::explain(const Request& request) {
   text += what + ": " + plan.algorithm + ", " + plan::name_of(reach.mode) + ", " +
           std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") +
           (prepared.value()->fast ? ", superinstructions" : "") +
-          (plan.passes.empty() ? "" : ", " + plan.passes) + "\n";
+          (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " +
+          transports_of(*membership_) + "\n";
   for (const select::Candidate& candidate : planner_->candidates(request, in_place)) {
     text += "  " + std::string(candidate.algorithm->name) + ": ";
     text += candidate.rejected.empty()

@@ -14,22 +14,6 @@ namespace {
 
 using namespace tutti::perf;
 
-std::string explanation(const Communicator& communicator, const Operation& operation) {
-  const char* name = traits_of(operation.collective).name;
-  std::string text(4096, '\0');
-  size_t needed = 0;
-  tuttiResult_t result = tuttiExplain(communicator.comm(), name, operation.count, operation.type,
-                                      text.data(), text.size(), &needed);
-  if (result == tuttiInvalidArgument && needed > text.size()) {
-    text.resize(needed);
-    result = tuttiExplain(communicator.comm(), name, operation.count, operation.type, text.data(),
-                          text.size(), &needed);
-  }
-  communicator.check(result, "tuttiExplain");
-  text.resize(text.find('\0'));
-  return text;
-}
-
 /// Every rank takes part in the group, since what is best depends on its links; rank 0 speaks.
 int explain_on_rank(const RankContext& context, const PerfOptions& options) {
   const Communicator communicator(context, options.communicator);
@@ -56,6 +40,11 @@ int explain_main(int argc, char** argv) {
   if (traits == nullptr) {
     std::fprintf(stderr,
                  "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n");
+    return 2;
+  }
+  if (traits->of_pairs) {
+    std::fprintf(stderr, "tutti explain: %s is made of sends and receives: nothing is chosen\n",
+                 traits->name);
     return 2;
   }
   int exit_code = 0;

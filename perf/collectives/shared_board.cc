@@ -1,16 +1,14 @@
-#include "perf/collectives/board.h"
+#include "perf/collectives/shared_board.h"
 
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <numeric>
 #include <thread>
 
 #include "perf/collectives/error.h"
@@ -18,12 +16,11 @@
 namespace tutti::perf {
 
 /// All zero is the initial state.
-struct Board::Memory {
+struct SharedBoard::Memory {
   alignas(64) std::atomic<uint32_t> arrived;
   alignas(64) std::atomic<uint32_t> epoch;
   alignas(64) std::atomic<uint32_t> failed;
-  tuttiUniqueId id;
-  double values[kMaxRanks];
+  Note notes[kMaxRanks];
   double samples[kMaxRanks][kMaxSamples];
 };
 
@@ -45,7 +42,7 @@ int check_ranks(int ranks) {
 
 }  // namespace
 
-Board::Memory* Board::map(int file) {
+SharedBoard::Memory* SharedBoard::map(int file) {
   const int flags = file < 0 ? MAP_SHARED | MAP_ANONYMOUS : MAP_SHARED;
   void* memory = mmap(nullptr, sizeof(Memory), PROT_READ | PROT_WRITE, flags, file, 0);
   if (memory == MAP_FAILED) {
@@ -54,12 +51,12 @@ Board::Memory* Board::map(int file) {
   return static_cast<Memory*>(memory);
 }
 
-void Board::Unmap::operator()(Memory* memory) const { munmap(memory, sizeof(Memory)); }
+void SharedBoard::Unmap::operator()(Memory* memory) const { munmap(memory, sizeof(Memory)); }
 
-Board::Board(int ranks)
+SharedBoard::SharedBoard(int ranks)
     : ranks_(check_ranks(ranks)), spins_(spins_before_yield(ranks)), memory_(map(-1)) {}
 
-Board::Board(int ranks, const std::string& name, Access access)
+SharedBoard::SharedBoard(int ranks, const std::string& name, Access access)
     : ranks_(check_ranks(ranks)), spins_(spins_before_yield(ranks)), name_(name) {
   const int flags = access == Access::kCreate ? O_CREAT | O_EXCL | O_RDWR : O_RDWR;
   const int file = shm_open(name.c_str(), flags, 0600);
@@ -71,9 +68,9 @@ Board::Board(int ranks, const std::string& name, Access access)
   close(file);
 }
 
-void Board::unlink() const { shm_unlink(name_.c_str()); }
+void SharedBoard::unlink() const { shm_unlink(name_.c_str()); }
 
-void Board::barrier() {
+void SharedBoard::barrier() {
   const uint32_t epoch = memory_->epoch.load(std::memory_order_acquire);
   if (memory_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 ==
       static_cast<uint32_t>(ranks_)) {
@@ -93,40 +90,45 @@ void Board::barrier() {
   }
 }
 
-void Board::fail() noexcept { memory_->failed.store(1, std::memory_order_release); }
+void SharedBoard::fail() noexcept { memory_->failed.store(1, std::memory_order_release); }
 
-bool Board::failed() const noexcept { return memory_->failed.load(std::memory_order_acquire) != 0; }
+bool SharedBoard::failed() const noexcept {
+  return memory_->failed.load(std::memory_order_acquire) != 0;
+}
 
 // The barrier orders the accesses; they are atomic because it runs through other processes, which
 // the thread sanitizer does not see.
-std::vector<double> Board::exchange(int rank, double value) {
-  using Value = std::atomic_ref<double>;
-  Value(memory_->values[rank]).store(value, std::memory_order_relaxed);
-  barrier();
-  std::vector<double> values(static_cast<size_t>(ranks_));
-  for (int i = 0; i < ranks_; ++i) {
-    values[i] = Value(memory_->values[i]).load(std::memory_order_relaxed);
+std::vector<Board::Note> SharedBoard::exchange_notes(int rank, const Note& own) {
+  using Word = std::atomic_ref<uint64_t>;
+  for (size_t i = 0; i < own.size(); ++i) {
+    Word(memory_->notes[rank][i]).store(own[i], std::memory_order_relaxed);
   }
-  barrier();  // nobody writes the next value before all have read this one
-  return values;
-}
-
-double Board::max(int rank, double value) {
-  const std::vector<double> values = exchange(rank, value);
-  return *std::max_element(values.begin(), values.end());
-}
-
-double Board::sum(int rank, double value) {
-  const std::vector<double> values = exchange(rank, value);
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-tuttiUniqueId Board::share_id(int rank, const tuttiUniqueId& id) {
-  if (rank == 0) memory_->id = id;
   barrier();
-  return memory_->id;
+  std::vector<Note> notes(static_cast<size_t>(ranks_));
+  for (int peer = 0; peer < ranks_; ++peer) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      notes[peer][i] = Word(memory_->notes[peer][i]).load(std::memory_order_relaxed);
+    }
+  }
+  barrier();  // nobody writes the next note before all have read this one
+  return notes;
 }
 
-std::span<double> Board::samples(int rank) { return memory_->samples[rank]; }
+std::vector<std::vector<double>> SharedBoard::gather_samples(int rank,
+                                                             std::span<const double> own) {
+  using Sample = std::atomic_ref<double>;
+  for (size_t i = 0; i < own.size(); ++i) {
+    Sample(memory_->samples[rank][i]).store(own[i], std::memory_order_relaxed);
+  }
+  barrier();
+  std::vector<std::vector<double>> all(static_cast<size_t>(ranks_));
+  for (int peer = 0; peer < ranks_; ++peer) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      all[peer].push_back(Sample(memory_->samples[peer][i]).load(std::memory_order_relaxed));
+    }
+  }
+  barrier();
+  return all;
+}
 
 }  // namespace tutti::perf

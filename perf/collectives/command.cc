@@ -1,0 +1,50 @@
+#include "perf/collectives/command.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "perf/collectives/error.h"
+
+namespace tutti::perf {
+
+TemporaryFile::TemporaryFile()
+    : path_((std::filesystem::temp_directory_path() / "tutti-perf-XXXXXX").string()) {
+  const int file = mkstemp(path_.data());
+  if (file < 0) throw PerfError("cannot create " + path_ + ": " + std::strerror(errno));
+  close(file);
+}
+
+TemporaryFile::~TemporaryFile() { std::remove(path_.c_str()); }
+
+std::string program_folder() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+}
+
+int run_command(std::vector<std::string> command, const Variables& environment) {
+  std::vector<char*> argv;
+  for (std::string& word : command) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  std::fflush(nullptr);
+  const pid_t child = fork();
+  if (child < 0) throw PerfError(std::string("fork: ") + std::strerror(errno));
+  if (child == 0) {
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    for (const auto& [name, value] : environment) setenv(name.c_str(), value.c_str(), 1);
+    execvp(argv[0], argv.data());
+    std::fprintf(stderr, "tutti perf: cannot run %s: %s\n", argv[0], std::strerror(errno));
+    _exit(127);
+  }
+  int status = 0;
+  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+}  // namespace tutti::perf

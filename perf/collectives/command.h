@@ -1,0 +1,32 @@
+// Running another program, and files that go when they are no longer needed.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tutti::perf {
+
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
+/// Runs a command with more environment and waits for it. Returns its exit code, or 128 + its
+/// signal; 127 if there is no such program, which has been said on stderr.
+int run_command(std::vector<std::string> command, const Variables& environment);
+
+/// Where the running program lies, with symbolic links followed.
+std::string program_folder();
+
+/// A file that goes with its owner. Errors: PerfError.
+class TemporaryFile {
+ public:
+  TemporaryFile();
+  ~TemporaryFile();
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace tutti::perf

@@ -1,0 +1,241 @@
+#include "perf/collectives/flags.h"
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "perf/collectives/error.h"
+
+namespace tutti::perf {
+namespace {
+
+[[noreturn]] void refuse(const std::string& text, const std::string& wanted) {
+  throw PerfError("'" + text + "' is not " + wanted, kExitUsage);
+}
+
+/// Whole numbers as C writes them: 16, 0x10.
+size_t whole(const std::string& text, size_t least = 0,
+             size_t most = std::numeric_limits<size_t>::max()) {
+  const bool hex = text.starts_with("0x") || text.starts_with("0X");
+  const char* begin = text.data() + (hex ? 2 : 0);
+  const char* end = text.data() + text.size();
+  size_t number = 0;
+  const auto [stop, error] = std::from_chars(begin, end, number, hex ? 16 : 10);
+  const bool bounded = most < std::numeric_limits<size_t>::max();
+  if (error != std::errc{} || stop != end || begin == end || number < least || number > most) {
+    refuse(text, "a number from " + std::to_string(least) +
+                     (bounded ? " to " + std::to_string(most) : " up"));
+  }
+  return number;
+}
+
+bool yes(const std::string& text) { return whole(text, 0, 1) == 1; }
+
+double positive(const std::string& text, double least = 0) {
+  double number = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, number);
+  if (error != std::errc{} || stop != end || !(number >= least) || !std::isfinite(number)) {
+    refuse(text, "a number from " + std::to_string(least) + " up");
+  }
+  return number;
+}
+
+int count_of_ranks(const std::string& text) { return static_cast<int>(whole(text, 1, kMaxRanks)); }
+
+int root_of(const std::string& text) {
+  if (text == "all" || text == "-1") return -1;
+  return static_cast<int>(whole(text, 0, kMaxRanks - 1));
+}
+
+PlantedFault fault_of(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) refuse(text, "RANK:ELEMENT");
+  return {static_cast<int>(whole(text.substr(0, colon), 0, kMaxRanks - 1)),
+          whole(text.substr(colon + 1))};
+}
+
+void set_blocking(const std::string& text, Draft& draft) {
+  const size_t mode = whole(text, 0, 3);
+  draft.options.stepped = draft.options.stepped || mode == 3;
+  draft.options.blocking = mode == 3 ? Blocking::kNo : static_cast<Blocking>(mode);
+}
+
+void set_stream(const std::string& text, Draft& draft) {
+  if (text != "blocking" && text != "host") refuse(text, "blocking or host");
+  draft.options.communicator.host_stream = text == "host";
+}
+
+using enum FlagKind;
+using Text = const std::string&;
+
+constexpr const char* kSizes = "Sizes and data";
+constexpr const char* kLoop = "The timed loop";
+constexpr const char* kRanks = "Ranks and buffers";
+constexpr const char* kReport = "The report";
+constexpr const char* kPeers = "Comparison with MPI";
+constexpr const char* kWithout = "Accepted without effect";
+
+constexpr Flag kFlags[] = {
+    // ---- sizes and data
+    {"-b,--minbytes", "SIZE", "32M", "smallest size; K, M, G are powers of 1024", kSizes,
+     kNcclTests, [](Text text, Draft& d) { d.min_bytes = parse_bytes(text); }},
+    {"-e,--maxbytes", "SIZE", "32M", "largest size; without -b or -e, the other one", kSizes,
+     kNcclTests, [](Text text, Draft& d) { d.max_bytes = parse_bytes(text); }},
+    {"-i,--stepbytes", "SIZE", "1M", "added from size to size", kSizes, kNcclTests,
+     [](Text text, Draft& d) { d.options.sizes.step_bytes = parse_bytes(text); }},
+    {"-f,--stepfactor", "X", "1", "above 1: sizes are multiplied by it, and -i is not used", kSizes,
+     kNcclTests, [](Text text, Draft& d) { d.options.sizes.factor = positive(text); }},
+    {"--bytes-list", "SIZE,...", "", "exactly these sizes: 8,1K,4M", kSizes, kOwn,
+     [](Text text, Draft& d) { d.options.sizes.list.push_back(parse_bytes(text)); }},
+    {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg or all; nccl-tests' mulsum is refused",
+     kSizes, kNcclTests, [](Text text, Draft& d) { d.op = text; }},
+    {"-d,--datatype", "NAME", "float",
+     "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or "
+     "all",
+     kSizes, kNcclTests, [](Text text, Draft& d) { d.options.types = parse_data_types(text); }},
+    {"-r,--root", "RANK", "0", "the root of a rooted collective; -1 or all: each in turn", kSizes,
+     kNcclTests, [](Text text, Draft& d) { d.options.root = root_of(text); }},
+
+    // ---- the timed loop
+    {"-n,--iters", "N", "20", "timed iterations; 0: as many as take 2 ms", kLoop, kNcclTests,
+     [](Text text, Draft& d) { d.options.iterations = whole(text); }},
+    {"-w,--warmup_iters", "N", "1", "untimed iterations before them, at each size", kLoop,
+     kNcclTests, [](Text text, Draft& d) { d.options.warmup = whole(text); }},
+    {"-m,--agg_iters", "N", "1", "calls per iteration, in one group", kLoop, kNcclTests,
+     [](Text text, Draft& d) { d.options.aggregate = whole(text, 1); }},
+    {"-N,--run_cycles", "N", "1", "repetitions of the sweep; 0: for ever", kLoop, kNcclTests,
+     [](Text text, Draft& d) { d.options.cycles = whole(text); }},
+    {"-c,--check", "N", "1", "checked calls after the timed ones; 0: none", kLoop, kNcclTests,
+     [](Text text, Draft& d) { d.options.checks = whole(text); }},
+    {"-a,--average", "0-3", "1",
+     "the time is that of 0: rank 0, 1: the mean, 2: the fastest, 3: "
+     "the slowest rank",
+     kLoop, kNcclTests,
+     [](Text text, Draft& d) { d.options.average = static_cast<Average>(whole(text, 0, 3)); }},
+    {"-z,--blocking", "0-3", "0",
+     "1: wait and barrier after every call, both timed; 2: wait; 3: as --stepped", kLoop,
+     kNcclTests, set_blocking},
+    {"--stepped", "", "", "an untimed barrier before every iteration", kLoop, kOwn,
+     [](Text, Draft& d) { d.options.stepped = true; }},
+    {"-T,--timeout", "SECONDS", "0", "a call that takes longer fails; 0: TUTTI_TIMEOUT", kLoop,
+     kNcclTests,
+     [](Text text, Draft& d) {
+       d.options.communicator.timeout_ns = static_cast<uint64_t>(positive(text) * 1e9);
+     }},
+
+    // ---- ranks and buffers
+    {"--ranks,--np", "N", "2", "processes to fork; 1 with -t or -g. A launcher decides instead",
+     kRanks, kOwn, [](Text text, Draft& d) { d.processes = count_of_ranks(text); }},
+    {"-t,--nthreads", "N", "1", "threads per process", kRanks, kNcclTests,
+     [](Text text, Draft& d) { d.options.threads = count_of_ranks(text); }},
+    {"-g,--ngpus", "N", "1", "ranks per thread, each as a thread of its own", kRanks, kNcclTests,
+     [](Text text, Draft& d) { d.options.gpus = count_of_ranks(text); }},
+    {"--algorithm", "NAME", "", "a name of `tutti algorithms`, with lanes: ring:2", kRanks, kOwn,
+     [](Text text, Draft& d) { d.options.communicator.algorithm = text; }},
+    {"--deterministic", "", "", "only schedules that reduce in the canonical order", kRanks, kOwn,
+     [](Text, Draft& d) { d.options.communicator.deterministic = true; }},
+    {"--stream", "KIND", "blocking", "blocking (in the calling thread) or host (a queue)", kRanks,
+     kOwn, set_stream},
+    {"-R,--local_register", "0-2", "0", "1, 2: buffers from tuttiMemAlloc, registered", kRanks,
+     kNcclTests, [](Text text, Draft& d) { d.options.registered = whole(text, 0, 2) > 0; }},
+    {"--registered", "", "", "as -R 1", kRanks, kOwn,
+     [](Text, Draft& d) { d.options.registered = true; }},
+    {"-u,--unalign", "N", "0", "buffers begin this many elements behind a cache line", kRanks,
+     kNcclTests,
+     [](Text text, Draft& d) { d.options.unaligned_elements = whole(text, 0, 1 << 20); }},
+
+    // ---- the report
+    {"-J,--output_file,--json", "FILE", "", "write configuration and results there (docs/perf.md)",
+     kReport, kNcclTests, [](Text text, Draft& d) { d.options.report.json_file = text; }},
+    {"--plot", "FILE", "", "draw the results there (.png, .svg, .pdf); needs python3-matplotlib",
+     kReport, kOwn, [](Text text, Draft& d) { d.options.report.plot_file = text; }},
+    {"-v,--verbose", "", "", "add columns: the algorithm and the transports", kReport, kOwn,
+     [](Text, Draft& d) { d.options.report.verbose = true; }},
+    {"--percentiles", "", "", "add columns: p50, p95, p99 and max of the iterations", kReport, kOwn,
+     [](Text, Draft& d) { d.options.report.percentiles = true; }},
+    {"-I,--per_iter_timing", "0-1", "0",
+     "add columns: i_min, i_max, i_p99 and i_cv% of the "
+     "iterations",
+     kReport, kNcclTests, [](Text text, Draft& d) { d.options.report.per_iteration = yes(text); }},
+    {"-K,--per_iter_skip", "N", "0", "leave the first N iterations out of what -I shows", kReport,
+     kNcclTests, [](Text text, Draft& d) { d.options.report.skipped_samples = whole(text); }},
+    {"-C,--report_cputime", "0-1", "0", "the time until the calls are queued, in place of the time",
+     kReport, kNcclTests, [](Text text, Draft& d) { d.options.report.processor_time = yes(text); }},
+    {"-S,--report_timestamps", "0-1", "0", "add a column: when the line was measured", kReport,
+     kNcclTests, [](Text text, Draft& d) { d.options.report.timestamps = yes(text); }},
+    {"-M,--memory", "0-1", "0", "add a line: resident memory of the largest process", kReport,
+     kNcclTests, [](Text text, Draft& d) { d.options.report.memory = yes(text); }},
+
+    // ---- comparison
+    {"--vs", "PEER,...", "",
+     "interleaved with ompi, ompi-nocma, ompi-ucx; each with plain and with tuned malloc, or one "
+     "as "
+     "ompi:plain, ompi:tuned",
+     kPeers, kOwn, [](Text text, Draft& d) { d.options.versus.peers.push_back(text); }},
+    {"--rounds", "N", "9", "rounds", kPeers, kOwn,
+     [](Text text, Draft& d) { d.options.versus.rounds = whole(text, 1); }},
+    {"--round-ms", "MS", "2", "least duration of a round; -n is not used", kPeers, kOwn,
+     [](Text text, Draft& d) { d.options.versus.round_ms = positive(text, 1e-6); }},
+    {"--raw", "FILE", "", "write every round there, for `tutti perf compare`", kPeers, kOwn,
+     [](Text text, Draft& d) { d.options.versus.raw_file = text; }},
+    {"--mpirun", "PROGRAM", "mpirun", "the launcher", kPeers, kOwn,
+     [](Text text, Draft& d) { d.options.versus.mpirun = text; }},
+    {"--mpi-program", "PROGRAM", "", "in place of the tutti_perf_mpi beside this program", kPeers,
+     kOwn, [](Text text, Draft& d) { d.options.versus.program = text; }},
+
+    // ---- of nccl-tests, without effect
+    {"-p,--parallel_init", "0-1", "0", "ranks always start in parallel", kWithout, kNoEffect,
+     nullptr},
+    {"-y,--stream_null", "0-1", "0", "there is no null stream; see --stream", kWithout, kNoEffect,
+     nullptr},
+    {"-G,--cudagraph", "N", "0", "there are no CUDA graphs: buffers are host memory", kWithout,
+     kNoEffect, nullptr},
+    {"-x,--cta_policy", "0-2", "", "no kernel runs that would have thread blocks", kWithout,
+     kNoEffect, nullptr},
+    {"-D,--device_implementation", "N", "0", "there is no device code", kWithout, kNoEffect,
+     nullptr},
+    {"-V,--device_cta_count", "N", "16", "there is no device code", kWithout, kNoEffect, nullptr},
+
+    // ---- between the parts of the tool
+    {"--rounds-file", "FILE", "", "where tutti_perf_mpi writes its rounds", "", kInternal,
+     [](Text text, Draft& d) { d.options.versus.rounds_file = text; }},
+    {"--configuration", "NAME", "", "what the rounds are called", "", kInternal,
+     [](Text text, Draft& d) { d.options.versus.configuration = text; }},
+    {"--plant-fault", "RANK:ELEMENT", "", "for tests: spoil this element before it is checked", "",
+     kInternal, [](Text text, Draft& d) { d.options.fault = fault_of(text); }},
+};
+
+const char* origin_of(FlagKind kind) { return kind == kOwn ? "Tutti" : "nccl-tests"; }
+
+/// "`-b`, `--minbytes`"
+std::string names_as_code(std::string_view names) {
+  std::string text = "`";
+  for (const char letter : names)
+    text += letter == ',' ? std::string("`, `") : std::string(1, letter);
+  return text + "`";
+}
+
+}  // namespace
+
+std::span<const Flag> all_flags() { return kFlags; }
+
+std::string flags_as_markdown() {
+  std::string text =
+      "# Flags of `tutti perf`\n\nGenerated by `tutti perf flags > docs/perf_flags.md`; a test "
+      "compares. Do not edit.\n[perf.md](perf.md) says how to measure with them.\n";
+  const char* group = "";
+  for (const Flag& flag : kFlags) {
+    if (flag.kind == kInternal) continue;
+    if (std::string_view(flag.group) != group) {
+      group = flag.group;
+      text += std::string("\n## ") + group +
+              "\n\n| Flag | Value | Without it | Meaning | From |\n|---|---|---|---|---|\n";
+    }
+    text += "| " + names_as_code(flag.names) + " | " + flag.value + " | " + flag.standard + " | " +
+            flag.meaning + " | " + origin_of(flag.kind) + " |\n";
+  }
+  return text;
+}
+
+}  // namespace tutti::perf

@@ -1,0 +1,49 @@
+// The flags of `tutti perf` as data: the parser, --help, `tutti perf flags` and docs/perf_flags.md
+// all read this one table.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "perf/collectives/options.h"
+
+namespace tutti::perf {
+
+/// Options while they are read: some of them depend on each other and are settled at the end.
+struct Draft {
+  PerfOptions options;
+  std::optional<size_t> min_bytes;
+  std::optional<size_t> max_bytes;
+  std::string op = "sum";
+  int processes = 0;  // 0: not said
+};
+
+enum class FlagKind {
+  kNcclTests,  // of nccl-tests, and means the same here
+  kOwn,        // Tutti's
+  kNoEffect,   // of nccl-tests; accepted, and `meaning` says why it does nothing here
+  kInternal,   // between the parts of the tool; not shown
+};
+
+struct Flag {
+  const char* names;     // "-b,--minbytes": as CLI11 wants them
+  const char* value;     // what follows; "": nothing; ending in "...": a comma-separated list
+  const char* standard;  // the value without the flag, as text; "": none
+  const char* meaning;
+  const char* group;  // the heading it stands under
+  FlagKind kind;
+  /// Once per value. Errors: PerfError, without the flag's name.
+  void (*apply)(const std::string& value, Draft& draft);
+
+  bool stands_alone() const { return *value == '\0'; }
+  bool is_list() const { return std::string_view(value).ends_with("..."); }
+};
+
+std::span<const Flag> all_flags();
+
+/// The table of all flags but internal ones: docs/perf_flags.md.
+std::string flags_as_markdown();
+
+}  // namespace tutti::perf

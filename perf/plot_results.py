@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Draws results of `tutti perf --json`: time and bus bandwidth over size, one line per file and placement.
+
+    plot_results.py RESULTS.json... --output PICTURE.png
+
+Needs matplotlib (Debian: python3-matplotlib). `tutti perf --plot PICTURE` calls it.
+"""
+
+import argparse
+import json
+import pathlib
+import sys
+
+PLACEMENTS = (("out_of_place", "out of place", "-"), ("in_place", "in place", "--"))
+TIMES = ("time", "cpu_time")  # the second with -C
+
+
+def read_series(path):
+    """[(label, line style, [(bytes, us, GB/s)])] of one file: by type, operation, root and placement."""
+    report = json.loads(pathlib.Path(path).read_text())
+    series = {}
+    for line in report["results"]:
+        for key, words, style in PLACEMENTS:
+            cell = line[key]
+            if cell is None:
+                continue
+            case = (line["type"], line["redop"], line["root"])
+            time = next(cell[name] for name in TIMES if name in cell)
+            points = series.setdefault((case, words, style), [])
+            points.append((line["size"], time, cell["bus_bw"]))
+    name = f"{report['config']['collective']}, {report['config']['ranks']} ranks"
+    return [(label(name, case, words, series), style, sorted(points))
+            for (case, words, style), points in series.items()]
+
+
+def label(name, case, words, series):
+    cases = {case for case, _, _ in series}
+    kind = " ".join(str(part) for part in case if part not in ("none", -1))
+    return f"{name}, {words}" if len(cases) == 1 else f"{name}, {kind}, {words}"
+
+
+def draw(series, output):
+    import matplotlib
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, (times, rates) = pyplot.subplots(1, 2, figsize=(12, 5), layout="constrained")
+    for text, style, points in series:
+        sizes = [max(point[0], 1) for point in points]
+        times.plot(sizes, [point[1] for point in points], style, marker="o", label=text)
+        rates.plot(sizes, [point[2] for point in points], style, marker="o", label=text)
+    times.set(title="Time", ylabel="us", yscale="log")
+    rates.set(title="Bus bandwidth", ylabel="GB/s")
+    for axes in (times, rates):
+        axes.set_xscale("log", base=2)
+        axes.set_xlabel("bytes")
+        axes.grid(True, which="both", alpha=0.3)
+        axes.legend(fontsize="small")
+    figure.savefig(output)
+
+
+def has_matplotlib():
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("results", nargs="*", help="files of `tutti perf --json`")
+    parser.add_argument("-o", "--output", default="perf.png", help=".png, .svg or .pdf (perf.png)")
+    parser.add_argument("--check", action="store_true", help="only see whether drawing is possible")
+    options = parser.parse_args()
+    if not has_matplotlib():
+        print("plot_results.py: drawing needs matplotlib: apt-get install python3-matplotlib",
+              file=sys.stderr)
+        return 1
+    if options.check:
+        return 0
+    series = [one for path in options.results for one in read_series(path)]
+    if not series:
+        print("plot_results.py: there are no results to draw", file=sys.stderr)
+        return 1
+    draw(series, options.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
