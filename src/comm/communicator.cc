@@ -33,6 +33,7 @@ plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
   plan::Tuning tuning;
   tuning.inline_bytes =
       static_cast<uint32_t>(std::min<uint64_t>(config.inline_bytes, plan::kCellPayloadBytes));
+  tuning.region_bytes = region_bytes;
   tuning.frame_bytes = std::min(config.frame_bytes, region_bytes / 2);
   tuning.cells_per_region = exec::kCellsPerRegion;
   return tuning;
@@ -66,10 +67,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.algorithms = given.algorithms;
   planning.group = members.group();
   planning.rank = members.rank();
-  planning.region_bytes = execution.layout.region_bytes();
   planning.tamper = given.tamper;
   planning.calls = made->calls_.get();
-  planning.tuning = tuning_of(config, planning.region_bytes);
+  planning.tuning = tuning_of(config, execution.layout.region_bytes());
   const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   planning.link = members.has_streams() ? select::network_link()
                                         : select::host_link(members.domain_size(), cores);

@@ -47,7 +47,6 @@ struct PlannerOptions {
   int rank = 0;
   plan::Tuning tuning;
   select::LinkCost link;
-  uint64_t region_bytes = 1 << 20;
   std::map<std::string, std::string> forced;  // collective -> algorithm, from TUTTI_ALGORITHM
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;

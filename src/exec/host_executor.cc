@@ -155,7 +155,8 @@ void HostExecutor::open_slice(Lane& lane, uint32_t index) {
   const plan::LanePlan& plan = plan_->lanes[index];
   lane.open = true;
   if (plan.cells > 0) cell_shift_ = cells_.take(plan.cells, lane.progress) * plan::kCellStride;
-  const uint64_t frame = plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress) : 0;
+  const uint64_t frame =
+      plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes) : 0;
   lane.shift[static_cast<size_t>(Shift::kFrame)] = index * options_.layout.ring_bytes + frame;
   lane.shift[static_cast<size_t>(Shift::kCell)] = cell_shift_;
   lane.shift[static_cast<size_t>(Shift::kScratch)] =

@@ -6,6 +6,7 @@
 // there.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -17,9 +18,9 @@ class RingCursor {
   explicit RingCursor(uint64_t region_size = 0) : region_size_(region_size) {}
 
   /// Takes `size` (<= region size) and returns its position. `progress` is the lane counter's value
-  /// from which on everything taken before has been read.
-  uint64_t take(uint64_t size, uint64_t progress) {
-    if (used_ + size > region_size_) {
+  /// from which on everything taken before has been read. `most`: of a region, no more is used.
+  uint64_t take(uint64_t size, uint64_t progress, uint64_t most = ~uint64_t{0}) {
+    if (used_ + size > std::min(region_size_, most)) {
       release_[region_] = progress;
       region_ = (region_ + 1) % kRegions;
       used_ = 0;

@@ -21,6 +21,9 @@ struct Tuning {
   // next: so many slices, but not shorter than this.
   uint64_t pipeline_slices = 8;
   uint64_t pipeline_bytes = 16 << 10;
+  uint64_t region_bytes = 1 << 20;  // of a staging ring; the lanes of a plan share so much
+  // What is in flight in such a pipeline stays in the caches: its frames use so much of a region.
+  uint64_t pipeline_region_bytes = 512 << 10;
   uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;  // streams: bytes of one message
   uint64_t streaming_store_bytes =

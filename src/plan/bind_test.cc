@@ -75,6 +75,26 @@ TEST(Geometry, FramesStayNearTheirLimit) {
   }
 }
 
+TEST(Geometry, APipelineStaysWithinAPartOfEachRegion) {
+  const Tuning tuning;
+  const BindRequest request{100'000'000, types::DataType::kFloat32};
+  const Plan broadcast = bind(match_of("broadcast/publish_once", 4), request, tuning);
+  EXPECT_LE(broadcast.lanes[0].region_bytes, tuning.pipeline_region_bytes + 64);
+  EXPECT_LE(broadcast.lanes[0].frame_bytes, broadcast.lanes[0].region_bytes);
+  const Plan all_reduce = bind(match_of("all_reduce/two_shot", 4), request, tuning);
+  EXPECT_EQ(all_reduce.lanes[0].region_bytes, tuning.region_bytes);
+}
+
+TEST(Geometry, TheLanesOfAPlanShareOneRing) {
+  const Tuning tuning;
+  schedule::Parameters parameters{.ranks = 4};
+  parameters.lanes = 4;
+  const Lowering lowering{find("all_reduce/ring"), parameters};
+  const Plan plan = bind(match_all(lowering).value()[0], {100'000'000}, tuning);
+  ASSERT_EQ(plan.lanes.size(), 4u);
+  for (const LanePlan& lane : plan.lanes) EXPECT_LE(lane.region_bytes, tuning.region_bytes / 4);
+}
+
 TEST(Geometry, DirectPlansNeedNoFramesAndNoSlices) {
   const Match match = match_of("all_reduce/two_shot", 4, Mode::kDirect);
   const Plan plan = bind(match, {100'000'000}, {});

@@ -28,6 +28,10 @@ bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning
          match.message_blocks * longest_bytes <= tuning.inline_bytes;
 }
 
+// Nobody waits in a circle, so the receivers copy out one slice while the sender copies in the
+// next.
+bool pipelines(const Match& match) { return match.flows_one_way && !match.far; }
+
 // The number of slices must be the same on every rank of the communicator, so it follows from what
 // all of them know: the declared cost of the algorithm, the count, the tuning.
 uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
@@ -40,7 +44,7 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
     const double exact = published * static_cast<double>(request.count * geometry.element_bytes);
     const auto bytes = static_cast<uint64_t>(std::ceil(exact));
     uint64_t frame_bytes = tuning.frame_bytes;
-    if (match.flows_one_way && !match.far) {
+    if (pipelines(match)) {
       frame_bytes = std::clamp(bytes / tuning.pipeline_slices,
                                std::min(tuning.pipeline_bytes, frame_bytes), frame_bytes);
     }
@@ -62,6 +66,11 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   const schedule::Layout layout(match.shape, request.count);
   const uint64_t longest = layout.longest();
   geometry.slices = count_slices(match, geometry, longest, request, tuning);
+  // All lanes together stage no more than one ring, so that a rank's staging memory is bounded.
+  geometry.region_bytes = tuning.region_bytes / match.lanes.size();
+  if (pipelines(match)) {
+    geometry.region_bytes = std::min(geometry.region_bytes, tuning.pipeline_region_bytes);
+  }
   uint64_t piece = longest;
   if (geometry.slices > 1) {
     piece = std::min(longest, longest / geometry.slices + 1 + geometry.quantum);
@@ -108,6 +117,7 @@ void Emitter::open_lane(uint16_t lane) {
     plan.cells = matched.messages;
   } else {
     plan.frame_bytes = matched.blocks * geometry_.stride;
+    plan.region_bytes = std::max(plan.frame_bytes, geometry_.region_bytes);
   }
   const auto& steps = match_.schedule.steps;
   for (uint32_t i = 0; i < steps.size(); ++i) {

@@ -16,8 +16,9 @@ struct Geometry {
   uint64_t element_bytes = 1;
   uint64_t quantum = 1;
   uint64_t slices = 1;
-  uint64_t stride = 64;   // bytes of one block's piece in slots, scratch and landing zones
-  bool in_cells = false;  // every near message is INLINE
+  uint64_t stride = 64;       // bytes of one block's piece in slots, scratch and landing zones
+  bool in_cells = false;      // every near message is INLINE
+  uint64_t region_bytes = 0;  // LanePlan::region_bytes, if a frame is not longer
 };
 
 Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning);

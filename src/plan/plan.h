@@ -105,6 +105,8 @@ struct LanePlan {
       1;  // the lane counter rises by this every slice; the end of the slice signals it
   uint32_t cells = 0;        // cells of the frame, equal on all ranks
   uint64_t frame_bytes = 0;  // of the staging ring, equal on all ranks
+  // Frames lie within so much of a region of the ring, however long it is; equal on all ranks.
+  uint64_t region_bytes = ~uint64_t{0};
   uint32_t receives = 0;     // streams: posted in every slice
   uint32_t sends = 0;
   bool publishes = false;  // this rank writes to its ring or cells

@@ -64,6 +64,9 @@ class Facts {
       if (a.frame_bytes != b.frame_bytes) {
         return differs("frame bytes", a.frame_bytes, b.frame_bytes);
       }
+      if (a.region_bytes != b.region_bytes) {
+        return differs("region bytes", a.region_bytes, b.region_bytes);
+      }
     }
     return {};
   }

@@ -10,7 +10,8 @@ namespace {
 // The user's buffers of a rank in one call; `in_place` puts the smaller one into the larger one.
 uint64_t larger_bytes(const PlanSet& set, int rank, uint64_t element_bytes) {
   return std::max(schedule::input_elements(set.shape, rank, set.count),
-                  schedule::output_elements(set.shape, rank, set.count)) * element_bytes;
+                  schedule::output_elements(set.shape, rank, set.count)) *
+         element_bytes;
 }
 
 }  // namespace
@@ -98,11 +99,21 @@ bool Machine::advance(uint32_t rank) {
   while (ok() && state.call < total_calls_) {
     bool done = true;
     switch (state.phase) {
-      case Phase::kEntry: enter_call(rank); break;
-      case Phase::kPrologue: done = run_prologue(rank); break;
-      case Phase::kSlices: done = run_lanes(rank, moved); break;
-      case Phase::kEpilogue: done = run_epilogue(rank); break;
-      case Phase::kReturn: leave_call(rank); break;
+      case Phase::kEntry:
+        enter_call(rank);
+        break;
+      case Phase::kPrologue:
+        done = run_prologue(rank);
+        break;
+      case Phase::kSlices:
+        done = run_lanes(rank, moved);
+        break;
+      case Phase::kEpilogue:
+        done = run_epilogue(rank);
+        break;
+      case Phase::kReturn:
+        leave_call(rank);
+        break;
     }
     if (!done) return moved;
     moved = true;
@@ -222,7 +233,8 @@ void Machine::open_slice(uint32_t rank, uint32_t index) {
   const LanePlan& plan = plan_of(rank).lanes[index];
   lane.open = true;
   if (plan.cells > 0) state.cell = state.cell_ring.take(plan.cells, lane.progress);
-  lane.frame = plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress) : 0;
+  lane.frame =
+      plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes) : 0;
   lane.passed.push_back({threads_[thread_of(rank, index)].clock});
 }
 

@@ -40,8 +40,8 @@ class Ring {
 
   uint64_t size() const { return region_size_ * release_.size(); }
 
-  uint64_t take(uint64_t size, uint64_t progress) {
-    if (used_ + size > region_size_) {
+  uint64_t take(uint64_t size, uint64_t progress, uint64_t most = ~uint64_t{0}) {
+    if (used_ + size > std::min(region_size_, most)) {
       release_[region_] = early_release_ ? last_taken_ : progress;
       region_ = (region_ + 1) % release_.size();
       used_ = 0;

@@ -67,6 +67,7 @@ Tuning small_tuning(bool in_cells) {
   Tuning tuning;
   if (!in_cells) tuning.inline_bytes = 0;
   tuning.frame_bytes = in_cells ? 8 * kCellPayloadBytes : 256;
+  tuning.pipeline_region_bytes = 128;
   tuning.read_bytes = 128;
   tuning.stream_bytes = 128;
   return tuning;

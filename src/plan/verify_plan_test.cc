@@ -114,6 +114,7 @@ TEST(VerifyPlan, RefusesRanksThatCountOnDifferentThings) {
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.lanes[0].advance; }));
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.lanes[0].cells; }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.lanes[0].frame_bytes += 64; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.lanes[0].region_bytes = 4096; }));
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.slices; }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.prologue.push_back({.code = OpCode::kEnter}); }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.ops[1].operands = ~0u; }));
