@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "generated/test_paths.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"

@@ -13,6 +13,7 @@ find_package(Python3 REQUIRED COMPONENTS Interpreter)
 set(TUTTI_TEST_BIN "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/tests")
 set(TUTTI_TEST_RESULTS "${PROJECT_BINARY_DIR}/test-results")
 add_custom_target(tutti_fast_tests)
+configure_file(cmake/test_paths.h.in test-include/generated/test_paths.h @ONLY)
 
 # What tests may want to start or load. A sanitized library cannot be loaded into a plain process.
 set(TUTTI_UNDER_TEST tutti)
@@ -43,9 +44,7 @@ function(tutti_add_gtest target label)
   tutti_add_program(${target} ${ARGN})
   target_link_libraries(${target} PRIVATE GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${TUTTI_TEST_BIN}")
-  target_compile_definitions(${target} PRIVATE
-    TUTTI_SOURCE_DIR="${PROJECT_SOURCE_DIR}" TUTTI_BINARY_DIR="${PROJECT_BINARY_DIR}"
-    TUTTI_TEST_BIN_DIR="${TUTTI_TEST_BIN}")
+  target_include_directories(${target} PRIVATE "${PROJECT_BINARY_DIR}/test-include")
   add_dependencies(${target} ${TUTTI_UNDER_TEST})
   tutti_register_suites(${target} "${label}")
   if(label STREQUAL "fast")
@@ -57,8 +56,7 @@ tutti_glob(TUTTI_TEST_HELPERS FOLDERS tests MATCHING "\\.cc$" WITHOUT "_test\\.c
 if(TUTTI_TEST_HELPERS)
   add_library(tutti_test_helpers OBJECT ${TUTTI_TEST_HELPERS})
   target_link_libraries(tutti_test_helpers PUBLIC tutti_flags tutti_dependencies GTest::gtest)
-  target_compile_definitions(tutti_test_helpers PRIVATE TUTTI_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-    TUTTI_BINARY_DIR="${PROJECT_BINARY_DIR}" TUTTI_TEST_BIN_DIR="${TUTTI_TEST_BIN}")
+  target_include_directories(tutti_test_helpers PRIVATE "${PROJECT_BINARY_DIR}/test-include")
 endif()
 
 # The program without its main, for tests of what it is made of.

@@ -2,6 +2,8 @@
 
 #include <fstream>
 
+#include "generated/test_paths.h"
+
 namespace tutti::testing_support {
 namespace {
 

@@ -9,6 +9,7 @@
 
 #include <array>
 
+#include "generated/test_paths.h"
 #include "tests/support/team.h"
 
 extern char** environ;
