@@ -8,10 +8,13 @@ Needs matplotlib (Debian: python3-matplotlib). `tutti perf --plot PICTURE` calls
 
 import argparse
 import json
+import os
 import pathlib
 import sys
 
 PLACEMENTS = (("out_of_place", "out of place", "-"), ("in_place", "in place", "--"))
+SYSTEM_PYTHON = "/usr/bin/python3"
+RETRIED = "PLOT_RESULTS_RETRIED"
 TIMES = ("time", "cpu_time")  # the second with -C
 
 
@@ -75,6 +78,10 @@ def main():
     parser.add_argument("--check", action="store_true", help="only see whether drawing is possible")
     options = parser.parse_args()
     if not has_matplotlib():
+        if not os.environ.get(RETRIED) and os.access(SYSTEM_PYTHON, os.X_OK):
+            # Debian's package is for Debian's Python; the first one in PATH may be another.
+            os.environ[RETRIED] = "1"
+            os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
         print("plot_results.py: drawing needs matplotlib: apt-get install python3-matplotlib",
               file=sys.stderr)
         return 1

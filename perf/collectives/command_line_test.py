@@ -160,6 +160,17 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertIn(f"# Collective test starting: {program}", result.stdout)
 
+    def test_split_makes_groups_that_run_at_the_same_time(self):
+        result = run("perf", "all_gather", "--ranks", "5", "-b", "600", "-n", "2", "-r", "all",
+                     NCCL_TESTS_SPLIT="MOD 2")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        groups = [line.split("Group")[1].split()[0] for line in result.stdout.splitlines()
+                  if line.startswith("#  Rank")]
+        self.assertEqual(groups, ["0", "1", "0", "1", "0"])
+        self.assertEqual(rows(result.stdout)[0][:2], ["600", "50"], "three ranks have a block each")
+        wrong = run("perf", "all_gather", "--ranks", "2", "-b", "8", NCCL_TESTS_SPLIT="XOR 2")
+        self.assertEqual(wrong.returncode, USAGE, wrong.stderr)
+
     def test_exit_codes(self):
         few = ["perf", "all_reduce", "-t", "2", "-b", "8", "-n", "1"]
         unknown = run(*few, "--algorithm", "magic")

@@ -7,12 +7,13 @@
 
 namespace tutti::perf {
 
-Communicator::Communicator(const RankContext& context, const CommunicatorOptions& options)
+Communicator::Communicator(const RankContext& context, const Subgroup& group,
+                           const CommunicatorOptions& options)
     : exceptions_(std::uncaught_exceptions()) {
   tuttiUniqueId id{};
-  if (context.rank == 0) check(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
-  id = context.board.exchange(context.rank, id)[0];
-  check(tuttiCommInitRank(&comm_, context.ranks, id, context.rank), "tuttiCommInitRank");
+  if (context.rank == group.leader) check(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
+  id = context.board.exchange(context.rank, id)[static_cast<size_t>(group.leader)];
+  check(tuttiCommInitRank(&comm_, group.ranks, id, group.rank), "tuttiCommInitRank");
 
   tuttiOptions_t chosen = TUTTI_OPTIONS_INITIALIZER;
   chosen.algorithm = options.algorithm.empty() ? nullptr : options.algorithm.c_str();

@@ -8,6 +8,7 @@
 
 #include "perf/collectives/collective.h"
 #include "perf/collectives/crew.h"
+#include "perf/collectives/subgroup.h"
 #include "tutti/tutti.h"
 
 namespace tutti::perf {
@@ -19,12 +20,15 @@ struct CommunicatorOptions {
   uint64_t timeout_ns = 0;
 };
 
-/// One rank's membership in the group of all ranks of the board.
+/// One rank's membership in a group of the ranks of the board.
 class Communicator {
  public:
-  /// Collective. Rank 0 makes the id: in its own process, so that the parent of the ranks never has
-  /// a thread before it forks.
-  Communicator(const RankContext& context, const CommunicatorOptions& options);
+  /// Collective over all ranks. The leader of each group makes its id: in its own process, so that
+  /// the parent of the ranks never has a thread before it forks.
+  Communicator(const RankContext& context, const Subgroup& group,
+               const CommunicatorOptions& options);
+  Communicator(const RankContext& context, const CommunicatorOptions& options)
+      : Communicator(context, whole_group(context), options) {}
   /// Aborts instead of destroys when left by an exception: then the peers are not coming.
   ~Communicator();
   Communicator(const Communicator&) = delete;

@@ -6,11 +6,13 @@
 
 namespace tutti::perf {
 
-Measurement::Measurement(const RankContext& context, const PerfOptions& options)
+Measurement::Measurement(const RankContext& context, const Subgroup& group,
+                         const PerfOptions& options)
     : context_(context),
+      group_(group),
       options_(options),
       resident_at_start_(resident_bytes()),
-      communicator_(context, options.communicator),
+      communicator_(context, group, options.communicator),
       resident_with_communicator_(resident_bytes()),
       workload_(communicator_, options),
       resident_with_buffers_(resident_bytes()) {}
@@ -123,10 +125,10 @@ Cell Measurement::run(const PreparedCase& one) {
   const auto calls = static_cast<double>(options_.aggregate);
   cell.us = over_ranks(own.us / calls);
   if (options_.report.processor_time) cell.queued_us = over_ranks(own.queued_us / calls);
-  const double elements = algorithm_elements(options_.collective, one.shape, context_.ranks);
+  const double elements = algorithm_elements(options_.collective, one.shape, group_.ranks);
   const double bytes = elements * static_cast<double>(one.type.bytes);
   cell.algorithm_bandwidth = bytes / std::max(cell.us, 1e-3) / 1e3;
-  cell.bus_bandwidth = cell.algorithm_bandwidth * bus_factor(options_.collective, context_.ranks);
+  cell.bus_bandwidth = cell.algorithm_bandwidth * bus_factor(options_.collective, group_.ranks);
   if (options_.checks > 0) {
     cell.checked = true;
     cell.wrong = check(one);

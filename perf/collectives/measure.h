@@ -47,7 +47,7 @@ struct MemoryUse {
 class Measurement {
  public:
   /// Collective.
-  Measurement(const RankContext& context, const PerfOptions& options);
+  Measurement(const RankContext& context, const Subgroup& group, const PerfOptions& options);
   /// Collective.
   Cell run(const PreparedCase& one);
   /// Collective. Of everything since the construction.
@@ -61,6 +61,7 @@ class Measurement {
   IterationTimes gather(const std::vector<double>& own) const;
 
   const RankContext context_;
+  const Subgroup group_;
   const PerfOptions& options_;
   const double resident_at_start_;
   Communicator communicator_;

@@ -16,26 +16,27 @@
 #include "perf/collectives/plot.h"
 #include "perf/collectives/progress.h"
 #include "perf/collectives/report.h"
+#include "perf/collectives/subgroup.h"
 #include "perf/collectives/versus.h"
 
 namespace tutti::perf {
 namespace {
 
 /// The roots of a sweep: one, or each.
-std::vector<int> roots_of(const PerfOptions& options) {
+std::vector<int> roots_of(const PerfOptions& options, int ranks) {
   const bool all = options.root < 0 && traits_of(options.collective).has_root;
   std::vector<int> roots;
   if (!all) return {std::max(options.root, 0)};
-  for (int root = 0; root < options.crew.ranks(); ++root) roots.push_back(root);
+  for (int root = 0; root < ranks; ++root) roots.push_back(root);
   return roots;
 }
 
 /// Types, operations and roots outside, sizes inside, as nccl-tests.
-std::vector<Case> cases_of(const PerfOptions& options) {
+std::vector<Case> cases_of(const PerfOptions& options, int ranks) {
   std::vector<Case> cases;
   for (const tuttiDataType_t type : options.types) {
     for (const tuttiRedOp_t op : options.ops) {
-      for (const int root : roots_of(options)) {
+      for (const int root : roots_of(options, ranks)) {
         for (const size_t bytes : options.byte_sizes()) cases.push_back({bytes, type, op, root});
       }
     }
@@ -56,12 +57,13 @@ class Sweep {
  public:
   Sweep(const RankContext& context, const PerfOptions& options)
       : context_(context),
+        group_(subgroup_of(context, options.crew.threads)),
         options_(options),
         speaks_(context.rank == 0),
-        cases_(cases_of(options)),
-        report_(options, all_participants(context)),
+        cases_(cases_of(options, smallest_group())),
+        report_(options, all_participants(context, group_)),
         progress_(lines_of(options, cases_), speaks_),
-        measurement_(context, options) {}
+        measurement_(context, group_, options) {}
 
   int run() {
     if (speaks_) report_.header();
@@ -73,15 +75,25 @@ class Sweep {
   }
 
  private:
+  /// Collective. Every group has the same cases, so that nobody waits for another one.
+  int smallest_group() const {
+    int smallest = group_.ranks;
+    for (const int ranks : context_.board.exchange(context_.rank, group_.ranks)) {
+      smallest = std::min(smallest, ranks);
+    }
+    check_group(options_, smallest);
+    return smallest;
+  }
+
   void run_case(const Case& one, size_t cycle) {
     ++number_;
-    const PreparedCase out_of_place(options_, context_, one, false);
+    const PreparedCase out_of_place(options_, group_, one, false);
     progress_.show(number_, words_for(one, "out of place"));
     Line line{one, out_of_place.size_bytes(), out_of_place.shape.count, cycle, {}, {}, {}, {}};
     line.out_of_place = measurement_.run(out_of_place);
     if (traits_of(options_.collective).in_place) {
       progress_.show(number_, words_for(one, "in place"));
-      line.in_place = measurement_.run({options_, context_, one, true});
+      line.in_place = measurement_.run({options_, group_, one, true});
     }
     if (options_.report.verbose) line.choice = measurement_.choice(out_of_place);
     line.measured_at = time_now();
@@ -90,6 +102,7 @@ class Sweep {
   }
 
   const RankContext context_;
+  const Subgroup group_;
   const PerfOptions& options_;
   const bool speaks_;
   const std::vector<Case> cases_;

@@ -46,8 +46,9 @@ std::string right_aligned(const std::string& text, int width) {
 
 }  // namespace
 
-std::vector<Participant> all_participants(const RankContext& context) {
+std::vector<Participant> all_participants(const RankContext& context, const Subgroup& group) {
   Participant own;
+  own.color = group.color;
   own.process = getpid();
   gethostname(own.host, sizeof own.host - 1);
   return context.board.exchange(context.rank, own);
@@ -134,8 +135,8 @@ void Report::print_ranks() const {
     const bool same_process = rank > 0 && ranks[rank].process == ranks[rank - 1].process &&
                               std::strcmp(ranks[rank].host, ranks[rank - 1].host) == 0;
     device = same_process ? device + 1 : 0;
-    std::printf("#  Rank %2zu Group  0 Pid %6d on %10s device %2d [host memory]\n", rank,
-                ranks[rank].process, ranks[rank].host, device);
+    std::printf("#  Rank %2zu Group %2d Pid %6d on %10s device %2d [host memory]\n", rank,
+                ranks[rank].color, ranks[rank].process, ranks[rank].host, device);
   }
 }
 

@@ -16,11 +16,12 @@ namespace tutti::perf {
 /// One rank, for the list above the table. Copied between processes as it is.
 struct Participant {
   int process = 0;
+  int color = 0;
   char host[200] = {};
 };
 
 /// Collective: every rank, in order.
-std::vector<Participant> all_participants(const RankContext& context);
+std::vector<Participant> all_participants(const RankContext& context, const Subgroup& group);
 
 struct Line {
   Case one;

@@ -81,7 +81,7 @@ Json ranks_json(const Results& results) {
   Json ranks = Json::array();
   for (size_t rank = 0; rank < results.ranks.size(); ++rank) {
     ranks.push_back({{"rank", rank},
-                     {"group", 0},
+                     {"group", results.ranks[rank].color},
                      {"pid", results.ranks[rank].process},
                      {"hostname", results.ranks[rank].host}});
   }

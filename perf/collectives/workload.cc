@@ -9,12 +9,12 @@ constexpr size_t kLargestElementBytes = 8;
 
 }  // namespace
 
-PreparedCase::PreparedCase(const PerfOptions& options, const RankContext& context, const Case& one,
+PreparedCase::PreparedCase(const PerfOptions& options, const Subgroup& group, const Case& one,
                            bool in_place_form)
     : type(data_type(one.type)), in_place(in_place_form) {
-  shape = shape_of(options.collective, one.bytes / type.bytes, context.ranks);
-  operation = {options.collective, shape.count,  one.type,     one.op,
-               one.root,           context.rank, context.ranks};
+  shape = shape_of(options.collective, one.bytes / type.bytes, group.ranks);
+  operation = {options.collective, shape.count, one.type,  one.op,
+               one.root,           group.rank,  group.ranks};
 }
 
 size_t PreparedCase::size_bytes() const {

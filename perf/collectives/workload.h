@@ -24,8 +24,7 @@ struct Case {
 
 /// A case and everything that follows from it, on one rank.
 struct PreparedCase {
-  PreparedCase(const PerfOptions& options, const RankContext& context, const Case& one,
-               bool in_place);
+  PreparedCase(const PerfOptions& options, const Subgroup& group, const Case& one, bool in_place);
 
   Operation operation;
   Place place() const { return {operation.rank, operation.ranks, operation.root}; }

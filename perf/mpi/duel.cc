@@ -122,7 +122,7 @@ std::vector<Round> run_duel(const RankContext& context, const PerfOptions& optio
   for (const size_t bytes : options.byte_sizes()) {
     const Case one{bytes, options.types[0], options.ops[0], options.root};
     const bool in_place = options.collective == Collective::kBroadcast;
-    const PreparedCase prepared(options, context, one, in_place);
+    const PreparedCase prepared(options, whole_group(context), one, in_place);
     Duel duel(context, communicator, workload, prepared);
     duel.check(kTutti);
     duel.check(kMpi);

@@ -1,0 +1,25 @@
+#include "perf/collectives/subgroup.h"
+
+#include <gtest/gtest.h>
+
+#include "perf/collectives/error.h"
+
+namespace tutti::perf {
+namespace {
+
+TEST(Subgroup, ColorsAreThoseOfNcclTests) {
+  EXPECT_EQ(color_of("AND 0x7", 13), 5);
+  EXPECT_EQ(color_of("&7", 13), 5);
+  EXPECT_EQ(color_of("or 0b11", 4), 7);
+  EXPECT_EQ(color_of("| 3", 4), 7);
+  EXPECT_EQ(color_of("MOD 8", 13), 5);
+  EXPECT_EQ(color_of("%8", 13), 5);
+  EXPECT_EQ(color_of("DIV8", 13), 1);
+  EXPECT_EQ(color_of("/ 8", 13), 1);
+  for (const char* split : {"", "8", "AND", "MOD 0", "XOR 3", "MOD 8x", "& -1"}) {
+    EXPECT_THROW(color_of(split, 1), PerfError) << split;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::perf
