@@ -1,6 +1,6 @@
 #include "perf/collectives/collective.h"
 
-#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -10,21 +10,26 @@ const std::vector<CollectiveTraits>& all_collectives() {
   using enum Collective;
   using enum Extent;
   using enum BusRule;
-  // name, program, send, recv, bus, reduces, has_root, in_place, of_pairs
+  // name, program, send, recv, bus, reduces, has_root, in_place, of_pairs, uneven
   static const std::vector<CollectiveTraits> collectives = {
       {kAllReduce, "all_reduce", "all_reduce_perf", kCount, kCount, kTwiceOthers, true, false, true,
-       false},
+       false, false},
       {kAllGather, "all_gather", "all_gather_perf", kCount, kPerRank, kOthers, false, false, true,
-       false},
+       false, false},
       {kReduceScatter, "reduce_scatter", "reduce_scatter_perf", kPerRank, kCount, kOthers, true,
-       false, true, false},
-      {kBroadcast, "broadcast", "broadcast_perf", kCount, kCount, kOnce, false, true, true, false},
-      {kAllToAll, "all_to_all", "alltoall_perf", kPerRank, kPerRank, kOthers, false, false, true,
+       false, true, false, false},
+      {kBroadcast, "broadcast", "broadcast_perf", kCount, kCount, kOnce, false, true, true, false,
        false},
-      {kBarrier, "barrier", "barrier_perf", kNothing, kNothing, kOnce, false, false, false, false},
-      {kSendRecv, "sendrecv", "sendrecv_perf", kCount, kCount, kOnce, false, false, false, true},
-      {kHypercube, "hypercube", "hypercube_perf", kCount, kPerRank, kOnce, false, false, true,
-       true},
+      {kAllToAll, "all_to_all", "alltoall_perf", kPerRank, kPerRank, kOthers, false, false, true,
+       false, false},
+      {kAllToAllV, "all_to_all_v", "alltoallv_perf", kPerRank, kPerRank, kOthers, false, false,
+       false, true, true},
+      {kBarrier, "barrier", "barrier_perf", kNothing, kNothing, kOnce, false, false, false, false,
+       false},
+      {kSendRecv, "sendrecv", "sendrecv_perf", kCount, kCount, kOnce, false, false, false, true,
+       false},
+      {kHypercube, "hypercube", "hypercube_perf", kCount, kPerRank, kOnce, false, false, true, true,
+       false},
   };
   return collectives;
 }
@@ -53,35 +58,91 @@ const CollectiveTraits* find_collective(std::string_view name) {
   return nullptr;
 }
 
-Shape shape_of(Collective id, size_t elements, int ranks) {
+size_t uneven_block(size_t total, int distance, int ranks) {
+  if (ranks == 1) return total;
+  const size_t all_distances = static_cast<size_t>(ranks) * static_cast<size_t>(ranks - 1) / 2;
+  return total / all_distances * static_cast<size_t>(distance) +
+         total % all_distances * static_cast<size_t>(distance) / all_distances;
+}
+
+namespace {
+
+/// How far `to` is behind `from`, round the end.
+int distance(int from, int to, int ranks) { return (to - from + ranks) % ranks; }
+
+/// The blocks of one call: what rank `from` holds for, or has from, rank `to`.
+class Blocks {
+ public:
+  Blocks(const CollectiveTraits& traits, size_t elements, int ranks)
+      : traits_(traits), elements_(elements), ranks_(ranks) {}
+
+  size_t between(int from, int to) const {
+    if (!traits_.uneven) return elements_ / static_cast<size_t>(ranks_);
+    return uneven_block(elements_, distance(from, to, ranks_), ranks_);
+  }
+  std::vector<size_t> from(int rank) const {
+    std::vector<size_t> blocks;
+    for (int to = 0; to < ranks_; ++to) blocks.push_back(between(rank, to));
+    return blocks;
+  }
+  std::vector<size_t> to(int rank) const {
+    std::vector<size_t> blocks;
+    for (int from = 0; from < ranks_; ++from) blocks.push_back(between(from, rank));
+    return blocks;
+  }
+
+ private:
+  const CollectiveTraits& traits_;
+  size_t elements_;
+  int ranks_;
+};
+
+size_t sum_before(const std::vector<size_t>& blocks, int end) {
+  return std::accumulate(blocks.begin(), blocks.begin() + end, size_t{0});
+}
+
+size_t sum_of(const std::vector<size_t>& blocks) {
+  return std::accumulate(blocks.begin(), blocks.end(), size_t{0});
+}
+
+}  // namespace
+
+Shape shape_of(Collective id, size_t elements, const Place& place) {
   const CollectiveTraits& traits = traits_of(id);
+  const Blocks blocks(traits, elements, place.ranks);
+  Shape shape;
+  if (traits.send == Extent::kNothing && traits.recv == Extent::kNothing) return shape;
   const bool by_rank = traits.send == Extent::kPerRank || traits.recv == Extent::kPerRank;
-  const auto blocks = static_cast<size_t>(ranks);
-  const size_t count = by_rank ? elements / blocks : elements;
-  const auto in_buffer = [&](Extent extent) {
-    return extent == Extent::kNothing ? 0 : extent == Extent::kCount ? count : count * blocks;
-  };
-  const bool has_buffers = traits.send != Extent::kNothing || traits.recv != Extent::kNothing;
-  return {has_buffers ? count : 0, in_buffer(traits.send), in_buffer(traits.recv)};
+  shape.count = by_rank ? elements / static_cast<size_t>(place.ranks) : elements;
+  const size_t own_block = by_rank ? blocks.between(place.rank, place.rank) : elements;
+  shape.send_count = shape.recv_count = own_block;
+  if (traits.send == Extent::kPerRank) {
+    shape.send_blocks = blocks.from(place.rank);
+    shape.send_count = sum_of(shape.send_blocks);
+  }
+  if (traits.recv == Extent::kPerRank) {
+    const bool from_all = traits.send == Extent::kPerRank;
+    shape.recv_blocks = from_all ? blocks.to(place.rank) : blocks.from(place.rank);
+    shape.recv_count = sum_of(shape.recv_blocks);
+  }
+  shape.largest_count = by_rank ? sum_of(blocks.from(0)) : elements;
+  return shape;
 }
 
 InPlaceOffsets in_place_offsets(Collective id, const Shape& shape, int rank) {
   const CollectiveTraits& traits = traits_of(id);
-  const size_t own_block = static_cast<size_t>(rank) * shape.count;
   if (traits.send == traits.recv) return {0, 0};
-  if (traits.recv == Extent::kPerRank) return {own_block, 0};
-  return {0, own_block};
+  if (traits.recv == Extent::kPerRank) return {sum_before(shape.recv_blocks, rank), 0};
+  return {0, sum_before(shape.send_blocks, rank)};
 }
 
 bool reads_input(Collective id, const Place& place) {
   return id != Collective::kBroadcast || place.rank == place.root;
 }
 
-bool writes_output(Collective, const Place&) { return true; }
-
 double algorithm_elements(Collective id, const Shape& shape, int ranks) {
   if (id == Collective::kHypercube) return static_cast<double>(shape.count) * (ranks - 1);
-  return static_cast<double>(std::max(shape.send_count, shape.recv_count));
+  return static_cast<double>(shape.largest_count);
 }
 
 double bus_factor(Collective id, int ranks) {
@@ -99,32 +160,44 @@ double bus_factor(Collective id, int ranks) {
 
 namespace {
 
-/// Block `index` of every rank's input, in rank order.
-std::vector<Block> one_of_each(const Shape& shape, int index, int ranks) {
+/// Every rank's whole input.
+std::vector<Block> one_of_each(const Shape& shape) {
   std::vector<Block> blocks;
-  const size_t first = static_cast<size_t>(index) * shape.count;
-  for (int source = 0; source < ranks; ++source) blocks.push_back({source, first, shape.count});
+  int source = 0;
+  for (const size_t count : shape.recv_blocks) blocks.push_back({source++, 0, count});
+  return blocks;
+}
+
+std::vector<Block> from_all_to_me(Collective id, size_t elements, const Place& place) {
+  std::vector<Block> blocks;
+  for (int source = 0; source < place.ranks; ++source) {
+    const Shape theirs = shape_of(id, elements, {source, place.ranks, place.root});
+    const auto mine = static_cast<size_t>(place.rank);
+    blocks.push_back(
+        {source, sum_before(theirs.send_blocks, place.rank), theirs.send_blocks[mine]});
+  }
   return blocks;
 }
 
 }  // namespace
 
-std::vector<Block> expected_blocks(Collective id, const Shape& shape, const Place& place) {
-  const size_t own_block = static_cast<size_t>(place.rank) * shape.count;
+std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place) {
+  const Shape shape = shape_of(id, elements, place);
   switch (id) {
     case Collective::kAllReduce:
       return {{Block::kEveryRank, 0, shape.count}};
     case Collective::kReduceScatter:
-      return {{Block::kEveryRank, own_block, shape.count}};
+      return {{Block::kEveryRank, sum_before(shape.send_blocks, place.rank), shape.recv_count}};
     case Collective::kBroadcast:
       return {{place.root, 0, shape.count}};
     case Collective::kSendRecv:
       return {{(place.rank + place.ranks - 1) % place.ranks, 0, shape.count}};
     case Collective::kAllGather:
     case Collective::kHypercube:
-      return one_of_each(shape, 0, place.ranks);
+      return one_of_each(shape);
     case Collective::kAllToAll:
-      return one_of_each(shape, place.rank, place.ranks);
+    case Collective::kAllToAllV:
+      return from_all_to_me(id, elements, place);
     case Collective::kBarrier:
       return {};
   }

@@ -14,6 +14,7 @@ enum class Collective {
   kReduceScatter,
   kBroadcast,
   kAllToAll,
+  kAllToAllV,
   kBarrier,
   kSendRecv,
   kHypercube,
@@ -23,7 +24,7 @@ enum class Collective {
 enum class Extent {
   kNothing,
   kCount,    // `count` elements
-  kPerRank,  // `count` elements for each rank
+  kPerRank,  // a block for each rank: of `count` elements, or uneven ones
 };
 
 /// Bus bandwidth / algorithm bandwidth.
@@ -45,6 +46,8 @@ struct CollectiveTraits {
   bool in_place;  // has an in-place form
   /// The library has no such call: it is built of sends and receives.
   bool of_pairs;
+  /// Blocks per rank have different sizes: those of uneven_block().
+  bool uneven;
 };
 
 const std::vector<CollectiveTraits>& all_collectives();
@@ -59,17 +62,24 @@ struct Place {
   int root;
 };
 
-/// Element counts of one call. `count` is the argument of the call.
+/// Element counts of one call on one rank.
 struct Shape {
-  size_t count = 0;
+  size_t count = 0;  // the argument of the call; of an uneven one, the mean block
   size_t send_count = 0;
   size_t recv_count = 0;
+  std::vector<size_t> send_blocks;  // by rank, where the buffer has a block for each
+  std::vector<size_t> recv_blocks;
+  size_t largest_count = 0;  // the largest buffer of any rank
 };
 
 /// The call whose larger buffer has at most `elements` elements. Where the buffer holds one block
 /// per rank the count is rounded down; unlike nccl-tests, not further down to a multiple of 16
 /// bytes.
-Shape shape_of(Collective id, size_t elements, int ranks);
+Shape shape_of(Collective id, size_t elements, const Place& place);
+
+/// nccl-tests' uneven traffic: of `total` elements, those between two ranks whose numbers differ by
+/// `distance` (to the larger one, round the end): proportional to the distance, none to oneself.
+size_t uneven_block(size_t total, int distance, int ranks);
 
 /// Where the input and the output lie in one shared buffer for the in-place form, in elements.
 struct InPlaceOffsets {
@@ -78,9 +88,8 @@ struct InPlaceOffsets {
 };
 InPlaceOffsets in_place_offsets(Collective id, const Shape& shape, int rank);
 
-/// Whether the call reads the input, and writes the output, of this rank.
+/// Whether the call reads the input of this rank.
 bool reads_input(Collective id, const Place& place);
-bool writes_output(Collective id, const Place& place);
 
 /// Algorithm bandwidth = this / time, in elements; bus bandwidth = algorithm bandwidth * factor.
 /// Both as nccl-tests defines them.
@@ -97,7 +106,7 @@ struct Block {
   size_t count = 0;
 };
 
-/// The blocks that make up the output of one rank, in order.
-std::vector<Block> expected_blocks(Collective id, const Shape& shape, const Place& place);
+/// The blocks that make up the output of one rank, in order. Of the call that shape_of() gives.
+std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place);
 
 }  // namespace tutti::perf

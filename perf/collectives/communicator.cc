@@ -61,6 +61,8 @@ tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
       return tuttiBroadcast(send, recv, o.count, o.type, o.root, comm, stream);
     case Collective::kAllToAll:
       return tuttiAllToAll(send, recv, o.count, o.type, comm, stream);
+    case Collective::kAllToAllV:
+      return enqueue_all_to_all_v(o, send, recv, communicator);
     case Collective::kBarrier:
       return tuttiBarrier(comm, stream);
     case Collective::kSendRecv:

@@ -60,6 +60,8 @@ struct Operation {
   int root;
   int rank;
   int ranks;
+  const size_t* send_counts = nullptr;  // by rank; for uneven calls, which do not own them
+  const size_t* recv_counts = nullptr;
 };
 
 tuttiResult_t enqueue(const Operation& operation, const void* send, void* recv,

@@ -221,6 +221,24 @@ TEST(Collectives, AreFoundByEveryNameOfTheirs) {
   EXPECT_EQ(find_collective("hyperloop"), nullptr);
 }
 
+TEST(Collectives, UnevenBlocksMeetOnBothSides) {
+  for (const int ranks : {1, 2, 5}) {
+    for (const CollectiveTraits& traits : all_collectives()) {
+      if (traits.send != Extent::kPerRank || traits.recv != Extent::kPerRank) continue;
+      for (int a = 0; a < ranks; ++a) {
+        const Shape from = shape_of(traits.id, 1001, {a, ranks, 0});
+        EXPECT_LE(from.send_count, 1001u);
+        EXPECT_EQ(from.send_count, from.largest_count) << traits.name;
+        for (int b = 0; b < ranks; ++b) {
+          const Shape to = shape_of(traits.id, 1001, {b, ranks, 0});
+          EXPECT_EQ(from.send_blocks[b], to.recv_blocks[a]) << traits.name;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(shape_of(Collective::kAllToAllV, 60, {2, 4, 0}).send_blocks, (Sizes{20, 30, 0, 10}));
+}
+
 TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllReduce, 4), 1.5);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllGather, 4), 0.75);
@@ -230,7 +248,7 @@ TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kHypercube, 8), 1);
 
   const auto elements = [](Collective id, size_t buffer, int ranks) {
-    return algorithm_elements(id, shape_of(id, buffer, ranks), ranks);
+    return algorithm_elements(id, shape_of(id, buffer, {0, ranks, 0}), ranks);
   };
   EXPECT_DOUBLE_EQ(elements(Collective::kAllReduce, 80, 8), 80);
   EXPECT_DOUBLE_EQ(elements(Collective::kAllGather, 80, 8), 80);

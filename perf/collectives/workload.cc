@@ -11,15 +11,22 @@ constexpr size_t kLargestElementBytes = 8;
 
 PreparedCase::PreparedCase(const PerfOptions& options, const Subgroup& group, const Case& one,
                            bool in_place_form)
-    : type(data_type(one.type)), in_place(in_place_form) {
-  shape = shape_of(options.collective, one.bytes / type.bytes, group.ranks);
-  operation = {options.collective, shape.count, one.type,  one.op,
-               one.root,           group.rank,  group.ranks};
+    : elements(one.bytes / data_type(one.type).bytes),
+      shape(shape_of(options.collective, elements, {group.rank, group.ranks, one.root})),
+      type(data_type(one.type)),
+      in_place(in_place_form) {
+  operation = {options.collective,
+               shape.count,
+               one.type,
+               one.op,
+               one.root,
+               group.rank,
+               group.ranks,
+               shape.send_blocks.data(),
+               shape.recv_blocks.data()};
 }
 
-size_t PreparedCase::size_bytes() const {
-  return std::max(shape.send_count, shape.recv_count) * type.bytes;
-}
+size_t PreparedCase::size_bytes() const { return shape.largest_count * type.bytes; }
 
 Workload::Workload(const Communicator& communicator, const PerfOptions& options)
     : unaligned_elements_(options.unaligned_elements),
@@ -66,7 +73,7 @@ BufferMistakes Workload::check(const PreparedCase& one, size_t iteration) const 
   const Pattern pattern = this->pattern(one);
   const Operation& operation = one.operation;
   BufferMistakes mistakes;
-  const auto output = expected_blocks(operation.collective, one.shape, one.place());
+  const auto output = expected_blocks(operation.collective, one.elements, one.place());
   mistakes.output = pattern.check(output, recv(one, iteration));
   if (!one.in_place && reads_input(operation.collective, one.place())) {
     const Block input[] = {{operation.rank, 0, one.shape.send_count}};

@@ -25,10 +25,13 @@ struct Case {
 /// A case and everything that follows from it, on one rank.
 struct PreparedCase {
   PreparedCase(const PerfOptions& options, const Subgroup& group, const Case& one, bool in_place);
+  PreparedCase(const PreparedCase&) = delete;  // the operation points into the shape
+  PreparedCase& operator=(const PreparedCase&) = delete;
 
   Operation operation;
   Place place() const { return {operation.rank, operation.ranks, operation.root}; }
 
+  size_t elements;  // what the shape was made for
   Shape shape;
   DataType type;
   bool in_place;

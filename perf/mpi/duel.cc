@@ -86,7 +86,7 @@ class Duel {
   const RankContext context_;
   const Communicator& communicator_;
   Workload& workload_;
-  const PreparedCase one_;
+  const PreparedCase& one_;
   const MpiOperation mpi_;
   size_t iterations_[2][kVariants] = {};
 };

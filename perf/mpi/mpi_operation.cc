@@ -60,7 +60,18 @@ MpiOperation::MpiOperation(const Operation& operation)
     : operation_(operation),
       count_(mpi_count(operation.count)),
       type_(mpi_type(operation.type)),
-      op_(mpi_op(operation.op)) {}
+      op_(mpi_op(operation.op)) {
+  if (!traits_of(operation.collective).uneven) return;
+  const auto fill = [&](const size_t* blocks, std::vector<int>& counts, std::vector<int>& offsets) {
+    size_t offset = 0;
+    for (int rank = 0; blocks != nullptr && rank < operation.ranks; offset += blocks[rank++]) {
+      counts.push_back(mpi_count(blocks[rank]));
+      offsets.push_back(mpi_count(offset));
+    }
+  };
+  fill(operation.send_counts, send_counts_, send_offsets_);
+  fill(operation.recv_counts, recv_counts_, recv_offsets_);
+}
 
 /// As enqueue_hypercube.
 void MpiOperation::run_hypercube(const void* send, std::byte* recv) const {
@@ -92,6 +103,10 @@ void MpiOperation::run(const void* send, void* recv) const {
       return;
     case Collective::kAllToAll:
       MPI_Alltoall(send, count_, type_, recv, count_, type_, MPI_COMM_WORLD);
+      return;
+    case Collective::kAllToAllV:
+      MPI_Alltoallv(send, send_counts_.data(), send_offsets_.data(), type_, recv,
+                    recv_counts_.data(), recv_offsets_.data(), type_, MPI_COMM_WORLD);
       return;
     case Collective::kBarrier:
       MPI_Barrier(MPI_COMM_WORLD);

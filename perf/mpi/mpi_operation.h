@@ -4,6 +4,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <vector>
 
 #include "perf/collectives/communicator.h"
 
@@ -23,6 +24,11 @@ class MpiOperation {
   int count_;
   MPI_Datatype type_;
   MPI_Op op_;
+  // By rank, for uneven calls: counts, and where the blocks begin.
+  std::vector<int> send_counts_;
+  std::vector<int> send_offsets_;
+  std::vector<int> recv_counts_;
+  std::vector<int> recv_offsets_;
 };
 
 }  // namespace tutti::perf

@@ -21,7 +21,7 @@ int explain_on_rank(const RankContext& context, const PerfOptions& options) {
     for (const size_t bytes : options.byte_sizes()) {
       if (context.rank != 0) continue;
       const size_t elements = bytes / data_type(type).bytes;
-      const size_t count = shape_of(options.collective, elements, context.ranks).count;
+      const size_t count = shape_of(options.collective, elements, {0, context.ranks, 0}).count;
       const Operation operation{options.collective, count, type, options.ops[0], 0, 0,
                                 context.ranks};
       std::printf("# %s, %d ranks, %zu bytes (count %zu %s)\n", traits_of(options.collective).name,
