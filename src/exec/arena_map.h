@@ -1,9 +1,11 @@
 // Where things lie in a rank's arena. Written by its rank, read by the ranks of its domain.
 //
-//   Counter     one line per lane: the progress counter, and beside lane 0's the call the rank is
-//   in recent      the signatures of the last calls, for peers that are behind cells       flag and
-//   payload of small messages: a ring of kCellRegions regions rings       one staging ring per
-//   lane, kRingRegions regions each pairs       one small ring per peer for send/recv
+//   Counter  one line per lane: the progress counter, and beside lane 0's the call the rank is in
+//   Guard    whether the rank is touching peers' buffers, and whether it may
+//   recent   the signatures of the last calls, for peers that are behind
+//   cells    flag and payload of small messages: a ring of kCellRegions regions
+//   rings    one staging ring per lane, kRingRegions regions each
+//   pairs    one small ring per peer for send/recv
 //
 // Ordering: payload is written before the flag or counter that announces it (release), and read
 // after it (acquire). Flags and counters only rise, or are exact values that never repeat within a
@@ -35,6 +37,15 @@ struct alignas(kLineBytes) Counter {
 };
 static_assert(sizeof(Counter) == kLineBytes);
 
+/// Keeps buffers that peers touch alive as long as they do (HostExecutor::close_buffers).
+struct alignas(kLineBytes) Guard {
+  std::atomic<uint32_t> inside;  // not 0: this rank may be touching peers' buffers
+  // By a peer that left a call with an error: (rank + 1) << 32 | call number. From that call on,
+  // this rank touches no buffers any more. 0: none did.
+  std::atomic<uint64_t> closed;
+};
+static_assert(sizeof(Guard) == kLineBytes);
+
 using Flag = std::atomic<uint64_t>;
 
 struct ArenaLayout {
@@ -49,7 +60,8 @@ struct ArenaLayout {
   static constexpr uint64_t page(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
   constexpr uint64_t counters() const { return 0; }
-  constexpr uint64_t recent() const { return page(kLanes * sizeof(Counter)); }
+  constexpr uint64_t guard() const { return kLanes * sizeof(Counter); }
+  constexpr uint64_t recent() const { return page(guard() + sizeof(Guard)); }
   constexpr uint64_t cells() const { return recent() + page(kRecentCalls * sizeof(uint64_t)); }
   constexpr uint64_t rings() const {
     return cells() + page(uint64_t{kCellRegions} * kCellsPerRegion * plan::kCellStride);
@@ -66,6 +78,7 @@ class ArenaView {
   ArenaView(std::byte* base, const ArenaLayout& layout)
       : base_(base),
         counters_(reinterpret_cast<Counter*>(base + layout.counters())),
+        guard_(reinterpret_cast<Guard*>(base + layout.guard())),
         recent_(reinterpret_cast<Flag*>(base + layout.recent())),
         cells_(base + layout.cells()),
         rings_(base + layout.rings()),
@@ -73,6 +86,7 @@ class ArenaView {
 
   bool valid() const { return base_ != nullptr; }
   Counter& counter(uint32_t lane) const { return counters_[lane]; }
+  Guard& guard() const { return *guard_; }
   Flag& recent(uint32_t call) const { return recent_[call % kRecentCalls]; }
   std::byte* cells() const { return cells_; }
   std::byte* rings() const { return rings_; }
@@ -81,6 +95,7 @@ class ArenaView {
  private:
   std::byte* base_ = nullptr;
   Counter* counters_ = nullptr;
+  Guard* guard_ = nullptr;
   Flag* recent_ = nullptr;
   std::byte* cells_ = nullptr;
   std::byte* rings_ = nullptr;

@@ -61,6 +61,7 @@ void HostExecutor::start(const plan::Plan& plan, const Call& call) {
   ++call_number_;
   call_ = call;
   plan_ = &plan;
+  exposed_ = !plan.prologue.empty();
   announce(call);
   reserve(plan);
   registers_[plan::register_of(plan::Base::kInput)] =
@@ -89,6 +90,30 @@ Status HostExecutor::run(const plan::Plan& plan, const Call& call) {
 
 Progress HostExecutor::advance() {
   if (!status_.ok()) return Progress::kDone;
+  return exposed_ ? advance_among_buffers() : advance_plan();
+}
+
+// Between the two stores a peer that leaves the call with an error waits for me; before the first
+// one it has told me not to begin.
+Progress HostExecutor::advance_among_buffers() {
+  Guard& guard = mine_.guard();
+  guard.inside.store(1, std::memory_order_seq_cst);
+  inside_ = true;
+  Progress progress = Progress::kBlocked;
+  const uint64_t closed = guard.closed.load(std::memory_order_seq_cst);
+  if (closed != 0 && static_cast<int32_t>(call_number_ - static_cast<uint32_t>(closed)) >= 0) {
+    waiting_for_ = static_cast<uint32_t>(closed >> 32) - 1;  // in vain: check_rare() finds out
+  } else {
+    progress = advance_plan();
+  }
+  guard.inside.store(0, std::memory_order_release);
+  inside_ = false;
+  if (!status_.ok()) close_buffers();
+  if (progress == Progress::kDone) exposed_ = false;
+  return progress;
+}
+
+Progress HostExecutor::advance_plan() {
   bool moved = false;
   if (prologue_ < plan_->prologue.size()) {
     moved = advance_prologue();
@@ -280,7 +305,7 @@ bool HostExecutor::reached(uint32_t peer, uint32_t lane, uint64_t progress) {
   waiting_for_ = peer;
   if (counter.progress.load(std::memory_order_acquire) < progress) return false;
   check_signature(peer);
-  return true;
+  return status_.ok();
 }
 
 void HostExecutor::enter() {

@@ -122,6 +122,9 @@ class HostExecutor {
     std::vector<uint32_t> sent_to;
   };
 
+  Progress advance_plan();
+  Progress advance_among_buffers();
+  void close_buffers();
   bool advance_prologue();
   bool advance_lane(uint32_t index);
   bool advance_epilogue();
@@ -166,6 +169,8 @@ class HostExecutor {
   uint32_t call_number_ = 0;
   Call call_;
   const plan::Plan* plan_ = nullptr;
+  bool exposed_ = false;  // peers may touch this call's buffers, and I theirs
+  bool inside_ = false;   // what Guard::inside says
   uint32_t prologue_ = 0, epilogue_ = 0;
   uint32_t waiting_for_ = 0;    // the peer of the last blocked wait, for messages
   int blamed_ = -1;             // the rank that began it, where somebody told

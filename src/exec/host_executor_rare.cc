@@ -67,6 +67,35 @@ void HostExecutor::fail(Status status) {
   for (const Peer& peer : peers_) {
     if (peer.stream != nullptr) peer.link->hang_up();
   }
+  if (!inside_) close_buffers();  // else when the work in hand is done
+}
+
+// A rank that returns with an error may free its buffers at once, while peers still read or write
+// there. So it tells them to keep away, and waits for those who are at it: each is busy for one
+// stretch of work without waiting, if it lives. Threads of this process live as long as this one;
+// other processes reach buffers by mappings of their own, where patience is enough.
+void HostExecutor::close_buffers() {
+  if (!exposed_) return;
+  exposed_ = false;
+  const uint64_t mine = static_cast<uint64_t>(options_.rank + 1) << 32 | call_number_;
+  for (uint32_t rank : domain_) {
+    std::atomic<uint64_t>& closed = peers_[rank].arena.guard().closed;
+    uint64_t before = closed.load(std::memory_order_relaxed);
+    // The first call that somebody left counts.
+    while (before == 0 || static_cast<int32_t>(static_cast<uint32_t>(before) - call_number_) > 0) {
+      if (closed.compare_exchange_weak(before, mine, std::memory_order_seq_cst)) break;
+    }
+  }
+  const uint64_t until_ns = monotonic_ns() + kPatienceNs;
+  for (uint32_t rank : domain_) {
+    const Peer& peer = peers_[rank];
+    const bool thread = peer.link != nullptr && peer.link->capabilities().all_memory;
+    Backoff backoff(options_.spins);
+    while (peer.arena.guard().inside.load(std::memory_order_seq_cst) != 0) {
+      if (!thread && monotonic_ns() > until_ns) break;
+      backoff.pause();
+    }
+  }
 }
 
 void HostExecutor::check_rare() {
@@ -93,9 +122,8 @@ Status HostExecutor::diagnose(uint32_t peer) {
   const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
   if (failed == 0) return compare_calls(peer);
   blamed_ = static_cast<int>(failed - 1);
-  return hearsay(Status::remote_error("rank " + std::to_string(peer) + " gave up in " +
-                                      call_.what + " because of rank " +
-                                      std::to_string(failed - 1)));
+  return hearsay(Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
+                                      " because of rank " + std::to_string(failed - 1)));
 }
 
 // A peer may have left because of another that died. Health may know in a moment who is gone.
