@@ -65,7 +65,14 @@ typedef enum {
 
 /* 16- and 8-bit floats are added in fp32 and rounded once per hop; tuttiAvg scales floats by 1/n
  * before adding and divides integers (toward zero) after. */
-typedef enum { tuttiSum = 0, tuttiProd = 1, tuttiMax = 2, tuttiMin = 3, tuttiAvg = 4 } tuttiRedOp_t;
+typedef enum {
+  tuttiSum = 0,
+  tuttiProd = 1,
+  tuttiMax = 2,
+  tuttiMin = 3,
+  tuttiAvg = 4,
+  tuttiMaxRedOp = 0x7fffffff /* values between are what tuttiRedOpCreatePreMulSum made */
+} tuttiRedOp_t;
 
 typedef struct tuttiComm* tuttiComm_t;
 
@@ -152,14 +159,15 @@ typedef struct {
   size_t size;           /* sizeof(tuttiOptions_t) */
   const char* algorithm; /* NULL: chosen. A name of docs/algorithms.md: "ring", "ring:2" (lanes) */
   int deterministic;     /* 1: only schedules that reduce in the canonical order */
-  int reserved;          /* 0 */
-  uint64_t timeout_ns;   /* 0: none. A call that takes longer fails with tuttiTimeout */
+  int priority;          /* HOST streams and groups advance a lower one when no higher one can */
+  uint64_t timeout_ns;   /* 0: TUTTI_TIMEOUT. A call that takes longer fails with tuttiTimeout */
 } tuttiOptions_t;
 
 #define TUTTI_OPTIONS_INITIALIZER \
   { sizeof(tuttiOptions_t), NULL, 0, 0, 0 }
 
-/* For the calls on `comm` that follow; every rank sets the same. NULL: the defaults. */
+/* For the calls on `comm` that follow; every rank sets the same algorithm and determinism. NULL:
+ * the defaults. */
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
@@ -210,6 +218,75 @@ TUTTI_API tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t coun
 TUTTI_API tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count,
                                       tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
+
+/* ---- Scaled sums ----
+ * The sum of what each rank brings, multiplied first by a scalar of that rank's own. Each product
+ * is rounded to the type before it is added, integers wrap. Every rank passes such an operation to
+ * the call; the scalars may differ. */
+
+typedef enum {
+  tuttiScalarDevice = 0,       /* `scalar` is read each time a call begins to run */
+  tuttiScalarHostImmediate = 1 /* `scalar` is read now */
+} tuttiScalarResidence_t;
+
+/* Local. The operation belongs to `comm` and serves calls of `type`. A call keeps what it needs, so
+ * the operation may be destroyed as soon as the call has returned, in a group or on a HOST stream
+ * too; memory named by tuttiScalarDevice stays until the call has completed. */
+TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar,
+                                                  tuttiDataType_t type,
+                                                  tuttiScalarResidence_t residence,
+                                                  tuttiComm_t comm);
+TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
+
+/* ---- Calls as values: with options and a handle of their own ---- */
+
+typedef enum {
+  tuttiCollAllReduce = 0,
+  tuttiCollAllGather = 1,
+  tuttiCollReduceScatter = 2,
+  tuttiCollBroadcast = 3,
+  tuttiCollAllToAll = 4,
+  tuttiCollBarrier = 5,
+  tuttiCollSend = 12,
+  tuttiCollRecv = 13
+} tuttiCollective_t;
+
+/* The arguments of the function of the same name; what it does not have is not read. */
+typedef struct {
+  size_t size; /* sizeof(tuttiCall_t) */
+  tuttiCollective_t collective;
+  const void* send;
+  void* recv;
+  size_t count;
+  const size_t* send_counts; /* these four: reserved for collectives with a count for each rank */
+  const size_t* send_offsets;
+  const size_t* recv_counts;
+  const size_t* recv_offsets;
+  tuttiDataType_t type;
+  tuttiRedOp_t op;
+  int root; /* of a send or recv: the peer */
+} tuttiCall_t;
+
+#define TUTTI_CALL_INITIALIZER                                                             \
+  {                                                                                        \
+    sizeof(tuttiCall_t), tuttiCollBarrier, NULL, NULL, 0, NULL, NULL, NULL, NULL, tuttiInt8, \
+        tuttiSum, 0                                                                        \
+  }
+
+typedef struct tuttiRequest* tuttiRequest_t;
+
+/* The same as the function of the collective's name. `options` are this call's alone, in the place
+ * of all that tuttiCommSetOptions() set; NULL: those. If `request` is not NULL it becomes the
+ * call's handle, or NULL after an error; every handle ends with tuttiRequestWait(). */
+TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm,
+                                    tuttiStream_t stream, const tuttiOptions_t* options,
+                                    tuttiRequest_t* request);
+/* *done becomes 1 once the call has completed: at once on a BLOCKING stream, at its end in a group.
+ * Then the result is the call's. A handle may outlive its communicator. */
+TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
+/* Waits until the call has completed, frees the handle and returns the call's result. In the thread
+ * that has yet to end the call's group it is tuttiInvalidUsage. */
+TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 
 /* ---- Point to point, groups ----
  * Sends and receives between two ranks pair in order. Calls

@@ -1,7 +1,7 @@
 // The collectives of tutti.h: check every argument, then submit.
 #include <string>
 
-#include "src/api/submit.h"
+#include "src/api/call.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::api {
@@ -56,7 +56,8 @@ Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
   if (static_cast<int>(request.type) >= types::kDataTypes) {
     return Status::invalid_argument(in(request, "unknown data type"));
   }
-  if (static_cast<int>(request.op) >= types::kReduceOps) {
+  const bool scaled = request.op == types::ReduceOp::kScaledSum && request.extras != nullptr;
+  if (static_cast<int>(request.op) >= types::kReduceOps && !scaled) {
     return Status::invalid_argument(in(request, "unknown reduction operation"));
   }
   if (request.root < 0 || request.root >= comm->communicator->ranks()) {
@@ -87,12 +88,44 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   return send + bytes <= recv || recv + bytes <= send || (whole && send == recv);
 }
 
-tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
+tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream,
+                  const Handle* handle) {
   if (!is_ordinary(comm, request, stream)) {
     if (Status status = check(comm, request, stream); !status.ok()) return refuse(comm, status);
   }
   if (request.count == 0 && request.collective != Collective::kBarrier) return tuttiSuccess;
-  return submit(comm, request, stream);
+  return submit(comm, request, stream, handle);
+}
+
+// Operations of the user are looked up; the rest of the way is that of any other.
+tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_t stream,
+                         const Handle* handle) {
+  if (Status status = check_handle(comm); !status.ok()) return refuse(comm, status);
+  const Operation* operation = comm->operations.find(op);
+  if (operation == nullptr) {
+    return refuse(comm, Status::invalid_argument(in(request, "unknown reduction operation ") +
+                                                 std::to_string(op) + " of this communicator"));
+  }
+  if (operation->type != request.type) {
+    return refuse(comm, Status::invalid_argument(in(request, "the operation was made for ") +
+                                                 types::name_of(operation->type)));
+  }
+  comm::Extras extras;
+  if (request.extras != nullptr) extras = *request.extras;
+  extras.scalar = operation->scalar;
+  request.op = types::ReduceOp::kScaledSum;
+  request.extras = &extras;
+  return run(comm, request, stream, handle);
+}
+
+tuttiResult_t run_reducing(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
+                           tuttiStream_t stream, const Handle* handle) {
+  const int number = number_of(op);
+  if (number < 0 || number >= types::kReduceOps) {
+    return run_scaled(comm, request, number, stream, handle);
+  }
+  request.op = static_cast<types::ReduceOp>(number);
+  return run(comm, request, stream, handle);
 }
 
 // Values the enumerations do not have stay unknown when they are narrowed.
@@ -102,8 +135,10 @@ Narrow narrow(const Wide& value) {
   return static_cast<Narrow>(number < 0 || number > 0xff ? 0xff : number);
 }
 
-Request make(Collective collective, const void* send, void* recv, size_t count,
-             const tuttiDataType_t& type) {
+}  // namespace
+
+Request make_request(Collective collective, const void* send, void* recv, size_t count,
+                     const tuttiDataType_t& type) {
   Request request;
   request.collective = collective;
   request.type = narrow<types::DataType>(type);
@@ -113,48 +148,53 @@ Request make(Collective collective, const void* send, void* recv, size_t count,
   return request;
 }
 
-}  // namespace
+tuttiResult_t run_collective(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
+                             tuttiStream_t stream, const Handle* handle) {
+  return schedule::reduces(request.collective) ? run_reducing(comm, request, op, stream, handle)
+                                               : run(comm, request, stream, handle);
+}
+
 }  // namespace tutti::api
 
-using tutti::api::make;
+using tutti::api::make_request;
 using tutti::api::run;
+using tutti::api::run_reducing;
 using tutti::schedule::Collective;
 
 extern "C" {
 
 tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make(Collective::kAllReduce, send, recv, count, type);
-  request.op = tutti::api::narrow<tutti::types::ReduceOp>(op);
-  return run(comm, request, stream);
+  return run_reducing(comm, make_request(Collective::kAllReduce, send, recv, count, type), op,
+                      stream, nullptr);
 }
 
 tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return run(comm, make(Collective::kAllGather, send, recv, count, type), stream);
+  return run(comm, make_request(Collective::kAllGather, send, recv, count, type), stream, nullptr);
 }
 
 tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count, tuttiDataType_t type,
                                  tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make(Collective::kReduceScatter, send, recv, count, type);
-  request.op = tutti::api::narrow<tutti::types::ReduceOp>(op);
-  return run(comm, request, stream);
+  return run_reducing(comm, make_request(Collective::kReduceScatter, send, recv, count, type), op,
+                      stream, nullptr);
 }
 
 tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              int root, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make(Collective::kBroadcast, send, recv, count, type);
+  auto request = make_request(Collective::kBroadcast, send, recv, count, type);
   request.root = root;
-  return run(comm, request, stream);
+  return run(comm, request, stream, nullptr);
 }
 
 tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type,
                             tuttiComm_t comm, tuttiStream_t stream) {
-  return run(comm, make(Collective::kAllToAll, send, recv, count, type), stream);
+  return run(comm, make_request(Collective::kAllToAll, send, recv, count, type), stream, nullptr);
 }
 
 tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
-  return run(comm, make(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), stream);
+  return run(comm, make_request(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), stream,
+             nullptr);
 }
 
 }  // extern "C"

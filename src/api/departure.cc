@@ -23,9 +23,8 @@ void leave(Lounge::Ranks ranks) {
     comm::Request barrier;
     barrier.collective = schedule::Collective::kBarrier;
     task.work = barrier;
-    task.completion = completion;
-    completion->add();
-    rank->pending.fetch_add(1, std::memory_order_relaxed);
+    task.stream.completion = completion;
+    task.announce();
     driver.add(std::move(task));
   }
   driver.run(kSpins);

@@ -15,6 +15,7 @@
 #include "include/tutti/tutti.h"
 #include "src/api/config.h"
 #include "src/api/departure.h"
+#include "src/api/operations.h"
 #include "src/base/status.h"
 #include "src/comm/communicator.h"
 #include "src/comm/engine.h"
@@ -41,11 +42,21 @@ struct tuttiComm {
   std::unique_ptr<tutti::comm::Communicator> communicator;
   std::string last_error;  // of the threads that call, never of a worker
   tutti::api::CommConfig config;
+  tutti::api::Operations operations;
   tutti::api::Lounge* lounge = nullptr;  // of its process
   tutti::Status failure;                 // why it was not made, or the last thing made from it
   std::atomic<bool> abort{false};        // how to end it; written before kEnding
   std::mutex worker_mutex;
   std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
+};
+
+/// One operation's outcome. Kept by the process and used again, so a handle that was waited for is
+/// an error and not a crash until then.
+struct tuttiRequest {
+  static constexpr uint32_t kAlive = 0x72657175;
+
+  std::atomic<uint32_t> state{0};
+  std::shared_ptr<tutti::comm::Completion> completion = std::make_shared<tutti::comm::Completion>();
 };
 
 namespace tutti::api {

@@ -102,24 +102,6 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
   }
 }
 
-Status set_options(tuttiComm_t comm, const tuttiOptions_t* options) {
-  if (Status status = check_handle(comm); !status.ok()) return status;
-  comm::CallOptions wanted;
-  if (options != nullptr) {
-    if (options->size < sizeof(tuttiOptions_t) || options->reserved != 0) {
-      return Status::invalid_argument(
-          "tuttiCommSetOptions: begin with TUTTI_OPTIONS_INITIALIZER; reserved is 0");
-    }
-    if (options->algorithm != nullptr) wanted.algorithm = options->algorithm;
-    wanted.deterministic = options->deterministic != 0;
-    wanted.timeout_ns = options->timeout_ns;
-  }
-  if (Status status = comm->communicator->check_algorithm(wanted); !status.ok()) return status;
-  drain(*comm->communicator);
-  comm->communicator->set_options(wanted);
-  return {};
-}
-
 Result<schedule::Collective> collective_named(const char* name) {
   for (int i = 0; name != nullptr && i < schedule::kCollectives; ++i) {
     const auto collective = static_cast<schedule::Collective>(i);
@@ -212,10 +194,6 @@ const char* tuttiGetErrorString(tuttiResult_t result) {
 }
 
 const char* tuttiGetLastError(tuttiComm_t comm) { return tutti::api::last_error(comm); }
-
-tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options) {
-  return report(comm, tutti::api::set_options(comm, options));
-}
 
 tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                            tuttiDataType_t type, char* text, size_t bytes, size_t* needed) {

@@ -1,19 +1,11 @@
 // Send, receive and groups of tutti.h.
 #include <string>
 
-#include "src/api/submit.h"
+#include "src/api/call.h"
 #include "src/types/types.h"
 
 namespace tutti::api {
 namespace {
-
-struct Message {
-  const void* memory;
-  size_t count;
-  int type;  // a tuttiDataType_t, if it is one
-  int peer;
-  bool is_send;
-};
 
 Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
   if (Status status = check_handle(comm); !status.ok()) return status;
@@ -32,30 +24,33 @@ Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
   return {};
 }
 
-tuttiResult_t transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
+}  // namespace
+
+tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream,
+                           const comm::Extras* extras, const Handle* handle) {
   if (Status status = check(comm, message, stream); !status.ok()) return refuse(comm, status);
   exec::Transfer transfer;
   transfer.peer = static_cast<uint32_t>(message.peer);
   transfer.is_send = message.is_send;
   transfer.data = static_cast<std::byte*>(const_cast<void*>(message.memory));
   transfer.bytes = message.count * types::size_of(static_cast<types::DataType>(message.type));
-  return submit(comm, transfer, stream);
+  return submit(comm, transfer, stream, extras, handle);
 }
 
-}  // namespace
 }  // namespace tutti::api
 
 extern "C" {
 
 tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                         tuttiComm_t comm, tuttiStream_t stream) {
-  return tutti::api::transfer(comm, {send, count, tutti::api::number_of(type), peer, true}, stream);
+  return tutti::api::run_transfer(comm, {send, count, tutti::api::number_of(type), peer, true},
+                                  stream);
 }
 
 tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  return tutti::api::transfer(comm, {recv, count, tutti::api::number_of(type), peer, false},
-                              stream);
+  return tutti::api::run_transfer(comm, {recv, count, tutti::api::number_of(type), peer, false},
+                                  stream);
 }
 
 tuttiResult_t tuttiGroupStart(void) { return tutti::api::group_start(); }

@@ -62,6 +62,21 @@ tuttiComm* Process::new_handle() {
   return &handles_.emplace_back();
 }
 
+tuttiRequest* Process::new_request() {
+  const std::lock_guard lock(mutex_);
+  if (free_requests_.empty()) free_requests_.push_back(&requests_.emplace_back());
+  tuttiRequest* request = free_requests_.back();
+  free_requests_.pop_back();
+  request->state.store(tuttiRequest::kAlive, std::memory_order_release);
+  return request;
+}
+
+void Process::free_request(tuttiRequest* request) {
+  const std::lock_guard lock(mutex_);
+  request->state.store(0, std::memory_order_release);
+  free_requests_.push_back(request);
+}
+
 Result<void*> Process::allocate(size_t bytes) {
   Result<transport::Arena> arena = transport::Arena::create("tutti-memory", bytes);
   if (!arena.ok()) return arena.status();

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "src/api/handle.h"
 #include "src/base/env.h"
@@ -29,6 +30,8 @@ class Process {
   Lounge& lounge() { return lounge_; }
 
   tuttiComm* new_handle();
+  tuttiRequest* new_request();
+  void free_request(tuttiRequest* request);
 
   Result<void*> allocate(size_t bytes);
   Status release(void* memory);
@@ -49,6 +52,8 @@ class Process {
   std::mutex mutex_;
   std::unique_ptr<comm::Engine> engine_;           // under mutex_
   std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable
+  std::deque<tuttiRequest> requests_;              // under mutex_; addresses are stable
+  std::vector<tuttiRequest*> free_requests_;       // under mutex_
   std::map<std::byte*, transport::Arena> arenas_;  // under mutex_
 };
 

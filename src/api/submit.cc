@@ -14,18 +14,19 @@ constexpr uint32_t kGroupSpins = 100;
 
 struct Member {
   tuttiComm_t comm;
-  tuttiStream_t stream;
-  std::variant<comm::Request, std::vector<exec::Transfer>> work;
+  comm::Task task;
 };
-
-// tidy: allow mutable (the C API's groups belong to a thread)
-constinit thread_local int group_depth = 0;
 
 struct Group {
   std::vector<Member> members;
   std::vector<Making> makings;
   Status refusal;  // of the first call that was refused: nothing runs
+  // Of the operations on BLOCKING streams.
+  std::shared_ptr<comm::Completion> own = std::make_shared<comm::Completion>();
 };
+
+// tidy: allow mutable (the C API's groups belong to a thread)
+constinit thread_local int group_depth = 0;
 
 /// What the open group of this thread holds.
 Group& group() {
@@ -34,124 +35,175 @@ Group& group() {
   return group;
 }
 
-comm::Task make_task(Member& member, std::shared_ptr<comm::Completion> completion) {
+/// An operation before it is known where it will run. Extras may be null, the handle too.
+template <class Work>
+struct Submission {
+  tuttiComm_t comm;
+  const Work& work;
+  const comm::Extras* extras;
+  const Handle* handle;
+};
+
+template <class Work>
+comm::Task make_task(const Submission<Work>& asked) {
   comm::Task task;
-  task.communicator = member.comm->communicator.get();
-  task.work = std::move(member.work);
-  task.ticket =
-      std::visit([&](const auto& work) { return task.communicator->queue(work); }, task.work);
-  task.stream = member.stream.handle;
-  task.completion = std::move(completion);
-  task.completion->add();
-  task.communicator->pending.fetch_add(1, std::memory_order_relaxed);
+  task.communicator = asked.comm->communicator.get();
+  task.work = asked.work;
+  if (asked.extras != nullptr) task.extras = *asked.extras;
+  const auto& own = task.extras.options;
+  task.priority = own ? own->priority : task.communicator->options().priority;
+  if (asked.handle != nullptr) {
+    (*asked.handle)->add();
+    task.handles.push_back(*asked.handle);
+  }
   return task;
 }
 
-Status enqueue(Member member) {
-  Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
-  auto completion = static_cast<HostStream*>(member.stream.handle)->completion;
-  process.value()->engine().submit(make_task(member, std::move(completion)));
-  return {};
-}
-
-// Sends and receives of one communicator and stream progress together: they become one task.
-void join_transfers(std::vector<Member>& members, Member member) {
-  auto* transfers = std::get_if<std::vector<exec::Transfer>>(&member.work);
-  for (Member& earlier : members) {
-    if (transfers == nullptr || earlier.comm != member.comm) continue;
-    if (earlier.stream.handle != member.stream.handle) continue;
-    auto* joined = std::get_if<std::vector<exec::Transfer>>(&earlier.work);
-    if (joined == nullptr) continue;
-    joined->insert(joined->end(), transfers->begin(), transfers->end());
-    return;
-  }
-  members.push_back(std::move(member));
+comm::Task::Stream stream_of(tuttiStream_t stream) {
+  if (stream.kind != tuttiStreamHost) return {group().own, nullptr};
+  return {static_cast<HostStream*>(stream.handle)->completion, stream.handle};
 }
 
 template <class Work>
-tuttiResult_t submit_work(tuttiComm_t comm, const Work& work, tuttiStream_t stream) {
+Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  comm::Task task = make_task(asked);
+  task.stream = stream_of(stream);
+  task.announce();
+  process.value()->engine().submit(std::move(task));
+  return {};
+}
+
+void append_transfers(comm::Task& task, const exec::Transfer& transfer) {
+  if (const auto* single = std::get_if<exec::Transfer>(&task.work)) {
+    task.work = std::vector<exec::Transfer>{*single};
+  }
+  std::get<std::vector<exec::Transfer>>(task.work).push_back(transfer);
+}
+
+// Sends and receives of one communicator progress together, on whatever streams: they become one
+// task, with the least deadline and the highest priority of them.
+bool join_transfers(std::vector<Member>& members, Member& member) {
+  const auto* transfer = std::get_if<exec::Transfer>(&member.task.work);
+  if (transfer == nullptr) return false;
+  const auto earlier = std::find_if(members.begin(), members.end(), [&](const Member& other) {
+    return other.comm == member.comm && other.task.is_transfer();
+  });
+  if (earlier == members.end()) return false;
+  comm::Task& task = earlier->task;
+  append_transfers(task, *transfer);
+  const comm::Task::Stream& stream = member.task.stream;
+  const auto known = [&](const comm::Task::Stream& other) {
+    return other.completion == stream.completion;
+  };
+  if (!known(task.stream) &&
+      std::none_of(task.more_streams.begin(), task.more_streams.end(), known)) {
+    task.more_streams.push_back(stream);
+  }
+  task.handles.insert(task.handles.end(), member.task.handles.begin(), member.task.handles.end());
+  task.priority = std::max(task.priority, member.task.priority);
+  uint64_t& timeout_ns = task.extras.options->timeout_ns;
+  const uint64_t other_ns = member.task.extras.options->timeout_ns;
+  if (other_ns != 0 && (timeout_ns == 0 || other_ns < timeout_ns)) timeout_ns = other_ns;
+  return true;
+}
+
+// Options that the communicator gets before the group ends are for later calls.
+template <class Work>
+void collect(const Submission<Work>& asked, tuttiStream_t stream) {
+  Member member{asked.comm, make_task(asked)};
+  comm::Extras& extras = member.task.extras;
+  if (!extras.options) extras.options = member.task.communicator->options();
+  member.task.stream = stream_of(stream);
+  std::vector<Member>& members = group().members;
+  if (!join_transfers(members, member)) members.push_back(std::move(member));
+}
+
+template <class Work>
+tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
+  tuttiComm_t comm = asked.comm;
   if (group_depth > 0) [[unlikely]] {
-    if constexpr (std::is_same_v<Work, exec::Transfer>) {
-      join_transfers(group().members, {comm, stream, std::vector<exec::Transfer>{work}});
-    } else {
-      group().members.push_back({comm, stream, work});
-    }
+    collect(asked, stream);
     return tuttiSuccess;
   }
   if (stream.kind == tuttiStreamHost) {
-    if constexpr (std::is_same_v<Work, exec::Transfer>) {
-      return report(comm, enqueue({comm, stream, std::vector<exec::Transfer>{work}}));
-    } else {
-      return report(comm, enqueue({comm, stream, work}));
-    }
+    return report(comm, enqueue(asked, stream));
   }
   comm::Communicator& communicator = *comm->communicator;
   if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
     drain(communicator);
   if constexpr (std::is_same_v<Work, exec::Transfer>) {
-    return report(comm, communicator.run(std::span<const exec::Transfer>(&work, 1)));
+    return report(comm, communicator.run(std::span(&asked.work, 1), asked.extras));
   } else {
-    return report(comm, communicator.run(work));
+    return report(comm, communicator.run(asked.work));
   }
 }
 
 // Ranks may name collectives and transfers in different orders, and need not all have transfers:
 // with the collectives first on every rank nobody waits for what its peer has behind a transfer.
 void order(std::vector<Member>& members) {
-  std::stable_partition(members.begin(), members.end(), [](const Member& member) {
-    return std::holds_alternative<comm::Request>(member.work);
-  });
+  std::stable_partition(members.begin(), members.end(),
+                        [](const Member& member) { return !member.task.is_transfer(); });
 }
 
 // A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
 // thread at a time.
-Status queue_group(std::vector<Member> members) {
+Status queue_group(Group& group) {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  auto own = std::make_shared<comm::Completion>();
-  for (Member& member : members) {
-    const bool host = member.stream.kind == tuttiStreamHost;
-    auto completion = host ? static_cast<HostStream*>(member.stream.handle)->completion : own;
-    process.value()->engine().submit(make_task(member, std::move(completion)));
+  std::vector<comm::Task> tasks;
+  for (Member& member : group.members) {
+    member.task.announce();
+    tasks.push_back(std::move(member.task));
   }
-  return own->wait();
+  process.value()->engine().submit(tasks);
+  return group.own->wait();
 }
 
-Status run_members(std::vector<Member> members) {
+bool needs_engine(const Member& member) {
+  const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
+  const auto& more = member.task.more_streams;
+  return is_host(member.task.stream) || std::any_of(more.begin(), more.end(), is_host);
+}
+
+Status run_members(Group& group) {
+  std::vector<Member>& members = group.members;
   order(members);
-  const bool queued = std::any_of(members.begin(), members.end(), [](const Member& member) {
-    return member.stream.kind == tuttiStreamHost;
-  });
-  if (queued) return queue_group(std::move(members));
+  if (std::any_of(members.begin(), members.end(), needs_engine)) return queue_group(group);
   // Before any task is counted as pending: a group may hold several tasks of one communicator.
   for (const Member& member : members) drain(*member.comm->communicator);
-  auto completion = std::make_shared<comm::Completion>();
   comm::Driver driver;
-  for (Member& member : members) driver.add(make_task(member, completion));
+  for (Member& member : members) {
+    member.task.announce();
+    driver.add(std::move(member.task));
+  }
   driver.run(kGroupSpins);
-  return completion->wait();
+  return group.own->wait();
 }
 
 // Communicators first: what they wait for is that other ranks make them too, never an operation.
 Status run_group(Group group) {
   if (!group.refusal.ok()) {
     drop_makings(group.makings, group.refusal);
+    for (const Member& member : group.members) member.task.tell(group.refusal);
     return group.refusal;
   }
   const Status made = run_makings(std::move(group.makings));
-  const Status ran = run_members(std::move(group.members));
+  const Status ran = run_members(group);
   return made.ok() || (made.code() == Code::kInProgress && !ran.ok()) ? ran : made;
 }
 
 }  // namespace
 
-tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream) {
-  return submit_work(comm, request, stream);
+tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
+                     const Handle* handle) {
+  return submit_work<comm::Request>({comm, request, request.extras, handle}, stream);
 }
 
-tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream) {
-  return submit_work(comm, transfer, stream);
+tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
+                     const comm::Extras* extras, const Handle* handle) {
+  return submit_work<exec::Transfer>({comm, transfer, extras, handle}, stream);
 }
 
 Status check_stream(tuttiStream_t stream) {
@@ -194,6 +246,15 @@ tuttiResult_t group_end() {
   }
   if (--group_depth > 0) return tuttiSuccess;
   return report(nullptr, run_group(std::exchange(group(), {})));
+}
+
+bool waits_for_group_end(const Handle& handle) {
+  if (group_depth == 0) return false;
+  const auto& members = group().members;
+  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+    const auto& handles = member.task.handles;
+    return std::find(handles.begin(), handles.end(), handle) != handles.end();
+  });
 }
 
 }  // namespace tutti::api

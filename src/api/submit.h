@@ -1,14 +1,22 @@
 // The way of a checked operation: into the open group, the calling thread, or the engine.
 #pragma once
 
+#include <memory>
+
 #include "src/api/handle.h"
 #include "src/api/making.h"
 #include "src/comm/request.h"
+#include "src/comm/task.h"
 
 namespace tutti::api {
 
-tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream);
-tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream);
+/// Who is told of an operation's outcome if submit() does not return it.
+using Handle = std::shared_ptr<comm::Completion>;
+
+tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
+                     const Handle* handle = nullptr);
+tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
+                     const comm::Extras* extras = nullptr, const Handle* handle = nullptr);
 
 Status check_stream(tuttiStream_t stream);
 
@@ -22,5 +30,7 @@ bool group_uses(const tuttiComm* comm);
 
 tuttiResult_t group_start();
 tuttiResult_t group_end();
+/// Whether the open group of this thread holds the operation that tells `handle`.
+bool waits_for_group_end(const Handle& handle);
 
 }  // namespace tutti::api

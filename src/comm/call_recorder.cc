@@ -39,7 +39,7 @@ void CallRecorder::name_everything() {
   for (int i = 0; i < types::kDataTypes; ++i) {
     types_[i] = recorder_->name(types::name_of(static_cast<types::DataType>(i)));
   }
-  for (int i = 0; i < types::kReduceOps; ++i) {
+  for (int i = 0; i < types::kNamedReduceOps; ++i) {
     ops_[i] = recorder_->name(types::name_of(static_cast<types::ReduceOp>(i)));
   }
   send_ = recorder_->name("send");

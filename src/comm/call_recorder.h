@@ -41,7 +41,7 @@ class CallRecorder {
   // Numbers of names in the file, which the thread that queues may use too: fixed once made.
   uint8_t collectives_[schedule::kCollectives] = {};
   uint8_t types_[types::kDataTypes] = {};
-  uint8_t ops_[types::kReduceOps] = {};
+  uint8_t ops_[types::kNamedReduceOps] = {};
   uint8_t send_ = 0, receive_ = 0, both_ = 0;
   std::atomic<bool> dumped_{false};
 };

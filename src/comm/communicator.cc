@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/types/kernels.h"
 
 namespace tutti::comm {
 
@@ -77,7 +78,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     planning.forced[collective] = algorithm;
   }
   made->planner_ = std::make_unique<Planner>(std::move(planning));
-  made->set_options({"", config.deterministic, 0});
+  made->set_options({.algorithm = {}, .deterministic = config.deterministic});
   made->direct_ = members.all_memory() && members.domain_size() > 1;
   made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
   made->watch_peers();
@@ -184,6 +185,14 @@ Reach Communicator::reach_of(const Request& request) const {
   return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
 }
 
+uint64_t Communicator::send_elements(const Request& request) const {
+  schedule::Shape shape;
+  shape.collective = request.collective;
+  shape.ranks = ranks();
+  shape.root = request.root;
+  return schedule::input_elements(shape, rank(), request.count);
+}
+
 bool Communicator::are_registered(const Request& request) const {
   schedule::Shape shape;
   shape.collective = request.collective;
@@ -202,8 +211,8 @@ inline Result<const Prepared*> Communicator::prepare(const Request& request) {
   return planner_->prepare(request, is_in_place(request), reach_of(request));
 }
 
-uint64_t Communicator::deadline_from_now() const {
-  const uint64_t own = planner_->call_options().timeout_ns;
+uint64_t Communicator::deadline_from_now(const Extras* extras) const {
+  const uint64_t own = planner_->options_of(extras).timeout_ns;
   const uint64_t general =
       options_.timeout_ns > 0 ? options_.timeout_ns : options_.membership.env->config->timeout_ns;
   const uint64_t timeout = own > 0 ? own : general;
@@ -214,13 +223,47 @@ inline exec::Call Communicator::call_of(const Request& request, const Prepared& 
   return {request.send,
           request.recv,
           prepared.signature,
-          deadline_from_now(),
+          deadline_from_now(request.extras),
           schedule::name_of(request.collective),
           prepared.windows,
           prepared.far_signature};
 }
 
+// A scaled sum is the sum of what every rank has multiplied beforehand: one rounding more, the same
+// for every algorithm, and no rank needs to know another's scalar. The input of an all_reduce is
+// scaled into its output and reduced in place there; others need memory for it.
+Result<Request> Communicator::contribute(const Request& request) {
+  Request scaled = request;
+  const uint64_t elements = send_elements(request);
+  const uint64_t bytes = elements * types::size_of(request.type);
+  if (request.collective == Collective::kAllReduce) {
+    scaled.send = request.recv;
+  } else {
+    if (bytes > contribution_capacity_) {
+      contribution_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      contribution_capacity_ = bytes;
+    }
+    scaled.send = contribution_.get();
+  }
+  // Before anything is written: this call may be refused.
+  if (const auto prepared = prepare(scaled); !prepared.ok()) return prepared.status();
+  const Scalar& scalar = request.extras->scalar;
+  const auto* factor =
+      scalar.memory == nullptr ? scalar.value.data() : static_cast<const std::byte*>(scalar.memory);
+  types::scale(request.type, factor, static_cast<const std::byte*>(request.send),
+               static_cast<std::byte*>(const_cast<void*>(scaled.send)), elements);
+  return scaled;
+}
+
 Status Communicator::run(const Request& request) {
+  if (request.op != types::ReduceOp::kScaledSum) [[likely]]
+    return run_plan(request);
+  if (!status().ok()) return status();
+  const Result<Request> scaled = contribute(request);
+  return scaled.ok() ? run_plan(scaled.value()) : scaled.status();
+}
+
+inline Status Communicator::run_plan(const Request& request) {
   const Result<const Prepared*> prepared = prepare(request);
   // The first failure of a communicator comes before what is wrong with this call.
   if (!prepared.ok()) return status().ok() ? prepared.status() : status();
@@ -238,8 +281,12 @@ inline void Communicator::ended(const Status& status) {
     calls_->dump(status);
 }
 
-Status Communicator::run(std::span<const exec::Transfer> transfers) {
-  executor_->name_call({nullptr, nullptr, 0, deadline_from_now(), "send/recv", false});
+exec::Call Communicator::transfers_call(const Extras* extras) const {
+  return {nullptr, nullptr, 0, deadline_from_now(extras), "send/recv", false};
+}
+
+Status Communicator::run(std::span<const exec::Transfer> transfers, const Extras* extras) {
+  executor_->name_call(transfers_call(extras));
   if (recorder_ != nullptr) recorder_->begin(calls_->label(transfers), 0);
   Status status = pairs_->run(transfers);
   ended(status);
@@ -260,23 +307,27 @@ void Communicator::conclude(const Status& outcome) {
 }
 
 Status Communicator::begin(const Request& request, uint64_t ticket) {
+  Result<Request> scaled = request;
+  if (request.op == types::ReduceOp::kScaledSum && status().ok()) scaled = contribute(request);
+  const Status ready = status().ok() ? scaled.status() : status();
   const Result<const Prepared*> prepared =
-      status().ok() ? prepare(request) : Result<const Prepared*>(status());
+      ready.ok() ? prepare(scaled.value()) : Result<const Prepared*>(ready);
   if (recorder_ != nullptr) {
     const trace::Label label = prepared.ok() ? prepared.value()->label : calls_->label(request);
     recorder_->begin_queued(ticket, label, executor_->calls() + 1);
   }
   if (!prepared.ok()) return prepared.status();
   pairs_active_ = false;
-  executor_->start(prepared.value()->plan, call_of(request, *prepared.value()));
+  executor_->start(prepared.value()->plan, call_of(scaled.value(), *prepared.value()));
   return {};
 }
 
-Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t ticket) {
+Status Communicator::begin(std::span<const exec::Transfer> transfers, const Extras* extras,
+                           uint64_t ticket) {
   if (recorder_ != nullptr) recorder_->begin_queued(ticket, calls_->label(transfers), 0);
   if (!status().ok()) return status();
   pairs_active_ = true;
-  executor_->name_call({nullptr, nullptr, 0, deadline_from_now(), "send/recv", false});
+  executor_->name_call(transfers_call(extras));
   pairs_->start(transfers);
   return {};
 }

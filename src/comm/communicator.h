@@ -42,21 +42,25 @@ class Communicator final : public exec::Health {
 
   /// Blocks until the rank's part is complete.
   Status run(const Request& request);
-  Status run(std::span<const exec::Transfer> transfers);
+  Status run(std::span<const exec::Transfer> transfers, const Extras* extras);
 
   /// The same in pieces, for threads that drive several communicators: queue() when the operation
   /// gets its turn in line, begin() with queue()'s ticket, advance(), and conclude() at its end.
   uint64_t queue(const Request& request);
   uint64_t queue(std::span<const exec::Transfer> transfers);
   Status begin(const Request& request, uint64_t ticket);
-  Status begin(std::span<const exec::Transfer> transfers, uint64_t ticket);
+  Status begin(std::span<const exec::Transfer> transfers, const Extras* extras, uint64_t ticket);
   void conclude(const Status& status);
   exec::Progress advance();
   /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
   bool idle(bool rare);
   const Status& status() const { return executor_->status(); }
 
+  /// For calls that bring none of their own.
   void set_options(const CallOptions& options) { planner_->set_options(options); }
+  const CallOptions& options() const { return planner_->options(); }
+  /// TUTTI_DETERMINISTIC.
+  bool is_deterministic() const { return options_.membership.env->config->deterministic; }
   Status check_algorithm(const CallOptions& options) const;
   std::string explain(const Request& request);
 
@@ -91,8 +95,12 @@ class Communicator final : public exec::Health {
   Reach reach_of(const Request& request) const;
   bool are_registered(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request);
+  uint64_t send_elements(const Request& request) const;
+  Result<Request> contribute(const Request& request);
+  Status run_plan(const Request& request);
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
-  uint64_t deadline_from_now() const;
+  uint64_t deadline_from_now(const Extras* extras) const;
+  exec::Call transfers_call(const Extras* extras) const;
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
@@ -104,6 +112,8 @@ class Communicator final : public exec::Health {
   bool direct_ = false;       // all ranks of the domain are threads of this process
   bool reads_peers_ = false;  // single copy is possible and wanted
   bool pairs_active_ = false;
+  std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
+  uint64_t contribution_capacity_ = 0;
   std::vector<int> watched_;
   struct Lost {
     int peer;

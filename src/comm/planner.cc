@@ -37,26 +37,37 @@ Planner::Planner(PlannerOptions options) : options_(std::move(options)), plans_(
 
 void Planner::set_options(const CallOptions& options) {
   call_options_ = options;
-  // Plans made under other options keep their key and stay valid for when those options return.
-  Hash hash;
-  hash.add(options.algorithm);
-  hash.add(options.deterministic);
-  options_epoch_ = options.algorithm.empty() && !options.deterministic ? 0 : hash.fold() & 0xffff;
-  last_ = nullptr;
+  variant_ = variant_of(options);
+}
+
+uint64_t Planner::variant_of(const CallOptions& options) {
+  if (options.algorithm.empty() && !options.deterministic) return 0;
+  for (size_t i = 0; i < variants_.size(); ++i) {
+    const auto& [algorithm, deterministic] = variants_[i];
+    if (deterministic == options.deterministic && algorithm == options.algorithm) return i + 1;
+  }
+  constexpr size_t kMost = 0xffff;  // what a key has room for
+  if (variants_.size() == kMost) {
+    variants_.clear();
+    for (auto& plan : plans_) plan.reset();
+    last_ = nullptr;
+  }
+  variants_.emplace_back(options.algorithm, options.deterministic);
+  return variants_.size();
 }
 
 select::Query Planner::query_of(const Request& request, bool in_place) const {
+  const CallOptions& options = options_of(request.extras);
   select::Query query;
   query.collective = request.collective;
   query.parameters.ranks = options_.group.ranks;
   query.parameters.root = request.root;
-  query.parameters.fold =
-      call_options_.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
+  query.parameters.fold = options.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
   query.count = request.count;
   query.element_bytes = static_cast<uint32_t>(types::size_of(request.type));
   query.in_place = may_be_in_place(request.collective, in_place);
-  query.deterministic = call_options_.deterministic && schedule::reduces(request.collective);
-  query.forced = call_options_.algorithm;
+  query.deterministic = options.deterministic && schedule::reduces(request.collective);
+  query.forced = options.algorithm;
   if (query.forced.empty()) {
     const auto forced = options_.forced.find(schedule::name_of(request.collective));
     if (forced != options_.forced.end()) query.forced = forced->second;
@@ -127,21 +138,24 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
-void Planner::sign(Prepared& prepared, bool rooted) {
+void Planner::sign(Prepared& prepared, bool rooted, bool deterministic) {
   constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
   constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
-  const uint64_t common = prepared.key.rest & ~(kInPlaceBit | kReachBits);
+  constexpr uint64_t kVariantBits = uint64_t{0xffff} << 48;
+  const uint64_t near = prepared.key.rest & ~kVariantBits;
+  const uint64_t common = near & ~(kInPlaceBit | kReachBits);
   const auto hash_of = [&](uint64_t rest) {
     Hash hash;
     hash.add(prepared.key.count);
     hash.add(rest);
+    hash.add(deterministic);
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
   };
   // In place or not is each rank's own affair as long as nobody touches its buffers, or nobody else
   // can know; and so is how the ranks of another host reach each other's.
   const bool own_affair = prepared.plan.prologue.empty() || rooted;
-  prepared.signature = hash_of(own_affair ? prepared.key.rest & ~kInPlaceBit : prepared.key.rest);
+  prepared.signature = hash_of(own_affair ? near & ~kInPlaceBit : near);
   prepared.far_signature = hash_of(common);
 }
 
@@ -157,15 +171,19 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key_of(request, in_place, reach);
   prepared->windows = reach.windows;
+  // Contributions come scaled already; only the signature tells a scaled sum from a sum.
+  const types::ReduceOp folded =
+      request.op == types::ReduceOp::kScaledSum ? types::ReduceOp::kSum : request.op;
   prepared->plan =
-      plan::bind(*match.value(), {request.count, request.type, request.op}, options_.tuning);
+      plan::bind(*match.value(), {request.count, request.type, folded}, options_.tuning);
   prepared->plan.algorithm = chosen.value().algorithm->name;
   if (chosen.value().parameters.lanes > 1) {
     prepared->plan.algorithm += ":" + std::to_string(chosen.value().parameters.lanes);
   }
   if (Status status = check_fit(prepared->plan); !status.ok()) return status;
   if (options_.tamper) options_.tamper(prepared->plan);
-  sign(*prepared, schedule::traits_of(request.collective).rooted());
+  sign(*prepared, schedule::traits_of(request.collective).rooted(),
+       options_of(request.extras).deterministic);
   if (options_.calls != nullptr) {
     prepared->label = options_.calls->label(request, prepared->plan.algorithm);
   }

@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "src/comm/call_recorder.h"
@@ -66,8 +67,12 @@ class Planner {
   /// The plan for `request`; valid until kPlans others have been prepared.
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
 
+  /// For requests that bring none.
   void set_options(const CallOptions& options);
-  const CallOptions& call_options() const { return call_options_; }
+  const CallOptions& options() const { return call_options_; }
+  const CallOptions& options_of(const Extras* extras) const {
+    return extras != nullptr && extras->options ? *extras->options : call_options_;
+  }
 
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
@@ -77,7 +82,7 @@ class Planner {
   using MatchKey =
       std::tuple<std::string, int, int, int, bool>;  // name, root, lanes, mode, in place
 
-  PlanKey key_of(const Request& request, bool in_place, Reach reach) const;
+  PlanKey key_of(const Request& request, bool in_place, Reach reach);
   Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
                                std::unique_ptr<Prepared>& entry);
   select::Query query_of(const Request& request, bool in_place) const;
@@ -85,23 +90,31 @@ class Planner {
                                 bool in_place, Reach reach);
   bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
   Status check_fit(const plan::Plan& plan) const;
-  static void sign(Prepared& prepared, bool rooted);
+  static void sign(Prepared& prepared, bool rooted, bool deterministic);
+  uint64_t variant_of(const CallOptions& options);
+  uint64_t variant_of(const Request& request) {
+    const bool own = request.extras != nullptr && request.extras->options;
+    return own ? variant_of(*request.extras->options) : variant_;
+  }
 
   PlannerOptions options_;
   CallOptions call_options_;
-  uint64_t options_epoch_ = 0;
+  // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
+  // own, so they are in no signature.
+  std::vector<std::pair<std::string, bool>> variants_;
+  uint64_t variant_ = 0;
   const Prepared* last_ = nullptr;
   std::vector<std::unique_ptr<Prepared>> plans_;
   std::map<MatchKey, plan::Match> matches_;
   std::map<std::tuple<std::string, std::string, int, int>, bool> canonical_;
 };
 
-inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reach) const {
+inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reach) {
   const uint64_t rest = static_cast<uint64_t>(request.collective) |
                         static_cast<uint64_t>(request.type) << 4 |
                         static_cast<uint64_t>(request.op) << 8 | uint64_t{in_place} << 12 |
                         static_cast<uint64_t>(reach.mode) << 13 | uint64_t{reach.windows} << 15 |
-                        static_cast<uint64_t>(request.root) << 16 | options_epoch_ << 48;
+                        static_cast<uint64_t>(request.root) << 16 | variant_of(request) << 48;
   return {request.count, rest};
 }
 

@@ -1,13 +1,36 @@
 // One collective call as the communicator sees it: checked arguments, no handles.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/schedule/schedule.h"
 #include "src/types/types.h"
 
 namespace tutti::comm {
+
+/// The factor of a scaled sum, in the call's type.
+struct Scalar {
+  std::array<std::byte, 8> value{};
+  const void* memory = nullptr;  // not null: the value is read there when the call begins
+};
+
+/// What the user set, for a call or for all that follow; equal on all ranks but for the last two.
+struct CallOptions {
+  std::string algorithm;  // empty: chosen
+  bool deterministic = false;
+  int priority = 0;
+  uint64_t timeout_ns = 0;  // 0: none
+};
+
+/// What few calls carry besides their arguments.
+struct Extras {
+  std::optional<CallOptions> options;  // none: the communicator's
+  Scalar scalar;                       // of a scaled sum
+};
 
 struct Request {
   schedule::Collective collective = schedule::Collective::kAllReduce;
@@ -17,13 +40,7 @@ struct Request {
   uint64_t count = 0;
   const void* send = nullptr;
   void* recv = nullptr;
-};
-
-/// What the user set for the calls that follow; equal on all ranks.
-struct CallOptions {
-  std::string algorithm;  // empty: chosen
-  bool deterministic = false;
-  uint64_t timeout_ns = 0;  // 0: none
+  const Extras* extras = nullptr;  // whoever keeps the request keeps them too
 };
 
 }  // namespace tutti::comm

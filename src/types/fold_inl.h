@@ -366,6 +366,7 @@ template <DataType kType>
 FoldKernel find_for_type(const FoldKey& key) {
   switch (key.op) {
     case ReduceOp::kSum:
+    case ReduceOp::kScaledSum:
     case ReduceOp::kAvg: return find_for_op<kType, Sum>(key);
     case ReduceOp::kProd: return find_for_op<unsigned_of(kType), Prod>(key);
     case ReduceOp::kMax: return find_for_op<kType, Max>(key);

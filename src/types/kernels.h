@@ -63,7 +63,8 @@ using FoldKernel = void (*)(const FoldCall& call);
 
 struct FoldKey {
   DataType type = DataType::kFloat32;
-  ReduceOp op = ReduceOp::kSum;  // kAvg folds as kSum; scale and divisor are the caller's
+  // kAvg and kScaledSum fold as kSum; scale and divisor are the caller's.
+  ReduceOp op = ReduceOp::kSum;
   FoldOrder order = FoldOrder::kList;
   StoreHint store = StoreHint::kCached;
   uint32_t source_count = 2;
@@ -77,6 +78,11 @@ FoldKernel fold_kernel(const FoldKey& key);
 
 /// Copies `bytes` with non-temporal stores where that pays, and fences.
 void copy_streaming(std::byte* target, const std::byte* source, size_t bytes);
+
+/// target[i] = source[i] * *scalar, all of one type, each product rounded to it; integers wrap.
+/// `source` and `target` may be equal but may not partly overlap.
+void scale(DataType type, const std::byte* scalar, const std::byte* source, std::byte* target,
+           size_t count);
 
 /// The conversions, for tests and printing: the same bits as the kernels' own. To integers:
 /// truncating and saturating, a NaN is 0.

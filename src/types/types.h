@@ -23,8 +23,16 @@ enum class DataType : uint8_t {
 };
 inline constexpr int kDataTypes = 12;
 
-enum class ReduceOp : uint8_t { kSum = 0, kProd = 1, kMax = 2, kMin = 3, kAvg = 4 };
-inline constexpr int kReduceOps = 5;
+enum class ReduceOp : uint8_t {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+  kScaledSum = 5,  // each rank multiplies its contribution first, by a scalar of its own
+};
+inline constexpr int kReduceOps = 5;       // those that need nothing beside their name
+inline constexpr int kNamedReduceOps = 6;  // all
 
 /// Bytes of one element.
 constexpr size_t size_of(DataType type) {
@@ -35,14 +43,14 @@ constexpr size_t size_of(DataType type) {
 constexpr bool is_float(DataType type) { return static_cast<uint8_t>(type) >= 6; }
 
 constexpr const char* name_of(DataType type) {
-  constexpr const char* kNames[kDataTypes] = {"int8", "uint8", "int32",  "uint32",
-                                              "int64", "uint64", "half", "float",
+  constexpr const char* kNames[kDataTypes] = {"int8",   "uint8",    "int32",    "uint32",
+                                              "int64",  "uint64",   "half",     "float",
                                               "double", "bfloat16", "fp8_e4m3", "fp8_e5m2"};
   return kNames[static_cast<uint8_t>(type)];
 }
 
 constexpr const char* name_of(ReduceOp op) {
-  constexpr const char* kNames[kReduceOps] = {"sum", "prod", "max", "min", "avg"};
+  constexpr const char* kNames[] = {"sum", "prod", "max", "min", "avg", "scaled_sum"};
   return kNames[static_cast<uint8_t>(op)];
 }
 

@@ -161,5 +161,94 @@ TEST(Groups, CommunicatorsInOppositeOrder) {
   });
 }
 
+// A send and a receive of one group belong together on whatever streams they are.
+TEST(Groups, TransfersOnTwoStreamsProgressTogether) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    tuttiStream_t streams[2];
+    for (auto& stream : streams) ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    const std::vector<int> mine = numbers(kLarge, rank);
+    for (const tuttiStream_t& other : {streams[1], tuttiBlocking()}) {
+      std::vector<int> got(kLarge, -1);
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_OK(tuttiSend(mine.data(), kLarge, tuttiInt32, 1 - rank, comm, streams[0]), comm);
+      EXPECT_OK(tuttiRecv(got.data(), kLarge, tuttiInt32, 1 - rank, comm, other), comm);
+      EXPECT_OK(tuttiGroupEnd(), nullptr);
+      // Each stream waits for what was asked on it.
+      EXPECT_OK(tuttiStreamSynchronize(other), nullptr);
+      EXPECT_EQ(got, numbers(kLarge, 1 - rank));
+    }
+    for (tuttiStream_t stream : streams) EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
+  });
+}
+
+// In a group, the calls on one stream do not wait for each other; what follows waits for all.
+TEST(Groups, CommunicatorsInOppositeOrderOnOneStream) {
+  tuttiUniqueId ids[2];
+  for (tuttiUniqueId& id : ids) ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  run_ranks(2, [&](tuttiComm_t& first, int rank) {
+    tuttiStream_t stream;
+    ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    tuttiComm_t comms[2] = {nullptr, nullptr};
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_EQ(tuttiCommInitRank(&comms[i], 2, ids[i], rank), tuttiSuccess);
+      set_deadline(comms[i], kHangMs);
+    }
+    std::vector<int> values[2] = {numbers(kLarge, rank), numbers(kLarge, rank)};
+    int sum = 0;
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    for (int turn = 0; turn < 2; ++turn) {
+      const int i = rank == 0 ? turn : 1 - turn;
+      EXPECT_OK(tuttiAllReduce(values[i].data(), values[i].data(), kLarge, tuttiInt32, tuttiSum,
+                               comms[i], stream),
+                comms[i]);
+    }
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    EXPECT_OK(tuttiAllReduce(&values[1][7], &sum, 1, tuttiInt32, tuttiSum, first, stream), first);
+    EXPECT_OK(tuttiStreamSynchronize(stream), nullptr);
+    EXPECT_EQ(values[0][7], 15);
+    EXPECT_EQ(sum, 30);
+    for (tuttiComm_t comm : comms) EXPECT_OK(tuttiCommDestroy(comm), comm);
+    EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
+  });
+}
+
+// How either side cuts its transfers into calls, groups and streams is its own affair.
+TEST(Groups, TransfersPairInOrderAcrossCallsAndGroups) {
+  constexpr int kMessages = 12;
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    tuttiStream_t queue;
+    ASSERT_EQ(tuttiStreamCreate(&queue), tuttiSuccess);
+    std::vector<std::vector<int>> buffers;
+    for (int i = 0; i < kMessages; ++i) {
+      // Every third is longer than what lies between two ranks.
+      const size_t count = i % 3 == 2 ? 30'000 : static_cast<size_t>(i + 1);
+      buffers.push_back(rank == 0 ? numbers(count, 100 * i) : std::vector<int>(count, -1));
+    }
+    const auto transfer = [&](int i, tuttiStream_t stream) {
+      std::vector<int>& buffer = buffers[static_cast<size_t>(i)];
+      EXPECT_OK(rank == 0 ? tuttiSend(buffer.data(), buffer.size(), tuttiInt32, 1, comm, stream)
+                          : tuttiRecv(buffer.data(), buffer.size(), tuttiInt32, 0, comm, stream),
+                comm);
+    };
+    const int group = rank == 0 ? 4 : 3;  // of so many, a single call between them
+    for (int i = 0; i < kMessages;) {
+      transfer(i, i % 2 == 0 ? queue : tuttiBlocking());
+      ++i;
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      for (int k = 0; k < group && i < kMessages; ++k, ++i) {
+        transfer(i, k % 2 == 0 ? queue : tuttiBlocking());
+      }
+      EXPECT_OK(tuttiGroupEnd(), nullptr);
+    }
+    EXPECT_OK(tuttiStreamDestroy(queue), nullptr);
+    for (int i = 0; i < kMessages; ++i) {
+      const std::vector<int>& buffer = buffers[static_cast<size_t>(i)];
+      EXPECT_EQ(buffer, numbers(buffer.size(), 100 * i)) << "message " << i;
+    }
+  });
+}
+
 }  // namespace
 }  // namespace tutti::api_test

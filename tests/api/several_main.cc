@@ -28,6 +28,7 @@ class Rank {
     for (int turn = 0; turn < kTurns; ++turn) {
       member_.at(static_cast<uint64_t>(turn) + 1);
       if (!step(turn)) return;
+      if (turn % 8 == 0 && !exchange(turn)) return;
     }
     for (tuttiStream_t stream : streams_) ok(tuttiStreamDestroy(stream), nullptr);
     for (tuttiComm_t comm : comms_) ok(tuttiCommDestroy(comm), comm);
@@ -87,6 +88,52 @@ class Rank {
     return check(turn, got);
   }
 
+  // One group: every rank names the communicators in another order, and on each of them sends more
+  // to all others than lies between two ranks, while they do the same.
+  bool exchange(int turn) {
+    constexpr size_t kCount = 60'000;
+    const int ranks = member_.ranks();
+    std::vector<std::vector<int>> sums(kComms), got(static_cast<size_t>(kComms * ranks));
+    std::vector<std::vector<int>> sent;
+    for (int i = 0; i < kComms; ++i) {
+      sent.emplace_back(kCount, value(member_.rank(), i, turn));
+    }
+    if (!ok(tuttiGroupStart(), nullptr)) return false;
+    for (int k = 0; k < kComms; ++k) {
+      const int i = (k + member_.rank()) % kComms;
+      const auto at = static_cast<size_t>(i);
+      for (int peer = 0; peer < ranks; ++peer) {
+        std::vector<int>& target = got[static_cast<size_t>(i * ranks + peer)];
+        target.assign(kCount, -1);
+        if (!ok(tuttiSend(sent[at].data(), kCount, tuttiInt32, peer, comms_[i], streams_[i]),
+                comms_[i]) ||
+            !ok(tuttiRecv(target.data(), kCount, tuttiInt32, peer, comms_[i], tuttiBlocking()),
+                comms_[i])) {
+          return false;
+        }
+      }
+      sums[at].assign(kCount, -1);
+      if (!ok(tuttiAllReduce(sent[at].data(), sums[at].data(), kCount, tuttiInt32, tuttiSum,
+                             comms_[i], streams_[0]),
+              comms_[i])) {
+        return false;
+      }
+    }
+    if (!ok(tuttiGroupEnd(), nullptr)) return false;
+    for (tuttiStream_t stream : streams_) {
+      if (!ok(tuttiStreamSynchronize(stream), nullptr)) return false;
+    }
+    for (int i = 0; i < kComms * ranks; ++i) {
+      const int expected = value(i % ranks, i / ranks, turn);
+      for (const int element : got[static_cast<size_t>(i)]) {
+        if (element == expected) continue;
+        member_.fail("communicator " + std::to_string(i / ranks) + ": a wrong message");
+        return false;
+      }
+    }
+    return check(turn, sums);
+  }
+
   bool check(int turn, const std::vector<std::vector<int>>& got) {
     for (int i = 0; i < kComms; ++i) {
       int sum = 0;
@@ -108,8 +155,8 @@ class Rank {
 };
 
 bool run(const std::string& network, bool threads) {
-  auto shape = threads ? testing_support::TeamShape::threads(3)
-                       : testing_support::TeamShape::processes(3);
+  auto shape =
+      threads ? testing_support::TeamShape::threads(3) : testing_support::TeamShape::processes(3);
   if (network == "tcp") {
     const auto processes = static_cast<size_t>(shape.process_count());
     shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});

@@ -1,0 +1,169 @@
+// Calls with options and handles of their own: tuttiSubmit, requests, tuttiCommSetOptions.
+#include "src/api/call.h"
+
+#include <string>
+
+#include "src/api/process.h"
+
+namespace tutti::api {
+namespace {
+
+using schedule::Collective;
+
+Status set_options(tuttiComm_t comm, const tuttiOptions_t* options) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  Result<comm::CallOptions> wanted = read_options(comm, options);
+  if (!wanted.ok()) return wanted.status();
+  drain(*comm->communicator);
+  comm->communicator->set_options(wanted.value());
+  return {};
+}
+
+struct Target {
+  tuttiComm_t comm;
+  tuttiStream_t stream;
+  const comm::Extras* extras;
+  const Handle* handle;
+};
+
+tuttiResult_t run(const tuttiCall_t& call, Collective collective, const Target& target) {
+  comm::Request request = make_request(collective, call.send, call.recv, call.count, call.type);
+  if (collective == Collective::kBroadcast) request.root = call.root;
+  request.extras = target.extras;
+  return run_collective(target.comm, request, call.op, target.stream, target.handle);
+}
+
+tuttiResult_t run_barrier(const Target& target) {
+  tuttiCall_t nothing = TUTTI_CALL_INITIALIZER;
+  return run(nothing, Collective::kBarrier, target);
+}
+
+tuttiResult_t run_transfer(const tuttiCall_t& call, bool is_send, const Target& target) {
+  const Message message{is_send ? call.send : call.recv, call.count, number_of(call.type),
+                        call.root, is_send};
+  return run_transfer(target.comm, message, target.stream, target.extras, target.handle);
+}
+
+tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
+  switch (number_of(call.collective)) {
+    case tuttiCollAllReduce:
+      return run(call, Collective::kAllReduce, target);
+    case tuttiCollAllGather:
+      return run(call, Collective::kAllGather, target);
+    case tuttiCollReduceScatter:
+      return run(call, Collective::kReduceScatter, target);
+    case tuttiCollBroadcast:
+      return run(call, Collective::kBroadcast, target);
+    case tuttiCollAllToAll:
+      return run(call, Collective::kAllToAll, target);
+    case tuttiCollBarrier:
+      return run_barrier(target);
+    case tuttiCollSend:
+      return run_transfer(call, true, target);
+    case tuttiCollRecv:
+      return run_transfer(call, false, target);
+  }
+  return refuse(target.comm, Status::invalid_argument("tuttiSubmit: unknown collective " +
+                                                      std::to_string(number_of(call.collective))));
+}
+
+tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOptions_t* options,
+                          tuttiRequest_t* request) {
+  if (request != nullptr) *request = nullptr;
+  if (Status status = check_handle(target.comm); !status.ok()) return refuse(target.comm, status);
+  if (call == nullptr || call->size < sizeof(tuttiCall_t)) {
+    return refuse(target.comm,
+                  Status::invalid_argument("tuttiSubmit: begin with TUTTI_CALL_INITIALIZER"));
+  }
+  comm::Extras extras;
+  if (options != nullptr) {
+    Result<comm::CallOptions> wanted = read_options(target.comm, options);
+    if (!wanted.ok()) return refuse(target.comm, wanted.status());
+    extras.options = std::move(wanted).value();
+  }
+  target.extras = &extras;
+  if (request == nullptr) return dispatch(*call, target);
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return refuse(target.comm, process.status());
+  tuttiRequest* made = process.value()->new_request();
+  target.handle = &made->completion;
+  const tuttiResult_t result = dispatch(*call, target);
+  if (result == tuttiSuccess) {
+    *request = made;
+  } else {
+    process.value()->free_request(made);
+  }
+  return result;
+}
+
+Status check_request(tuttiRequest_t request) {
+  if (request == nullptr) return Status::invalid_argument("the request is null");
+  if (request->state.load(std::memory_order_acquire) == tuttiRequest::kAlive) return {};
+  return Status::invalid_usage("the request has been waited for, or is none");
+}
+
+Status test(tuttiRequest_t request, int* done) {
+  if (done == nullptr) return Status::invalid_argument("tuttiRequestTest: done is null");
+  *done = 0;
+  if (Status status = check_request(request); !status.ok()) return status;
+  Status outcome;
+  *done = request->completion->is_done(outcome) ? 1 : 0;
+  return outcome;
+}
+
+Status wait(tuttiRequest_t request) {
+  if (Status status = check_request(request); !status.ok()) return status;
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  if (waits_for_group_end(request->completion)) {
+    return Status::invalid_usage(
+        "tuttiRequestWait: the operation waits for this thread's tuttiGroupEnd");
+  }
+  const Status outcome = request->completion->wait();
+  process.value()->free_request(request);
+  return outcome;
+}
+
+}  // namespace
+
+Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* options) {
+  comm::CallOptions wanted;
+  if (options != nullptr) {
+    if (options->size < sizeof(tuttiOptions_t)) {
+      return Status::invalid_argument("options: begin with TUTTI_OPTIONS_INITIALIZER");
+    }
+    if (options->algorithm != nullptr) wanted.algorithm = options->algorithm;
+    wanted.deterministic = options->deterministic != 0;
+    wanted.priority = options->priority;
+    wanted.timeout_ns = options->timeout_ns;
+  }
+  // Not for a call to undo: TUTTI_DETERMINISTIC is what every rank was started with.
+  wanted.deterministic = wanted.deterministic || comm->communicator->is_deterministic();
+  if (Status status = comm->communicator->check_algorithm(wanted); !status.ok()) return status;
+  return wanted;
+}
+
+}  // namespace tutti::api
+
+using tutti::api::report;
+
+extern "C" {
+
+tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options) {
+  return report(comm, tutti::api::set_options(comm, options));
+}
+
+tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
+                          const tuttiOptions_t* options, tuttiRequest_t* request) {
+  return tutti::api::submit_call(call, {comm, stream, nullptr, nullptr}, options, request);
+}
+
+tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done) {
+  return report(nullptr, tutti::api::test(request, done));
+}
+
+tuttiResult_t tuttiRequestWait(tuttiRequest_t request) {
+  return report(nullptr, tutti::api::wait(request));
+}
+
+}  // extern "C"

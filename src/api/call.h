@@ -1,0 +1,31 @@
+// Operations as tutti.h's functions and tuttiSubmit() both begin them: arguments unchecked, what C
+// callers may pass still as numbers.
+#pragma once
+
+#include "src/api/submit.h"
+
+namespace tutti::api {
+
+/// A request with nothing but the arguments that every collective has.
+comm::Request make_request(schedule::Collective collective, const void* send, void* recv,
+                           size_t count, const tuttiDataType_t& type);
+
+/// Checks, then submits. `op` counts where the collective reduces.
+tuttiResult_t run_collective(tuttiComm_t comm, comm::Request request, const tuttiRedOp_t& op,
+                             tuttiStream_t stream, const Handle* handle = nullptr);
+
+struct Message {
+  const void* memory;
+  size_t count;
+  int type;  // a tuttiDataType_t, if it is one
+  int peer;
+  bool is_send;
+};
+
+tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream,
+                           const comm::Extras* extras = nullptr, const Handle* handle = nullptr);
+
+/// The options in force for a call or communicator that is given these; null: the defaults.
+Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* options);
+
+}  // namespace tutti::api

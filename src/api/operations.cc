@@ -1,0 +1,73 @@
+#include "src/api/operations.h"
+
+#include <atomic>
+#include <cstring>
+#include <limits>
+#include <string>
+
+#include "src/api/handle.h"
+
+namespace tutti::api {
+
+int Operations::add(const Operation& operation) {
+  // Some way off what another library's enumerations hold.
+  constexpr int kFirst = 1 << 16;
+  static std::atomic<int> made{0};  // tidy: allow mutable (unique in the process)
+  const int handle = kFirst + made.fetch_add(1) % (std::numeric_limits<int>::max() - kFirst);
+  made_[handle] = operation;
+  return handle;
+}
+
+const Operation* Operations::find(int handle) const {
+  const auto found = made_.find(handle);
+  return found == made_.end() ? nullptr : &found->second;
+}
+
+namespace {
+
+Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tuttiComm_t comm) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  const auto refuse = [](const char* what) {
+    return Status::invalid_argument(std::string("tuttiRedOpCreatePreMulSum: ") + what);
+  };
+  if (op == nullptr) return refuse("op is null");
+  if (scalar == nullptr) return refuse("scalar is null");
+  if (type < 0 || type >= types::kDataTypes) return refuse("unknown data type");
+  Operation operation;
+  operation.type = static_cast<types::DataType>(type);
+  if (residence == tuttiScalarDevice) {
+    operation.scalar.memory = scalar;
+  } else if (residence == tuttiScalarHostImmediate) {
+    std::memcpy(operation.scalar.value.data(), scalar, types::size_of(operation.type));
+  } else {
+    return refuse("residence is neither tuttiScalarDevice nor tuttiScalarHostImmediate");
+  }
+  const int handle = comm->operations.add(operation);
+  std::memcpy(op, &handle, sizeof handle);
+  return {};
+}
+
+Status destroy(int op, tuttiComm_t comm) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (comm->operations.remove(op)) return {};
+  return Status::invalid_argument("tuttiRedOpDestroy: " + std::to_string(op) +
+                                  " is no operation that was made for this communicator");
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+extern "C" {
+
+tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t type,
+                                        tuttiScalarResidence_t residence, tuttiComm_t comm) {
+  using tutti::api::number_of;
+  return tutti::api::report(
+      comm, tutti::api::create(op, scalar, number_of(type), number_of(residence), comm));
+}
+
+tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
+  return tutti::api::report(comm, tutti::api::destroy(tutti::api::number_of(op), comm));
+}
+
+}  // extern "C"

@@ -1,0 +1,32 @@
+// The scaled sums that a communicator's user has made: what tuttiRedOp_t values from 5 on stand
+// for.
+//
+// Handles are never used twice in a process, so one that was destroyed, or belongs to another
+// communicator, is unknown and not somebody else's. Threads: one at a time, as the communicator.
+#pragma once
+
+#include <map>
+
+#include "src/base/status.h"
+#include "src/comm/request.h"
+
+namespace tutti::api {
+
+struct Operation {
+  types::DataType type = types::DataType::kInt8;
+  comm::Scalar scalar;
+};
+
+class Operations {
+ public:
+  /// The handle of a new operation.
+  int add(const Operation& operation);
+  bool remove(int handle) { return made_.erase(handle) > 0; }
+  /// Null if there is none.
+  const Operation* find(int handle) const;
+
+ private:
+  std::map<int, Operation> made_;
+};
+
+}  // namespace tutti::api

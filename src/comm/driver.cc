@@ -1,0 +1,160 @@
+#include "src/comm/driver.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::comm {
+
+Driver::Node& Driver::new_node(Task task) {
+  if (free_.empty()) {
+    nodes_.emplace_back();
+    free_.reserve(nodes_.size());
+    free_.push_back(&nodes_.back());
+  }
+  Node& node = *free_.back();
+  free_.pop_back();
+  node.task = std::move(task);
+  node.number = ++added_;
+  node.priority = node.task.priority;
+  node.begun = false;
+  return node;
+}
+
+void Driver::add(Task task) {
+  Node& node = new_node(std::move(task));
+  append(node, node.task.communicator, 0);
+  append(node, node.task.stream.order, node.task.group);
+  for (const Task::Stream& other : node.task.more_streams) {
+    append(node, other.order, node.task.group);
+  }
+  for (Node* earlier : node.ahead) promote(*earlier, node.priority);
+  if (node.ahead.empty()) activate(node);
+}
+
+// Behind what the chain holds; beside what belongs to the same group.
+void Driver::append(Node& node, const void* order, uint64_t group) {
+  if (order == nullptr) return;
+  const auto used = chains_.begin() + static_cast<ptrdiff_t>(chain_count_);
+  auto found =
+      std::find_if(chains_.begin(), used, [&](const Chain& c) { return c.order == order; });
+  if (found == used) {
+    if (chain_count_ == chains_.size()) chains_.emplace_back();
+    found = chains_.begin() + static_cast<ptrdiff_t>(chain_count_++);
+    found->order = order;
+    found->group = 0;
+  }
+  Chain& chain = *found;
+  if (group == 0 || chain.group != group) {
+    std::swap(chain.before, chain.last);
+    chain.last.clear();
+    chain.group = group;
+  }
+  for (Node* earlier : chain.before) {
+    if (std::find(node.ahead.begin(), node.ahead.end(), earlier) != node.ahead.end()) continue;
+    node.ahead.push_back(earlier);
+    earlier->behind.push_back(&node);
+  }
+  chain.last.push_back(&node);
+}
+
+void Driver::remove(Node& node, const void* order) {
+  for (size_t i = 0; i < chain_count_; ++i) {
+    Chain& chain = chains_[i];
+    if (chain.order != order) continue;
+    std::erase(chain.before, &node);
+    std::erase(chain.last, &node);
+    if (chain.before.empty() && chain.last.empty()) std::swap(chain, chains_[--chain_count_]);
+    return;
+  }
+}
+
+void Driver::promote(Node& node, int priority) {
+  raised_.assign(1, &node);
+  while (!raised_.empty()) {
+    Node& next = *raised_.back();
+    raised_.pop_back();
+    if (next.priority >= priority) continue;
+    next.priority = priority;
+    raised_.insert(raised_.end(), next.ahead.begin(), next.ahead.end());
+    if (next.ahead.empty()) {
+      std::erase(active_, &next);
+      activate(next);
+    }
+  }
+}
+
+void Driver::activate(Node& node) {
+  const auto place =
+      std::upper_bound(active_.begin(), active_.end(), &node, [](const Node* a, const Node* b) {
+        return a->priority != b->priority ? a->priority > b->priority : a->number < b->number;
+      });
+  active_.insert(place, &node);
+}
+
+void Driver::finish(Node& node, const Status& status) {
+  std::erase(active_, &node);
+  remove(node, node.task.communicator);
+  remove(node, node.task.stream.order);
+  for (const Task::Stream& other : node.task.more_streams) remove(node, other.order);
+  for (Node* next : node.behind) {
+    std::erase(next->ahead, &node);
+    if (next->ahead.empty()) activate(*next);
+  }
+  node.behind.clear();
+  free_.push_back(&node);
+  std::exchange(node.task, Task()).finish(status);
+}
+
+// True if the task is finished.
+bool Driver::step(Node& node, bool& moved) {
+  Communicator& communicator = *node.task.communicator;
+  Status status;
+  if (!node.begun) {
+    node.begun = true;
+    moved = true;
+    status = node.task.begin();
+  }
+  if (status.ok()) {
+    const exec::Progress progress = communicator.advance();
+    moved = moved || progress != exec::Progress::kBlocked;
+    if (progress != exec::Progress::kDone) return false;
+    status = communicator.status();
+  }
+  moved = true;
+  finish(node, status);
+  return true;
+}
+
+bool Driver::advance() {
+  bool moved = false;
+  int priority = 0;
+  for (size_t i = 0; i < active_.size();) {
+    Node& node = *active_[i];
+    if (moved && node.priority < priority) break;
+    const int own = node.priority;
+    bool stepped = false;
+    if (!step(node, stepped)) ++i;
+    if (stepped) {
+      moved = true;
+      priority = own;
+    }
+  }
+  return moved;
+}
+
+void Driver::idle(bool rare) {
+  for (Node* node : active_) node->task.communicator->idle(rare);
+}
+
+void Driver::run(uint32_t spins) {
+  exec::Backoff backoff(spins);
+  while (!empty()) {
+    if (advance()) {
+      backoff.reset();
+    } else {
+      idle(backoff.pause());
+    }
+  }
+}
+
+}  // namespace tutti::comm

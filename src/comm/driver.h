@@ -1,0 +1,60 @@
+// Runs a set of tasks in one thread: those that wait for no other are active, and all active ones
+// advance together. A group of blocking calls is a Driver in the caller's thread; the Engine is one
+// with a thread of its own.
+//
+// Ordering: tasks of one communicator run in the order they were added, and so do those of one
+// stream unless they belong to one group. Of the active ones, a lower priority advances when no
+// higher one can; a task that holds up one of higher priority has that priority. Errors: a task's
+// failure is told where the task says; the others go on. Threads: one.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "src/comm/task.h"
+
+namespace tutti::comm {
+
+class Driver {
+ public:
+  void add(Task task);
+  bool empty() const { return free_.size() == nodes_.size(); }
+  /// Advances what is active. True if anything moved.
+  bool advance();
+  void idle(bool rare);
+  /// Until all tasks are finished, waiting in between.
+  void run(uint32_t spins);
+
+ private:
+  struct Node {
+    Task task;
+    uint64_t number = 0;  // rising
+    int priority = 0;     // its own, or that of what waits for it
+    bool begun = false;
+    std::vector<Node*> ahead, behind;  // what it waits for, what waits for it
+  };
+  /// The unfinished tasks of a communicator or stream that the next one may have to wait for.
+  struct Chain {
+    const void* order = nullptr;
+    uint64_t group = 0;
+    std::vector<Node*> before, last;  // `last` is the latest task or group, `before` the one before
+  };
+
+  Node& new_node(Task task);
+  void append(Node& node, const void* order, uint64_t group);
+  void remove(Node& node, const void* order);
+  void promote(Node& node, int priority);
+  void activate(Node& node);
+  bool step(Node& node, bool& moved);
+  void finish(Node& node, const Status& status);
+
+  uint64_t added_ = 0;
+  std::deque<Node> nodes_;  // reused, so that a queue in use allocates nothing
+  std::vector<Node*> free_;
+  std::vector<Chain> chains_;  // the first `chain_count_` are in use
+  size_t chain_count_ = 0;
+  std::vector<Node*> active_;  // by priority, then age
+  std::vector<Node*> raised_;  // of promote()
+};
+
+}  // namespace tutti::comm

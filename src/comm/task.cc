@@ -1,0 +1,65 @@
+#include "src/comm/task.h"
+
+#include <utility>
+
+namespace tutti::comm {
+
+void Completion::add() {
+  const std::lock_guard lock(mutex_);
+  ++open_;
+}
+
+void Completion::finish(const Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (first_error_.ok() && !status.ok()) first_error_ = status;
+  if (--open_ == 0) idle_.notify_all();
+}
+
+Status Completion::wait() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return open_ == 0; });
+  return std::exchange(first_error_, Status());
+}
+
+bool Completion::is_done(Status& status) {
+  const std::lock_guard lock(mutex_);
+  if (open_ > 0) return false;
+  status = first_error_;
+  return true;
+}
+
+std::span<const exec::Transfer> Task::transfers() const {
+  if (const auto* single = std::get_if<exec::Transfer>(&work)) return {single, 1};
+  return std::get<std::vector<exec::Transfer>>(work);
+}
+
+void Task::announce() {
+  ticket = is_transfer() ? communicator->queue(transfers())
+                         : communicator->queue(std::get<Request>(work));
+  stream.completion->add();
+  for (const Stream& other : more_streams) other.completion->add();
+  communicator->pending.fetch_add(1, std::memory_order_relaxed);
+}
+
+// Whoever is told may free the communicator: it is touched first.
+void Task::finish(const Status& status) {
+  communicator->conclude(status);
+  communicator->pending.fetch_sub(1, std::memory_order_release);
+  tell(status);
+  for (const Stream& other : more_streams) other.completion->finish(status);
+  stream.completion->finish(status);
+}
+
+void Task::tell(const Status& status) const {
+  for (const auto& handle : handles) handle->finish(status);
+}
+
+Status Task::begin() {
+  if (auto* request = std::get_if<Request>(&work)) {
+    request->extras = &extras;  // those it came with may be gone
+    return communicator->begin(*request, ticket);
+  }
+  return communicator->begin(transfers(), &extras, ticket);
+}
+
+}  // namespace tutti::comm

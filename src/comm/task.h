@@ -1,0 +1,62 @@
+// What is run elsewhere or later than where it was called: one operation of one communicator, and
+// who is told of its outcome.
+//
+// Owns: all it needs but the caller's buffers. Threads: a Completion from any; a Task belongs to
+// one.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <variant>
+#include <vector>
+
+#include "src/comm/communicator.h"
+
+namespace tutti::comm {
+
+/// Where the outcome of tasks is collected: a HOST stream, a group, a request.
+class Completion {
+ public:
+  void add();
+  void finish(const Status& status);
+  /// Until nothing added is unfinished; the first error since the last wait().
+  Status wait();
+  /// Whether wait() would return at once. The error is left for it.
+  bool is_done(Status& status);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable idle_;
+  uint64_t open_ = 0;
+  Status first_error_;
+};
+
+struct Task {
+  struct Stream {
+    std::shared_ptr<Completion> completion;
+    const void* order = nullptr;  // tasks with equal ones that are not null keep their order
+  };
+
+  Communicator* communicator = nullptr;
+  std::variant<Request, exec::Transfer, std::vector<exec::Transfer>> work;
+  Extras extras;  // of work that has some
+  int priority = 0;
+  uint64_t ticket = 0;  // Communicator::queue
+  uint64_t group = 0;   // not 0: those of one group do not wait for each other's streams
+  Stream stream;
+  std::vector<Stream> more_streams;                  // of transfers that a group has joined
+  std::vector<std::shared_ptr<Completion>> handles;  // told too; counted when they were made
+
+  std::span<const exec::Transfer> transfers() const;  // if it is_transfer()
+  bool is_transfer() const { return !std::holds_alternative<Request>(work); }
+  /// Gives the task its place in line, and counts it where its outcome will be told.
+  void announce();
+  /// Without announce(): it will not run.
+  void tell(const Status& status) const;
+  void finish(const Status& status);
+  /// Hands the work to the communicator.
+  Status begin();
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,158 @@
+// allocations: how often a repeated small call allocates memory. Everything that allocates, by
+// whichever function, ends in one of the four below; they count in front of the C library's own.
+//
+//   --network default|tcp  --threads 0|1
+//
+// Prints one line for each kind of call. Exit status: 0 none allocated, 1 one did, 2 the command
+// line is wrong, 77 a sanitizer has functions of its own.
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string>
+
+#include "tests/support/team.h"
+
+namespace {
+
+// tidy: allow mutable (the C library's functions have no other place to count)
+std::atomic<uint64_t> allocations{0};
+
+}  // namespace
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCounts = false;
+#else
+constexpr bool kCounts = true;
+
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* memory, size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_realloc(memory, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  allocations.fetch_add(1, std::memory_order_relaxed);
+  return __libc_memalign(alignment, bytes);
+}
+}
+#endif
+
+namespace tutti::api_test {
+namespace {
+
+using testing_support::Member;
+
+constexpr int kWarmUp = 600;  // every ring has come round
+constexpr int kCalls = 1000;
+constexpr uint64_t kLimitNs = 60'000'000'000;
+
+class Rank {
+ public:
+  explicit Rank(Member& member) : member_(member) {}
+
+  void run(bool must_be_none) {
+    tuttiUniqueId id;
+    if (!member_.take_id(id)) return;
+    check(tuttiCommInitRank(&comm_, member_.ranks(), id, member_.rank()));
+    tuttiStream_t queue;
+    check(tuttiStreamCreate(&queue));
+    const char* names[] = {"BLOCKING", "HOST"};
+    for (const tuttiStream_t& stream : {tuttiBlocking(), queue}) {
+      const std::string kind = names[stream.kind];
+      const auto count = [&](const char* name, const std::function<void()>& call) {
+        measure(kind + " " + name, stream, must_be_none, call);
+      };
+      count("all_reduce",
+            [&] { check(tuttiAllReduce(&send_, &recv_, 1, tuttiInt64, tuttiSum, comm_, stream)); });
+      count("broadcast",
+            [&] { check(tuttiBroadcast(&send_, &recv_, 1, tuttiInt64, 0, comm_, stream)); });
+      count("barrier", [&] { check(tuttiBarrier(comm_, stream)); });
+      count("send/recv", [&] {
+        if (member_.rank() == 0) {
+          check(tuttiSend(&send_, 1, tuttiInt64, 1, comm_, stream));
+        } else {
+          check(tuttiRecv(&recv_, 1, tuttiInt64, 0, comm_, stream));
+        }
+      });
+    }
+    check(tuttiStreamDestroy(queue));
+    check(tuttiCommDestroy(comm_));
+  }
+
+ private:
+  void check(tuttiResult_t result) {
+    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
+  }
+
+  // Of all threads of the process: what a queued call costs, the engine's thread pays.
+  void measure(const std::string& name, tuttiStream_t stream, bool must_be_none,
+               const std::function<void()>& call) {
+    const auto repeat = [&](int times) {
+      for (int i = 0; i < times; ++i) {
+        call();
+        // A queue that grows has to allocate.
+        if (i % 4 == 3) check(tuttiStreamSynchronize(stream));
+      }
+      check(tuttiStreamSynchronize(stream));
+    };
+    repeat(kWarmUp);
+    if (!member_.meet()) return;
+    const uint64_t before = allocations.load();
+    repeat(kCalls);
+    const uint64_t made = allocations.load() - before;
+    if (!member_.meet()) return;
+    if (member_.rank() == 0) {
+      std::printf("%-22s %6.3f allocations a call\n", name.c_str(),
+                  static_cast<double>(made) / kCalls);
+    }
+    if (made > 0 && must_be_none) member_.fail(name + " allocates");
+    (void)member_.meet();
+  }
+
+  Member& member_;
+  tuttiComm_t comm_ = nullptr;
+  int64_t send_ = 1, recv_ = 0;
+};
+
+bool run(bool tcp, bool threads) {
+  auto shape =
+      threads ? testing_support::TeamShape::threads(2) : testing_support::TeamShape::processes(2);
+  if (tcp) {
+    const auto processes = static_cast<size_t>(shape.process_count());
+    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
+  }
+  // Messages of a socket queue as they come; there it is only told.
+  const auto result = testing_support::run_team(
+      shape, [&](Member& member) { Rank(member).run(!tcp); },
+      [](uint64_t) { return std::string("calls"); }, kLimitNs);
+  std::printf("%s", result.report.c_str());
+  return result.ok;
+}
+
+}  // namespace
+}  // namespace tutti::api_test
+
+int main(int argc, char** argv) {
+  if (!kCounts) return 77;
+  bool tcp = false, threads = false;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name != "--network" && name != "--threads") return 2;
+    if (name == "--network") tcp = std::string(argv[i + 1]) == "tcp";
+    if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
+  }
+  return tutti::api_test::run(tcp, threads) ? 0 : 1;
+}

@@ -1,0 +1,140 @@
+// The order in which a Driver runs tasks: streams, groups, priorities.
+#include "src/comm/driver.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/registry/algorithms.h"
+#include "src/registry/transports.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr size_t kCommunicators = 3;
+
+/// Communicators of one rank: a task of theirs is finished by the step that begins it.
+class DriverTest : public testing::Test {
+ protected:
+  DriverTest() {
+    for (auto& communicator : communicators_) communicator = create();
+  }
+
+  std::unique_ptr<Communicator> create() {
+    CommunicatorOptions options;
+    options.algorithms = registry::algorithms();
+    options.membership.env = &env_;
+    options.membership.transports = registry::transports();
+    options.membership.layout = exec::ArenaLayout(1 << 20, exec::PairExecutor::kPairBytes, 1);
+    options.membership.deadline_ns = kNoDeadline;
+    options.membership.self.ranks = 1;
+    options.membership.self.host_id = "one-host";
+    options.membership.self.bind_address = "127.0.0.1";
+    options.membership.exchange = [](std::string_view card,
+                                     uint64_t) -> Result<std::vector<std::string>> {
+      return std::vector<std::string>{std::string(card)};
+    };
+    return std::move(Communicator::create(std::move(options))).value();
+  }
+
+  struct Wanted {
+    size_t communicator = 0;
+    int priority = 0;
+    const void* stream = nullptr;
+    uint64_t group = 0;
+  };
+
+  void add(const Wanted& wanted) {
+    Task task;
+    task.communicator = communicators_[wanted.communicator].get();
+    task.work = Request{.collective = schedule::Collective::kBarrier};
+    task.priority = wanted.priority;
+    task.group = wanted.group;
+    task.stream = {std::make_shared<Completion>(), wanted.stream};
+    outcomes_.push_back(task.stream.completion);
+    task.announce();
+    driver_.add(std::move(task));
+  }
+
+  /// After one round: which tasks, by the order they were added, are finished.
+  std::string advance() {
+    driver_.advance();
+    std::string text;
+    for (const auto& outcome : outcomes_) {
+      Status status;
+      text += outcome->is_done(status) ? 'x' : '.';
+    }
+    return text;
+  }
+
+  Config config_;
+  std::unique_ptr<Logger> log_ = std::move(Logger::create(config_)).value();
+  Prng random_{1};
+  Env env_{&config_, log_.get(), &random_, monotonic_ns};
+  std::array<std::unique_ptr<Communicator>, kCommunicators> communicators_;
+  std::vector<std::shared_ptr<Completion>> outcomes_;
+  Driver driver_;
+  const int streams_[2] = {0, 0};
+};
+
+TEST_F(DriverTest, WhatDoesNotWaitRunsInOneRound) {
+  add({.communicator = 0});
+  add({.communicator = 1});
+  add({.communicator = 2});
+  EXPECT_EQ(advance(), "xxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(DriverTest, HigherPrioritiesFirst) {
+  add({.communicator = 0});
+  add({.communicator = 1, .priority = -3});
+  add({.communicator = 2, .priority = 5});
+  EXPECT_EQ(advance(), "..x");
+  EXPECT_EQ(advance(), "x.x");
+  EXPECT_EQ(advance(), "xxx");
+}
+
+// An urgent task does not overtake on its communicator or stream: it lends its priority instead.
+TEST_F(DriverTest, WhatHoldsUpAnUrgentTaskIsUrgent) {
+  add({.communicator = 1, .priority = 1});
+  add({.communicator = 0, .stream = streams_});
+  add({.communicator = 2, .stream = streams_});
+  add({.communicator = 2, .priority = 9});
+  EXPECT_EQ(advance(), ".xxx");
+  EXPECT_EQ(advance(), "xxxx");
+}
+
+TEST_F(DriverTest, AStreamKeepsItsOrder) {
+  add({.communicator = 0, .priority = -1, .stream = streams_});
+  add({.communicator = 1, .priority = 2, .stream = streams_});
+  add({.communicator = 2, .priority = 1, .stream = streams_ + 1});
+  EXPECT_EQ(advance(), "xx.") << "the first two lend and have priority 2";
+  EXPECT_EQ(advance(), "xxx");
+}
+
+// Behind the stream's earlier tasks, beside each other; what follows waits for all of them.
+TEST_F(DriverTest, AGroupOnOneStream) {
+  add({.communicator = 0, .stream = streams_});
+  add({.communicator = 0, .stream = streams_, .group = 7});
+  add({.communicator = 1, .priority = -1, .stream = streams_, .group = 7});
+  add({.communicator = 2, .priority = -2, .stream = streams_});
+  EXPECT_EQ(advance(), "xx..");
+  EXPECT_EQ(advance(), "xxx.");
+  EXPECT_EQ(advance(), "xxxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(DriverTest, ManyTasksOfOneStream) {
+  for (size_t i = 0; i < 5000; ++i) add({.communicator = i % 3, .stream = streams_});
+  driver_.run(1);
+  EXPECT_EQ(advance(), std::string(5000, 'x'));
+  for (const auto& communicator : communicators_) EXPECT_EQ(communicator->pending.load(), 0u);
+}
+
+}  // namespace
+}  // namespace tutti::comm

@@ -1,0 +1,249 @@
+// Calls as values: every collective by tuttiSubmit, options of one call, handles of its outcome.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+#include "tests/api/crowd.h"
+
+namespace tutti::api_test {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr uint64_t kHangMs = 10'000;
+
+tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count) {
+  tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+  call.collective = collective;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  call.type = tuttiInt32;
+  return call;
+}
+
+class Stream {
+ public:
+  Stream() { EXPECT_EQ(tuttiStreamCreate(&stream_), tuttiSuccess); }
+  ~Stream() { EXPECT_OK(tuttiStreamDestroy(stream_), nullptr); }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  operator tuttiStream_t() const { return stream_; }  // NOLINT
+
+ private:
+  tuttiStream_t stream_{};
+};
+
+void submit_and_wait(const tuttiCall_t& call, tuttiComm_t comm, tuttiStream_t stream) {
+  tuttiRequest_t request = nullptr;
+  EXPECT_OK(tuttiSubmit(&call, comm, stream, nullptr, &request), comm);
+  ASSERT_NE(request, nullptr);
+  EXPECT_OK(tuttiRequestWait(request), nullptr);
+}
+
+void every_collective(tuttiComm_t comm, int rank, tuttiStream_t stream) {
+  const std::vector<int> send = {rank + 1, rank + 11, rank + 21};
+  std::vector<int> recv(3, -1);
+  const auto run = [&](tuttiCollective_t collective, size_t count, int root = 0) {
+    std::fill(recv.begin(), recv.end(), -1);
+    tuttiCall_t call = call_of(collective, send.data(), recv.data(), count);
+    call.root = root;
+    call.op = collective == tuttiCollReduceScatter ? tuttiMax : tuttiSum;
+    submit_and_wait(call, comm, stream);
+    return recv;
+  };
+  EXPECT_EQ(run(tuttiCollAllReduce, 2), (std::vector{6, 36, -1}));
+  EXPECT_EQ(run(tuttiCollAllGather, 1), (std::vector{1, 2, 3}));
+  EXPECT_EQ(run(tuttiCollReduceScatter, 1), (std::vector{10 * rank + 3, -1, -1}));
+  EXPECT_EQ(run(tuttiCollBroadcast, 2, 2), (std::vector{3, 13, -1}));
+  EXPECT_EQ(run(tuttiCollAllToAll, 1), (std::vector{10 * rank + 1, 10 * rank + 2, 10 * rank + 3}));
+  run(tuttiCollBarrier, 0);
+  if (rank == 2) return;
+  // `root` is the peer, and the buffer is the one of the function's name.
+  tuttiCall_t call =
+      call_of(rank == 0 ? tuttiCollSend : tuttiCollRecv, send.data(), recv.data(), 3);
+  call.root = 1 - rank;
+  submit_and_wait(call, comm, stream);
+  EXPECT_EQ(recv[0], rank == 1 ? 1 : -1);
+}
+
+TEST(Submit, EveryCollectiveOnBothKindsOfStream) {
+  run_ranks(kRanks, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    every_collective(comm, rank, tuttiBlocking());
+    every_collective(comm, rank, Stream());
+  });
+}
+
+TEST(Submit, WhatIsRefusedLeavesNoRequest) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int send = 1, recv = 0;
+    tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+    tuttiRequest_t request = nullptr;
+    const auto refused = [&](const tuttiCall_t* given, const tuttiOptions_t* options = nullptr) {
+      request = reinterpret_cast<tuttiRequest_t>(&send);
+      EXPECT_REFUSED(tuttiSubmit(given, comm, tuttiBlocking(), options, &request),
+                     tuttiInvalidArgument, comm);
+      EXPECT_EQ(request, nullptr);
+    };
+    refused(nullptr);
+    call.size = 8;
+    refused(&call);
+    call = call_of(static_cast<tuttiCollective_t>(77), &send, &recv, 1);
+    refused(&call);
+    call = call_of(tuttiCollAllReduce, nullptr, &recv, 1);
+    refused(&call);
+    call = call_of(tuttiCollSend, &send, &recv, 1);
+    call.root = 1;
+    refused(&call);
+    call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.algorithm = "no_such";
+    refused(&call, &options);
+    options = TUTTI_OPTIONS_INITIALIZER;
+    options.size = 0;
+    refused(&call, &options);
+    EXPECT_EQ(tuttiSubmit(&call, nullptr, tuttiBlocking(), nullptr, nullptr), tuttiInvalidArgument);
+    int done = 7;
+    EXPECT_REFUSED(tuttiRequestTest(nullptr, &done), tuttiInvalidArgument, nullptr);
+    EXPECT_EQ(done, 0);
+    EXPECT_REFUSED(tuttiRequestWait(nullptr), tuttiInvalidArgument, nullptr);
+    EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+    EXPECT_REFUSED(tuttiRequestTest(request, nullptr), tuttiInvalidArgument, nullptr);
+    EXPECT_OK(tuttiRequestWait(request), nullptr);
+    EXPECT_REFUSED(tuttiRequestWait(request), tuttiInvalidUsage, nullptr);
+    EXPECT_REFUSED(tuttiRequestTest(request, &done), tuttiInvalidUsage, nullptr);
+  });
+}
+
+TEST(Submit, ARequestIsDoneWhenItsCallIs) {
+  std::atomic<int> held{0};
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    const Stream queue;
+    int send = rank, recv = -1, done = -1;
+    tuttiRequest_t request = nullptr;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+    EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+    EXPECT_OK(tuttiRequestTest(request, &done), nullptr);
+    EXPECT_EQ(done, 1) << "BLOCKING";
+    EXPECT_OK(tuttiRequestWait(request), nullptr);
+
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+    EXPECT_OK(tuttiRequestTest(request, &done), nullptr);
+    EXPECT_EQ(done, 0) << "before the group ends";
+    EXPECT_REFUSED(tuttiRequestWait(request), tuttiInvalidUsage, nullptr);
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    EXPECT_OK(tuttiRequestTest(request, &done), nullptr);
+    EXPECT_EQ(done, 1) << "after it";
+    EXPECT_OK(tuttiRequestWait(request), nullptr);
+
+    // Rank 1 holds its call back: rank 0's cannot be done.
+    if (rank == 0) {
+      EXPECT_OK(tuttiSubmit(&call, comm, queue, nullptr, &request), comm);
+      EXPECT_OK(tuttiRequestTest(request, &done), nullptr);
+      EXPECT_EQ(done, 0) << "HOST";
+    }
+    held.fetch_add(1);
+    while (held.load() < 2) std::this_thread::yield();
+    if (rank == 1) {
+      EXPECT_OK(tuttiSubmit(&call, comm, queue, nullptr, &request), comm);
+    }
+    EXPECT_OK(tuttiRequestWait(request), nullptr);
+    EXPECT_EQ(recv, 1);
+  });
+}
+
+TEST(Submit, OptionsAreTheCallsAlone) {
+  run_ranks(kRanks, [](tuttiComm_t& comm, int) {
+    set_deadline(comm, kHangMs);
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.timeout_ns = kHangMs * 1'000'000;
+    float send = 1, recv = 0;
+    tuttiCall_t call = call_of(tuttiCollAllReduce, nullptr, nullptr, 1);
+    call.send = &send;
+    call.recv = &recv;
+    call.type = tuttiFloat32;
+    for (const char* algorithm : {"ring", "one_shot", "two_shot", "ring"}) {
+      options.algorithm = algorithm;
+      recv = 0;
+      EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), &options, nullptr), comm);
+      EXPECT_EQ(recv, 3.0f);
+      recv = 0;
+      EXPECT_OK(tuttiAllReduce(&send, &recv, 1, tuttiFloat32, tuttiSum, comm, tuttiBlocking()),
+                comm);
+      EXPECT_EQ(recv, 3.0f);
+    }
+    // What the call asks for is what it gets: this algorithm never reduces in the canonical order.
+    options.algorithm = "ring";
+    options.deterministic = 1;
+    const tuttiResult_t result = tuttiSubmit(&call, comm, tuttiBlocking(), &options, nullptr);
+    EXPECT_EQ(result, tuttiInvalidArgument) << message_of(comm);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+  });
+}
+
+TEST(Submit, ADeadlineOfOneCall) {
+  std::atomic<bool> over{false};
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    if (rank == 1) {
+      while (!over.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return;
+    }
+    const Stream queue;
+    int send = 1, recv = 0, done = 0;
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.timeout_ns = 50'000'000;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+    tuttiRequest_t request = nullptr;
+    EXPECT_OK(tuttiSubmit(&call, comm, queue, &options, &request), comm);
+    EXPECT_EQ(tuttiStreamSynchronize(queue), tuttiTimeout);
+    EXPECT_EQ(tuttiRequestTest(request, &done), tuttiTimeout);
+    EXPECT_EQ(done, 1);
+    EXPECT_REFUSED(tuttiRequestWait(request), tuttiTimeout, nullptr);
+    over.store(true);
+  });
+}
+
+TEST(Submit, RequestsOutliveTheirCommunicator) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    const Stream queue;
+    int send = 1, recv = 0;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+    tuttiRequest_t request = nullptr;
+    EXPECT_OK(tuttiSubmit(&call, comm, queue, nullptr, &request), comm);
+    EXPECT_OK(tuttiCommDestroy(comm), comm);
+    EXPECT_OK(tuttiRequestWait(request), nullptr);
+    EXPECT_EQ(recv, 1);
+    EXPECT_REFUSED(tuttiSubmit(&call, comm, queue, nullptr, &request), tuttiInvalidUsage, comm);
+    EXPECT_EQ(request, nullptr);
+    comm = nullptr;
+  });
+}
+
+// A refused call keeps its whole group from running; the requests of the others say so.
+TEST(Submit, ARefusedGroupTellsItsRequests) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int send = 1, recv = 0, done = 0;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+    const tuttiCall_t wrong = call_of(tuttiCollAllReduce, nullptr, &recv, 1);
+    tuttiRequest_t request = nullptr, refused = nullptr;
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+    EXPECT_REFUSED(tuttiCommDestroy(comm), tuttiInvalidUsage, comm);
+    EXPECT_REFUSED(tuttiSubmit(&wrong, comm, tuttiBlocking(), nullptr, &refused),
+                   tuttiInvalidArgument, comm);
+    EXPECT_EQ(refused, nullptr);
+    EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidArgument, nullptr);
+    EXPECT_EQ(tuttiRequestTest(request, &done), tuttiInvalidArgument);
+    EXPECT_EQ(done, 1);
+    EXPECT_REFUSED(tuttiRequestWait(request), tuttiInvalidArgument, nullptr);
+    EXPECT_EQ(recv, 0);
+  });
+}
+
+}  // namespace
+}  // namespace tutti::api_test
