@@ -359,6 +359,17 @@ class Program(unittest.TestCase):
         self.write("src/base/a.h", "#pragma once\n#include <vector>\nusing A = std::vector<int>;\n")
         self.assertEqual(self.run_tidy()[0], 0)
 
+    def test_header_that_its_source_includes_first(self):
+        """The build compiles it alone; here it would only be compiled again."""
+        self.write("src/base/a.h", "#pragma once\nusing A = std::vector<int>;\n")
+        self.write("src/base/a.cc", '#include "src/base/a.h"\n')
+        self.assertEqual(self.run_tidy()[0], 0)
+        self.write("src/base/a.cc", '#include <vector>\n\n#include "src/base/a.h"\n')
+        self.assertIn("src/base/a.h:1: [header]", self.run_tidy()[1])
+        self.write("src/base/a.cc", '#include "src/base/a.h"\n')
+        self.write("src/base/a.h", "struct A {};\n")
+        self.assertIn("[header]", self.run_tidy()[1])
+
     def test_header_without_guard(self):
         self.write("src/base/a.h", "struct A {};\n")
         self.assertIn("[header]", self.run_tidy()[1])

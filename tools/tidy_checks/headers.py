@@ -1,4 +1,8 @@
-"""Every header compiles alone. What compiled once is remembered by the contents it depends on."""
+"""Every header compiles alone. What compiled once is remembered by the contents it depends on.
+
+A header that its own source file includes before anything else is shown to compile alone by the build, so
+only the others are compiled here.
+"""
 
 import concurrent.futures
 import hashlib
@@ -45,6 +49,8 @@ class HeaderCheck:
         known = self._load()
         wanted = {}
         for source in sources:
+            if self._is_shown_by_its_source(source):
+                continue
             extra = self._extra_flags(source.path)
             for language in self._languages(source.path) if extra is not None else ():
                 wanted[f"{source.path} as {language[1]}"] = (source.path, language + extra)
@@ -58,6 +64,15 @@ class HeaderCheck:
                 if name in good or known.get(name) == digest}
         self._store({**known, **kept})
         return findings
+
+    def _is_shown_by_its_source(self, header):
+        """a/b.h, guarded, and a/b.cc begins with it. Public headers are compiled, as C too."""
+        stem, extension = os.path.splitext(header.path)
+        path = f"{stem}.cc"
+        if extension != ".h" or header.path.startswith("include/") or "#pragma once" not in header.text:
+            return False
+        includes = SourceFile(path, self._read(path)).includes
+        return bool(includes) and self._resolver.resolve(path, includes[0]) == header.path
 
     @staticmethod
     def _languages(path):
