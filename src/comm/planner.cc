@@ -138,7 +138,7 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
-void Planner::sign(Prepared& prepared, bool rooted, bool deterministic) {
+void Planner::sign(Prepared& prepared, bool any_placement, bool deterministic) {
   constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
   constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
   constexpr uint64_t kVariantBits = uint64_t{0xffff} << 48;
@@ -152,9 +152,9 @@ void Planner::sign(Prepared& prepared, bool rooted, bool deterministic) {
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
   };
-  // In place or not is each rank's own affair as long as nobody touches its buffers, or nobody else
-  // can know; and so is how the ranks of another host reach each other's.
-  const bool own_affair = prepared.plan.prologue.empty() || rooted;
+  // In place or not is each rank's own affair as long as nobody touches its buffers, or they are
+  // touched alike; and so is how the ranks of another host reach each other's.
+  const bool own_affair = prepared.plan.prologue.empty() || any_placement;
   prepared.signature = hash_of(own_affair ? near & ~kInPlaceBit : near);
   prepared.far_signature = hash_of(common);
 }
@@ -182,8 +182,10 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   }
   if (Status status = check_fit(prepared->plan); !status.ok()) return status;
   if (options_.tamper) options_.tamper(prepared->plan);
-  sign(*prepared, schedule::traits_of(request.collective).rooted(),
-       options_of(request.extras).deterministic);
+  // Of a rooted collective, what is right for both placements was chosen anyway.
+  const bool any_placement =
+      schedule::traits_of(request.collective).rooted() || !match.value()->placement_matters;
+  sign(*prepared, any_placement, options_of(request.extras).deterministic);
   if (options_.calls != nullptr) {
     prepared->label = options_.calls->label(request, prepared->plan.algorithm);
   }

@@ -90,7 +90,7 @@ class Planner {
                                 bool in_place, Reach reach);
   bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
   Status check_fit(const plan::Plan& plan) const;
-  static void sign(Prepared& prepared, bool rooted, bool deterministic);
+  static void sign(Prepared& prepared, bool any_placement, bool deterministic);
   uint64_t variant_of(const CallOptions& options);
   uint64_t variant_of(const Request& request) {
     const bool own = request.extras != nullptr && request.extras->options;

@@ -103,6 +103,25 @@ Status check_operands(const Match& match) {
   return {};
 }
 
+// Whether mechanisms that are right for buffers in place differ from those for separate ones.
+// Leaves the traffic with those of `hazards_in_place`.
+bool choose_and_compare(Traffic& traffic, Mode mode, bool hazards_in_place) {
+  choose_mechanisms(traffic, mode, hazards_in_place);
+  if (mode == Mode::kStaged) return false;
+  const std::vector<Sent> chosen(traffic.messages().begin(), traffic.messages().end());
+  for (Sent& sent : traffic.messages()) {
+    sent.mechanism = Mechanism::kSlot;
+    sent.ready_at_entry = false;
+  }
+  choose_mechanisms(traffic, mode, !hazards_in_place);
+  const bool equal = std::equal(
+      chosen.begin(), chosen.end(), traffic.messages().begin(), [](const Sent& a, const Sent& b) {
+        return a.mechanism == b.mechanism && a.ready_at_entry == b.ready_at_entry;
+      });
+  std::copy(chosen.begin(), chosen.end(), traffic.messages().begin());
+  return !equal;
+}
+
 }  // namespace
 
 Result<Match> match(const MatchRequest& request) {
@@ -128,7 +147,7 @@ Result<Match> match(const MatchRequest& request) {
                                   std::to_string(result.shape.ranks) +
                                   " ranks: " + std::string(status.message()));
   }
-  choose_mechanisms(traffic, result.mode, request.hazards_in_place);
+  result.placement_matters = choose_and_compare(traffic, result.mode, request.hazards_in_place);
   traffic.number();
   result.schedule = traffic.schedule_of(request.rank);
   if (Status status = check_operands(result); !status.ok()) return status;

@@ -81,6 +81,8 @@ struct Match {
   Group group;
   Mode mode = Mode::kStaged;
   bool in_place = false;
+  // The mechanisms follow from whether buffers are in place: then every rank must say the same.
+  bool placement_matters = false;
   std::vector<MatchedStep> steps;
   std::vector<Message> arrivals;
   std::vector<PushTarget> push_targets;
@@ -92,7 +94,7 @@ struct Match {
   bool far = false;              // the communicator has other domains
   // No rank of the domain waits, through others, for itself: many short slices overlap for free.
   bool flows_one_way = false;
-  uint32_t message_blocks = 0;   // of the longest near message of any rank
+  uint32_t message_blocks = 0;  // of the longest near message of any rank
   // How many contributions each value holds, from `begin` of a MOVE of mine: for every block the
   // number in the target, and for every block its sources, in order. Filled for averages only.
   std::vector<uint32_t> target_terms;

@@ -129,6 +129,27 @@ TEST(Several, EveryCallInPlace) {
   }
 }
 
+// Whether its buffers are one is each rank's own affair. Of the collectives only all_to_all has to
+// know for long messages: in place, a block is overwritten which a peer could else read there.
+TEST(Several, RanksPlaceTheirBuffersAsTheyLike) {
+  run_ranks(4, [&](tuttiComm_t& comm, int rank) {
+    for (int i = 0; i + 1 < reference::kCollectives; ++i) {
+      for (const uint64_t count : {5, 1000, 60'001}) {
+        Call call;
+        call.problem = {.collective = static_cast<Collective>(i), .type = tuttiInt64,
+                        .op = tuttiMax, .ranks = 4, .root = 1, .count = count};
+        if (call.problem.collective == Collective::kAllToAll && count > 5) continue;
+        call.in_place = rank % 2 == 0;
+        call.seed = count * 2 + static_cast<uint64_t>(i);
+        CallMemory memory(call, rank, nullptr);
+        ASSERT_EQ(issue(call, memory, comm), tuttiSuccess)
+            << message_of(comm) << random_calls::describe(call);
+        EXPECT_EQ(memory.check(), "") << random_calls::describe(call);
+      }
+    }
+  });
+}
+
 // What the others pass for the buffer that only the root has is not looked at.
 TEST(Several, OnlyTheRootKnowsWhetherItsCallIsInPlace) {
   run_ranks(3, [](tuttiComm_t& comm, int rank) {
