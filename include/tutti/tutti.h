@@ -288,6 +288,39 @@ TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
  * that has yet to end the call's group it is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 
+/* ---- Windows: one-sided access to the memory of other ranks ----
+ * The target calls nothing but tuttiWaitSignal(). A window reaches the ranks of one host: parts
+ * from tuttiMemAlloc by all of them, parts of ordinary memory by threads of the same process. Of
+ * another rank every call says tuttiUnsupported. A group runs them behind its other operations, and
+ * waits for signals last. */
+
+typedef struct tuttiWindow* tuttiWindow_t;
+#define TUTTI_WINDOW_SIGNALS 16 /* numbers of signals, of their own for each pair of ranks */
+
+/* Collective. Every rank brings a part, of any size; `base` is anywhere in memory that stays the
+ * caller's, and must outlive the window on every rank. `flags` is 0. */
+TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
+                                                tuttiWindow_t* window, int flags);
+/* Waits for this rank's own operations. Before memory of the window is freed, every rank has to
+ * deregister it. */
+TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window);
+/* Copies to `peer`'s part at `offset` bytes. Complete: `source` may be overwritten. The peer may
+ * read it behind a later signal of this rank. */
+TUTTI_API tuttiResult_t tuttiPut(const void* source, size_t bytes, int peer, tuttiWindow_t window,
+                                 size_t offset, tuttiStream_t stream);
+TUTTI_API tuttiResult_t tuttiGet(void* target, size_t bytes, int peer, tuttiWindow_t window,
+                                 size_t offset, tuttiStream_t stream);
+/* A put, then a signal. */
+TUTTI_API tuttiResult_t tuttiPutSignal(const void* source, size_t bytes, int peer,
+                                       tuttiWindow_t window, size_t offset, uint32_t signal,
+                                       tuttiStream_t stream);
+/* Behind all earlier puts of this rank to `peer`. */
+TUTTI_API tuttiResult_t tuttiSignal(int peer, tuttiWindow_t window, uint32_t signal,
+                                    tuttiStream_t stream);
+/* Until `peer` has signalled `times` times more than this rank has waited for before. */
+TUTTI_API tuttiResult_t tuttiWaitSignal(int peer, tuttiWindow_t window, uint32_t signal,
+                                        uint64_t times, tuttiStream_t stream);
+
 /* ---- Point to point, groups ----
  * Sends and receives between two ranks pair in order. Calls
  * between GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the

@@ -59,6 +59,12 @@ struct tuttiRequest {
   std::shared_ptr<tutti::comm::Completion> completion = std::make_shared<tutti::comm::Completion>();
 };
 
+/// One rank's handle of a window; its shell stays, as a communicator's does.
+struct tuttiWindow {
+  std::atomic<tuttiComm_t> comm{nullptr};  // null: deregistered
+  tutti::comm::Window* window = nullptr;
+};
+
 namespace tutti::api {
 
 /// The handle of a HOST stream.

@@ -62,6 +62,11 @@ tuttiComm* Process::new_handle() {
   return &handles_.emplace_back();
 }
 
+tuttiWindow* Process::new_window() {
+  const std::lock_guard lock(mutex_);
+  return &windows_.emplace_back();
+}
+
 tuttiRequest* Process::new_request() {
   const std::lock_guard lock(mutex_);
   if (free_requests_.empty()) free_requests_.push_back(&requests_.emplace_back());

@@ -30,6 +30,7 @@ class Process {
   Lounge& lounge() { return lounge_; }
 
   tuttiComm* new_handle();
+  tuttiWindow* new_window();
   tuttiRequest* new_request();
   void free_request(tuttiRequest* request);
 
@@ -52,6 +53,7 @@ class Process {
   std::mutex mutex_;
   std::unique_ptr<comm::Engine> engine_;           // under mutex_
   std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable
+  std::deque<tuttiWindow> windows_;                // under mutex_; addresses are stable
   std::deque<tuttiRequest> requests_;              // under mutex_; addresses are stable
   std::vector<tuttiRequest*> free_requests_;       // under mutex_
   std::map<std::byte*, transport::Arena> arenas_;  // under mutex_

@@ -140,11 +140,17 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   }
 }
 
-// Ranks may name collectives and transfers in different orders, and need not all have transfers:
-// with the collectives first on every rank nobody waits for what its peer has behind a transfer.
+// Ranks may name operations of different kinds in different orders, and need not all have each
+// kind: with the collectives first on every rank, then the transfers, then what never waits, nobody
+// waits for what its peer has behind something of another kind.
 void order(std::vector<Member>& members) {
-  std::stable_partition(members.begin(), members.end(),
-                        [](const Member& member) { return !member.task.is_transfer(); });
+  const auto kind_of = [](const Member& member) {
+    const auto* access = std::get_if<comm::Access>(&member.task.work);
+    if (access != nullptr) return access->kind == comm::Access::Kind::kWaitSignal ? 3 : 2;
+    return member.task.is_request() ? 0 : 1;
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const Member& a, const Member& b) { return kind_of(a) < kind_of(b); });
 }
 
 // A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
@@ -204,6 +210,10 @@ tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
                      const comm::Extras* extras, const Handle* handle) {
   return submit_work<exec::Transfer>({comm, transfer, extras, handle}, stream);
+}
+
+tuttiResult_t submit(tuttiComm_t comm, const comm::Access& access, tuttiStream_t stream) {
+  return submit_work<comm::Access>({comm, access, nullptr, nullptr}, stream);
 }
 
 Status check_stream(tuttiStream_t stream) {

@@ -18,6 +18,8 @@ tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
                      const comm::Extras* extras = nullptr, const Handle* handle = nullptr);
 
+tuttiResult_t submit(tuttiComm_t comm, const comm::Access& access, tuttiStream_t stream);
+
 Status check_stream(tuttiStream_t stream);
 
 /// report(), for a call that belongs to the open group, if there is one: the group runs nothing.

@@ -42,6 +42,9 @@ void CallRecorder::name_everything() {
   for (int i = 0; i < types::kNamedReduceOps; ++i) {
     ops_[i] = recorder_->name(types::name_of(static_cast<types::ReduceOp>(i)));
   }
+  for (int i = 0; i < kAccessKinds; ++i) {
+    accesses_[i] = recorder_->name(name_of(static_cast<Access::Kind>(i)));
+  }
   send_ = recorder_->name("send");
   receive_ = recorder_->name("recv");
   both_ = recorder_->name("send/recv");
@@ -69,6 +72,14 @@ trace::Label CallRecorder::label(std::span<const exec::Transfer> transfers) cons
   description.collective = transfers.size() > 1 ? both_ : transfers[0].is_send ? send_ : receive_;
   if (transfers.size() == 1) description.root = static_cast<int>(transfers[0].peer);
   for (const exec::Transfer& transfer : transfers) description.bytes += transfer.bytes;
+  return trace::label_of(description);
+}
+
+trace::Label CallRecorder::label(const Access& access) const {
+  trace::Description description;
+  description.collective = at(accesses_, static_cast<size_t>(access.kind));
+  description.root = static_cast<int>(access.peer);
+  description.bytes = access.bytes;
   return trace::label_of(description);
 }
 

@@ -12,6 +12,7 @@
 
 #include "src/base/env.h"
 #include "src/comm/request.h"
+#include "src/comm/window.h"
 #include "src/exec/pairs.h"
 #include "src/trace/recorder.h"
 
@@ -24,6 +25,7 @@ class CallRecorder {
 
   trace::Label label(const Request& request, std::string_view algorithm = {});
   trace::Label label(std::span<const exec::Transfer> transfers) const;
+  trace::Label label(const Access& access) const;
 
   /// Null: nothing is recorded.
   trace::Recorder* recorder() const { return recorder_.get(); }
@@ -43,6 +45,7 @@ class CallRecorder {
   uint8_t types_[types::kDataTypes] = {};
   uint8_t ops_[types::kNamedReduceOps] = {};
   uint8_t send_ = 0, receive_ = 0, both_ = 0;
+  uint8_t accesses_[kAccessKinds] = {};
   std::atomic<bool> dumped_{false};
 };
 

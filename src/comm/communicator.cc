@@ -275,7 +275,7 @@ inline Status Communicator::run_plan(const Request& request) {
   return status;
 }
 
-inline void Communicator::ended(const Status& status) {
+void Communicator::ended(const Status& status) {
   if (recorder_ != nullptr) recorder_->finish(status.ok());
   if (!status.ok()) [[unlikely]]
     calls_->dump(status);
@@ -317,7 +317,7 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
     recorder_->begin_queued(ticket, label, executor_->calls() + 1);
   }
   if (!prepared.ok()) return prepared.status();
-  pairs_active_ = false;
+  active_ = Active::kPlan;
   executor_->start(prepared.value()->plan, call_of(scaled.value(), *prepared.value()));
   return {};
 }
@@ -326,14 +326,22 @@ Status Communicator::begin(std::span<const exec::Transfer> transfers, const Extr
                            uint64_t ticket) {
   if (recorder_ != nullptr) recorder_->begin_queued(ticket, calls_->label(transfers), 0);
   if (!status().ok()) return status();
-  pairs_active_ = true;
+  active_ = Active::kPairs;
   executor_->name_call(transfers_call(extras));
   pairs_->start(transfers);
   return {};
 }
 
 exec::Progress Communicator::advance() {
-  return pairs_active_ ? pairs_->advance() : executor_->advance();
+  switch (active_) {
+    case Active::kPairs:
+      return pairs_->advance();
+    case Active::kAccess:
+      return advance_access();
+    case Active::kPlan:
+      break;
+  }
+  return executor_->advance();
 }
 
 bool Communicator::idle(bool rare) {
@@ -399,44 +407,6 @@ std::string Communicator::explain(const Request& request) {
     text += "\n";
   }
   return text;
-}
-
-Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
-  constexpr size_t kSlot = 512;
-  const std::string mine = std::to_string(bytes) + " " + handle;
-  if (mine.size() + 1 > kSlot) return Status::internal_error("a memory handle is too long");
-  std::vector<char> send(kSlot, 0), recv(kSlot * static_cast<size_t>(ranks()), 0);
-  std::copy(mine.begin(), mine.end(), send.begin());
-  Request gather;
-  gather.collective = Collective::kAllGather;
-  gather.count = kSlot;
-  gather.send = send.data();
-  gather.recv = recv.data();
-  if (Status status = run(gather); !status.ok()) return status;
-  exec::Window window{static_cast<std::byte*>(memory), bytes, {}};
-  window.peers.resize(static_cast<size_t>(ranks()));
-  for (int peer = 0; peer < ranks(); ++peer) {
-    const std::string text(recv.data() + kSlot * static_cast<size_t>(peer));
-    const size_t space = text.find(' ');
-    if (text.substr(0, space) != std::to_string(bytes)) {
-      return Status::invalid_usage("rank " + std::to_string(peer) + " registered " +
-                                   text.substr(0, space) + " bytes, rank " +
-                                   std::to_string(rank()) + " " + std::to_string(bytes) +
-                                   ": registration is collective and of equal size");
-    }
-    transport::Link* link = membership_->link(peer);
-    if (link == nullptr || link->mapped() == nullptr) continue;
-    Result<std::byte*> mapped = link->mapped()->import(text.substr(space + 1));
-    if (!mapped.ok()) return mapped.status();
-    window.peers[static_cast<size_t>(peer)] = mapped.value();
-  }
-  executor_->add_window(std::move(window));
-  return {};
-}
-
-Status Communicator::remove_window(void* memory) {
-  if (executor_->remove_window(memory)) return {};
-  return Status::invalid_usage("this memory is not registered with this communicator");
 }
 
 bool Communicator::begin_leaving(uint64_t timeout_ns) {

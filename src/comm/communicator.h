@@ -17,6 +17,7 @@
 #include "src/comm/membership.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
+#include "src/comm/window.h"
 #include "src/exec/pairs.h"
 
 namespace tutti::comm {
@@ -43,13 +44,16 @@ class Communicator final : public exec::Health {
   /// Blocks until the rank's part is complete.
   Status run(const Request& request);
   Status run(std::span<const exec::Transfer> transfers, const Extras* extras);
+  Status run(const Access& access);
 
   /// The same in pieces, for threads that drive several communicators: queue() when the operation
   /// gets its turn in line, begin() with queue()'s ticket, advance(), and conclude() at its end.
   uint64_t queue(const Request& request);
   uint64_t queue(std::span<const exec::Transfer> transfers);
+  uint64_t queue(const Access& access);
   Status begin(const Request& request, uint64_t ticket);
   Status begin(std::span<const exec::Transfer> transfers, const Extras* extras, uint64_t ticket);
+  Status begin(const Access& access, uint64_t ticket);
   void conclude(const Status& status);
   exec::Progress advance();
   /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
@@ -67,6 +71,9 @@ class Communicator final : public exec::Health {
   /// Collective. `handle` is what the memory's allocator calls it (transport::MemoryHandle).
   Status add_window(void* memory, uint64_t bytes, const std::string& handle);
   Status remove_window(void* memory);
+  /// Collective. The window is the communicator's until close_window().
+  Result<Window*> open_window(const WindowMemory& mine);
+  void close_window(const Window* window);
 
   /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
   /// wait for.
@@ -101,6 +108,9 @@ class Communicator final : public exec::Health {
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now(const Extras* extras) const;
   exec::Call transfers_call(const Extras* extras) const;
+  Result<std::vector<std::string>> gather_texts(const std::string& mine);
+  void name_access(const Access& access);
+  exec::Progress advance_access();
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
@@ -111,7 +121,10 @@ class Communicator final : public exec::Health {
   std::unique_ptr<Planner> planner_;
   bool direct_ = false;       // all ranks of the domain are threads of this process
   bool reads_peers_ = false;  // single copy is possible and wanted
-  bool pairs_active_ = false;
+  enum class Active : uint8_t { kPlan, kPairs, kAccess };
+  Active active_ = Active::kPlan;  // what advance() advances
+  Access access_;
+  std::vector<std::unique_ptr<Window>> open_windows_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
   uint64_t contribution_capacity_ = 0;
   std::vector<int> watched_;

@@ -34,8 +34,12 @@ std::span<const exec::Transfer> Task::transfers() const {
 }
 
 void Task::announce() {
-  ticket = is_transfer() ? communicator->queue(transfers())
-                         : communicator->queue(std::get<Request>(work));
+  if (is_transfer()) {
+    ticket = communicator->queue(transfers());
+  } else {
+    ticket = is_request() ? communicator->queue(std::get<Request>(work))
+                          : communicator->queue(std::get<Access>(work));
+  }
   stream.completion->add();
   for (const Stream& other : more_streams) other.completion->add();
   communicator->pending.fetch_add(1, std::memory_order_relaxed);
@@ -59,6 +63,7 @@ Status Task::begin() {
     request->extras = &extras;  // those it came with may be gone
     return communicator->begin(*request, ticket);
   }
+  if (const auto* access = std::get_if<Access>(&work)) return communicator->begin(*access, ticket);
   return communicator->begin(transfers(), &extras, ticket);
 }
 

@@ -39,7 +39,7 @@ struct Task {
   };
 
   Communicator* communicator = nullptr;
-  std::variant<Request, exec::Transfer, std::vector<exec::Transfer>> work;
+  std::variant<Request, exec::Transfer, std::vector<exec::Transfer>, Access> work;
   Extras extras;  // of work that has some
   int priority = 0;
   uint64_t ticket = 0;  // Communicator::queue
@@ -49,7 +49,8 @@ struct Task {
   std::vector<std::shared_ptr<Completion>> handles;  // told too; counted when they were made
 
   std::span<const exec::Transfer> transfers() const;  // if it is_transfer()
-  bool is_transfer() const { return !std::holds_alternative<Request>(work); }
+  bool is_request() const { return std::holds_alternative<Request>(work); }
+  bool is_transfer() const { return !is_request() && !std::holds_alternative<Access>(work); }
   /// Gives the task its place in line, and counts it where its outcome will be told.
   void announce();
   /// Without announce(): it will not run.

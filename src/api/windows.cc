@@ -1,0 +1,141 @@
+// One-sided access of tutti.h: windows, put, get, signals.
+#include <string>
+
+#include "src/api/process.h"
+#include "src/api/submit.h"
+#include "src/transport/memory_handle.h"
+
+namespace tutti::api {
+namespace {
+
+using comm::Access;
+
+static_assert(comm::Window::kSignals == TUTTI_WINDOW_SIGNALS);
+
+Status describe(Process& process, void* base, size_t bytes, int flags, comm::WindowMemory& mine) {
+  if (flags != 0) return Status::invalid_argument("tuttiCommWindowRegister: flags must be 0");
+  if (base == nullptr && bytes > 0) {
+    return Status::invalid_argument("tuttiCommWindowRegister: base is null");
+  }
+  mine.base = static_cast<std::byte*>(base);
+  mine.bytes = bytes;
+  const transport::Arena* arena = bytes == 0 ? nullptr : process.arena_of(base, bytes);
+  if (arena == nullptr) return {};  // ordinary memory: threads of this process reach it
+  Result<std::string> handle = transport::describe_memory(*arena);
+  if (!handle.ok()) return handle.status();
+  mine.handle = std::move(handle).value();
+  mine.offset = static_cast<uint64_t>(mine.base - arena->data());
+  return {};
+}
+
+Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t* window,
+                       int flags) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (window == nullptr) {
+    return Status::invalid_argument("tuttiCommWindowRegister: window is null");
+  }
+  *window = nullptr;
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  comm::WindowMemory mine;
+  mine.problem = describe(*process.value(), base, bytes, flags, mine);
+  drain(*comm->communicator);
+  Result<comm::Window*> made = comm->communicator->open_window(mine);
+  if (!made.ok()) return made.status();
+  tuttiWindow* handle = process.value()->new_window();
+  handle->window = made.value();
+  handle->comm.store(comm, std::memory_order_release);
+  *window = handle;
+  return {};
+}
+
+Status check_window(tuttiWindow_t window, tuttiComm_t& comm) {
+  if (window == nullptr) return Status::invalid_argument("the window is null");
+  comm = window->comm.load(std::memory_order_acquire);
+  if (comm == nullptr) return Status::invalid_usage("the window has been deregistered");
+  return check_handle(comm);
+}
+
+Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
+  tuttiComm_t own = nullptr;
+  if (Status status = check_window(window, own); !status.ok()) return status;
+  if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
+  drain(*comm->communicator);
+  window->comm.store(nullptr, std::memory_order_release);
+  comm->communicator->close_window(window->window);
+  return {};
+}
+
+tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t stream) {
+  tuttiComm_t comm = nullptr;
+  Status status = check_window(window, comm);
+  if (status.ok()) status = check_stream(stream);
+  if (status.ok()) {
+    access.peer = static_cast<uint32_t>(peer);  // a negative one is beyond every rank
+    access.window = window->window;
+    status = access.window->check(access);
+  }
+  return status.ok() ? submit(comm, access, stream) : refuse(comm, status);
+}
+
+Access access_of(Access::Kind kind, const void* local, size_t bytes, size_t offset) {
+  Access access;
+  access.kind = kind;
+  access.local = static_cast<std::byte*>(const_cast<void*>(local));
+  access.bytes = bytes;
+  access.offset = offset;
+  return access;
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+using tutti::api::access_of;
+using tutti::comm::Access;
+
+extern "C" {
+
+tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
+                                      tuttiWindow_t* window, int flags) {
+  return tutti::api::report(comm, tutti::api::register_window(comm, base, bytes, window, flags));
+}
+
+tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window) {
+  return tutti::api::report(comm, tutti::api::deregister_window(comm, window));
+}
+
+tuttiResult_t tuttiPut(const void* source, size_t bytes, int peer, tuttiWindow_t window,
+                       size_t offset, tuttiStream_t stream) {
+  return tutti::api::run(window, peer, access_of(Access::Kind::kPut, source, bytes, offset),
+                         stream);
+}
+
+tuttiResult_t tuttiGet(void* target, size_t bytes, int peer, tuttiWindow_t window, size_t offset,
+                       tuttiStream_t stream) {
+  return tutti::api::run(window, peer, access_of(Access::Kind::kGet, target, bytes, offset),
+                         stream);
+}
+
+tuttiResult_t tuttiPutSignal(const void* source, size_t bytes, int peer, tuttiWindow_t window,
+                             size_t offset, uint32_t signal, tuttiStream_t stream) {
+  Access access = access_of(Access::Kind::kPut, source, bytes, offset);
+  access.then_signal = true;
+  access.signal = signal;
+  return tutti::api::run(window, peer, access, stream);
+}
+
+tuttiResult_t tuttiSignal(int peer, tuttiWindow_t window, uint32_t signal, tuttiStream_t stream) {
+  Access access = access_of(Access::Kind::kSignal, nullptr, 0, 0);
+  access.signal = signal;
+  return tutti::api::run(window, peer, access, stream);
+}
+
+tuttiResult_t tuttiWaitSignal(int peer, tuttiWindow_t window, uint32_t signal, uint64_t times,
+                              tuttiStream_t stream) {
+  Access access = access_of(Access::Kind::kWaitSignal, nullptr, 0, 0);
+  access.signal = signal;
+  access.times = times;
+  return tutti::api::run(window, peer, access, stream);
+}
+
+}  // extern "C"

@@ -1,0 +1,102 @@
+// The parts of Communicator about memory that ranks know of each other: registered for collectives,
+// or a window for one-sided access.
+#include <algorithm>
+#include <cstring>
+
+#include "src/comm/communicator.h"
+
+namespace tutti::comm {
+
+Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
+  constexpr size_t kSlot = 512;
+  if (mine.size() + 1 > kSlot) return Status::internal_error("a memory handle is too long");
+  std::vector<char> send(kSlot, 0), recv(kSlot * static_cast<size_t>(ranks()), 0);
+  std::copy(mine.begin(), mine.end(), send.begin());
+  Request gather;
+  gather.collective = schedule::Collective::kAllGather;
+  gather.count = kSlot;
+  gather.send = send.data();
+  gather.recv = recv.data();
+  if (Status status = run(gather); !status.ok()) return status;
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const char* text = recv.data() + kSlot * static_cast<size_t>(rank);
+    texts.emplace_back(text, strnlen(text, kSlot));
+  }
+  return texts;
+}
+
+Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
+  const Result<std::vector<std::string>> texts = gather_texts(std::to_string(bytes) + " " + handle);
+  if (!texts.ok()) return texts.status();
+  exec::Window window{static_cast<std::byte*>(memory), bytes, {}};
+  window.peers.resize(static_cast<size_t>(ranks()));
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const std::string& text = texts.value()[static_cast<size_t>(peer)];
+    const size_t space = text.find(' ');
+    if (text.substr(0, space) != std::to_string(bytes)) {
+      return Status::invalid_usage("rank " + std::to_string(peer) + " registered " +
+                                   text.substr(0, space) + " bytes, rank " +
+                                   std::to_string(rank()) + " " + std::to_string(bytes) +
+                                   ": registration is collective and of equal size");
+    }
+    transport::Link* link = membership_->link(peer);
+    if (link == nullptr || link->mapped() == nullptr) continue;
+    Result<std::byte*> mapped = link->mapped()->import(text.substr(space + 1));
+    if (!mapped.ok()) return mapped.status();
+    window.peers[static_cast<size_t>(peer)] = mapped.value();
+  }
+  executor_->add_window(std::move(window));
+  return {};
+}
+
+Status Communicator::remove_window(void* memory) {
+  if (executor_->remove_window(memory)) return {};
+  return Status::invalid_usage("this memory is not registered with this communicator");
+}
+
+Result<Window*> Communicator::open_window(const WindowMemory& mine) {
+  Result<std::unique_ptr<Window>> made = Window::create(
+      *membership_, mine, [this](const std::string& text) { return gather_texts(text); });
+  if (!made.ok()) return made.status();
+  open_windows_.push_back(std::move(made).value());
+  return open_windows_.back().get();
+}
+
+void Communicator::close_window(const Window* window) {
+  std::erase_if(open_windows_, [&](const auto& open) { return open.get() == window; });
+}
+
+uint64_t Communicator::queue(const Access& access) {
+  return recorder_ == nullptr ? 0 : recorder_->queue(calls_->label(access));
+}
+
+void Communicator::name_access(const Access& access) {
+  access_ = access;
+  executor_->name_call(
+      {nullptr, nullptr, 0, deadline_from_now(nullptr), name_of(access.kind), false});
+}
+
+exec::Progress Communicator::advance_access() {
+  if (!status().ok()) return exec::Progress::kDone;
+  executor_->expect(access_.peer);
+  return access_.window->advance(access_) ? exec::Progress::kDone : exec::Progress::kBlocked;
+}
+
+Status Communicator::run(const Access& access) {
+  if (recorder_ != nullptr) recorder_->begin(calls_->label(access), 0);
+  name_access(access);
+  Status status = executor_->wait([this] { return advance_access(); });
+  ended(status);
+  return status;
+}
+
+Status Communicator::begin(const Access& access, uint64_t ticket) {
+  if (recorder_ != nullptr) recorder_->begin_queued(ticket, calls_->label(access), 0);
+  if (!status().ok()) return status();
+  active_ = Active::kAccess;
+  name_access(access);
+  return {};
+}
+
+}  // namespace tutti::comm

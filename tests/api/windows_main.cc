@@ -1,0 +1,170 @@
+// windows: ranks put to their neighbours and get from them, in rounds ordered by signals alone;
+// over TCP every one of these calls says that it is unsupported, but to the rank itself.
+//
+//   --network default|tcp  --threads 0|1
+//
+// Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <cstdio>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "tests/support/team.h"
+
+namespace tutti::api_test {
+namespace {
+
+using testing_support::Member;
+
+constexpr int kRounds = 30;
+constexpr size_t kPage = 4096;
+constexpr size_t kBytes = 1 << 20;
+constexpr uint64_t kLimitNs = 60'000'000'000;
+constexpr uint32_t kData = 3, kTaken = 4;  // signals
+
+class Rank {
+ public:
+  Rank(Member& member, bool near) : member_(member), near_(near) {
+    next_ = (member.rank() + 1) % member.ranks();
+    previous_ = (member.rank() + member.ranks() - 1) % member.ranks();
+  }
+
+  void run() {
+    if (!open()) return;
+    bool good = to_myself();
+    if (near_) {
+      for (int round = 0; round < kRounds && good; ++round) good = turn(round);
+      good = good && signals_are_counted() && group() && from_all();
+    } else {
+      good = good && unsupported(tuttiPut(&round_, 4, next_, window_, 0, tuttiBlocking())) &&
+              unsupported(tuttiGet(&round_, 4, next_, window_, 0, tuttiBlocking())) &&
+              unsupported(tuttiSignal(next_, window_, 0, tuttiBlocking())) &&
+              unsupported(tuttiWaitSignal(next_, window_, 0, 1, tuttiBlocking()));
+    }
+    ok(tuttiBarrier(comm_, tuttiBlocking()));
+    ok(tuttiCommWindowDeregister(comm_, window_));
+    ok(tuttiBarrier(comm_, tuttiBlocking()));
+    ok(tuttiStreamDestroy(queue_));
+    ok(tuttiCommDestroy(comm_));
+    ok(tuttiMemFree(memory_));
+  }
+
+ private:
+  bool ok(tuttiResult_t result) {
+    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
+    return result == tuttiSuccess;
+  }
+  bool unsupported(tuttiResult_t result) {
+    if (result != tuttiUnsupported) member_.fail("a window reached a rank behind TCP");
+    return result == tuttiUnsupported;
+  }
+  bool right(bool condition, const char* what) {
+    if (!condition) member_.fail(what);
+    return condition;
+  }
+
+  bool open() {
+    tuttiUniqueId id;
+    return member_.take_id(id) &&
+           ok(tuttiCommInitRank(&comm_, member_.ranks(), id, member_.rank())) &&
+           ok(tuttiStreamCreate(&queue_)) && ok(tuttiMemAlloc(&memory_, kBytes + kPage)) &&
+           // Not where the memory begins.
+           ok(tuttiCommWindowRegister(comm_, mine(), kBytes, &window_, 0));
+  }
+  char* mine() const { return static_cast<char*>(memory_) + kPage; }
+
+  bool to_myself() {
+    const char text[] = "here";
+    return ok(tuttiPutSignal(text, sizeof text, member_.rank(), window_, 100, 1, queue_)) &&
+           ok(tuttiWaitSignal(member_.rank(), window_, 1, 1, queue_)) &&
+           ok(tuttiStreamSynchronize(queue_)) &&
+           right(std::strcmp(mine() + 100, text) == 0, "a put to myself is not there");
+  }
+
+  // What my neighbour puts is all there when its signal is, and it puts again when I say so.
+  bool turn(int round) {
+    const tuttiStream_t stream = round % 2 == 0 ? tuttiBlocking() : queue_;
+    const size_t bytes = round % 3 == 0 ? 8 : kBytes;
+    std::vector<unsigned char> sent(bytes, static_cast<unsigned char>(member_.rank() + round));
+    if (!ok(tuttiPutSignal(sent.data(), bytes, next_, window_, 0, kData, stream)) ||
+        !ok(tuttiWaitSignal(previous_, window_, kData, 1, stream)) ||
+        !ok(tuttiStreamSynchronize(stream))) {
+      return false;
+    }
+    const std::vector<unsigned char> wanted(bytes, static_cast<unsigned char>(previous_ + round));
+    return right(std::memcmp(mine(), wanted.data(), bytes) == 0, "a put is not as it was sent") &&
+           ok(tuttiSignal(previous_, window_, kTaken, stream)) &&
+           ok(tuttiWaitSignal(next_, window_, kTaken, 1, stream));
+  }
+
+  bool signals_are_counted() {
+    for (int i = 0; i < 5; ++i) {
+      if (!ok(tuttiSignal(next_, window_, 0, tuttiBlocking()))) return false;
+    }
+    return ok(tuttiWaitSignal(previous_, window_, 0, 0, tuttiBlocking())) &&
+           ok(tuttiWaitSignal(previous_, window_, 0, 3, tuttiBlocking())) &&
+           ok(tuttiWaitSignal(previous_, window_, 0, 2, tuttiBlocking()));
+  }
+
+  // Every rank names its wait first, and two its collective last.
+  bool group() {
+    int one = 1, sum = 0;
+    return ok(tuttiGroupStart()) &&
+           ok(tuttiWaitSignal(previous_, window_, 5, 1, tuttiBlocking())) &&
+           ok(tuttiSignal(next_, window_, 5, queue_)) &&
+           ok(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, comm_, tuttiBlocking())) &&
+           ok(tuttiGroupEnd()) && right(sum == member_.ranks(), "a wrong sum in a group");
+  }
+
+  bool from_all() {
+    int value = member_.rank() + 1000;
+    if (!ok(tuttiPut(&value, sizeof value, member_.rank(), window_, kBytes - 4, tuttiBlocking())) ||
+        !ok(tuttiBarrier(comm_, tuttiBlocking()))) {
+      return false;
+    }
+    for (int peer = 0; peer < member_.ranks(); ++peer) {
+      int got = 0;
+      if (!ok(tuttiGet(&got, sizeof got, peer, window_, kBytes - 4, queue_)) ||
+          !ok(tuttiStreamSynchronize(queue_)) || !right(got == peer + 1000, "a wrong get")) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  Member& member_;
+  const bool near_;
+  int next_ = 0, previous_ = 0, round_ = 0;
+  tuttiComm_t comm_ = nullptr;
+  tuttiStream_t queue_{};
+  void* memory_ = nullptr;
+  tuttiWindow_t window_ = nullptr;
+};
+
+bool run(bool tcp, bool threads) {
+  auto shape =
+      threads ? testing_support::TeamShape::threads(3) : testing_support::TeamShape::processes(3);
+  if (tcp) {
+    const auto processes = static_cast<size_t>(shape.process_count());
+    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
+  }
+  const auto result = testing_support::run_team(
+      shape, [&](Member& member) { Rank(member, !tcp).run(); },
+      [](uint64_t) { return std::string("windows"); }, kLimitNs);
+  std::printf("%s", result.report.c_str());
+  return result.ok;
+}
+
+}  // namespace
+}  // namespace tutti::api_test
+
+int main(int argc, char** argv) {
+  bool tcp = false, threads = false;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i];
+    if (name != "--network" && name != "--threads") return 2;
+    if (name == "--network") tcp = std::string(argv[i + 1]) == "tcp";
+    if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
+  }
+  return tutti::api_test::run(tcp, threads) ? 0 : 1;
+}

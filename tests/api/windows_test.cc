@@ -1,0 +1,106 @@
+// Windows: put, get and signals between threads, between processes, and what is refused.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+#include "tests/api/crowd.h"
+#include "tests/support/subprocess.h"
+
+namespace tutti::api_test {
+namespace {
+
+void expect_right(const std::vector<std::string>& arguments) {
+  const auto outcome = testing_support::run_program("windows", arguments, 120);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(Windows, BetweenThreads) { expect_right({"--threads", "1"}); }
+TEST(Windows, BetweenProcesses) { expect_right({"--threads", "0"}); }
+TEST(Windows, AreUnsupportedOverTcp) { expect_right({"--network", "tcp"}); }
+
+// Threads of one process need no memory from tuttiMemAlloc, and parts may differ in size.
+TEST(Windows, OrdinaryMemoryOfThreads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "no direct access under the thread sanitizer";
+#endif
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    std::vector<int> part(rank == 0 ? 0 : 100, 0);
+    tuttiWindow_t window = nullptr;
+    EXPECT_OK(tuttiCommWindowRegister(comm, part.data(), part.size() * 4, &window, 0), comm);
+    const int value = 7;
+    if (rank == 0) {
+      EXPECT_OK(tuttiPutSignal(&value, 4, 1, window, 99 * 4, 0, tuttiBlocking()), comm);
+    } else {
+      EXPECT_OK(tuttiWaitSignal(0, window, 0, 1, tuttiBlocking()), comm);
+      EXPECT_EQ(part[99], 7);
+      EXPECT_REFUSED(tuttiPut(&value, 1, 0, window, 0, tuttiBlocking()), tuttiInvalidArgument,
+                     comm);
+    }
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
+  });
+}
+
+TEST(Windows, WhatIsRefused) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    char memory[64] = {}, other = 0;
+    const tuttiStream_t stream = tuttiBlocking();
+    tuttiWindow_t window = nullptr;
+    EXPECT_REFUSED(tuttiCommWindowRegister(comm, memory, 64, nullptr, 0), tuttiInvalidArgument,
+                   comm);
+    EXPECT_REFUSED(tuttiCommWindowRegister(comm, memory, 64, &window, 8), tuttiInvalidArgument,
+                   comm);
+    EXPECT_REFUSED(tuttiCommWindowRegister(comm, nullptr, 64, &window, 0), tuttiInvalidArgument,
+                   comm);
+    EXPECT_EQ(window, nullptr);
+    EXPECT_EQ(tuttiPut(&other, 1, 0, nullptr, 0, stream), tuttiInvalidArgument);
+    EXPECT_OK(tuttiCommWindowRegister(comm, memory, 64, &window, 0), comm);
+    EXPECT_OK(tuttiPut(&other, 1, 0, window, 63, stream), comm);
+    EXPECT_OK(tuttiPut(nullptr, 0, 0, window, 64, stream), comm);
+    EXPECT_REFUSED(tuttiPut(&other, 1, 0, window, 64, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiGet(&other, SIZE_MAX, 0, window, 1, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiPut(nullptr, 1, 0, window, 0, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiPut(&other, 1, 1, window, 0, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiPut(&other, 1, -1, window, 0, stream), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiSignal(0, window, TUTTI_WINDOW_SIGNALS, stream), tuttiInvalidArgument,
+                   comm);
+    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
+    EXPECT_REFUSED(tuttiSignal(0, window, 0, stream), tuttiInvalidUsage, comm);
+    EXPECT_REFUSED(tuttiCommWindowDeregister(comm, window), tuttiInvalidUsage, comm);
+  });
+}
+
+// A rank that cannot take part tells the others, who would wait for it.
+TEST(Windows, ARefusedPartIsEverybodysError) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, 10'000);
+    char memory[64];
+    tuttiWindow_t window = nullptr;
+    const tuttiResult_t result =
+        tuttiCommWindowRegister(comm, memory, 64, &window, rank == 0 ? 1 : 0);
+    EXPECT_EQ(result, rank == 0 ? tuttiInvalidArgument : tuttiInvalidUsage) << message_of(comm);
+    EXPECT_EQ(window, nullptr);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+  });
+}
+
+TEST(Windows, AWaitInVainEndsAtItsDeadline) {
+  std::atomic<bool> over{false};
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    char memory[64];
+    tuttiWindow_t window = nullptr;
+    EXPECT_OK(tuttiCommWindowRegister(comm, memory, 64, &window, 0), comm);
+    if (rank == 0) {
+      set_deadline(comm, 50);
+      EXPECT_REFUSED(tuttiWaitSignal(1, window, 0, 1, tuttiBlocking()), tuttiTimeout, comm);
+      EXPECT_NE(message_of(comm).find("rank 1"), std::string::npos) << message_of(comm);
+      over.store(true);
+    }
+    while (!over.load()) std::this_thread::yield();
+  });
+}
+
+}  // namespace
+}  // namespace tutti::api_test
