@@ -137,6 +137,48 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank);
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id,
                                                 int rank, const tuttiConfig_t* config);
+/* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
+ * then drives them in groups, or from one thread each. `devices` may be NULL; host memory belongs
+ * to no device, so its entries are only checked: not negative. */
+TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices);
+
+/* ---- Communicators made from others ----
+ * Each makes a new communicator; the old one stays as it was and either may be ended first. The
+ * ranks meet again by sockets of their own, authenticated by the group's key, so that links that
+ * died do not matter. A rank that calls waits for its own queued operations before; the old
+ * communicator takes no other call meanwhile. A NULL configuration: the old communicator's. Bounded
+ * by TUTTI_INIT_TIMEOUT; an error names who did not come or who wants something else. */
+
+#define TUTTI_SPLIT_NOCOLOR -1
+/* All ranks call it; those with one colour (>= 0) form a communicator, ordered by key and then by
+ * rank. With TUTTI_SPLIT_NOCOLOR *made is NULL; not blocking, ask `comm` when it is over. */
+TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* made,
+                                       const tuttiConfig_t* config);
+
+#define TUTTI_SHRINK_DEFAULT 0
+#define TUTTI_SHRINK_ABORT 1 /* first ends what is in flight with an error; `comm` is then failed */
+/* The ranks that are not excluded call it, with the same list; excluded ones may be dead. They keep
+ * their order. */
+TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
+                                        tuttiComm_t* made, const tuttiConfig_t* config, int flags);
+
+/* For tuttiCommGrow; the process must live until it is over. As secret as any unique id. */
+TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id);
+/* Adds ranks, up to `ranks` in all. All ranks of `comm` call it with rank -1 and keep their
+ * numbers; one of them at least passes the id, the others may pass NULL. New ranks pass comm NULL,
+ * the id, and a rank behind the old ones. */
+TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id,
+                                      int rank, tuttiComm_t* made, const tuttiConfig_t* config);
+
+/* ---- The end of communicators ---- */
+
+#define TUTTI_REVOKE_DEFAULT 0
+/* Ends what is in flight, here and, with tuttiRemoteError, on the other ranks. Afterwards the
+ * communicator can only be split, shrunk, destroyed or aborted; every rank should revoke it. */
+TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
+/* Waits for the rank's own queued operations and returns their error. Afterwards the communicator
+ * can only be destroyed or aborted. */
+TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Waits for the rank's own queued operations, then frees; waits a while for the other ranks, as
  * long as all of them are well. Where a process holds several ranks, its last one waits for all. A
  * second destroy is tuttiInvalidUsage. */

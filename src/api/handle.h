@@ -44,8 +44,8 @@ struct tuttiComm {
   tutti::api::CommConfig config;
   tutti::api::Operations operations;
   tutti::api::Lounge* lounge = nullptr;  // of its process
-  tutti::Status failure;                 // why it was not made, or the last thing made from it
-  std::atomic<bool> abort{false};        // how to end it; written before kEnding
+  tutti::Status failure;           // why it was not made; or a child this rank is no member of
+  std::atomic<bool> abort{false};  // how to end it; written before kEnding
   std::mutex worker_mutex;
   std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
 };

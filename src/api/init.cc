@@ -1,4 +1,5 @@
 // How groups begin: the id, and one rank after another.
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -55,6 +56,41 @@ tuttiResult_t init_rank(const RankCall& call, const tuttiUniqueId& id) {
                      : refuse(nullptr, making.status());
 }
 
+Status check_all(const tuttiComm_t* comms, int ranks, const int* devices) {
+  if (comms == nullptr) return Status::invalid_argument("tuttiCommInitAll: comms is null");
+  if (ranks < 1) {
+    return Status::invalid_argument("tuttiCommInitAll: " + std::to_string(ranks) + " ranks");
+  }
+  for (int i = 0; devices != nullptr && i < ranks; ++i) {
+    if (devices[i] >= 0) continue;
+    return Status::invalid_argument("tuttiCommInitAll: devices[" + std::to_string(i) + "] is " +
+                                    std::to_string(devices[i]));
+  }
+  return {};
+}
+
+// As one group of calls, which may be part of a larger one.
+tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
+  if (Status status = check_all(comms, ranks, devices); !status.ok()) {
+    return refuse(nullptr, status);
+  }
+  std::fill_n(comms, ranks, nullptr);
+  tuttiUniqueId id;
+  if (Status status = get_unique_id(&id); !status.ok()) return refuse(nullptr, status);
+  (void)group_start();
+  for (int rank = 0; rank < ranks; ++rank) {
+    (void)init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, id);
+  }
+  const tuttiResult_t result = group_end();
+  if (result == tuttiSuccess) return result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (comms[rank] == nullptr) continue;
+    (void)tuttiCommAbort(comms[rank]);
+    comms[rank] = nullptr;
+  }
+  return result;
+}
+
 }  // namespace
 }  // namespace tutti::api
 
@@ -71,6 +107,10 @@ tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank,
                                       const tuttiConfig_t* config) {
   return tutti::api::init_rank({"tuttiCommInitRankConfig", comm, ranks, rank, config}, id);
+}
+
+tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices) {
+  return tutti::api::init_all(comms, ranks, devices);
 }
 
 }  // extern "C"

@@ -71,6 +71,42 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
   }
 }
 
+Status finish_finalizing(tuttiComm_t comm) {
+  drain(*comm->communicator);
+  const Status failure = comm->communicator->failure();
+  State busy = State::kBusy;
+  if (!comm->state.compare_exchange_strong(busy, State::kFinalized, std::memory_order_acq_rel)) {
+    end_communicator(comm, State::kEnded);
+  }
+  return failure;
+}
+
+Status finalize(tuttiComm_t comm) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (Status status = check_no_group(comm, "tuttiCommFinalize"); !status.ok()) return status;
+  State alive = State::kAlive;
+  if (!comm->state.compare_exchange_strong(alive, State::kBusy)) return check_handle(comm);
+  if (comm->config.blocking) return finish_finalizing(comm);
+  start_worker(comm, [comm] { (void)finish_finalizing(comm); });
+  return Status(Code::kInProgress, "the communicator is being finalized");
+}
+
+Status revoke(tuttiComm_t comm, int flags) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (Status status = check_no_group(comm, "tuttiCommRevoke"); !status.ok()) return status;
+  if (flags != TUTTI_REVOKE_DEFAULT) {
+    return Status::invalid_argument("tuttiCommRevoke: flags is TUTTI_REVOKE_DEFAULT");
+  }
+  State alive = State::kAlive;
+  if (!comm->state.compare_exchange_strong(alive, State::kRevoked)) return check_handle(comm);
+  comm::Communicator& communicator = *comm->communicator;
+  communicator.abort(Status::remote_error("rank " + std::to_string(communicator.rank()) +
+                                          " revoked the communicator"));
+  drain(communicator);
+  communicator.give_up();
+  return {};
+}
+
 Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
   if (error == nullptr) {
@@ -95,6 +131,10 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
     case State::kAlive:
     case State::kFinalized:
       join_worker(comm);
+      if (!comm->failure.ok()) {
+        *error = report(comm, std::exchange(comm->failure, Status()));
+        return {};
+      }
       *error = result_of(comm->communicator->failure().code());
       return {};
     default:
@@ -143,6 +183,14 @@ tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
 
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
   return report(comm, tutti::api::end(comm, true, "tuttiCommAbort"));
+}
+
+tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
+  return report(comm, tutti::api::finalize(comm));
+}
+
+tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
+  return report(comm, tutti::api::revoke(comm, flags));
 }
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {

@@ -48,8 +48,8 @@ Result<Fd> meet_at(const Address& address, const UniqueId& id, int rank, uint64_
                    uint64_t deadline_ns) {
   Result<Fd> fd = dial(address, id.port, dial_deadline_ns);
   if (!fd.ok()) return fd;
-  const Status status = transport::handshake_connect(fd.value().get(), id.key,
-                                                     rank_identity(id, rank), deadline_ns);
+  const Status status =
+      transport::handshake_connect(fd.value().get(), id.key, rank_identity(id, rank), deadline_ns);
   if (!status.ok()) return status;
   return fd;
 }
@@ -63,7 +63,8 @@ std::string places(const UniqueId& id) {
 }
 
 /// Tries all addresses in turn until one answers: the server may not be there yet.
-Result<Fd> meet(const UniqueId& id, int rank, uint64_t deadline_ns) {
+Result<Fd> meet(const Visit& visit) {
+  const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
   int refusals = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
@@ -74,6 +75,10 @@ Result<Fd> meet(const UniqueId& id, int rank, uint64_t deadline_ns) {
       Result<Fd> fd = meet_at(address, id, rank, dial_deadline_ns, deadline_ns);
       if (fd.ok()) return fd;
       if (fd.status().code() == Code::kRemoteError) ++refusals;
+      if (listens_already && fd.status().code() == Code::kSystemError) {
+        return Status::remote_error("nobody listens at " + address.text(id.port) + " any more (" +
+                                    std::string(fd.status().message()) + ")");
+      }
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
     const bool late = monotonic_ns() >= deadline_ns;
@@ -81,7 +86,8 @@ Result<Fd> meet(const UniqueId& id, int rank, uint64_t deadline_ns) {
       const Code code = late ? Code::kTimeout : Code::kRemoteError;
       return Status(code, "rank " + std::to_string(rank) +
                               " cannot reach the rendezvous (the process that made the unique id; "
-                              "does it still run? may this host connect to it?)" + reasons);
+                              "does it still run? may this host connect to it?)" +
+                              reasons);
     }
     poll(nullptr, 0, kPauseMs);
     dial_ns = std::min(2 * dial_ns, kLongestDialNs);
@@ -107,8 +113,8 @@ Result<std::vector<std::string>> receive_answer(int fd, int ranks, uint64_t dead
   }
   const Answer answer = decode_answer(header.data());
   const bool good = answer.code == Code::kOk;
-  const uint64_t most = good ? static_cast<uint64_t>(ranks) * (kMaxBlobBytes + sizeof(uint32_t))
-                             : kMaxMessageBytes;
+  const uint64_t most =
+      good ? static_cast<uint64_t>(ranks) * (kMaxBlobBytes + sizeof(uint32_t)) : kMaxMessageBytes;
   if (answer.bytes > most) {
     return Status::remote_error("the rendezvous answered with too many bytes");
   }
@@ -122,16 +128,21 @@ Result<std::vector<std::string>> receive_answer(int fd, int ranks, uint64_t dead
 }
 
 Status explain(const Status& reason, int rank, const UniqueId& id) {
-  return Status(reason.code(), "rank " + std::to_string(rank) + " at the rendezvous " +
-                                   places(id) + ": " + std::string(reason.message()));
+  return Status(reason.code(), "rank " + std::to_string(rank) + " at the rendezvous " + places(id) +
+                                   ": " + std::string(reason.message()));
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
                                           std::string_view blob, uint64_t deadline_ns) {
+  return exchange(Visit{id, rank, ranks, deadline_ns}, blob);
+}
+
+Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob) {
+  const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
   if (Status status = check_arguments(rank, ranks, blob); !status.ok()) return status;
-  const Result<Fd> fd = meet(id, rank, deadline_ns);
+  const Result<Fd> fd = meet(visit);
   if (!fd.ok()) return fd.status();
   const int socket = fd.value().get();
   if (Status status = send_request(socket, ranks, blob, deadline_ns); !status.ok()) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <string>
@@ -306,6 +307,39 @@ TEST(Host, FingerprintIsStableAndOneWord) {
   EXPECT_EQ(host_id(config), "mine");
   EXPECT_EQ(host_id(Config{}), id);
   EXPECT_NE(new_process_token(), new_process_token());
+}
+
+// A listener that serves one group after another, each with a server of its own: whoever comes
+// early for the next waits for it, and nobody is told that the last one is over.
+TEST(Rendezvous, OneListenerForManyServers) {
+  Result<Listener> listener = listen_on(Address::parse("127.0.0.1").value(), 0);
+  ASSERT_TRUE(listener.ok());
+  UniqueId id;
+  id.addresses = {Address::parse("127.0.0.1").value()};
+  id.port = listener.value().port;
+  ASSERT_TRUE(make_secrets(id).ok());
+  ServerOptions options;
+  options.one_of_many = true;
+  const auto next_server = [&] {
+    return Server::start_on(Fd(dup(listener.value().fd.get())), id, options);
+  };
+  std::thread early;
+  for (int turn = 0; turn < 3; ++turn) {
+    auto server = next_server();
+    ASSERT_TRUE(server.ok());
+    if (early.joinable()) early.join();
+    if (turn > 0) continue;  // it served the one who came early, and no other
+    for (const Blobs& blobs : run(id, everybody(3), in(5000))) EXPECT_TRUE(blobs.ok());
+    server.value()->finish(in(5000));
+    EXPECT_TRUE(server.value()->finished());
+    early = std::thread([&] {
+      const Blobs blobs = exchange(Visit{id, 0, 1, in(5000), true}, "early");
+      EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+    });
+  }
+  listener.value().fd.reset();
+  const Blobs refused = exchange(Visit{id, 0, 1, in(60'000), true}, "late");
+  EXPECT_EQ(refused.status().code(), Code::kRemoteError);
 }
 
 }  // namespace

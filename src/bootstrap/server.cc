@@ -1,6 +1,7 @@
 #include "src/bootstrap/server.h"
 
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -59,12 +60,30 @@ Result<std::unique_ptr<Server>> Server::start(const UniqueId& id, const ServerOp
   UniqueId actual = id;
   Result<ServerLoop::Gates> gates = open_gates(actual);
   if (!gates.ok()) return gates.status();
+  return start_behind(std::move(gates).value(), actual, options);
+}
+
+Result<std::unique_ptr<Server>> Server::start_on(Fd listener, const UniqueId& id,
+                                                 const ServerOptions& options) {
+  Gates gates;
+  gates.push_back(
+      std::make_unique<transport::Gate>(std::move(listener), id.key, server_identity(id)));
+  return start_behind(std::move(gates), id, options);
+}
+
+Result<std::unique_ptr<Server>> Server::start_behind(Gates gates, const UniqueId& id,
+                                                     const ServerOptions& options) {
   Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell.valid()) return errno_status("eventfd");
-  auto loop = std::make_shared<ServerLoop>(std::move(gates).value(), std::move(bell), options);
+  auto loop = std::make_shared<ServerLoop>(std::move(gates), std::move(bell), options);
   Result<std::thread> thread = start_thread("tutti-meet", [loop] { loop->run(); });
   if (!thread.ok()) return thread.status();
-  return std::unique_ptr<Server>(new Server(actual, std::move(loop), std::move(thread).value()));
+  return std::unique_ptr<Server>(new Server(id, std::move(loop), std::move(thread).value()));
+}
+
+void Server::finish(uint64_t deadline_ns) const {
+  constexpr useconds_t kPauseUs = 200;
+  while (!finished() && monotonic_ns() < deadline_ns) usleep(kPauseUs);
 }
 
 bool Server::finished() const { return loop_->finished(); }

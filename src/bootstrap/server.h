@@ -19,12 +19,16 @@
 #include "src/base/config.h"
 #include "src/base/status.h"
 #include "src/bootstrap/unique_id.h"
+#include "src/transport/gate.h"
 
 namespace tutti::bootstrap {
 
 struct ServerOptions {
   int groups = 1;  // how many exchanges are served, one after the other
   uint64_t idle_ns = 60 * kNanosecondsPerSecond;
+  /// The listener serves others later: it admits nobody after its last group or a failure. Without
+  /// this, latecomers are told what happened.
+  bool one_of_many = false;
 };
 
 class ServerLoop;
@@ -34,8 +38,14 @@ class Server {
   /// Listens on the addresses of `id`; port 0 chooses one. Addresses that cannot be used are left
   /// out.
   static Result<std::unique_ptr<Server>> start(const UniqueId& id, const ServerOptions& options);
+  /// On a listener that exists: `id` says where.
+  static Result<std::unique_ptr<Server>> start_on(Fd listener, const UniqueId& id,
+                                                  const ServerOptions& options);
   /// Ends the thread.
   ~Server();
+
+  /// Waits until everybody has got an answer, or until the deadline.
+  void finish(uint64_t deadline_ns) const;
 
   /// With the port and the addresses that are really listened on.
   const UniqueId& id() const { return id_; }
@@ -45,6 +55,9 @@ class Server {
   static void release(std::unique_ptr<Server> server);
 
  private:
+  using Gates = std::vector<std::unique_ptr<transport::Gate>>;
+  static Result<std::unique_ptr<Server>> start_behind(Gates gates, const UniqueId& id,
+                                                      const ServerOptions& options);
   Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop, std::thread thread);
 
   UniqueId id_;

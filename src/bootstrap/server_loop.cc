@@ -54,18 +54,22 @@ void ServerLoop::stop() {
 bool ServerLoop::turn() {
   sleep();
   if (stopping_.load(std::memory_order_acquire)) return false;
-  admit();
+  if (is_open()) admit();
   hear_sessions();
   expire();
   drop_finished();
-  if (served_ >= options_.groups && sessions_.empty()) return false;
+  const bool over = served_ >= options_.groups || !is_open();
+  if (over && sessions_.empty()) return false;
   return monotonic_ns() < idle_deadline_ns_;
 }
+
+bool ServerLoop::is_over() const { return served_ >= options_.groups || !failure_.ok(); }
 
 void ServerLoop::sleep() {
   std::vector<pollfd> polls{{bell_.get(), POLLIN, 0}};
   uint64_t wake_ns = idle_deadline_ns_;
   for (const auto& gate : gates_) {
+    if (!is_open()) break;
     gate->append_polls(polls);
     wake_ns = std::min(wake_ns, gate->earliest_expiry_ns());
   }
@@ -109,8 +113,7 @@ void ServerLoop::hear_sessions() {
 
 void ServerLoop::join(Session& session) {
   if (failure_.ok()) {
-    const Status status =
-        group_.join(session.rank(), session.request().ranks, session.take_blob());
+    const Status status = group_.join(session.rank(), session.request().ranks, session.take_blob());
     if (!status.ok()) fail_group(status);
   }
   if (failure_.ok()) {

@@ -31,6 +31,9 @@ class ServerLoop {
  private:
   /// False when it is time to end.
   bool turn();
+  /// Nobody who comes now can be served.
+  bool is_over() const;
+  bool is_open() const { return !(options_.one_of_many && is_over()); }
   void sleep();
   void admit();
   void hear_sessions();

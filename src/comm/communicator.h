@@ -40,6 +40,7 @@ class Communicator final : public exec::Health {
   int rank() const { return membership_->rank(); }
   int ranks() const { return membership_->ranks(); }
   const Membership& membership() const { return *membership_; }
+  std::shared_ptr<const Roster> roster() const { return membership_->roster(); }
 
   /// Blocks until the rank's part is complete.
   Status run(const Request& request);

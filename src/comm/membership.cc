@@ -8,13 +8,14 @@
 #include <charconv>
 #include <utility>
 
+#include "src/base/words.h"
 #include "src/comm/card.h"
 
 namespace tutti::comm {
 namespace {
 
 // The texts of a card before those of the transports.
-enum CardText : size_t { kHost, kProcess, kSettings, kFirstTransport };
+enum CardText : size_t { kHost, kProcess, kSettings, kPlace, kFirstTransport };
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -69,8 +70,45 @@ Status Membership::open_transports() {
   return Status::invalid_usage("TUTTI_TRANSPORTS allows no transport this library has");
 }
 
+// Where this rank listens for the others should they have to meet again.
+Status Membership::open_roster() {
+  roster_ = std::make_shared<Roster>();
+  roster_->rank = self_.rank;
+  roster_->communicator = self_.communicator;
+  roster_->key = self_.key;
+  roster_->places.resize(static_cast<size_t>(self_.ranks));
+  if (self_.ranks == 1) return {};
+  Result<bootstrap::Address> address = bootstrap::Address::parse(self_.bind_address);
+  if (!address.ok()) return address.status();
+  Result<bootstrap::Listener> listener = bootstrap::listen_on(address.value(), 0);
+  if (!listener.ok()) return listener.status();
+  roster_->places[static_cast<size_t>(self_.rank)].port = listener.value().port;
+  roster_->listener = std::move(listener.value().fd);
+  return {};
+}
+
+Status Membership::read_place(int rank, std::string_view text) {
+  Place& place = roster_->places[static_cast<size_t>(rank)];
+  const Profile& profile = profiles_[static_cast<size_t>(rank)];
+  place.host = profile.host;
+  place.process = profile.process;
+  if (self_.ranks == 1) return {};
+  const std::vector<std::string_view> words = split(text, ' ');
+  const auto address = bootstrap::Address::parse(std::string(words.front()));
+  const auto port = parse_integer<uint16_t>(words.back());
+  if (words.size() != 2 || !address.ok() || !port || *port == 0) {
+    return Status::remote_error("rank " + std::to_string(rank) + " on " + profile.host +
+                                " published a malformed address");
+  }
+  place.address = address.value();
+  place.port = *port;
+  return {};
+}
+
 std::string Membership::write_card() const {
-  std::vector<std::string> texts = {host_name(), std::to_string(getpid()), settings()};
+  const Place& place = roster_->places[static_cast<size_t>(self_.rank)];
+  std::vector<std::string> texts = {host_name(), std::to_string(getpid()), settings(),
+                                    self_.bind_address + " " + std::to_string(place.port)};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
 }
@@ -94,6 +132,9 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
                                    " has " + card[kSettings] + ", rank " +
                                    std::to_string(self_.rank) + " has " + settings() +
                                    ": set the same on every rank");
+    }
+    if (Status status = read_place(static_cast<int>(rank), card[kPlace]); !status.ok()) {
+      return status;
     }
     card.erase(card.begin(), card.begin() + kFirstTransport);
     cards_.push_back(std::move(card));
@@ -151,6 +192,7 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   if (!arena.ok()) return arena.status();
   made->arena_ = std::move(arena).value();
   made->self_.arena = &made->arena_;
+  if (Status status = made->open_roster(); !status.ok()) return status;
   if (Status status = made->open_transports(); !status.ok()) return status;
   Result<std::vector<std::string>> cards =
       made->options_.exchange(made->write_card(), made->options_.deadline_ns);

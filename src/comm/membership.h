@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
 #include "src/plan/match.h"
 #include "src/transport/factory.h"
@@ -47,6 +48,8 @@ class Membership {
   int ranks() const { return self_.ranks; }
   const plan::Group& group() const { return group_; }
   const std::vector<Profile>& profiles() const { return profiles_; }
+  /// Outlives the membership where it is kept.
+  const std::shared_ptr<Roster>& roster() const { return roster_; }
   transport::Link* link(int peer) const { return links_[static_cast<size_t>(peer)].get(); }
   std::vector<exec::Peer> peers() const;
 
@@ -59,6 +62,8 @@ class Membership {
  private:
   explicit Membership(MembershipOptions options);
 
+  Status open_roster();
+  Status read_place(int rank, std::string_view text);
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
   Status connect(int peer);
@@ -73,6 +78,7 @@ class Membership {
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]
   std::vector<Profile> profiles_;
+  std::shared_ptr<Roster> roster_;
   plan::Group group_;
   bool all_memory_ = true;
   bool single_copy_ = true;

@@ -1,0 +1,317 @@
+// Communicators made from others: split, shrink, grow.
+#include "src/comm/edit.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "src/api/found.h"
+#include "src/api/making.h"
+#include "src/api/submit.h"
+#include "src/base/words.h"
+#include "src/bootstrap/group.h"
+#include "src/bootstrap/secrets.h"
+#include "src/bootstrap/server.h"
+#include "src/comm/meeting.h"
+
+namespace tutti::api {
+namespace {
+
+/// One rank's part of an edit, with all that it needs of the parent.
+struct Edit {
+  const char* call = "";  // "tuttiCommSplit"
+  Process* process = nullptr;
+  comm::Communicator* parent = nullptr;  // lives while it is busy
+  std::shared_ptr<const comm::Roster> roster;
+  std::vector<int> members;  // who meets
+  comm::Proposal proposal;
+  CommConfig config;
+  bool needs_health = true;  // not where the parent is broken or revoked
+  bool abort = false;
+  int ranks = 0;  // grow: of the new group
+};
+
+uint64_t deadline_of(const Edit& edit) {
+  const uint64_t timeout = edit.process->env().config->init_timeout_ns;
+  return timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
+}
+
+// Nothing of the parent may run any more.
+Status quiesce(const Edit& edit, uint64_t deadline_ns) {
+  constexpr useconds_t kPauseUs = 100;
+  comm::Communicator& parent = *edit.parent;
+  if (edit.abort) {
+    parent.abort(Status::remote_error("rank " + std::to_string(parent.rank()) + " called " +
+                                      edit.call + " with TUTTI_SHRINK_ABORT"));
+  }
+  while (parent.pending.load(std::memory_order_acquire) > 0) {
+    if (monotonic_ns() > deadline_ns) {
+      return Status::timeout(std::string(edit.call) + ": operations of rank " +
+                             std::to_string(parent.rank()) + " are still in flight; revoke the " +
+                             "communicator, or shrink it with TUTTI_SHRINK_ABORT");
+    }
+    usleep(kPauseUs);
+  }
+  if (edit.abort) parent.give_up();
+  return edit.needs_health ? parent.failure() : Status();
+}
+
+using Child = Result<std::unique_ptr<comm::Communicator>>;
+
+struct Agreement {
+  std::shared_ptr<comm::Meeting> meeting;
+  std::vector<comm::Proposal> proposals;
+};
+
+Result<Agreement> meet(const Edit& edit) {
+  const uint64_t deadline_ns = deadline_of(edit);
+  if (Status status = quiesce(edit, deadline_ns); !status.ok()) return status;
+  auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members,
+                                                 comm::Meeting::Purpose{edit.call, deadline_ns});
+  auto blobs = meeting->exchange(edit.proposal.encode());
+  if (!blobs.ok()) return blobs.status();
+  auto proposals = comm::agree(blobs.value(), edit.members);
+  if (!proposals.ok()) return proposals.status();
+  return Agreement{std::move(meeting), std::move(proposals).value()};
+}
+
+// Split and shrink: the cards travel in the second exchange of the meeting, everybody's to
+// everybody.
+Child divide(const Edit& edit) {
+  Result<Agreement> agreed = meet(edit);
+  if (!agreed.ok()) return agreed.status();
+  const auto& [meeting, proposals] = agreed.value();
+  const int color = edit.proposal.color;
+  if (color == TUTTI_SPLIT_NOCOLOR) {
+    const auto others = meeting->exchange("");
+    if (!others.ok()) return others.status();
+    return std::unique_ptr<comm::Communicator>();
+  }
+  const std::vector<int> chosen = comm::with_color(proposals, color);
+  const auto me = std::find(edit.members.begin(), edit.members.end(), edit.roster->rank);
+  const int index = static_cast<int>(me - edit.members.begin());
+  const std::string salt = comm::salt_of(proposals, color);
+  Founding founding;
+  founding.ranks = static_cast<int>(chosen.size());
+  founding.rank = static_cast<int>(std::find(chosen.begin(), chosen.end(), index) - chosen.begin());
+  founding.key = bootstrap::derive_key(edit.roster->key, salt);
+  bootstrap::UniqueId identity;
+  identity.job = bootstrap::derive_job(edit.roster->key, salt);
+  founding.communicator = identity.communicator();
+  founding.exchange = [meeting, chosen](std::string_view card,
+                                        uint64_t) -> Result<std::vector<std::string>> {
+    auto all = meeting->exchange(card);
+    if (!all.ok()) return all.status();
+    std::vector<std::string> cards;
+    for (int at : chosen) cards.push_back(std::move(all.value()[static_cast<size_t>(at)]));
+    return cards;
+  };
+  return found(*edit.process, founding, edit.config);
+}
+
+// The id's key is the new group's, and the meeting hides nothing from who listens on the wire.
+transport::JobKey sealing_key(const comm::Roster& roster) {
+  return bootstrap::derive_key(roster.key, "grow");
+}
+
+Result<bootstrap::UniqueId> id_for_all(const Edit& edit,
+                                       const std::vector<comm::Proposal>& proposals) {
+  std::string secret;
+  for (size_t i = 0; i < proposals.size(); ++i) {
+    if (proposals[i].secret.empty()) continue;
+    Result<std::string> opened = bootstrap::open(sealing_key(*edit.roster), proposals[i].secret);
+    if (!opened.ok()) return opened.status();
+    if (!secret.empty() && secret != opened.value()) {
+      return Status::invalid_usage("tuttiCommGrow: rank " + std::to_string(i) +
+                                   " passed another id than a lower rank");
+    }
+    secret = std::move(opened).value();
+  }
+  if (secret.empty()) {
+    return Status::invalid_usage(
+        "tuttiCommGrow: no rank of the communicator passed the id from tuttiCommGetUniqueId");
+  }
+  return bootstrap::UniqueId::decode(
+      {reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
+}
+
+Child grow(const Edit& edit) {
+  Result<Agreement> agreed = meet(edit);
+  if (!agreed.ok()) return agreed.status();
+  const Result<bootstrap::UniqueId> id = id_for_all(edit, agreed.value().proposals);
+  if (!id.ok()) return id.status();
+  return found(*edit.process, founding_of(id.value(), edit.ranks, edit.roster->rank), edit.config);
+}
+
+struct EditCall {
+  const char* name;
+  tuttiComm_t comm;
+  tuttiComm_t* made;
+  const tuttiConfig_t* config;
+  bool may_be_revoked;
+};
+
+// Everything that can be refused without asking anybody.
+Result<Edit> begin_edit(const EditCall& call) {
+  const std::string name = call.name;
+  if (call.made == nullptr) return Status::invalid_argument(name + ": made is null");
+  *call.made = nullptr;
+  if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
+  const bool revoked = call.comm->state.load(std::memory_order_acquire) == State::kRevoked;
+  if (!revoked || !call.may_be_revoked) {
+    if (Status status = check_handle(call.comm); !status.ok()) return status;
+  }
+  if (group_uses(call.comm)) {
+    return Status::invalid_usage(name + ": the open group has operations on this communicator");
+  }
+  const Result<CommConfig> config = read_config(call.config, call.comm->config, call.name);
+  if (!config.ok()) return config.status();
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  Edit edit;
+  edit.call = call.name;
+  edit.process = process.value();
+  edit.parent = call.comm->communicator.get();
+  edit.roster = edit.parent->roster();
+  edit.config = config.value();
+  edit.needs_health = !revoked;
+  edit.proposal.what = name;
+  edit.proposal.nonce = bootstrap::new_nonce();
+  edit.members = comm::survivors(edit.parent->ranks(), nullptr, 0).value();
+  return edit;
+}
+
+tuttiResult_t start(const EditCall& call, const Edit& edit, Child (*make)(const Edit&)) {
+  State was = call.comm->state.load(std::memory_order_acquire);
+  if (was == State::kBusy || !call.comm->state.compare_exchange_strong(was, State::kBusy)) {
+    return refuse(call.comm, check_handle(call.comm));
+  }
+  Making making;
+  if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
+    making.blocking = edit.config.blocking;
+    making.make = [edit, make] { return make(edit); };
+  } else {
+    Result<Making> planned =
+        plan_making(call.made, edit.config, [edit, make] { return make(edit); });
+    if (!planned.ok()) {
+      call.comm->state.store(was, std::memory_order_release);
+      return refuse(call.comm, planned.status());
+    }
+    making = std::move(planned).value();
+  }
+  making.parent = call.comm;
+  making.parent_was = was;
+  return make_communicator(std::move(making));
+}
+
+tuttiResult_t split(const EditCall& call, int color, int key) {
+  Result<Edit> edit = begin_edit(call);
+  if (!edit.ok()) return refuse(call.comm, edit.status());
+  if (color < TUTTI_SPLIT_NOCOLOR) {
+    return refuse(call.comm,
+                  Status::invalid_argument("tuttiCommSplit: color is " + std::to_string(color) +
+                                           "; it is TUTTI_SPLIT_NOCOLOR or >= 0"));
+  }
+  edit.value().proposal.color = color;
+  edit.value().proposal.key = key;
+  return start(call, edit.value(), divide);
+}
+
+Status plan_shrink(Edit& edit, const int* excluded, int excluded_count, int flags) {
+  const std::string name = edit.call;
+  if (flags != TUTTI_SHRINK_DEFAULT && flags != TUTTI_SHRINK_ABORT) {
+    return Status::invalid_argument(name + ": flags is TUTTI_SHRINK_DEFAULT or TUTTI_SHRINK_ABORT");
+  }
+  if (excluded_count < 0 || (excluded == nullptr && excluded_count > 0)) {
+    return Status::invalid_argument(name + ": excluded is null, or its count is negative");
+  }
+  auto left = comm::survivors(edit.parent->ranks(), excluded, excluded_count);
+  if (!left.ok()) {
+    return Status::invalid_argument(name + ": " + std::string(left.status().message()));
+  }
+  if (!std::binary_search(left.value().begin(), left.value().end(), edit.roster->rank)) {
+    return Status::invalid_argument(name + ": rank " + std::to_string(edit.roster->rank) +
+                                    " excludes itself; only survivors call it");
+  }
+  edit.members = std::move(left).value();
+  edit.needs_health = false;
+  edit.abort = flags == TUTTI_SHRINK_ABORT;
+  // The list as people read it may leave something out.
+  const std::string list = bootstrap::list_ranks(edit.members);
+  std::string all;
+  for (int rank : edit.members) all += std::to_string(rank) + " ";
+  const bootstrap::JobId hash = bootstrap::derive_job({}, all);
+  constexpr size_t kShownBytes = 4;
+  edit.proposal.argument = "to the ranks " + list + ", list " +
+                           to_hex({reinterpret_cast<const char*>(hash.data()), kShownBytes});
+  return {};
+}
+
+Status plan_grow(Edit& edit, int ranks, const tuttiUniqueId* id, int rank) {
+  const int old = edit.parent->ranks();
+  if (rank != -1) {
+    return Status::invalid_argument("tuttiCommGrow: a rank of the communicator passes rank -1, " +
+                                    std::to_string(rank) + " is for new ranks with comm NULL");
+  }
+  if (ranks <= old) {
+    return Status::invalid_argument("tuttiCommGrow: " + std::to_string(ranks) +
+                                    " ranks are not more than the " + std::to_string(old) +
+                                    " that there are");
+  }
+  edit.ranks = ranks;
+  edit.proposal.argument = "to " + std::to_string(ranks) + " ranks";
+  if (id == nullptr) return {};
+  const Result<bootstrap::UniqueId> decoded = decode_id(*id);
+  if (!decoded.ok()) return decoded.status();
+  edit.proposal.secret =
+      bootstrap::seal(sealing_key(*edit.roster), {id->internal, sizeof id->internal});
+  return {};
+}
+
+Status get_unique_id(tuttiComm_t comm, tuttiUniqueId* id) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (id == nullptr) return Status::invalid_argument("tuttiCommGetUniqueId: id is null");
+  const tuttiResult_t made = tuttiGetUniqueId(id);
+  return made == tuttiSuccess ? Status() : Status::system_error(last_error(nullptr));
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+using namespace tutti::api;
+
+extern "C" {
+
+tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* made,
+                             const tuttiConfig_t* config) {
+  return split({"tuttiCommSplit", comm, made, config, true}, color, key);
+}
+
+tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
+                              tuttiComm_t* made, const tuttiConfig_t* config, int flags) {
+  const EditCall call{"tuttiCommShrink", comm, made, config, true};
+  tutti::Result<Edit> edit = begin_edit(call);
+  if (!edit.ok()) return refuse(comm, edit.status());
+  const tutti::Status status = plan_shrink(edit.value(), excluded, excluded_count, flags);
+  return status.ok() ? start(call, edit.value(), divide) : refuse(comm, status);
+}
+
+tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id) {
+  return report(comm, get_unique_id(comm, id));
+}
+
+tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id, int rank,
+                            tuttiComm_t* made, const tuttiConfig_t* config) {
+  if (comm == nullptr && id != nullptr) {
+    return tuttiCommInitRankConfig(made, ranks, *id, rank, config);
+  }
+  const EditCall call{"tuttiCommGrow", comm, made, config, false};
+  tutti::Result<Edit> edit = begin_edit(call);
+  if (!edit.ok()) return refuse(comm, edit.status());
+  const tutti::Status status = plan_grow(edit.value(), ranks, id, rank);
+  return status.ok() ? start(call, edit.value(), grow) : refuse(comm, status);
+}
+
+}  // extern "C"

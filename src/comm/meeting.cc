@@ -1,0 +1,66 @@
+#include "src/comm/meeting.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/bootstrap/group.h"
+#include "src/bootstrap/secrets.h"
+
+namespace tutti::comm {
+namespace {
+
+// Small answers are in the sockets' buffers at once; nobody waits for a reader that has stopped.
+constexpr uint64_t kFarewellNs = kNanosecondsPerSecond;
+
+}  // namespace
+
+Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, Purpose purpose)
+    : roster_(std::move(roster)), members_(std::move(members)), purpose_(std::move(purpose)) {
+  const Place& place = roster_->places[static_cast<size_t>(members_.front())];
+  visit_.id.addresses = {place.address};
+  visit_.id.port = place.port;
+  visit_.id.key = bootstrap::derive_key(roster_->key, "meeting");
+  visit_.id.job = bootstrap::derive_job(roster_->key, "meeting");
+  visit_.ranks = static_cast<int>(members_.size());
+  const auto me = std::find(members_.begin(), members_.end(), roster_->rank);
+  visit_.rank = static_cast<int>(me - members_.begin());
+  visit_.deadline_ns = purpose_.deadline_ns;
+  visit_.listens_already = true;
+}
+
+Result<std::unique_ptr<bootstrap::Server>> Meeting::serve() const {
+  if (members_.front() != roster_->rank) return std::unique_ptr<bootstrap::Server>();
+  Fd listener(fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0));
+  if (!listener.valid()) return errno_status("dup");
+  bootstrap::ServerOptions options;
+  options.one_of_many = true;
+  const uint64_t now_ns = monotonic_ns();
+  options.idle_ns = std::max(purpose_.deadline_ns, now_ns) - now_ns;
+  return bootstrap::Server::start_on(std::move(listener), visit_.id, options);
+}
+
+Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
+  if (members_.size() == 1) return std::vector<std::string>{std::string(blob)};
+  const auto server = serve();
+  if (!server.ok()) return explain(server.status());
+  auto blobs = bootstrap::exchange(visit_, blob);
+  if (!blobs.ok()) return explain(blobs.status());
+  if (server.value() != nullptr) server.value()->finish(monotonic_ns() + kFarewellNs);
+  return blobs;
+}
+
+Status Meeting::explain(const Status& reason) const {
+  std::string text = purpose_.what + " on rank " + std::to_string(roster_->rank) +
+                     ": the ranks meet at " + roster_->describe(members_.front()) + ": " +
+                     std::string(reason.message());
+  if (members_.size() != roster_->places.size()) {
+    text += " (counted among the ranks " + bootstrap::list_ranks(members_) + ")";
+  }
+  return Status(reason.code(), text + "; every one of them must call " + purpose_.what +
+                                   " with the same arguments, and its process must run");
+}
+
+}  // namespace tutti::comm

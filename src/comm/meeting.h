@@ -1,0 +1,46 @@
+// Ranks of a group come together without its connections, some of which may be dead: the lowest of
+// them serves a rendezvous at its place of the roster. All that takes part proves that it holds a
+// key derived from the group's.
+//
+// Threads: one. Errors: kTimeout and kRemoteError name the rank that serves, and who did not come;
+// kInvalidUsage when the ranks disagree about how many they are. Bounded by the deadline.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/bootstrap/rendezvous.h"
+#include "src/bootstrap/server.h"
+#include "src/comm/roster.h"
+
+namespace tutti::comm {
+
+class Meeting {
+ public:
+  struct Purpose {
+    std::string what;  // for messages: "split"
+    uint64_t deadline_ns = 0;
+  };
+
+  /// Of `members` (ranks of the roster, rising, this rank among them).
+  Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, Purpose purpose);
+
+  /// Everybody's blob, in the order of the members, who all call it. Each has a server of its own:
+  /// whoever comes early for the next one, or for the next meeting, waits for that.
+  Result<std::vector<std::string>> exchange(std::string_view blob);
+
+ private:
+  /// Null if another member serves.
+  Result<std::unique_ptr<bootstrap::Server>> serve() const;
+  Status explain(const Status& reason) const;
+
+  const std::shared_ptr<const Roster> roster_;
+  const std::vector<int> members_;
+  const Purpose purpose_;
+  bootstrap::Visit visit_;
+};
+
+}  // namespace tutti::comm
