@@ -16,7 +16,7 @@ add_custom_target(tutti_fast_tests)
 configure_file(cmake/test_paths.h.in test-include/generated/test_paths.h @ONLY)
 
 # What tests may want to start or load. A sanitized library cannot be loaded into a plain process.
-set(TUTTI_UNDER_TEST tutti)
+set(TUTTI_UNDER_TEST tutti tutti_nccl)
 if(TARGET tutti_program)
   list(APPEND TUTTI_UNDER_TEST tutti_program)
 endif()
@@ -109,6 +109,6 @@ if(NOT TUTTI_SANITIZE)
   add_test(NAME tidy COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/tidy"
            --cxx "${CMAKE_CXX_COMPILER}" --cache "${PROJECT_BINARY_DIR}/tidy-headers.json")
   add_test(NAME library COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/check-library"
-           "$<TARGET_FILE:tutti>")
+           "$<TARGET_FILE:tutti>" "$<TARGET_FILE:tutti_nccl>")
   set_tests_properties(tidy library PROPERTIES LABELS plain TIMEOUT 900)
 endif()

@@ -32,6 +32,12 @@ class CheckLibrary(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("exports _Z5otherv", output)
 
+    def test_the_drop_in(self):
+        self.assertEqual(self.check('extern "C" int pncclGood() { return 1; }', soname="libnccl.so.2"), (0, ""))
+        status, output = self.check('extern "C" int tuttiHidden() { return 1; }', soname="libnccl.so.2")
+        self.assertEqual(status, 1)
+        self.assertIn("exports tuttiHidden", output)
+
     def test_another_library(self):
         status, output = self.check("", "-Wl,--no-as-needed", "-lresolv")
         self.assertEqual(status, 1)

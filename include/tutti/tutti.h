@@ -195,6 +195,21 @@ TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
 /* The last message of this communicator (NULL: of this thread). Valid until the next call. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 
+/* ---- Settings: the environment variables, as this process took them ---- */
+
+typedef struct {
+  const char* name;      /* "TUTTI_LOG" */
+  const char* nccl_name; /* "NCCL_DEBUG"; "": NCCL has none */
+  const char* unit;      /* of a number; "": none */
+  const char* accepts;
+  const char* effect;
+  const char* origin; /* the variable the value came from; "": it is the default */
+  const char* value;  /* secrets are not shown. Valid until this thread asks again */
+} tuttiSetting_t;
+
+/* The setting of this index, from 0; tuttiInvalidArgument beyond the last. */
+TUTTI_API tuttiResult_t tuttiGetSetting(int index, tuttiSetting_t* setting);
+
 /* ---- Options: what a call would otherwise choose by itself ---- */
 
 typedef struct {
@@ -376,6 +391,9 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type
                                   tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
+/* Closes every group of this thread; nothing that they hold runs. For a program that fails between
+ * start and end. */
+TUTTI_API tuttiResult_t tuttiGroupDiscard(void);
 
 #ifdef __cplusplus
 }

@@ -57,4 +57,6 @@ tuttiResult_t tuttiGroupStart(void) { return tutti::api::group_start(); }
 
 tuttiResult_t tuttiGroupEnd(void) { return tutti::api::group_end(); }
 
+tuttiResult_t tuttiGroupDiscard(void) { return tutti::api::group_discard(); }
+
 }  // extern "C"

@@ -267,4 +267,11 @@ bool waits_for_group_end(const Handle& handle) {
   });
 }
 
+tuttiResult_t group_discard() {
+  group_depth = 0;
+  group().refusal = Status::invalid_usage("the group was discarded");
+  (void)run_group(std::exchange(group(), {}));
+  return tuttiSuccess;
+}
+
 }  // namespace tutti::api

@@ -66,6 +66,9 @@ struct Config {
   std::string socket_ifname;
   SocketFamily socket_family = SocketFamily::kAny;
 
+  // What the drop-in says it is.
+  int nccl_version = 23007;
+
   // What to say.
   LogLevel log_level = LogLevel::kWarning;
   std::string log_file;

@@ -99,6 +99,14 @@ bool take_socket_family(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
+bool take_nccl_version(std::string_view value, Config& config) {
+  constexpr int kFirstOfThisForm = 20900;
+  const auto parsed = parse_integer<int>(value);
+  if (!parsed || *parsed < kFirstOfThisForm || *parsed > 99999) return false;
+  config.nccl_version = *parsed;
+  return true;
+}
+
 bool take_log_level(std::string_view value, Config& config) {
   const auto parsed = parse_log_level(value);
   if (parsed) config.log_level = *parsed;
@@ -193,6 +201,9 @@ constexpr Setting kSettings[] = {
     {"TUTTI_SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", "", "any, ipv4, ipv6 (AF_INET, AF_INET6)",
      "The kind of network addresses that are used", take_socket_family,
      [](const Config& c) { return std::string(socket_family_name(c.socket_family)); }},
+    {"TUTTI_NCCL_VERSION", "", "", "20900 to 99999: major * 10000 + minor * 100 + patch",
+     "The version that libnccl.so.2 says it is, for programs that ask for one", take_nccl_version,
+     [](const Config& c) { return std::to_string(c.nccl_version); }},
     {"TUTTI_LOG", "NCCL_DEBUG", "", "off, error, warn, info, debug, trace", "What is logged",
      take_log_level, [](const Config& c) { return std::string(log_level_name(c.log_level)); }},
     {"TUTTI_LOG_FILE", "NCCL_DEBUG_FILE", "", "a path; %h is the host's name, %p the process id",

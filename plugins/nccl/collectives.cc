@@ -1,0 +1,102 @@
+// The collectives, on host buffers.
+#include "plugins/nccl/comm.h"
+
+using namespace tutti::nccl;
+
+namespace {
+
+constexpr char kNotYet[] = "this build of Tutti does not have it";
+
+}  // namespace
+
+extern "C" {
+
+ncclResult_t pncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclAllReduce", buffers, [=](tuttiComm_t tutti) {
+    return tuttiAllReduce(send, recv, count, type_of(type), op_of(op), tutti, tuttiBlocking());
+  });
+}
+
+ncclResult_t pncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
+                            int root, ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclBroadcast", buffers, [=](tuttiComm_t tutti) {
+    return tuttiBroadcast(send, recv, count, type_of(type), root, tutti, tuttiBlocking());
+  });
+}
+
+ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
+                        cudaStream_t stream) {
+  return pncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+}
+
+ncclResult_t pncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int,
+                         ncclComm_t comm, cudaStream_t) {
+  const ncclResult_t bad = check_usable(comm, "ncclReduce");
+  return bad != ncclSuccess ? bad : unsupported("ncclReduce", kNotYet);
+}
+
+ncclResult_t pncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
+                            ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclAllGather", buffers, [=](tuttiComm_t tutti) {
+    return tuttiAllGather(send, recv, count, type_of(type), tutti, tuttiBlocking());
+  });
+}
+
+ncclResult_t pncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclReduceScatter", buffers, [=](tuttiComm_t tutti) {
+    return tuttiReduceScatter(send, recv, count, type_of(type), op_of(op), tutti, tuttiBlocking());
+  });
+}
+
+ncclResult_t pncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t type,
+                           ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclAlltoAll", buffers, [=](tuttiComm_t tutti) {
+    return tuttiAllToAll(send, recv, count, type_of(type), tutti, tuttiBlocking());
+  });
+}
+
+ncclResult_t pncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t comm,
+                         cudaStream_t) {
+  const ncclResult_t bad = check_usable(comm, "ncclGather");
+  return bad != ncclSuccess ? bad : unsupported("ncclGather", kNotYet);
+}
+
+ncclResult_t pncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t comm,
+                          cudaStream_t) {
+  const ncclResult_t bad = check_usable(comm, "ncclScatter");
+  return bad != ncclSuccess ? bad : unsupported("ncclScatter", kNotYet);
+}
+
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t*, void*, ncclDataType_t, ncclScalarResidence_t,
+                                       ncclComm_t comm) {
+  const ncclResult_t bad = check_usable(comm, "ncclRedOpCreatePreMulSum");
+  return bad != ncclSuccess ? bad : unsupported("ncclRedOpCreatePreMulSum", kNotYet);
+}
+
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t, ncclComm_t comm) {
+  const ncclResult_t bad = check_usable(comm, "ncclRedOpDestroy");
+  return bad != ncclSuccess ? bad : unsupported("ncclRedOpDestroy", kNotYet);
+}
+
+[[gnu::weak, gnu::alias("pncclAllReduce")]] decltype(pncclAllReduce) ncclAllReduce;
+[[gnu::weak, gnu::alias("pncclBroadcast")]] decltype(pncclBroadcast) ncclBroadcast;
+[[gnu::weak, gnu::alias("pncclBcast")]] decltype(pncclBcast) ncclBcast;
+[[gnu::weak, gnu::alias("pncclReduce")]] decltype(pncclReduce) ncclReduce;
+[[gnu::weak, gnu::alias("pncclAllGather")]] decltype(pncclAllGather) ncclAllGather;
+[[gnu::weak, gnu::alias("pncclReduceScatter")]] decltype(pncclReduceScatter) ncclReduceScatter;
+[[gnu::weak, gnu::alias("pncclAlltoAll")]] decltype(pncclAlltoAll) ncclAlltoAll;
+[[gnu::weak, gnu::alias("pncclGather")]] decltype(pncclGather) ncclGather;
+[[gnu::weak, gnu::alias("pncclScatter")]] decltype(pncclScatter) ncclScatter;
+[[gnu::weak,
+  gnu::alias(
+      "pncclRedOpCreatePreMulSum")]] decltype(pncclRedOpCreatePreMulSum) ncclRedOpCreatePreMulSum;
+[[gnu::weak, gnu::alias("pncclRedOpDestroy")]] decltype(pncclRedOpDestroy) ncclRedOpDestroy;
+
+}  // extern "C"

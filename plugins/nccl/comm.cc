@@ -1,0 +1,101 @@
+#include "plugins/nccl/comm.h"
+
+#include <pthread.h>
+
+#include <deque>
+#include <string>
+#include <utility>
+
+#include "plugins/nccl/device_memory.h"
+#include "plugins/nccl/group.h"
+
+namespace tutti::nccl {
+namespace {
+
+struct Shells {
+  std::mutex mutex;
+  std::deque<ncclComm> all;  // under mutex; addresses are stable
+};
+
+Shells& shells() {
+  // tidy: allow mutable (the handles of a C API have no other owner)
+  static auto* const shells = new Shells;
+  return *shells;
+}
+
+// tidy: allow mutable (pthread_atfork's handler has no argument)
+std::atomic<uint32_t> process_generation{1};
+
+void begin_generation() { process_generation.fetch_add(1, std::memory_order_relaxed); }
+
+ncclComm* new_shell(int device) {
+  // A child has the memory of its parent's communicators but none of their threads.
+  static const int registered = pthread_atfork(nullptr, nullptr, begin_generation);
+  (void)registered;
+  const std::lock_guard lock(shells().mutex);
+  ncclComm& shell = shells().all.emplace_back();
+  shell.device = device;
+  shell.generation = process_generation.load(std::memory_order_relaxed);
+  shell.state.store(State::kInUse, std::memory_order_release);
+  return &shell;
+}
+
+}  // namespace
+
+ncclResult_t create(ncclComm_t* comm, const char* function, int device, const Make& make) {
+  if (comm == nullptr) return refuse(function, "the place for the new communicator is null");
+  look_for_cuda();
+  ncclComm* shell = new_shell(device);
+  *comm = shell;
+  const ncclResult_t result = translate(make(&shell->tutti));
+  const auto settle = [shell, comm] {
+    if (shell->tutti == nullptr) *comm = nullptr;
+  };
+  if (in_group() && result == ncclSuccess) {
+    at_group_end(settle);
+  } else {
+    settle();
+  }
+  return result;
+}
+
+ncclResult_t check_handle(ncclComm_t comm, const char* function) {
+  if (comm == nullptr) return refuse(function, "the communicator is null");
+  if (comm->state.load(std::memory_order_acquire) == State::kNone || comm->tutti == nullptr) {
+    return refuse(function, "the handle is not a communicator");
+  }
+  if (comm->generation == process_generation.load(std::memory_order_relaxed)) return ncclSuccess;
+  return misuse(function,
+                "the communicator belongs to the process that made it, not to a forked child");
+}
+
+ncclResult_t check_usable(ncclComm_t comm, const char* function) {
+  if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
+  switch (comm->state.load(std::memory_order_seq_cst)) {
+    case State::kSuspended:
+      return misuse(function, "the communicator is suspended: call ncclCommResume first");
+    case State::kAborted:
+      return misuse(function, "the communicator was aborted");
+    default:
+      return ncclSuccess;
+  }
+}
+
+ncclTeam_t world_of(ncclComm_t comm) {
+  ncclTeam_t team = {1, 0, 1};
+  if (check_handle(comm, "ncclTeamWorld") != ncclSuccess) return team;
+  tuttiCommCount(comm->tutti, &team.nRanks);
+  tuttiCommUserRank(comm->tutti, &team.rank);
+  return team;
+}
+
+ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function) {
+  for (const void* buffer : buffers) {
+    if (buffer == nullptr || !is_device_memory(buffer)) continue;
+    return unsupported(function,
+                       "a buffer lies in the memory of a GPU; Tutti's drop-in takes host memory");
+  }
+  return ncclSuccess;
+}
+
+}  // namespace tutti::nccl

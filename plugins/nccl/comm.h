@@ -1,0 +1,96 @@
+// What ncclComm_t points to: a communicator of tutti.h and what NCCL keeps beside it.
+//
+// Threads: as tutti.h says of communicators; asking for the asynchronous error and aborting from
+// any thread at any time. Lifetime: the shell outlives the communicator (a few hundred bytes), so
+// that a stale handle is an error and not a crash.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+
+#include "plugins/nccl/abi.h"
+#include "plugins/nccl/errors.h"
+#include "tutti/tutti.h"
+
+namespace tutti::nccl {
+
+/// What NCCL adds to the states of tutti.h.
+enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAborted };
+
+}  // namespace tutti::nccl
+
+struct ncclWindow_vidmem {
+  void* memory = nullptr;
+  void* registration = nullptr;  // of tuttiCommRegister; null: the window is only a hint
+};
+
+struct ncclComm {
+  std::atomic<tutti::nccl::State> state{tutti::nccl::State::kNone};
+  uint32_t generation = 0;  // of the process that made it: a fork begins a new one
+  int device = 0;
+  tuttiComm_t tutti = nullptr;     // null: it was not made
+  std::atomic<uint32_t> calls{0};  // operations that threads are in
+  std::mutex mutex;
+  std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
+  std::map<void*, size_t> registrations;  // under mutex; how often an address is registered
+};
+
+namespace tutti::nccl {
+
+using Make = std::function<tuttiResult_t(tuttiComm_t*)>;
+
+/// Makes a communicator, in an open group at its end. *comm is set at once, and null again after a
+/// failure, or if `make` succeeds without making one (colour NOCOLOR).
+ncclResult_t create(ncclComm_t* comm, const char* function, int device, const Make& make);
+
+/// ncclSuccess if the handle is a communicator of this process. tutti.h judges the rest.
+ncclResult_t check_handle(ncclComm_t comm, const char* function);
+/// The same, and neither suspended nor aborted.
+ncclResult_t check_usable(ncclComm_t comm, const char* function);
+
+/// The rank and size, for functions that cannot fail; a group of one where there is none.
+ncclTeam_t world_of(ncclComm_t comm);
+
+template <class Call>
+ncclResult_t ask(ncclComm_t comm, const char* function, Call call) {
+  const ncclResult_t refused = check_handle(comm, function);
+  return refused != ncclSuccess ? refused : translate(call(comm->tutti));
+}
+
+/// Refuses addresses that only a GPU can read.
+ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function);
+
+/// Counts a call while it runs, for an abort by another thread.
+class Running {
+ public:
+  explicit Running(ncclComm_t comm) : calls_(comm->calls) {
+    calls_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Running() { calls_.fetch_sub(1, std::memory_order_release); }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  std::atomic<uint32_t>& calls_;
+};
+
+/// One operation on host buffers. The stream is not looked at: it is complete on return.
+template <class Call>
+ncclResult_t operate(ncclComm_t comm, const char* function, std::span<const void* const> buffers,
+                     Call call) {
+  ncclResult_t refused = check_handle(comm, function);
+  if (refused != ncclSuccess) return refused;
+  const Running running(comm);
+  refused = check_usable(comm, function);
+  if (refused == ncclSuccess) refused = check_host_memory(buffers, function);
+  return refused != ncclSuccess ? refused : translate(call(comm->tutti));
+}
+
+inline tuttiDataType_t type_of(ncclDataType_t type) { return static_cast<tuttiDataType_t>(type); }
+inline tuttiRedOp_t op_of(ncclRedOp_t op) { return static_cast<tuttiRedOp_t>(op); }
+
+}  // namespace tutti::nccl

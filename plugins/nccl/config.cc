@@ -1,0 +1,99 @@
+#include "plugins/nccl/config.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstddef>
+#include <cstring>
+#include <string>
+
+#include "plugins/nccl/errors.h"
+
+namespace tutti::nccl {
+namespace {
+
+constexpr size_t kLeastBytes = 24;  // of 2.14: the header and `blocking`
+static_assert(offsetof(ncclConfig_t, blocking) == 16);
+static_assert(offsetof(ncclConfig_t, netName) == 32);
+static_assert(offsetof(ncclConfig_t, commName) == 48);
+static_assert(offsetof(ncclConfig_t, numRmaCtx) == 84);
+static_assert(sizeof(ncclConfig_t) == 96);
+
+struct Field {
+  const char* name;
+  int ncclConfig_t::*value;
+  unsigned since;
+  int least;
+  int most;
+};
+
+constexpr Field kFields[] = {
+    {"blocking", &ncclConfig_t::blocking, 21400, 0, 1},
+    {"cgaClusterSize", &ncclConfig_t::cgaClusterSize, 21700, 0, 8},
+    {"minCTAs", &ncclConfig_t::minCTAs, 21700, 1, INT_MAX},
+    {"maxCTAs", &ncclConfig_t::maxCTAs, 21700, 1, INT_MAX},
+    {"splitShare", &ncclConfig_t::splitShare, 21800, 0, 1},
+    {"trafficClass", &ncclConfig_t::trafficClass, 22600, 0, INT_MAX},
+    {"collnetEnable", &ncclConfig_t::collnetEnable, 22700, 0, 1},
+    {"CTAPolicy", &ncclConfig_t::CTAPolicy, 22700, 0, 3},
+    {"shrinkShare", &ncclConfig_t::shrinkShare, 22700, 0, 1},
+    {"nvlsCTAs", &ncclConfig_t::nvlsCTAs, 22700, 1, INT_MAX},
+    {"nChannelsPerNetPeer", &ncclConfig_t::nChannelsPerNetPeer, 22800, 1, 1024},
+    {"nvlinkCentricSched", &ncclConfig_t::nvlinkCentricSched, 22800, 0, 1},
+    {"graphUsageMode", &ncclConfig_t::graphUsageMode, 22900, 0, 2},
+    {"numRmaCtx", &ncclConfig_t::numRmaCtx, 22900, 0, INT_MAX},
+    {"maxP2pPeers", &ncclConfig_t::maxP2pPeers, 23000, 1, INT_MAX},
+    {"graphStreamOrdering", &ncclConfig_t::graphStreamOrdering, 23000, 0, INT_MAX},
+};
+
+ncclConfig_t all_undefined() {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  return config;
+}
+
+/// Text fields are addresses: one that the caller's version did not have must not be followed.
+void forget_newer_fields(ncclConfig_t& config) {
+  const ncclConfig_t undefined = all_undefined();
+  for (const Field& field : kFields) {
+    if (config.version < field.since) config.*field.value = undefined.*field.value;
+  }
+  if (config.version < 21700) config.netName = nullptr;
+  if (config.version < 22700) config.commName = nullptr;
+}
+
+ncclResult_t check_ranges(const ncclConfig_t& config, const char* function) {
+  for (const Field& field : kFields) {
+    const int value = config.*field.value;
+    if (value == NCCL_CONFIG_UNDEF_INT || (value >= field.least && value <= field.most)) continue;
+    const std::string most = field.most == INT_MAX ? "" : " to " + std::to_string(field.most);
+    return refuse(function, "config." + std::string(field.name) + " is " + std::to_string(value) +
+                                "; it may be " + std::to_string(field.least) +
+                                (most.empty() ? " or more" : most));
+  }
+  const bool both =
+      config.minCTAs != NCCL_CONFIG_UNDEF_INT && config.maxCTAs != NCCL_CONFIG_UNDEF_INT;
+  if (both && config.minCTAs > config.maxCTAs) {
+    return refuse(function, "config.minCTAs is above config.maxCTAs");
+  }
+  return ncclSuccess;
+}
+
+}  // namespace
+
+ncclResult_t read_config(const ncclConfig_t* config, const char* function, CommConfig& read) {
+  read = {};
+  if (config == nullptr) return ncclSuccess;
+  if (config->magic != NCCL_API_MAGIC || config->size < kLeastBytes) {
+    return refuse(function, "begin the configuration with NCCL_CONFIG_INITIALIZER");
+  }
+  ncclConfig_t known = all_undefined();
+  std::memcpy(&known, config, std::min(config->size, sizeof known));
+  forget_newer_fields(known);
+  const ncclResult_t checked = check_ranges(known, function);
+  if (checked != ncclSuccess) return checked;
+  read.given = true;
+  read.blocking = known.blocking != 0;  // undefined is blocking
+  read.name = known.commName;
+  return ncclSuccess;
+}
+
+}  // namespace tutti::nccl

@@ -1,0 +1,95 @@
+#include "plugins/nccl/group.h"
+
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "plugins/nccl/errors.h"
+
+namespace tutti::nccl {
+namespace {
+
+using Work = std::function<ncclResult_t()>;
+
+struct Group {
+  int depth = 0;
+  ncclResult_t failure = ncclSuccess;
+  std::vector<Work> deferred;
+  std::vector<std::function<void()>> at_end;
+};
+
+Group& group() {
+  // tidy: allow mutable (NCCL's groups belong to a thread)
+  thread_local Group group;
+  return group;
+}
+
+/// The work is collective over ranks that may all be this thread's.
+ncclResult_t run_together(const std::vector<Work>& work) {
+  std::vector<ncclResult_t> results(work.size(), ncclSuccess);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < work.size(); ++i) {
+    threads.emplace_back([&, i] { results[i] = work[i](); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const ncclResult_t result : results) {
+    if (result != ncclSuccess) return result;
+  }
+  return ncclSuccess;
+}
+
+ncclResult_t run(const Group& ended) {
+  if (ended.failure != ncclSuccess) {
+    tuttiGroupDiscard();
+    return ended.failure;
+  }
+  const ncclResult_t result = translate(tuttiGroupEnd());
+  if (result != ncclSuccess && result != ncclInProgress) return result;
+  const ncclResult_t behind = run_together(ended.deferred);
+  return behind != ncclSuccess ? behind : result;
+}
+
+}  // namespace
+
+bool in_group() { return group().depth > 0; }
+
+void note_failure(ncclResult_t result) {
+  Group& open = group();
+  if (open.depth > 0 && open.failure == ncclSuccess) open.failure = result;
+}
+
+ncclResult_t start_group() {
+  const ncclResult_t result = translate(tuttiGroupStart());
+  if (result == ncclSuccess) ++group().depth;
+  return result;
+}
+
+void discard_group() {
+  const Group dropped = std::exchange(group(), {});
+  tuttiGroupDiscard();
+  for (const auto& work : dropped.at_end) work();
+}
+
+ncclResult_t end_group() {
+  Group& open = group();
+  if (open.depth == 0) return misuse("ncclGroupEnd", "there is no ncclGroupStart before it");
+  if (open.depth > 1) {
+    --open.depth;
+    return translate(tuttiGroupEnd());
+  }
+  const Group ended = std::exchange(open, {});
+  const ncclResult_t result = run(ended);
+  for (const auto& work : ended.at_end) work();
+  return result;
+}
+
+ncclResult_t run_or_defer(Work work) {
+  Group& open = group();
+  if (open.depth == 0) return work();
+  open.deferred.push_back(std::move(work));
+  return ncclSuccess;
+}
+
+void at_group_end(std::function<void()> work) { group().at_end.push_back(std::move(work)); }
+
+}  // namespace tutti::nccl

@@ -1,0 +1,31 @@
+// The open group of a thread: NCCL's rules on top of tutti.h's groups.
+//
+// tutti.h holds the operations and the communicators that are being made. What only the drop-in
+// refuses must keep the group from running too, and windows, which are collective, must wait for
+// its end: one thread may register them for several ranks.
+//
+// Threads: a group belongs to its thread; windows are registered by threads of their own.
+#pragma once
+
+#include <functional>
+
+#include "plugins/nccl/abi.h"
+
+namespace tutti::nccl {
+
+ncclResult_t start_group();
+ncclResult_t end_group();
+/// Closes every group of this thread without running anything.
+void discard_group();
+bool in_group();
+
+/// Remembers the first failure inside the open group; nothing outside of one.
+void note_failure(ncclResult_t result);
+
+/// Runs the work: now, or behind the open group beside the other work put off there.
+ncclResult_t run_or_defer(std::function<ncclResult_t()> work);
+
+/// For the end of the open group, whether it ran or not.
+void at_group_end(std::function<void()> work);
+
+}  // namespace tutti::nccl

@@ -1,0 +1,183 @@
+// Making and ending communicators.
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "plugins/nccl/comm.h"
+#include "plugins/nccl/config.h"
+#include "plugins/nccl/device_memory.h"
+#include "plugins/nccl/group.h"
+
+namespace tutti::nccl {
+namespace {
+
+constexpr char kNotYet[] = "this build of Tutti does not have it";
+
+tuttiUniqueId id_of(const ncclUniqueId& id) {
+  static_assert(sizeof(tuttiUniqueId) == sizeof(ncclUniqueId));
+  tuttiUniqueId ours;
+  std::memcpy(&ours, &id, sizeof ours);
+  return ours;
+}
+
+/// NULL where the caller gave none: then a child has its parent's configuration.
+class TuttiConfig {
+ public:
+  explicit TuttiConfig(const CommConfig& read) : given_(read.given) {
+    config_.blocking = read.blocking ? 1 : 0;
+    config_.name = read.name;
+  }
+  const tuttiConfig_t* get() const { return given_ ? &config_ : nullptr; }
+
+ private:
+  bool given_;
+  tuttiConfig_t config_ = TUTTI_CONFIG_INITIALIZER;
+};
+
+struct RankCall {
+  const char* function;
+  ncclComm_t* comm;
+  int ranks;
+  int rank;
+  const ncclConfig_t* config;
+};
+
+ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
+  CommConfig read;
+  const ncclResult_t bad = read_config(call.config, call.function, read);
+  if (bad != ncclSuccess) return bad;
+  const TuttiConfig config(read);
+  return create(call.comm, call.function, current_device(), [&](tuttiComm_t* made) {
+    return tuttiCommInitRankConfig(made, call.ranks, id_of(id), call.rank, config.get());
+  });
+}
+
+/// One thread makes all the ranks of the group.
+ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
+  if (ranks < 1) return refuse("ncclCommInitAll", "the number of ranks must be above 0");
+  tuttiUniqueId id;
+  if (const ncclResult_t bad = translate(tuttiGetUniqueId(&id)); bad != ncclSuccess) return bad;
+  start_group();
+  for (int rank = 0; rank < ranks; ++rank) {
+    create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
+           [&](tuttiComm_t* made) { return tuttiCommInitRank(made, ranks, id, rank); });
+  }
+  return end_group();
+}
+
+void forget_memory(ncclComm_t comm) {
+  const std::lock_guard lock(comm->mutex);
+  comm->windows.clear();
+  comm->registrations.clear();
+}
+
+ncclResult_t destroy(ncclComm_t comm) {
+  if (const ncclResult_t bad = check_handle(comm, "ncclCommDestroy"); bad != ncclSuccess)
+    return bad;
+  const ncclResult_t result = translate(tuttiCommDestroy(comm->tutti));
+  if (result == ncclSuccess || result == ncclInProgress) forget_memory(comm);
+  return result;
+}
+
+ncclResult_t abort(ncclComm_t comm) {
+  constexpr char kName[] = "ncclCommAbort";
+  if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  const State before = comm->state.exchange(State::kAborted, std::memory_order_seq_cst);
+  if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
+  const ncclResult_t result = translate(tuttiCommAbort(comm->tutti));
+  if (result == ncclSuccess || result == ncclInProgress) forget_memory(comm);
+  return result;
+}
+
+}  // namespace
+}  // namespace tutti::nccl
+
+using namespace tutti::nccl;
+
+extern "C" {
+
+ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
+  if (id == nullptr) return refuse("ncclGetUniqueId", "the place for the id is null");
+  tuttiUniqueId ours;
+  const ncclResult_t result = translate(tuttiGetUniqueId(&ours));
+  if (result == ncclSuccess) std::memcpy(id, &ours, sizeof ours);
+  return result;
+}
+
+ncclResult_t pncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
+  return init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id);
+}
+
+ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                     ncclConfig_t* config) {
+  return init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id);
+}
+
+ncclResult_t pncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
+                                       ncclUniqueId* ids, ncclConfig_t* config) {
+  constexpr char kName[] = "ncclCommInitRankScalable";
+  if (ids == nullptr || id_count < 1) return refuse(kName, "at least one unique id is needed");
+  return init_rank({kName, comm, ranks, rank, config}, ids[0]);
+}
+
+ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
+  if (comms == nullptr) return refuse("ncclCommInitAll", "the place for communicators is null");
+  return init_all(comms, ranks, devices);
+}
+
+ncclResult_t pncclCommSplit(ncclComm_t comm, int, int, ncclComm_t*, ncclConfig_t* config) {
+  CommConfig read;
+  ncclResult_t bad = check_usable(comm, "ncclCommSplit");
+  if (bad == ncclSuccess) bad = read_config(config, "ncclCommSplit", read);
+  return bad != ncclSuccess ? bad : unsupported("ncclCommSplit", kNotYet);
+}
+
+ncclResult_t pncclCommShrink(ncclComm_t comm, int*, int, ncclComm_t*, ncclConfig_t* config, int) {
+  CommConfig read;
+  ncclResult_t bad = check_usable(comm, "ncclCommShrink");
+  if (bad == ncclSuccess) bad = read_config(config, "ncclCommShrink", read);
+  return bad != ncclSuccess ? bad : unsupported("ncclCommShrink", kNotYet);
+}
+
+ncclResult_t pncclCommGetUniqueId(ncclComm_t, ncclUniqueId*) {
+  return unsupported("ncclCommGetUniqueId", kNotYet);
+}
+
+ncclResult_t pncclCommGrow(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*,
+                           ncclConfig_t* config) {
+  CommConfig read;
+  const ncclResult_t bad = read_config(config, "ncclCommGrow", read);
+  return bad != ncclSuccess ? bad : unsupported("ncclCommGrow", kNotYet);
+}
+
+ncclResult_t pncclCommFinalize(ncclComm_t comm) {
+  // What ran is complete: host buffers are done when the call returns.
+  return check_handle(comm, "ncclCommFinalize");
+}
+
+ncclResult_t pncclCommDestroy(ncclComm_t comm) { return destroy(comm); }
+
+ncclResult_t pncclCommAbort(ncclComm_t comm) { return abort(comm); }
+
+ncclResult_t pncclCommRevoke(ncclComm_t, int) { return unsupported("ncclCommRevoke", kNotYet); }
+
+[[gnu::weak, gnu::alias("pncclGetUniqueId")]] decltype(pncclGetUniqueId) ncclGetUniqueId;
+[[gnu::weak, gnu::alias("pncclCommInitRank")]] decltype(pncclCommInitRank) ncclCommInitRank;
+[[gnu::weak,
+  gnu::alias("pncclCommInitRankConfig")]] decltype(pncclCommInitRankConfig) ncclCommInitRankConfig;
+[[gnu::weak,
+  gnu::alias(
+      "pncclCommInitRankScalable")]] decltype(pncclCommInitRankScalable) ncclCommInitRankScalable;
+[[gnu::weak, gnu::alias("pncclCommInitAll")]] decltype(pncclCommInitAll) ncclCommInitAll;
+[[gnu::weak, gnu::alias("pncclCommSplit")]] decltype(pncclCommSplit) ncclCommSplit;
+[[gnu::weak, gnu::alias("pncclCommShrink")]] decltype(pncclCommShrink) ncclCommShrink;
+[[gnu::weak,
+  gnu::alias("pncclCommGetUniqueId")]] decltype(pncclCommGetUniqueId) ncclCommGetUniqueId;
+[[gnu::weak, gnu::alias("pncclCommGrow")]] decltype(pncclCommGrow) ncclCommGrow;
+[[gnu::weak, gnu::alias("pncclCommFinalize")]] decltype(pncclCommFinalize) ncclCommFinalize;
+[[gnu::weak, gnu::alias("pncclCommDestroy")]] decltype(pncclCommDestroy) ncclCommDestroy;
+[[gnu::weak, gnu::alias("pncclCommAbort")]] decltype(pncclCommAbort) ncclCommAbort;
+[[gnu::weak, gnu::alias("pncclCommRevoke")]] decltype(pncclCommRevoke) ncclCommRevoke;
+
+}  // extern "C"

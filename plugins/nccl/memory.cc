@@ -1,0 +1,174 @@
+// Memory that ranks of one host can map, and its registration.
+//
+// A registration (ncclCommRegister) is one rank's own affair in NCCL and only ever a hint, so here
+// it is a handle and nothing else. A window is collective: memory from ncclMemAlloc that every rank
+// registers as one is used without staging.
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#include "plugins/nccl/comm.h"
+#include "plugins/nccl/group.h"
+
+namespace tutti::nccl {
+namespace {
+
+/// What ncclMemAlloc gave out.
+struct Allocations {
+  std::mutex mutex;
+  std::map<const void*, size_t> bytes_of;
+};
+
+Allocations& allocations() {
+  // tidy: allow mutable (ncclMemFree gets nothing but the address)
+  static auto* const allocations = new Allocations;
+  return *allocations;
+}
+
+ncclResult_t allocate(void** memory, size_t bytes) {
+  if (memory == nullptr) return refuse("ncclMemAlloc", "the place for the address is null");
+  *memory = nullptr;
+  if (bytes == 0) return ncclSuccess;
+  const ncclResult_t result = translate(tuttiMemAlloc(memory, bytes));
+  if (result != ncclSuccess) return result;
+  const std::lock_guard lock(allocations().mutex);
+  allocations().bytes_of[*memory] = bytes;
+  return ncclSuccess;
+}
+
+ncclResult_t release(void* memory) {
+  if (memory == nullptr) return ncclSuccess;
+  {
+    const std::lock_guard lock(allocations().mutex);
+    allocations().bytes_of.erase(memory);
+  }
+  return translate(tuttiMemFree(memory));
+}
+
+bool can_be_shared(const void* memory, size_t bytes) {
+  const std::lock_guard lock(allocations().mutex);
+  const auto found = allocations().bytes_of.find(memory);
+  return found != allocations().bytes_of.end() && bytes <= found->second;
+}
+
+ncclResult_t add_registration(ncclComm_t comm, void* memory, size_t bytes, void** handle) {
+  constexpr char kName[] = "ncclCommRegister";
+  if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  if (memory == nullptr || bytes == 0) return refuse(kName, "the memory is empty");
+  if (handle == nullptr) return refuse(kName, "the place for the handle is null");
+  const std::lock_guard lock(comm->mutex);
+  ++comm->registrations[memory];
+  *handle = memory;
+  return ncclSuccess;
+}
+
+/// Agrees whether every rank's memory can be mapped by the others: whether it can is known to its
+/// own rank only, and registering is collective.
+ncclResult_t agree_to_share(ncclComm_t comm, void* memory, size_t bytes, bool& share) {
+  int32_t mine = can_be_shared(memory, bytes) ? 1 : 0;
+  int32_t all = 0;
+  const ncclResult_t result =
+      translate(tuttiAllReduce(&mine, &all, 1, tuttiInt32, tuttiMin, comm->tutti, tuttiBlocking()));
+  share = all == 1;
+  return result;
+}
+
+ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window) {
+  constexpr char kName[] = "ncclCommWindowRegister";
+  if (memory == nullptr || bytes == 0) return refuse(kName, "the memory is empty");
+  bool share = false;
+  ncclResult_t result = agree_to_share(comm, memory, bytes, share);
+  auto made = std::make_unique<ncclWindow_vidmem>();
+  made->memory = memory;
+  if (result == ncclSuccess && share) {
+    result = translate(tuttiCommRegister(comm->tutti, memory, bytes, &made->registration));
+  }
+  if (result != ncclSuccess) return result;
+  const std::lock_guard lock(comm->mutex);
+  *window = made.get();
+  comm->windows[made.get()] = std::move(made);
+  return ncclSuccess;
+}
+
+/// Takes a window or a registration back; programs pass either kind to either function.
+ncclResult_t remove(ncclComm_t comm, void* handle, const char* function) {
+  if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
+  if (handle == nullptr) return ncclSuccess;
+  std::unique_ptr<ncclWindow_vidmem> window;
+  {
+    const std::lock_guard lock(comm->mutex);
+    if (const auto found = comm->windows.find(handle); found != comm->windows.end()) {
+      window = std::move(found->second);
+      comm->windows.erase(found);
+    } else if (const auto kept = comm->registrations.find(handle);
+               kept != comm->registrations.end()) {
+      if (--kept->second == 0) comm->registrations.erase(kept);
+    } else {
+      return refuse(function, "the handle is neither a registration nor a window");
+    }
+  }
+  if (window == nullptr || window->registration == nullptr) return ncclSuccess;
+  return translate(tuttiCommDeregister(comm->tutti, window->registration));
+}
+
+ncclResult_t memory_of(ncclComm_t comm, ncclWindow_t window, void** memory) {
+  constexpr char kName[] = "ncclWinGetUserPtr";
+  if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  if (memory == nullptr) return refuse(kName, "the place for the address is null");
+  *memory = nullptr;
+  const std::lock_guard lock(comm->mutex);
+  const auto found = comm->windows.find(window);
+  if (found == comm->windows.end()) return refuse(kName, "the handle is not a window");
+  *memory = found->second->memory;
+  return ncclSuccess;
+}
+
+}  // namespace
+}  // namespace tutti::nccl
+
+using namespace tutti::nccl;
+
+extern "C" {
+
+ncclResult_t pncclMemAlloc(void** memory, size_t bytes) { return allocate(memory, bytes); }
+
+ncclResult_t pncclMemFree(void* memory) { return release(memory); }
+
+ncclResult_t pncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle) {
+  return add_registration(comm, memory, bytes, handle);
+}
+
+ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
+  return remove(comm, handle, "ncclCommDeregister");
+}
+
+ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes,
+                                     ncclWindow_t* window, int) {
+  constexpr char kName[] = "ncclCommWindowRegister";
+  if (const ncclResult_t bad = check_usable(comm, kName); bad != ncclSuccess) return bad;
+  if (window == nullptr) return refuse(kName, "the place for the window is null");
+  *window = nullptr;
+  return run_or_defer([=] { return add_window(comm, memory, bytes, window); });
+}
+
+ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  return remove(comm, window, "ncclCommWindowDeregister");
+}
+
+ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** memory) {
+  return memory_of(comm, window, memory);
+}
+
+[[gnu::weak, gnu::alias("pncclMemAlloc")]] decltype(pncclMemAlloc) ncclMemAlloc;
+[[gnu::weak, gnu::alias("pncclMemFree")]] decltype(pncclMemFree) ncclMemFree;
+[[gnu::weak, gnu::alias("pncclCommRegister")]] decltype(pncclCommRegister) ncclCommRegister;
+[[gnu::weak, gnu::alias("pncclCommDeregister")]] decltype(pncclCommDeregister) ncclCommDeregister;
+[[gnu::weak,
+  gnu::alias("pncclCommWindowRegister")]] decltype(pncclCommWindowRegister) ncclCommWindowRegister;
+[[gnu::weak,
+  gnu::alias(
+      "pncclCommWindowDeregister")]] decltype(pncclCommWindowDeregister) ncclCommWindowDeregister;
+[[gnu::weak, gnu::alias("pncclWinGetUserPtr")]] decltype(pncclWinGetUserPtr) ncclWinGetUserPtr;
+
+}  // extern "C"

@@ -1,0 +1,183 @@
+// What a program asks about the library and about a communicator.
+#include <cstdint>
+#include <string>
+
+#include "plugins/nccl/comm.h"
+#include "plugins/nccl/settings.h"
+
+namespace tutti::nccl {
+namespace {
+
+ncclResult_t version(int* value) {
+  if (value == nullptr) return refuse("ncclGetVersion", "the place for the version is null");
+  Setting setting;
+  if (!find_setting("TUTTI_NCCL_VERSION", setting)) return translate(tuttiGetVersion(nullptr));
+  *value = std::stoi(setting.value);
+  return ncclSuccess;
+}
+
+const char* error_string(ncclResult_t result) {
+  switch (result) {
+    case ncclSuccess:
+      return "no error";
+    case ncclUnhandledCudaError:
+      return "a CUDA call failed (ncclGetLastError has more)";
+    case ncclSystemError:
+      return "a system call failed (ncclGetLastError has more)";
+    case ncclInternalError:
+      return "internal error of Tutti (ncclGetLastError has more)";
+    case ncclInvalidArgument:
+      return "invalid argument (ncclGetLastError has more)";
+    case ncclInvalidUsage:
+      return "invalid usage (ncclGetLastError has more)";
+    case ncclRemoteError:
+      return "another rank failed or went away (ncclGetLastError has more)";
+    case ncclInProgress:
+      return "the call is in progress";
+    case ncclTimeout:
+      return "the time limit of the call has passed (ncclGetLastError has more)";
+    default:
+      return "unknown result code";
+  }
+}
+
+ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
+  constexpr char kName[] = "ncclCommGetAsyncError";
+  if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  if (error == nullptr) return refuse(kName, "the place for the error is null");
+  tuttiResult_t found = tuttiSuccess;
+  const tuttiResult_t result = tuttiCommGetAsyncError(comm->tutti, &found);
+  // Programs go on polling the handle after an abort, also when there is nothing behind it any
+  // more.
+  const bool aborted = comm->state.load(std::memory_order_acquire) == State::kAborted;
+  if (aborted && (result != tuttiSuccess || found != tuttiInProgress)) found = tuttiSuccess;
+  *error = found == tuttiUnsupported ? ncclInvalidUsage : static_cast<ncclResult_t>(found);
+  return aborted ? ncclSuccess : translate(result);
+}
+
+/// Programs built against another version pass a shorter or longer struct.
+template <class Value>
+void put(ncclCommProperties_t* properties, Value ncclCommProperties_t::*field, Value value) {
+  Value* place = &(properties->*field);
+  const auto* begin = reinterpret_cast<const char*>(properties);
+  const auto end = static_cast<size_t>(reinterpret_cast<const char*>(place + 1) - begin);
+  if (end <= properties->size) *place = value;
+}
+
+ncclResult_t properties_of(ncclComm_t comm, ncclCommProperties_t* properties) {
+  constexpr char kName[] = "ncclCommQueryProperties";
+  if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  if (properties == nullptr) return refuse(kName, "the place for the properties is null");
+  if (properties->magic != NCCL_API_MAGIC) {
+    return misuse(kName, "begin with NCCL_COMM_PROPERTIES_INITIALIZER");
+  }
+  const ncclTeam_t world = world_of(comm);
+  put(properties, &ncclCommProperties_t::rank, world.rank);
+  put(properties, &ncclCommProperties_t::nRanks, world.nRanks);
+  put(properties, &ncclCommProperties_t::cudaDev, comm->device);
+  put(properties, &ncclCommProperties_t::nvmlDev, comm->device);
+  put(properties, &ncclCommProperties_t::deviceApiSupport, false);
+  put(properties, &ncclCommProperties_t::multimemSupport, false);
+  put(properties, &ncclCommProperties_t::ginType, NCCL_GIN_TYPE_NONE);
+  put(properties, &ncclCommProperties_t::nLsaTeams, world.nRanks);
+  put(properties, &ncclCommProperties_t::hostRmaSupport, false);
+  put(properties, &ncclCommProperties_t::railedGinType, NCCL_GIN_TYPE_NONE);
+  return ncclSuccess;
+}
+
+/// Tutti's buffers lie in host memory; of a GPU's it holds none.
+ncclResult_t memory_of(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
+  constexpr char kName[] = "ncclCommMemStats";
+  if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  if (value == nullptr) return refuse(kName, "the place for the value is null");
+  if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal) {
+    return refuse(kName, "unknown statistic");
+  }
+  *value = 0;
+  if (stat == ncclStatGpuMemSuspended) *value = comm->state.load() == State::kSuspended ? 1 : 0;
+  return ncclSuccess;
+}
+
+ncclResult_t change(ncclComm_t comm, const char* function, State from, State to) {
+  if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
+  if (comm->state.compare_exchange_strong(from, to)) return ncclSuccess;
+  return misuse(function, to == State::kSuspended ? "the communicator is suspended already"
+                                                  : "the communicator is not suspended");
+}
+
+}  // namespace
+}  // namespace tutti::nccl
+
+using namespace tutti::nccl;
+
+extern "C" {
+
+ncclResult_t pncclGetVersion(int* value) { return version(value); }
+
+const char* pncclGetErrorString(ncclResult_t result) { return error_string(result); }
+
+const char* pncclGetLastError(ncclComm_t) {
+  // tidy: allow mutable (the text stays valid until this thread asks again)
+  thread_local std::string text;
+  text = last_message();
+  return text.c_str();
+}
+
+void pncclResetDebugInit() {}
+
+ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
+  return async_error(comm, error);
+}
+
+ncclResult_t pncclCommCount(const ncclComm_t comm, int* ranks) {
+  return ask(comm, "ncclCommCount",
+             [ranks](tuttiComm_t tutti) { return tuttiCommCount(tutti, ranks); });
+}
+
+ncclResult_t pncclCommUserRank(const ncclComm_t comm, int* rank) {
+  return ask(comm, "ncclCommUserRank",
+             [rank](tuttiComm_t tutti) { return tuttiCommUserRank(tutti, rank); });
+}
+
+ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device) {
+  if (const ncclResult_t bad = check_handle(comm, "ncclCommCuDevice"); bad != ncclSuccess)
+    return bad;
+  if (device == nullptr) return refuse("ncclCommCuDevice", "the place for the device is null");
+  *device = comm->device;
+  return ncclSuccess;
+}
+
+ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* properties) {
+  return properties_of(comm, properties);
+}
+
+ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
+  return memory_of(comm, stat, value);
+}
+
+ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
+  if (flags != NCCL_SUSPEND_MEM) return refuse("ncclCommSuspend", "flags must be NCCL_SUSPEND_MEM");
+  return change(comm, "ncclCommSuspend", State::kInUse, State::kSuspended);
+}
+
+ncclResult_t pncclCommResume(ncclComm_t comm) {
+  return change(comm, "ncclCommResume", State::kSuspended, State::kInUse);
+}
+
+[[gnu::weak, gnu::alias("pncclGetVersion")]] decltype(pncclGetVersion) ncclGetVersion;
+[[gnu::weak, gnu::alias("pncclGetErrorString")]] decltype(pncclGetErrorString) ncclGetErrorString;
+[[gnu::weak, gnu::alias("pncclGetLastError")]] decltype(pncclGetLastError) ncclGetLastError;
+[[gnu::weak, gnu::alias("pncclResetDebugInit")]] decltype(pncclResetDebugInit) ncclResetDebugInit;
+[[gnu::weak,
+  gnu::alias("pncclCommGetAsyncError")]] decltype(pncclCommGetAsyncError) ncclCommGetAsyncError;
+[[gnu::weak, gnu::alias("pncclCommCount")]] decltype(pncclCommCount) ncclCommCount;
+[[gnu::weak, gnu::alias("pncclCommUserRank")]] decltype(pncclCommUserRank) ncclCommUserRank;
+[[gnu::weak, gnu::alias("pncclCommCuDevice")]] decltype(pncclCommCuDevice) ncclCommCuDevice;
+[[gnu::weak,
+  gnu::alias(
+      "pncclCommQueryProperties")]] decltype(pncclCommQueryProperties) ncclCommQueryProperties;
+[[gnu::weak, gnu::alias("pncclCommMemStats")]] decltype(pncclCommMemStats) ncclCommMemStats;
+[[gnu::weak, gnu::alias("pncclCommSuspend")]] decltype(pncclCommSuspend) ncclCommSuspend;
+[[gnu::weak, gnu::alias("pncclCommResume")]] decltype(pncclCommResume) ncclCommResume;
+
+}  // extern "C"

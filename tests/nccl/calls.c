@@ -1,0 +1,152 @@
+/* Calls every host function of NCCL on buffers in host memory: calls RANKS. */
+#include "tests/nccl/ranks.h"
+
+#define COUNT 1000
+
+static int32_t value(int rank, int i) { return rank * 1000 + i % 97; }
+
+static int32_t sum_at(int ranks, int i) {
+  int32_t sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += value(rank, i);
+  return sum;
+}
+
+static void fill(int32_t* buffer, int rank, int count) {
+  for (int i = 0; i < count; ++i) buffer[i] = value(rank, i);
+}
+
+static void check_all_reduce(Member m, ncclComm_t comm) {
+  int32_t send[COUNT], recv[COUNT];
+  double half = m.rank + 0.5, average = 0;
+  fill(send, m.rank, COUNT);
+  ok(ncclAllReduce(send, recv, COUNT, ncclInt32, ncclSum, comm, NULL), "AllReduce", m.rank);
+  for (int i = 0; i < COUNT; ++i) is(recv[i] == sum_at(m.ranks, i), "AllReduce", m.rank);
+  ok(ncclAllReduce(send, send, COUNT, ncclInt32, ncclMax, comm, NULL), "AllReduce", m.rank);
+  is(send[5] == value(m.ranks - 1, 5), "AllReduce in place", m.rank);
+  ok(ncclAllReduce(&half, &average, 1, ncclDouble, ncclAvg, comm, NULL), "AllReduce", m.rank);
+  is(average > m.ranks / 2.0 - 1e-9 && average < m.ranks / 2.0 + 1e-9, "average", m.rank);
+  /* Any stream is taken; what is on it does not matter to host buffers. */
+  ok(ncclAllReduce(&half, &average, 0, ncclDouble, ncclSum, comm, (cudaStream_t)&half), "count 0",
+     m.rank);
+}
+
+static void check_broadcast(Member m, ncclComm_t comm) {
+  const int root = m.ranks - 1;
+  int32_t send[COUNT], recv[COUNT];
+  fill(send, m.rank, COUNT);
+  ok(ncclBroadcast(send, recv, COUNT, ncclInt32, root, comm, NULL), "Broadcast", m.rank);
+  for (int i = 0; i < COUNT; ++i) is(recv[i] == value(root, i), "Broadcast", m.rank);
+  ok(ncclBcast(send, COUNT, ncclInt32, 0, comm, NULL), "Bcast", m.rank);
+  for (int i = 0; i < COUNT; ++i) is(send[i] == value(0, i), "Bcast", m.rank);
+}
+
+static void check_gathering(Member m, ncclComm_t comm) {
+  int32_t send[COUNT], recv[MOST_RANKS * COUNT];
+  fill(send, m.rank, COUNT);
+  ok(ncclAllGather(send, recv, COUNT, ncclInt32, comm, NULL), "AllGather", m.rank);
+  for (int i = 0; i < m.ranks * COUNT; ++i) {
+    is(recv[i] == value(i / COUNT, i % COUNT), "AllGather", m.rank);
+  }
+}
+
+static void check_scattering(Member m, ncclComm_t comm) {
+  int32_t send[MOST_RANKS * COUNT], recv[MOST_RANKS * COUNT];
+  fill(send, m.rank, m.ranks * COUNT);
+  ok(ncclReduceScatter(send, recv, COUNT, ncclInt32, ncclSum, comm, NULL), "ReduceScatter", m.rank);
+  for (int i = 0; i < COUNT; ++i) {
+    is(recv[i] == sum_at(m.ranks, m.rank * COUNT + i), "ReduceScatter", m.rank);
+  }
+  ok(ncclAlltoAll(send, recv, COUNT, ncclInt32, comm, NULL), "AlltoAll", m.rank);
+  for (int i = 0; i < m.ranks * COUNT; ++i) {
+    is(recv[i] == value(i / COUNT, m.rank * COUNT + i % COUNT), "AlltoAll", m.rank);
+  }
+}
+
+static void check_point_to_point(Member m, ncclComm_t comm) {
+  int32_t send[COUNT], recv[COUNT];
+  const int next = (m.rank + 1) % m.ranks, previous = (m.rank + m.ranks - 1) % m.ranks;
+  fill(send, m.rank, COUNT);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclSend(send, COUNT, ncclInt32, next, comm, NULL), "Send", m.rank);
+  ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  ok(ncclRecv(recv, COUNT, ncclInt32, previous, comm, NULL), "Recv", m.rank);
+  ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  for (int i = 0; i < COUNT; ++i) is(recv[i] == value(previous, i), "Recv", m.rank);
+}
+
+/* A refused call inside a group is what the end returns, and nothing of the group runs. */
+static void check_groups(Member m, ncclComm_t comm) {
+  ncclSimInfo_t simulation = NCCL_SIM_INFO_INITIALIZER;
+  int32_t mine = 1, sum = 0;
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, comm, NULL), "AllReduce", m.rank);
+  refused(ncclSend(&mine, 1, ncclInt32, m.ranks, comm, NULL), ncclInvalidArgument, "peer", m.rank);
+  refused(ncclGroupEnd(), ncclInvalidArgument, "peer", m.rank);
+  is(sum == 0, "a group with an error did not run", m.rank);
+  refused(ncclGroupEnd(), ncclInvalidUsage, "ncclGroupStart", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, comm, NULL), "AllReduce", m.rank);
+  ok(ncclGroupSimulateEnd(&simulation), "GroupSimulateEnd", m.rank);
+  is(sum == 0, "a simulated group did not run", m.rank);
+  refused(ncclGroupSimulateEnd(&simulation), ncclInvalidUsage, "ncclGroupStart", m.rank);
+}
+
+static void check_memory(Member m, ncclComm_t comm) {
+  void* memory = NULL;
+  void* handle = NULL;
+  ncclWindow_t window = NULL;
+  int32_t recv[4] = {0};
+  ok(ncclMemAlloc(&memory, 1 << 20), "MemAlloc", m.rank);
+  ok(ncclCommRegister(comm, memory, 1 << 20, &handle), "CommRegister", m.rank);
+  ok(ncclCommWindowRegister(comm, memory, 1 << 20, &window, NCCL_WIN_COLL_SYMMETRIC),
+     "CommWindowRegister", m.rank);
+  is(window != NULL, "a window", m.rank);
+  ((int32_t*)memory)[0] = m.rank;
+  ok(ncclAllReduce(memory, memory, 1, ncclInt32, ncclSum, comm, NULL), "AllReduce", m.rank);
+  is(((int32_t*)memory)[0] == m.ranks * (m.ranks - 1) / 2, "AllReduce in a window", m.rank);
+  ok(ncclCommWindowDeregister(comm, window), "CommWindowDeregister", m.rank);
+  refused(ncclCommWindowDeregister(comm, window), ncclInvalidArgument, "neither", m.rank);
+  ok(ncclCommDeregister(comm, handle), "CommDeregister", m.rank);
+  ok(ncclMemFree(memory), "MemFree", m.rank);
+  /* Memory from elsewhere on one of the ranks: a window all the same, without the speed. */
+  ok(ncclMemAlloc(&memory, 4096), "MemAlloc", m.rank);
+  ok(ncclCommWindowRegister(comm, m.rank == 0 ? (void*)recv : memory, sizeof recv, &window, 0),
+     "CommWindowRegister", m.rank);
+  ok(ncclCommWindowDeregister(comm, window), "CommWindowDeregister", m.rank);
+  ok(ncclMemFree(memory), "MemFree", m.rank);
+  ok(ncclMemFree(NULL), "MemFree", m.rank);
+}
+
+static void check_queries(Member m, ncclComm_t comm) {
+  int ranks = 0, rank = -1, device = -1, version = 0;
+  ncclResult_t error = ncclSystemError;
+  ok(ncclCommCount(comm, &ranks), "CommCount", m.rank);
+  ok(ncclCommUserRank(comm, &rank), "CommUserRank", m.rank);
+  ok(ncclCommCuDevice(comm, &device), "CommCuDevice", m.rank);
+  is(ranks == m.ranks && rank == m.rank && device == 0, "queries", m.rank);
+  ok(ncclGetVersion(&version), "GetVersion", m.rank);
+  is(version == 23007, "GetVersion", m.rank);
+  ok(ncclCommGetAsyncError(comm, &error), "CommGetAsyncError", m.rank);
+  is(error == ncclSuccess, "CommGetAsyncError", m.rank);
+  refused(ncclCommCount(NULL, &ranks), ncclInvalidArgument, "the communicator is null", m.rank);
+  refused(ncclAllReduce(&rank, &ranks, 1, (ncclDataType_t)77, ncclSum, comm, NULL),
+          ncclInvalidArgument, "type", m.rank);
+}
+
+static void body(Member m) {
+  ncclComm_t comm = join(m);
+  check_queries(m, comm);
+  check_all_reduce(m, comm);
+  check_broadcast(m, comm);
+  check_gathering(m, comm);
+  check_scattering(m, comm);
+  check_point_to_point(m, comm);
+  check_groups(m, comm);
+  check_memory(m, comm);
+  ok(ncclCommFinalize(comm), "CommFinalize", m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+  refused(ncclCommDestroy(comm), ncclInvalidUsage, "has been destroyed", m.rank);
+}
+
+int main(int argc, char** argv) { return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body); }

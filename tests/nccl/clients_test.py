@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""What known clients of NCCL do: the drop-in must bear it. One test per habit, named after its client."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from support import (BUILD, HERE, LIBRARY, STUB_RESULT, TUTTI, WithWorkshop, environment, names,  # noqa: E402
+                     run)
+
+# The functions that vLLM's wrapper looks up, and SGLang's.
+VLLM = ["ncclGetErrorString", "ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclAllReduce",
+        "ncclReduce", "ncclAllGather", "ncclReduceScatter", "ncclSend", "ncclRecv", "ncclBroadcast",
+        "ncclCommDestroy", "ncclGroupStart", "ncclGroupEnd", "ncclCommWindowRegister",
+        "ncclCommWindowDeregister"]
+
+VLLM_PROGRAM = """
+import ctypes
+library = ctypes.CDLL("libnccl.so.2")
+for name in %r:
+    getattr(library, name)
+class UniqueId(ctypes.Structure):
+    _fields_ = [("internal", ctypes.c_byte * 128)]
+version = ctypes.c_int()
+assert library.ncclGetVersion(ctypes.byref(version)) == 0
+digits = str(version.value)
+print(digits[0].lstrip("0"), digits[1:3].lstrip("0"), digits[3:].lstrip("0"))
+unique = UniqueId()
+assert library.ncclGetUniqueId(ctypes.byref(unique)) == 0
+comm = ctypes.c_void_p()
+library.ncclCommInitRank.argtypes = [ctypes.c_void_p, ctypes.c_int, UniqueId, ctypes.c_int]
+assert library.ncclCommInitRank(ctypes.byref(comm), 1, unique, 0) == 0
+send = (ctypes.c_float * 4)(1, 2, 3, 4)
+recv = (ctypes.c_float * 4)()
+assert library.ncclAllReduce(send, recv, ctypes.c_size_t(4), 7, 0, comm, None) == 0
+assert list(recv) == [1, 2, 3, 4]
+assert library.ncclCommDestroy(comm) == 0
+"""
+
+NCCL4PY_PROGRAM = """
+import ctypes, sys
+library = ctypes.CDLL("libnccl.so.2")
+missing = [name for name in sys.argv[1:] if not hasattr(library, name)]
+print("missing", *missing)
+"""
+
+
+class Clients(WithWorkshop):
+    def client(self, name, *arguments, env=None):
+        program = self.workshop.program("clients", "-ldl")
+        self.succeeds(TUTTI, "run", "--", program, name, *arguments, env=env or environment())
+
+    def test_1_pytorch_sends_fp8_as_bytes_and_builds_on_send_and_recv(self):
+        self.client("pytorch_collectives", "4")
+
+    def test_2_megatron_deregisters_windows_as_buffers(self):
+        self.client("megatron_deregister", "2")
+
+    def test_3_pytorch_polls_after_an_abort(self):
+        self.client("pytorch_abort", "2")
+
+    def test_4_vllm_looks_up_every_symbol_and_reads_the_version_by_digits(self):
+        printed = self.succeeds(TUTTI, "run", "--", sys.executable, "-c", VLLM_PROGRAM % VLLM)
+        self.assertEqual(printed, "2 30 7\n")
+        folder = os.path.dirname(LIBRARY)
+        printed = self.succeeds(sys.executable, "-c", VLLM_PROGRAM % VLLM,
+                                env=environment(LD_LIBRARY_PATH=folder))
+        self.assertEqual(printed, "2 30 7\n")
+
+    def test_6_pytorch_passes_configurations_of_its_headers_version(self):
+        self.client("pytorch_versions", "2")
+
+    def test_7_nccl4py_looks_up_every_name(self):
+        every = [*names(), *("p" + name for name in names())]
+        printed = self.succeeds(TUTTI, "run", "--", sys.executable, "-c", NCCL4PY_PROGRAM, *every)
+        self.assertEqual(printed, "missing\n")
+
+    def test_8_megatron_names_networks_and_changes_the_environment(self):
+        self.client("megatron_options", "2")
+
+    def test_9_deepspeed_preloads_an_interposer(self):
+        interposer = self.workshop.compile(os.path.join(HERE, "interposer.c"), "libinterposer.so",
+                                           "-shared", "-fPIC", '-DNCCL_HEADER="plugins/nccl/abi.h"')
+        self.client("deepspeed_interposer", "2", env=environment(LD_PRELOAD=interposer))
+
+    def test_10_nccl_tests_refers_weakly_to_newer_names(self):
+        self.client("nccl_tests_weak", "2")
+
+
+class Loading(WithWorkshop):
+    def test_a_program_linked_with_nccl_gets_tutti(self):
+        source = self.workshop.write("version.c", """
+            #include <stdio.h>
+            int ncclGetVersion(int* version);
+            int main(void) {
+              int version = 0;
+              const int result = ncclGetVersion(&version);
+              printf("%d %d\\n", result, version);
+            }""")
+        program = self.workshop.compile(source, "version", f"-L{self.workshop.stub_folder}", "-lnccl",
+                                        f"-Wl,-rpath,{self.workshop.stub_folder}")
+        self.assertEqual(self.succeeds(program), f"{STUB_RESULT} 0\n")
+        self.assertEqual(self.succeeds(TUTTI, "run", "--", program), "0 23007\n")
+
+    def test_a_program_that_opens_nccl_by_name_gets_tutti(self):
+        program = self.workshop.compile(os.path.join(HERE, "opens.c"), "opens", "-ldl")
+        stub = environment(LD_LIBRARY_PATH=self.workshop.stub_folder)
+        ours = environment(LD_LIBRARY_PATH=os.path.dirname(LIBRARY))
+        self.assertEqual(self.succeeds(program, env=stub), f"{STUB_RESULT} 0\n")
+        self.assertEqual(self.succeeds(program, env=ours), "0 23007\n")
+        self.assertEqual(self.succeeds(TUTTI, "run", "--", program, env=stub), "0 23007\n")
+
+    def test_fork_leaves_the_parent_unharmed(self):
+        self.succeeds(TUTTI, "run", "--", self.workshop.program("forks"), "3")
+
+
+class Beside(WithWorkshop):
+    def program(self):
+        folder = os.path.join(BUILD, "lib")
+        return self.workshop.program("beside", f"-I{os.path.dirname(os.path.dirname(HERE))}/include",
+                                     f"-L{folder}", "-ltutti", "-ldl", f"-Wl,-rpath,{folder}")
+
+    def test_libtutti_in_the_same_process(self):
+        self.succeeds(TUTTI, "run", "--", self.program())
+
+    def test_nccl_in_the_same_process(self):
+        path = os.environ.get("TUTTI_NCCL_LIBRARY", "/usr/local/cuda/lib/libnccl.so.2")
+        if not os.path.exists(path):
+            self.skipTest(f"NCCL is not installed as {path}")
+        done = run(TUTTI, "run", "--", self.program(), path)
+        if done.returncode == 77:
+            self.skipTest(done.stderr)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("beside Tutti's 23007", done.stdout)
+
+
+if __name__ == "__main__":
+    if not BUILD:
+        print("TUTTI_BINARY_DIR does not name a build")
+        sys.exit(77)
+    unittest.main()

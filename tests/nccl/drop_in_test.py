@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+"""The drop-in libnccl.so.2: its names, its layouts, every call, and `tutti run`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+
+from support import (BUILD, LIBRARY, TUTTI, WithWorkshop, environment, names, run,  # noqa: E402
+                     toolkit_header)
+
+def symbols():
+    """Name -> (binding, address) of what the library defines for others."""
+    listed = run("readelf", "--wide", "--dyn-syms", LIBRARY).stdout
+    found = {}
+    for line in listed.splitlines():
+        fields = line.split()
+        if len(fields) == 8 and fields[0][:-1].isdigit() and fields[6] not in ("UND", "ABS"):
+            found[fields[7]] = (fields[4], fields[1])
+    return found
+
+
+def is_running(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rsplit(") ", 1)[1][0] != "Z"
+    except OSError:
+        return False
+
+
+class Names(unittest.TestCase):
+    def test_the_names_are_nccls_and_no_other(self):
+        wanted = {*names(), *("p" + name for name in names())}
+        self.assertEqual(set(symbols()), wanted)
+
+    def test_each_name_is_weak_and_strong_at_one_address(self):
+        found = symbols()
+        for name in names():
+            self.assertEqual(found[name][0], "WEAK", name)
+            self.assertEqual(found["p" + name][0], "GLOBAL", name)
+            self.assertEqual(found[name][1], found["p" + name][1], name)
+
+    def test_soname_and_no_symbol_versions(self):
+        self.assertIn("[libnccl.so.2]", run("readelf", "-d", LIBRARY).stdout)
+        self.assertNotIn("VERDEF", run("readelf", "-d", LIBRARY).stdout)
+
+
+class Layouts(WithWorkshop):
+    def test_ours_are_the_toolkits(self):
+        flags = toolkit_header()
+        if flags is None:
+            self.skipTest("no CUDA toolkit with nccl.h: layouts are not compared")
+        ours = self.succeeds(self.workshop.program("layouts")).splitlines()
+        theirs = self.succeeds(self.workshop.program("layouts", *flags, header="<nccl.h>")).splitlines()
+        self.assertGreater(len(ours), 70)
+        self.assertEqual(ours, theirs)
+
+
+class Calls(WithWorkshop):
+    def test_the_stand_in_is_not_tutti(self):
+        done = run(self.workshop.program("calls"), "1")
+        self.assertEqual(done.returncode, 1, done.stderr)
+
+    def test_every_call_with_our_header(self):
+        program = self.workshop.program("calls")
+        for ranks in range(1, 9):
+            with self.subTest(ranks=ranks):
+                self.succeeds(TUTTI, "run", "--", program, str(ranks))
+
+    def test_every_call_with_the_toolkits_header(self):
+        flags = toolkit_header()
+        if flags is None:
+            self.skipTest("no CUDA toolkit with nccl.h")
+        program = self.workshop.program("calls", *flags, header="<nccl.h>")
+        self.succeeds(TUTTI, "run", "--", program, "3")
+
+
+class Run(WithWorkshop):
+    def test_help(self):
+        self.assertIn("usage: tutti run", self.succeeds(TUTTI, "run", "--help"))
+
+    def test_wrong_command_lines(self):
+        self.assertEqual(run(TUTTI, "run").returncode, 2)
+        self.assertEqual(run(TUTTI, "run", "--nonsense", "true").returncode, 2)
+
+    def test_exit_status(self):
+        for status in (0, 3, 127):
+            done = run(TUTTI, "run", "--", "sh", "-c", f"exit {status}")
+            self.assertEqual((done.returncode, done.stderr), (status, ""))
+
+    def test_commands_that_do_not_run(self):
+        done = run(TUTTI, "run", "--", "no-such-command")
+        self.assertEqual(done.returncode, 127)
+        self.assertIn("not found", done.stderr)
+        done = run(TUTTI, "run", "--", os.path.dirname(LIBRARY))
+        self.assertEqual(done.returncode, 126, done.stderr)
+
+    def test_a_signal_ends_both(self):
+        done = run(TUTTI, "run", "--", "sh", "-c", "kill -USR1 $$")
+        self.assertEqual(done.returncode, -signal.SIGUSR1)
+
+    def test_signals_reach_the_program(self):
+        code = "trap 'echo got; exit 5' TERM; echo ready; while :; do sleep 0.1; done"
+        child = subprocess.Popen([TUTTI, "run", "--", "sh", "-c", code], stdout=subprocess.PIPE,
+                                 text=True, env=environment())
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.communicate(timeout=60)[0], "got\n")
+        self.assertEqual(child.returncode, 5)
+
+    def test_the_program_ends_with_tutti_run(self):
+        child = subprocess.Popen([TUTTI, "run", "--", "sh", "-c", "echo $$; exec sleep 1000"],
+                                 stdout=subprocess.PIPE, text=True, env=environment())
+        pid = int(child.stdout.readline())
+        child.kill()
+        child.communicate(timeout=60)
+        deadline = time.monotonic() + 60
+        while is_running(pid) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        self.assertFalse(is_running(pid))
+
+    def test_a_static_program_is_refused_before_it_runs(self):
+        source = self.workshop.write("static.c", '#include <stdio.h>\nint main(void) { puts("ran"); }')
+        program = self.workshop.compile(source, "static", "-static")
+        done = run(TUTTI, "run", "--", program)
+        self.assertEqual((done.returncode, done.stdout), (125, ""))
+        self.assertIn("statically linked", done.stderr)
+
+    def test_a_program_that_did_not_load_it_is_an_error(self):
+        # The library is one that does not answer: what is seen when the loader passes it over.
+        done = run(TUTTI, "run", "--library", os.path.join(self.workshop.stub_folder, "libnccl.so.2"),
+                   "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("did not load libnccl.so.2", done.stderr)
+
+    def test_a_missing_library_is_an_error(self):
+        done = run(TUTTI, "run", "--library", "/nowhere/libnccl.so.2", "--", "true")
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("/nowhere/libnccl.so.2", done.stderr)
+
+    def test_another_libnccl_before_it_is_an_error(self):
+        other = os.path.join(self.workshop.stub_folder, "libnccl.so.2")
+        done = run(TUTTI, "run", "--", "true", env=environment(LD_PRELOAD=other))
+        self.assertEqual(done.returncode, 125)
+        self.assertIn("LD_PRELOAD already names", done.stderr)
+
+    def test_nothing_is_left_in_the_environment_but_the_preload(self):
+        listed = self.succeeds(TUTTI, "run", "--", "sh", "-c", "env")
+        self.assertIn("LD_PRELOAD=" + os.path.realpath(LIBRARY), listed)
+        self.assertNotIn("TUTTI_RUN", listed)
+
+
+if __name__ == "__main__":
+    if not BUILD:
+        print("TUTTI_BINARY_DIR does not name a build")
+        sys.exit(77)
+    unittest.main()

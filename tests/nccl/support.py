@@ -1,0 +1,90 @@
+"""What the tests of the drop-in share: a folder of programs of NCCL, built and run."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+BUILD = os.environ.get("TUTTI_BINARY_DIR", "")
+TUTTI = os.path.join(BUILD, "bin", "tutti")
+LIBRARY = os.path.join(BUILD, "lib", "nccl", "libnccl.so.2")
+OUR_HEADER = '"plugins/nccl/abi.h"'
+TOOLKIT = "/usr/local/cuda/include"
+STUB_RESULT = 77
+LIMIT_SECONDS = 120
+
+
+def names():
+    with open(os.path.join(HERE, "host_names.txt"), encoding="utf-8") as file:
+        return file.read().split()
+
+
+def toolkit_header():
+    """The flags for the CUDA toolkit's nccl.h, or None where there is none."""
+    folder = os.environ.get("TUTTI_CUDA_INCLUDE", TOOLKIT)
+    return [f"-I{folder}"] if os.path.exists(os.path.join(folder, "nccl.h")) else None
+
+
+def environment(**more):
+    clean = {key: value for key, value in os.environ.items()
+             if not key.startswith(("TUTTI_", "NCCL_", "LD_"))}
+    return {**clean, "NCCL_SOCKET_IFNAME": "lo", **more}
+
+
+def run(*command, **more):
+    """The finished process; its output is text."""
+    more.setdefault("env", environment())
+    return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, **more)
+
+
+class Workshop:
+    """A folder with a stand-in for NCCL, whose every call returns STUB_RESULT, and programs that are
+    linked against it as they would be against NCCL. Owns: the folder."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="tutti-nccl-")
+        self.stub_folder = os.path.join(self.folder, "stub")
+        os.mkdir(self.stub_folder)
+        calls = "".join(f"int {name}(void) {{ return {STUB_RESULT}; }}\n" for name in names())
+        self.compile(self.write("stub.c", calls), os.path.join("stub", "libnccl.so.2"), "-shared",
+                     "-fPIC", "-Wl,-soname,libnccl.so.2")
+        os.symlink("libnccl.so.2", os.path.join(self.stub_folder, "libnccl.so"))
+
+    def close(self):
+        shutil.rmtree(self.folder)
+
+    def write(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def compile(self, source, name, *flags):
+        path = os.path.join(self.folder, name)
+        done = run("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{ROOT}", source,
+                   "-o", path, *flags)
+        if done.returncode != 0:
+            raise AssertionError(done.stdout + done.stderr)
+        return path
+
+    def program(self, name, *flags, header=OUR_HEADER):
+        """Builds tests/nccl/NAME.c as a program of NCCL."""
+        suffix = "" if header == OUR_HEADER else "_toolkit"
+        return self.compile(os.path.join(HERE, name + ".c"), name + suffix,
+                            f"-DNCCL_HEADER={header}", *flags, f"-L{self.stub_folder}", "-lnccl",
+                            f"-Wl,-rpath,{self.stub_folder}")
+
+
+class WithWorkshop(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.workshop = Workshop()
+        cls.addClassCleanup(cls.workshop.close)
+
+    def succeeds(self, *command, **more):
+        done = run(*command, **more)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
