@@ -94,6 +94,7 @@ class Communicator final : public exec::Health {
 
   Status open_recorder();
   Status check() override;
+  Status map_window(exec::Window& window, std::span<const std::string> texts);
   int culprit() const override { return culprit_.load(std::memory_order_relaxed); }
   void watch_peers();
   void lost(int peer);

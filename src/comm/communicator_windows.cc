@@ -26,18 +26,15 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   return texts;
 }
 
-Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
-  const Result<std::vector<std::string>> texts = gather_texts(std::to_string(bytes) + " " + handle);
-  if (!texts.ok()) return texts.status();
-  exec::Window window{static_cast<std::byte*>(memory), bytes, {}};
+Status Communicator::map_window(exec::Window& window, std::span<const std::string> texts) {
   window.peers.resize(static_cast<size_t>(ranks()));
   for (int peer = 0; peer < ranks(); ++peer) {
-    const std::string& text = texts.value()[static_cast<size_t>(peer)];
+    const std::string& text = texts[static_cast<size_t>(peer)];
     const size_t space = text.find(' ');
-    if (text.substr(0, space) != std::to_string(bytes)) {
+    if (text.substr(0, space) != std::to_string(window.bytes)) {
       return Status::invalid_usage("rank " + std::to_string(peer) + " registered " +
                                    text.substr(0, space) + " bytes, rank " +
-                                   std::to_string(rank()) + " " + std::to_string(bytes) +
+                                   std::to_string(rank()) + " " + std::to_string(window.bytes) +
                                    ": registration is collective and of equal size");
     }
     transport::Link* link = membership_->link(peer);
@@ -45,6 +42,23 @@ Status Communicator::add_window(void* memory, uint64_t bytes, const std::string&
     Result<std::byte*> mapped = link->mapped()->import(text.substr(space + 1));
     if (!mapped.ok()) return mapped.status();
     window.peers[static_cast<size_t>(peer)] = mapped.value();
+  }
+  return {};
+}
+
+Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
+  const Result<std::vector<std::string>> texts = gather_texts(std::to_string(bytes) + " " + handle);
+  if (!texts.ok()) return texts.status();
+  exec::Window window{static_cast<std::byte*>(memory), bytes, {}};
+  const Status mapped = map_window(window, texts.value());
+  // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
+  const Result<std::vector<std::string>> outcomes = gather_texts(mapped.ok() ? "yes" : "no");
+  if (!mapped.ok()) return mapped;
+  if (!outcomes.ok()) return outcomes.status();
+  const auto other = std::find(outcomes.value().begin(), outcomes.value().end(), "no");
+  if (other != outcomes.value().end()) {
+    return Status::system_error("rank " + std::to_string(other - outcomes.value().begin()) +
+                                " cannot map the memory that is being registered");
   }
   executor_->add_window(std::move(window));
   return {};
