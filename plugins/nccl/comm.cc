@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "plugins/nccl/device_memory.h"
-#include "plugins/nccl/group.h"
 
 namespace tutti::nccl {
 namespace {

@@ -14,6 +14,7 @@
 
 #include "plugins/nccl/abi.h"
 #include "plugins/nccl/errors.h"
+#include "plugins/nccl/group.h"
 #include "tutti/tutti.h"
 
 namespace tutti::nccl {
@@ -87,6 +88,7 @@ ncclResult_t operate(ncclComm_t comm, const char* function, std::span<const void
   const Running running(comm);
   refused = check_usable(comm, function);
   if (refused == ncclSuccess) refused = check_host_memory(buffers, function);
+  if (refused == ncclSuccess && in_group()) add_member(comm);
   return refused != ncclSuccess ? refused : translate(call(comm->tutti));
 }
 

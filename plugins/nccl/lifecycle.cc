@@ -7,7 +7,6 @@
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/config.h"
 #include "plugins/nccl/device_memory.h"
-#include "plugins/nccl/group.h"
 
 namespace tutti::nccl {
 namespace {

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "plugins/nccl/comm.h"
-#include "plugins/nccl/group.h"
 
 namespace tutti::nccl {
 namespace {

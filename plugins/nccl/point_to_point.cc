@@ -1,6 +1,5 @@
 // Send, receive, one-sided, and groups.
 #include "plugins/nccl/comm.h"
-#include "plugins/nccl/group.h"
 
 using namespace tutti::nccl;
 

@@ -10,7 +10,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import (BUILD, LIBRARY, TUTTI, WithWorkshop, environment, names, run,  # noqa: E402
+from support import (BUILD, HERE, LIBRARY, TUTTI, WithWorkshop, environment, names, run,  # noqa: E402
                      toolkit_header)
 
 def symbols():
@@ -70,6 +70,17 @@ class Calls(WithWorkshop):
         for ranks in range(1, 9):
             with self.subTest(ranks=ranks):
                 self.succeeds(TUTTI, "run", "--", program, str(ranks))
+
+    def test_what_is_newer_and_the_device_api(self):
+        program = self.workshop.program("queries")
+        for ranks in (1, 3):
+            with self.subTest(ranks=ranks):
+                self.succeeds(TUTTI, "run", "--", program, str(ranks))
+
+    def test_memory_of_a_gpu_is_refused(self):
+        driver = self.workshop.compile(os.path.join(HERE, "driver.c"), "libcuda.so.1", "-shared", "-fPIC",
+                                       "-Wl,-soname,libcuda.so.1")
+        self.succeeds(TUTTI, "run", "--", self.workshop.program("device", "-ldl"), driver)
 
     def test_every_call_with_the_toolkits_header(self):
         flags = toolkit_header()
