@@ -74,15 +74,23 @@ ncclResult_t pncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclC
   return bad != ncclSuccess ? bad : unsupported("ncclScatter", kNotYet);
 }
 
-ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t*, void*, ncclDataType_t, ncclScalarResidence_t,
-                                       ncclComm_t comm) {
-  const ncclResult_t bad = check_usable(comm, "ncclRedOpCreatePreMulSum");
-  return bad != ncclSuccess ? bad : unsupported("ncclRedOpCreatePreMulSum", kNotYet);
+ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,
+                                       ncclScalarResidence_t residence, ncclComm_t comm) {
+  constexpr char kName[] = "ncclRedOpCreatePreMulSum";
+  if (const ncclResult_t bad = check_usable(comm, kName); bad != ncclSuccess) return bad;
+  if (op == nullptr) return refuse(kName, "the place for the operation is null");
+  const void* const memory[] = {scalar};
+  if (const ncclResult_t bad = check_host_memory(memory, kName); bad != ncclSuccess) return bad;
+  tuttiRedOp_t made = tuttiSum;
+  const ncclResult_t result = translate(tuttiRedOpCreatePreMulSum(
+      &made, scalar, type_of(type), static_cast<tuttiScalarResidence_t>(residence), comm->tutti));
+  if (result == ncclSuccess) *op = static_cast<ncclRedOp_t>(made);
+  return result;
 }
 
-ncclResult_t pncclRedOpDestroy(ncclRedOp_t, ncclComm_t comm) {
-  const ncclResult_t bad = check_usable(comm, "ncclRedOpDestroy");
-  return bad != ncclSuccess ? bad : unsupported("ncclRedOpDestroy", kNotYet);
+ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
+  return ask(comm, "ncclRedOpDestroy",
+             [op](tuttiComm_t tutti) { return tuttiRedOpDestroy(op_of(op), tutti); });
 }
 
 [[gnu::weak, gnu::alias("pncclAllReduce")]] decltype(pncclAllReduce) ncclAllReduce;

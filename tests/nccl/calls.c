@@ -30,6 +30,26 @@ static void check_all_reduce(Member m, ncclComm_t comm) {
      m.rank);
 }
 
+/* The operation may be destroyed in the group that uses it. */
+static void check_scaled_sum(Member m, ncclComm_t comm) {
+  double factor = m.rank + 1, mine = 2, sum = 0, wanted = m.ranks * (m.ranks + 1);
+  ncclRedOp_t op;
+  ok(ncclRedOpCreatePreMulSum(&op, &factor, ncclDouble, ncclScalarHostImmediate, comm),
+     "RedOpCreatePreMulSum", m.rank);
+  is((int)op >= (int)ncclNumOps, "an operation of the program", m.rank);
+  factor = 0;
+  ok(ncclAllReduce(&mine, &sum, 1, ncclDouble, op, comm, NULL), "AllReduce", m.rank);
+  is(sum == wanted, "scaled sum", m.rank);
+  sum = 0;
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclDouble, op, comm, NULL), "AllReduce", m.rank);
+  ok(ncclRedOpDestroy(op, comm), "RedOpDestroy", m.rank);
+  ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  is(sum == wanted, "scaled sum in a group", m.rank);
+  refused(ncclAllReduce(&mine, &sum, 1, ncclDouble, op, comm, NULL), ncclInvalidArgument, "",
+          m.rank);
+}
+
 static void check_broadcast(Member m, ncclComm_t comm) {
   const int root = m.ranks - 1;
   int32_t send[COUNT], recv[COUNT];
@@ -138,6 +158,7 @@ static void body(Member m) {
   ncclComm_t comm = join(m);
   check_queries(m, comm);
   check_all_reduce(m, comm);
+  check_scaled_sum(m, comm);
   check_broadcast(m, comm);
   check_gathering(m, comm);
   check_scattering(m, comm);

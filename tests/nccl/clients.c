@@ -1,4 +1,5 @@
-/* What clients of NCCL are known to do, one function each: clients NAME [RANKS]. */
+/* What clients of NCCL are known to do, one function each: clients NAME
+ * [RANKS]. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,14 +15,16 @@
 #pragma weak ncclCommQueryProperties
 #pragma weak ncclGetLastError
 
-/* torch.cuda.nccl sends 8-bit floats as bytes, and builds gather, scatter and the all_to_all of
- * unequal parts from groups of sends and receives. */
+/* torch.cuda.nccl sends 8-bit floats as bytes, and builds gather, scatter and
+ * the all_to_all of unequal parts from groups of sends and receives. */
 static void pytorch_collectives(Member m) {
   ncclComm_t comm = join(m);
   uint8_t floats[16], all[MOST_RANKS * 16];
   memset(floats, 0x38 + m.rank, sizeof floats);
-  ok(ncclAllGather(floats, all, sizeof floats, ncclUint8, comm, NULL), "AllGather", m.rank);
-  for (int i = 0; i < m.ranks * 16; ++i) is(all[i] == 0x38 + i / 16, "8-bit floats", m.rank);
+  ok(ncclAllGather(floats, all, sizeof floats, ncclUint8, comm, NULL),
+     "AllGather", m.rank);
+  for (int i = 0; i < m.ranks * 16; ++i)
+    is(all[i] == 0x38 + i / 16, "8-bit floats", m.rank);
 
   int mine = m.rank + 10, gathered[MOST_RANKS] = {0};
   ok(ncclGroupStart(), "GroupStart", m.rank);
@@ -37,44 +40,55 @@ static void pytorch_collectives(Member m) {
   /* rank i sends i + j elements to rank j; some pairs send nothing. */
   int send[MOST_RANKS * 2 * MOST_RANKS], recv[MOST_RANKS * 2 * MOST_RANKS];
   int sent = 0, received = 0;
-  for (size_t i = 0; i < sizeof send / sizeof *send; ++i) send[i] = m.rank;
+  for (size_t i = 0; i < sizeof send / sizeof *send; ++i)
+    send[i] = m.rank;
   ok(ncclGroupStart(), "GroupStart", m.rank);
   for (int peer = 0; peer < m.ranks; ++peer) {
     const size_t count = m.rank + peer;
     ok(ncclSend(send + sent, count, ncclInt, peer, comm, NULL), "Send", m.rank);
-    ok(ncclRecv(recv + received, count, ncclInt, peer, comm, NULL), "Recv", m.rank);
+    ok(ncclRecv(recv + received, count, ncclInt, peer, comm, NULL), "Recv",
+       m.rank);
     sent += count;
     received += count;
   }
   ok(ncclGroupEnd(), "GroupEnd", m.rank);
   for (int peer = 0, at = 0; peer < m.ranks; ++peer) {
-    for (int i = 0; i < m.rank + peer; ++i) is(recv[at++] == peer, "unequal parts", m.rank);
+    for (int i = 0; i < m.rank + peer; ++i)
+      is(recv[at++] == peer, "unequal parts", m.rank);
   }
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* PyTorch's abort gives every handle to ncclCommDeregister, those of windows too. */
+/* PyTorch's abort gives every handle to ncclCommDeregister, those of windows
+ * too. */
 static void megatron_deregister(Member m) {
   ncclComm_t comm = join(m);
   void *memory = NULL, *handle = NULL;
   ncclWindow_t window = NULL;
   ok(ncclMemAlloc(&memory, 1 << 16), "MemAlloc", m.rank);
   ok(ncclCommRegister(comm, memory, 1 << 16, &handle), "CommRegister", m.rank);
-  ok(ncclCommWindowRegister(comm, memory, 1 << 16, &window, NCCL_WIN_COLL_SYMMETRIC),
+  ok(ncclCommWindowRegister(comm, memory, 1 << 16, &window,
+                            NCCL_WIN_COLL_SYMMETRIC),
      "CommWindowRegister", m.rank);
-  ok(ncclCommDeregister(comm, (void*)window), "CommDeregister of a window", m.rank);
+  ok(ncclCommDeregister(comm, (void *)window), "CommDeregister of a window",
+     m.rank);
   ok(ncclCommDeregister(comm, handle), "CommDeregister", m.rank);
-  refused(ncclCommDeregister(comm, (void*)window), ncclInvalidArgument, "neither", m.rank);
+  refused(ncclCommDeregister(comm, (void *)window), ncclInvalidArgument,
+          "neither", m.rank);
+  meet(m);
   ok(ncclCommAbort(comm), "CommAbort", m.rank);
   ok(ncclMemFree(memory), "MemFree", m.rank);
 }
 
-/* PyTorch polls the handle after an abort until nothing is in progress, then forgets it. */
+/* PyTorch polls the handle after an abort until nothing is in progress, then
+ * forgets it. */
 static void pytorch_abort(Member m) {
   ncclComm_t comm = join(m);
   ncclResult_t error = ncclInProgress;
   int mine = 1, sum = 0;
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+     m.rank);
+  meet(m);
   const ncclResult_t aborted = ncclCommAbort(comm);
   is(aborted == ncclSuccess || aborted == ncclInProgress, "CommAbort", m.rank);
   while (error == ncclInProgress) {
@@ -82,22 +96,26 @@ static void pytorch_abort(Member m) {
   }
   is(error == ncclSuccess, "the error after an abort", m.rank);
   refused(ncclCommAbort(comm), ncclInvalidUsage, "aborted", m.rank);
-  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), ncclInvalidUsage, "aborted",
-          m.rank);
+  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL),
+          ncclInvalidUsage, "aborted", m.rank);
 }
 
-static ncclResult_t init_with(Member m, int number, ncclConfig_t* config, ncclComm_t* comm) {
-  return ncclCommInitRankConfig(comm, m.ranks, take_id(m, number), m.rank, config);
+static ncclResult_t init_with(Member m, int number, ncclConfig_t *config,
+                              ncclComm_t *comm) {
+  return ncclCommInitRankConfig(comm, m.ranks, take_id(m, number), m.rank,
+                                config);
 }
 
-/* PyTorch compiles for one version and runs with another: the configuration has the size and the
- * fields of the header, and what lies behind them is not to be looked at. */
+/* PyTorch compiles for one version and runs with another: the configuration has
+ * the size and the fields of the header, and what lies behind them is not to be
+ * looked at. */
 static void pytorch_versions(Member m) {
   static const struct {
     size_t size;
     unsigned version;
-  } kHeaders[] = {{24, 21400}, {40, 21703}, {48, 21801}, {48, 22602},  {72, 22703},
-                  {80, 22809}, {88, 22907}, {96, 23007}, {104, 23102}, {120, 23206}};
+  } kHeaders[] = {{24, 21400},  {40, 21703}, {48, 21801}, {48, 22602},
+                  {72, 22703},  {80, 22809}, {88, 22907}, {96, 23007},
+                  {104, 23102}, {120, 23206}};
   for (size_t i = 0; i < sizeof kHeaders / sizeof *kHeaders; ++i) {
     union {
       ncclConfig_t config;
@@ -107,28 +125,32 @@ static void pytorch_versions(Member m) {
     ncclUniqueId id;
     ncclComm_t comm = NULL;
     memset(&space, 0x77, sizeof space);
-    memcpy(&space, &whole, kHeaders[i].size < sizeof whole ? kHeaders[i].size : sizeof whole);
+    memcpy(&space, &whole,
+           kHeaders[i].size < sizeof whole ? kHeaders[i].size : sizeof whole);
     space.config.size = kHeaders[i].size;
     space.config.version = kHeaders[i].version;
     ok(ncclGetUniqueId(&id), "GetUniqueId", m.rank);
-    ok(ncclCommInitRankConfig(&comm, 1, id, 0, &space.config), "CommInitRankConfig", m.rank);
+    ok(ncclCommInitRankConfig(&comm, 1, id, 0, &space.config),
+       "CommInitRankConfig", m.rank);
     ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
   }
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   ncclComm_t comm = NULL;
   config.magic = 1;
-  refused(init_with(m, 0, &config, &comm), ncclInvalidArgument, "NCCL_CONFIG_INITIALIZER", m.rank);
+  refused(init_with(m, 0, &config, &comm), ncclInvalidArgument,
+          "NCCL_CONFIG_INITIALIZER", m.rank);
   config.magic = 0xcafebeef;
   config.blocking = 2;
-  refused(init_with(m, 0, &config, &comm), ncclInvalidArgument, "blocking", m.rank);
+  refused(init_with(m, 0, &config, &comm), ncclInvalidArgument, "blocking",
+          m.rank);
   ok(init_with(m, 0, NULL, &comm), "no configuration", m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* Megatron names the network and sets thread blocks for each group, and changes the environment
- * before the first communicator is made. */
+/* Megatron names the network and sets thread blocks for each group, and changes
+ * the environment before the first communicator is made. */
 static void megatron_options(Member m) {
-  static const char* const kNetworks[] = {"ib", "socket", "IB", "Socket"};
+  static const char *const kNetworks[] = {"ib", "socket", "IB", "Socket"};
   int version = 0;
   setenv("NCCL_COLLNET_ENABLE", "1", 1);
   setenv("TUTTI_NCCL_VERSION", "22809", 1);
@@ -142,48 +164,87 @@ static void megatron_options(Member m) {
     config.minCTAs = 4;
     config.maxCTAs = 16;
     ok(init_with(m, i, &config, &comm), "CommInitRankConfig", m.rank);
-    ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
+    ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+       m.rank);
     is(sum == m.ranks, "AllReduce", m.rank);
     ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
   }
   ok(ncclGetVersion(&version), "GetVersion", m.rank);
-  is(version == 22809, "the environment is read when it is first needed", m.rank);
+  is(version == 22809, "the environment is read when it is first needed",
+     m.rank);
 }
 
-/* DeepSpeed and NCCL's own tools preload a library that defines ncclX and calls pncclX. */
+/* DeepSpeed and NCCL's own tools preload a library that defines ncclX and calls
+ * pncclX. */
 static void deepspeed_interposer(Member m) {
   int (*count)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "interposed_calls");
   ncclComm_t comm = join(m);
   int mine = 1, sum = 0;
   is(count != NULL, "the interposer is loaded", m.rank);
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
-  is(sum == m.ranks && count() == 1, "the interposer saw the call and Tutti ran it", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+     m.rank);
+  is(sum == m.ranks && count() == 1,
+     "the interposer saw the call and Tutti ran it", m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
 /* nccl-tests refers weakly to what older versions lack. */
 static void nccl_tests_weak(Member m) {
   int device_api = -1;
-  is(ncclAlltoAll != NULL && ncclCommWindowRegister != NULL && ncclCommWindowDeregister != NULL &&
-         ncclGetLastError != NULL,
+  is(ncclAlltoAll != NULL && ncclCommWindowRegister != NULL &&
+         ncclCommWindowDeregister != NULL && ncclGetLastError != NULL,
      "weak references are found", m.rank);
 #if NCCL_VERSION_CODE >= 23000
-  is(ncclDevCommCreate != NULL && ncclDevCommDestroy != NULL && ncclCommQueryProperties != NULL,
+  is(ncclDevCommCreate != NULL && ncclDevCommDestroy != NULL &&
+         ncclCommQueryProperties != NULL,
      "weak references are found", m.rank);
   ncclComm_t comm = join(m);
   ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
   ok(ncclCommQueryProperties(comm, &properties), "CommQueryProperties", m.rank);
   device_api = properties.deviceApiSupport;
-  is(properties.nRanks == m.ranks && properties.rank == m.rank, "properties", m.rank);
+  is(properties.nRanks == m.ranks && properties.rank == m.rank, "properties",
+     m.rank);
   is(device_api == 0, "the device API is refused", m.rank);
-  refused(ncclDevCommCreate(comm, NULL, NULL), ncclInvalidUsage, "device API", m.rank);
+  refused(ncclDevCommCreate(comm, NULL, NULL), ncclInvalidUsage, "device API",
+          m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 #endif
   (void)device_api;
 }
 
+/* XLA makes communicators that do not block, splits them, and polls. */
+static void xla_nonblocking(Member m) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL, half = NULL;
+  ncclResult_t error = ncclInProgress;
+  void *memory = NULL;
+  config.blocking = 0;
+  config.maxCTAs = 32;
+  ncclResult_t begun = init_with(m, 0, &config, &comm);
+  is(begun == ncclSuccess || begun == ncclInProgress, "CommInitRankConfig",
+     m.rank);
+  while (error == ncclInProgress)
+    ok(ncclCommGetAsyncError(comm, &error), "async", m.rank);
+  ok(error, "making a communicator", m.rank);
+  begun = ncclCommSplit(comm, m.rank % 2, m.rank, &half, &config);
+  is(begun == ncclSuccess || begun == ncclInProgress, "CommSplit", m.rank);
+  error = ncclInProgress;
+  while (error == ncclInProgress)
+    ok(ncclCommGetAsyncError(half, &error), "async", m.rank);
+  ok(error, "splitting a communicator", m.rank);
+  ok(ncclMemAlloc(&memory, 1 << 20), "MemAlloc", m.rank);
+  *(int *)memory = 1;
+  ok(ncclAllReduce(memory, memory, 1, ncclInt, ncclSum, half, NULL),
+     "AllReduce", m.rank);
+  is(*(int *)memory == (m.ranks + 1 - m.rank % 2) / 2, "AllReduce in a half",
+     m.rank);
+  meet(m);
+  ncclCommAbort(half);
+  ncclCommAbort(comm);
+}
+
 static const struct {
-  const char* name;
+  const char *name;
   Body body;
 } kClients[] = {
     {"pytorch_collectives", pytorch_collectives},
@@ -193,11 +254,13 @@ static const struct {
     {"megatron_options", megatron_options},
     {"deepspeed_interposer", deepspeed_interposer},
     {"nccl_tests_weak", nccl_tests_weak},
+    {"xla_nonblocking", xla_nonblocking},
 };
 
-int main(int argc, char** argv) {
+int main(int argc, char **argv) {
   for (size_t i = 0; argc > 1 && i < sizeof kClients / sizeof *kClients; ++i) {
-    if (strcmp(argv[1], kClients[i].name) != 0) continue;
+    if (strcmp(argv[1], kClients[i].name) != 0)
+      continue;
     return run_ranks(argc > 2 ? atoi(argv[2]) : 1, kClients[i].body);
   }
   return 2;
