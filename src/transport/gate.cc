@@ -40,7 +40,7 @@ Result<Gate::Caller> Gate::next(uint64_t deadline_ns) {
 }
 
 void Gate::append_polls(std::vector<pollfd>& polls) const {
-  if (guests_.size() < kMaxHalfOpen) polls.push_back({listener_.get(), POLLIN, 0});
+  polls.push_back({listener_.get(), POLLIN, 0});
   for (const Guest& guest : guests_) polls.push_back({guest.fd.get(), POLLIN, 0});
 }
 
@@ -51,9 +51,36 @@ uint64_t Gate::earliest_expiry_ns() const {
 }
 
 Status Gate::step(std::vector<Caller>& admitted) {
-  const Status status = accept_waiting();
+  constexpr int kRounds = 8;  // then whoever called step() has other things to do
+  for (int round = 0; round < kRounds; ++round) {
+    const Status status = accept_waiting();
+    hear_all(admitted);
+    if (!status.ok() || guests_.size() < kMaxHalfOpen || !somebody_waits()) return status;
+    make_room();
+  }
+  return {};
+}
+
+void Gate::hear_all(std::vector<Caller>& admitted) {
   std::erase_if(guests_, [&](Guest& guest) { return hear(guest, admitted); });
-  return status;
+}
+
+bool Gate::somebody_waits() const {
+  pollfd listener{listener_.get(), POLLIN, 0};
+  return poll(&listener, 1, 0) > 0;
+}
+
+void Gate::make_room() {
+  constexpr size_t kEnough = kMaxHalfOpen / 8;
+  const auto last = guests_.begin() + kEnough;
+  std::partial_sort(guests_.begin(), last, guests_.end(), [](const Guest& a, const Guest& b) {
+    return std::pair(a.greeting.received(), a.expiry_ns) <
+           std::pair(b.greeting.received(), b.expiry_ns);
+  });
+  for (auto guest = guests_.begin(); guest != last; ++guest) {
+    refuse(Status::remote_error("others were waiting while the caller said nothing"));
+  }
+  guests_.erase(guests_.begin(), last);
 }
 
 Status Gate::accept_waiting() {
@@ -101,6 +128,19 @@ bool Gate::hear(Guest& guest, std::vector<Caller>& admitted) {
 void Gate::refuse(const Status& reason) {
   ++refused_;
   last_refusal_ = reason.message();
+}
+
+Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
+                     const Identity& self, uint64_t deadline_ns) {
+  constexpr int kPauseMs = 5;
+  for (;;) {
+    Result<Fd> fd = dial();
+    if (!fd.ok()) return fd;
+    const Status status = handshake_connect(fd.value().get(), key, self, deadline_ns);
+    if (status.ok()) return fd;
+    if (status.code() != Code::kSystemError || monotonic_ns() >= deadline_ns) return status;
+    poll(nullptr, 0, kPauseMs);
+  }
 }
 
 }  // namespace tutti::transport

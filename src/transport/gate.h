@@ -2,7 +2,9 @@
 // them able to delay another.
 //
 // At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
-// a handshake; more wait in the kernel's queue. Nothing a caller does makes the gate fail.
+// a handshake. When more are waiting, those that have said least for longest make room, so that a
+// flood of silent connections keeps nobody out; a rank that meets this calls again (pass_gate()).
+// Nothing a caller does makes the gate fail.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
 // gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
@@ -61,6 +63,9 @@ class Gate {
   };
 
   Status accept_waiting();
+  void hear_all(std::vector<Caller>& admitted);
+  bool somebody_waits() const;
+  void make_room();
   void welcome(Fd fd);
   /// True when the guest is done with, one way or the other.
   bool hear(Guest& guest, std::vector<Caller>& admitted);
@@ -75,5 +80,11 @@ class Gate {
   size_t refused_ = 0;
   std::string last_refusal_;
 };
+
+/// The caller's side: dials until it is let in, refused, or out of time. Being hung up on before
+/// the gate has said anything is no refusal: it may be busy with others. Errors of `dial` are
+/// final.
+Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
+                     const Identity& self, uint64_t deadline_ns);
 
 }  // namespace tutti::transport

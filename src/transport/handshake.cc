@@ -137,6 +137,12 @@ Status send_now(int fd, std::span<const uint8_t> bytes) {
   return send_all(fd, bytes.data(), bytes.size(), 0);
 }
 
+/// An end of file before the other side has said anything says nothing about this rank.
+Status explain_silence(const Status& status) {
+  if (status.code() != Code::kRemoteError) return status;
+  return Status::system_error("the peer hung up before it said anything");
+}
+
 /// An end of file where a proof was due has one likely reason.
 Status explain_refusal(const Status& status) {
   if (status.code() != Code::kRemoteError) return status;
@@ -152,11 +158,11 @@ Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64
   const HelloBytes ours = encode(self, Role::kCaller);
   HelloBytes theirs{};
   if (Status status = send_all(fd, ours.data(), ours.size(), deadline_ns); !status.ok()) {
-    return explain_refusal(status);
+    return explain_silence(status);
   }
   if (Status status = receive_exactly(fd, theirs.data(), theirs.size(), deadline_ns);
       !status.ok()) {
-    return explain_refusal(status);
+    return explain_silence(status);
   }
   if (Status status = check_hello(theirs, self, Role::kAcceptor); !status.ok()) return status;
 

@@ -10,9 +10,10 @@
 // Exactly these bytes are read: nothing else is believed before, nothing that follows is swallowed.
 // Payloads that follow are not encrypted.
 //
-// Errors: kRemoteError names what differed; kTimeout. Threads: the two calls block, bounded by the
-// deadline; Greeting never blocks. Ownership: the socket stays the caller's; it may be blocking or
-// not.
+// Errors: kRemoteError names what differed; kTimeout; kSystemError when the connection broke, or
+// ended before the other side had said anything: then another attempt may succeed. Threads: the two
+// calls block, bounded by the deadline; Greeting never blocks. Ownership: the socket stays the
+// caller's; it may be blocking or not.
 #pragma once
 
 #include <array>
@@ -54,6 +55,8 @@ class Greeting {
   /// An error is final.
   Result<bool> advance();
   int rank() const { return rank_; }
+  /// Bytes of the caller so far.
+  size_t received() const { return received_; }
 
  private:
   Status answer_hello();

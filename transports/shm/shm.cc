@@ -58,13 +58,15 @@ class Shm final : public transport::Transport {
   using Connection = Result<std::unique_ptr<ShmLink>>;
 
   Connection call(int peer, const Card& card, uint64_t deadline_ns) const {
-    Result<Fd> fd = dial_locally(card.socket, deadline_ns);
+    const auto dial = [&]() -> Result<Fd> {
+      Result<Fd> fd = dial_locally(card.socket, deadline_ns);
+      if (!fd.ok()) return fd;
+      // The listener's user: nobody else may stand in for the peer, not even to see a hello.
+      if (Status status = check_user(fd.value().get()); !status.ok()) return status;
+      return fd;
+    };
+    Result<Fd> fd = transport::pass_gate(dial, member_.key, identity(member_, peer), deadline_ns);
     if (!fd.ok()) return fd.status();
-    // The listener's user: nobody else may stand in for the peer, not even to see a hello.
-    if (Status status = check_user(fd.value().get()); !status.ok()) return status;
-    const Status status = transport::handshake_connect(fd.value().get(), member_.key,
-                                                       identity(member_, peer), deadline_ns);
-    if (!status.ok()) return status;
     return introduce(std::move(fd).value(), peer, deadline_ns);
   }
 
@@ -92,13 +94,13 @@ class Shm final : public transport::Transport {
   }
 
   Status explain(const Status& reason, int peer, const Card& card) const {
-    std::string text = "rank " + std::to_string(member_.rank) +
-                       " has no shared memory with rank " + std::to_string(peer) + " (process " +
-                       std::to_string(card.process) + " on host " + card.host_id +
-                       "): " + std::string(reason.message());
+    std::string text = "rank " + std::to_string(member_.rank) + " has no shared memory with rank " +
+                       std::to_string(peer) + " (process " + std::to_string(card.process) +
+                       " on host " + card.host_id + "): " + std::string(reason.message());
     if (reason.code() == Code::kSystemError || reason.code() == Code::kTimeout) {
-      text += "; check that this process still runs, or set TUTTI_TRANSPORTS=tcp to go without "
-              "shared memory";
+      text +=
+          "; check that this process still runs, or set TUTTI_TRANSPORTS=tcp to go without "
+          "shared memory";
     }
     return Status(reason.code(), text);
   }

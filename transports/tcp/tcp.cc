@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "src/transport/handshake.h"
+#include "src/transport/gate.h"
 #include "transports/tcp/doorman.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/socket.h"
@@ -64,8 +64,8 @@ class TcpTransport final : public transport::Transport {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " has no TCP card, or is not another rank");
     }
-    Result<Fd> fd = member_.rank < peer ? call(peer, *card, deadline_ns)
-                                        : doorman_.admit(peer, deadline_ns);
+    Result<Fd> fd =
+        member_.rank < peer ? call(peer, *card, deadline_ns) : doorman_.admit(peer, deadline_ns);
     if (!fd.ok()) return explain(fd.status(), peer, *card);
     if (Status status = make_fast(fd.value().get()); !status.ok()) {
       return explain(status, peer, *card);
@@ -76,18 +76,14 @@ class TcpTransport final : public transport::Transport {
 
  private:
   Result<Fd> call(int peer, const Card& card, uint64_t deadline_ns) const {
-    Result<Fd> fd = dial(card.endpoint, deadline_ns);
-    if (!fd.ok()) return fd;
     transport::Identity self;
     self.rank = member_.rank;
     self.peer = peer;
     self.communicator = member_.communicator;
     self.epoch = member_.epoch;
     self.purpose = transport::Purpose::kTcp;
-    Status status =
-        transport::handshake_connect(fd.value().get(), member_.key, self, deadline_ns);
-    if (!status.ok()) return status;
-    return fd;
+    return transport::pass_gate([&] { return dial(card.endpoint, deadline_ns); }, member_.key, self,
+                                deadline_ns);
   }
 
   /// A reason as the socket knows it, in the words of the ranks.
@@ -120,15 +116,14 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   }
   Result<Fd> listener = listen_on(wanted.value());
   if (!listener.ok()) {
-    return Status::system_error("rank " + std::to_string(member.rank) + " cannot listen on " +
-                                member.bind_address + ": " +
-                                std::string(listener.status().message()) +
-                                "; give an address of this host");
+    return Status::system_error(
+        "rank " + std::to_string(member.rank) + " cannot listen on " + member.bind_address + ": " +
+        std::string(listener.status().message()) + "; give an address of this host");
   }
   Result<Endpoint> endpoint = local_endpoint(listener.value().get());
   if (!endpoint.ok()) return endpoint.status();
-  return std::unique_ptr<transport::Transport>(std::make_unique<TcpTransport>(
-      member, endpoint.value(), std::move(listener).value()));
+  return std::unique_ptr<transport::Transport>(
+      std::make_unique<TcpTransport>(member, endpoint.value(), std::move(listener).value()));
 }
 
 }  // namespace tutti::transports::tcp
