@@ -14,12 +14,9 @@ namespace tutti::api {
 namespace {
 
 Result<std::string> listening_address(const Config& config) {
-  Result<std::vector<bootstrap::Interface>> all = bootstrap::list_interfaces();
-  if (!all.ok()) return all.status();
-  Result<std::vector<bootstrap::Interface>> chosen =
-      bootstrap::choose_interfaces(all.value(), config);
-  if (!chosen.ok()) return chosen.status();
-  return chosen.value().front().address.text();
+  const Result<std::vector<bootstrap::Address>> own = bootstrap::own_addresses(config);
+  if (!own.ok()) return own.status();
+  return own.value().front().text();
 }
 
 }  // namespace
@@ -31,13 +28,13 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   options.algorithms = registry::algorithms();
   options.watch = &process.watch();
   options.timeout_ns = config.timeout_ns;
+  options.origin = founding.origin;
   comm::MembershipOptions& membership = options.membership;
   membership.env = &process.env();
   membership.transports = registry::transports();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
-  const uint64_t timeout = environment.init_timeout_ns;
-  membership.deadline_ns = timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
+  membership.deadline_ns = deadline_after(environment.init_timeout_ns);
   membership.exchange = founding.exchange;
   transport::Member& self = membership.self;
   self.rank = founding.rank;
@@ -52,11 +49,19 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   return comm::Communicator::create(std::move(options));
 }
 
+Founding founding_of(const std::vector<bootstrap::UniqueId>& ids, int ranks, int rank) {
+  return {rank,
+          ranks,
+          ids[0].communicator(),
+          ids[0].key,
+          [ids, ranks, rank](std::string_view card, uint64_t deadline_ns) {
+            return bootstrap::exchange(std::span(ids), rank, ranks, card, deadline_ns);
+          },
+          ""};
+}
+
 Founding founding_of(const bootstrap::UniqueId& id, int ranks, int rank) {
-  return {rank, ranks, id.communicator(), id.key,
-          [id, ranks, rank](std::string_view card, uint64_t deadline_ns) {
-            return bootstrap::exchange(id, rank, ranks, card, deadline_ns);
-          }};
+  return founding_of(std::vector{id}, ranks, rank);
 }
 
 Result<bootstrap::UniqueId> decode_id(const tuttiUniqueId& bytes) {

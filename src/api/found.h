@@ -4,6 +4,8 @@
 #pragma once
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "src/api/config.h"
 #include "src/api/process.h"
@@ -19,13 +21,15 @@ struct Founding {
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
   transport::JobKey key{};
   comm::Exchange exchange;  // how it meets them
+  std::string origin;       // for people: who started the rank; "" where its caller did
 };
 
 /// All ranks of a group call this, in any threads. Bounded by TUTTI_INIT_TIMEOUT.
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
                                                   const CommConfig& config);
 
-/// A group that meets where the id says.
+/// A group that meets where the ids say, of which there is at least one.
+Founding founding_of(const std::vector<bootstrap::UniqueId>& ids, int ranks, int rank);
 Founding founding_of(const bootstrap::UniqueId& id, int ranks, int rank);
 
 /// From the bytes of a caller.

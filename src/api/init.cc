@@ -1,7 +1,9 @@
 // How groups begin: the id, and one rank after another.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "src/api/found.h"
 #include "src/api/making.h"
@@ -29,7 +31,17 @@ struct RankCall {
   const tuttiConfig_t* config;
 };
 
-Result<Making> plan_rank(const RankCall& call, const tuttiUniqueId& bytes) {
+Result<std::vector<bootstrap::UniqueId>> decode_ids(std::span<const tuttiUniqueId> bytes) {
+  std::vector<bootstrap::UniqueId> ids;
+  for (const tuttiUniqueId& one : bytes) {
+    Result<bootstrap::UniqueId> id = decode_id(one);
+    if (!id.ok()) return id.status();
+    ids.push_back(std::move(id).value());
+  }
+  return ids;
+}
+
+Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> bytes) {
   const std::string name = call.name;
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
   *call.comm = nullptr;
@@ -39,19 +51,19 @@ Result<Making> plan_rank(const RankCall& call, const tuttiUniqueId& bytes) {
   }
   const Result<CommConfig> config = read_config(call.config, {}, call.name);
   if (!config.ok()) return config.status();
-  const Result<bootstrap::UniqueId> id = decode_id(bytes);
-  if (!id.ok()) return id.status();
+  const Result<std::vector<bootstrap::UniqueId>> ids = decode_ids(bytes);
+  if (!ids.ok()) return ids.status();
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   return plan_making(call.comm, config.value(),
                      [at = process.value(), config = config.value(),
-                      founding = founding_of(id.value(), call.ranks, call.rank)] {
+                      founding = founding_of(ids.value(), call.ranks, call.rank)] {
                        return found(*at, founding, config);
                      });
 }
 
-tuttiResult_t init_rank(const RankCall& call, const tuttiUniqueId& id) {
-  Result<Making> making = plan_rank(call, id);
+tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids) {
+  Result<Making> making = plan_rank(call, ids);
   return making.ok() ? make_communicator(std::move(making).value())
                      : refuse(nullptr, making.status());
 }
@@ -101,12 +113,26 @@ tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
 }
 
 tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank) {
-  return tutti::api::init_rank({"tuttiCommInitRank", comm, ranks, rank, nullptr}, id);
+  return tutti::api::init_rank({"tuttiCommInitRank", comm, ranks, rank, nullptr}, {&id, 1});
 }
 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank,
                                       const tuttiConfig_t* config) {
-  return tutti::api::init_rank({"tuttiCommInitRankConfig", comm, ranks, rank, config}, id);
+  return tutti::api::init_rank({"tuttiCommInitRankConfig", comm, ranks, rank, config}, {&id, 1});
+}
+
+tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, int rank, int id_count,
+                                        const tuttiUniqueId* ids, const tuttiConfig_t* config) {
+  constexpr const char* kName = "tuttiCommInitRankScalable";
+  if (ids == nullptr || id_count < 1 || id_count > ranks) {
+    if (comm != nullptr) *comm = nullptr;
+    return tutti::api::refuse(
+        nullptr, tutti::Status::invalid_argument(
+                     std::string(kName) + ": " + std::to_string(id_count) + " ids for " +
+                     std::to_string(ranks) + " ranks: at least one, at most one for each rank"));
+  }
+  return tutti::api::init_rank({kName, comm, ranks, rank, config},
+                               {ids, static_cast<size_t>(id_count)});
 }
 
 tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices) {

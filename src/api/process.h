@@ -5,6 +5,7 @@
 // makes its own, since threads do not survive a fork.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <map>
 #include <memory>
@@ -33,6 +34,9 @@ class Process {
   tuttiWindow* new_window();
   tuttiRequest* new_request();
   void free_request(tuttiRequest* request);
+  /// Counts the launched communicators of this process: equal on all ranks, since all make them in
+  /// the same order.
+  uint64_t next_launch() { return launches_.fetch_add(1, std::memory_order_relaxed); }
 
   Result<void*> allocate(size_t bytes);
   Status release(void* memory);
@@ -50,6 +54,7 @@ class Process {
   uint64_t token_ = 0;
   std::unique_ptr<bootstrap::Watch> watch_;
   Lounge lounge_;
+  std::atomic<uint64_t> launches_{0};
   std::mutex mutex_;
   std::unique_ptr<comm::Engine> engine_;           // under mutex_
   std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable

@@ -19,4 +19,10 @@ inline uint64_t monotonic_ns() {
          static_cast<uint64_t>(now.tv_nsec);
 }
 
+/// When something ends that may take this long from now on; a timeout may be kNoDeadline.
+inline uint64_t deadline_after(uint64_t timeout_ns) {
+  const uint64_t now_ns = monotonic_ns();
+  return timeout_ns > kNoDeadline - now_ns ? kNoDeadline : now_ns + timeout_ns;
+}
+
 }  // namespace tutti

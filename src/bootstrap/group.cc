@@ -12,30 +12,49 @@ constexpr size_t kLengthBytes = 4;
 
 std::string rank_name(int rank) { return "rank " + std::to_string(rank); }
 
+/// "8", or the ranks of a part: "ranks 3-5".
+std::string group_name(const Turn& turn) {
+  if (turn.first == 0) return std::to_string(turn.ranks);
+  const int last = turn.first + turn.ranks - 1;
+  return "ranks " + std::to_string(turn.first) + "-" + std::to_string(last);
+}
+
+void append_blob(std::string& bytes, const std::string& blob) {
+  std::array<uint8_t, kLengthBytes> length{};
+  put_little(length.data(), blob.size(), kLengthBytes);
+  bytes.append(reinterpret_cast<const char*>(length.data()), kLengthBytes);
+  bytes += blob;
+}
+
 }  // namespace
 
-Status Group::join(int rank, int ranks, std::string blob) {
-  if (ranks < 1 || ranks > kMaxRanks || rank < 0 || rank >= ranks) {
+Status Group::join(int rank, const Turn& turn, std::string blob) {
+  const bool sound = turn.ranks >= 1 && turn.ranks <= kMaxRanks && turn.first >= 0 &&
+                     turn.first <= kMaxRanks && rank >= turn.first &&
+                     rank - turn.first < turn.ranks;
+  if (!sound) {
     return Status::invalid_usage(rank_name(rank) + " says that the group has " +
-                                 std::to_string(ranks) + " ranks");
+                                 std::to_string(turn.ranks) + " ranks from " +
+                                 std::to_string(turn.first));
   }
-  if (blob.size() > kMaxBlobBytes) {
+  if (blob.size() > turn.most_bytes()) {
     return Status::invalid_usage(rank_name(rank) + " brings " + std::to_string(blob.size()) +
-                                 " bytes; at most " + std::to_string(kMaxBlobBytes) +
+                                 " bytes; at most " + std::to_string(turn.most_bytes()) +
                                  " are allowed");
   }
-  if (ranks_ == 0) {
-    ranks_ = ranks;
+  if (turn_.ranks == 0) {
+    turn_ = turn;
     first_rank_ = rank;
   }
-  if (ranks != ranks_) {
+  if (turn != turn_) {
     return Status::invalid_usage(rank_name(rank) + " was told that the group has " +
-                                 std::to_string(ranks) + " ranks, but " + rank_name(first_rank_) +
-                                 " was told " + std::to_string(ranks_));
+                                 std::to_string(turn.ranks) + " ranks, but " +
+                                 rank_name(first_rank_) + " was told " +
+                                 std::to_string(turn_.ranks) + " (or other unique ids)");
   }
   if (!blobs_.emplace(rank, std::move(blob)).second) {
-    return Status::invalid_usage("two processes (or threads) say that they are " +
-                                 rank_name(rank) + " of " + std::to_string(ranks));
+    return Status::invalid_usage("two processes (or threads) say that they are " + rank_name(rank) +
+                                 " of " + std::to_string(turn.ranks));
   }
   left_.erase(rank);
   return {};
@@ -47,23 +66,17 @@ void Group::leave(int rank) {
 
 std::string Group::encode() const {
   std::string bytes;
-  for (const auto& [rank, blob] : blobs_) {
-    std::array<uint8_t, kLengthBytes> length{};
-    put_little(length.data(), blob.size(), kLengthBytes);
-    bytes.append(reinterpret_cast<const char*>(length.data()), kLengthBytes);
-    bytes += blob;
-  }
+  for (const auto& [rank, blob] : blobs_) append_blob(bytes, blob);
   return bytes;
 }
 
 std::string Group::missing() const {
   std::vector<int> absent;
-  for (int rank = 0; rank < ranks_; ++rank) {
+  for (int rank = turn_.first; rank < turn_.first + turn_.ranks; ++rank) {
     if (!blobs_.contains(rank)) absent.push_back(rank);
   }
   const char* const noun = absent.size() == 1 ? "rank " : "ranks ";
-  std::string text =
-      noun + list_ranks(absent) + " of " + std::to_string(ranks_) + " did not come";
+  std::string text = noun + list_ranks(absent) + " of " + group_name(turn_) + " did not come";
   if (!left_.empty()) {
     text += " (" + list_ranks({left_.begin(), left_.end()}) + " came and went away again)";
   }
@@ -86,14 +99,21 @@ std::string list_ranks(const std::vector<int>& ascending) {
   return text;
 }
 
-Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks) {
+std::string encode_blobs(const std::vector<std::string>& blobs) {
+  std::string bytes;
+  for (const std::string& blob : blobs) append_blob(bytes, blob);
+  return bytes;
+}
+
+Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks,
+                                              size_t most_bytes) {
   std::vector<std::string> blobs;
   while (!bytes.empty()) {
     if (bytes.size() < kLengthBytes || blobs.size() == static_cast<size_t>(ranks)) break;
     const uint64_t length =
         get_little(reinterpret_cast<const uint8_t*>(bytes.data()), kLengthBytes);
     bytes.remove_prefix(kLengthBytes);
-    if (length > kMaxBlobBytes || length > bytes.size()) {
+    if (length > most_bytes || length > bytes.size()) {
       return Status::remote_error("the rendezvous answered with a blob that is too long");
     }
     blobs.emplace_back(bytes.substr(0, length));

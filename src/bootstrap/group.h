@@ -16,22 +16,38 @@ namespace tutti::bootstrap {
 
 inline constexpr int kMaxRanks = 1 << 20;
 inline constexpr size_t kMaxBlobBytes = 16 << 10;
+/// What one rank may bring for many (rendezvous.h: groups that meet at several places).
+inline constexpr size_t kMaxMergedBytes = 256 << 20;
+
+/// One meeting at a server: all `ranks` of a group bring something, and get everything.
+struct Turn {
+  int ranks = 0;
+  int first = 0;  // the group is ranks first to first + ranks - 1
+  int stage = 0;  // of those that the group has at this server
+  int stages = 1;
+
+  /// Of one blob.
+  size_t most_bytes() const { return stage == 0 ? kMaxBlobBytes : kMaxMergedBytes; }
+  bool operator==(const Turn&) const = default;
+};
 
 class Group {
  public:
-  Status join(int rank, int ranks, std::string blob);
+  Status join(int rank, const Turn& turn, std::string blob);
   /// The rank's process went away before the group was complete; it may come again.
   void leave(int rank);
 
   bool empty() const { return blobs_.empty() && left_.empty(); }
-  bool complete() const { return ranks_ > 0 && blobs_.size() == static_cast<size_t>(ranks_); }
+  bool complete() const {
+    return turn_.ranks > 0 && blobs_.size() == static_cast<size_t>(turn_.ranks);
+  }
   /// Everybody's blob by rank, as decode_blobs() reads it.
   std::string encode() const;
   /// "ranks 2, 5-7 of 8 did not come".
   std::string missing() const;
 
  private:
-  int ranks_ = 0;  // 0: nobody has come
+  Turn turn_;  // ranks is 0: nobody has come
   int first_rank_ = -1;
   std::map<int, std::string> blobs_;
   std::set<int> left_;
@@ -40,7 +56,9 @@ class Group {
 /// "2, 5-7"; at most a few, then "and 12 more".
 std::string list_ranks(const std::vector<int>& ascending);
 
-/// kRemoteError for anything but `ranks` blobs of at most kMaxBlobBytes.
-Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks);
+std::string encode_blobs(const std::vector<std::string>& blobs);
+/// kRemoteError for anything but `ranks` blobs of at most `most_bytes` each.
+Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks,
+                                              size_t most_bytes = kMaxBlobBytes);
 
 }  // namespace tutti::bootstrap

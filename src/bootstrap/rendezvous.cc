@@ -94,17 +94,18 @@ Result<Fd> meet(const Visit& visit) {
   }
 }
 
-Status send_request(int fd, int ranks, std::string_view blob, uint64_t deadline_ns) {
+Status send_request(int fd, const Turn& turn, std::string_view blob, uint64_t deadline_ns) {
   const uint64_t now_ns = monotonic_ns();
   const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-  const Request request{ranks, blob.size(), left_ns / kNanosecondsPerMillisecond};
+  const Request request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
   const auto header = encode_request(request);
   std::string bytes(reinterpret_cast<const char*>(header.data()), header.size());
   bytes += blob;
   return send_all(fd, bytes.data(), bytes.size(), deadline_ns);
 }
 
-Result<std::vector<std::string>> receive_answer(int fd, int ranks, uint64_t deadline_ns) {
+/// Bytes of the answer: everybody's blobs.
+Result<std::string> receive_answer(int fd, const Turn& turn, uint64_t deadline_ns) {
   constexpr uint64_t kMaxMessageBytes = 4096;
   std::array<uint8_t, kAnswerBytes> header{};
   if (Status status = receive_exactly(fd, header.data(), header.size(), deadline_ns);
@@ -113,8 +114,9 @@ Result<std::vector<std::string>> receive_answer(int fd, int ranks, uint64_t dead
   }
   const Answer answer = decode_answer(header.data());
   const bool good = answer.code == Code::kOk;
-  const uint64_t most =
-      good ? static_cast<uint64_t>(ranks) * (kMaxBlobBytes + sizeof(uint32_t)) : kMaxMessageBytes;
+  const uint64_t most_good =
+      static_cast<uint64_t>(turn.ranks) * (turn.most_bytes() + sizeof(uint32_t));
+  const uint64_t most = good ? most_good : kMaxMessageBytes;
   if (answer.bytes > most) {
     return Status::remote_error("the rendezvous answered with too many bytes");
   }
@@ -122,7 +124,7 @@ Result<std::vector<std::string>> receive_answer(int fd, int ranks, uint64_t dead
   if (Status status = receive_exactly(fd, body.data(), body.size(), deadline_ns); !status.ok()) {
     return status;
   }
-  if (good) return decode_blobs(body, ranks);
+  if (good) return body;
   const bool known = answer.code > Code::kOk && answer.code < Code::kInProgress;
   return Status(known ? answer.code : Code::kRemoteError, body);
 }
@@ -130,6 +132,39 @@ Result<std::vector<std::string>> receive_answer(int fd, int ranks, uint64_t dead
 Status explain(const Status& reason, int rank, const UniqueId& id) {
   return Status(reason.code(), "rank " + std::to_string(rank) + " at the rendezvous " + places(id) +
                                    ": " + std::string(reason.message()));
+}
+
+Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
+                                           std::string_view blob) {
+  const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
+  const Result<Fd> fd = meet(visit);
+  if (!fd.ok()) return fd.status();
+  const int socket = fd.value().get();
+  if (Status status = send_request(socket, turn, blob, deadline_ns); !status.ok()) {
+    return explain(status, rank, id);
+  }
+  const Result<std::string> bytes = receive_answer(socket, turn, deadline_ns);
+  if (!bytes.ok()) return explain(bytes.status(), rank, id);
+  Result<std::vector<std::string>> blobs =
+      decode_blobs(bytes.value(), turn.ranks, turn.most_bytes());
+  if (!blobs.ok()) return explain(blobs.status(), rank, id);
+  return blobs;
+}
+
+/// Everybody's blobs in one string, at the first rank of a part.
+Result<std::string> merge(std::span<const UniqueId> ids, int index,
+                          const std::vector<std::string>& part, uint64_t deadline_ns) {
+  const Turn turn{static_cast<int>(ids.size()), 0, 1, 3};
+  const Result<std::vector<std::string>> parts =
+      take_turn({ids[0], index, turn.ranks, deadline_ns}, turn, encode_blobs(part));
+  if (!parts.ok()) {
+    return Status(parts.status().code(), "merging the parts of " + std::to_string(ids.size()) +
+                                             " unique ids (a rank is a part here): " +
+                                             std::string(parts.status().message()));
+  }
+  std::string all;
+  for (const std::string& bytes : parts.value()) all += bytes;
+  return all;
 }
 
 }  // namespace
@@ -140,17 +175,47 @@ Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int rank
 }
 
 Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob) {
-  const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
-  if (Status status = check_arguments(rank, ranks, blob); !status.ok()) return status;
-  const Result<Fd> fd = meet(visit);
-  if (!fd.ok()) return fd.status();
-  const int socket = fd.value().get();
-  if (Status status = send_request(socket, ranks, blob, deadline_ns); !status.ok()) {
-    return explain(status, rank, id);
+  const int ranks = visit.ranks;
+  if (Status status = check_arguments(visit.rank, ranks, blob); !status.ok()) return status;
+  return take_turn(visit, {ranks, 0, 0, 1}, blob);
+}
+
+Part part_of(int rank, int ranks, int parts) {
+  const int least = ranks / parts, longer = ranks % parts;
+  const int in_longer = longer * (least + 1);
+  if (rank < in_longer) {
+    const int index = rank / (least + 1);
+    return {index, index * (least + 1), least + 1};
   }
-  Result<std::vector<std::string>> blobs = receive_answer(socket, ranks, deadline_ns);
-  if (!blobs.ok()) return explain(blobs.status(), rank, id);
-  return blobs;
+  const int index = longer + (rank - in_longer) / least;
+  return {index, in_longer + (index - longer) * least, least};
+}
+
+Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
+                                          std::string_view blob, uint64_t deadline_ns) {
+  if (Status status = check_arguments(rank, ranks, blob); !status.ok()) return status;
+  if (ids.empty() || ids.size() > static_cast<size_t>(ranks)) {
+    return Status::invalid_argument(std::to_string(ids.size()) + " unique ids for " +
+                                    std::to_string(ranks) +
+                                    " ranks: at least one, at most one each");
+  }
+  if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, deadline_ns);
+  const Part part = part_of(rank, ranks, static_cast<int>(ids.size()));
+  const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, deadline_ns};
+  const int stages = part.index == 0 ? 3 : 2;  // the first is where the parts are merged, too
+  const Result<std::vector<std::string>> own =
+      take_turn(visit, {part.ranks, part.first, 0, stages}, blob);
+  if (!own.ok()) return own;
+  std::string all;
+  if (rank == part.first) {
+    Result<std::string> merged = merge(ids, part.index, own.value(), deadline_ns);
+    if (!merged.ok()) return merged.status();
+    all = std::move(merged).value();
+  }
+  const Result<std::vector<std::string>> brought =
+      take_turn(visit, {part.ranks, part.first, stages - 1, stages}, all);
+  if (!brought.ok()) return brought;
+  return decode_blobs(brought.value()[0], ranks);
 }
 
 }  // namespace tutti::bootstrap

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +30,21 @@ struct Visit {
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
                                           std::string_view blob, uint64_t deadline_ns);
 Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob);
+
+/// The same for groups so large that one server would be a bottleneck: every id is the meeting
+/// place of a part of the ranks, in order (Part). The parts' first ranks meet at the first id and
+/// bring everything back. All ranks give the same ids, at most one for each rank; each id serves
+/// one group.
+Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
+                                          std::string_view blob, uint64_t deadline_ns);
+
+/// The ranks that meet at one of several ids: runs whose sizes differ by at most one, longer ones
+/// first, as NCCL spreads them.
+struct Part {
+  int index = 0;
+  int first = 0;
+  int ranks = 0;
+};
+Part part_of(int rank, int ranks, int parts);
 
 }  // namespace tutti::bootstrap

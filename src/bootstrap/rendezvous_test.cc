@@ -210,7 +210,7 @@ TEST(Rendezvous, ARankThatDiedMayComeAgain) {
     self.rank = 0;
     self.communicator = id.communicator();
     ASSERT_TRUE(transport::handshake_connect(fd.value().get(), id.key, self, in(1000)).ok());
-    const auto request = encode_request({2, 0, 5000});
+    const auto request = encode_request({{2, 0, 0, 1}, 0, 5000});
     ASSERT_TRUE(send_all(fd.value().get(), request.data(), request.size(), in(1000)).ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
@@ -232,7 +232,8 @@ TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
     const int socket = fd.value().get();
     ASSERT_TRUE(transport::handshake_connect(socket, id.key, self, in(1000)).ok());
     // Sizes and blobs at random, but within what the fields can be: the server must look at them.
-    auto request = encode_request({static_cast<int>(random()), random.below(64), random()});
+    auto request = encode_request(
+        {{static_cast<int>(random()), 0, 0, 1}, random.below(64), random()});
     if (i % 3 == 0) request[5] = 0xff;
     std::string bytes(reinterpret_cast<const char*>(request.data()), request.size());
     bytes.append(random.below(128), 'x');
@@ -283,8 +284,8 @@ TEST(Group, ListsRanksBriefly) {
 
 TEST(Group, BlobsFromOutsideAreNotBelieved) {
   Group group;
-  EXPECT_TRUE(group.join(1, 2, "b").ok());
-  EXPECT_TRUE(group.join(0, 2, "").ok());
+  EXPECT_TRUE(group.join(1, {2, 0, 0, 1}, "b").ok());
+  EXPECT_TRUE(group.join(0, {2, 0, 0, 1}, "").ok());
   const std::string good = group.encode();
   EXPECT_EQ(decode_blobs(good, 2).value(), (std::vector<std::string>{"", "b"}));
   EXPECT_FALSE(decode_blobs(good, 1).ok());

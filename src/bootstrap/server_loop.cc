@@ -10,10 +10,7 @@
 namespace tutti::bootstrap {
 namespace {
 
-uint64_t after(uint64_t delay_ns) {
-  const uint64_t now_ns = monotonic_ns();
-  return delay_ns > kNoDeadline - now_ns ? kNoDeadline : now_ns + delay_ns;
-}
+constexpr int kMaxStages = 3;
 
 /// A thousand ranks need more descriptors than the usual soft limit of 1024.
 void raise_descriptor_limit() {
@@ -29,15 +26,15 @@ ServerLoop::ServerLoop(Gates gates, Fd bell, const ServerOptions& options)
     : gates_(std::move(gates)),
       bell_(std::move(bell)),
       options_(options),
-      idle_deadline_ns_(after(options.idle_ns)) {}
+      idle_deadline_ns_(deadline_after(options.idle_ns)) {}
 
 void ServerLoop::run() {
   while (turn()) {
   }
-  if (!group_.empty()) {
+  if (!groups_.empty()) {
     const bool stopped = stopping_.load(std::memory_order_acquire);
     fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
-                       : Status::timeout(group_.missing()));
+                       : Status::timeout(missing()));
     drop_finished();
   }
   sessions_.clear();
@@ -58,12 +55,14 @@ bool ServerLoop::turn() {
   hear_sessions();
   expire();
   drop_finished();
-  const bool over = served_ >= options_.groups || !is_open();
+  const bool over = served_ >= options_.groups * stages_ || !is_open();
   if (over && sessions_.empty()) return false;
   return monotonic_ns() < idle_deadline_ns_;
 }
 
-bool ServerLoop::is_over() const { return served_ >= options_.groups || !failure_.ok(); }
+bool ServerLoop::is_over() const {
+  return served_ >= options_.groups * stages_ || !failure_.ok();
+}
 
 void ServerLoop::sleep() {
   std::vector<pollfd> polls{{bell_.get(), POLLIN, 0}};
@@ -94,7 +93,7 @@ void ServerLoop::admit() {
   }
   for (auto& caller : callers) {
     sessions_.push_back(std::make_unique<Session>(std::move(caller.fd), caller.rank));
-    idle_deadline_ns_ = after(options_.idle_ns);
+    idle_deadline_ns_ = deadline_after(options_.idle_ns);
   }
 }
 
@@ -103,38 +102,56 @@ void ServerLoop::hear_sessions() {
     const bool waited = session->asks();
     session->step();
     if (session->lost()) {
-      if (waited) group_.leave(session->rank());
+      if (waited && failure_.ok()) groups_[session->request().turn.stage].leave(session->rank());
     } else if (!waited && session->asks()) {
       join(*session);
     }
   }
-  if (failure_.ok() && group_.complete()) serve_group();
+  if (!failure_.ok()) return;
+  for (int stage = 0; stage < stages_; ++stage) {
+    if (groups_.contains(stage) && groups_[stage].complete()) serve_group(stage);
+  }
 }
 
 void ServerLoop::join(Session& session) {
+  const Turn& turn = session.request().turn;
   if (failure_.ok()) {
-    const Status status = group_.join(session.rank(), session.request().ranks, session.take_blob());
+    // Whoever comes first says how many stages there are; Group finds out who differs.
+    if (groups_.empty() && served_ == 0) stages_ = std::clamp(turn.stages, 1, kMaxStages);
+    const bool fits = turn.stages == stages_ && turn.stage < stages_;
+    const Status status =
+        fits ? groups_[turn.stage].join(session.rank(), turn, session.take_blob())
+             : Status::invalid_usage("rank " + std::to_string(session.rank()) +
+                                     " was given other unique ids than the ranks before it");
     if (!status.ok()) fail_group(status);
   }
   if (failure_.ok()) {
-    idle_deadline_ns_ = after(options_.idle_ns);
+    idle_deadline_ns_ = deadline_after(options_.idle_ns);
   } else if (session.asks()) {
     session.answer(encode_answer(failure_.code(), failure_.message()));
   }
 }
 
-void ServerLoop::serve_group() {
-  const auto answer = encode_answer(Code::kOk, group_.encode());
+void ServerLoop::serve_group(int stage) {
+  const auto answer = encode_answer(Code::kOk, groups_[stage].encode());
   for (const auto& session : sessions_) {
-    if (session->asks()) session->answer(answer);
+    if (session->asks() && session->request().turn.stage == stage) session->answer(answer);
   }
-  group_ = Group();
+  groups_.erase(stage);
   ++served_;
-  if (served_ >= options_.groups) {
+  if (served_ >= options_.groups * stages_) {
     failure_ = Status::invalid_usage(
         "the unique id has been used already: its group is complete. Every communicator needs an "
         "id of its own");
   }
+}
+
+std::string ServerLoop::missing() const {
+  std::string text;
+  for (const auto& [stage, group] : groups_) {
+    if (!group.empty()) text += (text.empty() ? "" : "; ") + group.missing();
+  }
+  return text;
 }
 
 void ServerLoop::fail_group(const Status& reason) {
@@ -150,7 +167,7 @@ void ServerLoop::expire() {
   for (const auto& session : sessions_) {
     if (session->done() || session->lost() || session->expiry_ns() > now_ns) continue;
     if (!session->asks()) continue;  // dropped below
-    fail_group(Status::timeout(group_.missing()));
+    fail_group(Status::timeout(missing()));
   }
 }
 

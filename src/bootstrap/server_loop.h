@@ -7,6 +7,7 @@
 #include <poll.h>
 
 #include <atomic>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -38,7 +39,8 @@ class ServerLoop {
   void admit();
   void hear_sessions();
   void join(Session& session);
-  void serve_group();
+  void serve_group(int stage);
+  std::string missing() const;
   void fail_group(const Status& reason);
   void expire();
   void drop_finished();
@@ -47,9 +49,10 @@ class ServerLoop {
   const Fd bell_;
   const ServerOptions options_;
   std::vector<std::unique_ptr<Session>> sessions_;
-  Group group_;
-  Status failure_;  // sticky: what latecomers are told
-  int served_ = 0;
+  std::map<int, Group> groups_;  // by stage: those that somebody has come to
+  int stages_ = 1;               // of every group, as its ranks say
+  Status failure_;               // sticky: what latecomers are told
+  int served_ = 0;               // stages
   uint64_t idle_deadline_ns_;
   bool raised_limit_ = false;
   std::atomic<bool> stopping_{false};

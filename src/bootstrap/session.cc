@@ -24,14 +24,21 @@ bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || er
 
 std::array<uint8_t, kRequestBytes> encode_request(const Request& request) {
   std::array<uint8_t, kRequestBytes> bytes{};
-  put_little(&bytes[0], static_cast<uint32_t>(request.ranks), 4);
+  put_little(&bytes[0], static_cast<uint32_t>(request.turn.ranks), 4);
   put_little(&bytes[4], request.blob_bytes, 4);
   put_little(&bytes[8], request.patience_ms, 8);
+  put_little(&bytes[16], static_cast<uint32_t>(request.turn.first), 4);
+  put_little(&bytes[20], static_cast<uint32_t>(request.turn.stage), 2);
+  put_little(&bytes[22], static_cast<uint32_t>(request.turn.stages), 2);
   return bytes;
 }
 
 Request decode_request(const uint8_t* bytes) {
-  return {static_cast<int>(static_cast<int32_t>(get_little(bytes, 4))), get_little(bytes + 4, 4),
+  const auto number = [&](size_t at, size_t size) {
+    return static_cast<int>(static_cast<int32_t>(get_little(bytes + at, size)));
+  };
+  return {{number(0, 4), number(16, 4), number(20, 2), number(22, 2)},
+          get_little(bytes + 4, 4),
           get_little(bytes + 8, 8)};
 }
 
@@ -82,7 +89,7 @@ void Session::receive() {
 
 void Session::accept_header() {
   request_ = decode_request(header_.data());
-  if (request_.blob_bytes > kMaxBlobBytes) {
+  if (request_.blob_bytes > request_.turn.most_bytes()) {
     lost_ = true;
     return;
   }

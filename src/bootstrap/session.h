@@ -1,7 +1,8 @@
 // One rank's connection at the rendezvous server, and the bytes that go over it after the
 // handshake.
 //
-// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds)} and the blob; answer {code 4, 0
+// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 2, stages 2}
+// and the blob; answer {code 4, 0
 // 4, bytes 8} and, for code 0, everybody's blobs (group.h), else a message. Integers little endian.
 //
 // Owns: the socket, which is non-blocking. Threads: one. Errors: a session whose socket or bytes
@@ -16,14 +17,15 @@
 
 #include "src/base/io.h"
 #include "src/base/status.h"
+#include "src/bootstrap/group.h"
 
 namespace tutti::bootstrap {
 
-inline constexpr size_t kRequestBytes = 16;
+inline constexpr size_t kRequestBytes = 24;
 inline constexpr size_t kAnswerBytes = 16;
 
 struct Request {
-  int ranks = 0;
+  Turn turn;
   size_t blob_bytes = 0;
   uint64_t patience_ms = 0;
 };

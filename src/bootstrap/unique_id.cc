@@ -159,7 +159,8 @@ Result<UniqueId> UniqueId::at(const Place& place, const SecretKey& key, std::str
   UniqueId id;
   id.addresses = std::move(addresses).value();
   id.port = place.port;
-  id.job = derive<sizeof id.job>(key, "tutti job ", name);
+  // Not from the key: a rank with another key shall be told that, and not that its job is another.
+  id.job = derive<sizeof id.job>({}, "tutti job ", name);
   id.key = derive<sizeof id.key>(key, "tutti key ", name);
   return id;
 }

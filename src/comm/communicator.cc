@@ -385,14 +385,14 @@ std::string transports_of(const Membership& membership) {
 }  // namespace
 
 std::string Communicator::explain(const Request& request) {
-  std::string text;
+  std::string text = options_.origin.empty() ? "" : options_.origin + "\n";
   const bool in_place = is_in_place(request);
   const Reach reach = reach_of(request);
   const Result<const Prepared*> prepared = planner_->prepare(request, in_place, reach);
   const std::string what = std::string(schedule::name_of(request.collective)) + " of " +
                            std::to_string(request.count) + " " + types::name_of(request.type) +
                            " on " + std::to_string(ranks()) + " ranks";
-  if (!prepared.ok()) return what + ": " + std::string(prepared.status().message()) + "\n";
+  if (!prepared.ok()) return text + what + ": " + std::string(prepared.status().message()) + "\n";
   const plan::Plan& plan = prepared.value()->plan;
   text += what + ": " + plan.algorithm + ", " + plan::name_of(reach.mode) + ", " +
           std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") +

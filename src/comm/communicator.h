@@ -25,6 +25,7 @@ namespace tutti::comm {
 struct CommunicatorOptions {
   MembershipOptions membership;
   std::span<const schedule::Algorithm> algorithms;
+  std::string origin;                       // a line of explain(): who started the rank
   bootstrap::Watch* watch = nullptr;        // tells when a peer's process is gone
   std::function<void(plan::Plan&)> tamper;  // PlannerOptions::tamper
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's

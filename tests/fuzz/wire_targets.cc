@@ -252,9 +252,9 @@ bool run_rendezvous(Bytes input) {
   if (accepted) {
     bootstrap::Group group;
     const bootstrap::Request request = session.request();
-    if (group.join(0, request.ranks, session.take_blob()).ok()) {
-      require(request.ranks >= 1, "a group has ranks");
-      if (request.ranks < 100) require(!group.missing().empty(), "there is always a sentence");
+    if (group.join(0, request.turn, session.take_blob()).ok()) {
+      require(request.turn.ranks >= 1, "a group has ranks");
+      if (request.turn.ranks < 100) require(!group.missing().empty(), "there is always a sentence");
     }
   }
   for (const int ranks : {1, 3}) {
@@ -271,9 +271,9 @@ bool run_rendezvous(Bytes input) {
 std::vector<std::string> corpus_rendezvous() {
   bootstrap::Group group;
   for (int rank = 0; rank < 3; ++rank) {
-    require(group.join(rank, 3, std::string(static_cast<size_t>(rank) * 50, 'x')).ok(), "a join");
+    require(group.join(rank, {3, 0, 0, 1}, std::string(static_cast<size_t>(rank) * 50, 'x')).ok(), "a join");
   }
-  const auto header = bootstrap::encode_request({3, 5, 60'000});
+  const auto header = bootstrap::encode_request({{3, 0, 0, 1}, 5, 60'000});
   const std::string request(reinterpret_cast<const char*>(header.data()), header.size());
   return {request + "hello", group.encode(), *bootstrap::encode_answer(Code::kOk, group.encode())};
 }

@@ -1,0 +1,72 @@
+// Communicators of ranks that a launcher started.
+#include <string>
+#include <utility>
+
+#include "src/api/found.h"
+#include "src/api/making.h"
+#include "src/api/submit.h"
+#include "src/bootstrap/launch/meeting.h"
+
+namespace tutti::api {
+namespace {
+
+/// For people: `tutti explain` shows it.
+std::string origin_of(const bootstrap::Meeting& meeting) {
+  const bootstrap::Launch& launch = meeting.launch;
+  std::string text = "rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.ranks) +
+                     " by " + launch.how + "; met by " + meeting.way;
+  if (meeting.insecure) {
+    text += "; WITHOUT A KEY (TUTTI_INSECURE): whoever reaches the ports of the ranks can join";
+  }
+  return text;
+}
+
+/// What the calling thread saw; a worker may make the communicator.
+struct LaunchedCall {
+  Process* process;
+  CommConfig config;
+  Variables variables;
+  uint64_t sequence;
+};
+
+Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call) {
+  const Config& environment = *call.process->env().config;
+  Result<bootstrap::Meeting> met = bootstrap::meet_launched(
+      environment, call.variables, call.sequence, deadline_after(environment.init_timeout_ns));
+  if (!met.ok()) return met.status();
+  bootstrap::Meeting meeting = std::move(met).value();
+  Founding founding = founding_of(meeting.id, meeting.launch.ranks, meeting.launch.rank);
+  founding.origin = origin_of(meeting);
+  Logger& log = *call.process->env().log;
+  if (meeting.insecure) {
+    log.warning("{}", founding.origin);
+  } else {
+    log.info("{}", founding.origin);
+  }
+  Result<std::unique_ptr<comm::Communicator>> made = found(*call.process, founding, call.config);
+  meeting.close(made.ok());
+  return made;
+}
+
+Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
+  constexpr const char* kName = "tuttiCommInitLaunched";
+  if (comm == nullptr) return Status::invalid_argument(std::string(kName) + ": comm is null");
+  *comm = nullptr;
+  const Result<CommConfig> read = read_config(config, {}, kName);
+  if (!read.ok()) return read.status();
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  Process* at = process.value();
+  return plan_making(comm, read.value(),
+                     [call = LaunchedCall{at, read.value(), process_environment(),
+                                          at->next_launch()}] { return make_launched(call); });
+}
+
+}  // namespace
+}  // namespace tutti::api
+
+extern "C" tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config) {
+  tutti::Result<tutti::api::Making> making = tutti::api::plan_launched(comm, config);
+  return making.ok() ? tutti::api::make_communicator(std::move(making).value())
+                     : tutti::api::refuse(nullptr, making.status());
+}
