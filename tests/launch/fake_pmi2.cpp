@@ -1,0 +1,58 @@
+// A stand-in for libpmi2 over files of one folder: just enough for ranks on one host.
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+
+namespace {
+
+int fences = 0;
+
+std::string path(const std::string& name) { return std::string(getenv("FAKE_PMI2")) + "/" + name; }
+int number(const char* name) { return std::atoi(getenv(name)); }
+
+}  // namespace
+
+extern "C" {
+
+int PMI2_Init(int* spawned, int* size, int* rank, int* application) {
+  *spawned = *application = 0;
+  *size = number("PMI_SIZE");
+  *rank = number("PMI_RANK");
+  return 0;
+}
+
+int PMI2_Finalize() { return 0; }
+
+int PMI2_Job_GetId(char* job, int bytes) {
+  std::snprintf(job, static_cast<size_t>(bytes), "%s", getenv("PMI_JOBID"));
+  return 0;
+}
+
+int PMI2_KVS_Put(const char* key, const char* value) {
+  std::ofstream(path(key)) << value;
+  return 0;
+}
+
+int PMI2_KVS_Fence() {
+  const std::string stem = "fence-" + std::to_string(fences++) + "-";
+  std::ofstream(path(stem + getenv("PMI_RANK"))) << "here";
+  for (int rank = 0; rank < number("PMI_SIZE"); ++rank) {
+    while (access(path(stem + std::to_string(rank)).c_str(), F_OK) != 0) usleep(1000);
+  }
+  return 0;
+}
+
+int PMI2_KVS_Get(const char*, int, const char* key, char* value, int bytes, int* length) {
+  std::ifstream file(path(key));
+  std::string text;
+  if (!std::getline(file, text) || text.size() >= static_cast<size_t>(bytes)) return 14;
+  std::memcpy(value, text.c_str(), text.size() + 1);
+  *length = static_cast<int>(text.size());
+  return 0;
+}
+
+}  // extern "C"

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+"""Processes that a launcher started: mpirun where it is installed, else its variables in a loop."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")) / "bin"
+PROGRAM = BINARIES / "tests" / "launched"
+HERE = pathlib.Path(__file__).resolve().parent
+RANKS = 3
+EXPECTED_SUM = RANKS * (RANKS + 1) // 2
+LAUNCHERS = ("TUTTI_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "TORCHELASTIC_", "NCCL_", "XDG_RUNTIME")
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def clean_environment():
+    return {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+
+
+class Launched(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.runtime = self.folder / "runtime"
+        self.runtime.mkdir(mode=0o700)
+        self.common = {"TUTTI_SOCKET_IFNAME": "lo", "XDG_RUNTIME_DIR": str(self.runtime)}
+
+    def tearDown(self):
+        self.assertEqual(list(self.runtime.iterdir()), [], "something is left behind")
+
+    def run_loop(self, common, own=lambda rank: {}, ranks=RANKS):
+        """As a shell loop: every rank's (exit code, output)."""
+        processes = []
+        for rank in range(ranks):
+            environment = {**clean_environment(), **self.common, **common, **own(rank)}
+            processes.append(subprocess.Popen([str(PROGRAM)], env=environment, text=True,
+                                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
+        return [(process.communicate(timeout=60)[0], process.returncode) for process in processes]
+
+    def torchrun(self, common=None):
+        """torchrun's variables for all ranks on this host."""
+        shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
+                  "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none", **(common or {})}
+        return self.run_loop(shared, lambda rank: {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+
+    def assert_met(self, results, way):
+        for rank, (output, code) in enumerate(results):
+            self.assertEqual(code, 0, output)
+            lines = output.splitlines()
+            self.assertEqual(len(lines), 2, output)
+            for line in lines:
+                self.assertIn(f"sum {EXPECTED_SUM}; rank {rank} of {RANKS} by ", line)
+                self.assertIn(way, line)
+
+    def assert_refused(self, results, *words):
+        for output, code in results:
+            self.assertEqual(code, 1, output)
+            for word in words:
+                self.assertIn(word, output)
+
+    def key_file(self, digit="0"):
+        path = self.folder / f"key{digit}"
+        path.touch(mode=0o600)
+        path.write_text(digit * 64 + "\n")
+        return str(path)
+
+    def test_one_host_needs_nothing(self):
+        self.assert_met(self.torchrun(), "by torchrun; met by a file of this host")
+
+    def test_a_place_and_a_key(self):
+        results = self.torchrun({"TUTTI_ID": f"127.0.0.1:{free_port()}",
+                                 "TUTTI_KEY_FILE": self.key_file()})
+        self.assert_met(results, "met by TUTTI_ID")
+        results = self.torchrun({"NCCL_COMM_ID": f"127.0.0.1:{free_port()}",
+                                 "TUTTI_KEY_FILE": self.key_file()})
+        self.assert_met(results, "met by TUTTI_ID")
+
+    def test_several_hosts_and_no_key(self):
+        # Resolves to this host, but nobody can know that.
+        several = {"MASTER_ADDR": "LOCALHOST"}
+        self.assert_refused(self.torchrun(several), "TUTTI_KEY_FILE", "TUTTI_INSECURE=1")
+        results = self.torchrun({**several, "TUTTI_INSECURE": "1", "TUTTI_LOG": "error"})
+        self.assert_met(results, "met by MASTER_ADDR; WITHOUT A KEY")
+        results = self.torchrun({**several, "TUTTI_KEY_FILE": self.key_file()})
+        self.assert_met(results, "met by MASTER_ADDR")
+        self.assertNotIn("WITHOUT", results[0][0])
+
+    def test_a_rank_with_another_key_is_kept_out(self):
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "LOCALHOST", "TUTTI_PORT": str(free_port()),
+                  "TUTTI_INIT_TIMEOUT": "3"}
+        keys = [self.key_file("0"), self.key_file("1")]
+        results = self.run_loop(shared, lambda rank: {"RANK": str(rank),
+                                                      "TUTTI_KEY_FILE": keys[rank]}, ranks=2)
+        self.assert_refused(results)
+        self.assertIn("rank 1 of 2 did not come", results[0][0])
+        self.assertIn("refused", results[1][0])
+        for output, _ in results:
+            self.assertNotIn("0" * 16, output)
+            self.assertNotIn("1" * 16, output)
+
+    def test_a_readable_key_file_is_refused(self):
+        path = self.key_file()
+        os.chmod(path, 0o644)
+        self.assert_refused(self.torchrun({"TUTTI_KEY_FILE": path}), "chmod 600")
+
+    def test_nobody_launched_it(self):
+        self.assert_refused(self.run_loop({}, ranks=1), "not started as one rank", "torchrun")
+
+    def test_srun(self):
+        shared = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": str(RANKS),
+                  "SLURM_STEP_NUM_NODES": "1"}
+        results = self.run_loop(shared, lambda rank: {"SLURM_PROCID": str(rank)})
+        self.assert_met(results, "by srun; met by a file of this host")
+
+    def mpirun(self, *arguments, **environment):
+        mpirun = shutil.which("mpirun")
+        if mpirun is None:
+            self.skipTest("mpirun is not installed")
+        command = [mpirun, "--allow-run-as-root", "--oversubscribe", "-np", str(RANKS),
+                   *arguments, str(PROGRAM)]
+        result = subprocess.run(command, text=True, capture_output=True, timeout=120,
+                                env={**clean_environment(), **self.common, **environment})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        return result.stdout.splitlines()
+
+    def test_mpirun(self):
+        lines = self.mpirun()
+        self.assertEqual(len(lines), 2 * RANKS, lines)
+        for line in lines:
+            self.assertIn(f"sum {EXPECTED_SUM}; ", line)
+            self.assertIn(" by Open MPI's mpirun; met by PMIx", line)
+
+    def test_mpirun_without_pmix(self):
+        # The ranks see mpirun's variables, but no PMIx: as with a launcher that has none.
+        lines = self.mpirun("/usr/bin/env", "-u", "PMIX_NAMESPACE")
+        self.assertEqual(len(lines), 2 * RANKS, lines)
+        for line in lines:
+            self.assertIn("met by a file of this host", line)
+
+    def test_pmi2(self):
+        """Against a stand-in for Slurm's library: what is shown is that the calls fit together."""
+        compiler = os.environ.get("CXX", "c++")
+        library = self.folder / "libpmi2.so.0"
+        subprocess.run([compiler, "-std=c++20", "-shared", "-fPIC", "-o", str(library),
+                        str(HERE / "fake_pmi2.cpp")], check=True, timeout=120)
+        store = self.folder / "store"
+        store.mkdir()
+        shared = {"LD_LIBRARY_PATH": str(self.folder), "PMI_FD": "9", "PMI_SIZE": str(RANKS),
+                  "PMI_JOBID": "job", "FAKE_PMI2": str(store)}
+        results = self.run_loop(shared, lambda rank: {"PMI_RANK": str(rank)})
+        self.assert_met(results, "met by PMI2")
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv)
