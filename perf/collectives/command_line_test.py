@@ -189,10 +189,18 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(result.returncode, USAGE)
                 self.assertNotEqual(result.stderr + result.stdout, "")
 
-    def test_a_rank_of_a_launcher_is_refused_in_words(self):
-        result = run("perf", "all_reduce", "-b", "8", OMPI_COMM_WORLD_RANK="0")
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("mpirun", result.stderr)
+    def test_a_launcher_that_contradicts_itself_is_named(self):
+        result = run("perf", "all_reduce", "-b", "8", OMPI_COMM_WORLD_RANK="7",
+                     OMPI_COMM_WORLD_SIZE="2")
+        self.assertEqual(result.returncode, USAGE)
+        self.assertIn("OMPI_COMM_WORLD_RANK='7'", result.stderr)
+
+    def test_a_launched_process_is_one_rank(self):
+        launched = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
+        for flags in (["-t", "2"], ["--vs", "ompi"]):
+            result = run("perf", "all_reduce", "-b", "8", *flags, **launched)
+            self.assertEqual(result.returncode, USAGE, result.stderr)
+            self.assertIn("torchrun", result.stderr)
 
 
 class Json(unittest.TestCase):

@@ -11,6 +11,7 @@
 #include "perf/collectives/crew.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/flags.h"
+#include "perf/collectives/launched.h"
 #include "perf/collectives/measure.h"
 #include "perf/collectives/options.h"
 #include "perf/collectives/plot.h"
@@ -112,12 +113,6 @@ class Sweep {
   size_t number_ = 0;
 };
 
-/// Under a launcher this process is one rank of a group that others start too.
-bool started_by_a_launcher() {
-  return std::getenv("OMPI_COMM_WORLD_RANK") != nullptr ||
-         (std::getenv("RANK") != nullptr && std::getenv("WORLD_SIZE") != nullptr);
-}
-
 int list_collectives(std::FILE* file) {
   std::fprintf(file,
                "usage: tutti perf COLLECTIVE [flags]      tutti perf COLLECTIVE --help\n"
@@ -129,17 +124,35 @@ int list_collectives(std::FILE* file) {
   return file == stdout ? kExitOk : kExitUsage;
 }
 
+/// The ranks that a launcher started are the last word on how many there are.
+std::vector<std::string> arguments_of(int argc, char** argv,
+                                      const std::optional<bootstrap::Launch>& launch) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  if (launch) arguments.insert(arguments.end(), {"--ranks", std::to_string(launch->ranks)});
+  return arguments;
+}
+
+void check_launched(const PerfOptions& options, const bootstrap::Launch& launch) {
+  if (options.crew.ranks() != launch.ranks) {
+    throw PerfError("-t and -g: a process that " + launch.how + " started is one rank", kExitUsage);
+  }
+  if (!options.versus.peers.empty()) {
+    throw PerfError("--vs starts its own ranks: run it without " + launch.how, kExitUsage);
+  }
+}
+
 /// Measures, and draws what was measured if that was asked for.
-int measure(PerfOptions options) {
+int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch) {
   ReportOptions& report = options.report;
-  const bool plots = !report.plot_file.empty();
+  if (launch) check_launched(options, *launch);
+  const bool plots = !report.plot_file.empty() && (!launch || launch->rank == 0);
   std::optional<TemporaryFile> own_file;
   if (plots) {
     check_plotter();
     if (report.json_file.empty()) report.json_file = own_file.emplace().path();
   }
-  const int result = run_crew(
-      options.crew, [&](const RankContext& context) { return Sweep(context, options).run(); });
+  const RankBody body = [&](const RankContext& context) { return Sweep(context, options).run(); };
+  const int result = launch ? run_launched(body) : run_crew(options.crew, body);
   if (plots && (result == kExitOk || result == kExitResult)) {
     plot_results(report.json_file, report.plot_file);
   }
@@ -154,20 +167,17 @@ int collective_main(int argc, char** argv) {
     std::fprintf(stderr, "tutti perf: there is no collective '%s'\n", argv[0]);
     return list_collectives(stderr);
   }
-  int exit_code = 0;
-  const auto options = parse_options(*traits, argc, argv, &exit_code);
-  if (!options) return exit_code;
-  if (started_by_a_launcher()) {
-    std::fprintf(
-        stderr,
-        "tutti perf: started as one rank by mpirun or torchrun, but this version of the "
-        "library cannot\nform a group without an id that its caller hands on. Use --ranks N "
-        "on one host, or --vs for MPI.\n");
-    return kExitUsage;
-  }
   try {
-    if (!options->versus.peers.empty()) return versus_main(*options, {argv, argv + argc});
-    return measure(*options);
+    const std::optional<bootstrap::Launch> launch = this_launch();
+    const std::vector<std::string> arguments = arguments_of(argc, argv, launch);
+    std::vector<const char*> words;
+    for (const std::string& argument : arguments) words.push_back(argument.c_str());
+    int exit_code = 0;
+    const auto options =
+        parse_options(*traits, static_cast<int>(words.size()), words.data(), &exit_code);
+    if (!options) return exit_code;
+    if (!launch && !options->versus.peers.empty()) return versus_main(*options, arguments);
+    return measure(*options, launch);
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti perf: %s\n", error.what());
     return error.exit_code;

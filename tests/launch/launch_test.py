@@ -40,20 +40,21 @@ class Launched(unittest.TestCase):
     def tearDown(self):
         self.assertEqual(list(self.runtime.iterdir()), [], "something is left behind")
 
-    def run_loop(self, common, own=lambda rank: {}, ranks=RANKS):
-        """As a shell loop: every rank's (exit code, output)."""
+    def run_loop(self, common, own=lambda rank: {}, ranks=RANKS, command=(PROGRAM,)):
+        """As a shell loop: every rank's (output, exit code)."""
         processes = []
         for rank in range(ranks):
             environment = {**clean_environment(), **self.common, **common, **own(rank)}
-            processes.append(subprocess.Popen([str(PROGRAM)], env=environment, text=True,
+            processes.append(subprocess.Popen(list(map(str, command)), env=environment, text=True,
                                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
         return [(process.communicate(timeout=60)[0], process.returncode) for process in processes]
 
-    def torchrun(self, common=None):
+    def torchrun(self, common=None, command=(PROGRAM,)):
         """torchrun's variables for all ranks on this host."""
         shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
                   "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none", **(common or {})}
-        return self.run_loop(shared, lambda rank: {"RANK": str(rank), "LOCAL_RANK": str(rank)})
+        return self.run_loop(shared, lambda rank: {"RANK": str(rank), "LOCAL_RANK": str(rank)},
+                             command=command)
 
     def assert_met(self, results, way):
         for rank, (output, code) in enumerate(results):
@@ -123,6 +124,14 @@ class Launched(unittest.TestCase):
                   "SLURM_STEP_NUM_NODES": "1"}
         results = self.run_loop(shared, lambda rank: {"SLURM_PROCID": str(rank)})
         self.assert_met(results, "by srun; met by a file of this host")
+
+    def test_perf(self):
+        """Rank 0 has the table, and the root may be any rank of the job."""
+        results = self.torchrun(command=(BINARIES / "tutti", "perf", "broadcast", "-b", "1K", "-r",
+                                         str(RANKS - 1), "-n", "3", "--percentiles"))
+        for rank, (output, code) in enumerate(results):
+            self.assertEqual(code, 0, output)
+            self.assertEqual("# Out of bounds values : 0 OK" in output, rank == 0, output)
 
     def mpirun(self, *arguments, **environment):
         mpirun = shutil.which("mpirun")
