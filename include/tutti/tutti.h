@@ -147,10 +147,10 @@ TUTTI_API tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, 
  * srun, or any loop that sets RANK, WORLD_SIZE and MASTER_ADDR): one rank per process, rank and
  * ranks as the launcher says. All ranks make their launched communicators in the same order.
  *
- * The ranks meet by the first of these that applies: TUTTI_ID; the launcher's exchange (PMIx, PMI2);
- * a file of this user, if all are on one host; MASTER_ADDR at TUTTI_PORT (default: MASTER_PORT + 1).
- * Where a place is all they have in common, TUTTI_KEY_FILE holds their key; without one they are
- * refused (tuttiInvalidUsage says what to set) unless TUTTI_INSECURE is 1. */
+ * The ranks meet by the first of these that applies: TUTTI_ID; the launcher's exchange (PMIx,
+ * PMI2); a file of this user, if all are on one host; MASTER_ADDR at TUTTI_PORT (default:
+ * MASTER_PORT + 1). Where a place is all they have in common, TUTTI_KEY_FILE holds their key;
+ * without one they are refused (tuttiInvalidUsage says what to set) unless TUTTI_INSECURE is 1. */
 TUTTI_API tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config);
 /* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
  * then drives them in groups, or from one thread each. `devices` may be NULL; host memory belongs

@@ -50,8 +50,8 @@ struct UniqueId {
   static Result<UniqueId> from_text(std::string_view hex);
 
   /// A place that all ranks were told, with a key that came another way. The job id follows from
-  /// `name`, its key from both, so that every rank finds the same ones by itself, and one key serves
-  /// many groups. The host may be a name; every process must resolve it to the same machine.
+  /// `name`, its key from both, so that every rank finds the same ones by itself, and one key
+  /// serves many groups. The host may be a name; every process must resolve it to the same machine.
   static Result<UniqueId> at(const Place& place, const SecretKey& key, std::string_view name);
 
   /// Short for keys of connections: the first bytes of the job id.

@@ -271,11 +271,13 @@ bool run_rendezvous(Bytes input) {
 std::vector<std::string> corpus_rendezvous() {
   bootstrap::Group group;
   for (int rank = 0; rank < 3; ++rank) {
-    require(group.join(rank, {3, 0, 0, 1}, std::string(static_cast<size_t>(rank) * 50, 'x')).ok(), "a join");
+    const std::string blob(static_cast<size_t>(rank) * 50, 'x');
+    require(group.join(rank, {3, 0, 0, 1}, blob).ok(), "a join");
   }
   const auto header = bootstrap::encode_request({{3, 0, 0, 1}, 5, 60'000});
   const std::string request(reinterpret_cast<const char*>(header.data()), header.size());
-  return {request + "hello", group.encode(), *bootstrap::encode_answer(Code::kOk, group.encode())};
+  const std::string blobs = group.encode();
+  return {request + "hello", blobs, *bootstrap::encode_answer(Code::kOk, blobs)};
 }
 
 bool run_card(Bytes input) {
