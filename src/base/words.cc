@@ -54,4 +54,20 @@ std::optional<std::string> from_hex(std::string_view text) {
   return bytes;
 }
 
+std::string list_ranks(const std::vector<int>& ascending) {
+  constexpr size_t kMostRuns = 8;
+  std::string text;
+  size_t runs = 0;
+  for (size_t i = 0; i < ascending.size(); ++runs) {
+    if (runs == kMostRuns) return text + " and " + std::to_string(ascending.size() - i) + " more";
+    size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    if (!text.empty()) text += ", ";
+    text += std::to_string(ascending[i]);
+    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ascending[last]);
+    i = last + 1;
+  }
+  return text;
+}
+
 }  // namespace tutti

@@ -32,4 +32,7 @@ std::string to_hex(std::string_view bytes);
 /// The bytes behind an even number of hexadecimal digits.
 std::optional<std::string> from_hex(std::string_view text);
 
+/// "2, 5-7"; at most a few, then "and 12 more".
+std::string list_ranks(const std::vector<int>& ascending);
+
 }  // namespace tutti

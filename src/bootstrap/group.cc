@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "src/base/little.h"
+#include "src/base/words.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -79,22 +80,6 @@ std::string Group::missing() const {
   std::string text = noun + list_ranks(absent) + " of " + group_name(turn_) + " did not come";
   if (!left_.empty()) {
     text += " (" + list_ranks({left_.begin(), left_.end()}) + " came and went away again)";
-  }
-  return text;
-}
-
-std::string list_ranks(const std::vector<int>& ascending) {
-  constexpr size_t kMostRuns = 8;
-  std::string text;
-  size_t runs = 0;
-  for (size_t i = 0; i < ascending.size(); ++runs) {
-    if (runs == kMostRuns) return text + " and " + std::to_string(ascending.size() - i) + " more";
-    size_t last = i;
-    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
-    if (!text.empty()) text += ", ";
-    text += std::to_string(ascending[i]);
-    if (last > i) text += (last == i + 1 ? ", " : "-") + std::to_string(ascending[last]);
-    i = last + 1;
   }
   return text;
 }

@@ -53,9 +53,6 @@ class Group {
   std::set<int> left_;
 };
 
-/// "2, 5-7"; at most a few, then "and 12 more".
-std::string list_ranks(const std::vector<int>& ascending);
-
 std::string encode_blobs(const std::vector<std::string>& blobs);
 /// kRemoteError for anything but `ranks` blobs of at most `most_bytes` each.
 Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks,

@@ -11,6 +11,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/prng.h"
+#include "src/base/words.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/host.h"
 #include "src/bootstrap/server.h"

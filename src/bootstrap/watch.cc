@@ -51,10 +51,10 @@ Watch::~Watch() {
   thread_.join();
 }
 
-Status Watch::add(int fd, Callback callback) {
+Status Watch::add(int fd, Callback callback, bool repeat) {
   const std::lock_guard lock(mutex_);
   epoll_event event{};
-  event.events = events_of(fd);
+  event.events = repeat ? static_cast<uint32_t>(EPOLLIN) : events_of(fd);
   event.data.u64 = next_ticket_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
     return errno_status("cannot watch descriptor " + std::to_string(fd) + ": epoll_ctl");

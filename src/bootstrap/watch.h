@@ -33,7 +33,9 @@ class Watch {
   /// Ends the thread; no callback runs afterwards.
   ~Watch();
 
-  Status add(int fd, Callback callback);
+  /// `repeat`: the callback runs whenever the descriptor is readable, until it has read it: a
+  /// timer.
+  Status add(int fd, Callback callback, bool repeat = false);
   void remove(int fd);
 
  private:

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -129,10 +130,13 @@ TEST(Watch, CallbackMayRemoveItself) {
   const auto watch = make_watch();
   Pair pair;
   std::atomic<int> calls{0};
-  ASSERT_TRUE(watch->add(pair.a.get(), [&] {
-    watch->remove(pair.a.get());
-    ++calls;
-  }).ok());
+  ASSERT_TRUE(watch
+                  ->add(pair.a.get(),
+                        [&] {
+                          watch->remove(pair.a.get());
+                          ++calls;
+                        })
+                  .ok());
   pair.b.reset();
   EXPECT_TRUE(comes_true(calls, 1));
 }
@@ -159,6 +163,25 @@ TEST(Watch, EndsCleanlyWithOpenEntries) {
   Pair pair;
   const auto watch = make_watch();
   ASSERT_TRUE(watch->add(pair.a.get(), [] {}).ok());
+}
+
+TEST(Watch, ATimerRunsItsCallbackAgainAndAgain) {
+  const auto watch = make_watch();
+  const Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const itimerspec often{{0, 1'000'000}, {0, 1'000'000}};
+  ASSERT_EQ(timerfd_settime(timer.get(), 0, &often, nullptr), 0);
+  std::atomic<int> calls{0};
+  const auto on_time = [&] {
+    uint64_t times = 0;
+    if (read(timer.get(), &times, sizeof times) > 0) ++calls;
+  };
+  ASSERT_TRUE(watch->add(timer.get(), on_time, true).ok());
+  for (int i = 0; i < 2000 && calls < 3; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_GE(calls, 3);
+  watch->remove(timer.get());
+  const int last = calls;
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(calls, last);
 }
 
 }  // namespace

@@ -32,6 +32,8 @@ class CallRecorder {
 
   /// The first error of a communicator: the last calls to the log, all of them to TUTTI_TRACE_FILE.
   void dump(const Status& reason);
+  /// Errors from here on are nobody's business.
+  void be_quiet() { dumped_.store(true); }
 
  private:
   CallRecorder(const Env& env, std::unique_ptr<trace::Recorder> recorder)

@@ -1,5 +1,6 @@
 #include "src/comm/communicator.h"
 
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/exec/stall.h"
 #include "src/types/kernels.h"
 
 namespace tutti::comm {
@@ -60,9 +62,11 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   execution.epoch = given.membership.self.epoch;
   execution.spins = spins_of(config, members.domain_size());
   execution.layout = given.membership.layout;
+  execution.slow_ns = config.slow_ns;
+  if (Status status = made->open_recorder(); !status.ok()) return status;
+  execution.recorder = made->recorder_;
   made->executor_ = std::make_unique<exec::HostExecutor>(execution, members.peers(), *made);
   made->pairs_ = std::make_unique<exec::PairExecutor>(*made->executor_);
-  if (Status status = made->open_recorder(); !status.ok()) return status;
 
   PlannerOptions planning;
   planning.algorithms = given.algorithms;
@@ -112,6 +116,33 @@ void Communicator::watch_peers() {
     if (fd < 0) continue;
     if (options_.watch->add(fd, [this, peer] { lost(peer); }).ok()) watched_.push_back(fd);
   }
+  if (!membership_->has_streams()) return;
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const itimerspec every_second{{1, 0}, {1, 0}};
+  if (!timer_.valid() || timerfd_settime(timer_.get(), 0, &every_second, nullptr) < 0) return;
+  if (options_.watch
+          ->add(
+              timer_.get(), [this] { answer_peers(); }, true)
+          .ok()) {
+    watched_.push_back(timer_.get());
+  }
+}
+
+// Ranks of other hosts that wait for this one ask; a rank in a call of its own answers there.
+void Communicator::answer_peers() {
+  uint64_t times = 0;
+  if (read(timer_.get(), &times, sizeof times) < 0) return;
+  executor_->stall().answer();
+}
+
+std::string Communicator::name_of(int rank) const {
+  const Profile& profile = membership_->profiles()[static_cast<size_t>(rank)];
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(profile.process) + " on " +
+         profile.host + ")";
+}
+
+void Communicator::report(const std::string& text) {
+  options_.membership.env->log->warning("{}", text);
 }
 
 // A rank that left in order has sent everything before; a call that can still complete should.
@@ -127,12 +158,12 @@ void Communicator::judge_lost() {
   std::erase_if(lost_, [&](const Lost& lost) {
     if (failed_.load(std::memory_order_relaxed) || now < lost.judged_at_ns) return false;
     if (membership_->link(lost.peer)->status().ok()) return true;  // it said goodbye
-    const Profile& profile = membership_->profiles()[static_cast<size_t>(lost.peer)];
-    failure_ = Status::remote_error("rank " + std::to_string(lost.peer) + " (process " +
-                                    std::to_string(profile.process) + " on " + profile.host +
-                                    ") is gone; rank " + std::to_string(rank()) +
-                                    " cannot go on with this communicator");
-    culprit_.store(lost.peer, std::memory_order_relaxed);
+    const int cause = executor_->stall().cause_told_by(static_cast<uint32_t>(lost.peer));
+    failure_ = Status::remote_error(
+        name_of(lost.peer) +
+        (cause < 0 ? std::string(" is gone") : " gave up because of " + name_of(cause)) +
+        "; rank " + std::to_string(rank()) + " cannot go on with this communicator");
+    culprit_.store(cause < 0 ? lost.peer : cause, std::memory_order_relaxed);
     failed_.store(true, std::memory_order_release);
     return true;
   });
@@ -411,6 +442,7 @@ std::string Communicator::explain(const Request& request) {
 
 bool Communicator::begin_leaving(uint64_t timeout_ns) {
   if (ranks() == 1 || !failure().ok()) return false;
+  calls_->be_quiet();
   CallOptions options;
   options.timeout_ns = timeout_ns;
   planner_->set_options(options);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/io.h"
 #include "src/bootstrap/watch.h"
 #include "src/comm/call_recorder.h"
 #include "src/comm/membership.h"
@@ -97,6 +98,9 @@ class Communicator final : public exec::Health {
   Status check() override;
   Status map_window(exec::Window& window, std::span<const std::string> texts);
   int culprit() const override { return culprit_.load(std::memory_order_relaxed); }
+  std::string name_of(int rank) const override;
+  void report(const std::string& text) override;
+  void answer_peers();
   void watch_peers();
   void lost(int peer);
   void judge_lost();
@@ -131,6 +135,7 @@ class Communicator final : public exec::Health {
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
   uint64_t contribution_capacity_ = 0;
   std::vector<int> watched_;
+  Fd timer_;  // for peers of other hosts that ask what this rank is in
   struct Lost {
     int peer;
     uint64_t judged_at_ns;

@@ -29,11 +29,15 @@ inline constexpr uint32_t kCellRegions = 4;
 inline constexpr uint32_t kRingRegions = 4;
 
 /// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry;
-/// `failed` is non-zero once the rank has given up on the communicator.
+/// `failed` is 1 + the rank that this one blames, once it has given up on the communicator. A rank
+/// that waits for long writes whom it waits for (call number << 32 | rank), and when it was last
+/// awake to do so.
 struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> call;
   std::atomic<uint32_t> failed;
+  std::atomic<uint64_t> waiting;
+  std::atomic<uint64_t> awake_ns;
 };
 static_assert(sizeof(Counter) == kLineBytes);
 

@@ -130,6 +130,7 @@ void FastPath::add_flag(const Op& op) {
 bool FastPath::await(const Context& context, const Flag& flag, uint32_t peer) {
   HostExecutor& executor = *context.executor;
   executor.waiting_for_ = peer;
+  executor.plan_ = nullptr;
   Backoff backoff(executor.options_.spins);
   while (flag.load(std::memory_order_acquire) != context.flag) {
     if (!backoff.pause()) continue;
@@ -213,7 +214,7 @@ Status FastPath::run(HostExecutor& executor, const Call& call) const {
   if (!executor.status_.ok()) return executor.status_;
   ++executor.call_number_;
   executor.call_ = call;
-  executor.announce(call);
+  executor.announce();
   if (plan_->scratch_bytes > 0) executor.reserve(*plan_);
   executor.registers_[plan::register_of(plan::Base::kInput)] =
       static_cast<std::byte*>(const_cast<void*>(call.send));
@@ -223,6 +224,7 @@ Status FastPath::run(HostExecutor& executor, const Call& call) const {
   const uint64_t shift = executor.cells_.take(plan.cells, lane.progress) * plan::kCellStride;
   if (plan.publishes && !executor.cells_.credited()) [[unlikely]] {
     Backoff backoff(executor.options_.spins);
+    executor.plan_ = nullptr;
     while (!executor.credit(lane, 0)) {
       if (backoff.pause()) executor.check_rare();
       if (!executor.status_.ok()) return executor.status_;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/exec/stall.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::exec {
@@ -37,7 +38,10 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
     lanes_[i].ring = RingCursor<kRingRegions>(options.layout.region_bytes());
     mine_.counter(i).progress.store(options.first_progress, std::memory_order_release);
   }
+  stall_ = std::make_unique<Stall>(options_, peers_, health_);
 }
+
+HostExecutor::~HostExecutor() = default;
 
 void HostExecutor::reserve(const plan::Plan& plan) {
   const auto grow = [](std::unique_ptr<std::byte[]>& memory, uint64_t& capacity, uint64_t bytes) {
@@ -51,18 +55,12 @@ void HostExecutor::reserve(const plan::Plan& plan) {
   registers_[plan::register_of(plan::Base::kLanding)] = landing_.get();
 }
 
-void HostExecutor::announce(const Call& call) {
-  const uint64_t word = uint64_t{call_number_} << 32 | call.signature;
-  mine_.recent(call_number_).store(word, std::memory_order_relaxed);
-  mine_.counter(0).call.store(word, std::memory_order_release);
-}
-
 void HostExecutor::start(const plan::Plan& plan, const Call& call) {
   ++call_number_;
   call_ = call;
   plan_ = &plan;
   exposed_ = !plan.prologue.empty();
-  announce(call);
+  announce();
   reserve(plan);
   registers_[plan::register_of(plan::Base::kInput)] =
       static_cast<std::byte*>(const_cast<void*>(call.send));

@@ -18,6 +18,7 @@
 #include "src/exec/staging.h"
 #include "src/exec/wait.h"
 #include "src/plan/plan.h"
+#include "src/trace/recorder.h"
 #include "src/transport/transport.h"
 
 namespace tutti::exec {
@@ -44,6 +45,10 @@ class Health {
   virtual Status check() = 0;
   /// The rank that the error is about; -1 if it is about none.
   virtual int culprit() const { return -1; }
+  /// A rank as messages name it.
+  virtual std::string name_of(int rank) const { return "rank " + std::to_string(rank); }
+  /// A call is slow, and this is why.
+  virtual void report(const std::string& /*text*/) {}
 };
 
 struct ExecutorOptions {
@@ -54,6 +59,8 @@ struct ExecutorOptions {
   uint32_t spins = 2000;
   uint64_t first_progress = 1;  // tests begin near the limits of the counters
   ArenaLayout layout{4 << 20, 0, 1};
+  uint64_t slow_ns = ~uint64_t{0};      // after which a call is reported
+  trace::Recorder* recorder = nullptr;  // told of long waits; may be null
 };
 
 struct Call {
@@ -68,11 +75,24 @@ struct Call {
   uint32_t far_signature = 1;
 };
 
+/// Where a call stands that waits for long.
+struct LongWait {
+  const Call* call = nullptr;
+  uint32_t number = 0;     // of the call
+  uint32_t transfers = 0;  // so far: send and receive have no number
+  uint32_t peer = 0;       // whom it waits for
+  uint32_t lane = 0;
+  uint32_t step = 0;
+};
+
+class Stall;
+
 enum class Progress { kDone, kMoved, kBlocked };
 
 class HostExecutor {
  public:
   HostExecutor(const ExecutorOptions& options, std::vector<Peer> peers, Health& health);
+  ~HostExecutor();
 
   Status run(const plan::Plan& plan, const Call& call);
 
@@ -87,13 +107,19 @@ class HostExecutor {
   /// The peer the caller is about to wait for, for messages.
   void expect(uint32_t peer) { waiting_for_ = peer; }
   /// The call that wait() belongs to if it is not a plan.
-  void name_call(const Call& call) { call_ = call; }
+  void name_call(const Call& call) {
+    call_ = call;
+    plan_ = nullptr;
+    ++transfers_;
+  }
   /// Moves what streams can move, and looks at what is rare: for threads that drive many executors.
   bool poll_streams();
   void check_rare();
 
   /// Marks this rank as failed for its peers; later calls return `status`.
   void fail(Status status);
+  /// What of a long wait others may ask for.
+  Stall& stall() { return *stall_; }
 
   void add_window(Window window) { windows_.push_back(std::move(window)); }
   bool has_windows() const { return !windows_.empty(); }
@@ -148,12 +174,11 @@ class HostExecutor {
   uint64_t cell_flag(uint64_t progress) const {
     return (progress & 0xffffffffu) << 32 | call_.signature;
   }
-  void announce(const Call& call);
+  void announce();
   void reserve(const plan::Plan& plan);
-  Status diagnose(uint32_t peer);
-  Status hearsay(Status status);
-  Status compare_calls(uint32_t peer) const;
   void check_signature(uint32_t peer);
+  void announce_far();
+  LongWait wait_at(uint32_t peer) const;
 
   ExecutorOptions options_;
   std::vector<Peer> peers_;
@@ -172,10 +197,12 @@ class HostExecutor {
   bool exposed_ = false;  // peers may touch this call's buffers, and I theirs
   bool inside_ = false;   // what Guard::inside says
   uint32_t prologue_ = 0, epilogue_ = 0;
-  uint32_t waiting_for_ = 0;    // the peer of the last blocked wait, for messages
-  int blamed_ = -1;             // the rank that began it, where somebody told
-  uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
+  uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages
+  uint32_t transfers_ = 0;    // sends and receives, which have no call number
+  uint32_t chain_ = 0;        // of the signatures of all calls so far
+  uint32_t far_chain_ = 0;    // of the far signatures
   bool has_streams_ = false;
+  std::unique_ptr<Stall> stall_;
   Status status_;
   std::vector<transport::Buffer> buffers_;
   std::vector<transport::ConstBuffer> const_buffers_;
@@ -183,10 +210,25 @@ class HostExecutor {
   uint64_t scratch_capacity_ = 0, landing_capacity_ = 0;
 };
 
+// The signature that ranks compare holds all calls so far: two ranks whose calls differed once
+// differ from then on, so a mismatch that no message of its own call shows is found by the next
+// message.
+inline void HostExecutor::announce() {
+  constexpr uint32_t kOdd = 0x9e3779b1;
+  chain_ = chain_ * kOdd + call_.signature;
+  call_.signature = chain_;
+  const uint64_t word = uint64_t{call_number_} << 32 | call_.signature;
+  mine_.recent(call_number_).store(word, std::memory_order_relaxed);
+  mine_.counter(0).call.store(word, std::memory_order_release);
+  if (has_streams_) [[unlikely]]
+    announce_far();
+}
+
 template <class Advance>
 Status HostExecutor::wait(Advance advance) {
+  constexpr uint32_t kStreamPolls = 256;
   Backoff backoff(options_.spins);
-  for (;;) {
+  for (uint32_t polls = 1;; ++polls) {
     switch (advance()) {
       case Progress::kDone:
         return status_;
@@ -194,9 +236,11 @@ Status HostExecutor::wait(Advance advance) {
         backoff.reset();
         break;
       case Progress::kBlocked:
+        // What moves in streams may be the notes of others that wait: no reason not to look.
         if (has_streams_ && poll_streams()) {
           backoff.reset();
-        } else if (backoff.pause()) {
+          if (polls % kStreamPolls == 0) check_rare();
+        } else if (backoff.pause() || (has_streams_ && polls % kStreamPolls == 0)) {
           check_rare();
         }
         break;

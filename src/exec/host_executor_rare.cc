@@ -1,8 +1,7 @@
 // The parts of HostExecutor a healthy call on one host never enters: streams, failures, mismatches.
-#include <algorithm>
-
 #include "src/base/clock.h"
 #include "src/exec/host_executor.h"
+#include "src/exec/stall.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::exec {
@@ -59,14 +58,20 @@ bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
   return true;
 }
 
+void HostExecutor::announce_far() {
+  constexpr uint32_t kOdd = 0x9e3779b1;
+  far_chain_ = far_chain_ * kOdd + call_.far_signature;
+  call_.far_signature = far_chain_;
+  stall_->entered(call_number_, far_chain_);
+}
+
 void HostExecutor::fail(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);
-  const uint32_t cause = blamed_ < 0 ? waiting_for_ : static_cast<uint32_t>(blamed_);
+  const int culprit = stall_->culprit();
+  const uint32_t cause = culprit < 0 ? waiting_for_ : static_cast<uint32_t>(culprit);
   mine_.counter(0).failed.store(cause + 1, std::memory_order_release);
-  for (const Peer& peer : peers_) {
-    if (peer.stream != nullptr) peer.link->hang_up();
-  }
+  stall_->leave(call_number_, cause);
   if (!inside_) close_buffers();  // else when the work in hand is done
 }
 
@@ -98,63 +103,27 @@ void HostExecutor::close_buffers() {
   }
 }
 
+LongWait HostExecutor::wait_at(uint32_t peer) const {
+  LongWait wait{&call_, call_number_, transfers_, peer, 0, 0};
+  if (plan_ == nullptr) return wait;
+  while (wait.lane + 1 < plan_->lanes.size() && lanes_[wait.lane].slice == plan_->slices) {
+    ++wait.lane;
+  }
+  const uint32_t op = lanes_[wait.lane].op;
+  if (op < plan_->lanes[wait.lane].end) wait.step = plan_->ops[op].index;
+  return wait;
+}
+
 void HostExecutor::check_rare() {
-  if (Status status = health_.check(); !status.ok()) {
-    blamed_ = health_.culprit();
-    return fail(std::move(status));
-  }
-  if (Status status = diagnose(waiting_for_); !status.ok()) return fail(std::move(status));
-  if (call_.deadline_ns != kNoDeadline && monotonic_ns() > call_.deadline_ns) {
-    fail(Status::timeout(std::string(call_.what) + " (call " + std::to_string(call_number_) +
-                         ") on rank " + std::to_string(options_.rank) +
-                         " passed its deadline while waiting for rank " +
-                         std::to_string(waiting_for_)));
-  }
-}
-
-// Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of
-// one host are told of dead peers by Health; asking their links costs system calls.
-Status HostExecutor::diagnose(uint32_t peer) {
-  const Peer& other = peers_[peer];
-  if (!other.arena.valid()) {
-    return other.link == nullptr ? Status() : hearsay(other.link->status());
-  }
-  const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
-  if (failed == 0) return compare_calls(peer);
-  blamed_ = static_cast<int>(failed - 1);
-  return hearsay(Status::remote_error("rank " + std::to_string(peer) + " gave up in " + call_.what +
-                                      " because of rank " + std::to_string(failed - 1)));
-}
-
-// A peer may have left because of another that died. Health may know in a moment who is gone.
-Status HostExecutor::hearsay(Status status) {
-  if (status.code() != Code::kRemoteError) return status;
-  if (gave_up_at_ns_ == 0) gave_up_at_ns_ = monotonic_ns();
-  return monotonic_ns() - gave_up_at_ns_ < kPatienceNs ? Status() : status;
-}
-
-Status HostExecutor::compare_calls(uint32_t peer) const {
-  const Peer& other = peers_[peer];
-  const Counter& counter = other.arena.counter(0);
-  if (call_.signature == 0) return {};  // send and receive are not calls of the whole group
-  uint64_t word = counter.call.load(std::memory_order_acquire);
-  const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(word >> 32) - call_number_);
-  if (ahead < 0) return {};  // late, not wrong
-  if (ahead > 0) word = other.arena.recent(call_number_).load(std::memory_order_acquire);
-  if (static_cast<uint32_t>(word >> 32) != call_number_) return {};
-  if (static_cast<uint32_t>(word) == call_.signature) return {};
-  return Status::invalid_usage(
-      "call " + std::to_string(call_number_) + " differs between ranks: rank " +
-      std::to_string(options_.rank) + " is in " + call_.what + ", rank " + std::to_string(peer) +
-      " called something else (collective, count, type, operation, root, placement or options); "
-      "every rank must make the same calls in the same order");
+  if (!status_.ok()) return;
+  if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) fail(std::move(status));
 }
 
 void HostExecutor::check_signature(uint32_t peer) {
   const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
   const uint64_t theirs = peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed);
   if (theirs == mine) return;
-  if (Status status = compare_calls(peer); !status.ok()) fail(std::move(status));
+  if (Status status = stall_->compare_calls(wait_at(peer), peer); !status.ok()) fail(status);
 }
 
 }  // namespace tutti::exec

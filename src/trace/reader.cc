@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <memory>
 #include <optional>
 #include <set>
@@ -87,6 +88,41 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
   return std::nullopt;
 }
 
+Result<Snapshot> read_aligned(std::string_view file) {
+  const auto refuse = [](const std::string& why) {
+    return Status::remote_error("this is no flight recorder that this program can read: " + why);
+  };
+  if (file.size() < kRecordsAt) return refuse("it is too short");
+  const Reading reading(file);
+  const Header& header = reading.header();
+  if (header.magic != kMagic) return refuse("its first bytes are others");
+  if (header.version != kVersion || header.record_bytes != sizeof(Record)) {
+    return refuse("it has version " + std::to_string(header.version) + ", known is " +
+                  std::to_string(kVersion));
+  }
+  const uint64_t records = header.records;
+  if (records > kMostRecords || file.size() < file_bytes(records)) return refuse("it is cut off");
+  Snapshot snapshot;
+  snapshot.communicator = header.communicator;
+  snapshot.epoch = header.epoch;
+  snapshot.rank = header.rank;
+  snapshot.ranks = header.ranks;
+  snapshot.process = header.process;
+  const std::string_view host(header.host, kHostBytes);
+  snapshot.host = Reading::clean(host.substr(0, host.find('\0')));
+  snapshot.missed = header.missed.load(std::memory_order_relaxed);
+  for (uint64_t i = 0; i < records; ++i) {
+    const Record& record = reading.record(i);
+    if (record.progress.load(std::memory_order_relaxed) == 0) continue;
+    if (std::optional<CallRecord> call = read_record(reading, record)) {
+      snapshot.calls.push_back(std::move(*call));
+    }
+  }
+  std::sort(snapshot.calls.begin(), snapshot.calls.end(),
+            [](const CallRecord& a, const CallRecord& b) { return a.order < b.order; });
+  return snapshot;
+}
+
 /// Closes the folder when it goes.
 struct CloseFolder {
   void operator()(DIR* folder) const { closedir(folder); }
@@ -131,39 +167,15 @@ Result<Snapshot> read_file(const std::string& path, ino_t& inode) {
 
 }  // namespace
 
+// A copy of a file may lie anywhere; a mapping is aligned.
 Result<Snapshot> read(std::string_view file) {
-  const auto refuse = [](const std::string& why) {
-    return Status::remote_error("this is no flight recorder that this program can read: " + why);
-  };
-  if (file.size() < kRecordsAt) return refuse("it is too short");
-  const Reading reading(file);
-  const Header& header = reading.header();
-  if (header.magic != kMagic) return refuse("its first bytes are others");
-  if (header.version != kVersion || header.record_bytes != sizeof(Record)) {
-    return refuse("it has version " + std::to_string(header.version) + ", known is " +
-                  std::to_string(kVersion));
-  }
-  const uint64_t records = header.records;
-  if (records > kMostRecords || file.size() < file_bytes(records)) return refuse("it is cut off");
-  Snapshot snapshot;
-  snapshot.communicator = header.communicator;
-  snapshot.epoch = header.epoch;
-  snapshot.rank = header.rank;
-  snapshot.ranks = header.ranks;
-  snapshot.process = header.process;
-  const std::string_view host(header.host, kHostBytes);
-  snapshot.host = Reading::clean(host.substr(0, host.find('\0')));
-  snapshot.missed = header.missed.load(std::memory_order_relaxed);
-  for (uint64_t i = 0; i < records; ++i) {
-    const Record& record = reading.record(i);
-    if (record.progress.load(std::memory_order_relaxed) == 0) continue;
-    if (std::optional<CallRecord> call = read_record(reading, record)) {
-      snapshot.calls.push_back(std::move(*call));
-    }
-  }
-  std::sort(snapshot.calls.begin(), snapshot.calls.end(),
-            [](const CallRecord& a, const CallRecord& b) { return a.order < b.order; });
-  return snapshot;
+  if (reinterpret_cast<uintptr_t>(file.data()) % alignof(Record) == 0) return read_aligned(file);
+  std::vector<std::byte> room(file.size() + alignof(Record));
+  void* place = room.data();
+  size_t space = room.size();
+  std::align(alignof(Record), file.size(), place, space);
+  std::memcpy(place, file.data(), file.size());
+  return read_aligned({static_cast<const char*>(place), file.size()});
 }
 
 Result<std::vector<Snapshot>> read_process(pid_t process) {

@@ -51,6 +51,14 @@ struct Buffer {
   size_t bytes = 0;
 };
 
+/// A few words between two ranks beside their messages, for what is rare; who sends them says what
+/// they mean.
+struct Note {
+  uint32_t small[2] = {0, 0};
+  uint64_t large[2] = {0, 0};
+  bool operator==(const Note&) const = default;
+};
+
 /// Shared memory with one peer. Pointers stay valid as long as the link.
 class Mapped {
  public:
@@ -80,6 +88,11 @@ class Stream {
   virtual bool sent(Ticket ticket) const = 0;
   /// The bytes are in the target.
   virtual bool received(Ticket ticket) const = 0;
+  /// Sends a note as soon as there is room, without waiting; it replaces one that is not sent yet.
+  /// A channel for notes carries nothing else.
+  virtual void tell(ChannelId channel, const Note& note) = 0;
+  /// The last note that came; returns how many came, 0: none.
+  virtual uint64_t heard(ChannelId channel, Note& note) const = 0;
   /// Moves what can be moved without waiting. True if anything moved.
   virtual bool progress() = 0;
   /// Sleeps until progress() may have something to do, at most `timeout_ns`.

@@ -1,7 +1,9 @@
-// kill: ranks in an endless mixed loop, one is killed with SIGKILL at a random instant, and the
-// others must get an error that names it within one second, and leave nothing behind.
+// kill: ranks in an endless mixed loop, one is killed at a random instant, and the others must get
+// an error that names it within one second, and leave nothing behind. Or it is stopped: then they
+// have a deadline of two seconds, and within three they must get an error that blames it.
 //
-//   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed
+//   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
+//   --algorithm NAME (all_reduce by it alone)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -34,7 +36,9 @@ using testing_support::RankState;
 using testing_support::sleep_ns;
 
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kErrorLimitNs = kSecond;  // what the design promises
+constexpr uint64_t kKillLimitNs = kSecond;  // what the design promises
+constexpr uint64_t kStopLimitNs = 3 * kSecond;
+constexpr const char* kStopDeadline = "2";
 constexpr uint64_t kHangNs = 20 * kSecond;
 
 struct Options {
@@ -42,9 +46,13 @@ struct Options {
   int repetitions = 5;
   int ranks = 6;
   std::string network = "default";
+  std::string algorithm;  // empty: several
+  bool stop = false;
 };
 
 void set_environment(const Options& options, int rank) {
+  setenv("TUTTI_LOG", "off", 1);
+  if (options.stop) setenv("TUTTI_TIMEOUT", kStopDeadline, 1);
   if (options.network == "tcp") setenv("TUTTI_TRANSPORTS", "tcp", 1);
   if (options.network == "mixed") {
     setenv("TUTTI_HOST_ID", rank * 2 < options.ranks ? "first-half" : "second-half", 1);
@@ -54,7 +62,8 @@ void set_environment(const Options& options, int rank) {
 /// The endless loop: small and large all-reduces by ring, by tree and as chosen; broadcasts.
 class Loop {
  public:
-  Loop(tuttiComm_t comm, Member& member) : comm_(comm), member_(member) {}
+  Loop(tuttiComm_t comm, Member& member, const Options& options)
+      : comm_(comm), member_(member), algorithm_(options.algorithm) {}
 
   tuttiResult_t run() {
     for (uint64_t turn = 0;; ++turn) {
@@ -69,11 +78,11 @@ class Loop {
     constexpr size_t kCounts[] = {2, 1000, 50'000, 250'000};
     if (turn % 8 == 0) {
       tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
-      options.algorithm = kAlgorithms[turn / 8 % 4];
+      options.algorithm = algorithm_.empty() ? kAlgorithms[turn / 8 % 4] : algorithm_.c_str();
       const tuttiResult_t set = tuttiCommSetOptions(comm_, &options);
       if (set != tuttiSuccess) return set;
     }
-    if (turn % 8 < 7) {
+    if (turn % 8 < 7 || !algorithm_.empty()) {
       const size_t count = kCounts[turn % 4];
       return tuttiAllReduce(send_.data(), recv_.data(), count, tuttiFloat32, tuttiSum, comm_,
                             tuttiBlocking());
@@ -87,11 +96,12 @@ class Loop {
 
   tuttiComm_t comm_;
   Member& member_;
+  const std::string algorithm_;
   std::vector<float> send_ = std::vector<float>(250'000, 1.0f);
   std::vector<float> recv_ = std::vector<float>(250'000, 0.0f);
 };
 
-void run_rank(Member member) {
+void run_rank(Member member, const Options& options) {
   tuttiUniqueId id;
   if (!member.take_id(id)) return;
   tuttiComm_t comm = nullptr;
@@ -100,17 +110,17 @@ void run_rank(Member member) {
     return;
   }
   member.board().arrived.fetch_add(1);
-  const tuttiResult_t result = Loop(comm, member).run();
+  const tuttiResult_t result = Loop(comm, member, options).run();
+  const bool right = result == tuttiRemoteError || (options.stop && result == tuttiTimeout);
   // The message is what is judged, so it is kept together with the time.
-  member.fail(std::string(result == tuttiRemoteError ? "" : "(not tuttiRemoteError) ") +
-              tuttiGetLastError(comm));
+  member.fail(std::string(right ? "" : "(not the right error) ") + tuttiGetLastError(comm));
   tuttiResult_t later = tuttiBarrier(comm, tuttiBlocking());
   tuttiResult_t async = tuttiSuccess;
   const bool asked = tuttiCommGetAsyncError(comm, &async) == tuttiSuccess;
   const bool destroyed = tuttiCommDestroy(comm) == tuttiSuccess;
   const auto left = memory_of_this_process();
   // 0: all is well; the parent prints the reason otherwise.
-  const uint64_t verdict = later != result            ? 1
+  const uint64_t verdict = later != result             ? 1
                            : !asked || async != result ? 2
                            : !destroyed                ? 3
                            : !left.empty()             ? 4
@@ -125,10 +135,12 @@ void run_rank(Member member) {
 }
 
 const char* reason_of(uint64_t verdict) {
-  constexpr const char* kReasons[] = {"did not come to its end", "fine",
+  constexpr const char* kReasons[] = {"did not come to its end",
+                                      "fine",
                                       "a later call did not return the first error",
                                       "tuttiCommGetAsyncError did not tell the error",
-                                      "tuttiCommDestroy failed", "memory was left"};
+                                      "tuttiCommDestroy failed",
+                                      "memory was left"};
   return kReasons[std::min<uint64_t>(verdict, 5)];
 }
 
@@ -144,11 +156,21 @@ bool names_rank(const std::string& message, int rank) {
   return false;
 }
 
+// A dead rank is named; a stopped one must be blamed where others are innocent.
+bool tells_of(const std::string& message, int rank, bool stopped) {
+  if (!stopped) return names_rank(message, rank);
+  const std::string name = "rank " + std::to_string(rank) + " (";
+  for (const char* before : {"deadline: ", "heard of ", "because of "}) {
+    if (message.find(before + name) != std::string::npos) return true;
+  }
+  return false;
+}
+
 class Repetition {
  public:
   Repetition(const Options& options, uint64_t seed) : options_(options), dice_(seed) {
-    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) std::abort();
     board_ = new (memory) Board();
   }
@@ -168,7 +190,7 @@ class Repetition {
     victim_ = static_cast<int>(dice_.below(pids_.size()));
     for (pid_t pid : pids_) sockets_.merge(sockets_of(pid));
     const uint64_t killed_ns = now_ns();
-    kill(pids_[static_cast<size_t>(victim_)], SIGKILL);
+    kill(pids_[static_cast<size_t>(victim_)], options_.stop ? SIGSTOP : SIGKILL);
     const bool ended = wait_for([&] { return all_survivors_failed(); });
     bool fine = judge(killed_ns);
     if (!ended) fine = fail("a survivor got no error");
@@ -185,7 +207,7 @@ class Repetition {
       if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         set_environment(options_, rank);
-        run_rank(Member(*board_, rank, options_.ranks));
+        run_rank(Member(*board_, rank, options_.ranks), options_);
         _exit(0);
       }
       pids_.push_back(pid);
@@ -223,12 +245,12 @@ class Repetition {
       const uint64_t took_ns = slot(rank).failed_at_ns.load() - killed_ns;
       slowest_ns_ = std::max(slowest_ns_, took_ns);
       const std::string message = slot(rank).message;
-      if (took_ns > kErrorLimitNs) {
+      if (took_ns > (options_.stop ? kStopLimitNs : kKillLimitNs)) {
         fine = fail("rank " + std::to_string(rank) + " got its error after " +
                     std::to_string(took_ns / 1'000'000) + " ms: " + message);
       }
-      if (!names_rank(message, victim_) || message.starts_with("(not")) {
-        fine = fail("rank " + std::to_string(rank) + " got an error that does not name rank " +
+      if (!tells_of(message, victim_, options_.stop) || message.starts_with("(not")) {
+        fine = fail("rank " + std::to_string(rank) + " got an error that does not tell of rank " +
                     std::to_string(victim_) + ": " + message);
       }
     }
@@ -279,8 +301,10 @@ class Repetition {
 };
 
 int run(const Options& options) {
-  std::printf("seed %llu, %d ranks, network %s\n", static_cast<unsigned long long>(options.seed),
-              options.ranks, options.network.c_str());
+  std::printf("seed %llu, %d ranks, network %s, signal %s, algorithm %s\n",
+              static_cast<unsigned long long>(options.seed), options.ranks, options.network.c_str(),
+              options.stop ? "stop" : "kill",
+              options.algorithm.empty() ? "several" : options.algorithm.c_str());
   const auto files = visible_files();
   int failed = 0;
   std::vector<uint64_t> times;
@@ -301,10 +325,11 @@ int run(const Options& options) {
     if (!files.contains(name)) std::printf("new since the start: %s\n", name.c_str());
   }
   std::sort(times.begin(), times.end());
-  std::printf("%d repetitions, %d failed; slowest survivor's error after the kill: median %.1f ms, "
-              "worst %.1f ms\n",
-              options.repetitions, failed, static_cast<double>(times[times.size() / 2]) * 1e-6,
-              static_cast<double>(times.back()) * 1e-6);
+  std::printf(
+      "%d repetitions, %d failed; slowest survivor's error after the signal: median %.1f ms, "
+      "worst %.1f ms\n",
+      options.repetitions, failed, static_cast<double>(times[times.size() / 2]) * 1e-6,
+      static_cast<double>(times.back()) * 1e-6);
   return failed == 0 ? 0 : 1;
 }
 
@@ -322,6 +347,10 @@ bool read_options(int argc, char** argv, Options& options) {
       options.ranks = static_cast<int>(number);
     } else if (name == "--network") {
       options.network = value;
+    } else if (name == "--algorithm") {
+      options.algorithm = value;
+    } else if (name == "--signal" && (value == "kill" || value == "stop")) {
+      options.stop = value == "stop";
     } else {
       return false;
     }

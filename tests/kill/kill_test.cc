@@ -1,4 +1,4 @@
-// A few kills; slow_kill_test.cc has the gate's fifty.
+// A few kills and stops; slow_kill_test.cc has the gate's many.
 #include <gtest/gtest.h>
 
 #include "tests/support/subprocess.h"
@@ -11,6 +11,18 @@ void expect_survivors_know(const std::string& network) {
       "kill", {"--seed", "4711", "--repetitions", "5", "--network", network}, 200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
+
+void expect_stopped_rank_is_blamed(const std::string& network, const std::string& algorithm) {
+  const auto outcome =
+      testing_support::run_program("kill",
+                                   {"--seed", "42", "--repetitions", "1", "--network", network,
+                                    "--signal", "stop", "--algorithm", algorithm},
+                                   100);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(Stop, OneHost) { expect_stopped_rank_is_blamed("default", "ring"); }
+TEST(Stop, TwoHosts) { expect_stopped_rank_is_blamed("mixed", "double_binary_tree"); }
 
 TEST(Kill, OneHost) { expect_survivors_know("default"); }
 TEST(Kill, Tcp) { expect_survivors_know("tcp"); }

@@ -1,6 +1,8 @@
-// Fifty kills at random instants, as the gate demands.
+// Many kills and stops at random instants, as the gate demands. TUTTI_TEST_REPEAT=100 for all of
+// it.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <ctime>
 
 #include "tests/support/subprocess.h"
@@ -15,6 +17,25 @@ void expect_survivors_know(const std::string& network, const std::string& repeti
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::printf("%s", outcome.output.c_str());
 }
+
+// Stops take the deadline each, so a few by default.
+void expect_stopped_rank_is_blamed(const std::string& network) {
+  const char* repeat = std::getenv("TUTTI_TEST_REPEAT");
+  const std::string seed = std::to_string(std::time(nullptr));
+  for (const char* algorithm : {"", "ring", "double_binary_tree"}) {
+    const auto outcome = testing_support::run_program(
+        "kill",
+        {"--seed", seed, "--repetitions", repeat == nullptr ? "5" : repeat, "--network", network,
+         "--signal", "stop", "--algorithm", algorithm},
+        1200);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+    std::printf("%s", outcome.output.c_str());
+  }
+}
+
+TEST(SlowStop, OneHost) { expect_stopped_rank_is_blamed("default"); }
+TEST(SlowStop, Tcp) { expect_stopped_rank_is_blamed("tcp"); }
+TEST(SlowStop, TwoHosts) { expect_stopped_rank_is_blamed("mixed"); }
 
 TEST(SlowKill, FiftyOnOneHost) { expect_survivors_know("default", "50"); }
 TEST(SlowKill, FiftyOverTcp) { expect_survivors_know("tcp", "50"); }

@@ -14,6 +14,9 @@ void expect_handled(std::vector<std::string> arguments) {
 TEST(Mismatch, Processes) { expect_handled({"--network", "default"}); }
 TEST(Mismatch, Threads) { expect_handled({"--network", "default", "--threads", "1"}); }
 TEST(Mismatch, Tcp) { expect_handled({"--network", "tcp"}); }
+TEST(Mismatch, TwoHosts) { expect_handled({"--network", "mixed", "--ranks", "4"}); }
+TEST(Mismatch, FiveProcesses) { expect_handled({"--network", "default", "--ranks", "5"}); }
+TEST(Mismatch, SixOverTcp) { expect_handled({"--network", "tcp", "--ranks", "6"}); }
 TEST(Mismatch, PatientProcesses) { expect_handled({"--patient", "1"}); }
 
 // A rank that has failed must tell its peers even if it keeps the communicator.

@@ -116,8 +116,13 @@ struct Channel {
   bool used_here = false;  // this side has sent or received on it
   bool in_ready = false;   // listed in Outbound
   bool in_credit = false;
+  bool in_note = false;
   Channel* next_ready = nullptr;
   Channel* next_credit = nullptr;
+  Channel* next_note = nullptr;
+  transport::Note told;  // goes out when there is room
+  transport::Note heard;
+  uint64_t notes_heard = 0;
   SendSide out;
   ReceiveSide in;
 };

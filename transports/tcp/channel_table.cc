@@ -54,6 +54,11 @@ void ChannelTable::begin_epoch(transport::ChannelId id,
   }
 }
 
+const Channel* ChannelTable::look(transport::ChannelId id) const {
+  const auto found = channels_.find(id);
+  return found == channels_.end() ? nullptr : &found->second;
+}
+
 ChannelTable::Known ChannelTable::find(transport::ChannelId id, Channel*& channel) {
   channel = lookup(id);
   if (channel != nullptr) return Known::kYes;

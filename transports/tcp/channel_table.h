@@ -28,6 +28,8 @@ class ChannelTable {
   enum class Known { kYes, kStale, kTooMany };
   /// For a frame of the peer: `channel` is null unless kYes.
   Known find(transport::ChannelId id, Channel*& channel);
+  /// A channel that either side has used; null if there is none.
+  const Channel* look(transport::ChannelId id) const;
 
  private:
   struct Hash {

@@ -63,6 +63,20 @@ Exchange::Ticket Exchange::receive(transport::ChannelId id, uint32_t signature,
   return ticket;
 }
 
+void Exchange::tell(transport::ChannelId id, const transport::Note& note) {
+  Channel* channel = faulty() ? nullptr : use(id);
+  if (channel == nullptr) return;
+  channel->told = note;
+  outbound_.owe_note(*channel);
+}
+
+uint64_t Exchange::heard(transport::ChannelId id, transport::Note& note) const {
+  const Channel* channel = channels_.look(id);
+  if (channel == nullptr) return 0;
+  note = channel->heard;
+  return channel->notes_heard;
+}
+
 void Exchange::commit(size_t count) {
   if (!inbound_.commit(count)) conclude();
 }

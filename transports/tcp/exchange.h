@@ -31,6 +31,9 @@ class Exchange {
   Ticket receive(transport::ChannelId channel, uint32_t signature,
                  std::span<const transport::Buffer> pieces);
 
+  void tell(transport::ChannelId channel, const transport::Note& note);
+  uint64_t heard(transport::ChannelId channel, transport::Note& note) const;
+
   const TicketWindow& sent() const { return sent_; }
   const TicketWindow& received() const { return received_; }
 

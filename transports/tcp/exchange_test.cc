@@ -267,5 +267,33 @@ TEST(TcpExchange, RandomTrafficOnManyChannels) {
   }
 }
 
+TEST(Exchange, NotesComeBesideMessagesAndTheLastOneCounts) {
+  Pair pair(3, 60);
+  constexpr ChannelId kNotes{1, 0, ~0u};
+  transport::Note heard;
+  EXPECT_EQ(pair.end(1).heard(kNotes, heard), 0u);
+  const auto data = pattern(300'000, 1);
+  std::vector<std::byte> target(data.size());
+  const uint64_t received = pair.receive(1, kChannel, target);
+  pair.send(0, kChannel, data);
+  pair.end(0).tell(kNotes, {{1, 2}, {3, 4}});
+  pair.end(0).tell(kNotes, {{5, 6}, {7, ~uint64_t{0}}});
+  pair.run();
+  EXPECT_TRUE(pair.is_received(1, received));
+  EXPECT_EQ(target, data);
+  EXPECT_EQ(pair.end(1).heard(kNotes, heard), 1u);
+  EXPECT_EQ(heard, (transport::Note{{5, 6}, {7, ~uint64_t{0}}}));
+  pair.end(0).tell(kNotes, {});
+  pair.run();
+  EXPECT_EQ(pair.end(1).heard(kNotes, heard), 2u);
+  EXPECT_EQ(heard, transport::Note{});
+  // Where nobody takes messages, notes still pass.
+  pair.send(0, kChannel, data);
+  pair.run();
+  pair.end(0).tell(kNotes, {{9, 0}, {0, 0}});
+  pair.run();
+  EXPECT_EQ(pair.end(1).heard(kNotes, heard), 3u);
+}
+
 }  // namespace
 }  // namespace tutti::transports::tcp

@@ -61,6 +61,7 @@ const char* decode(const std::byte* source, FrameHeader& header) {
       return check_data(header);
     case FrameType::kCredit:
     case FrameType::kMismatch:
+    case FrameType::kNote:
       return header.length == 0 ? nullptr : "a control frame has a payload";
   }
   return "a frame of unknown type";

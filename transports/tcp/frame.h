@@ -9,6 +9,7 @@
 //   DATA      where this frame begins; with several flows it says where a frame belongs.
 //   CREDIT    the sender may send up to here; it only rises.
 //   MISMATCH  the bytes that were expected; the last word on a connection.
+//   NOTE      nothing: the two signatures, message bytes and position are the words of the note.
 //
 // Errors: decode() says what is wrong with bytes that no Tutti would have sent.
 #pragma once
@@ -20,7 +21,7 @@
 
 namespace tutti::transports::tcp {
 
-enum class FrameType : uint8_t { kData = 1, kCredit = 2, kMismatch = 3 };
+enum class FrameType : uint8_t { kData = 1, kCredit = 2, kMismatch = 3, kNote = 4 };
 
 inline constexpr size_t kHeaderBytes = 48;
 inline constexpr uint32_t kMaxFrameBytes = 256 * 1024;

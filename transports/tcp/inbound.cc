@@ -69,6 +69,8 @@ bool Inbound::begin(const FrameHeader& header) {
       return begin_data(header);
     case FrameType::kCredit:
       return apply_credit(header);
+    case FrameType::kNote:
+      return take_note(header);
     case FrameType::kMismatch:
       fault_.kind = Fault::Kind::kMismatchThere;
       fault_.channel = header.channel;
@@ -108,6 +110,22 @@ bool Inbound::apply_credit(const FrameHeader& header) {
   const char* wrong = channel->out.grant(header.position);
   if (wrong != nullptr) return refuse(wrong);
   outbound_.enlist(*channel);
+  return true;
+}
+
+bool Inbound::take_note(const FrameHeader& header) {
+  Channel* channel = nullptr;
+  switch (channels_.find(header.channel, channel)) {
+    case ChannelTable::Known::kStale:
+      return true;
+    case ChannelTable::Known::kTooMany:
+      return refuse("more channels than one peer may open");
+    case ChannelTable::Known::kYes:
+      break;
+  }
+  channel->heard = {{header.signature, header.expected_signature},
+                    {header.message_bytes, header.position}};
+  ++channel->notes_heard;
   return true;
 }
 

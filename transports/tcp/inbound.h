@@ -52,6 +52,7 @@ class Inbound {
   bool begin(const FrameHeader& header);
   bool begin_data(const FrameHeader& header);
   bool apply_credit(const FrameHeader& header);
+  bool take_note(const FrameHeader& header);
   bool refuse(const char* what);
   void consume_payload();
 
@@ -64,9 +65,9 @@ class Inbound {
   size_t begin_ = 0;  // [begin, end) was read and not yet looked at
   size_t end_ = 0;
 
-  uint64_t payload_left_ = 0;   // of the frame that arrives now
-  uint64_t direct_bytes_ = 0;   // of the last prepare(): what goes past the buffer
-  Channel* target_ = nullptr;   // null: discard
+  uint64_t payload_left_ = 0;  // of the frame that arrives now
+  uint64_t direct_bytes_ = 0;  // of the last prepare(): what goes past the buffer
+  Channel* target_ = nullptr;  // null: discard
   Fault fault_;
 };
 

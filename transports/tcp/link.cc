@@ -22,7 +22,10 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 }  // namespace
 
 TcpLink::TcpLink(Fd socket, int rank, int peer, std::string where)
-    : socket_(std::move(socket)), rank_(rank), peer_(peer), where_(std::move(where)),
+    : socket_(std::move(socket)),
+      rank_(rank),
+      peer_(peer),
+      where_(std::move(where)),
       exchange_(rank, peer) {
   capabilities_.stream = true;
   capabilities_.latency_ns = 10'000;
@@ -49,6 +52,18 @@ transport::Stream::Ticket TcpLink::receive(transport::ChannelId channel, uint32_
   const Ticket ticket = exchange_.receive(channel, signature, pieces);
   after_call(exchange_.urgent());  // other grants go with the next frames
   return ticket;
+}
+
+void TcpLink::tell(transport::ChannelId channel, const transport::Note& note) {
+  const std::lock_guard lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;
+  exchange_.tell(channel, note);
+  after_call(true);
+}
+
+uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) const {
+  const std::lock_guard lock(mutex_);
+  return exchange_.heard(channel, note);
 }
 
 void TcpLink::after_call(bool flush) {

@@ -33,6 +33,8 @@ class TcpLink final : public transport::Link, public transport::Stream {
                  std::span<const transport::Buffer> pieces) override;
   bool sent(Ticket ticket) const override { return done(exchange_.sent(), ticket); }
   bool received(Ticket ticket) const override { return done(exchange_.received(), ticket); }
+  void tell(transport::ChannelId channel, const transport::Note& note) override;
+  uint64_t heard(transport::ChannelId channel, transport::Note& note) const override;
   bool progress() override;
   void wait(uint64_t timeout_ns) override;
 
@@ -60,7 +62,7 @@ class TcpLink final : public transport::Link, public transport::Stream {
   bool output_dead_ = false;  // why is found by reading what the peer said last
   std::atomic<bool> failed_{false};
   std::atomic<bool> output_pending_{false};  // for wait(), which holds no lock while it sleeps
-  Status status_;                          // constant once failed_ is set
+  Status status_;                            // constant once failed_ is set
 };
 
 }  // namespace tutti::transports::tcp

@@ -40,11 +40,19 @@ void Outbound::owe_credit(Channel& channel) {
   append(credit_, channel, &Channel::next_credit);
 }
 
+void Outbound::owe_note(Channel& channel) {
+  if (channel.in_note) return;
+  channel.in_note = true;
+  append(note_, channel, &Channel::next_note);
+}
+
 void Outbound::forget(Channel& channel) {
   if (channel.in_ready) remove(ready_, channel, &Channel::next_ready);
   if (channel.in_credit) remove(credit_, channel, &Channel::next_credit);
+  if (channel.in_note) remove(note_, channel, &Channel::next_note);
   channel.in_ready = false;
   channel.in_credit = false;
+  channel.in_note = false;
 }
 
 // ---- batches ----------------------------------------------------------------------------------
@@ -62,6 +70,9 @@ bool Outbound::batch_full() const {
 void Outbound::build() {
   frames_used_ = next_frame_ = entries_used_ = next_entry_ = 0;
   batch_bytes_ = written_ = 0;
+  while (note_.head != nullptr && !batch_full()) {
+    add_note(*take(note_, &Channel::next_note));
+  }
   while (credit_.head != nullptr && !batch_full()) {
     add_credit(*take(credit_, &Channel::next_credit));
   }
@@ -84,6 +95,18 @@ void Outbound::add_credit(Channel& channel) {
   header.type = FrameType::kCredit;
   header.channel = channel.id;
   header.position = channel.in.issue_grant();
+  encode(header, add_header());
+}
+
+void Outbound::add_note(Channel& channel) {
+  channel.in_note = false;
+  FrameHeader header;
+  header.type = FrameType::kNote;
+  header.channel = channel.id;
+  header.signature = channel.told.small[0];
+  header.expected_signature = channel.told.small[1];
+  header.message_bytes = channel.told.large[0];
+  header.position = channel.told.large[1];
   encode(header, add_header());
 }
 
@@ -145,6 +168,7 @@ void Outbound::farewell(const FrameHeader& last) {
   encode(last, last_words_.data() + end);
   ready_ = {};
   credit_ = {};
+  note_ = {};
   frames_used_ = next_frame_ = next_entry_ = 0;
   entries_used_ = 1;
   entries_[0] = {last_words_.data(), last_words_.size()};

@@ -24,6 +24,8 @@ class Outbound {
   void enlist(Channel& channel);
   /// This channel owes the peer a grant.
   void owe_credit(Channel& channel);
+  /// This channel has a note for the peer.
+  void owe_note(Channel& channel);
   /// The channel is going away.
   void forget(Channel& channel);
 
@@ -31,7 +33,10 @@ class Outbound {
   std::span<const iovec> gather();
   /// That many bytes of it were written.
   void wrote(size_t count);
-  bool idle() const { return !batch_left() && ready_.head == nullptr && credit_.head == nullptr; }
+  bool idle() const {
+    return !batch_left() && ready_.head == nullptr && credit_.head == nullptr &&
+           note_.head == nullptr;
+  }
 
   /// The last word: finishes the frame that is half on the wire, with zeros since its source may
   /// be gone, drops all others and appends this one.
@@ -59,6 +64,7 @@ class Outbound {
   bool batch_full() const;
   void build();
   void add_credit(Channel& channel);
+  void add_note(Channel& channel);
   void add_data(Channel& channel);
   std::byte* add_header();
   void finish_frames();
@@ -67,6 +73,7 @@ class Outbound {
   TicketWindow& tickets_;
   List ready_;
   List credit_;
+  List note_;
 
   std::array<std::array<std::byte, kHeaderBytes>, kMaxFrames> headers_;
   std::array<Frame, kMaxFrames> frames_;

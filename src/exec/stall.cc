@@ -1,0 +1,337 @@
+#include "src/exec/stall.h"
+
+#include <algorithm>
+
+#include "src/base/clock.h"
+#include "src/base/words.h"
+#include "src/trace/recorder.h"
+
+namespace tutti::exec {
+namespace {
+
+// A peer that gave up may have done so because of one that died, which Health knows in a moment.
+constexpr uint64_t kPatienceNs = 300'000'000;
+// Notes cost a system call and a wake-up each, so they begin late.
+constexpr uint64_t kTellNs = 200'000'000;
+constexpr uint64_t kTellPerStreamNs = 1'000'000;
+constexpr uint64_t kHearNs = 5'000'000;
+// Who has not been seen waiting for so long does something else.
+constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
+
+constexpr uint32_t kControlLane = ~0u;
+
+// Note::large[0] is kind << 32 | rank.
+enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3 };
+
+constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
+constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
+constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
+
+Kind kind_of(const transport::Note& note) { return static_cast<Kind>(high(note.large[0])); }
+
+std::string seconds(uint64_t duration_ns) {
+  constexpr uint64_t kTenth = kNanosecondsPerSecond / 10;
+  const uint64_t tenths = duration_ns / kTenth;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+std::string call_text(uint32_t number) { return "call " + std::to_string(number); }
+
+}  // namespace
+
+Stall::Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Health& health)
+    : options_(options),
+      peers_(peers),
+      health_(health),
+      mine_(peers[static_cast<size_t>(options.rank)].arena) {
+  for (const Peer& peer : peers) has_streams_ = has_streams_ || peer.stream != nullptr;
+  if (!has_streams_) return;
+  far_signatures_.resize(kRecentCalls);
+  heard_.resize(peers.size());
+  answered_.resize(peers.size());
+}
+
+transport::ChannelId Stall::control_channel() const {
+  return {options_.communicator, options_.epoch, kControlLane};
+}
+
+Status Stall::check(const LongWait& wait) {
+  const uint64_t now_ns = monotonic_ns();
+  begin(wait, now_ns);
+  say(wait, now_ns);
+  if (Status status = health_.check(); !status.ok()) {
+    culprit_ = health_.culprit();
+    return status;
+  }
+  if (Status status = diagnose(wait); !status.ok()) return status;
+  if (Status status = hear(wait, now_ns); !status.ok()) return status;
+  const bool late = wait.call->deadline_ns != kNoDeadline && now_ns > wait.call->deadline_ns;
+  const bool slow = options_.slow_ns != kNoDeadline && now_ns - reported_ns_ > options_.slow_ns;
+  if (!late && !slow) return {};
+  const uint32_t culprit = find_culprit(wait, now_ns);
+  const std::string text = std::string(wait.call->what) + " (" + call_text(wait.number) + ") on " +
+                           health_.name_of(options_.rank);
+  const std::string why = describe(wait, culprit, now_ns);
+  if (late) {
+    culprit_ = static_cast<int>(culprit);
+    return Status::timeout(text + " passed its deadline: " + why);
+  }
+  reported_ns_ = now_ns;
+  health_.report(text + " takes longer than " + seconds(now_ns - since_ns_) + ": " + why);
+  return {};
+}
+
+void Stall::begin(const LongWait& wait, uint64_t now_ns) {
+  const uint64_t episode = pack(wait.transfers, wait.number);
+  if (episode_ == episode) return;
+  episode_ = episode;
+  since_ns_ = reported_ns_ = told_ns_ = now_ns;
+  gave_up_at_ns_ = 0;
+  culprit_ = -1;
+}
+
+void Stall::say(const LongWait& wait, uint64_t now_ns) {
+  Counter& counter = mine_.counter(0);
+  counter.waiting.store(pack(wait.number, wait.peer), std::memory_order_relaxed);
+  counter.awake_ns.store(now_ns, std::memory_order_release);
+  if (options_.recorder != nullptr) options_.recorder->waits_for(wait.peer, wait.lane, wait.step);
+  const uint64_t pause_ns = kTellNs + peers_.size() * kTellPerStreamNs;
+  if (!has_streams_ || now_ns - told_ns_ < pause_ns) return;
+  told_ns_ = now_ns;
+  transport::Note note;
+  note.small[0] = wait.number;
+  note.small[1] = far_signatures_[wait.number % kRecentCalls];
+  note.large[0] = pack(static_cast<uint32_t>(Kind::kWaits), wait.peer);
+  for (const Peer& peer : peers_) {
+    if (peer.stream != nullptr) peer.stream->tell(control_channel(), note);
+  }
+}
+
+Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
+  if (!has_streams_ || now_ns - heard_ns_ < kHearNs) return {};
+  heard_ns_ = now_ns;
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    if (peers_[peer].stream == nullptr) continue;
+    transport::Note note;
+    peers_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
+    const uint64_t serial = peers_[peer].stream->heard(control_channel(), note);
+    Heard& heard = heard_[peer];
+    if (serial == heard.serial) continue;
+    heard.serial = serial;
+    heard.note = note;
+    if (kind_of(note) == Kind::kWaits) heard.at_ns = now_ns;
+    if (Status status = judge_note(wait, peer, note); !status.ok()) {
+      culprit_ = static_cast<int>(peer);
+      return status;
+    }
+  }
+  return {};
+}
+
+// The peer's call is compared by whoever is as far or further: who is behind cannot know.
+Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const {
+  if (kind_of(note) == Kind::kElsewhere) return {};  // it does not say its signature
+  const uint32_t number = note.small[0];
+  const auto behind = static_cast<int32_t>(wait.number - number);
+  if (number == 0 || behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
+  if (far_signatures_[number % kRecentCalls] == note.small[1]) return {};
+  return Status::invalid_usage(
+      call_text(number) + " or one before it differs between ranks: " +
+      health_.name_of(options_.rank) + " is in " + wait.call->what + " (" + call_text(wait.number) +
+      "), " + health_.name_of(static_cast<int>(peer)) +
+      " called something else (collective, count, type, operation, root or options); every rank "
+      "must make the same calls in the same order");
+}
+
+// Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of
+// one host are told of dead peers by Health; asking their links costs system calls.
+Status Stall::diagnose(const LongWait& wait) {
+  const Peer& other = peers_[wait.peer];
+  const bool near = other.arena.valid();
+  int cause = -1;
+  if (near) {
+    const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
+    if (failed == 0) return compare_calls(wait, wait.peer);
+    cause = static_cast<int>(failed - 1);
+  } else if (other.link != nullptr) {
+    Status status = other.link->status();
+    cause = cause_told_by(wait.peer);
+    if (cause < 0) return hearsay(std::move(status));
+  } else {
+    return {};
+  }
+  culprit_ = cause;
+  return hearsay(Status::remote_error(health_.name_of(static_cast<int>(wait.peer)) +
+                                      " gave up in " + wait.call->what + " because of " +
+                                      health_.name_of(cause)));
+}
+
+Status Stall::hearsay(Status status) {
+  if (status.code() != Code::kRemoteError) return status;
+  const uint64_t now_ns = monotonic_ns();
+  if (gave_up_at_ns_ == 0) gave_up_at_ns_ = now_ns;
+  return now_ns - gave_up_at_ns_ < kPatienceNs ? Status() : status;
+}
+
+Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {
+  const ArenaView& other = peers_[peer].arena;
+  if (wait.call->signature == 0) return {};  // send and receive are not calls of the whole group
+  uint64_t word = other.counter(0).call.load(std::memory_order_acquire);
+  const auto ahead = static_cast<int32_t>(high(word) - wait.number);
+  if (ahead < 0) return {};  // late, not wrong
+  if (ahead > 0) word = other.recent(wait.number).load(std::memory_order_acquire);
+  if (high(word) != wait.number || low(word) == wait.call->signature) return {};
+  // Signatures hold all calls so far: the first that differs may lie back.
+  uint32_t first = wait.number;
+  for (uint32_t back = 1; back < kRecentCalls && back < wait.number; ++back) {
+    const uint32_t number = wait.number - back;
+    const uint64_t theirs = other.recent(number).load(std::memory_order_acquire);
+    const uint64_t ours = mine_.recent(number).load(std::memory_order_relaxed);
+    if (high(theirs) != number || high(ours) != number || theirs == ours) break;
+    first = number;
+  }
+  return Status::invalid_usage(
+      call_text(first) + " differs between ranks: " + health_.name_of(options_.rank) +
+      (first == wait.number ? std::string(" is in ") + wait.call->what
+                            : " made one call (it is in " + call_text(wait.number) + ", " +
+                                  wait.call->what + ", now)") +
+      ", " + health_.name_of(static_cast<int>(peer)) +
+      " called something else (collective, count, type, operation, root, placement or options); "
+      "every rank must make the same calls in the same order");
+}
+
+void Stall::leave(uint32_t number, uint32_t cause) {
+  if (!has_streams_) return;
+  transport::Note note;
+  note.small[0] = number;
+  note.small[1] = far_signatures_[number % kRecentCalls];
+  note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), cause);
+  for (const Peer& peer : peers_) {
+    if (peer.stream == nullptr) continue;
+    peer.stream->tell(control_channel(), note);
+    peer.link->hang_up();
+  }
+}
+
+// A rank that waits says so itself. What it says here is read from its arena, not from its call.
+void Stall::answer() {
+  if (!has_streams_) return;
+  const Counter& counter = mine_.counter(0);
+  const uint64_t awake_ns = counter.awake_ns.load(std::memory_order_acquire);
+  if (awake_ns + kMostSilenceNs > monotonic_ns()) return;
+  transport::Note mine;
+  mine.small[0] = high(counter.call.load(std::memory_order_acquire));
+  mine.large[0] = pack(static_cast<uint32_t>(Kind::kElsewhere), 0);
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    transport::Stream* stream = peers_[peer].stream;
+    if (stream == nullptr) continue;
+    stream->progress();
+    transport::Note theirs;
+    const uint64_t serial = stream->heard(control_channel(), theirs);
+    if (serial == answered_[peer]) continue;
+    answered_[peer] = serial;
+    if (kind_of(theirs) == Kind::kWaits) stream->tell(control_channel(), mine);
+  }
+}
+
+int Stall::cause_told_by(uint32_t peer) const {
+  if (peers_[peer].stream == nullptr) return -1;
+  transport::Note note;
+  if (peers_[peer].stream->heard(control_channel(), note) == 0) return -1;
+  const uint32_t cause = low(note.large[0]);
+  return kind_of(note) == Kind::kGaveUp && cause < peers_.size() ? static_cast<int>(cause) : -1;
+}
+
+// ---- who is it? ---------------------------------------------------------------------------------
+
+Stall::Situation Stall::situation_of(uint32_t rank) const {
+  Situation situation;
+  const Peer& peer = peers_[rank];
+  const auto ranks = static_cast<uint32_t>(peers_.size());
+  if (peer.arena.valid()) {
+    const Counter& counter = peer.arena.counter(0);
+    situation.known = true;
+    situation.seen_ns = counter.awake_ns.load(std::memory_order_acquire);
+    situation.number = high(counter.call.load(std::memory_order_acquire));
+    situation.peer = low(counter.waiting.load(std::memory_order_relaxed));
+    const uint32_t failed = counter.failed.load(std::memory_order_acquire);
+    if (failed > 0 && failed <= ranks) situation.cause = static_cast<int>(failed - 1);
+  } else if (rank < heard_.size() && heard_[rank].serial > 0) {
+    const Heard& heard = heard_[rank];
+    situation.known = true;
+    situation.seen_ns = heard.at_ns;
+    situation.number = heard.note.small[0];
+    situation.peer = low(heard.note.large[0]);
+    if (kind_of(heard.note) == Kind::kElsewhere) situation.seen_ns = 0;
+    if (kind_of(heard.note) == Kind::kGaveUp && situation.peer < ranks) {
+      situation.cause = static_cast<int>(situation.peer);
+    }
+  }
+  if (situation.peer >= ranks) situation.seen_ns = 0;
+  return situation;
+}
+
+/// A short deadline leaves less time to be seen waiting.
+uint64_t Stall::silence_ns(uint64_t now_ns) const {
+  return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
+}
+
+// Follows who waits for whom, from this rank on. In a circle nobody is to blame more than another,
+// but a rank that was stopped while it waited may close one: it is the one not seen for longest.
+uint32_t Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
+  const auto self = static_cast<uint32_t>(options_.rank);
+  const uint64_t silence = silence_ns(now_ns);
+  std::vector<bool> visited(peers_.size(), false);
+  uint32_t at = wait.peer, oldest = wait.peer;
+  uint64_t oldest_ns = ~uint64_t{0};
+  while (at != self && !visited[at]) {
+    visited[at] = true;
+    const Situation situation = situation_of(at);
+    if (situation.cause >= 0) return static_cast<uint32_t>(situation.cause);
+    if (!situation.known || situation.seen_ns + silence < now_ns) return at;
+    if (situation.seen_ns < oldest_ns) {
+      oldest_ns = situation.seen_ns;
+      oldest = at;
+    }
+    at = situation.peer;
+  }
+  return oldest;
+}
+
+std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
+  std::vector<int> ranks;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == culprit) continue;
+    const bool self = rank == static_cast<uint32_t>(options_.rank);
+    if (self || situation_of(rank).seen_ns + silence_ns(now_ns) >= now_ns) {
+      ranks.push_back(static_cast<int>(rank));
+    }
+  }
+  return (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks) +
+         (ranks.size() == 1 ? " waits" : " wait");
+}
+
+std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const {
+  const Situation situation = situation_of(culprit);
+  const std::string name = health_.name_of(static_cast<int>(culprit));
+  const std::string others = waiting_ranks(culprit, now_ns) + " for it";
+  const bool collective = wait.call->signature != 0;
+  if (!situation.known) {
+    return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +
+           ": it has not entered the call, is stopped or cannot be reached; " + others;
+  }
+  if (situation.cause >= 0) return name + " gave up; " + others;
+  const auto behind = static_cast<int32_t>(wait.number - situation.number);
+  if (collective && behind > 0) {
+    return name + " never entered " + call_text(wait.number) + ": its last is " +
+           call_text(situation.number) + "; " + others;
+  }
+  if (situation.seen_ns + silence_ns(now_ns) >= now_ns) {
+    return name + " waits for rank " + std::to_string(situation.peer) + " in " +
+           call_text(situation.number) + ": ranks wait in a circle; " + others;
+  }
+  return name + " does not go on in " + call_text(situation.number) +
+         " (stopped, busy, or it has left the call); " + others;
+}
+
+}  // namespace tutti::exec

@@ -1,0 +1,91 @@
+// What a rank does while a call takes long: it says whom it waits for, hears whom the others wait
+// for, and finds the rank that all of them wait for in the end.
+//
+// Ranks of one host read each other's words in the arenas, so a stopped rank cannot hide them;
+// ranks of other hosts tell each other by notes of the streams. A rank that waits says so again and
+// again: who has not been seen waiting for a while is the one that the others wait for, whatever it
+// does (computing before its next call, stopped, cut off). Nothing here runs in a call that does
+// not wait.
+//
+// Threads: those of HostExecutor; cause_told_by() from any. Units: nanoseconds of CLOCK_MONOTONIC.
+// Errors: check() says why a call cannot go on, and culprit() whom it is about.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/exec/host_executor.h"
+
+namespace tutti::exec {
+
+class Stall {
+ public:
+  /// `peers`, `health` and the arena of this rank outlive it.
+  Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Health& health);
+
+  /// A collective begins; only where there are streams.
+  void entered(uint32_t number, uint32_t far_signature) {
+    far_signatures_[number % kRecentCalls] = far_signature;
+  }
+  /// Why the wait should end: failures, mismatches, the deadline; OK if it should not.
+  Status check(const LongWait& wait);
+  /// The waiting rank's call and the peer's are different ones.
+  Status compare_calls(const LongWait& wait, uint32_t peer) const;
+  /// The rank that the last error is about, as far as it is known.
+  int culprit() const { return culprit_; }
+  /// This rank gives up because of `cause`: says so to the ranks of other hosts, and hangs up.
+  void leave(uint32_t number, uint32_t cause);
+  /// The rank because of which `peer` on another host gave up; -1 if it has said nothing.
+  int cause_told_by(uint32_t peer) const;
+  /// From the control thread: tells those who wait for this rank what it is in, if it does not
+  /// itself.
+  void answer();
+
+ private:
+  /// What is known of another rank.
+  struct Situation {
+    bool known = false;
+    uint32_t number = 0;   // of the call it is in, or was in last
+    uint32_t peer = 0;     // whom it waits for, when it was seen
+    uint64_t seen_ns = 0;  // waiting
+    int cause = -1;        // it gave up because of this rank
+  };
+  struct Heard {
+    uint64_t serial = 0;
+    uint64_t at_ns = 0;  // when it last said that it waits
+    transport::Note note;
+  };
+
+  void begin(const LongWait& wait, uint64_t now_ns);
+  void say(const LongWait& wait, uint64_t now_ns);
+  Status hear(const LongWait& wait, uint64_t now_ns);
+  Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const;
+  Status diagnose(const LongWait& wait);
+  Status hearsay(Status status);
+  Situation situation_of(uint32_t rank) const;
+  uint64_t silence_ns(uint64_t now_ns) const;
+  uint32_t find_culprit(const LongWait& wait, uint64_t now_ns) const;
+  std::string describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const;
+  std::string waiting_ranks(uint32_t culprit, uint64_t now_ns) const;
+  transport::ChannelId control_channel() const;
+
+  ExecutorOptions options_;
+  const std::vector<Peer>& peers_;
+  Health& health_;
+  ArenaView mine_;
+  bool has_streams_ = false;
+  std::vector<uint32_t> far_signatures_;  // of the last calls, for peers that are behind
+  std::vector<Heard> heard_;              // by rank
+  std::vector<uint64_t> answered_;        // by rank: notes so far; of the control thread
+
+  uint64_t episode_ = ~uint64_t{0};  // the call and transfer the times below belong to
+  uint64_t since_ns_ = 0;
+  uint64_t told_ns_ = 0;
+  uint64_t heard_ns_ = 0;
+  uint64_t reported_ns_ = 0;
+  uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
+  int culprit_ = -1;
+};
+
+}  // namespace tutti::exec

@@ -1,0 +1,188 @@
+// Ranks that are late or stopped: slowness is reported and no error, deadlines blame the right
+// rank, and what everybody was in can be read afterwards.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "generated/test_paths.h"
+#include "tests/support/team.h"
+
+namespace tutti::kill_test {
+namespace {
+
+using testing_support::Member;
+using testing_support::TeamShape;
+
+constexpr uint64_t kLimitNs = 60'000'000'000;
+
+/// A folder that goes with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "stall-test-XXXXXX").string();
+    path_ = mkdtemp(name.data()) == nullptr ? "" : name;
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+  std::string text(const std::string& name) const {
+    std::ostringstream all;
+    all << std::ifstream(file(name)).rdbuf();
+    return all.str();
+  }
+
+ private:
+  std::string path_;
+};
+
+TeamShape shape_for(const std::string& network, int ranks,
+                    const testing_support::Environment& environment) {
+  TeamShape shape = TeamShape::processes(ranks);
+  for (int rank = 0; rank < ranks; ++rank) {
+    testing_support::Environment own = environment;
+    if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
+    if (network == "mixed") own["TUTTI_HOST_ID"] = rank * 2 < ranks ? "first" : "second";
+    shape.environment.push_back(own);
+  }
+  return shape;
+}
+
+void expect_ok(const TeamShape& shape, const testing_support::Body& body) {
+  const auto result = testing_support::run_team(
+      shape, body, [](uint64_t step) { return "step " + std::to_string(step); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+tuttiComm_t join(Member& member) {
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  if (!member.take_id(id)) return nullptr;
+  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+    member.fail(tuttiGetLastError(nullptr));
+  }
+  return comm;
+}
+
+tuttiResult_t sum(tuttiComm_t comm, size_t count) {
+  const std::vector<float> send(count, 1.0f);
+  std::vector<float> recv(count);
+  return tuttiAllReduce(send.data(), recv.data(), count, tuttiFloat32, tuttiSum, comm,
+                        tuttiBlocking());
+}
+
+class Late : public testing::TestWithParam<const char*> {};
+
+TEST_P(Late, ALateRankIsReportedAndTheCallCompletes) {
+  const Folder folder;
+  const auto shape =
+      shape_for(GetParam(), 4, {{"TUTTI_SLOW", "0.05"}, {"TUTTI_LOG_FILE", folder.file("log")}});
+  expect_ok(shape, [](Member& member) {
+    tuttiComm_t comm = join(member);
+    if (comm == nullptr) return;
+    if (sum(comm, 2) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
+    if (member.rank() == 3) testing_support::sleep_ns(2'500'000'000);
+    if (sum(comm, 1000) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
+    tuttiCommDestroy(comm);
+  });
+  const std::string log = folder.text("log");
+  EXPECT_NE(log.find("all_reduce (call 2) on rank 0 ("), std::string::npos) << log;
+  EXPECT_NE(log.find("rank 3 (process "), std::string::npos) << log;
+  EXPECT_NE(log.find("never entered call 2: its last is call 1; ranks 0-2 wait for it"),
+            std::string::npos)
+      << log;
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Late, testing::Values("default", "mixed"));
+
+TEST(Stall, AFailedCommunicatorDumpsItsCalls) {
+  const Folder folder;
+  const auto shape = shape_for("default", 3,
+                               {{"TUTTI_TIMEOUT", "0.3"},
+                                {"TUTTI_LOG_FILE", folder.file("log")},
+                                {"TUTTI_TRACE_FILE", folder.file("trace")}});
+  expect_ok(shape, [](Member& member) {
+    tuttiComm_t comm = join(member);
+    if (comm == nullptr) return;
+    if (sum(comm, 2) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
+    if (member.rank() == 1) {
+      member.meet();
+    } else {
+      if (sum(comm, 50'000) == tuttiSuccess) member.fail("no error");
+      member.meet();
+    }
+    tuttiCommDestroy(comm);
+  });
+  const std::string log = folder.text("log");
+  EXPECT_NE(log.find("rank 1 (process "), std::string::npos) << log;
+  EXPECT_NE(log.find("failed"), std::string::npos) << log;
+  const std::string trace = folder.text("trace");
+  EXPECT_NE(trace.find("rank 0 of 3"), std::string::npos) << trace;
+  EXPECT_NE(trace.find("rank 2 of 3"), std::string::npos) << trace;
+  EXPECT_NE(trace.find("200000"), std::string::npos) << trace;
+}
+
+/// What the command prints; empty if it failed.
+std::string run_command(const std::string& command) {
+  std::FILE* pipe = popen(command.c_str(), "r");
+  if (pipe == nullptr) return "";
+  std::array<char, 4096> buffer;
+  std::string text;
+  for (size_t got = 0; (got = std::fread(buffer.data(), 1, buffer.size(), pipe)) > 0;) {
+    text.append(buffer.data(), got);
+  }
+  return pclose(pipe) == 0 ? text : "";
+}
+
+TEST(Stall, TheCommandReadsAStoppedProcess) {
+  const auto shape = shape_for("default", 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
+  expect_ok(shape, [](Member& member) {
+    tuttiComm_t comm = join(member);
+    if (comm == nullptr) return;
+    if (sum(comm, 2) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
+    if (member.rank() == 1) {
+      raise(SIGSTOP);
+      return;  // rank 0 has let it go on
+    }
+    const tuttiResult_t result = sum(comm, 3);
+    const pid_t other = member.board().slots[1].process.load();
+    const std::string command = std::string(TUTTI_BINARY_DIR) + "/bin/tutti trace dump --pid ";
+    const std::string text = run_command(command + std::to_string(other));
+    const std::string json = run_command(command + std::to_string(getpid()) + " --json");
+    kill(other, SIGCONT);
+    if (result != tuttiTimeout) member.fail("no timeout");
+    if (text.find("rank 1 of 2") == std::string::npos ||
+        text.find("all_reduce") == std::string::npos) {
+      member.fail("of the stopped process: " + text);
+    }
+    if (json.find("\"state\":\"failed\"") == std::string::npos) member.fail("json: " + json);
+  });
+}
+
+TEST(Stall, TheLibraryDumpsToAFile) {
+  const Folder folder;
+  const std::string path = folder.file("dump");
+  expect_ok(shape_for("default", 2, {}), [&](Member& member) {
+    tuttiComm_t comm = join(member);
+    if (comm == nullptr) return;
+    if (sum(comm, 4) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
+    if (member.rank() == 0 && tuttiTraceDump(path.c_str()) != tuttiSuccess) {
+      member.fail(tuttiGetLastError(nullptr));
+    }
+    if (tuttiTraceDump("/nowhere/at/all") != tuttiSystemError) member.fail("no error");
+    tuttiCommDestroy(comm);
+  });
+  EXPECT_NE(folder.text("dump").find("done    all_reduce"), std::string::npos)
+      << folder.text("dump");
+}
+
+}  // namespace
+}  // namespace tutti::kill_test
