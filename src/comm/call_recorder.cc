@@ -23,11 +23,9 @@ uint8_t at(const uint8_t (&numbers)[kCount], size_t index) {
 Result<std::unique_ptr<CallRecorder>> CallRecorder::create(const Env& env,
                                                            trace::RecorderOptions options) {
   options.records = env.config->trace_records;
-  std::unique_ptr<CallRecorder> made(new CallRecorder(env, nullptr));
-  if (options.records == 0) return made;
   Result<std::unique_ptr<trace::Recorder>> recorder = trace::Recorder::create(options);
   if (!recorder.ok()) return recorder.status();
-  made->recorder_ = std::move(recorder).value();
+  std::unique_ptr<CallRecorder> made(new CallRecorder(env, std::move(recorder).value()));
   made->name_everything();
   return made;
 }
@@ -51,7 +49,6 @@ void CallRecorder::name_everything() {
 }
 
 trace::Label CallRecorder::label(const Request& request, std::string_view algorithm) {
-  if (recorder_ == nullptr) return {};
   trace::Description description;
   description.collective = at(collectives_, static_cast<size_t>(request.collective));
   if (request.collective != schedule::Collective::kBarrier) {
@@ -86,7 +83,7 @@ trace::Label CallRecorder::label(const Access& access) const {
 void CallRecorder::dump(const Status& reason) {
   if (dumped_.exchange(true)) return;
   env_.log->error("{}", reason.message());
-  if (recorder_ == nullptr) return;
+  if (env_.config->trace_records == 0) return;
   const Result<trace::Snapshot> snapshot = trace::read(recorder_->file());
   if (!snapshot.ok()) return;
   const uint64_t now_ns = env_.now_ns();

@@ -1,7 +1,7 @@
 // The flight recorder in the words of this layer: labels of requests and transfers, and what is
 // said when a communicator fails.
 //
-// Owns: the recorder; none if TUTTI_TRACE_RECORDS is 0, then nothing is recorded. Threads and
+// Owns: the recorder, which nobody can read if TUTTI_TRACE_RECORDS is 0. Threads and
 // ordering: as trace::Recorder; dump() by any, once. Errors: create(), where memory is missing.
 #pragma once
 
@@ -27,8 +27,7 @@ class CallRecorder {
   trace::Label label(std::span<const exec::Transfer> transfers) const;
   trace::Label label(const Access& access) const;
 
-  /// Null: nothing is recorded.
-  trace::Recorder* recorder() const { return recorder_.get(); }
+  trace::Recorder& recorder() { return *recorder_; }
 
   /// The first error of a communicator: the last calls to the log, all of them to TUTTI_TRACE_FILE.
   void dump(const Status& reason);

@@ -100,7 +100,7 @@ Status Communicator::open_recorder() {
       CallRecorder::create(*options_.membership.env, options);
   if (!calls.ok()) return calls.status();
   calls_ = std::move(calls).value();
-  recorder_ = calls_->recorder();
+  recorder_ = &calls_->recorder();
   return {};
 }
 
@@ -300,16 +300,20 @@ inline Status Communicator::run_plan(const Request& request) {
   if (!prepared.ok()) return status().ok() ? prepared.status() : status();
   const Prepared& ready = *prepared.value();
   const exec::Call call = call_of(request, ready);
-  if (recorder_ != nullptr) recorder_->begin(ready.label, executor_->calls() + 1);
-  Status status = ready.fast ? ready.fast->run(*executor_, call) : executor_->run(ready.plan, call);
-  ended(status);
+  if (ready.fast) {
+    recorder_->begin(ready.label, executor_->calls() + 1);
+    Status status = ready.fast->run(*executor_, call);
+    if (status.ok()) [[likely]] {
+      recorder_->end();
+    } else {
+      conclude(status);
+    }
+    return status;
+  }
+  recorder_->begin_timed(ready.label, executor_->calls() + 1);
+  Status status = executor_->run(ready.plan, call);
+  conclude(status);
   return status;
-}
-
-void Communicator::ended(const Status& status) {
-  if (recorder_ != nullptr) recorder_->finish(status.ok());
-  if (!status.ok()) [[unlikely]]
-    calls_->dump(status);
 }
 
 exec::Call Communicator::transfers_call(const Extras* extras) const {
@@ -318,22 +322,22 @@ exec::Call Communicator::transfers_call(const Extras* extras) const {
 
 Status Communicator::run(std::span<const exec::Transfer> transfers, const Extras* extras) {
   executor_->name_call(transfers_call(extras));
-  if (recorder_ != nullptr) recorder_->begin(calls_->label(transfers), 0);
+  recorder_->begin_timed(calls_->label(transfers), 0);
   Status status = pairs_->run(transfers);
-  ended(status);
+  conclude(status);
   return status;
 }
 
 uint64_t Communicator::queue(const Request& request) {
-  return recorder_ == nullptr ? 0 : recorder_->queue(calls_->label(request));
+  return recorder_->queue(calls_->label(request));
 }
 
 uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
-  return recorder_ == nullptr ? 0 : recorder_->queue(calls_->label(transfers));
+  return recorder_->queue(calls_->label(transfers));
 }
 
 void Communicator::conclude(const Status& outcome) {
-  if (recorder_ != nullptr) recorder_->finish(outcome.ok());
+  recorder_->conclude(outcome.ok());
   if (!status().ok()) calls_->dump(status());
 }
 
@@ -343,10 +347,8 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
   const Status ready = status().ok() ? scaled.status() : status();
   const Result<const Prepared*> prepared =
       ready.ok() ? prepare(scaled.value()) : Result<const Prepared*>(ready);
-  if (recorder_ != nullptr) {
-    const trace::Label label = prepared.ok() ? prepared.value()->label : calls_->label(request);
-    recorder_->begin_queued(ticket, label, executor_->calls() + 1);
-  }
+  const trace::Label label = prepared.ok() ? prepared.value()->label : calls_->label(request);
+  recorder_->begin_queued(ticket, label, executor_->calls() + 1);
   if (!prepared.ok()) return prepared.status();
   active_ = Active::kPlan;
   executor_->start(prepared.value()->plan, call_of(scaled.value(), *prepared.value()));
@@ -355,7 +357,7 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
 
 Status Communicator::begin(std::span<const exec::Transfer> transfers, const Extras* extras,
                            uint64_t ticket) {
-  if (recorder_ != nullptr) recorder_->begin_queued(ticket, calls_->label(transfers), 0);
+  recorder_->begin_queued(ticket, calls_->label(transfers), 0);
   if (!status().ok()) return status();
   active_ = Active::kPairs;
   executor_->name_call(transfers_call(extras));

@@ -104,7 +104,6 @@ class Communicator final : public exec::Health {
   void watch_peers();
   void lost(int peer);
   void judge_lost();
-  void ended(const Status& status);
   bool is_in_place(const Request& request) const;
   Reach reach_of(const Request& request) const;
   bool are_registered(const Request& request) const;

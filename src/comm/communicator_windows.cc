@@ -82,7 +82,7 @@ void Communicator::close_window(const Window* window) {
 }
 
 uint64_t Communicator::queue(const Access& access) {
-  return recorder_ == nullptr ? 0 : recorder_->queue(calls_->label(access));
+  return recorder_->queue(calls_->label(access));
 }
 
 void Communicator::name_access(const Access& access) {
@@ -98,15 +98,15 @@ exec::Progress Communicator::advance_access() {
 }
 
 Status Communicator::run(const Access& access) {
-  if (recorder_ != nullptr) recorder_->begin(calls_->label(access), 0);
+  recorder_->begin_timed(calls_->label(access), 0);
   name_access(access);
   Status status = executor_->wait([this] { return advance_access(); });
-  ended(status);
+  conclude(status);
   return status;
 }
 
 Status Communicator::begin(const Access& access, uint64_t ticket) {
-  if (recorder_ != nullptr) recorder_->begin_queued(ticket, calls_->label(access), 0);
+  recorder_->begin_queued(ticket, calls_->label(access), 0);
   if (!status().ok()) return status();
   active_ = Active::kAccess;
   name_access(access);

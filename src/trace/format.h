@@ -66,7 +66,9 @@ struct Header {
   int32_t rank;
   int32_t ranks;
   uint32_t reserved;
-  uint64_t process;              // as it sees itself
+  uint64_t process;  // as it sees itself
+  // Calls end in order: a record up to here is done, unless it says that it failed.
+  std::atomic<uint64_t> ended;
   std::atomic<uint64_t> missed;  // calls that found the ring full of unfinished ones
   char host[kHostBytes];
 };

@@ -110,11 +110,13 @@ Result<Snapshot> read_aligned(std::string_view file) {
   snapshot.process = header.process;
   const std::string_view host(header.host, kHostBytes);
   snapshot.host = Reading::clean(host.substr(0, host.find('\0')));
+  const uint64_t ended = header.ended.load(std::memory_order_acquire);
   snapshot.missed = header.missed.load(std::memory_order_relaxed);
   for (uint64_t i = 0; i < records; ++i) {
     const Record& record = reading.record(i);
     if (record.progress.load(std::memory_order_relaxed) == 0) continue;
     if (std::optional<CallRecord> call = read_record(reading, record)) {
+      if (call->state == State::kRunning && call->order <= ended) call->state = State::kDone;
       snapshot.calls.push_back(std::move(*call));
     }
   }

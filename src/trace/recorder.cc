@@ -14,7 +14,6 @@ namespace {
 
 // Calls of at least this size are always timed: two looks at the clock do not show in them.
 constexpr uint64_t kTimedBytes = 64 << 10;
-constexpr uint64_t kSampled = 64;
 
 void copy_text(char* target, size_t room, std::string_view text) {
   const size_t bytes = std::min(text.size(), room - 1);
@@ -22,10 +21,12 @@ void copy_text(char* target, size_t room, std::string_view text) {
   target[bytes] = '\0';
 }
 
-bool is_unfinished(const Record& record) {
-  const uint64_t state = record.progress.load(std::memory_order_acquire) & kStateMask;
-  return state == static_cast<uint64_t>(State::kQueued) ||
-         state == static_cast<uint64_t>(State::kRunning);
+/// The file, or memory of this process alone.
+Result<std::byte*> map(int fd, size_t bytes) {
+  const int flags = fd < 0 ? MAP_PRIVATE | MAP_ANONYMOUS : MAP_SHARED;
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  if (memory == MAP_FAILED) return errno_status("flight recorder: mmap");
+  return static_cast<std::byte*>(memory);
 }
 
 }  // namespace
@@ -36,21 +37,23 @@ Label label_of(const Description& description) {
                uint64_t{description.op} << 16 | uint64_t{description.algorithm} << 24 |
                uint64_t{static_cast<uint32_t>(description.root)} << 32;
   label.bytes = description.bytes;
-  label.untimed = description.bytes >= kTimedBytes ? 0 : kSampled - 1;
   return label;
 }
 
 Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& options) {
   const uint64_t records = std::bit_ceil(std::clamp<uint64_t>(options.records, 1, kMostRecords));
   const size_t bytes = file_bytes(records);
-  Fd fd(memfd_create(kFileLabel, MFD_CLOEXEC));
-  if (!fd.valid()) return errno_status("flight recorder: memfd_create");
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0) {
-    return errno_status("flight recorder: ftruncate to " + std::to_string(bytes) + " bytes");
+  Fd fd;
+  if (options.records > 0) {
+    fd.reset(memfd_create(kFileLabel, MFD_CLOEXEC));
+    if (!fd.valid()) return errno_status("flight recorder: memfd_create");
+    if (ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0) {
+      return errno_status("flight recorder: ftruncate to " + std::to_string(bytes) + " bytes");
+    }
   }
-  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-  if (memory == MAP_FAILED) return errno_status("flight recorder: mmap");
-  auto* header = new (memory) Header();
+  Result<std::byte*> memory = map(fd.get(), bytes);
+  if (!memory.ok()) return memory.status();
+  auto* header = new (memory.value()) Header();
   header->version = kVersion;
   header->record_bytes = sizeof(Record);
   header->records = records;
@@ -60,10 +63,9 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& option
   header->ranks = options.ranks;
   header->process = static_cast<uint64_t>(getpid());
   copy_text(header->host, kHostBytes, options.host);
-  copy_text(static_cast<char*>(memory) + kNamesAt, kNameBytes, "?");
+  copy_text(reinterpret_cast<char*>(memory.value()) + kNamesAt, kNameBytes, "?");
   header->magic = kMagic;
-  return std::unique_ptr<Recorder>(
-      new Recorder(std::move(fd), static_cast<std::byte*>(memory), bytes));
+  return std::unique_ptr<Recorder>(new Recorder(std::move(fd), memory.value(), bytes));
 }
 
 // The pages come from the kernel as zeros, which is what empty records and atomics of 0 are.
@@ -73,7 +75,7 @@ Recorder::Recorder(Fd fd, std::byte* memory, size_t bytes)
       bytes_(bytes),
       records_(reinterpret_cast<Record*>(memory + kRecordsAt)),
       mask_(header().records - 1),
-      current_(&unrecorded_) {}
+      ended_(header().ended) {}
 
 Recorder::~Recorder() { munmap(memory_, bytes_); }
 
@@ -96,35 +98,61 @@ uint64_t Recorder::stamp_start(Record& record) {
   return kHasStart;
 }
 
-uint64_t Recorder::stamp_end(Record& record) {
-  record.end_ns.store(monotonic_ns(), std::memory_order_release);
-  return kHasEnd;
+void Recorder::start_clock(Record& record, uint64_t bytes) {
+  const uint64_t progress = record.progress.load(std::memory_order_relaxed);
+  if (bytes < kTimedBytes || (progress & kHasStart) != 0) return;
+  record.progress.store(progress | stamp_start(record), std::memory_order_release);
 }
 
-uint64_t Recorder::queue(Label label) {
+void Recorder::begin_timed(const Label& label, uint32_t number) {
+  begin(label, number);
+  start_clock(current(), label.bytes);
+}
+
+void Recorder::conclude(bool ok) {
+  Record& record = current();
+  uint64_t progress = record.progress.load(std::memory_order_relaxed);
+  if ((progress & kHasStart) != 0) {
+    record.end_ns.store(monotonic_ns(), std::memory_order_release);
+    progress |= kHasEnd;
+  }
+  const State state = ok ? State::kDone : State::kFailed;
+  record.progress.store((progress & ~kStateMask) | static_cast<uint64_t>(state),
+                        std::memory_order_release);
+  if (running_ != 0) end();
+}
+
+bool Recorder::is_unfinished(const Record& record) const {
+  const uint64_t state = record.progress.load(std::memory_order_acquire) & kStateMask;
+  if (state == static_cast<uint64_t>(State::kQueued)) return true;
+  return state == static_cast<uint64_t>(State::kRunning) &&
+         record.order.load(std::memory_order_relaxed) > ended_.load(std::memory_order_acquire);
+}
+
+uint64_t Recorder::queue(const Label& label) {
   Record& record = records_[(orders_ + 1) & mask_];
   if (is_unfinished(record)) {
     header().missed.fetch_add(1, std::memory_order_relaxed);
     return 0;
   }
   const uint64_t order = ++orders_;
-  label.untimed = ~uint64_t{0};  // it has not begun
   write(record, order, label, static_cast<uint64_t>(State::kQueued));
   return order;
 }
 
 void Recorder::begin_queued(uint64_t ticket, const Label& label, uint32_t number) {
-  current_ = ticket == 0 ? &unrecorded_ : &records_[ticket & mask_];
-  uint64_t progress = uint64_t{number} << 32 | static_cast<uint64_t>(State::kRunning);
-  if ((ticket & label.untimed) == 0) progress |= stamp_start(*current_);
-  current_->what.store(label.what, std::memory_order_release);
-  current_->progress.store(progress, std::memory_order_release);
+  running_ = ticket;
+  Record& record = current();
+  record.what.store(label.what, std::memory_order_release);
+  record.progress.store(uint64_t{number} << 32 | static_cast<uint64_t>(State::kRunning),
+                        std::memory_order_release);
+  start_clock(record, label.bytes);
 }
 
 void Recorder::waits_for(uint32_t peer, uint32_t lane, uint32_t step) {
   constexpr uint64_t kMillisecond = 1'000'000;
   constexpr int kPeerAt = 44, kLaneAt = 40, kStepAt = 28;
-  Record& record = *current_;
+  Record& record = current();
   const uint64_t at = uint64_t{peer} << kPeerAt | uint64_t{lane} << kLaneAt |
                       std::min<uint64_t>(step, kMostStep) << kStepAt;
   uint64_t progress = record.progress.load(std::memory_order_relaxed);

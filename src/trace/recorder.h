@@ -2,10 +2,10 @@
 //
 // The ring is a memfd whose descriptor stays open, so that `tutti trace dump` finds it in
 // /proc/PID/fd, also while the process is stopped. A small call costs a few plain stores and no
-// clock: small calls are timed only every kSampled-th, and when they wait for long.
+// clock: its start is known of every kSampled-th, and when it waits for long.
 //
 // Owns: the file and its mapping. Threads: queue() by the thread that queues, everything else by
-// the one that runs calls; record() only while nothing is queued. Units: bytes, nanoseconds of
+// the one that runs calls; begin() only while nothing is queued. Units: bytes, nanoseconds of
 // CLOCK_MONOTONIC. Errors: create() alone; a call that finds the ring full of unfinished ones is
 // counted and not recorded.
 #pragma once
@@ -27,14 +27,13 @@ struct RecorderOptions {
   int rank = 0;
   int ranks = 1;
   std::string host;
-  uint64_t records = 1024;  // rounded up to a power of two
+  uint64_t records = 1024;  // rounded up to a power of two; 0: nobody can read it
 };
 
 /// What a call is, ready to be stored: made once per plan.
 struct Label {
   uint64_t what = 0;
   uint64_t bytes = 0;
-  uint64_t untimed = 0;  // the clock is read where order & untimed is 0
 };
 
 /// The parts of a label, by number of their names.
@@ -60,11 +59,14 @@ class Recorder {
 
   /// A call begins. `number` is its call number, 0 for send and receive.
   void begin(const Label& label, uint32_t number);
-  /// The call that began last has ended.
-  void finish(bool ok);
+  /// The call that began last has ended well. For small calls, which have no time for conclude().
+  void end();
+  /// The same, and its time is taken if its bytes are worth it.
+  void begin_timed(const Label& label, uint32_t number);
+  void conclude(bool ok);
 
   /// A call waits for its turn. Returns its ticket for begin_queued(); 0: it is not recorded.
-  uint64_t queue(Label label);
+  uint64_t queue(const Label& label);
   void begin_queued(uint64_t ticket, const Label& label, uint32_t number);
 
   /// The running call waits for a peer for long: slow paths only.
@@ -76,17 +78,22 @@ class Recorder {
   Recorder(Fd fd, std::byte* memory, size_t bytes);
 
   Header& header() { return *reinterpret_cast<Header*>(memory_); }
+  Record& current() { return running_ == 0 ? unrecorded_ : records_[running_ & mask_]; }
   static uint64_t stamp_start(Record& record);
-  static uint64_t stamp_end(Record& record);
+  static void start_clock(Record& record, uint64_t bytes);
+  bool is_unfinished(const Record& record) const;
   static void write(Record& record, uint64_t order, const Label& label, uint64_t progress);
+
+  static constexpr uint64_t kSampled = 64;  // a power of two
 
   const Fd fd_;
   std::byte* const memory_;
   const size_t bytes_;
   Record* const records_;
   const uint64_t mask_;
-  uint64_t orders_ = 0;  // given out; by the thread that queues
-  Record* current_;      // of the call that runs; one outside the ring if it has none
+  std::atomic<uint64_t>& ended_;  // in the file
+  uint64_t orders_ = 0;           // given out; by the thread that queues
+  uint64_t running_ = 0;          // order of the call that runs; 0: it is not recorded
   Record unrecorded_{};
   uint32_t names_ = 1;
 };
@@ -96,27 +103,18 @@ inline void Recorder::write(Record& record, uint64_t order, const Label& label, 
   record.order.store(0, std::memory_order_relaxed);
   record.what.store(label.what, std::memory_order_release);
   record.bytes.store(label.bytes, std::memory_order_release);
-  if ((order & label.untimed) == 0) [[unlikely]]
+  if (order % kSampled == 0) [[unlikely]]
     progress |= stamp_start(record);
   record.progress.store(progress, std::memory_order_release);
   record.order.store(order, std::memory_order_release);
 }
 
 inline void Recorder::begin(const Label& label, uint32_t number) {
-  const uint64_t order = ++orders_;
-  Record& record = records_[order & mask_];
-  current_ = &record;
-  write(record, order, label, uint64_t{number} << 32 | static_cast<uint64_t>(State::kRunning));
+  const uint64_t order = running_ = ++orders_;
+  write(records_[order & mask_], order, label,
+        uint64_t{number} << 32 | static_cast<uint64_t>(State::kRunning));
 }
 
-inline void Recorder::finish(bool ok) {
-  Record& record = *current_;
-  uint64_t progress = record.progress.load(std::memory_order_relaxed);
-  if ((progress & kHasStart) != 0) [[unlikely]]
-    progress |= stamp_end(record);
-  const State state = ok ? State::kDone : State::kFailed;
-  record.progress.store((progress & ~kStateMask) | static_cast<uint64_t>(state),
-                        std::memory_order_release);
-}
+inline void Recorder::end() { ended_.store(running_, std::memory_order_release); }
 
 }  // namespace tutti::trace

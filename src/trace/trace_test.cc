@@ -46,7 +46,11 @@ TEST(Trace, TheRingKeepsTheLastCalls) {
   EXPECT_EQ(recorder->name("all_reduce"), name);
   for (uint32_t number = 1; number <= 20; ++number) {
     recorder->begin(label(number * 8, 2, name), number);
-    recorder->finish(number != 20);
+    if (number == 20) {
+      recorder->conclude(false);
+    } else {
+      recorder->end();
+    }
   }
   const Snapshot snapshot = snapshot_of(*recorder);
   ASSERT_EQ(snapshot.calls.size(), 8u);
@@ -66,8 +70,8 @@ TEST(Trace, TheRingKeepsTheLastCalls) {
 
 TEST(Trace, LargeCallsAreTimedAndWaitsAreKept) {
   auto recorder = make(8);
-  recorder->begin(label(1 << 20), 1);
-  recorder->finish(true);
+  recorder->begin_timed(label(1 << 20), 1);
+  recorder->conclude(true);
   recorder->begin(label(4), 2);
   recorder->waits_for(3, 1, 5000);
   recorder->waits_for(2, 5, 17);
@@ -93,7 +97,7 @@ TEST(Trace, QueuedCallsAreNeverOverwritten) {
   EXPECT_EQ(snapshot_of(*recorder).missed, 1u);
   for (uint32_t i = 0; i < 5; ++i) {
     recorder->begin_queued(tickets[i], label(i + 1), i + 1);
-    recorder->finish(true);
+    recorder->conclude(true);
   }
   EXPECT_NE(recorder->queue(label(6)), 0u);
   const Snapshot snapshot = snapshot_of(*recorder);
@@ -122,7 +126,7 @@ TEST(Trace, ARecordIsNeverTorn) {
   std::thread writer([&] {
     for (uint32_t n = 1; !stop.load(std::memory_order_relaxed); ++n) {
       recorder->begin(label(uint64_t{n} * 3, static_cast<int>(n & 0xffff)), n);
-      recorder->finish(true);
+      recorder->end();
     }
   });
   constexpr size_t kEnough = 20'000;
@@ -151,7 +155,7 @@ TEST(Trace, TheCheckOfTornRecordsSeesOne) {
 TEST(Trace, ARecordThatIsBeingWrittenIsLeftOut) {
   auto recorder = make(4);
   recorder->begin(label(3), 1);
-  recorder->finish(true);
+  recorder->end();
   std::string file(recorder->file());
   const uint64_t none = 0;
   file.replace(kRecordsAt + sizeof(Record), sizeof none,
@@ -159,6 +163,17 @@ TEST(Trace, ARecordThatIsBeingWrittenIsLeftOut) {
   const Result<Snapshot> snapshot = read(file);
   ASSERT_TRUE(snapshot.ok());
   EXPECT_TRUE(snapshot.value().calls.empty());
+}
+
+TEST(Trace, WithoutRecordsThereIsNothingToFind) {
+  auto recorder = make(0);
+  for (uint32_t number = 1; number < 200; ++number) {
+    recorder->begin(label(8), number);
+    recorder->end();
+  }
+  const Result<std::vector<Snapshot>> found = read_process(getpid());
+  ASSERT_TRUE(found.ok());
+  EXPECT_TRUE(found.value().empty());
 }
 
 TEST(Trace, WhatIsNoRecorderIsRefused) {

@@ -15,6 +15,10 @@ std::vector<std::string> corpus_schedule();
 bool run_key_file(Bytes input);
 std::vector<std::string> corpus_key_file();
 
+// From other processes: recorder_target.cc.
+bool run_recorder(Bytes input);
+std::vector<std::string> corpus_recorder();
+
 // From peers: wire_targets.cc.
 bool run_frame(Bytes input);
 std::vector<std::string> corpus_frame();

@@ -179,9 +179,9 @@ bool run_frame(Bytes input) {
 }
 
 std::vector<std::string> corpus_frame() {
-  std::vector<std::string> frames = {frame(data(0, 0, 0, 0)),
-                                     frame(control(tcp::FrameType::kCredit, 1 << 20)),
-                                     frame(control(tcp::FrameType::kMismatch, 8))};
+  std::vector<std::string> frames = {
+      frame(data(0, 0, 0, 0)), frame(control(tcp::FrameType::kCredit, 1 << 20)),
+      frame(control(tcp::FrameType::kMismatch, 8)), frame(control(tcp::FrameType::kNote, 8))};
   frames.push_back(frame(data(1, tcp::kMaxFrameBytes, tcp::kMaxFrameBytes, 0)));
   frames.back().resize(tcp::kHeaderBytes);
   return frames;

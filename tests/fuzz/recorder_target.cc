@@ -1,0 +1,30 @@
+// The flight recorder of a process that may be damaged, or of a program that is no Tutti at all.
+#include "src/trace/reader.h"
+#include "src/trace/recorder.h"
+#include "tests/fuzz/targets.h"
+
+namespace tutti::fuzz {
+
+bool run_recorder(Bytes input) {
+  const Result<trace::Snapshot> snapshot = trace::read(as_text(input));
+  if (!snapshot.ok()) return false;
+  const std::string text = trace::to_text(snapshot.value(), 0) + trace::to_json({snapshot.value()});
+  for (const char c : text) require(c == '\n' || (c >= ' ' && c <= '~'), "it can be printed");
+  return true;
+}
+
+std::vector<std::string> corpus_recorder() {
+  trace::RecorderOptions options;
+  options.host = "host";
+  options.records = 4;
+  Result<std::unique_ptr<trace::Recorder>> made = trace::Recorder::create(options);
+  require(made.ok(), "a recorder");
+  trace::Recorder& recorder = *made.value();
+  recorder.begin_timed(trace::label_of({recorder.name("broadcast"), 0, 0, 0, 2, 1 << 20}), 1);
+  recorder.conclude(true);
+  recorder.begin(trace::label_of({recorder.name("all_reduce"), 0, 0, 0, -1, 8}), 2);
+  recorder.waits_for(3, 1, 4);
+  return {std::string(recorder.file())};
+}
+
+}  // namespace tutti::fuzz
