@@ -133,11 +133,14 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   comm::Communicator& communicator = *comm->communicator;
   if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
     drain(communicator);
-  if constexpr (std::is_same_v<Work, exec::Transfer>) {
-    return report(comm, communicator.run(std::span(&asked.work, 1), asked.extras));
-  } else {
-    return report(comm, communicator.run(asked.work));
-  }
+  const Status status = [&] {
+    if constexpr (std::is_same_v<Work, exec::Transfer>) {
+      return communicator.run(std::span(&asked.work, 1), asked.extras);
+    } else {
+      return communicator.run(asked.work);
+    }
+  }();
+  return status.ok() ? tuttiSuccess : report(comm, status);
 }
 
 // Ranks may name operations of different kinds in different orders, and need not all have each

@@ -286,7 +286,8 @@ Result<Request> Communicator::contribute(const Request& request) {
   return scaled;
 }
 
-Status Communicator::run(const Request& request) {
+// Flattened: the way of every small call, where each step that is not inlined shows.
+[[gnu::flatten]] Status Communicator::run(const Request& request) {
   if (request.op != types::ReduceOp::kScaledSum) [[likely]]
     return run_plan(request);
   if (!status().ok()) return status();
