@@ -28,14 +28,14 @@ struct Parameters {
 /// all-reduce.
 struct Cost {
   uint32_t depth = 0;     // longest chain of messages that wait for each other
-  uint32_t messages = 0;  // sent by the busiest rank, one for every receiver of a multicast
-  Fraction bytes;         // sent by the busiest rank, likewise; num may exceed den
-  Fraction published;     // the same with a multicast counted once: what shared memory pays
+  uint32_t messages = 0;  // sent, or received, by the busiest rank; a multicast counts per receiver
+  Fraction bytes;         // likewise; num may exceed den
+  Fraction published;     // sent, with a multicast counted once: what shared memory pays
   Fraction scratch;       // of the rank that needs most
 };
 
 struct Algorithm {
-  Collective collective;
+  Collective collective = Collective::kBarrier;
   std::string_view name;     // unique within the collective: "ring"
   std::string_view summary;  // one line: what it does
   std::string_view wins;     // one line: when to use it

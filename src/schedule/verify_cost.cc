@@ -33,12 +33,33 @@ uint32_t count_depth(const Program& program, const Matching& matching,
   return deepest;
 }
 
+// What all messages bring to each rank.
+struct Received {
+  std::vector<uint32_t> messages;
+  std::vector<unsigned __int128> bytes;
+};
+
+Received count_received(const Program& program, const Matching& matching) {
+  const auto ranks = static_cast<size_t>(program.ranks());
+  Received received{std::vector<uint32_t>(ranks, 0), std::vector<unsigned __int128>(ranks, 0)};
+  for (const Message& message : matching.messages()) {
+    const auto rank = static_cast<size_t>(message.move.rank);
+    ++received.messages[rank];
+    const Schedule& sender = program.schedule(message.send.rank);
+    for (Block block : sender.blocks_of(program.step(message.send))) {
+      received.bytes[rank] += program.width(message.send.rank, block);
+    }
+  }
+  return received;
+}
+
 }  // namespace
 
 Result<Cost> count_cost(const Program& program, const Matching& matching,
                         std::span<const StepRef> order) {
   Cost cost;
   cost.depth = count_depth(program, matching, order);
+  const Received received = count_received(program, matching);
   unsigned __int128 bytes = 0;
   unsigned __int128 published = 0;
   unsigned __int128 scratch = 0;
@@ -61,8 +82,10 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
     for (Block like : schedule.scratch) {
       kept += program.geometry().width(like);
     }
-    cost.messages = std::max(cost.messages, static_cast<uint32_t>(messages));
-    bytes = std::max(bytes, sent);
+    const auto me = static_cast<size_t>(rank);
+    cost.messages =
+        std::max({cost.messages, static_cast<uint32_t>(messages), received.messages[me]});
+    bytes = std::max({bytes, sent, received.bytes[me]});
     published = std::max(published, shown);
     scratch = std::max(scratch, kept);
   }
