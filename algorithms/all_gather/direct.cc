@@ -1,6 +1,7 @@
 #include "algorithms/all_gather/direct.h"
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::all_gather {
@@ -8,13 +9,6 @@ namespace tutti::algorithms::all_gather {
 using namespace schedule;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kAllGather,
-          .ranks = p.ranks,
-          .input = Partition::equal(1),
-          .output = Partition::equal(static_cast<uint32_t>(p.ranks))};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -25,14 +19,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) {
-  const auto peers = static_cast<uint32_t>(p.ranks - 1);
-  return {.depth = peers > 0 ? 1u : 0u,
-          .messages = peers,
-          .bytes = Fraction::of(peers, 1),
-          .published = Fraction::of(peers > 0 ? 1 : 0, 1),
-          .scratch = {}};
-}
+Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, 1); }
 
 }  // namespace
 
@@ -43,7 +30,7 @@ Algorithm direct() {
       .summary = "publish the own share to all, receive all others",
       .wins = "shared memory; small counts",
       .source = "folklore",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kAllGather>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

@@ -1,6 +1,7 @@
 #include "algorithms/all_gather/ring.h"
 
 #include "algorithms/patterns/ring.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::all_gather {
@@ -9,14 +10,6 @@ using namespace schedule;
 using patterns::Ring;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kAllGather,
-          .ranks = p.ranks,
-          .lanes = p.lanes,
-          .input = Partition::equal(p.lanes),
-          .output = Partition::equal(static_cast<uint32_t>(p.ranks) * p.lanes)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -59,7 +52,7 @@ Algorithm ring() {
       .wins = "large counts, near neighbours",
       .source = "Patarasuk, Yuan 2009",
       .max_lanes = 8,
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kAllGather>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::all_reduce {
@@ -11,13 +12,6 @@ using namespace schedule;
 using patterns::Doubling;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kAllReduce,
-          .ranks = p.ranks,
-          .input = Partition::equal(1),
-          .output = Partition::equal(1)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -63,7 +57,7 @@ Algorithm recursive_doubling() {
       .summary = "in round k groups of 2^k ranks exchange their sums",
       .wins = "small counts over a network; deterministic",
       .source = "folklore; Thakur, Rabenseifner, Gropp 2005",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kAllReduce>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

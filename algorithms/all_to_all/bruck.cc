@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::all_to_all {
@@ -21,13 +22,6 @@ bool is_forwarded(int distance) { return first_hop(distance) != last_hop(distanc
 // circle: whether it comes before the other has left.
 bool is_in_the_way(int ranks, int distance) {
   return first_hop(distance) > last_hop(ranks - distance);
-}
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kAllToAll,
-          .ranks = p.ranks,
-          .input = Partition::equal(static_cast<uint32_t>(p.ranks)),
-          .output = Partition::equal(static_cast<uint32_t>(p.ranks))};
 }
 
 Schedule schedule_of(const Parameters& p, int rank) {
@@ -85,7 +79,7 @@ Algorithm bruck() {
       .summary = "blocks travel by the powers of two in their distance, many in one message",
       .wins = "very small counts on many ranks",
       .source = "Bruck, Ho, Kipnis, Upfal, Weathersby 1997",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kAllToAll>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

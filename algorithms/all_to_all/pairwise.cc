@@ -1,5 +1,7 @@
 #include "algorithms/all_to_all/pairwise.h"
 
+#include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::all_to_all {
@@ -7,13 +9,6 @@ namespace tutti::algorithms::all_to_all {
 using namespace schedule;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kAllToAll,
-          .ranks = p.ranks,
-          .input = Partition::equal(static_cast<uint32_t>(p.ranks)),
-          .output = Partition::equal(static_cast<uint32_t>(p.ranks))};
-}
 
 // The partner's partner is the rank itself, for every round and any number of ranks.
 int partner_of(const Parameters& p, int rank, int round) {
@@ -34,14 +29,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) {
-  const auto peers = static_cast<uint32_t>(p.ranks - 1);
-  return {.depth = peers > 0 ? 1u : 0u,
-          .messages = peers,
-          .bytes = Fraction::of(peers, 1),
-          .published = Fraction::of(peers, 1),
-          .scratch = {}};
-}
+Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, p.ranks - 1); }
 
 }  // namespace
 
@@ -52,7 +40,7 @@ Algorithm pairwise() {
       .summary = "one message to and from every other rank, pair by pair",
       .wins = "all but very small counts on many ranks",
       .source = "folklore",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kAllToAll>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

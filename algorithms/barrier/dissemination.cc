@@ -1,6 +1,7 @@
 #include "algorithms/barrier/dissemination.h"
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::barrier {
@@ -10,10 +11,6 @@ using namespace schedule;
 namespace {
 
 constexpr std::span<const Block> kNothing;  // a message that says "I am here"
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kBarrier, .ranks = p.ranks, .input = {}, .output = {}};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -38,7 +35,7 @@ Algorithm dissemination() {
       .summary = "round k: tell the rank 2^k further, hear from the rank 2^k before",
       .wins = "always",
       .source = "Hensgen, Finkel, Manber 1988",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kBarrier>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

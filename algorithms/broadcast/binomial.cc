@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "algorithms/patterns/tree.h"
 #include "src/schedule/builder.h"
 
@@ -11,14 +12,6 @@ namespace tutti::algorithms::broadcast {
 using namespace schedule;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kBroadcast,
-          .ranks = p.ranks,
-          .root = p.root,
-          .input = Partition::equal(1),
-          .output = Partition::equal(1)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -48,7 +41,7 @@ Algorithm binomial() {
       .summary = "a binomial tree, its largest subtrees first",
       .wins = "small counts over a network",
       .source = "folklore",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kBroadcast>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

@@ -1,5 +1,6 @@
 #include "algorithms/broadcast/chain.h"
 
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::broadcast {
@@ -7,14 +8,6 @@ namespace tutti::algorithms::broadcast {
 using namespace schedule;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kBroadcast,
-          .ranks = p.ranks,
-          .root = p.root,
-          .input = Partition::equal(1),
-          .output = Partition::equal(1)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -46,7 +39,7 @@ Algorithm chain() {
       .summary = "every rank hands the data to the next, slice by slice",
       .wins = "long counts over a network",
       .source = "folklore; 'pipeline' in Open MPI",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kBroadcast>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

@@ -1,6 +1,7 @@
 #include "algorithms/broadcast/publish_once.h"
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::broadcast {
@@ -8,14 +9,6 @@ namespace tutti::algorithms::broadcast {
 using namespace schedule;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kBroadcast,
-          .ranks = p.ranks,
-          .root = p.root,
-          .input = Partition::equal(1),
-          .output = Partition::equal(1)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -28,14 +21,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) {
-  const auto peers = static_cast<uint32_t>(p.ranks - 1);
-  return {.depth = peers > 0 ? 1u : 0u,
-          .messages = peers,
-          .bytes = Fraction::of(peers, 1),
-          .published = Fraction::of(peers > 0 ? 1 : 0, 1),
-          .scratch = {}};
-}
+Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, 1); }
 
 }  // namespace
 
@@ -43,10 +29,10 @@ Algorithm publish_once() {
   return {
       .collective = Collective::kBroadcast,
       .name = "publish_once",
-      .summary = "the root publishes to all at once",
+      .summary = "the root publishes to all at once: the direct broadcast",
       .wins = "shared memory; few ranks",
       .source = "folklore",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kBroadcast>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

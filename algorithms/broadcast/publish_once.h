@@ -1,4 +1,4 @@
-// Publish once: the root shows its data to everybody in one multicast.
+// Publish once: the root shows its data to everybody in one multicast. It is the direct broadcast.
 //
 // Cost:   1 round; one publication with n-1 readers, or n-1 messages where nothing is shared.
 // Wins:   one host; few ranks.

@@ -33,6 +33,16 @@ std::vector<Operand> in_rank_order(int ranks, int rank, const Block& mine) {
   return in_rank_order(members, rank, mine);
 }
 
+schedule::Cost one_round(int ranks, int published) {
+  if (ranks == 1) return {};
+  const auto peers = static_cast<uint32_t>(ranks - 1);
+  return {.depth = 1,
+          .messages = peers,
+          .bytes = schedule::Fraction::of(peers, 1),
+          .published = schedule::Fraction::of(static_cast<uint64_t>(published), 1),
+          .scratch = {}};
+}
+
 Doubling doubling(int ranks, int round, int rank) {
   const int size = 1 << round;  // of every group but perhaps the last
   const int mine = rank / size * size;

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "src/schedule/algorithm.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::patterns {
@@ -19,6 +20,10 @@ std::vector<int> others(int ranks, int rank);
 std::vector<schedule::Operand> in_rank_order(std::span<const int> members, int rank,
                                              const schedule::Block& mine);
 std::vector<schedule::Operand> in_rank_order(int ranks, int rank, const schedule::Block& mine);
+
+/// The cost of one round in which the busiest rank sends or receives one count to or from every
+/// other, and the busiest sender publishes `published` counts.
+schedule::Cost one_round(int ranks, int published);
 
 /// A rank's part in one round of recursive doubling, for any number of ranks.
 ///

@@ -1,6 +1,7 @@
 #include "algorithms/reduce_scatter/direct.h"
 
 #include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::reduce_scatter {
@@ -8,13 +9,6 @@ namespace tutti::algorithms::reduce_scatter {
 using namespace schedule;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kReduceScatter,
-          .ranks = p.ranks,
-          .input = Partition::equal(static_cast<uint32_t>(p.ranks)),
-          .output = Partition::equal(1)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -24,14 +18,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) {
-  const auto peers = static_cast<uint32_t>(p.ranks - 1);
-  return {.depth = peers > 0 ? 1u : 0u,
-          .messages = peers,
-          .bytes = Fraction::of(peers, 1),
-          .published = Fraction::of(peers, 1),
-          .scratch = {}};
-}
+Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, p.ranks - 1); }
 
 }  // namespace
 
@@ -42,7 +29,7 @@ Algorithm direct() {
       .summary = "send every rank its share, reduce the own share in one pass",
       .wins = "shared memory; few ranks",
       .source = "folklore",
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kReduceScatter>,
       .schedule = schedule_of,
       .cost = cost_of,
   };

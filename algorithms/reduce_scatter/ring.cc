@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "algorithms/patterns/ring.h"
+#include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::algorithms::reduce_scatter {
@@ -11,14 +12,6 @@ using namespace schedule;
 using patterns::Ring;
 
 namespace {
-
-Shape shape_of(const Parameters& p) {
-  return {.collective = Collective::kReduceScatter,
-          .ranks = p.ranks,
-          .lanes = p.lanes,
-          .input = Partition::equal(static_cast<uint32_t>(p.ranks) * p.lanes),
-          .output = Partition::equal(p.lanes)};
-}
 
 Schedule schedule_of(const Parameters& p, int rank) {
   Builder builder(rank);
@@ -67,7 +60,7 @@ Algorithm ring() {
       .wins = "large counts, near neighbours",
       .source = "Patarasuk, Yuan 2009",
       .max_lanes = 8,
-      .shape = shape_of,
+      .shape = patterns::shape_of<Collective::kReduceScatter>,
       .schedule = schedule_of,
       .cost = cost_of,
   };
