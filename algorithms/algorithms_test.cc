@@ -138,12 +138,13 @@ TEST(Algorithms, ThatPromiseTheCanonicalOrderKeepIt) {
       {Collective::kAllReduce, "two_shot"},
       {Collective::kAllReduce, "recursive_doubling"},
       {Collective::kReduceScatter, "direct"},
+      {Collective::kReduce, "direct"},
   };
   for (const auto& [collective, name] : kCanonical) {
     const Algorithm* algorithm = registry::find(collective, name);
     ASSERT_NE(algorithm, nullptr) << name;
     for (int ranks = 1; ranks <= 64; ++ranks) {
-      const Parameters p{.ranks = ranks, .fold = Fold::kTree};
+      const Parameters p{.ranks = ranks, .root = ranks / 3, .fold = Fold::kTree};
       const Result<Verdict> verdict = prove(*algorithm, p, Placement::kSeparate);
       ASSERT_TRUE(verdict.ok()) << verdict.status().message();
       EXPECT_TRUE(verdict.value().canonical) << name << ", " << ranks << " ranks";

@@ -267,9 +267,10 @@ TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
 
 /* ---- Collectives ----
- * In place: all_reduce, broadcast, all_to_all: send == recv. all_gather: send == recv + rank *
- * count. reduce_scatter: recv == send + rank * count. Other overlaps are errors. count 0 is
- * legal. */
+ * In place: all_reduce, reduce, broadcast, all_to_all: send == recv. all_gather, gather: send ==
+ * recv + rank * count. reduce_scatter, scatter: recv == send + rank * count. Other overlaps are
+ * errors. A buffer that only the root has is not looked at on other ranks and may be NULL there.
+ * count 0 is legal. */
 
 TUTTI_API tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count,
                                        tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
@@ -282,10 +283,22 @@ TUTTI_API tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t coun
 TUTTI_API tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count,
                                            tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                            tuttiStream_t stream);
-/* `send` is read on the root only. */
+/* `send`: on the root only. */
 TUTTI_API tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count,
                                        tuttiDataType_t type, int root, tuttiComm_t comm,
                                        tuttiStream_t stream);
+/* `recv`: on the root only. */
+TUTTI_API tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count,
+                                    tuttiDataType_t type, tuttiRedOp_t op, int root,
+                                    tuttiComm_t comm, tuttiStream_t stream);
+/* `count` elements from each rank; recv, on the root only, holds ranks * count. */
+TUTTI_API tuttiResult_t tuttiGather(const void* send, void* recv, size_t count,
+                                    tuttiDataType_t type, int root, tuttiComm_t comm,
+                                    tuttiStream_t stream);
+/* `count` elements to each rank; send, on the root only, holds ranks * count. */
+TUTTI_API tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count,
+                                     tuttiDataType_t type, int root, tuttiComm_t comm,
+                                     tuttiStream_t stream);
 /* `count` elements between each pair of ranks; both buffers hold ranks * count. */
 TUTTI_API tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count,
                                       tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);
@@ -319,6 +332,9 @@ typedef enum {
   tuttiCollBroadcast = 3,
   tuttiCollAllToAll = 4,
   tuttiCollBarrier = 5,
+  tuttiCollReduce = 6,
+  tuttiCollGather = 7,
+  tuttiCollScatter = 8,
   tuttiCollSend = 12,
   tuttiCollRecv = 13
 } tuttiCollective_t;

@@ -20,6 +20,11 @@ const std::vector<CollectiveTraits>& all_collectives() {
        false, true, false, false},
       {kBroadcast, "broadcast", "broadcast_perf", kCount, kCount, kOnce, false, true, true, false,
        false},
+      {kReduce, "reduce", "reduce_perf", kCount, kCount, kOnce, true, true, true, false, false},
+      {kGather, "gather", "gather_perf", kCount, kPerRank, kOthers, false, true, true, false,
+       false},
+      {kScatter, "scatter", "scatter_perf", kPerRank, kCount, kOthers, false, true, true, false,
+       false},
       {kAllToAll, "all_to_all", "alltoall_perf", kPerRank, kPerRank, kOthers, false, false, true,
        false, false},
       {kAllToAllV, "all_to_all_v", "alltoallv_perf", kPerRank, kPerRank, kOthers, false, false,
@@ -137,7 +142,8 @@ InPlaceOffsets in_place_offsets(Collective id, const Shape& shape, int rank) {
 }
 
 bool reads_input(Collective id, const Place& place) {
-  return id != Collective::kBroadcast || place.rank == place.root;
+  const bool root_only = id == Collective::kBroadcast || id == Collective::kScatter;
+  return !root_only || place.rank == place.root;
 }
 
 double algorithm_elements(Collective id, const Shape& shape, int ranks) {
@@ -183,16 +189,22 @@ std::vector<Block> from_all_to_me(Collective id, size_t elements, const Place& p
 
 std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place) {
   const Shape shape = shape_of(id, elements, place);
+  const bool root_only = id == Collective::kReduce || id == Collective::kGather;
+  if (root_only && place.rank != place.root) return {};
   switch (id) {
     case Collective::kAllReduce:
+    case Collective::kReduce:
       return {{Block::kEveryRank, 0, shape.count}};
     case Collective::kReduceScatter:
       return {{Block::kEveryRank, sum_before(shape.send_blocks, place.rank), shape.recv_count}};
     case Collective::kBroadcast:
       return {{place.root, 0, shape.count}};
+    case Collective::kScatter:
+      return {{place.root, sum_before(shape.send_blocks, place.rank), shape.recv_count}};
     case Collective::kSendRecv:
       return {{(place.rank + place.ranks - 1) % place.ranks, 0, shape.count}};
     case Collective::kAllGather:
+    case Collective::kGather:
     case Collective::kHypercube:
       return one_of_each(shape);
     case Collective::kAllToAll:

@@ -18,11 +18,12 @@ SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve() / "bin"
 TUTTI = BINARIES / "tutti"
-COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "all_to_all",
-               "all_to_all_v", "barrier", "sendrecv"]
+COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather",
+               "scatter", "all_to_all", "all_to_all_v", "barrier", "sendrecv"]
 # Of nccl-tests, and what they measure.
 PROGRAMS = {"all_reduce_perf": "all_reduce", "all_gather_perf": "all_gather",
             "reduce_scatter_perf": "reduce_scatter", "broadcast_perf": "broadcast",
+            "reduce_perf": "reduce", "gather_perf": "gather", "scatter_perf": "scatter",
             "alltoall_perf": "all_to_all", "alltoallv_perf": "all_to_all_v",
             "sendrecv_perf": "sendrecv", "hypercube_perf": "hypercube"}
 # Exit codes, as in perf/collectives/error.h.
@@ -66,7 +67,7 @@ class CommandLine(unittest.TestCase):
                     self.assertIn("# Out of bounds values : 0 OK", result.stdout)
 
     def test_every_type_and_operation(self):
-        for collective in ("all_reduce", "reduce_scatter"):
+        for collective in ("all_reduce", "reduce_scatter", "reduce"):
             result = run("perf", collective, "-t", "3", "-b", "999", "-n", "1", "-d", "all",
                          "-o", "all")
             self.assertEqual(result.returncode, 0, result.stderr)
@@ -116,7 +117,7 @@ class CommandLine(unittest.TestCase):
             if collective == "barrier":
                 continue
             with self.subTest(collective=collective):
-                result = run("perf", collective, "--ranks", "2", "-b", "4K", "-n", "1",
+                result = run("perf", collective, "--ranks", "2", "-b", "4K", "-n", "1", "-r", "1",
                              "--plant-fault", "1:17")
                 self.assertEqual(result.returncode, RESULT, result.stderr)
                 self.assertIn("rank 1, element 17 of its output: expected ", result.stderr)

@@ -59,6 +59,12 @@ tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
       return tuttiReduceScatter(send, recv, o.count, o.type, o.op, comm, stream);
     case Collective::kBroadcast:
       return tuttiBroadcast(send, recv, o.count, o.type, o.root, comm, stream);
+    case Collective::kReduce:
+      return tuttiReduce(send, recv, o.count, o.type, o.op, o.root, comm, stream);
+    case Collective::kGather:
+      return tuttiGather(send, recv, o.count, o.type, o.root, comm, stream);
+    case Collective::kScatter:
+      return tuttiScatter(send, recv, o.count, o.type, o.root, comm, stream);
     case Collective::kAllToAll:
       return tuttiAllToAll(send, recv, o.count, o.type, comm, stream);
     case Collective::kAllToAllV:

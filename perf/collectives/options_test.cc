@@ -244,6 +244,9 @@ TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllGather, 4), 0.75);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kAllToAll, 2), 0.5);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kBroadcast, 8), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::kReduce, 8), 1);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::kGather, 4), 0.75);
+  EXPECT_DOUBLE_EQ(bus_factor(Collective::kScatter, 2), 0.5);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kSendRecv, 8), 1);
   EXPECT_DOUBLE_EQ(bus_factor(Collective::kHypercube, 8), 1);
 

@@ -101,6 +101,15 @@ void MpiOperation::run(const void* send, void* recv) const {
     case Collective::kBroadcast:
       MPI_Bcast(recv, count_, type_, operation_.root, MPI_COMM_WORLD);
       return;
+    case Collective::kReduce:
+      MPI_Reduce(send, recv, count_, type_, op_, operation_.root, MPI_COMM_WORLD);
+      return;
+    case Collective::kGather:
+      MPI_Gather(send, count_, type_, recv, count_, type_, operation_.root, MPI_COMM_WORLD);
+      return;
+    case Collective::kScatter:
+      MPI_Scatter(send, count_, type_, recv, count_, type_, operation_.root, MPI_COMM_WORLD);
+      return;
     case Collective::kAllToAll:
       MPI_Alltoall(send, count_, type_, recv, count_, type_, MPI_COMM_WORLD);
       return;

@@ -28,7 +28,7 @@ struct Target {
 
 tuttiResult_t run(const tuttiCall_t& call, Collective collective, const Target& target) {
   comm::Request request = make_request(collective, call.send, call.recv, call.count, call.type);
-  if (collective == Collective::kBroadcast) request.root = call.root;
+  if (schedule::traits_of(collective).rooted()) request.root = call.root;
   request.extras = target.extras;
   return run_collective(target.comm, request, call.op, target.stream, target.handle);
 }
@@ -54,6 +54,12 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
       return run(call, Collective::kReduceScatter, target);
     case tuttiCollBroadcast:
       return run(call, Collective::kBroadcast, target);
+    case tuttiCollReduce:
+      return run(call, Collective::kReduce, target);
+    case tuttiCollGather:
+      return run(call, Collective::kGather, target);
+    case tuttiCollScatter:
+      return run(call, Collective::kScatter, target);
     case tuttiCollAllToAll:
       return run(call, Collective::kAllToAll, target);
     case tuttiCollBarrier:

@@ -187,6 +187,27 @@ tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDa
   return run(comm, request, stream, nullptr);
 }
 
+tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                          tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream) {
+  auto request = make_request(Collective::kReduce, send, recv, count, type);
+  request.root = root;
+  return run_reducing(comm, request, op, stream, nullptr);
+}
+
+tuttiResult_t tuttiGather(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                          int root, tuttiComm_t comm, tuttiStream_t stream) {
+  auto request = make_request(Collective::kGather, send, recv, count, type);
+  request.root = root;
+  return run(comm, request, stream, nullptr);
+}
+
+tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count, tuttiDataType_t type,
+                           int root, tuttiComm_t comm, tuttiStream_t stream) {
+  auto request = make_request(Collective::kScatter, send, recv, count, type);
+  request.root = root;
+  return run(comm, request, stream, nullptr);
+}
+
 tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type,
                             tuttiComm_t comm, tuttiStream_t stream) {
   return run(comm, make_request(Collective::kAllToAll, send, recv, count, type), stream, nullptr);

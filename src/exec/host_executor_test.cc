@@ -90,11 +90,15 @@ int64_t expected(const Case& c, int rank, uint64_t i) {
   };
   switch (c.algorithm->collective) {
     case Collective::kAllReduce:
+    case Collective::kReduce:
       return sum(i);
     case Collective::kReduceScatter:
       return sum(static_cast<uint64_t>(rank) * c.count + i);
     case Collective::kAllGather:
+    case Collective::kGather:
       return element(static_cast<int>(i / c.count), i % c.count);
+    case Collective::kScatter:
+      return element(c.parameters.root, static_cast<uint64_t>(rank) * c.count + i);
     case Collective::kBroadcast:
       return element(c.parameters.root, i);
     case Collective::kAllToAll:
@@ -121,12 +125,13 @@ Buffers make_buffers(const Case& c, const schedule::Shape& shape, int rank) {
   for (uint64_t i = 0; i < in; ++i) b.input[i] = element(rank, i);
   b.send = b.input.data();
   b.recv = b.output.data();
-  if (!c.in_place) return b;
+  if (!c.in_place || !schedule::has_both(shape, rank)) return b;
   const uint64_t part = static_cast<uint64_t>(rank) * c.count;
-  const bool gathers = shape.collective == Collective::kAllGather;
+  const schedule::Traits& traits = schedule::traits_of(shape.collective);
+  const bool gathers = traits.nests(schedule::Space::kInput);
   std::copy_n(b.input.data(), in, b.output.data() + (gathers ? part : 0));
   b.send = b.output.data() + (gathers ? part : 0);
-  b.recv = b.output.data() + (shape.collective == Collective::kReduceScatter ? part : 0);
+  b.recv = b.output.data() + (traits.nests(schedule::Space::kOutput) ? part : 0);
   return b;
 }
 

@@ -73,6 +73,12 @@ TEST(Layout, BuffersOfTheCollectives) {
   EXPECT_EQ(elements(Collective::kAllToAll, 1), std::pair(uint64_t{20}, uint64_t{20}));
   EXPECT_EQ(elements(Collective::kBroadcast, 1), std::pair(uint64_t{0}, uint64_t{5}));
   EXPECT_EQ(elements(Collective::kBroadcast, 2), std::pair(uint64_t{5}, uint64_t{5}));
+  EXPECT_EQ(elements(Collective::kReduce, 1), std::pair(uint64_t{5}, uint64_t{0}));
+  EXPECT_EQ(elements(Collective::kReduce, 2), std::pair(uint64_t{5}, uint64_t{5}));
+  EXPECT_EQ(elements(Collective::kGather, 1), std::pair(uint64_t{5}, uint64_t{0}));
+  EXPECT_EQ(elements(Collective::kGather, 2), std::pair(uint64_t{5}, uint64_t{20}));
+  EXPECT_EQ(elements(Collective::kScatter, 1), std::pair(uint64_t{0}, uint64_t{5}));
+  EXPECT_EQ(elements(Collective::kScatter, 2), std::pair(uint64_t{20}, uint64_t{5}));
   EXPECT_EQ(elements(Collective::kBarrier, 1), std::pair(uint64_t{0}, uint64_t{0}));
 }
 

@@ -34,12 +34,14 @@ class Memory {
     const auto rank = static_cast<uint64_t>(schedule.rank);
     const uint64_t in = input_elements(shape, schedule.rank, options.count);
     const uint64_t out = output_elements(shape, schedule.rank, options.count);
-    const bool separate = options.placement == Placement::kSeparate;
+    const bool separate =
+        options.placement == Placement::kSeparate || !has_both(shape, schedule.rank);
+    const Traits& traits = traits_of(shape.collective);
     if (separate) {
       out_begin_ = in;
-    } else if (shape.collective == Collective::kAllGather) {
+    } else if (traits.nests(Space::kInput)) {
       in_begin_ = rank * options.count;
-    } else if (shape.collective == Collective::kReduceScatter) {
+    } else if (traits.nests(Space::kOutput)) {
       out_begin_ = rank * options.count;
     }
     user_.resize(separate ? in + out : std::max(in, out));
@@ -83,11 +85,15 @@ class Memory {
     const auto rank = static_cast<uint64_t>(schedule_.rank);
     switch (shape_.collective) {
       case Collective::kAllReduce:
+      case Collective::kReduce:
         return sum(i);
       case Collective::kReduceScatter:
         return sum(rank * count + i);
       case Collective::kAllGather:
+      case Collective::kGather:
         return contribution(options_, i / count, i % count);
+      case Collective::kScatter:
+        return contribution(options_, static_cast<uint64_t>(shape_.root), rank * count + i);
       case Collective::kAllToAll:
         return contribution(options_, i / count, rank * count + i % count);
       case Collective::kBroadcast:

@@ -29,10 +29,13 @@ enum class Collective : uint8_t {
   kReduceScatter,
   kAllGather,
   kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
   kAllToAll,
   kBarrier,
 };
-inline constexpr int kCollectives = 6;
+inline constexpr int kCollectives = 9;
 
 enum class Space : uint8_t { kInput = 0, kOutput = 1, kScratch = 2 };
 
@@ -76,6 +79,9 @@ inline constexpr Traits kTraits[kCollectives] = {
     {"reduce_scatter", true, {Holder::kEverybody, true}, {Holder::kEverybody, false}},
     {"all_gather", false, {Holder::kEverybody, false}, {Holder::kEverybody, true}},
     {"broadcast", false, {Holder::kRoot, false}, {Holder::kEverybody, false}},
+    {"reduce", true, {Holder::kEverybody, false}, {Holder::kRoot, false}},
+    {"gather", false, {Holder::kEverybody, false}, {Holder::kRoot, true}},
+    {"scatter", false, {Holder::kRoot, true}, {Holder::kEverybody, false}},
     {"all_to_all", false, {Holder::kEverybody, true}, {Holder::kEverybody, true}},
     {"barrier", false, {Holder::kNobody, false}, {Holder::kNobody, false}},
 };

@@ -54,6 +54,9 @@ TEST(Arguments, NoCommunicator) {
       tuttiAllGather(&x, &y, 1, tuttiFloat32, nullptr, stream),
       tuttiReduceScatter(&x, &y, 1, tuttiFloat32, tuttiSum, nullptr, stream),
       tuttiBroadcast(&x, &y, 1, tuttiFloat32, 0, nullptr, stream),
+      tuttiReduce(&x, &y, 1, tuttiFloat32, tuttiSum, 0, nullptr, stream),
+      tuttiGather(&x, &y, 1, tuttiFloat32, 0, nullptr, stream),
+      tuttiScatter(&x, &y, 1, tuttiFloat32, 0, nullptr, stream),
       tuttiAllToAll(&x, &y, 1, tuttiFloat32, nullptr, stream),
       tuttiBarrier(nullptr, stream),
       tuttiSend(&x, 1, tuttiFloat32, 0, nullptr, stream),
@@ -103,6 +106,12 @@ TEST(Arguments, TypesOperationsRoots) {
                      tuttiInvalidArgument, comm);
       EXPECT_REFUSED(tuttiAllGather(send, recv, 1, type, comm, stream), tuttiInvalidArgument,
                      comm);
+      EXPECT_REFUSED(tuttiReduce(send, recv, 1, type, tuttiSum, 0, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiGather(send, recv, 1, type, 0, comm, stream), tuttiInvalidArgument,
+                     comm);
+      EXPECT_REFUSED(tuttiScatter(send, recv, 1, type, 0, comm, stream), tuttiInvalidArgument,
+                     comm);
       EXPECT_REFUSED(tuttiSend(send, 1, type, 0, comm, stream), tuttiInvalidArgument, comm);
       EXPECT_REFUSED(tuttiRecv(recv, 1, type, 0, comm, stream), tuttiInvalidArgument, comm);
     }
@@ -112,9 +121,17 @@ TEST(Arguments, TypesOperationsRoots) {
                      tuttiInvalidArgument, comm);
       EXPECT_REFUSED(tuttiReduceScatter(send, recv, 1, tuttiFloat32, op, comm, stream),
                      tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiReduce(send, recv, 1, tuttiFloat32, op, 0, comm, stream),
+                     tuttiInvalidArgument, comm);
     }
     for (int wrong : {-1, 1, 1 << 20}) {
       EXPECT_REFUSED(tuttiBroadcast(send, recv, 1, tuttiFloat32, wrong, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiReduce(send, recv, 1, tuttiFloat32, tuttiSum, wrong, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiGather(send, recv, 1, tuttiFloat32, wrong, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiScatter(send, recv, 1, tuttiFloat32, wrong, comm, stream),
                      tuttiInvalidArgument, comm);
       EXPECT_REFUSED(tuttiSend(send, 1, tuttiFloat32, wrong, comm, stream), tuttiInvalidArgument,
                      comm);
@@ -159,6 +176,47 @@ TEST(Arguments, OverlapThatIsNotInPlace) {
     EXPECT_REFUSED(tuttiAllToAll(at, at + kCount, kCount, tuttiFloat32, comm, stream),
                    tuttiInvalidArgument, comm);
     EXPECT_OK(tuttiBarrier(comm, stream), comm);
+  });
+}
+
+// The root has both buffers, and they are checked; what the others pass for the one they do not
+// have is not looked at.
+TEST(Arguments, BuffersOfTheRootOnly) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    Buffers b;
+    const tuttiStream_t stream = tuttiBlocking();
+    float* at = b.send.data();
+    float* other = b.recv.data();
+    if (rank == 1) {
+      EXPECT_REFUSED(tuttiReduce(at, nullptr, 1, tuttiFloat32, tuttiSum, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiReduce(at, at + 1, 2, tuttiFloat32, tuttiSum, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiGather(at, nullptr, 1, tuttiFloat32, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiGather(at, at, kCount, tuttiFloat32, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiScatter(nullptr, at, 1, tuttiFloat32, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiScatter(at, at, kCount, tuttiFloat32, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+    } else {
+      EXPECT_REFUSED(tuttiReduce(nullptr, at, 1, tuttiFloat32, tuttiSum, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiGather(nullptr, at, 1, tuttiFloat32, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+      EXPECT_REFUSED(tuttiScatter(at, nullptr, 1, tuttiFloat32, 1, comm, stream),
+                     tuttiInvalidArgument, comm);
+    }
+    const bool root = rank == 1;
+    float* overlaps = root ? other : at + 1;
+    EXPECT_OK(tuttiReduce(at, overlaps, 2, tuttiFloat32, tuttiSum, 1, comm, stream), comm);
+    EXPECT_OK(tuttiGather(at, overlaps, 2, tuttiFloat32, 1, comm, stream), comm);
+    EXPECT_OK(tuttiScatter(root ? other : at + 1, at, 2, tuttiFloat32, 1, comm, stream), comm);
+    EXPECT_OK(tuttiReduce(at, root ? other : nullptr, 1, tuttiFloat32, tuttiSum, 1, comm, stream),
+              comm);
+    EXPECT_OK(tuttiGather(at, root ? other : nullptr, 1, tuttiFloat32, 1, comm, stream), comm);
+    EXPECT_OK(tuttiScatter(root ? other : nullptr, at, 1, tuttiFloat32, 1, comm, stream), comm);
   });
 }
 
@@ -220,6 +278,9 @@ TEST(Arguments, CountZeroNeedsNoBuffers) {
     EXPECT_OK(tuttiAllGather(nullptr, nullptr, 0, tuttiInt8, comm, stream), comm);
     EXPECT_OK(tuttiReduceScatter(nullptr, nullptr, 0, tuttiInt8, tuttiMax, comm, stream), comm);
     EXPECT_OK(tuttiBroadcast(nullptr, nullptr, 0, tuttiInt8, 2, comm, stream), comm);
+    EXPECT_OK(tuttiReduce(nullptr, nullptr, 0, tuttiInt8, tuttiMin, 1, comm, stream), comm);
+    EXPECT_OK(tuttiGather(nullptr, nullptr, 0, tuttiInt8, 2, comm, stream), comm);
+    EXPECT_OK(tuttiScatter(nullptr, nullptr, 0, tuttiInt8, 2, comm, stream), comm);
     EXPECT_OK(tuttiAllToAll(nullptr, nullptr, 0, tuttiInt8, comm, stream), comm);
     EXPECT_OK(tuttiBarrier(comm, stream), comm);
   });

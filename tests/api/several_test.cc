@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tests/api/crowd.h"
+#include "tests/random/issue.h"
 #include "tests/random/memory.h"
 #include "tests/support/subprocess.h"
 
@@ -90,26 +91,6 @@ TEST(Several, AbortEndsTheCallsOfPeers) {
   }
 }
 
-tuttiResult_t issue(const Call& call, const CallMemory& m, tuttiComm_t comm) {
-  const reference::Problem& p = call.problem;
-  const tuttiStream_t stream = tuttiBlocking();
-  switch (p.collective) {
-    case Collective::kAllReduce:
-      return tuttiAllReduce(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
-    case Collective::kAllGather:
-      return tuttiAllGather(m.send(), m.recv(), p.count, p.type, comm, stream);
-    case Collective::kReduceScatter:
-      return tuttiReduceScatter(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
-    case Collective::kBroadcast:
-      return tuttiBroadcast(m.send(), m.recv(), p.count, p.type, p.root, comm, stream);
-    case Collective::kAllToAll:
-      return tuttiAllToAll(m.send(), m.recv(), p.count, p.type, comm, stream);
-    case Collective::kBarrier:
-      return tuttiBarrier(comm, stream);
-  }
-  return tuttiInternalError;
-}
-
 TEST(Several, EveryCallInPlace) {
   for (int ranks = 1; ranks <= 5; ++ranks) {
     run_ranks(ranks, [&](tuttiComm_t& comm, int rank) {
@@ -121,7 +102,9 @@ TEST(Several, EveryCallInPlace) {
           call.in_place = true;
           call.seed = count * 2 + static_cast<uint64_t>(i);
           CallMemory memory(call, rank, nullptr);
-          EXPECT_OK(issue(call, memory, comm), comm);
+          EXPECT_OK(random_calls::issue(call.problem, memory.send(), memory.recv(), comm,
+                                        tuttiBlocking()),
+                    comm);
           EXPECT_EQ(memory.check(), "") << random_calls::describe(call);
         }
       }

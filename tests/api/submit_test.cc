@@ -58,6 +58,10 @@ void every_collective(tuttiComm_t comm, int rank, tuttiStream_t stream) {
   EXPECT_EQ(run(tuttiCollAllGather, 1), (std::vector{1, 2, 3}));
   EXPECT_EQ(run(tuttiCollReduceScatter, 1), (std::vector{10 * rank + 3, -1, -1}));
   EXPECT_EQ(run(tuttiCollBroadcast, 2, 2), (std::vector{3, 13, -1}));
+  const std::vector untouched = {-1, -1, -1};
+  EXPECT_EQ(run(tuttiCollReduce, 2, 1), rank == 1 ? (std::vector{6, 36, -1}) : untouched);
+  EXPECT_EQ(run(tuttiCollGather, 1, 2), rank == 2 ? (std::vector{1, 2, 3}) : untouched);
+  EXPECT_EQ(run(tuttiCollScatter, 1), (std::vector{10 * rank + 1, -1, -1}));
   EXPECT_EQ(run(tuttiCollAllToAll, 1), (std::vector{10 * rank + 1, 10 * rank + 2, 10 * rank + 3}));
   run(tuttiCollBarrier, 0);
   if (rank == 2) return;

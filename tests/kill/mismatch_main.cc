@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/random/issue.h"
 #include "tests/random/memory.h"
 #include "tests/support/team.h"
 
@@ -81,7 +82,7 @@ std::vector<Case> cases_of(int ranks) {
         odd.problem.op = tuttiMax;
         add_odd(cases, usual, "operation", odd);
       }
-      if (collective == Collective::kBroadcast) {
+      if (reference::is_rooted(collective)) {
         odd = usual;
         odd.problem.root = ranks - 1;
         add_odd(cases, usual, "root", odd);
@@ -92,24 +93,8 @@ std::vector<Case> cases_of(int ranks) {
   return cases;
 }
 
-tuttiResult_t issue(const Call& call, const CallMemory& m, tuttiComm_t comm) {
-  const reference::Problem& p = call.problem;
-  const tuttiStream_t stream = tuttiBlocking();
-  switch (p.collective) {
-    case Collective::kAllReduce:
-      return tuttiAllReduce(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
-    case Collective::kAllGather:
-      return tuttiAllGather(m.send(), m.recv(), p.count, p.type, comm, stream);
-    case Collective::kReduceScatter:
-      return tuttiReduceScatter(m.send(), m.recv(), p.count, p.type, p.op, comm, stream);
-    case Collective::kBroadcast:
-      return tuttiBroadcast(m.send(), m.recv(), p.count, p.type, p.root, comm, stream);
-    case Collective::kAllToAll:
-      return tuttiAllToAll(m.send(), m.recv(), p.count, p.type, comm, stream);
-    case Collective::kBarrier:
-      return tuttiBarrier(comm, stream);
-  }
-  return tuttiInternalError;
+tuttiResult_t issue(const Call& call, const CallMemory& memory, tuttiComm_t comm) {
+  return random_calls::issue(call.problem, memory.send(), memory.recv(), comm, tuttiBlocking());
 }
 
 bool names_two_ranks(const std::string& message) {

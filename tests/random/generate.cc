@@ -1,6 +1,7 @@
 // make_job: from a seed and a number to a job. What is drawn in which order decides what a seed
 // means: a change here changes every seed.
 #include <algorithm>
+#include <iterator>
 
 #include "tests/random/job.h"
 #include "tests/support/algorithm_names.h"
@@ -91,19 +92,20 @@ class Generator {
   }
 
   Call draw_call() {
-    Call call;
-    call.seed = dice_.next();
-    const uint64_t kind = dice_.below(14);
-    if (kind == 0) {
-      draw_transfers(call);
-      return call;
-    }
     constexpr Collective kWeighted[] = {
         Collective::kAllReduce,     Collective::kAllReduce,     Collective::kAllReduce,
         Collective::kAllReduce,     Collective::kAllGather,     Collective::kAllGather,
         Collective::kReduceScatter, Collective::kReduceScatter, Collective::kReduceScatter,
-        Collective::kBroadcast,     Collective::kBroadcast,     Collective::kAllToAll,
-        Collective::kBarrier};
+        Collective::kBroadcast,     Collective::kBroadcast,     Collective::kReduce,
+        Collective::kReduce,        Collective::kGather,        Collective::kScatter,
+        Collective::kAllToAll,      Collective::kBarrier};
+    Call call;
+    call.seed = dice_.next();
+    const uint64_t kind = dice_.below(std::size(kWeighted) + 1);
+    if (kind == 0) {
+      draw_transfers(call);
+      return call;
+    }
     draw_collective(call, kWeighted[kind - 1]);
     call.problem.count = draw_count(call.problem, kUsualBytes);
     return call;
@@ -112,7 +114,7 @@ class Generator {
   Call draw_large() {
     Call call;
     call.seed = dice_.next();
-    draw_collective(call, static_cast<Collective>(dice_.below(5)));
+    draw_collective(call, static_cast<Collective>(dice_.below(reference::kCollectives - 1)));
     // The serial reference checks every element: wide ones keep that short.
     call.problem.type = dice_.one_in(2) ? tuttiFloat32 : tuttiInt64;
     draw_values(call);
@@ -128,7 +130,7 @@ class Generator {
     p.type = static_cast<tuttiDataType_t>(dice_.below(reference::kTypes));
     p.op = static_cast<tuttiRedOp_t>(dice_.below(reference::kOps));
     p.root = static_cast<int>(dice_.below(static_cast<uint64_t>(ranks_)));
-    if (collective != Collective::kBroadcast) p.root = 0;
+    if (!reference::is_rooted(collective)) p.root = 0;
     if (!reference::reduces(collective)) p.op = tuttiSum;
     call.in_place = collective != Collective::kBarrier && dice_.one_in(3);
     draw_values(call);
@@ -173,7 +175,8 @@ class Generator {
     reference::Problem one = p;
     one.count = 1;
     const uint64_t larger =
-        std::max(reference::input_elements(one, one.root), reference::output_elements(one));
+        std::max(reference::input_elements(one, one.root),
+                 reference::output_elements(one, one.root));
     return std::max<uint64_t>(1, larger);
   }
 

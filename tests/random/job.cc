@@ -25,7 +25,7 @@ size_t Job::calls() const {
 uint64_t bytes_of(const Call& call) {
   const reference::Problem& p = call.problem;
   const uint64_t in = reference::input_elements(p, p.root);
-  return std::max(in, reference::output_elements(p)) * reference::size_of(p.type);
+  return std::max(in, reference::output_elements(p, p.root)) * reference::size_of(p.type);
 }
 
 namespace {
@@ -54,7 +54,7 @@ std::string describe(const Call& call) {
     text += std::string(" ") + reference::name_of(p.op) + " values " +
             kValues[static_cast<int>(call.values)];
   }
-  if (p.collective == Collective::kBroadcast) text += " root " + std::to_string(p.root);
+  if (reference::is_rooted(p.collective)) text += " root " + std::to_string(p.root);
   if (call.in_place) text += " in place";
   if (call.registered) text += " registered";
   if (!call.algorithm.empty()) text += " algorithm " + call.algorithm;

@@ -10,7 +10,6 @@
 namespace tutti::random_calls {
 namespace {
 
-using reference::Collective;
 using reference::Expected;
 
 constexpr uint64_t kAlignment = 64;
@@ -67,22 +66,25 @@ CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(cal
   const reference::Problem& p = call.problem;
   const uint64_t size = reference::size_of(p.type);
   const uint64_t in = reference::input_elements(p, rank) * size;
-  const uint64_t out = reference::output_elements(p) * size;
+  const uint64_t out = reference::output_elements(p, rank) * size;
   const uint64_t part = reference::place_of(p, rank) * size;
   const uint64_t shift = testing_support::mix(call.seed, static_cast<uint64_t>(rank)) % 8 * size;
   Region* send_region = call.registered ? &regions->send : nullptr;
   Region* recv_region = call.registered ? &regions->recv : nullptr;
-  // Only the root of a broadcast has an input; what others pass is not read.
-  const bool no_input = p.collective == Collective::kBroadcast && rank != p.root;
-  output_ = std::make_unique<Block>(call.in_place ? std::max(in, out) : out, shift, recv_region);
-  recv_ = output_->data();
-  if (call.in_place) {
-    const bool reduced = p.collective == Collective::kReduceScatter;
-    send_ = recv_ + (reduced ? 0 : part);
-    if (reduced) recv_ += part;
-  } else if (!no_input) {
-    input_ = std::make_unique<Block>(in, shift, send_region);
-    send_ = input_->data();
+  const bool has_input = reference::has_input(p, rank);
+  const bool has_output = reference::has_output(p, rank);
+  // What is passed for a buffer that only the root has is not looked at: null here.
+  in_place_ = call.in_place && has_input && has_output;
+  if (in_place_) {
+    output_ = std::make_unique<Block>(std::max(in, out), shift, recv_region);
+    send_ = recv_ = output_->data();
+    const bool output_is_part = reference::output_is_part(p.collective);
+    output_is_part ? recv_ += part : send_ += part;
+  } else {
+    if (has_output) output_ = std::make_unique<Block>(out, shift, recv_region);
+    if (has_input) input_ = std::make_unique<Block>(in, shift, send_region);
+    recv_ = has_output ? output_->data() : nullptr;
+    send_ = has_input ? input_->data() : nullptr;
   }
   fill_input();
 }
@@ -152,12 +154,12 @@ std::string CallMemory::check_range(uint64_t begin, uint64_t end) const {
   return "";
 }
 
-// In place, a reduce_scatter may write its own part of the input only.
+// In place, where the output is a part of the input, only that part may be written.
 std::string CallMemory::check_input() const {
   const reference::Problem& p = call_.problem;
   const uint64_t elements = reference::input_elements(p, rank_);
   if (input_ != nullptr) return check_range(0, elements);
-  if (!call_.in_place || p.collective != Collective::kReduceScatter) return "";
+  if (!in_place_ || !reference::output_is_part(p.collective)) return "";
   const uint64_t part = reference::place_of(p, rank_);
   if (std::string wrong = check_range(0, part); !wrong.empty()) return wrong;
   return check_range(part + p.count, elements);
@@ -169,7 +171,7 @@ std::string CallMemory::check_output(const std::byte* output) const {
   const reference::Input input = [&](int rank, uint64_t i) { return pattern.bits(rank, i); };
   const bool reduces = reference::reduces(p.collective);
   const uint64_t size = reference::size_of(p.type);
-  const uint64_t elements = reference::output_elements(p);
+  const uint64_t elements = reference::output_elements(p, rank_);
   std::vector<std::optional<Expected>> known(
       reduces ? std::min(elements, Pattern::kPeriod) + 1 : 0);
   for (uint64_t i = 0; i < elements; ++i) {
@@ -190,26 +192,30 @@ std::string CallMemory::check_output(const std::byte* output) const {
   return "";
 }
 
+void CallMemory::overwrite() {
+  if (output_ != nullptr) output_->overwrite();
+  if (input_ != nullptr) input_->overwrite();
+}
+
 std::string CallMemory::check() {
   if (call_.is_pairs) return check_transfers();
   std::string wrong;
-  const uint64_t out = reference::output_elements(call_.problem);
+  const uint64_t out = reference::output_elements(call_.problem, rank_);
   const uint64_t out_bytes = out * reference::size_of(call_.problem.type);
   const bool at_once = call_.seed % 2 == 1;
-  if (at_once) {
+  if (at_once && output_ != nullptr) {
     const auto copy = std::make_unique_for_overwrite<std::byte[]>(out_bytes);
     std::memcpy(copy.get(), recv_, out_bytes);
-    output_->overwrite();
-    if (input_ != nullptr) input_->overwrite();
+    overwrite();
     wrong = check_output(copy.get());
   } else {
-    wrong = check_output(recv_);
+    if (output_ != nullptr) wrong = check_output(recv_);
     if (wrong.empty()) wrong = check_input();
-    output_->overwrite();
-    if (input_ != nullptr) input_->overwrite();
+    overwrite();
   }
-  if (wrong.empty()) wrong = output_->damage();
-  if (wrong.empty() && input_ != nullptr) wrong = input_->damage();
+  for (const Block* block : {output_.get(), input_.get()}) {
+    if (wrong.empty() && block != nullptr) wrong = block->damage();
+  }
   return wrong;
 }
 

@@ -75,6 +75,7 @@ class CallMemory {
 
  private:
   void make_transfers();
+  void overwrite();
   void fill_input();
   void fill(std::byte* at, uint64_t elements) const;
   std::string check_transfers();
@@ -84,8 +85,9 @@ class CallMemory {
 
   const Call& call_;
   int rank_;
-  std::unique_ptr<Block> input_;   // null where the call is in place
-  std::unique_ptr<Block> output_;
+  bool in_place_ = false;
+  std::unique_ptr<Block> input_;   // null where the call is in place, or the rank has none
+  std::unique_ptr<Block> output_;  // null where the rank has none
   std::vector<TransferMemory> transfers_;
   const std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;

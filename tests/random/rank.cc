@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/random/issue.h"
 #include "tests/random/memory.h"
 #include "tests/support/dice.h"
 
@@ -158,26 +159,8 @@ class Rank {
     if (call.is_pairs) return issue_transfers(call, *memory_[i], stream);
     const reference::Problem& p = call.problem;
     const CallMemory& m = *memory_[i];
-    return ok(start(p, m.send(), m.recv(), stream), reference::name_of(p.collective), comm_);
-  }
-
-  tuttiResult_t start(const reference::Problem& p, const void* send, void* recv,
-                      tuttiStream_t stream) {
-    switch (p.collective) {
-      case Collective::kAllReduce:
-        return tuttiAllReduce(send, recv, p.count, p.type, p.op, comm_, stream);
-      case Collective::kAllGather:
-        return tuttiAllGather(send, recv, p.count, p.type, comm_, stream);
-      case Collective::kReduceScatter:
-        return tuttiReduceScatter(send, recv, p.count, p.type, p.op, comm_, stream);
-      case Collective::kBroadcast:
-        return tuttiBroadcast(send, recv, p.count, p.type, p.root, comm_, stream);
-      case Collective::kAllToAll:
-        return tuttiAllToAll(send, recv, p.count, p.type, comm_, stream);
-      case Collective::kBarrier:
-        return tuttiBarrier(comm_, stream);
-    }
-    return tuttiInternalError;
+    return ok(random_calls::issue(p, m.send(), m.recv(), comm_, stream),
+              reference::name_of(p.collective), comm_);
   }
 
   bool issue_transfers(const Call& call, const CallMemory& memory, tuttiStream_t stream) {

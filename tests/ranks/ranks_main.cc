@@ -49,7 +49,7 @@ Call make_call(Collective collective, int ranks, uint64_t count) {
   call.problem.collective = collective;
   call.problem.ranks = ranks;
   call.problem.count = collective == Collective::kBarrier ? 0 : count;
-  call.problem.root = collective == Collective::kBroadcast ? ranks / 2 : 0;
+  call.problem.root = reference::is_rooted(collective) ? ranks / 2 : 0;
   call.problem.exact = true;
   call.values = random_calls::Values::kExact;
   call.seed = static_cast<uint64_t>(ranks) * 2 + 1;

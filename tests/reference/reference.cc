@@ -105,45 +105,64 @@ Expected reduce_floats(const Problem& p, const Input& input, uint64_t index) {
 
 const char* name_of(Collective collective) {
   constexpr const char* kNames[kCollectives] = {"all_reduce", "all_gather", "reduce_scatter",
-                                                "broadcast",  "all_to_all", "barrier"};
+                                                "broadcast",  "reduce",     "gather",
+                                                "scatter",    "all_to_all", "barrier"};
   return kNames[static_cast<int>(collective)];
 }
 
 bool reduces(Collective collective) {
-  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter;
+  return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
+         collective == Collective::kReduce;
+}
+
+bool is_rooted(Collective collective) {
+  return collective == Collective::kBroadcast || collective == Collective::kReduce ||
+         collective == Collective::kGather || collective == Collective::kScatter;
+}
+
+bool output_is_part(Collective collective) {
+  return collective == Collective::kReduceScatter || collective == Collective::kScatter;
+}
+
+bool has_input(const Problem& p, int rank) {
+  const bool root_only =
+      p.collective == Collective::kBroadcast || p.collective == Collective::kScatter;
+  return p.collective != Collective::kBarrier && (!root_only || rank == p.root);
+}
+
+bool has_output(const Problem& p, int rank) {
+  const bool root_only = p.collective == Collective::kReduce || p.collective == Collective::kGather;
+  return p.collective != Collective::kBarrier && (!root_only || rank == p.root);
 }
 
 uint64_t input_elements(const Problem& p, int rank) {
-  const uint64_t all = p.count * static_cast<uint64_t>(p.ranks);
+  if (!has_input(p, rank)) return 0;
   switch (p.collective) {
     case Collective::kReduceScatter:
+    case Collective::kScatter:
     case Collective::kAllToAll:
-      return all;
-    case Collective::kBroadcast:
-      return rank == p.root ? p.count : 0;
-    case Collective::kBarrier:
-      return 0;
+      return p.count * static_cast<uint64_t>(p.ranks);
     default:
       return p.count;
   }
 }
 
-uint64_t output_elements(const Problem& p) {
+uint64_t output_elements(const Problem& p, int rank) {
+  if (!has_output(p, rank)) return 0;
   switch (p.collective) {
     case Collective::kAllGather:
+    case Collective::kGather:
     case Collective::kAllToAll:
       return p.count * static_cast<uint64_t>(p.ranks);
-    case Collective::kBarrier:
-      return 0;
     default:
       return p.count;
   }
 }
 
 uint64_t place_of(const Problem& p, int rank) {
-  const bool parts =
-      p.collective == Collective::kAllGather || p.collective == Collective::kReduceScatter;
-  return parts ? p.count * static_cast<uint64_t>(rank) : 0;
+  const bool input_is_part =
+      p.collective == Collective::kAllGather || p.collective == Collective::kGather;
+  return input_is_part || output_is_part(p.collective) ? p.count * static_cast<uint64_t>(rank) : 0;
 }
 
 Place source_of(const Problem& p, int rank, uint64_t index) {
@@ -153,7 +172,10 @@ Place source_of(const Problem& p, int rank, uint64_t index) {
     case Collective::kReduceScatter:
       return {rank, own + index};
     case Collective::kAllGather:
+    case Collective::kGather:
       return {static_cast<int>(block), index - block * p.count};
+    case Collective::kScatter:
+      return {p.root, own + index};
     case Collective::kAllToAll:
       return {static_cast<int>(block), own + index - block * p.count};
     case Collective::kBroadcast:

@@ -17,12 +17,19 @@ enum class Collective : uint8_t {
   kAllGather,
   kReduceScatter,
   kBroadcast,
+  kReduce,
+  kGather,
+  kScatter,
   kAllToAll,
-  kBarrier,
+  kBarrier,  // the last one: the only one without data
 };
-inline constexpr int kCollectives = 6;
+inline constexpr int kCollectives = 9;
 const char* name_of(Collective collective);
 bool reduces(Collective collective);
+/// The call names a root.
+bool is_rooted(Collective collective);
+/// In place, the output is a part of the input.
+bool output_is_part(Collective collective);
 
 struct Problem {
   Collective collective = Collective::kAllReduce;
@@ -38,9 +45,12 @@ struct Problem {
 };
 
 uint64_t input_elements(const Problem& problem, int rank);
-uint64_t output_elements(const Problem& problem);
-/// Where a rank's input lies in its output when the call is in place, and the reverse for
-/// reduce_scatter, in elements.
+uint64_t output_elements(const Problem& problem, int rank);
+/// Only the root may have one.
+bool has_input(const Problem& problem, int rank);
+bool has_output(const Problem& problem, int rank);
+/// Where a rank's input lies in its output when the call is in place, or its output in its input,
+/// in elements.
 uint64_t place_of(const Problem& problem, int rank);
 
 /// The element `index` of the input of `rank`, as bits.

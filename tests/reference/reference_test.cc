@@ -75,7 +75,7 @@ TEST(Reference, MovesBlocks) {
   const auto row = [&](Collective collective, int rank) {
     p.collective = collective;
     std::vector<uint64_t> bits;
-    for (uint64_t i = 0; i < output_elements(p); ++i) {
+    for (uint64_t i = 0; i < output_elements(p, rank); ++i) {
       bits.push_back(expected(p, simple, rank, i).bits);
     }
     return bits;
@@ -83,6 +83,11 @@ TEST(Reference, MovesBlocks) {
   EXPECT_EQ(row(Collective::kAllGather, 1), (std::vector<uint64_t>{0, 1, 100, 101, 200, 201}));
   EXPECT_EQ(row(Collective::kAllToAll, 1), (std::vector<uint64_t>{2, 3, 102, 103, 202, 203}));
   EXPECT_EQ(row(Collective::kBroadcast, 0), (std::vector<uint64_t>{200, 201}));
+  EXPECT_EQ(row(Collective::kGather, 2), (std::vector<uint64_t>{0, 1, 100, 101, 200, 201}));
+  EXPECT_TRUE(row(Collective::kGather, 1).empty());
+  EXPECT_EQ(row(Collective::kScatter, 1), (std::vector<uint64_t>{202, 203}));
+  EXPECT_EQ(row(Collective::kReduce, 2), (std::vector<uint64_t>{300, 303}));
+  EXPECT_TRUE(row(Collective::kReduce, 0).empty());
   EXPECT_EQ(row(Collective::kAllReduce, 0), (std::vector<uint64_t>{300, 303}));
   EXPECT_EQ(row(Collective::kReduceScatter, 2), (std::vector<uint64_t>{312, 315}));
   EXPECT_TRUE(row(Collective::kBarrier, 0).empty());
