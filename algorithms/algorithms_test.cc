@@ -139,6 +139,7 @@ TEST(Algorithms, ThatPromiseTheCanonicalOrderKeepIt) {
       {Collective::kAllReduce, "recursive_doubling"},
       {Collective::kReduceScatter, "direct"},
       {Collective::kReduce, "direct"},
+      {Collective::kReduce, "binomial"},
   };
   for (const auto& [collective, name] : kCanonical) {
     const Algorithm* algorithm = registry::find(collective, name);

@@ -40,6 +40,30 @@ TEST(Tree, BinomialHasLogarithmicHeightAndTheWantedRoot) {
   }
 }
 
+TEST(Tree, AlignedSubtreesCoverAllRanksOnceUnderAnyRoot) {
+  for (int ranks = 1; ranks <= kManyRanks; ranks = ranks * 5 / 4 + 1) {
+    for (int root : {0, ranks / 3, ranks - 1}) {
+      int members = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const AlignedPlace place = aligned_tree(ranks, root, rank);
+        EXPECT_EQ(place.parent == kNobody, rank == root);
+        int below = 1;
+        for (const Subtree& child : place.children) {
+          const AlignedPlace its = aligned_tree(ranks, root, child.rank);
+          EXPECT_EQ(its.parent, rank);
+          EXPECT_EQ(its.own.first, child.first);
+          EXPECT_EQ(its.own.count, child.count);
+          below += child.count;
+          ++members;
+        }
+        EXPECT_EQ(place.own.count, below);
+      }
+      EXPECT_EQ(members, ranks - 1);
+      EXPECT_LE(aligned_load(ranks, root).height, static_cast<uint32_t>(doubling_rounds(ranks)));
+    }
+  }
+}
+
 TEST(Tree, ComplementaryTreesShareNoInnerRank) {
   for (int ranks = 1; ranks <= kManyRanks; ++ranks) {
     std::vector<TreePlace> trees[2];

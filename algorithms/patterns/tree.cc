@@ -1,6 +1,9 @@
 #include "algorithms/patterns/tree.h"
 
+#include <algorithm>
 #include <bit>
+
+#include "algorithms/patterns/exchange.h"
 
 namespace tutti::algorithms::patterns {
 namespace {
@@ -53,6 +56,41 @@ TreePlace binomial_tree(int ranks, int root, int rank) {
     if (self + distance < ranks) place.children.push_back((rank + distance) % ranks);
   }
   return place;
+}
+
+AlignedPlace aligned_tree(int ranks, int root, int rank) {
+  const auto group_at = [&](int level, int member) {
+    const int first = member >> level << level;
+    const bool has_root = root >> level == member >> level;
+    return Subtree{has_root ? root : first, first, std::min(1 << level, ranks - first)};
+  };
+  AlignedPlace place;
+  for (int level = 0;; ++level) {
+    place.own = group_at(level, rank);
+    if (place.own.count == ranks) return place;
+    const int sibling = place.own.first ^ 1 << level;
+    if (sibling >= ranks) continue;
+    const Subtree joined = group_at(level + 1, rank);
+    if (joined.rank != rank) {
+      place.parent = joined.rank;
+      return place;
+    }
+    place.children.push_back(group_at(level, sibling));
+  }
+}
+
+// Every group without the root is spoken for by its lowest rank, so its size tells the rest.
+AlignedLoad aligned_load(int ranks, int root) {
+  const std::vector<Subtree> children = aligned_tree(ranks, root, root).children;
+  AlignedLoad load{.most_children = static_cast<uint32_t>(children.size())};
+  for (const Subtree& child : children) {
+    const auto count = static_cast<unsigned>(child.count);
+    const auto below = static_cast<uint32_t>(std::max(1, doubling_rounds(child.count)));
+    load.height = std::max(load.height, static_cast<uint32_t>(std::bit_width(count)));
+    load.most_children = std::max(load.most_children, below);
+    load.largest = std::max(load.largest, uint64_t{count});
+  }
+  return load;
 }
 
 TreePlace complementary_tree(int ranks, int which, int rank) {

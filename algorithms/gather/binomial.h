@@ -1,0 +1,17 @@
+// Binomial tree: a rank that has the shares of its subtree sends them to its parent in one message.
+//
+// Subtrees are aligned groups of ranks (patterns/tree.h): their shares lie side by side.
+//
+// Cost:   at most ceil(log2 n) rounds and messages for the root, which receives the least bytes; up
+//         to half of the shares pass through another rank, in its scratch.
+// Wins:   small counts over a network, many ranks.
+// Source: folklore; as in every MPI library.
+#pragma once
+
+#include "src/schedule/algorithm.h"
+
+namespace tutti::algorithms::gather {
+
+schedule::Algorithm binomial();
+
+}  // namespace tutti::algorithms::gather
