@@ -140,6 +140,7 @@ TEST(Algorithms, ThatPromiseTheCanonicalOrderKeepIt) {
       {Collective::kReduceScatter, "direct"},
       {Collective::kReduce, "direct"},
       {Collective::kReduce, "binomial"},
+      {Collective::kReduce, "two_shot"},
   };
   for (const auto& [collective, name] : kCanonical) {
     const Algorithm* algorithm = registry::find(collective, name);

@@ -7,8 +7,8 @@
 namespace tutti::algorithms::all_reduce {
 
 schedule::Algorithm circulant() {
-  return patterns::compose<reduce_scatter::circulant, all_gather::circulant>({
-      .collective = schedule::Collective::kAllReduce,
+  return patterns::compose<schedule::Collective::kAllReduce, reduce_scatter::circulant,
+                           all_gather::circulant>({
       .name = "circulant",
       .summary = "half of the shares a round: folded together, then spread again",
       .wins = "middle counts over a network, any number of ranks",

@@ -7,8 +7,8 @@
 namespace tutti::algorithms::all_reduce {
 
 schedule::Algorithm ring() {
-  return patterns::compose<reduce_scatter::ring, all_gather::ring>({
-      .collective = schedule::Collective::kAllReduce,
+  return patterns::compose<schedule::Collective::kAllReduce, reduce_scatter::ring,
+                           all_gather::ring>({
       .name = "ring",
       .summary = "one n-th at a time: once around to be reduced, once around to be spread",
       .wins = "large counts, few ranks, near neighbours",

@@ -7,8 +7,8 @@
 namespace tutti::algorithms::all_reduce {
 
 schedule::Algorithm two_shot() {
-  return patterns::compose<reduce_scatter::direct, all_gather::direct>({
-      .collective = schedule::Collective::kAllReduce,
+  return patterns::compose<schedule::Collective::kAllReduce, reduce_scatter::direct,
+                           all_gather::direct>({
       .name = "two_shot",
       .summary = "every rank reduces one n-th in one pass and publishes it",
       .wins = "shared memory, middle and large counts",

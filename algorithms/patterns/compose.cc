@@ -16,7 +16,7 @@ namespace {
 
 using Renaming = std::function<Block(Block)>;
 
-// Appends the steps of one phase, with its blocks renamed, to those of an all-reduce.
+// Appends the steps of one phase, with its blocks renamed.
 class Phase {
  public:
   Phase(Builder& builder, const Schedule& phase, Renaming rename)
@@ -39,7 +39,7 @@ class Phase {
   }
 
  private:
-  // An all-gather copies its rank's input to the output; here that is the same block.
+  // The second phase copies its rank's input to the output; here that is the same block.
   bool copies_itself(const Step& step) const {
     if (step.kind == StepKind::kSend || step.operand_count != 1) return false;
     const Source source = phase_.sources_of(step)[0];
@@ -77,62 +77,71 @@ class Phase {
   Renaming rename_;
 };
 
-// The part of `rank`'s share that lane `lane` moves.
-Block part_of(const Parameters& p, int rank, uint32_t lane) {
-  return output(static_cast<uint32_t>(rank) * p.lanes + lane);
-}
-
 Fraction sum(Fraction a, Fraction b) {
   const uint64_t den = std::lcm(a.den, b.den);
   return Fraction::of(a.num * (den / a.den) + b.num * (den / b.den), den);
 }
 
-// A count of the phases is one share, the n-th part of a count of the all-reduce.
+// A count of the phases is one share, the n-th part of a count of the composition.
 Fraction of_shares(Fraction bytes, int ranks) {
   return Fraction::of(bytes.num, bytes.den * static_cast<uint64_t>(ranks));
 }
 
 }  // namespace
 
-Shape composed_shape(const Algorithm& scatter, const Parameters& p) {
-  const Shape shares = scatter.shape(p);
-  return {.collective = Collective::kAllReduce,
+Shape composed_shape(const Phases& phases, const Parameters& p) {
+  const Shape shares = phases.deal.shape(p);
+  return {.collective = phases.collective,
           .ranks = p.ranks,
+          .root = p.root,
           .lanes = shares.lanes,
           .input = shares.input,
           .output = shares.input};
 }
 
-Schedule composed_schedule(const Algorithm& scatter, const Algorithm& gather, const Parameters& p,
-                           int rank) {
+Schedule composed_schedule(const Phases& phases, const Parameters& p, int rank) {
   Builder builder(rank);
-  const Schedule first = scatter.schedule(p, rank);
-  Phase(builder, first, [&](Block block) {
+  const bool keeps_result = traits_of(phases.collective).output.held_by(rank, p.root);
+  const auto place_of = [&](uint32_t block) {
+    return keeps_result ? output(block) : builder.scratch(output(block));
+  };
+  std::vector<Block> own;  // the rank's share, by lane
+  for (uint32_t lane = 0; lane < p.lanes; ++lane) {
+    own.push_back(place_of(static_cast<uint32_t>(rank) * p.lanes + lane));
+  }
+
+  const Schedule deal = phases.deal.schedule(p, rank);
+  std::vector<Block> kept;  // on their way to the owner of that block
+  for (Block like : deal.scratch) kept.push_back(place_of(like.index()));
+  Phase(builder, deal, [&](Block block) {
     if (block.space() == Space::kInput) return block;
-    if (block.space() == Space::kOutput) return part_of(p, rank, block.index());
-    return output(first.scratch[block.index()].index());  // a partial sum of that input block
+    return block.space() == Space::kOutput ? own[block.index()] : kept[block.index()];
   }).append();
 
-  const Schedule second = gather.schedule(p, rank);
-  const auto all_reduce_block = [&](Block block) {
-    return block.space() == Space::kInput ? part_of(p, rank, block.index()) : block;
+  const Schedule collect = phases.collect.schedule(p, rank);
+  const auto size_of = [&](Block like) {
+    return like.space() == Space::kInput ? output(static_cast<uint32_t>(rank) * p.lanes) : like;
   };
-  std::vector<Block> scratch;
-  for (Block like : second.scratch) scratch.push_back(builder.scratch(all_reduce_block(like)));
-  Phase(builder, second, [&](Block block) {
-    return block.space() == Space::kScratch ? scratch[block.index()] : all_reduce_block(block);
+  std::vector<Block> passed;
+  for (Block like : collect.scratch) passed.push_back(builder.scratch(size_of(like)));
+  Phase(builder, collect, [&](Block block) {
+    if (block.space() == Space::kOutput) return block;
+    return block.space() == Space::kInput ? own[block.index()] : passed[block.index()];
   }).append();
   return std::move(builder).finish();
 }
 
-Cost composed_cost(const Algorithm& scatter, const Algorithm& gather, const Parameters& p) {
-  const Cost first = scatter.cost(p);
-  const Cost second = gather.cost(p);
+Cost composed_cost(const Phases& phases, const Parameters& p) {
+  const Cost first = phases.deal.cost(p);
+  const Cost second = phases.collect.cost(p);
+  const bool all_keep = traits_of(phases.collective).output.holder == Holder::kEverybody;
+  Fraction scratch = second.scratch;
+  if (!all_keep && p.ranks > 1) scratch = sum(scratch, sum(first.scratch, Fraction{1, 1}));
   return {.depth = first.depth + second.depth,
           .messages = first.messages + second.messages,
           .bytes = of_shares(sum(first.bytes, second.bytes), p.ranks),
           .published = of_shares(sum(first.published, second.published), p.ranks),
-          .scratch = of_shares(second.scratch, p.ranks)};
+          .scratch = of_shares(scratch, p.ranks)};
 }
 
 }  // namespace tutti::algorithms::patterns
