@@ -4,8 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "algorithms/patterns/circulant.h"
-#include "algorithms/patterns/exchange.h"
+#include "algorithms/@@#include "algorithms/patterns/exchange.h"
 #include "algorithms/patterns/ring.h"
 #include "algorithms/patterns/tree.h"
 
@@ -78,16 +77,26 @@ TEST(Tree, ComplementaryTreesShareNoInnerRank) {
   }
 }
 
-TEST(Circulant, HopsMoveAllButOneBlockInTheFewestRounds) {
-  for (int ranks = 1; ranks <= kManyRanks; ++ranks) {
-    const std::vector<Hop> hops = circulant_hops(ranks);
-    EXPECT_EQ(static_cast<int>(hops.size()), doubling_rounds(ranks));
-    int moved = 0;
-    for (const Hop& hop : hops) {
-      EXPECT_LE(hop.count, hop.distance);  // what arrives fits into the nearer half
-      moved += hop.count;
+// Every offset but 0 leaves exactly once, and nothing arrives where it has left already.
+void expect_hops(const std::vector<Hop>& hops, int ranks) {
+  EXPECT_EQ(static_cast<int>(hops.size()), doubling_rounds(ranks));
+  std::set<int> gone;
+  for (const Hop& hop : hops) {
+    for (int i = 0; i < hop.count; ++i) {
+      const int leaves = hop.distance + hop.offset(i);
+      EXPECT_LT(leaves, ranks);
+      EXPECT_TRUE(gone.insert(leaves).second) << leaves << " of " << ranks;
     }
-    EXPECT_EQ(moved, ranks - 1);
+    for (int i = 0; i < hop.count; ++i) EXPECT_EQ(gone.count(hop.offset(i)), 0u);
+  }
+  EXPECT_EQ(static_cast<int>(gone.size()), ranks - 1);
+}
+
+TEST(Hops, MoveAllButOneBlockInTheFewestRounds) {
+  for (int ranks = 1; ranks <= kManyRanks; ++ranks) {
+    for (HopsOf hops_of : {circulant_hops, bruck_hops, pat_hops}) {
+      expect_hops(hops_of(ranks), ranks);
+    }
   }
 }
 
