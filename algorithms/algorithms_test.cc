@@ -137,7 +137,9 @@ TEST(Algorithms, ThatPromiseTheCanonicalOrderKeepIt) {
       {Collective::kAllReduce, "one_shot"},
       {Collective::kAllReduce, "two_shot"},
       {Collective::kAllReduce, "recursive_doubling"},
+      {Collective::kAllReduce, "halving_doubling"},
       {Collective::kReduceScatter, "direct"},
+      {Collective::kReduceScatter, "recursive_halving"},
       {Collective::kReduce, "direct"},
       {Collective::kReduce, "binomial"},
       {Collective::kReduce, "two_shot"},
@@ -166,6 +168,10 @@ TEST(Algorithms, CostWhatTheirSourcesSayAtScale) {
   EXPECT_EQ(cost_of("double_binary_tree").depth, 2u * 16);
   EXPECT_EQ(cost_of("double_binary_tree").bytes, Fraction::of(2, 1));
   EXPECT_EQ(cost_of("recursive_doubling").depth, 17u);
+  EXPECT_EQ(cost_of("halving_doubling").depth, 2u * 17);
+  const Parameters power{.ranks = 1 << 16};
+  EXPECT_EQ(registry::find(Collective::kAllReduce, "halving_doubling")->cost(power).bytes,
+            Fraction::of(2 * 0xffff, 1 << 16));
 }
 
 std::string run(const std::string& command) {

@@ -1,10 +1,13 @@
 // What algorithms rely on when they use a pattern, for sizes the verifier is too slow for, too.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
-#include "algorithms/@@#include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/halving.h"
+#include "algorithms/patterns/hops.h"
 #include "algorithms/patterns/ring.h"
 #include "algorithms/patterns/tree.h"
 
@@ -97,6 +100,39 @@ TEST(Hops, MoveAllButOneBlockInTheFewestRounds) {
     for (HopsOf hops_of : {circulant_hops, bruck_hops, pat_hops}) {
       expect_hops(hops_of(ranks), ranks);
     }
+  }
+}
+
+TEST(Halving, EveryHandoverIsExpectedAndEveryShareEndsWithItsOwner) {
+  for (int ranks = 1; ranks <= 130; ++ranks) {
+    std::vector<std::set<int>> held(static_cast<size_t>(ranks));
+    for (auto& shares : held) {
+      for (int share = 0; share < ranks; ++share) shares.insert(share);
+    }
+    HalvingLoad load;
+    std::vector<uint64_t> received(static_cast<size_t>(ranks), 0);
+    for (int round = 0; round < doubling_rounds(ranks); ++round) {
+      int sends = 0, receives = 0;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const HalvingRound part = halving_round(ranks, round, rank);
+        for (const Handover& sent : part.sends) {
+          const Handover expected = halving_round(ranks, round, sent.peer).receive;
+          EXPECT_EQ(expected.peer, rank);
+          EXPECT_EQ(expected.shares, sent.shares);
+          for (int share : sent.shares) EXPECT_EQ(held[rank].erase(share), 1u);
+          ++sends;
+        }
+        if (part.receive.peer >= 0) ++receives;
+        received[rank] += part.receive.shares.size();
+      }
+      EXPECT_EQ(sends, receives);
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      EXPECT_EQ(held[rank], std::set<int>{rank});
+      load.received = std::max(load.received, received[rank]);
+    }
+    EXPECT_EQ(halving_load(ranks).received, load.received);
+    EXPECT_LT(load.received, 2u * static_cast<unsigned>(ranks));
   }
 }
 
