@@ -8,12 +8,6 @@ namespace tutti::comm {
 
 namespace {
 
-// Only the root of a rooted collective can have two buffers, so the others do not know whether they
-// are one; what all ranks must decide alike has to be right for both.
-bool may_be_in_place(schedule::Collective collective, bool in_place) {
-  return in_place || schedule::traits_of(collective).rooted();
-}
-
 // FNV-1a over the words that every rank of a matching call has in common.
 class Hash {
  public:
@@ -65,7 +59,9 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   query.parameters.fold = options.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
   query.count = request.count;
   query.element_bytes = static_cast<uint32_t>(types::size_of(request.type));
-  query.in_place = may_be_in_place(request.collective, in_place);
+  // Only the root of a rooted collective can have two buffers, so the others do not know whether
+  // they are one; all ranks must choose alike.
+  query.in_place = in_place || schedule::traits_of(request.collective).rooted();
   query.deterministic = options.deterministic && schedule::reduces(request.collective);
   query.forced = options.algorithm;
   if (query.forced.empty()) {
@@ -113,7 +109,7 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
     wanted.group = &options_.group;
     wanted.mode = reach.mode;
     wanted.in_place = in_place;
-    wanted.hazards_in_place = may_be_in_place(request.collective, in_place);
+    wanted.hazards_in_place = in_place;
     Result<plan::Match> made = plan::match(wanted);
     if (!made.ok()) return made.status();
     known = matches_.emplace(key, std::move(made).value()).first;

@@ -112,7 +112,8 @@ struct MatchRequest {
   const Group* group = nullptr;
   Mode mode = Mode::kStaged;
   bool in_place = false;  // this rank's buffers
-  // What the hazard pass assumes of every rank: a rank may be in place. Equal on all ranks.
+  // What the hazard pass assumes of every rank: a rank may be in place. Equal on all ranks; of no
+  // effect for rooted collectives, where it looks at both placements.
   bool hazards_in_place = false;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 class HazardPass {
  public:
-  HazardPass(Traffic& traffic, bool in_place) : traffic_(traffic) {
+  HazardPass(const Traffic& traffic, bool in_place) : traffic_(traffic) {
     first_rank_.assign(static_cast<size_t>(traffic.shape().ranks), 0);
     for (const schedule::Schedule& schedule : traffic.schedules()) {
       first_rank_[schedule.rank] = touches_.size();
@@ -78,9 +78,8 @@ class HazardPass {
   // that no later than in `step`.
   bool readers_are_done(const Sent& sent, uint32_t step) const {
     bool done = true;
-    traffic_.each_delivery(sent, [&](const Delivery& read) {
-      done = done && hears_from(sent, read, step);
-    });
+    traffic_.each_delivery(
+        sent, [&](const Delivery& read) { done = done && hears_from(sent, read, step); });
     return done;
   }
 
@@ -115,7 +114,7 @@ class HazardPass {
     return only_the_pusher;
   }
 
-  Traffic& traffic_;
+  const Traffic& traffic_;
   std::vector<size_t> first_rank_;
   std::vector<Touches> touches_;
 };
@@ -124,20 +123,30 @@ class HazardPass {
 
 void choose_mechanisms(Traffic& traffic, Mode mode, bool in_place) {
   if (mode == Mode::kStaged) return;  // SLOT; INLINE replaces it when the count is known
-  const HazardPass pass(traffic, in_place);
+  std::vector<HazardPass> placements;
+  const bool rooted = schedule::traits_of(traffic.shape().collective).rooted();
+  for (bool placed : {false, true}) {
+    if (rooted || placed == in_place) placements.emplace_back(traffic, placed);
+  }
+  const auto always = [&](auto question) {
+    return std::all_of(placements.begin(), placements.end(), question);
+  };
   const bool direct = mode == Mode::kDirect;
   std::vector<Sent*> pushes;
   for (Sent& sent : traffic.messages()) {
-    if (direct && pass.push_is_better(sent)) {
+    if (direct && placements[0].push_is_better(sent)) {
       pushes.push_back(&sent);
-    } else if (pass.pull_is_safe(sent)) {
+    } else if (always([&](const HazardPass& pass) { return pass.pull_is_safe(sent); })) {
       sent.mechanism = direct ? Mechanism::kPull : Mechanism::kRead;
-      sent.ready_at_entry = pass.untouched_before(sent);
+      sent.ready_at_entry =
+          always([&](const HazardPass& pass) { return pass.untouched_before(sent); });
     }
   }
   // After the pulls are known: a push may follow the pusher's own pull of the same block.
   for (Sent* sent : pushes) {
-    if (pass.push_is_safe(*sent)) sent->mechanism = Mechanism::kPush;
+    if (always([&](const HazardPass& pass) { return pass.push_is_safe(*sent); })) {
+      sent->mechanism = Mechanism::kPush;
+    }
   }
 }
 
