@@ -31,15 +31,15 @@ std::vector<int> partners(const EditStep& step) {
   return peers;
 }
 
-// Whether the order of two steps of a lane can be seen: by the data, by a channel, or because a
-// SEND would come after a wait.
+// Whether swapping two steps of a lane, `a` before `b`, can be seen: by the data, by a channel, or
+// because a SEND would come after a wait. (That it comes before one hurts nobody.)
 bool order_matters_between(const EditStep& a, const EditStep& b) {
   const bool data = (a.kind == StepKind::kMove && (reads(b, a.blocks) || writes(b, a.blocks))) ||
                     (b.kind == StepKind::kMove && (reads(a, b.blocks) || writes(a, b.blocks)));
   if (data) return true;
   const auto x = partners(a);
   const auto y = partners(b);
-  if (a.kind != b.kind) return !x.empty() && !y.empty();
+  if (a.kind != b.kind) return a.kind == StepKind::kSend && !x.empty() && !y.empty();
   return std::ranges::find_first_of(x, y) != x.end();
 }
 
