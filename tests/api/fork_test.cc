@@ -1,0 +1,18 @@
+// A forked child leaves its parent's communicators alone.
+#include <gtest/gtest.h>
+
+#include "tests/support/subprocess.h"
+
+namespace tutti::api_test {
+namespace {
+
+void expect_right(const std::string& network) {
+  const auto outcome = testing_support::run_program("fork", {"--network", network}, 120);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(Fork, OneHost) { expect_right("default"); }
+TEST(Fork, Tcp) { expect_right("tcp"); }
+
+}  // namespace
+}  // namespace tutti::api_test
