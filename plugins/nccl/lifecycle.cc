@@ -1,5 +1,8 @@
 // Making and ending communicators.
+#include <unistd.h>
+
 #include <cstring>
+#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -10,8 +13,6 @@
 
 namespace tutti::nccl {
 namespace {
-
-constexpr char kNotYet[] = "this build of Tutti does not have it";
 
 tuttiUniqueId id_of(const ncclUniqueId& id) {
   static_assert(sizeof(tuttiUniqueId) == sizeof(ncclUniqueId));
@@ -62,13 +63,34 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
     create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
            [&](tuttiComm_t* made) { return tuttiCommInitRank(made, ranks, id, rank); });
   }
-  return end_group();
+  const ncclResult_t result = end_group();
+  if (result == ncclSuccess || in_group()) return result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    if (comms[rank] == nullptr) continue;
+    tuttiCommAbort(comms[rank]->tutti);
+    comms[rank] = nullptr;
+  }
+  return result;
 }
 
 void forget_memory(ncclComm_t comm) {
   const std::lock_guard lock(comm->mutex);
   comm->windows.clear();
   comm->registrations.clear();
+}
+
+/// A child's configuration, and the parent's if NULL was given.
+ncclResult_t create_from(
+    ncclComm_t parent, const RankCall& call,
+    const std::function<tuttiResult_t(tuttiComm_t*, const tuttiConfig_t*)>& make) {
+  CommConfig read;
+  ncclResult_t bad = parent != nullptr ? check_usable(parent, call.function) : ncclSuccess;
+  if (bad == ncclSuccess) bad = read_config(call.config, call.function, read);
+  if (bad != ncclSuccess) return bad;
+  const TuttiConfig config(read);
+  const int device = parent != nullptr ? parent->device : current_device();
+  return create(call.comm, call.function, device,
+                [&](tuttiComm_t* made) { return make(made, config.get()); });
 }
 
 ncclResult_t destroy(ncclComm_t comm) {
@@ -79,11 +101,26 @@ ncclResult_t destroy(ncclComm_t comm) {
   return result;
 }
 
+/// Ends the calls that other threads are in; false if they do not end in time.
+bool end_running_calls(ncclComm_t comm) {
+  constexpr int kPatienceMs = 10'000;
+  if (comm->calls.load(std::memory_order_seq_cst) == 0) return true;
+  tuttiCommRevoke(comm->tutti, TUTTI_REVOKE_DEFAULT);
+  for (int waited_ms = 0; waited_ms < kPatienceMs; ++waited_ms) {
+    if (comm->calls.load(std::memory_order_acquire) == 0) return true;
+    usleep(1000);
+  }
+  return false;
+}
+
 ncclResult_t abort(ncclComm_t comm) {
   constexpr char kName[] = "ncclCommAbort";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
   const State before = comm->state.exchange(State::kAborted, std::memory_order_seq_cst);
   if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
+  if (!end_running_calls(comm)) {
+    return fail(ncclTimeout, "ncclCommAbort: a call of another thread does not end");
+  }
   const ncclResult_t result = translate(tuttiCommAbort(comm->tutti));
   if (result == ncclSuccess || result == ncclInProgress) forget_memory(comm);
   return result;
@@ -125,41 +162,56 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) 
   return init_all(comms, ranks, devices);
 }
 
-ncclResult_t pncclCommSplit(ncclComm_t comm, int, int, ncclComm_t*, ncclConfig_t* config) {
-  CommConfig read;
-  ncclResult_t bad = check_usable(comm, "ncclCommSplit");
-  if (bad == ncclSuccess) bad = read_config(config, "ncclCommSplit", read);
-  return bad != ncclSuccess ? bad : unsupported("ncclCommSplit", kNotYet);
+ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
+                            ncclConfig_t* config) {
+  if (comm == nullptr) return refuse("ncclCommSplit", "the communicator is null");
+  return create_from(comm, {"ncclCommSplit", made, 0, 0, config},
+                     [=](tuttiComm_t* child, auto* ours) {
+                       return tuttiCommSplit(comm->tutti, color, key, child, ours);
+                     });
 }
 
-ncclResult_t pncclCommShrink(ncclComm_t comm, int*, int, ncclComm_t*, ncclConfig_t* config, int) {
-  CommConfig read;
-  ncclResult_t bad = check_usable(comm, "ncclCommShrink");
-  if (bad == ncclSuccess) bad = read_config(config, "ncclCommShrink", read);
-  return bad != ncclSuccess ? bad : unsupported("ncclCommShrink", kNotYet);
+ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made,
+                             ncclConfig_t* config, int flags) {
+  if (comm == nullptr) return refuse("ncclCommShrink", "the communicator is null");
+  return create_from(
+      comm, {"ncclCommShrink", made, 0, 0, config}, [=](tuttiComm_t* child, auto* ours) {
+        return tuttiCommShrink(comm->tutti, excluded, excluded_count, child, ours, flags);
+      });
 }
 
-ncclResult_t pncclCommGetUniqueId(ncclComm_t, ncclUniqueId*) {
-  return unsupported("ncclCommGetUniqueId", kNotYet);
+ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
+  if (id == nullptr) return refuse("ncclCommGetUniqueId", "the place for the id is null");
+  tuttiUniqueId ours;
+  const ncclResult_t result = ask(comm, "ncclCommGetUniqueId", [&ours](tuttiComm_t tutti) {
+    return tuttiCommGetUniqueId(tutti, &ours);
+  });
+  if (result == ncclSuccess) std::memcpy(id, &ours, sizeof ours);
+  return result;
 }
 
-ncclResult_t pncclCommGrow(ncclComm_t, int, const ncclUniqueId*, int, ncclComm_t*,
-                           ncclConfig_t* config) {
-  CommConfig read;
-  const ncclResult_t bad = read_config(config, "ncclCommGrow", read);
-  return bad != ncclSuccess ? bad : unsupported("ncclCommGrow", kNotYet);
+ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
+                           ncclComm_t* made, ncclConfig_t* config) {
+  return create_from(comm, {"ncclCommGrow", made, ranks, rank, config},
+                     [=](tuttiComm_t* child, auto* ours) {
+                       const tuttiUniqueId given = id != nullptr ? id_of(*id) : tuttiUniqueId{};
+                       return tuttiCommGrow(comm != nullptr ? comm->tutti : nullptr, ranks,
+                                            id != nullptr ? &given : nullptr, rank, child, ours);
+                     });
 }
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {
-  // What ran is complete: host buffers are done when the call returns.
-  return check_handle(comm, "ncclCommFinalize");
+  return ask(comm, "ncclCommFinalize", tuttiCommFinalize);
 }
 
 ncclResult_t pncclCommDestroy(ncclComm_t comm) { return destroy(comm); }
 
 ncclResult_t pncclCommAbort(ncclComm_t comm) { return abort(comm); }
 
-ncclResult_t pncclCommRevoke(ncclComm_t, int) { return unsupported("ncclCommRevoke", kNotYet); }
+ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags) {
+  return ask(comm, "ncclCommRevoke",
+             [flags](tuttiComm_t tutti) { return tuttiCommRevoke(tutti, flags); });
+}
 
 [[gnu::weak, gnu::alias("pncclGetUniqueId")]] decltype(pncclGetUniqueId) ncclGetUniqueId;
 [[gnu::weak, gnu::alias("pncclCommInitRank")]] decltype(pncclCommInitRank) ncclCommInitRank;

@@ -69,6 +69,9 @@ class Clients(WithWorkshop):
                                 env=environment(LD_LIBRARY_PATH=folder))
         self.assertEqual(printed, "2 30 7\n")
 
+    def test_5_xla_splits_without_blocking(self):
+        self.client("xla_nonblocking", "4")
+
     def test_6_pytorch_passes_configurations_of_its_headers_version(self):
         self.client("pytorch_versions", "2")
 

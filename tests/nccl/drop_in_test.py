@@ -77,6 +77,12 @@ class Calls(WithWorkshop):
             with self.subTest(ranks=ranks):
                 self.succeeds(TUTTI, "run", "--", program, str(ranks))
 
+    def test_every_way_to_make_and_end_communicators(self):
+        program = self.workshop.program("lifecycles", "-pthread")
+        for ranks in (1, 2, 4):
+            with self.subTest(ranks=ranks):
+                self.succeeds(TUTTI, "run", "--", program, str(ranks))
+
     def test_memory_of_a_gpu_is_refused(self):
         driver = self.workshop.compile(os.path.join(HERE, "driver.c"), "libcuda.so.1", "-shared", "-fPIC",
                                        "-Wl,-soname,libcuda.so.1")

@@ -1,0 +1,214 @@
+/* Makes and ends communicators in every way: lifecycles RANKS. */
+#include <pthread.h>
+
+#include "tests/nccl/ranks.h"
+
+static void check_sum(ncclComm_t comm, int rank) {
+  int ranks = 0, mine = 1, sum = 0;
+  ok(ncclCommCount(comm, &ranks), "CommCount", rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+     rank);
+  is(sum == ranks, "AllReduce", rank);
+}
+
+static void wait_for(ncclComm_t comm, int rank) {
+  ncclResult_t error = ncclInProgress;
+  while (error == ncclInProgress)
+    ok(ncclCommGetAsyncError(comm, &error), "GetAsyncError", rank);
+  ok(error, "the error of a communicator in progress", rank);
+}
+
+static void done_or_in_progress(ncclResult_t result, ncclComm_t comm,
+                                const char *what, int rank) {
+  if (result != ncclInProgress)
+    ok(result, what, rank);
+  wait_for(comm, rank);
+}
+
+/* As XLA makes and splits its communicators. */
+static void check_nonblocking(Member m) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t comm = NULL, half = NULL;
+  config.blocking = 0;
+  config.maxCTAs = 32;
+  config.commName = "world";
+  done_or_in_progress(
+      ncclCommInitRankConfig(&comm, m.ranks, take_id(m, 1), m.rank, &config),
+      comm, "CommInitRankConfig", m.rank);
+  check_sum(comm, m.rank);
+  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), half,
+                      "CommSplit", m.rank);
+  wait_for(comm, m.rank);
+  check_sum(half, m.rank);
+  done_or_in_progress(ncclCommFinalize(half), half, "CommFinalize", m.rank);
+  done_or_in_progress(ncclCommDestroy(half), half, "CommDestroy", m.rank);
+  meet(m);
+  done_or_in_progress(ncclCommAbort(comm), comm, "CommAbort", m.rank);
+}
+
+static void check_children(Member m, ncclComm_t comm) {
+  ncclComm_t made = comm;
+  int ranks = 0, rank = -1, last = m.ranks - 1;
+  ok(ncclCommSplit(comm, m.rank == 0 ? NCCL_SPLIT_NOCOLOR : 7, -m.rank, &made,
+                   NULL),
+     "CommSplit", m.rank);
+  is((made == NULL) == (m.rank == 0), "no communicator without a colour",
+     m.rank);
+  if (made != NULL) {
+    ok(ncclCommCount(made, &ranks), "CommCount", m.rank);
+    ok(ncclCommUserRank(made, &rank), "CommUserRank", m.rank);
+    is(ranks == m.ranks - 1 && rank == last - m.rank, "split by colour and key",
+       m.rank);
+    check_sum(made, m.rank);
+    ok(ncclCommDestroy(made), "CommDestroy", m.rank);
+  }
+  if (m.ranks > 1 && m.rank != last) {
+    ok(ncclCommShrink(comm, &last, 1, &made, NULL, NCCL_SHRINK_DEFAULT),
+       "CommShrink", m.rank);
+    check_sum(made, m.rank);
+    ok(ncclCommDestroy(made), "CommDestroy", m.rank);
+  }
+  check_sum(comm, m.rank);
+}
+
+/* The first ranks grow their communicator by the last one. */
+static void check_grow(Member m) {
+  const int newcomer = m.ranks - 1;
+  ncclComm_t old = NULL, grown = NULL;
+  ncclUniqueId id = take_id(m, 2);
+  if (newcomer == 0)
+    return;
+  if (m.rank != newcomer) {
+    ok(ncclCommInitRank(&old, newcomer, id, m.rank), "CommInitRank", m.rank);
+  }
+  if (m.rank == 0) {
+    ok(ncclCommGetUniqueId(old, &m.shared->id[3]), "CommGetUniqueId", m.rank);
+    __atomic_store_n(&m.shared->has_id[3], 1, __ATOMIC_RELEASE);
+  }
+  while (!__atomic_load_n(&m.shared->has_id[3], __ATOMIC_ACQUIRE))
+    usleep(1000);
+  id = m.shared->id[3];
+  ok(ncclCommGrow(old, m.ranks, m.rank == 0 || old == NULL ? &id : NULL,
+                  old == NULL ? newcomer : -1, &grown, NULL),
+     "CommGrow", m.rank);
+  check_sum(grown, m.rank);
+  if (old != NULL)
+    ok(ncclCommDestroy(old), "CommDestroy", m.rank);
+  ok(ncclCommDestroy(grown), "CommDestroy", m.rank);
+}
+
+/* One thread makes and drives several ranks. */
+static void check_one_thread(int rank) {
+  ncclComm_t comms[3] = {NULL, NULL, NULL};
+  const int devices[3] = {4, 2, 0};
+  int mine[3] = {1, 2, 3}, sums[3] = {0, 0, 0}, device = -1;
+  ok(ncclCommInitAll(comms, 3, devices), "CommInitAll", rank);
+  ok(ncclCommCuDevice(comms[1], &device), "CommCuDevice", rank);
+  is(device == 2, "CommCuDevice", rank);
+  ok(ncclGroupStart(), "GroupStart", rank);
+  for (int i = 0; i < 3; ++i) {
+    ok(ncclAllReduce(&mine[i], &sums[i], 1, ncclInt, ncclSum, comms[i], NULL),
+       "AllReduce", rank);
+  }
+  ok(ncclGroupEnd(), "GroupEnd", rank);
+  is(sums[0] == 6 && sums[1] == 6 && sums[2] == 6, "AllReduce by one thread",
+     rank);
+  for (int i = 0; i < 3; ++i)
+    ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
+
+  /* The same by a group of calls, with windows registered in a group. */
+  void *memory[2];
+  ncclWindow_t windows[2];
+  ncclUniqueId id;
+  ok(ncclGetUniqueId(&id), "GetUniqueId", rank);
+  ok(ncclGroupStart(), "GroupStart", rank);
+  for (int i = 0; i < 2; ++i)
+    ok(ncclCommInitRank(&comms[i], 2, id, i), "CommInitRank", rank);
+  ok(ncclGroupEnd(), "GroupEnd", rank);
+  ok(ncclGroupStart(), "GroupStart", rank);
+  for (int i = 0; i < 2; ++i) {
+    ok(ncclMemAlloc(&memory[i], 4096), "MemAlloc", rank);
+    ok(ncclCommWindowRegister(comms[i], memory[i], 4096, &windows[i], 0),
+       "WindowRegister", rank);
+  }
+  ok(ncclGroupEnd(), "GroupEnd", rank);
+  for (int i = 0; i < 2; ++i) {
+    ok(ncclCommWindowDeregister(comms[i], windows[i]), "WindowDeregister",
+       rank);
+    ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
+    ok(ncclMemFree(memory[i]), "MemFree", rank);
+  }
+  /* A group that is refused leaves no communicator behind. */
+  ok(ncclGroupStart(), "GroupStart", rank);
+  ok(ncclCommInitRank(&comms[0], 2, id, 0), "CommInitRank", rank);
+  refused(ncclCommInitRank(&comms[1], 2, id, 7), ncclInvalidArgument, "rank 7",
+          rank);
+  refused(ncclGroupEnd(), ncclInvalidArgument, "rank 7", rank);
+  is(comms[0] == NULL && comms[1] == NULL, "no communicators", rank);
+}
+
+typedef struct {
+  ncclComm_t comm;
+  ncclResult_t result;
+} Stuck;
+
+static void *wait_in_vain(void *argument) {
+  Stuck *stuck = (Stuck *)argument;
+  int mine = 1, sum = 0;
+  stuck->result =
+      ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, stuck->comm, NULL);
+  return NULL;
+}
+
+/* As PyTorch's watchdog: a thread aborts what another thread waits in. */
+static void check_abort_of_a_running_call(Member m, ncclComm_t comm) {
+  Stuck stuck = {comm, ncclSuccess};
+  pthread_t thread;
+  meet(m);
+  if (m.ranks > 1 && m.rank == 0) {
+    is(pthread_create(&thread, NULL, wait_in_vain, &stuck) == 0, "a thread",
+       m.rank);
+    usleep(50000);
+    ok(ncclCommAbort(comm), "CommAbort", m.rank);
+    pthread_join(thread, NULL);
+    is(stuck.result == ncclRemoteError || stuck.result == ncclInvalidUsage,
+       "the aborted call", m.rank);
+  } else {
+    usleep(200000);
+    ok(ncclCommAbort(comm), "CommAbort", m.rank);
+  }
+}
+
+static void check_revoke(Member m) {
+  int mine = 1, sum = 0;
+  ncclComm_t comm = NULL, made = NULL;
+  ncclUniqueId id = take_id(m, 4);
+  ok(ncclCommInitRankScalable(&comm, m.ranks, m.rank, 1, &id, NULL),
+     "InitRankScalable", m.rank);
+  check_sum(comm, m.rank);
+  meet(m);
+  refused(ncclCommRevoke(comm, 5), ncclInvalidArgument, "", m.rank);
+  ok(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), "CommRevoke", m.rank);
+  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL),
+          ncclInvalidUsage, "revoked", m.rank);
+  ok(ncclCommShrink(comm, NULL, 0, &made, NULL, NCCL_SHRINK_ABORT),
+     "CommShrink", m.rank);
+  check_sum(made, m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+  ok(ncclCommDestroy(made), "CommDestroy", m.rank);
+}
+
+static void body(Member m) {
+  ncclComm_t comm = join(m);
+  check_children(m, comm);
+  check_nonblocking(m);
+  check_grow(m);
+  check_revoke(m);
+  if (m.rank == 0)
+    check_one_thread(m.rank);
+  check_abort_of_a_running_call(m, comm);
+}
+
+int main(int argc, char **argv) {
+  return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body);
+}
