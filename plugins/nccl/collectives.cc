@@ -3,12 +3,6 @@
 
 using namespace tutti::nccl;
 
-namespace {
-
-constexpr char kNotYet[] = "this build of Tutti does not have it";
-
-}  // namespace
-
 extern "C" {
 
 ncclResult_t pncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
@@ -32,10 +26,12 @@ ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int roo
   return pncclBroadcast(buffer, buffer, count, type, root, comm, stream);
 }
 
-ncclResult_t pncclReduce(const void*, void*, size_t, ncclDataType_t, ncclRedOp_t, int,
-                         ncclComm_t comm, cudaStream_t) {
-  const ncclResult_t bad = check_usable(comm, "ncclReduce");
-  return bad != ncclSuccess ? bad : unsupported("ncclReduce", kNotYet);
+ncclResult_t pncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
+                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclReduce", buffers, [=](tuttiComm_t tutti) {
+    return tuttiReduce(send, recv, count, type_of(type), op_of(op), root, tutti, tuttiBlocking());
+  });
 }
 
 ncclResult_t pncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
@@ -62,16 +58,20 @@ ncclResult_t pncclAlltoAll(const void* send, void* recv, size_t count, ncclDataT
   });
 }
 
-ncclResult_t pncclGather(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t comm,
-                         cudaStream_t) {
-  const ncclResult_t bad = check_usable(comm, "ncclGather");
-  return bad != ncclSuccess ? bad : unsupported("ncclGather", kNotYet);
+ncclResult_t pncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                         ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclGather", buffers, [=](tuttiComm_t tutti) {
+    return tuttiGather(send, recv, count, type_of(type), root, tutti, tuttiBlocking());
+  });
 }
 
-ncclResult_t pncclScatter(const void*, void*, size_t, ncclDataType_t, int, ncclComm_t comm,
-                          cudaStream_t) {
-  const ncclResult_t bad = check_usable(comm, "ncclScatter");
-  return bad != ncclSuccess ? bad : unsupported("ncclScatter", kNotYet);
+ncclResult_t pncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
+                          ncclComm_t comm, cudaStream_t) {
+  const void* const buffers[] = {send, recv};
+  return operate(comm, "ncclScatter", buffers, [=](tuttiComm_t tutti) {
+    return tuttiScatter(send, recv, count, type_of(type), root, tutti, tuttiBlocking());
+  });
 }
 
 ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataType_t type,

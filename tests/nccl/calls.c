@@ -69,6 +69,24 @@ static void check_gathering(Member m, ncclComm_t comm) {
   }
 }
 
+static void check_rooted(Member m, ncclComm_t comm) {
+  const int root = m.ranks / 2;
+  int32_t send[COUNT], recv[MOST_RANKS * COUNT], back[COUNT];
+  fill(send, m.rank, COUNT);
+  ok(ncclReduce(send, recv, COUNT, ncclInt32, ncclSum, root, comm, NULL), "Reduce", m.rank);
+  for (int i = 0; m.rank == root && i < COUNT; ++i) {
+    is(recv[i] == sum_at(m.ranks, i), "Reduce", m.rank);
+  }
+  ok(ncclGather(send, m.rank == root ? recv : NULL, COUNT, ncclInt32, root, comm, NULL), "Gather",
+     m.rank);
+  for (int i = 0; m.rank == root && i < m.ranks * COUNT; ++i) {
+    is(recv[i] == value(i / COUNT, i % COUNT), "Gather", m.rank);
+  }
+  ok(ncclScatter(m.rank == root ? recv : NULL, back, COUNT, ncclInt32, root, comm, NULL), "Scatter",
+     m.rank);
+  for (int i = 0; i < COUNT; ++i) is(back[i] == send[i], "Scatter", m.rank);
+}
+
 static void check_scattering(Member m, ncclComm_t comm) {
   int32_t send[MOST_RANKS * COUNT], recv[MOST_RANKS * COUNT];
   fill(send, m.rank, m.ranks * COUNT);
@@ -161,6 +179,7 @@ static void body(Member m) {
   check_scaled_sum(m, comm);
   check_broadcast(m, comm);
   check_gathering(m, comm);
+  check_rooted(m, comm);
   check_scattering(m, comm);
   check_point_to_point(m, comm);
   check_groups(m, comm);
