@@ -154,7 +154,13 @@ ncclResult_t pncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, in
                                        ncclUniqueId* ids, ncclConfig_t* config) {
   constexpr char kName[] = "ncclCommInitRankScalable";
   if (ids == nullptr || id_count < 1) return refuse(kName, "at least one unique id is needed");
-  return init_rank({kName, comm, ranks, rank, config}, ids[0]);
+  std::vector<tuttiUniqueId> ours(static_cast<size_t>(id_count));
+  std::memcpy(ours.data(), ids, ours.size() * sizeof ours[0]);
+  return create_from(nullptr, {kName, comm, ranks, rank, config},
+                     [&](tuttiComm_t* made, const tuttiConfig_t* given) {
+                       return tuttiCommInitRankScalable(made, ranks, rank, id_count, ours.data(),
+                                                        given);
+                     });
 }
 
 ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
