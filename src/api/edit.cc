@@ -239,7 +239,7 @@ Status plan_shrink(Edit& edit, const int* excluded, int excluded_count, int flag
   edit.needs_health = false;
   edit.abort = flags == TUTTI_SHRINK_ABORT;
   // The list as people read it may leave something out.
-  const std::string list = bootstrap::list_ranks(edit.members);
+  const std::string list = list_ranks(edit.members);
   std::string all;
   for (int rank : edit.members) all += std::to_string(rank) + " ";
   const bootstrap::JobId hash = bootstrap::derive_job({}, all);

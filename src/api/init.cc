@@ -91,7 +91,7 @@ tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
   if (Status status = get_unique_id(&id); !status.ok()) return refuse(nullptr, status);
   (void)group_start();
   for (int rank = 0; rank < ranks; ++rank) {
-    (void)init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, id);
+    (void)init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, {&id, 1});
   }
   const tuttiResult_t result = group_end();
   if (result == tuttiSuccess) return result;

@@ -43,13 +43,18 @@ Status check_arguments(int rank, int ranks, std::string_view blob) {
   return {};
 }
 
-/// One attempt to find the server at one address.
-Result<Fd> meet_at(const Address& address, const UniqueId& id, int rank, uint64_t dial_deadline_ns,
-                   uint64_t deadline_ns) {
+/// One attempt to find the server at one address. A server that hangs up in the middle of the
+/// handshake is busy; one that cannot be dialled is not there (yet, or any more).
+Result<Fd> meet_at(const Address& address, const Visit& visit, uint64_t dial_deadline_ns) {
+  const UniqueId& id = visit.id;
   Result<Fd> fd = dial(address, id.port, dial_deadline_ns);
-  if (!fd.ok()) return fd;
-  const Status status =
-      transport::handshake_connect(fd.value().get(), id.key, rank_identity(id, rank), deadline_ns);
+  if (!fd.ok()) {
+    if (!visit.listens_already || fd.status().code() != Code::kSystemError) return fd;
+    return Status::invalid_usage("nobody listens at " + address.text(id.port) + " any more (" +
+                                 std::string(fd.status().message()) + ")");
+  }
+  const Status status = transport::handshake_connect(
+      fd.value().get(), id.key, rank_identity(id, visit.rank), visit.deadline_ns);
   if (!status.ok()) return status;
   return fd;
 }
@@ -72,12 +77,11 @@ Result<Fd> meet(const Visit& visit) {
     reasons.clear();
     for (const Address& address : id.addresses) {
       const uint64_t dial_deadline_ns = std::min(deadline_ns, monotonic_ns() + dial_ns);
-      Result<Fd> fd = meet_at(address, id, rank, dial_deadline_ns, deadline_ns);
+      Result<Fd> fd = meet_at(address, visit, dial_deadline_ns);
       if (fd.ok()) return fd;
       if (fd.status().code() == Code::kRemoteError) ++refusals;
-      if (listens_already && fd.status().code() == Code::kSystemError) {
-        return Status::remote_error("nobody listens at " + address.text(id.port) + " any more (" +
-                                    std::string(fd.status().message()) + ")");
+      if (fd.status().code() == Code::kInvalidUsage) {
+        return Status::remote_error(std::string(fd.status().message()));
       }
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }

@@ -88,7 +88,7 @@ uint64_t Communicator::queue(const Access& access) {
 void Communicator::name_access(const Access& access) {
   access_ = access;
   executor_->name_call(
-      {nullptr, nullptr, 0, deadline_from_now(nullptr), name_of(access.kind), false});
+      {nullptr, nullptr, 0, deadline_from_now(nullptr), comm::name_of(access.kind), false});
 }
 
 exec::Progress Communicator::advance_access() {

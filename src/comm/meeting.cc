@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/words.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/secrets.h"
 
@@ -57,7 +58,7 @@ Status Meeting::explain(const Status& reason) const {
                      ": the ranks meet at " + roster_->describe(members_.front()) + ": " +
                      std::string(reason.message());
   if (members_.size() != roster_->places.size()) {
-    text += " (counted among the ranks " + bootstrap::list_ranks(members_) + ")";
+    text += " (counted among the ranks " + list_ranks(members_) + ")";
   }
   return Status(reason.code(), text + "; every one of them must call " + purpose_.what +
                                    " with the same arguments, and its process must run");

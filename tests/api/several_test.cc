@@ -125,7 +125,9 @@ TEST(Several, RanksPlaceTheirBuffersAsTheyLike) {
         call.in_place = rank % 2 == 0;
         call.seed = count * 2 + static_cast<uint64_t>(i);
         CallMemory memory(call, rank, nullptr);
-        ASSERT_EQ(issue(call, memory, comm), tuttiSuccess)
+        ASSERT_EQ(random_calls::issue(call.problem, memory.send(), memory.recv(), comm,
+                                      tuttiBlocking()),
+                  tuttiSuccess)
             << message_of(comm) << random_calls::describe(call);
         EXPECT_EQ(memory.check(), "") << random_calls::describe(call);
       }
