@@ -69,7 +69,9 @@ void HostExecutor::fail(Status status) {
   if (!status_.ok()) return;
   status_ = std::move(status);
   const int culprit = stall_->culprit();
-  const uint32_t cause = culprit < 0 ? waiting_for_ : static_cast<uint32_t>(culprit);
+  // A rank that others blame, too, tells the third ones about the other side.
+  const bool unknown = culprit < 0 || culprit == options_.rank;
+  const uint32_t cause = unknown ? waiting_for_ : static_cast<uint32_t>(culprit);
   mine_.counter(0).failed.store(cause + 1, std::memory_order_release);
   stall_->leave(call_number_, cause);
   if (!inside_) close_buffers();  // else when the work in hand is done

@@ -32,14 +32,18 @@ std::vector<int> partners(const EditStep& step) {
 }
 
 // Whether swapping two steps of a lane, `a` before `b`, can be seen: by the data, by a channel, or
-// because a SEND would come after a wait. (That it comes before one hurts nobody.)
+// because a SEND would come after a wait. That it comes before one is seen only where the message
+// says no more than that its sender has waited.
 bool order_matters_between(const EditStep& a, const EditStep& b) {
   const bool data = (a.kind == StepKind::kMove && (reads(b, a.blocks) || writes(b, a.blocks))) ||
                     (b.kind == StepKind::kMove && (reads(a, b.blocks) || writes(a, b.blocks)));
   if (data) return true;
   const auto x = partners(a);
   const auto y = partners(b);
-  if (a.kind != b.kind) return a.kind == StepKind::kSend && !x.empty() && !y.empty();
+  if (a.kind != b.kind) {
+    const bool earlier_shows = a.blocks.empty() && b.blocks.empty();
+    return (a.kind == StepKind::kSend || earlier_shows) && !x.empty() && !y.empty();
+  }
   return std::ranges::find_first_of(x, y) != x.end();
 }
 

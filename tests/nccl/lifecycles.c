@@ -18,11 +18,12 @@ static void wait_for(ncclComm_t comm, int rank) {
   ok(error, "the error of a communicator in progress", rank);
 }
 
-static void done_or_in_progress(ncclResult_t result, ncclComm_t comm,
+/* `comm` is read after the call that may have made it. */
+static void done_or_in_progress(ncclResult_t result, const ncclComm_t *comm,
                                 const char *what, int rank) {
   if (result != ncclInProgress)
     ok(result, what, rank);
-  wait_for(comm, rank);
+  wait_for(*comm, rank);
 }
 
 /* As XLA makes and splits its communicators. */
@@ -34,16 +35,16 @@ static void check_nonblocking(Member m) {
   config.commName = "world";
   done_or_in_progress(
       ncclCommInitRankConfig(&comm, m.ranks, take_id(m, 1), m.rank, &config),
-      comm, "CommInitRankConfig", m.rank);
+      &comm, "CommInitRankConfig", m.rank);
   check_sum(comm, m.rank);
-  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), half,
+  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), &half,
                       "CommSplit", m.rank);
   wait_for(comm, m.rank);
   check_sum(half, m.rank);
-  done_or_in_progress(ncclCommFinalize(half), half, "CommFinalize", m.rank);
-  done_or_in_progress(ncclCommDestroy(half), half, "CommDestroy", m.rank);
+  done_or_in_progress(ncclCommFinalize(half), &half, "CommFinalize", m.rank);
+  done_or_in_progress(ncclCommDestroy(half), &half, "CommDestroy", m.rank);
   meet(m);
-  done_or_in_progress(ncclCommAbort(comm), comm, "CommAbort", m.rank);
+  done_or_in_progress(ncclCommAbort(comm), &comm, "CommAbort", m.rank);
 }
 
 static void check_children(Member m, ncclComm_t comm) {
