@@ -1,11 +1,10 @@
-// Many kills and stops at random instants, as the gate demands. TUTTI_TEST_REPEAT=100 for all of
-// it.
+// Many kills and stops at random instants; stops a hundred times with TUTTI_TEST_THOROUGH=1.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <ctime>
 
 #include "tests/support/subprocess.h"
+#include "tests/support/thorough.h"
 
 namespace tutti::kill_test {
 namespace {
@@ -20,12 +19,12 @@ void expect_survivors_know(const std::string& network, const std::string& repeti
 
 // Stops take the deadline each, so a few by default.
 void expect_stopped_rank_is_blamed(const std::string& network) {
-  const char* repeat = std::getenv("TUTTI_TEST_REPEAT");
+  const char* repeat = testing_support::thorough() ? "100" : "3";
   const std::string seed = std::to_string(std::time(nullptr));
   for (const char* algorithm : {"", "ring", "double_binary_tree"}) {
     const auto outcome = testing_support::run_program(
         "kill",
-        {"--seed", seed, "--repetitions", repeat == nullptr ? "5" : repeat, "--network", network,
+        {"--seed", seed, "--repetitions", repeat, "--network", network,
          "--signal", "stop", "--algorithm", algorithm},
         1200);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

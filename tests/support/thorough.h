@@ -1,0 +1,14 @@
+// What a gate demands and an everyday run of the tests has no time for.
+#pragma once
+
+#include <cstdlib>
+
+namespace tutti::testing_support {
+
+/// TUTTI_TEST_THOROUGH=1: everything, at full length.
+inline bool thorough() {
+  const char* value = std::getenv("TUTTI_TEST_THOROUGH");
+  return value != nullptr && *value == '1';
+}
+
+}  // namespace tutti::testing_support
