@@ -1,5 +1,6 @@
 #include "algorithms/all_gather/ring.h"
 
+#include "algorithms/patterns/exchange.h"
 #include "algorithms/patterns/ring.h"
 #include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
@@ -35,11 +36,11 @@ Schedule schedule_of(const Parameters& p, int rank) {
 
 Cost cost_of(const Parameters& p) {
   const auto rounds = static_cast<uint32_t>(p.ranks - 1);
-  return {.depth = rounds,
-          .messages = rounds * p.lanes,
-          .bytes = Fraction::of(rounds, 1),
-          .published = Fraction::of(rounds, 1),
-          .scratch = {}};
+  return patterns::balanced(p.ranks, {.depth = rounds,
+                                      .messages = rounds * p.lanes,
+                                      .bytes = Fraction::of(rounds, 1),
+                                      .published = Fraction::of(rounds, 1),
+                                      .scratch = {}});
 }
 
 }  // namespace

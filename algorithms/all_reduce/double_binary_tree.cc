@@ -72,6 +72,8 @@ Cost cost_of(const Parameters& p) {
           .messages = messages,
           .bytes = Fraction::of(messages, kTrees),
           .published = Fraction::of(publications, kTrees),
+          .moved = Fraction::of(messages + publications, kTrees),
+          .work = Fraction::of(3 * (p.ranks - 1) + p.ranks / 2, 1),
           .scratch = {}};
 }
 

@@ -21,6 +21,8 @@ Cost cost_of(const Parameters& p) {
           .messages = load.total_messages,
           .bytes = bytes,
           .published = bytes,
+          .moved = schedule::sum(bytes, bytes),
+          .work = Fraction::of(4 * (ranks - 1), 1),
           .scratch = {}};
 }
 

@@ -30,21 +30,27 @@ Schedule schedule_of(const Parameters& p, int rank) {
 }
 
 // Rank 0 publishes in every round. The last rank sends most: its group is the one that may be
-// small, and it serves no fewer than any other rank of that group.
+// small, and it serves no fewer than any other rank of that group. Where two groups join all their
+// ranks receive, and as many of each publish as the smaller one has.
 Cost cost_of(const Parameters& p) {
   const int last = p.ranks - 1;
   const auto rounds = static_cast<uint32_t>(patterns::doubling_rounds(p.ranks));
   uint32_t messages = 0;
+  int work = 0;
   for (uint32_t round = 0; round < rounds; ++round) {
     const int size = 1 << round;
     const int group = p.ranks - last / size * size;  // size of the last one
     const bool pairs = last / size % 2 == 1;
     if (pairs) messages += static_cast<uint32_t>((size + group - 1) / group);
+    const int alone = p.ranks % (2 * size) - size;  // ranks of a small group that joins a full one
+    work += p.ranks / (2 * size) * 4 * size + (alone > 0 ? size + 3 * alone : 0);
   }
   return {.depth = rounds,
           .messages = messages,
           .bytes = Fraction::of(messages, 1),
           .published = Fraction::of(rounds, 1),
+          .moved = Fraction::of(2 * rounds, 1),
+          .work = Fraction::of(static_cast<uint64_t>(work), 1),
           .scratch = {}};
 }
 

@@ -63,11 +63,11 @@ Cost cost_of(const Parameters& p) {
     hops += std::popcount(static_cast<unsigned>(distance));
     if (is_forwarded(distance) || is_in_the_way(p.ranks, distance)) ++scratch;
   }
-  return {.depth = rounds,
-          .messages = rounds,
-          .bytes = Fraction::of(hops, 1),
-          .published = Fraction::of(hops, 1),
-          .scratch = Fraction::of(scratch, 1)};
+  return patterns::balanced(p.ranks, {.depth = rounds,
+                                      .messages = rounds,
+                                      .bytes = Fraction::of(hops, 1),
+                                      .published = Fraction::of(hops, 1),
+                                      .scratch = Fraction::of(scratch, 1)});
 }
 
 }  // namespace

@@ -23,7 +23,8 @@ Schedule schedule_of(const Parameters& p, int rank) {
 
 Cost cost_of(const Parameters& p) {
   const auto rounds = static_cast<uint32_t>(patterns::doubling_rounds(p.ranks));
-  return {.depth = rounds, .messages = rounds, .bytes = {}, .published = {}, .scratch = {}};
+  return patterns::balanced(
+      p.ranks, {.depth = rounds, .messages = rounds, .bytes = {}, .published = {}, .scratch = {}});
 }
 
 }  // namespace

@@ -29,6 +29,8 @@ Cost cost_of(const Parameters& p) {
           .messages = messages,
           .bytes = Fraction::of(messages, 1),
           .published = Fraction::of(messages > 0 ? 1 : 0, 1),
+          .moved = Fraction::of(p.ranks < 4 ? std::min(messages, 1u) : 2, 1),
+          .work = Fraction::of(p.ranks - 1 + p.ranks / 2, 1),
           .scratch = {}};
 }
 

@@ -27,6 +27,8 @@ Cost cost_of(const Parameters& p) {
           .messages = messages,
           .bytes = Fraction::of(messages, 1),
           .published = Fraction::of(messages, 1),
+          .moved = Fraction::of(std::min(hops, 2u), 1),
+          .work = Fraction::of(2 * hops, 1),
           .scratch = {}};
 }
 

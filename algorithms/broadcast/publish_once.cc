@@ -21,7 +21,13 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, 1); }
+// No rank copies more than one count: less is not possible.
+Cost cost_of(const Parameters& p) {
+  Cost cost = patterns::rooted_round(p.ranks, 1);
+  cost.moved = cost.published;
+  cost.work = Fraction::of(p.ranks > 1 ? p.ranks : 0, 1);
+  return cost;
+}
 
 }  // namespace
 

@@ -37,6 +37,8 @@ Cost cost_of(const Parameters& p) {
           .messages = load.most_children,
           .bytes = Fraction::of(p.ranks - 1, 1),
           .published = Fraction::of(load.largest, 1),
+          .moved = Fraction::of(load.most_moved, 1),
+          .work = Fraction::of(2 * load.handed_over, 1),
           .scratch = Fraction::of(load.largest > 0 ? load.largest - 1 : 0, 1)};
 }
 

@@ -21,7 +21,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, 1); }
+Cost cost_of(const Parameters& p) { return patterns::rooted_round(p.ranks, 1); }
 
 }  // namespace
 

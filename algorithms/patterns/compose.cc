@@ -77,11 +77,6 @@ class Phase {
   Renaming rename_;
 };
 
-Fraction sum(Fraction a, Fraction b) {
-  const uint64_t den = std::lcm(a.den, b.den);
-  return Fraction::of(a.num * (den / a.den) + b.num * (den / b.den), den);
-}
-
 // A count of the phases is one share, the n-th part of a count of the composition.
 Fraction of_shares(Fraction bytes, int ranks) {
   return Fraction::of(bytes.num, bytes.den * static_cast<uint64_t>(ranks));
@@ -141,6 +136,8 @@ Cost composed_cost(const Phases& phases, const Parameters& p) {
           .messages = first.messages + second.messages,
           .bytes = of_shares(sum(first.bytes, second.bytes), p.ranks),
           .published = of_shares(sum(first.published, second.published), p.ranks),
+          .moved = of_shares(sum(first.moved, second.moved), p.ranks),
+          .work = of_shares(sum(first.work, second.work), p.ranks),
           .scratch = of_shares(scratch, p.ranks)};
 }
 

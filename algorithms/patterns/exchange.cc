@@ -33,13 +33,25 @@ std::vector<Operand> in_rank_order(int ranks, int rank, const Block& mine) {
   return in_rank_order(members, rank, mine);
 }
 
+schedule::Cost balanced(int ranks, schedule::Cost cost) {
+  cost.moved = schedule::sum(cost.published, cost.bytes);
+  cost.work = schedule::Fraction::of(cost.moved.num * static_cast<uint64_t>(ranks), cost.moved.den);
+  return cost;
+}
+
 schedule::Cost one_round(int ranks, int published) {
+  return balanced(ranks, rooted_round(ranks, published));
+}
+
+schedule::Cost rooted_round(int ranks, int published) {
   if (ranks == 1) return {};
   const auto peers = static_cast<uint32_t>(ranks - 1);
   return {.depth = 1,
           .messages = peers,
           .bytes = schedule::Fraction::of(peers, 1),
           .published = schedule::Fraction::of(static_cast<uint64_t>(published), 1),
+          .moved = schedule::Fraction::of(peers, 1),
+          .work = schedule::Fraction::of(2 * uint64_t{peers}, 1),
           .scratch = {}};
 }
 

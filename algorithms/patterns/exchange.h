@@ -21,9 +21,15 @@ std::vector<schedule::Operand> in_rank_order(std::span<const int> members, int r
                                              const schedule::Block& mine);
 std::vector<schedule::Operand> in_rank_order(int ranks, int rank, const schedule::Block& mine);
 
-/// The cost of one round in which the busiest rank sends or receives one count to or from every
-/// other, and the busiest sender publishes `published` counts.
+/// Completes a cost where every rank publishes and receives as much as the busiest.
+schedule::Cost balanced(int ranks, schedule::Cost cost);
+
+/// One round in which every rank publishes `published` counts and receives one from every other.
 schedule::Cost one_round(int ranks, int published);
+
+/// One round in which the root sends a count of its own to every other rank, or receives one; the
+/// busiest sender publishes `published` counts.
+schedule::Cost rooted_round(int ranks, int published);
 
 /// A rank's part in one round of recursive doubling, for any number of ranks.
 ///

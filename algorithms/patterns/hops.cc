@@ -5,6 +5,7 @@
 #include <span>
 #include <utility>
 
+#include "algorithms/patterns/exchange.h"
 #include "algorithms/patterns/ring.h"
 #include "algorithms/patterns/shape.h"
 #include "src/schedule/builder.h"
@@ -56,11 +57,11 @@ class ReducingLane {
 
 Cost cost_of(const Parameters& p, const std::vector<Hop>& hops, int scratch) {
   const auto rounds = static_cast<uint32_t>(hops.size());
-  return {.depth = rounds,
-          .messages = rounds * p.lanes,
-          .bytes = Fraction::of(p.ranks - 1, 1),
-          .published = Fraction::of(p.ranks - 1, 1),
-          .scratch = Fraction::of(scratch, 1)};
+  return balanced(p.ranks, {.depth = rounds,
+                            .messages = rounds * p.lanes,
+                            .bytes = Fraction::of(p.ranks - 1, 1),
+                            .published = Fraction::of(p.ranks - 1, 1),
+                            .scratch = Fraction::of(scratch, 1)});
 }
 
 }  // namespace

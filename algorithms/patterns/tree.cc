@@ -79,17 +79,36 @@ AlignedPlace aligned_tree(int ranks, int root, int rank) {
   }
 }
 
+// Where two groups join, the one that the root is not in sends all it has; else the upper one.
+uint64_t handed_over(int ranks, int root) {
+  uint64_t all = 0;
+  for (int size = 1; size < ranks; size *= 2) {
+    for (int upper = size; upper < ranks; upper += 2 * size) {
+      const int members = std::min(size, ranks - upper);
+      const bool has_root = upper <= root && root < upper + members;
+      all += static_cast<uint64_t>(has_root ? size : members);
+    }
+  }
+  return all;
+}
+
 // Every group without the root is spoken for by its lowest rank, so its size tells the rest.
 AlignedLoad aligned_load(int ranks, int root) {
   const std::vector<Subtree> children = aligned_tree(ranks, root, root).children;
-  AlignedLoad load{.most_children = static_cast<uint32_t>(children.size())};
+  const auto edges = static_cast<uint32_t>(children.size());
+  AlignedLoad load{.most_children = edges, .most_edges = edges};
   for (const Subtree& child : children) {
     const auto count = static_cast<unsigned>(child.count);
     const auto below = static_cast<uint32_t>(std::max(1, doubling_rounds(child.count)));
     load.height = std::max(load.height, static_cast<uint32_t>(std::bit_width(count)));
     load.most_children = std::max(load.most_children, below);
+    load.most_edges =
+        std::max(load.most_edges, 1 + static_cast<uint32_t>(doubling_rounds(child.count)));
     load.largest = std::max(load.largest, uint64_t{count});
   }
+  const auto others = static_cast<uint64_t>(ranks - 1);
+  load.most_moved = load.largest > 0 ? std::max(others, 2 * load.largest - 1) : 0;
+  load.handed_over = handed_over(ranks, root);
   return load;
 }
 

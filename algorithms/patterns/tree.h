@@ -40,7 +40,10 @@ AlignedPlace aligned_tree(int ranks, int root, int rank);
 struct AlignedLoad {
   uint32_t height = 0;
   uint32_t most_children = 0;  // of any rank; 1 counts for a rank with a parent only
+  uint32_t most_edges = 0;     // to the parent and the children of any rank
   uint64_t largest = 0;        // subtree of a rank that is not the root
+  uint64_t most_moved = 0;     // by any rank, where whole subtrees go over the edges
+  uint64_t handed_over = 0;    // over all edges together
 };
 AlignedLoad aligned_load(int ranks, int root);
 

@@ -40,6 +40,8 @@ Cost cost_of(const Parameters& p) {
           .messages = load.most_children,
           .bytes = Fraction::of(load.most_children, 1),
           .published = Fraction::of(p.ranks > 1 ? 1 : 0, 1),
+          .moved = Fraction::of(load.most_edges, 1),
+          .work = Fraction::of(2 * (p.ranks - 1), 1),
           .scratch = Fraction::of(load.largest > 1 ? 1 : 0, 1)};
 }
 

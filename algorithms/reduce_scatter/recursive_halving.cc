@@ -69,6 +69,8 @@ Cost cost_of(const Parameters& p) {
           .messages = load.messages,
           .bytes = Fraction::of(std::max(others, load.received), 1),
           .published = Fraction::of(others, 1),
+          .moved = Fraction::of(others + load.received, 1),
+          .work = Fraction::of(2 * others * static_cast<uint64_t>(p.ranks), 1),
           .scratch = Fraction::of(others / 2, 1)};
 }
 

@@ -30,7 +30,9 @@ struct Cost {
   uint32_t depth = 0;     // longest chain of messages that wait for each other
   uint32_t messages = 0;  // sent, or received, by the busiest rank; a multicast counts per receiver
   Fraction bytes;         // likewise; num may exceed den
-  Fraction published;     // sent, with a multicast counted once: what shared memory pays
+  Fraction published;     // sent by the busiest rank, with a multicast counted once
+  Fraction moved{};       // published and received by one rank: what its core copies
+  Fraction work{};        // published and received by all ranks: what the cores of one host copy
   Fraction scratch;       // of the rank that needs most
 };
 

@@ -55,6 +55,11 @@ Fraction Fraction::of(uint64_t num, uint64_t den) {
   return divisor == 0 ? Fraction{0, 1} : Fraction{num / divisor, den / divisor};
 }
 
+Fraction sum(Fraction a, Fraction b) {
+  const uint64_t den = std::lcm(a.den, b.den);
+  return Fraction::of(a.num * (den / a.den) + b.num * (den / b.den), den);
+}
+
 uint64_t input_elements(const Shape& shape, int rank, uint64_t count) {
   return has_input(shape, rank) ? counts_of(shape, Space::kInput) * count : 0;
 }

@@ -23,6 +23,8 @@ struct Fraction {
   bool operator==(const Fraction&) const = default;
 };
 
+Fraction sum(Fraction a, Fraction b);
+
 /// How one buffer is cut into blocks: equal parts, or at given boundaries.
 struct Partition {
   uint32_t blocks = 0;

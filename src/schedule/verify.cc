@@ -15,12 +15,14 @@ namespace tutti::schedule {
 std::string print(const Cost& cost) {
   return "depth " + std::to_string(cost.depth) + ", " + std::to_string(cost.messages) +
          " messages, bytes " + print(cost.bytes) + ", published " + print(cost.published) +
-         ", scratch " + print(cost.scratch);
+         ", moved " + print(cost.moved) + ", work " + print(cost.work) + ", scratch " +
+         print(cost.scratch);
 }
 
 bool same_cost(const Cost& a, const Cost& b) {
   return a.depth == b.depth && a.messages == b.messages && a.bytes == b.bytes &&
-         a.published == b.published && a.scratch == b.scratch;
+         a.published == b.published && a.moved == b.moved && a.work == b.work &&
+         a.scratch == b.scratch;
 }
 
 Result<Verdict> verify(const Shape& shape, std::span<const Schedule> schedules,

@@ -72,7 +72,7 @@ struct Verdict {
 Result<Verdict> verify(const Shape& shape, std::span<const Schedule> schedules,
                        const VerifyOptions& options = {});
 
-/// "depth 2, 6 messages, bytes 3/2, published 1, scratch 0"
+/// "depth 2, 6 messages, bytes 3/2, published 1, moved 2, work 8, scratch 0"
 std::string print(const Cost& cost);
 bool same_cost(const Cost& a, const Cost& b);
 

@@ -62,6 +62,8 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
   const Received received = count_received(program, matching);
   unsigned __int128 bytes = 0;
   unsigned __int128 published = 0;
+  unsigned __int128 moved = 0;
+  unsigned __int128 work = 0;
   unsigned __int128 scratch = 0;
   for (int rank = 0; rank < program.ranks(); ++rank) {
     const Schedule& schedule = program.schedule(rank);
@@ -87,12 +89,16 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
         std::max({cost.messages, static_cast<uint32_t>(messages), received.messages[me]});
     bytes = std::max({bytes, sent, received.bytes[me]});
     published = std::max(published, shown);
+    moved = std::max(moved, shown + received.bytes[me]);
+    work += shown + received.bytes[me];
     scratch = std::max(scratch, kept);
   }
-  if ((bytes | scratch) >> 63 != 0) return Status::unsupported("the costs exceed 64 bits");
+  if ((bytes | work | scratch) >> 63 != 0) return Status::unsupported("the costs exceed 64 bits");
   const uint64_t unit = program.geometry().unit();
   cost.bytes = Fraction::of(static_cast<uint64_t>(bytes), unit);
   cost.published = Fraction::of(static_cast<uint64_t>(published), unit);
+  cost.moved = Fraction::of(static_cast<uint64_t>(moved), unit);
+  cost.work = Fraction::of(static_cast<uint64_t>(work), unit);
   cost.scratch = Fraction::of(static_cast<uint64_t>(scratch), unit);
   return cost;
 }

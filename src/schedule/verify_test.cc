@@ -77,7 +77,7 @@ TEST(Verify, CountsTheCost) {
   EXPECT_EQ(ring_cost.bytes, Fraction::of(8, 5));
   EXPECT_EQ(ring_cost.published, Fraction::of(8, 5));
   const Cost flat = accept(one_shot(5)).cost;
-  EXPECT_EQ(print(flat), "depth 1, 4 messages, bytes 4, published 1, scratch 0");
+  EXPECT_EQ(print(flat), "depth 1, 4 messages, bytes 4, published 1, moved 5, work 25, scratch 0");
 
   Cost declared = flat;
   VerifyOptions options;

@@ -45,18 +45,26 @@ double value(schedule::Fraction fraction) {
 
 double predict_ns(const schedule::Cost& cost, const LinkCost& link, double count_bytes) {
   return cost.depth * link.latency_ns + cost.messages * link.message_ns +
-         value(cost.published) * count_bytes * link.publish_ns_per_byte +
-         value(cost.bytes) * count_bytes * link.read_ns_per_byte;
+         value(cost.bytes) * count_bytes * link.wire_ns_per_byte +
+         std::max(value(cost.moved) * link.moved_ns_per_byte,
+                  value(cost.work) * link.work_ns_per_byte) *
+             count_bytes;
 }
 
 LinkCost host_link(int ranks, int cores) {
   // With more ranks than cores every wait is a turn of the scheduler and the cores are shared.
   const double share = std::max(1.0, static_cast<double>(ranks) / std::max(1, cores));
   const double latency = ranks > cores ? 4000.0 * share : 200.0;
-  return {latency, 50.0 * share, 0.08 * share, 0.09 * share};
+  constexpr double kCopyNsPerByte = 0.09;
+  return {.latency_ns = latency,
+          .message_ns = 50.0 * share,
+          .moved_ns_per_byte = kCopyNsPerByte,
+          .work_ns_per_byte = kCopyNsPerByte / std::max(1, cores)};
 }
 
-LinkCost network_link() { return {20'000.0, 2'000.0, 0.0, 0.7}; }
+LinkCost network_link() {
+  return {.latency_ns = 20'000.0, .message_ns = 2'000.0, .wire_ns_per_byte = 0.7};
+}
 
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
                                        const Query& query, const CanonicalOracle& is_canonical) {

@@ -2,8 +2,11 @@
 // reason why each of the others lost. Pure: the same query gives the same ranking on every rank.
 //
 // The prediction is alpha-beta over the algorithm's declared cost:
-//   depth * latency + messages * overhead + published bytes * copy + sent bytes * read
-// with one set of constants for links within a host and one for links between hosts.
+//   depth * latency + messages * overhead + wire bytes * wire + max(moved * copy, work * copy /
+//   cores)
+// Between hosts the wire of the busiest rank is what takes time. Within a host all ranks' copies
+// share the cores: the call takes no less than its busiest rank, and no less than all of the work
+// spread over all cores (Brent 1974).
 #pragma once
 
 #include <cstdint>
@@ -20,9 +23,10 @@ namespace tutti::select {
 /// Nanoseconds, and nanoseconds per byte.
 struct LinkCost {
   double latency_ns = 0;
-  double message_ns = 0;  // the sender's work per message
-  double publish_ns_per_byte = 0;
-  double read_ns_per_byte = 0;
+  double message_ns = 0;         // the sender's work per message
+  double wire_ns_per_byte = 0;   // of the busiest rank's bytes
+  double moved_ns_per_byte = 0;  // of the busiest rank's copies
+  double work_ns_per_byte = 0;   // of all ranks' copies
 };
 
 struct Query {

@@ -38,7 +38,9 @@ constexpr const char* kIntroduction =
     "| depth | longest chain of messages that wait for each other |\n"
     "| messages | sent, or received, by the busiest rank; a multicast counts per receiver |\n"
     "| bytes | likewise, in units of the call's `count` |\n"
-    "| published | sent, with a multicast counted once: what shared memory pays |\n"
+    "| published | sent by the busiest rank, with a multicast counted once |\n"
+    "| moved | published and received by one rank: what its core copies |\n"
+    "| work | published and received by all ranks: what the cores of one host copy |\n"
     "| scratch | of the rank that needs most, in units of `count` |\n"
     "\n"
     "*Least credit* is how many messages must fit into a channel so that nothing can deadlock; 0 "
@@ -108,14 +110,15 @@ std::string sentence(const Algorithm& algorithm, const Findings& findings) {
 using Row = std::vector<std::string>;
 
 std::vector<Row> cost_table(const Algorithm& algorithm) {
-  std::vector<Row> rows = {{"ranks", "depth", "messages", "bytes", "published", "scratch"}};
+  std::vector<Row> rows = {
+      {"ranks", "depth", "messages", "bytes", "published", "moved", "work", "scratch"}};
   for (const int ranks : kRanks) {
     const Parameters p{.ranks = ranks};
     if (!supports(algorithm, p)) continue;
     const Cost cost = algorithm.cost(p);
     rows.push_back({std::to_string(ranks), std::to_string(cost.depth),
                     std::to_string(cost.messages), print(cost.bytes), print(cost.published),
-                    print(cost.scratch)});
+                    print(cost.moved), print(cost.work), print(cost.scratch)});
   }
   return rows;
 }

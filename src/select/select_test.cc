@@ -1,0 +1,89 @@
+#include "src/select/select.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "src/registry/algorithms.h"
+
+namespace tutti::select {
+namespace {
+
+using schedule::Collective;
+
+constexpr uint64_t kMiB = 1 << 20;
+
+bool always_canonical(const schedule::Algorithm&, const schedule::Parameters&) { return true; }
+bool never_canonical(const schedule::Algorithm&, const schedule::Parameters&) { return false; }
+
+Query query_of(Collective collective, int ranks, uint64_t bytes, const LinkCost& link) {
+  Query query;
+  query.collective = collective;
+  query.parameters.ranks = ranks;
+  query.count = bytes;
+  query.link = link;
+  return query;
+}
+
+std::string winner(const Query& query) {
+  const Result<Candidate> chosen = choose(registry::algorithms(), query, always_canonical);
+  return std::string(chosen.ok() ? chosen.value().algorithm->name : chosen.status().message());
+}
+
+TEST(Select, PredictsWhatTheBusiestRankAndAllCoresNeed) {
+  schedule::Cost cost;
+  cost.depth = 3;
+  cost.messages = 5;
+  cost.bytes = {7, 1};
+  cost.moved = {2, 1};
+  cost.work = {12, 1};
+  const LinkCost wire{.latency_ns = 10, .message_ns = 100, .wire_ns_per_byte = 0.5};
+  EXPECT_DOUBLE_EQ(predict_ns(cost, wire, 1000), 3 * 10 + 5 * 100 + 7 * 500.0);
+  const LinkCost roomy{.moved_ns_per_byte = 1, .work_ns_per_byte = 1.0 / 8};
+  EXPECT_DOUBLE_EQ(predict_ns(cost, roomy, 1000), 2000);
+  const LinkCost crowded{.moved_ns_per_byte = 1, .work_ns_per_byte = 1.0 / 2};
+  EXPECT_DOUBLE_EQ(predict_ns(cost, crowded, 1000), 6000);
+}
+
+TEST(Select, CopiesLeastOnAHostAndLoadsNoWireTwice) {
+  for (int ranks : {2, 4, 8, 64}) {
+    for (uint64_t bytes : {uint64_t{8}, kMiB, 64 * kMiB}) {
+      EXPECT_EQ(winner(query_of(Collective::kBroadcast, ranks, bytes, host_link(ranks, 2))),
+                "publish_once")
+          << ranks << " ranks, " << bytes << " bytes";
+    }
+  }
+  const Query remote = query_of(Collective::kBroadcast, 8, 64 * kMiB, network_link());
+  EXPECT_NE(winner(remote), "publish_once");
+}
+
+TEST(Select, PrefersFewRoundsWhereCallsAreSmall) {
+  EXPECT_EQ(winner(query_of(Collective::kAllReduce, 8, 8, host_link(8, 2))), "one_shot");
+  EXPECT_EQ(winner(query_of(Collective::kAllReduce, 8, kMiB, host_link(8, 2))), "two_shot");
+}
+
+TEST(Select, ObeysAndSaysWhyTheOthersLost) {
+  Query query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
+  query.forced = "ring:2";
+  const auto ranked = rank_candidates(registry::algorithms(), query, always_canonical);
+  ASSERT_FALSE(ranked.empty());
+  EXPECT_EQ(ranked.front().algorithm->name, "ring");
+  EXPECT_EQ(ranked.front().parameters.lanes, 2);
+  EXPECT_EQ(ranked.back().rejected, "another one is forced");
+
+  query.forced = "spiral";
+  EXPECT_NE(winner(query).find("another one is forced"), std::string::npos);
+  query.forced = "ring:99";
+  EXPECT_NE(winner(query).find("lanes"), std::string::npos);
+}
+
+TEST(Select, RefusesADeterministicCallThatNothingCanServe) {
+  Query query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
+  query.deterministic = true;
+  const Result<Candidate> chosen = choose(registry::algorithms(), query, never_canonical);
+  ASSERT_FALSE(chosen.ok());
+  EXPECT_NE(chosen.status().message().find("canonical order"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tutti::select
