@@ -33,6 +33,7 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
     registers_[plan::register_of(PeerBase::kSlot, r)] = peers_[rank].arena.rings();
     registers_[plan::register_of(PeerBase::kCell, r)] = peers_[rank].arena.cells();
   }
+  call_number_ = options.calls_before;
   for (uint32_t i = 0; i < kLanes; ++i) {
     lanes_[i].progress = options.first_progress;
     lanes_[i].ring = RingCursor<kRingRegions>(options.layout.region_bytes());

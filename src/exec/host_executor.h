@@ -57,7 +57,9 @@ struct ExecutorOptions {
   uint64_t communicator = 0;
   uint32_t epoch = 0;
   uint32_t spins = 2000;
-  uint64_t first_progress = 1;  // tests begin near the limits of the counters
+  // Tests begin near the limits of the counters.
+  uint64_t first_progress = 1;
+  uint32_t calls_before = 0;
   ArenaLayout layout{4 << 20, 0, 1};
   uint64_t slow_ns = ~uint64_t{0};      // after which a call is reported
   trace::Recorder* recorder = nullptr;  // told of long waits; may be null

@@ -12,6 +12,7 @@
 #include "src/plan/bind.h"
 #include "src/registry/algorithms.h"
 #include "src/transport/arena.h"
+#include "tests/support/thorough.h"
 
 namespace tutti::exec {
 namespace {
@@ -45,7 +46,7 @@ struct Case {
 
 class Domain {
  public:
-  Domain(int ranks, uint64_t ring_bytes, uint64_t first_progress)
+  Domain(int ranks, uint64_t ring_bytes, uint64_t first_progress, uint32_t calls_before = 0)
       : layout_(ring_bytes, 4096, ranks) {
     for (int rank = 0; rank < ranks; ++rank) {
       arenas_.push_back(std::move(transport::Arena::create("test", layout_.bytes())).value());
@@ -61,6 +62,7 @@ class Domain {
       options.ranks = ranks;
       options.spins = 20;
       options.first_progress = first_progress;
+      options.calls_before = calls_before;
       options.layout = layout_;
       executors_.push_back(std::make_unique<HostExecutor>(options, std::move(peers), health_));
     }
@@ -190,8 +192,10 @@ void run_case(Domain& domain, const Case& c) {
   }
 }
 
-void sweep(int ranks, uint64_t first_progress) {
-  Domain domain(ranks, 64 << 10, first_progress);
+constexpr uint64_t kEnd = uint64_t{1} << 32;  // of what 32 bits can count
+
+void sweep(int ranks, uint64_t first_progress, uint32_t calls_before = 0) {
+  Domain domain(ranks, 64 << 10, first_progress, calls_before);
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     for (plan::Mode mode : {plan::Mode::kStaged, plan::Mode::kDirect, plan::Mode::kSingleCopy}) {
       for (bool in_place : {false, true}) {
@@ -219,9 +223,54 @@ void sweep(int ranks, uint64_t first_progress) {
 TEST(HostExecutor, OneRank) { sweep(1, 1); }
 TEST(HostExecutor, TwoRanks) { sweep(2, 1); }
 TEST(HostExecutor, ThreeRanks) { sweep(3, 1); }
-TEST(HostExecutor, FourRanksNearTheEndOf32Bits) { sweep(4, (uint64_t{1} << 32) - 50); }
+TEST(HostExecutor, FourRanksNearTheEndOf32Bits) {
+  sweep(4, kEnd - 50, static_cast<uint32_t>(kEnd - 50));
+}
 TEST(HostExecutor, FiveRanks) { sweep(5, 1); }
 TEST(HostExecutor, EightRanks) { sweep(8, 1); }
+
+// One rank's part of `calls` sums of one element, most of them by the short form.
+std::string run_small_calls(Domain& domain, int rank, uint64_t calls) {
+  plan::Group group;
+  group.ranks = domain.ranks();
+  group.domain.assign(static_cast<size_t>(group.ranks), 0);
+  plan::MatchRequest wanted;
+  wanted.algorithm = registry::find(Collective::kAllReduce, "one_shot");
+  wanted.parameters.ranks = domain.ranks();
+  wanted.rank = rank;
+  wanted.group = &group;
+  const Result<plan::Match> match = plan::match(wanted);
+  if (!match.ok()) return std::string(match.status().message());
+  const plan::Plan plan = plan::bind(
+      match.value(), {1, types::DataType::kInt64, types::ReduceOp::kSum}, plan::Tuning());
+  const auto fast = FastPath::compile(plan, rank);
+  if (!fast) return "a call of one element has no short form";
+  const auto n = static_cast<uint64_t>(domain.ranks());
+  for (uint64_t i = 0; i < calls; ++i) {
+    const uint64_t mine = i + static_cast<uint64_t>(rank);
+    uint64_t sum = 0;
+    Call call;
+    call.send = &mine;
+    call.recv = &sum;
+    HostExecutor& executor = domain.executor(rank);
+    const Status status = i % 1000 == 7 ? executor.run(plan, call) : fast->run(executor, call);
+    if (!status.ok()) return std::string(status.message());
+    if (sum != n * i + n * (n - 1) / 2) return "a wrong sum in call " + std::to_string(i);
+  }
+  return {};
+}
+
+// Both counters pass the end of their numbers in the middle.
+TEST(HostExecutor, SmallCallsAcrossTheEndOf32Bits) {
+  const uint64_t calls = testing_support::thorough() ? 10'000'000 : 20'000;
+  Domain domain(2, 64 << 10, kEnd - calls / 2, static_cast<uint32_t>(kEnd - calls / 2));
+  std::string errors[2];
+  std::thread other([&] { errors[1] = run_small_calls(domain, 1, calls); });
+  errors[0] = run_small_calls(domain, 0, calls);
+  other.join();
+  for (const std::string& error : errors) EXPECT_EQ(error, "");
+  EXPECT_EQ(domain.executor(0).calls(), static_cast<uint32_t>(calls / 2));
+}
 
 }  // namespace
 }  // namespace tutti::exec
