@@ -13,6 +13,7 @@
 
 #include "generated/test_paths.h"
 #include "tests/support/team.h"
+#include "tests/support/thorough.h"
 
 namespace tutti::kill_test {
 namespace {
@@ -89,7 +90,8 @@ TEST_P(Late, ALateRankIsReportedAndTheCallCompletes) {
     tuttiComm_t comm = join(member);
     if (comm == nullptr) return;
     if (sum(comm, 2) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
-    if (member.rank() == 3) testing_support::sleep_ns(2'500'000'000);
+    const uint64_t late_ns = testing_support::thorough() ? 30'000'000'000 : 2'500'000'000;
+    if (member.rank() == 3) testing_support::sleep_ns(late_ns);
     if (sum(comm, 1000) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
     tuttiCommDestroy(comm);
   });

@@ -129,9 +129,9 @@ void time_calls(Member& member) {
 }
 
 bool run_median(const Options& options) {
-  const auto result =
-      testing_support::run_team(shape_of(options, options.median), time_calls,
-                                [](uint64_t) { return std::string("timed calls"); }, kLimitNs);
+  const auto result = testing_support::run_team(
+      shape_of(options, options.median), time_calls,
+      [](uint64_t) { return std::string("timed calls"); }, kLimitNs);
   if (!result.ok) std::printf("%s", result.report.c_str());
   return result.ok;
 }

@@ -12,8 +12,8 @@ TEST(Ranks, OneToTenAsThreads) {
 }
 
 TEST(Ranks, OneToTenAsProcesses) {
-  const auto outcome = testing_support::run_program(
-      "ranks", {"--from", "1", "--to", "10", "--processes", "1"}, 250);
+  const auto outcome =
+      testing_support::run_program("ranks", {"--from", "1", "--to", "10", "--processes", "1"}, 250);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

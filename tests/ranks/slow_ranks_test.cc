@@ -6,8 +6,8 @@
 namespace tutti::ranks_test {
 namespace {
 
-void expect_right(std::vector<std::string> arguments) {
-  const auto outcome = testing_support::run_program("ranks", arguments, 1500);
+void expect_right(std::vector<std::string> arguments, const std::string& program = "ranks") {
+  const auto outcome = testing_support::run_program(program, arguments, 1500);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::printf("%s", outcome.output.c_str());
 }
@@ -20,6 +20,10 @@ TEST(SlowRanks, EveryNumberAsProcesses) {
 
 TEST(SlowRanks, ManyOverTcp) {
   expect_right({"--from", "16", "--to", "20", "--processes", "1", "--network", "tcp"});
+}
+
+TEST(SlowRanks, SixtyFourTouchABoundedPartOfTheirArenas) {
+  expect_right({"--ranks", "64"}, "footprint");
 }
 
 // No assertion on time: the number is for people.
