@@ -7,6 +7,7 @@
 //   --job J            only job J of the seed: how a failure is run again
 //   --deterministic    every reduction is deterministic
 //   --no-large         no calls of 64 MiB
+//   --every-pair       it is a failure if a pair of properties that can be was in no call
 //   --verbose          a line for every job
 //
 // Exit status: 0 all calls were right, 1 one was not, 2 the command line is wrong.
@@ -17,6 +18,7 @@
 #include <string>
 
 #include "tests/random/coverage.h"
+#include "tests/random/pairs.h"
 #include "tests/random/rank.h"
 
 namespace tutti::random_calls {
@@ -27,14 +29,17 @@ struct Options {
   uint64_t jobs = 40;
   std::optional<uint64_t> only;
   Limits limits;
+  bool every_pair = false;
   bool verbose = false;
 };
 
 bool set_switch(const std::string& name, Options& options) {
   if (name == "--deterministic") options.limits.deterministic = true;
   if (name == "--no-large") options.limits.large = false;
+  if (name == "--every-pair") options.every_pair = true;
   if (name == "--verbose") options.verbose = true;
-  return name == "--deterministic" || name == "--no-large" || name == "--verbose";
+  return name == "--deterministic" || name == "--no-large" || name == "--every-pair" ||
+         name == "--verbose";
 }
 
 bool set_number(const std::string& name, const char* text, Options& options) {
@@ -80,12 +85,13 @@ std::string replay(const Options& options, uint64_t job) {
          (options.limits.large ? "" : " --no-large") + " --job " + std::to_string(job);
 }
 
-bool run_one(const Options& options, uint64_t number, Coverage& coverage) {
+bool run_one(const Options& options, uint64_t number, Coverage& coverage, Pairs& pairs) {
   const Job job = make_job(options.seed, number, options.limits);
   if (options.verbose) std::printf("%s\n", describe(job).c_str());
   const testing_support::TeamResult result = run_job(job);
   if (result.ok) {
     coverage.add(job);
+    pairs.add(job);
     return true;
   }
   std::printf("FAILED %s\n", describe(job).c_str());
@@ -101,19 +107,26 @@ int run(const Options& options) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
   const uint64_t start_ns = testing_support::now_ns();
   Coverage coverage;
+  Pairs pairs(options.limits.max_ranks);
   uint64_t failed = 0;
   const uint64_t first = options.only.value_or(0);
   const uint64_t end = options.only ? first + 1 : options.jobs;
   for (uint64_t number = first; number < end; ++number) {
-    if (!run_one(options, number, coverage)) ++failed;
+    if (!run_one(options, number, coverage, pairs)) ++failed;
     std::fflush(stdout);
   }
   const double seconds = static_cast<double>(testing_support::now_ns() - start_ns) * 1e-9;
-  std::printf("%s%llu calls in %llu jobs were right, %llu jobs failed, %.1f s\n",
-              coverage.table().c_str(), static_cast<unsigned long long>(coverage.calls()),
+  std::printf("%s%s", coverage.table().c_str(), pairs.table().c_str());
+  const std::vector<std::string> missing = pairs.missing();
+  std::printf("%zu pairs were in no call\n", missing.size());
+  for (const std::string& pair : missing) {
+    if (options.every_pair) std::printf("  %s\n", pair.c_str());
+  }
+  std::printf("%llu calls in %llu jobs were right, %llu jobs failed, %.1f s\n",
+              static_cast<unsigned long long>(coverage.calls()),
               static_cast<unsigned long long>(end - first - failed),
               static_cast<unsigned long long>(failed), seconds);
-  return failed == 0 ? 0 : 1;
+  return failed == 0 && (missing.empty() || !options.every_pair) ? 0 : 1;
 }
 
 }  // namespace

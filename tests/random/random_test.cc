@@ -1,8 +1,12 @@
 // A few hundred random calls; slow_random_test.cc makes thousands. The seed is printed, so that
 // what fails can be run again.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/random/job.h"
+#include "tests/random/pairs.h"
 #include "tests/support/algorithm_names.h"
 #include "tests/support/subprocess.h"
 
@@ -24,9 +28,8 @@ TEST(Random, DeterministicCallsAreBitwiseCanonical) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "takes minutes under the thread sanitizer";
 #endif
-  const auto outcome =
-      random_calls({"--seed", "2", "--jobs", "6", "--calls", "25", "--no-large",
-                    "--deterministic"});
+  const auto outcome = random_calls(
+      {"--seed", "2", "--jobs", "6", "--calls", "25", "--no-large", "--deterministic"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -42,6 +45,33 @@ TEST(Random, TheSameSeedMakesTheSameJob) {
       }
     }
   }
+}
+
+TEST(Random, PairsThatNoCallHadAreNamed) {
+  Pairs none(9);
+  const size_t all = none.missing().size();
+  EXPECT_GT(all, 800u);
+  Job job;
+  job.shape = testing_support::TeamShape::threads(3);
+  Call call;  // an all_reduce
+  call.problem.type = tuttiInt32;
+  job.batches.push_back({Way::kBlocking, {call}});
+  Pairs pairs(9);
+  pairs.add(job);
+  const std::vector<std::string> missing = pairs.missing();
+  EXPECT_EQ(missing.size(), all - 9 * 8 / 2);  // one of every two axes was seen
+  const auto is_missing = [&](const std::string& pair) {
+    return std::ranges::count(missing, pair) == 1;
+  };
+  EXPECT_FALSE(is_missing("type int32 with ranks 3"));
+  EXPECT_TRUE(is_missing("type int32 with ranks 4"));
+  EXPECT_FALSE(is_missing("collective broadcast with operation sum"));  // there is none
+}
+
+TEST(Random, EnoughJobsHaveEveryPair) {
+  Pairs pairs(9);
+  for (uint64_t number = 0; number < 200; ++number) pairs.add(make_job(20260101, number, {}));
+  EXPECT_THAT(pairs.missing(), testing::IsEmpty());
 }
 
 TEST(Random, ThePageOfAlgorithmsIsUnderstood) {

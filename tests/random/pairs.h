@@ -1,0 +1,47 @@
+// Which pairs of properties were seen together, of all pairs that can be: what one property breaks
+// alone, fixed cases find; what two break together, only calls that have both.
+//
+// Threads: one.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/random/job.h"
+
+namespace tutti::random_calls {
+
+/// A property of calls and every value it has; a call without the property has the value "".
+struct Axis {
+  std::string name;
+  std::vector<std::string> values;
+};
+
+/// Collective, type, operation, transport, ranks, place, threads or processes, grouped, blocking.
+std::vector<Axis> axes(int max_ranks);
+
+class Pairs {
+ public:
+  explicit Pairs(int max_ranks) : axes_(axes(max_ranks)) {}
+
+  void add(const Job& job);
+  /// "type int8 with ranks 3", for every pair that can be and was not seen.
+  std::vector<std::string> missing() const;
+  /// A line for every two axes: how many of their pairs were seen.
+  std::string table() const;
+
+ private:
+  struct Tally {
+    uint64_t seen = 0;
+    uint64_t possible = 0;
+    std::vector<std::string> missing;
+  };
+  Tally tally(size_t a, size_t b) const;
+
+  std::vector<Axis> axes_;
+  std::set<std::string> seen_;
+};
+
+}  // namespace tutti::random_calls
