@@ -8,7 +8,8 @@
  * Owns:     the caller owns every buffer and keeps it valid until the call has completed: on
  *           return for a BLOCKING stream, after tuttiStreamSynchronize() for a HOST stream.
  * Threads:  different communicators may be used from different threads at the same time; one
- *           communicator by one thread at a time.
+ *           communicator by one thread at a time. Any thread may at any time abort, destroy or
+ *           revoke it and ask for its error, its size and its rank.
  * Ordering: the operations of one communicator run in the order of their calls, whatever their
  *           streams.
  * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that
@@ -198,7 +199,10 @@ TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
  * long as all of them are well. Where a process holds several ranks, its last one waits for all. A
  * second destroy is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
-/* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. */
+/* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
+ * call that another thread is in returns before anything is freed; one that comes later, the end of
+ * a group included, is tuttiInvalidUsage. A handle stays good for that as long as the process
+ * lives; it is not looked at whether a pointer was ever a handle. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
@@ -207,7 +211,8 @@ TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
  * tuttiInvalidUsage, but destroy and abort, which end it when it is made. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
-/* The last message of this communicator (NULL: of this thread). Valid until the next call. */
+/* The last message of this communicator (NULL: of this thread). Valid until this thread asks
+ * again. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 
 /* ---- Settings: the environment variables, as this process took them ---- */

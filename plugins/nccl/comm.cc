@@ -70,7 +70,7 @@ ncclResult_t check_handle(ncclComm_t comm, const char* function) {
 
 ncclResult_t check_usable(ncclComm_t comm, const char* function) {
   if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
-  switch (comm->state.load(std::memory_order_seq_cst)) {
+  switch (comm->state.load(std::memory_order_acquire)) {
     case State::kSuspended:
       return misuse(function, "the communicator is suspended: call ncclCommResume first");
     case State::kAborted:

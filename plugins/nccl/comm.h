@@ -33,8 +33,7 @@ struct ncclComm {
   std::atomic<tutti::nccl::State> state{tutti::nccl::State::kNone};
   uint32_t generation = 0;  // of the process that made it: a fork begins a new one
   int device = 0;
-  tuttiComm_t tutti = nullptr;     // null: it was not made
-  std::atomic<uint32_t> calls{0};  // operations that threads are in
+  tuttiComm_t tutti = nullptr;  // null: it was not made
   std::mutex mutex;
   std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
   std::map<void*, size_t> registrations;  // under mutex; how often an address is registered
@@ -65,30 +64,12 @@ ncclResult_t ask(ncclComm_t comm, const char* function, Call call) {
 /// Refuses addresses that only a GPU can read.
 ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function);
 
-/// Counts a call while it runs, for an abort by another thread.
-class Running {
- public:
-  explicit Running(ncclComm_t comm) : calls_(comm->calls) {
-    calls_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Running() { calls_.fetch_sub(1, std::memory_order_release); }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  std::atomic<uint32_t>& calls_;
-};
-
 /// One operation on host buffers. The stream is not looked at: it is complete on return.
 template <class Call>
 ncclResult_t operate(ncclComm_t comm, const char* function, std::span<const void* const> buffers,
                      Call call) {
-  ncclResult_t refused = check_handle(comm, function);
-  if (refused != ncclSuccess) return refused;
-  const Running running(comm);
-  refused = check_usable(comm, function);
+  ncclResult_t refused = check_usable(comm, function);
   if (refused == ncclSuccess) refused = check_host_memory(buffers, function);
-  if (refused == ncclSuccess && in_group()) add_member(comm);
   return refused != ncclSuccess ? refused : translate(call(comm->tutti));
 }
 

@@ -1,7 +1,5 @@
 #include "plugins/nccl/group.h"
 
-#include <algorithm>
-#include <deque>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -16,7 +14,6 @@ using Work = std::function<ncclResult_t()>;
 struct Group {
   int depth = 0;
   ncclResult_t failure = ncclSuccess;
-  std::vector<ncclComm_t> members;
   std::vector<Work> deferred;
   std::vector<std::function<void()>> at_end;
 };
@@ -42,15 +39,6 @@ ncclResult_t run_together(const std::vector<Work>& work) {
 }
 
 ncclResult_t run(const Group& ended) {
-  // An abort by another thread waits for us from here on, or is seen by us.
-  std::deque<Running> running;
-  for (const ncclComm_t member : ended.members) running.emplace_back(member);
-  for (const ncclComm_t member : ended.members) {
-    const ncclResult_t bad = check_usable(member, "ncclGroupEnd");
-    if (bad == ncclSuccess) continue;
-    tuttiGroupDiscard();
-    return bad;
-  }
   if (ended.failure != ncclSuccess) {
     tuttiGroupDiscard();
     return ended.failure;
@@ -100,11 +88,6 @@ ncclResult_t run_or_defer(Work work) {
   if (open.depth == 0) return work();
   open.deferred.push_back(std::move(work));
   return ncclSuccess;
-}
-
-void add_member(ncclComm_t comm) {
-  std::vector<ncclComm_t>& members = group().members;
-  if (std::find(members.begin(), members.end(), comm) == members.end()) members.push_back(comm);
 }
 
 void at_group_end(std::function<void()> work) { group().at_end.push_back(std::move(work)); }

@@ -25,9 +25,6 @@ void note_failure(ncclResult_t result);
 /// Runs the work: now, or behind the open group beside the other work put off there.
 ncclResult_t run_or_defer(std::function<ncclResult_t()> work);
 
-/// An operation of this communicator waits for the end of the open group.
-void add_member(ncclComm_t comm);
-
 /// For the end of the open group, whether it ran or not.
 void at_group_end(std::function<void()> work);
 

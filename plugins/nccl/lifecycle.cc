@@ -1,6 +1,4 @@
 // Making and ending communicators.
-#include <unistd.h>
-
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -101,26 +99,11 @@ ncclResult_t destroy(ncclComm_t comm) {
   return result;
 }
 
-/// Ends the calls that other threads are in; false if they do not end in time.
-bool end_running_calls(ncclComm_t comm) {
-  constexpr int kPatienceMs = 10'000;
-  if (comm->calls.load(std::memory_order_seq_cst) == 0) return true;
-  tuttiCommRevoke(comm->tutti, TUTTI_REVOKE_DEFAULT);
-  for (int waited_ms = 0; waited_ms < kPatienceMs; ++waited_ms) {
-    if (comm->calls.load(std::memory_order_acquire) == 0) return true;
-    usleep(1000);
-  }
-  return false;
-}
-
 ncclResult_t abort(ncclComm_t comm) {
   constexpr char kName[] = "ncclCommAbort";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
-  const State before = comm->state.exchange(State::kAborted, std::memory_order_seq_cst);
+  const State before = comm->state.exchange(State::kAborted, std::memory_order_acq_rel);
   if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
-  if (!end_running_calls(comm)) {
-    return fail(ncclTimeout, "ncclCommAbort: a call of another thread does not end");
-  }
   const ncclResult_t result = translate(tuttiCommAbort(comm->tutti));
   if (result == ncclSuccess || result == ncclInProgress) forget_memory(comm);
   return result;

@@ -11,6 +11,7 @@ namespace {
 using schedule::Collective;
 
 Status set_options(tuttiComm_t comm, const tuttiOptions_t* options) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<comm::CallOptions> wanted = read_options(comm, options);
   if (!wanted.ok()) return wanted.status();
@@ -76,6 +77,7 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
 tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOptions_t* options,
                           tuttiRequest_t* request) {
   if (request != nullptr) *request = nullptr;
+  const Visitor visitor = visit(target.comm);
   if (Status status = check_handle(target.comm); !status.ok()) return refuse(target.comm, status);
   if (call == nullptr || call->size < sizeof(tuttiCall_t)) {
     return refuse(target.comm,

@@ -68,9 +68,7 @@ Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
 
 // What nearly every call looks like is accepted by a few comparisons; check() judges the rest.
 bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
-  if (comm == nullptr || comm->state.load(std::memory_order_acquire) != State::kAlive) {
-    return false;
-  }
+  if (comm->state.load(std::memory_order_seq_cst) != State::kAlive) return false;
   constexpr uint64_t kOrdinaryCount = uint64_t{1} << 32;
   const auto ranks = static_cast<uint64_t>(comm->communicator->ranks());
   const bool known = static_cast<int>(request.type) < types::kDataTypes &&
@@ -90,6 +88,9 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
 
 tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream,
                   const Handle* handle) {
+  if (comm == nullptr) [[unlikely]]
+    return refuse(comm, check_handle(comm));
+  const Caller caller(comm->presence);
   if (!is_ordinary(comm, request, stream)) {
     if (Status status = check(comm, request, stream); !status.ok()) return refuse(comm, status);
   }

@@ -64,9 +64,12 @@ void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   leave(lounge.strike(communicator));
 }
 
+void interrupt(comm::Communicator& rank) {
+  rank.abort(
+      Status::remote_error("rank " + std::to_string(rank.rank()) + " aborted the communicator"));
+}
+
 void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
-  rank->abort(
-      Status::remote_error("rank " + std::to_string(rank->rank()) + " aborted the communicator"));
   drain(*rank);
   rank->give_up();
   const uint64_t communicator = rank->id();

@@ -42,7 +42,9 @@ class Lounge {
 
 /// Waits for what is queued and for the other ranks, as said above, and frees.
 void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
-/// Ends what is in flight with an error, here and on the other ranks, and frees.
+/// Ends what is in flight with an error, here and on the other ranks. From any thread.
+void interrupt(comm::Communicator& rank);
+/// After interrupt(), with nobody in a blocking call: waits for what is queued, and frees.
 void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
 
 }  // namespace tutti::api

@@ -24,8 +24,9 @@ struct Edit {
   const char* call = "";  // "tuttiCommSplit"
   Process* process = nullptr;
   comm::Communicator* parent = nullptr;  // lives while it is busy
+  const Presence* presence = nullptr;    // who is in a call on it
   std::shared_ptr<const comm::Roster> roster;
-  std::vector<int> members;  // who meets
+  std::vector<int> members;  // who meets; all ranks of the parent but those a shrink leaves out
   comm::Proposal proposal;
   CommConfig config;
   bool needs_health = true;  // not where the parent is broken or revoked
@@ -46,7 +47,8 @@ Status quiesce(const Edit& edit, uint64_t deadline_ns) {
     parent.abort(Status::remote_error("rank " + std::to_string(parent.rank()) + " called " +
                                       edit.call + " with TUTTI_SHRINK_ABORT"));
   }
-  while (parent.pending.load(std::memory_order_acquire) > 0) {
+  edit.presence->announce_change();
+  while (parent.pending.load(std::memory_order_acquire) > 0 || edit.presence->has_caller()) {
     if (monotonic_ns() > deadline_ns) {
       return Status::timeout(std::string(edit.call) + ": operations of rank " +
                              std::to_string(parent.rank()) + " are still in flight; revoke the " +
@@ -158,6 +160,7 @@ Result<Edit> begin_edit(const EditCall& call) {
   const std::string name = call.name;
   if (call.made == nullptr) return Status::invalid_argument(name + ": made is null");
   *call.made = nullptr;
+  const Visitor visitor = visit(call.comm);
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
   const bool revoked = call.comm->state.load(std::memory_order_acquire) == State::kRevoked;
   if (!revoked || !call.may_be_revoked) {
@@ -174,6 +177,7 @@ Result<Edit> begin_edit(const EditCall& call) {
   edit.call = call.name;
   edit.process = process.value();
   edit.parent = call.comm->communicator.get();
+  edit.presence = &call.comm->presence;
   edit.roster = edit.parent->roster();
   edit.config = config.value();
   edit.needs_health = !revoked;
@@ -227,7 +231,7 @@ Status plan_shrink(Edit& edit, const int* excluded, int excluded_count, int flag
   if (excluded_count < 0 || (excluded == nullptr && excluded_count > 0)) {
     return Status::invalid_argument(name + ": excluded is null, or its count is negative");
   }
-  auto left = comm::survivors(edit.parent->ranks(), excluded, excluded_count);
+  auto left = comm::survivors(static_cast<int>(edit.members.size()), excluded, excluded_count);
   if (!left.ok()) {
     return Status::invalid_argument(name + ": " + std::string(left.status().message()));
   }
@@ -250,7 +254,7 @@ Status plan_shrink(Edit& edit, const int* excluded, int excluded_count, int flag
 }
 
 Status plan_grow(Edit& edit, int ranks, const tuttiUniqueId* id, int rank) {
-  const int old = edit.parent->ranks();
+  const auto old = static_cast<int>(edit.members.size());
   if (rank != -1) {
     return Status::invalid_argument("tuttiCommGrow: a rank of the communicator passes rank -1, " +
                                     std::to_string(rank) + " is for new ranks with comm NULL");

@@ -46,12 +46,20 @@ tuttiResult_t report(tuttiComm* comm, const Status& status) {
     message = "communicator '" + comm->config.name + "': " + message;
   }
   thread_error() = message;
-  if (comm != nullptr) comm->last_error = std::move(message);
+  if (comm != nullptr) {
+    const std::lock_guard lock(comm->error_mutex);
+    comm->last_error = std::move(message);
+  }
   return result_of(status.code());
 }
 
 const char* last_error(tuttiComm* comm) {
-  return comm == nullptr ? thread_error().c_str() : comm->last_error.c_str();
+  if (comm == nullptr) return thread_error().c_str();
+  // tidy: allow mutable (another thread may replace the communicator's own message)
+  thread_local std::string copy;
+  const std::lock_guard lock(comm->error_mutex);
+  copy = comm->last_error;
+  return copy.c_str();
 }
 
 namespace {
@@ -91,12 +99,12 @@ Status refusal(tuttiComm_t comm, State state) {
 
 Status check_handle(tuttiComm_t comm) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
-  return refusal(comm, comm->state.load(std::memory_order_acquire));
+  return refusal(comm, comm->state.load(std::memory_order_seq_cst));
 }
 
 Status check_readable(tuttiComm_t comm) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
-  const State state = comm->state.load(std::memory_order_acquire);
+  const State state = comm->state.load(std::memory_order_seq_cst);
   const bool readable =
       state == State::kBusy || state == State::kFinalized || state == State::kRevoked;
   return readable ? Status() : refusal(comm, state);

@@ -2,7 +2,8 @@
 //
 // Lifetime: a destroyed communicator's shell stays (a few hundred bytes), so that a stale handle is
 // an error and not a crash. Threads: `state` orders everything else: what a thread writes before it
-// stores the state, others read after they have loaded it.
+// stores the state, others read after they have loaded it. Who uses `communicator` says so by
+// `presence` before it loads the state, and what ends the communicator waits for it.
 #pragma once
 
 #include <atomic>
@@ -16,6 +17,7 @@
 #include "src/api/config.h"
 #include "src/api/departure.h"
 #include "src/api/operations.h"
+#include "src/api/presence.h"
 #include "src/base/status.h"
 #include "src/comm/communicator.h"
 #include "src/comm/engine.h"
@@ -40,11 +42,14 @@ enum class State : uint32_t {
 struct tuttiComm {
   std::atomic<tutti::api::State> state{tutti::api::State::kNone};
   std::unique_ptr<tutti::comm::Communicator> communicator;
-  std::string last_error;  // of the threads that call, never of a worker
+  tutti::api::Presence presence;
+  std::mutex error_mutex;
+  std::string last_error;  // under error_mutex; of the threads that call, never of a worker
   tutti::api::CommConfig config;
   tutti::api::Operations operations;
   tutti::api::Lounge* lounge = nullptr;  // of its process
-  tutti::Status failure;           // why it was not made; or a child this rank is no member of
+  // Why it was not made; or a child this rank is no member of, then under error_mutex.
+  tutti::Status failure;
   std::atomic<bool> abort{false};  // how to end it; written before kEnding
   std::mutex worker_mutex;
   std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
@@ -85,7 +90,13 @@ tuttiResult_t result_of(Code code);
 
 /// Keeps the message for tuttiGetLastError and returns the code. `comm` may be null.
 tuttiResult_t report(tuttiComm* comm, const Status& status);
+/// Valid until the thread asks again.
 const char* last_error(tuttiComm* comm);
+
+/// A Visitor of a communicator that may be null; made before check_handle(), held while it is used.
+inline Visitor visit(tuttiComm_t comm) {
+  return Visitor(comm == nullptr ? nullptr : &comm->presence);
+}
 
 /// OK if every call is allowed.
 Status check_handle(tuttiComm_t comm);

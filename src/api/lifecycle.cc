@@ -15,9 +15,17 @@ Status check_no_group(tuttiComm_t comm, const char* call) {
                                ": the open group has operations on this communicator");
 }
 
-/// What ends a communicator leaves this one caller to do it.
-bool claim(tuttiComm_t comm, State from) {
-  return comm->state.compare_exchange_strong(from, State::kEnding, std::memory_order_acq_rel);
+/// What ends a communicator leaves this one caller to do it. An abort that comes too late for that
+/// makes a destroy that has just begun an abort.
+bool claim(tuttiComm_t comm, State from, bool abort) {
+  if (abort) comm->abort = true;
+  return comm->state.compare_exchange_strong(from, State::kEnding, std::memory_order_seq_cst);
+}
+
+/// What the communicator's worker waits for, operations included, ends soon.
+void interrupt_busy(tuttiComm_t comm) {
+  const Visitor visitor = visit(comm);
+  if (comm->state.load(std::memory_order_seq_cst) == State::kBusy) interrupt(*comm->communicator);
 }
 
 Status in_progress() { return Status(Code::kInProgress, "the communicator is being ended"); }
@@ -46,24 +54,22 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
   if (Status status = check_no_group(comm, call); !status.ok()) return status;
   for (;;) {
     const State state = comm->state.load(std::memory_order_acquire);
-    comm->abort = abort;
     switch (state) {
       case State::kAlive:
       case State::kFinalized:
       case State::kRevoked:
-        if (claim(comm, state)) return end_claimed(comm);
+        if (claim(comm, state, abort)) return end_claimed(comm);
         break;
       case State::kFailed:
-        if (!claim(comm, state)) break;
+        if (!claim(comm, state, abort)) break;
         join_worker(comm);
         comm->state.store(State::kNone, std::memory_order_release);
         return {};
       case State::kBusy:
-        // Whatever its worker waits for, operations of the communicator included, ends soon.
-        if (abort) comm->communicator->abort(Status::remote_error("the communicator was aborted"));
+        if (abort) interrupt_busy(comm);
         [[fallthrough]];
       case State::kMaking:
-        if (claim(comm, state)) return leave_to_worker(comm);
+        if (claim(comm, state, abort)) return leave_to_worker(comm);
         break;
       default:
         return check_handle(comm);
@@ -92,6 +98,7 @@ Status finalize(tuttiComm_t comm) {
 }
 
 Status revoke(tuttiComm_t comm, int flags) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommRevoke"); !status.ok()) return status;
   if (flags != TUTTI_REVOKE_DEFAULT) {
@@ -102,8 +109,21 @@ Status revoke(tuttiComm_t comm, int flags) {
   comm::Communicator& communicator = *comm->communicator;
   communicator.abort(Status::remote_error("rank " + std::to_string(communicator.rank()) +
                                           " revoked the communicator"));
+  comm->presence.wait_for_caller();
   drain(communicator);
   communicator.give_up();
+  return {};
+}
+
+Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
+  const Visitor visitor = visit(comm);
+  if (Status status = check_readable(comm); !status.ok()) return status;
+  Status failure;
+  {
+    const std::lock_guard lock(comm->error_mutex);
+    failure = std::exchange(comm->failure, Status());
+  }
+  *error = failure.ok() ? result_of(comm->communicator->failure().code()) : report(comm, failure);
   return {};
 }
 
@@ -131,12 +151,7 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
     case State::kAlive:
     case State::kFinalized:
       join_worker(comm);
-      if (!comm->failure.ok()) {
-        *error = report(comm, std::exchange(comm->failure, Status()));
-        return {};
-      }
-      *error = result_of(comm->communicator->failure().code());
-      return {};
+      return get_failure(comm, error);
     default:
       return check_handle(comm);
   }
@@ -194,6 +209,7 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
 }
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
+  const tutti::api::Visitor visitor = tutti::api::visit(comm);
   tutti::Status status = tutti::api::check_readable(comm);
   if (status.ok() && ranks == nullptr) {
     status = tutti::Status::invalid_argument("tuttiCommCount: ranks is null");
@@ -203,6 +219,7 @@ tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
+  const tutti::api::Visitor visitor = tutti::api::visit(comm);
   tutti::Status status = tutti::api::check_readable(comm);
   if (status.ok() && rank == nullptr) {
     status = tutti::Status::invalid_argument("tuttiCommUserRank: rank is null");
@@ -245,6 +262,7 @@ const char* tuttiGetLastError(tuttiComm_t comm) { return tutti::api::last_error(
 
 tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                            tuttiDataType_t type, char* text, size_t bytes, size_t* needed) {
+  const tutti::api::Visitor visitor = tutti::api::visit(comm);
   if (tutti::Status status = tutti::api::check_handle(comm); !status.ok()) {
     return report(comm, status);
   }

@@ -153,6 +153,8 @@ void join_worker(tuttiComm* handle) {
 }
 
 void end_communicator(tuttiComm* handle, State ended) {
+  if (handle->abort && handle->communicator != nullptr) interrupt(*handle->communicator);
+  handle->presence.wait_until_empty();
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;

@@ -24,6 +24,7 @@ Status release(void* memory) {
 }
 
 Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (handle == nullptr) return Status::invalid_argument("tuttiCommRegister: handle is null");
   Result<Process*> process = Process::current();
@@ -41,6 +42,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
 }
 
 Status deregister(tuttiComm_t comm, void* handle) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   return comm->communicator->remove_window(handle);
 }

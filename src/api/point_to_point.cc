@@ -28,6 +28,8 @@ Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
 
 tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream,
                            const comm::Extras* extras, const Handle* handle) {
+  if (comm == nullptr) return refuse(comm, check_handle(comm));
+  const Caller caller(comm->presence);
   if (Status status = check(comm, message, stream); !status.ok()) return refuse(comm, status);
   exec::Transfer transfer;
   transfer.peer = static_cast<uint32_t>(message.peer);

@@ -48,6 +48,7 @@ Result<std::unique_ptr<Process>> Process::create() {
   Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();
   if (!watch.ok()) return watch.status();
   made->watch_ = std::move(watch).value();
+  made->has_barrier_ = prepare_process_barrier();
   return made;
 }
 
@@ -59,7 +60,9 @@ comm::Engine& Process::engine() {
 
 tuttiComm* Process::new_handle() {
   const std::lock_guard lock(mutex_);
-  return &handles_.emplace_back();
+  tuttiComm& handle = handles_.emplace_back();
+  handle.presence.use_process_barrier(has_barrier_);
+  return &handle;
 }
 
 tuttiWindow* Process::new_window() {

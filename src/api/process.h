@@ -53,6 +53,7 @@ class Process {
   Env env_;
   uint64_t token_ = 0;
   std::unique_ptr<bootstrap::Watch> watch_;
+  bool has_barrier_ = false;  // prepare_process_barrier()
   Lounge lounge_;
   std::atomic<uint64_t> launches_{0};
   std::mutex mutex_;

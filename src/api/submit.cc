@@ -15,6 +15,7 @@ constexpr uint32_t kGroupSpins = 100;
 struct Member {
   tuttiComm_t comm;
   comm::Task task;
+  Visitor visitor{nullptr};  // from the end of the group until the task is announced
 };
 
 struct Group {
@@ -156,16 +157,36 @@ void order(std::vector<Member>& members) {
                    [&](const Member& a, const Member& b) { return kind_of(a) < kind_of(b); });
 }
 
+// Another thread may have ended a communicator since the call. One is kept from being freed only
+// while nothing here waits for another one, whose end may be the next that thread is going to ask
+// for.
+Status enter(std::vector<Member>& members, bool idle) {
+  for (Member& member : members) {
+    const Visitor visitor = visit(member.comm);
+    if (Status status = check_handle(member.comm); !status.ok()) return status;
+    if (idle) drain(*member.comm->communicator);
+  }
+  for (Member& member : members) {
+    member.visitor = visit(member.comm);
+    if (Status status = check_handle(member.comm); !status.ok()) return status;
+  }
+  return {};
+}
+
+// What is announced keeps its communicator by itself.
+comm::Task announce(Member& member) {
+  member.task.announce();
+  member.visitor = Visitor(nullptr);
+  return std::move(member.task);
+}
+
 // A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
 // thread at a time.
 Status queue_group(Group& group) {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   std::vector<comm::Task> tasks;
-  for (Member& member : group.members) {
-    member.task.announce();
-    tasks.push_back(std::move(member.task));
-  }
+  for (Member& member : group.members) tasks.push_back(announce(member));
   process.value()->engine().submit(tasks);
   return group.own->wait();
 }
@@ -179,14 +200,15 @@ bool needs_engine(const Member& member) {
 Status run_members(Group& group) {
   std::vector<Member>& members = group.members;
   order(members);
-  if (std::any_of(members.begin(), members.end(), needs_engine)) return queue_group(group);
-  // Before any task is counted as pending: a group may hold several tasks of one communicator.
-  for (const Member& member : members) drain(*member.comm->communicator);
-  comm::Driver driver;
-  for (Member& member : members) {
-    member.task.announce();
-    driver.add(std::move(member.task));
+  const bool queued = std::any_of(members.begin(), members.end(), needs_engine);
+  // Idle before any task is counted as pending: a group may hold several of one communicator.
+  if (Status status = enter(members, !queued); !status.ok()) {
+    for (const Member& member : members) member.task.tell(status);
+    return status;
   }
+  if (queued) return queue_group(group);
+  comm::Driver driver;
+  for (Member& member : members) driver.add(announce(member));
   driver.run(kGroupSpins);
   return group.own->wait();
 }

@@ -30,6 +30,7 @@ Status describe(Process& process, void* base, size_t bytes, int flags, comm::Win
 
 Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t* window,
                        int flags) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (window == nullptr) {
     return Status::invalid_argument("tuttiCommWindowRegister: window is null");
@@ -49,16 +50,18 @@ Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t
   return {};
 }
 
-Status check_window(tuttiWindow_t window, tuttiComm_t& comm) {
+Status find_comm(tuttiWindow_t window, tuttiComm_t& comm) {
   if (window == nullptr) return Status::invalid_argument("the window is null");
   comm = window->comm.load(std::memory_order_acquire);
   if (comm == nullptr) return Status::invalid_usage("the window has been deregistered");
-  return check_handle(comm);
+  return {};
 }
 
 Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
+  const Visitor visitor = visit(comm);
   tuttiComm_t own = nullptr;
-  if (Status status = check_window(window, own); !status.ok()) return status;
+  if (Status status = find_comm(window, own); !status.ok()) return status;
+  if (Status status = check_handle(own); !status.ok()) return status;
   if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
   drain(*comm->communicator);
   window->comm.store(nullptr, std::memory_order_release);
@@ -68,7 +71,9 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
 
 tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t stream) {
   tuttiComm_t comm = nullptr;
-  Status status = check_window(window, comm);
+  if (Status status = find_comm(window, comm); !status.ok()) return refuse(comm, status);
+  const Caller caller(comm->presence);
+  Status status = check_handle(comm);
   if (status.ok()) status = check_stream(stream);
   if (status.ok()) {
     access.peer = static_cast<uint32_t>(peer);  // a negative one is beyond every rank

@@ -339,7 +339,9 @@ uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
 
 void Communicator::conclude(const Status& outcome) {
   recorder_->conclude(outcome.ok());
-  if (!status().ok()) calls_->dump(status());
+  if (status().ok()) return;
+  abort(status());  // for other threads, which must not read the executor's
+  calls_->dump(status());
 }
 
 Status Communicator::begin(const Request& request, uint64_t ticket) {

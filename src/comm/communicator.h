@@ -81,12 +81,14 @@ class Communicator final : public exec::Health {
   /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
   /// wait for.
   bool begin_leaving(uint64_t timeout_ns);
+  /// What runs ends with this error soon. From any thread.
   void abort(Status reason);
   /// After abort(), when nothing runs any more: peers of this host see it in the arena, which their
   /// mappings keep.
   void give_up();
-  /// Why the communicator is failed, found by a call or by the watch; OK if it is not.
-  Status failure() { return status().ok() ? check() : status(); }
+  /// Why the communicator is failed, found by a call or by the watch; OK if it is not. From any
+  /// thread.
+  Status failure() { return check(); }
 
   /// Operations queued or running: kept by whoever drives this communicator.
   std::atomic<uint32_t> pending{0};

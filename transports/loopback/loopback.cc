@@ -6,10 +6,13 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/base/io.h"
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
 
@@ -84,7 +87,21 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
     if (memory.value().process != getpid()) {
       return Status::invalid_argument("the handle names memory of another process");
     }
-    return reinterpret_cast<std::byte*>(memory.value().address);
+    const transport::MemoryHandle& named = memory.value();
+    const std::lock_guard lock(mutex_);
+    const std::pair<uint64_t, uint64_t> file{named.device, named.inode};
+    if (const auto found = imported_.find(file); found != imported_.end()) {
+      return found->second.data();
+    }
+    Fd fd(fcntl(named.fd, F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid() || !transport::names_file(named, fd.get())) {
+      return Status::remote_error("the registered memory of another thread is gone");
+    }
+    Result<transport::Arena> memory_here = transport::Arena::adopt(fd.release(), named.bytes);
+    if (!memory_here.ok()) return memory_here.status();
+    std::byte* const data = memory_here.value().data();
+    imported_.emplace(file, std::move(memory_here).value());
+    return data;
   }
 
   Status read(transport::Buffer target, uint64_t source) override {
@@ -97,6 +114,9 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
  private:
   transport::Capabilities capabilities_;
   const transport::Arena arena_;  // the peer's, mapped once more
+  std::mutex mutex_;
+  // Under mutex_; mapped once more as well, by device and inode.
+  std::map<std::pair<uint64_t, uint64_t>, transport::Arena> imported_;
 };
 
 class Loopback final : public transport::Transport {

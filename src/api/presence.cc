@@ -1,0 +1,46 @@
+#include "src/api/presence.h"
+
+#include <linux/membarrier.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "src/exec/wait.h"
+
+namespace tutti::api {
+namespace {
+
+constexpr uint32_t kSpins = 100;
+
+bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
+
+void run_process_barrier() {
+  // Registered, so it fails only where a filter of system calls came later. Any store is seen long
+  // before this time is over.
+  constexpr useconds_t kStoresAreSeenUs = 10'000;
+  if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) usleep(kStoresAreSeenUs);
+}
+
+}  // namespace
+
+bool prepare_process_barrier() {
+  return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&
+         membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED);
+}
+
+void Presence::announce_change() const {
+  if (!callers_fence_) run_process_barrier();
+}
+
+void Presence::wait_for_caller() const {
+  announce_change();
+  exec::Backoff backoff(kSpins);
+  while (has_caller()) backoff.pause();
+}
+
+void Presence::wait_until_empty() const {
+  wait_for_caller();
+  exec::Backoff backoff(kSpins);
+  while (visitors_.load(std::memory_order_seq_cst) != 0) backoff.pause();
+}
+
+}  // namespace tutti::api

@@ -1,0 +1,83 @@
+// Who is in a call on a communicator, so that what ends it frees it when nobody is inside any more.
+//
+// A call says that it is inside and then reads the communicator's state; what ends a communicator
+// changes the state and then looks who is inside. One of the two must see the other, which takes a
+// memory barrier between the two accesses on both sides. The side that ends, which is rare, makes
+// the kernel run one on every thread of the process (membarrier), so the blocking call, which is
+// not, does with two plain stores. Where the kernel has no such call each call pays for its own.
+//
+// Threads: one Caller at a time, as tutti.h asks of those who use a communicator; Visitors and
+// wait_until_empty() any. Errors: none.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <utility>
+
+namespace tutti::api {
+
+/// To be called before threads share a Presence. False if this kernel cannot run a barrier on the
+/// threads of the process.
+bool prepare_process_barrier();
+
+class Presence {
+ public:
+  /// Before anybody is inside.
+  void use_process_barrier(bool available) { callers_fence_ = !available; }
+
+  /// After a change of state: a caller who has not seen it is seen by has_caller() from now on.
+  void announce_change() const;
+  bool has_caller() const { return caller_.load(std::memory_order_seq_cst) != 0; }
+  /// After a change of state, until the caller has left. The calling thread may be a Visitor.
+  void wait_for_caller() const;
+  /// The same for everybody.
+  void wait_until_empty() const;
+
+ private:
+  friend class Caller;
+  friend class Visitor;
+
+  std::atomic<uint32_t> caller_{0};
+  std::atomic<uint32_t> visitors_{0};
+  bool callers_fence_ = true;
+};
+
+/// The thread that uses the communicator is in a call: the way of every small one.
+class Caller {
+ public:
+  explicit Caller(Presence& presence) : presence_(presence) {
+    if (presence.callers_fence_) [[unlikely]] {
+      presence.caller_.exchange(1, std::memory_order_seq_cst);
+    } else {
+      presence.caller_.store(1, std::memory_order_relaxed);
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // the rest is wait_until_empty()'s
+    }
+  }
+  ~Caller() { presence_.caller_.store(0, std::memory_order_release); }
+  Caller(const Caller&) = delete;
+  Caller& operator=(const Caller&) = delete;
+
+ private:
+  Presence& presence_;
+};
+
+/// Any thread that looks at the communicator for a moment or uses it seldom. May hold a Caller.
+class Visitor {
+ public:
+  explicit Visitor(Presence* presence) : presence_(presence) {  // null: of nothing
+    if (presence_ != nullptr) presence_->visitors_.fetch_add(1, std::memory_order_seq_cst);
+  }
+  ~Visitor() {
+    if (presence_ != nullptr) presence_->visitors_.fetch_sub(1, std::memory_order_release);
+  }
+  Visitor(Visitor&& other) noexcept : presence_(std::exchange(other.presence_, nullptr)) {}
+  Visitor& operator=(Visitor&& other) noexcept {
+    std::swap(presence_, other.presence_);
+    return *this;
+  }
+
+ private:
+  Presence* presence_;
+};
+
+}  // namespace tutti::api

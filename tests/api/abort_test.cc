@@ -1,0 +1,255 @@
+// One thread uses a communicator while another ends it, as the watchdogs of NCCL's users do. What
+// these tests look for is seen by the address and the thread sanitizer; without them they see hangs
+// and wrong answers.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "tests/api/crowd.h"
+#include "tests/support/dice.h"
+#include "tests/support/thorough.h"
+
+namespace tutti::api_test {
+namespace {
+
+constexpr int kRanks = 2;
+
+/// One rank: a thread that calls until its communicator is dead.
+struct Rank {
+  tuttiComm_t comm = nullptr;
+  tuttiWindow_t window = nullptr;
+  std::vector<float> send, recv;
+  std::atomic<int> calls{0};
+};
+
+using Use = std::function<tuttiResult_t(Rank& rank, int number)>;
+
+void expect_end(tuttiResult_t result) {
+  EXPECT_TRUE(result == tuttiRemoteError || result == tuttiInvalidUsage)
+      << tuttiGetErrorString(result) << ": " << message_of(nullptr);
+}
+
+// The first error is the end of the call or of the peer's; a dead handle says that it is dead.
+void hammer(Rank& rank, int number, const Use& use) {
+  tuttiResult_t result = tuttiSuccess;
+  while (result != tuttiInvalidUsage) {
+    result = use(rank, number);
+    if (result != tuttiSuccess) expect_end(result);
+    rank.calls.fetch_add(1, std::memory_order_relaxed);
+  }
+  EXPECT_EQ(use(rank, number), tuttiInvalidUsage);
+  EXPECT_NE(message_of(rank.comm), "");
+}
+
+void watch_and_abort(std::vector<Rank>& ranks, testing_support::Dice& dice) {
+  const int until = static_cast<int>(dice.below(40));
+  while (ranks[0].calls.load(std::memory_order_relaxed) < until) {
+    tuttiResult_t error = tuttiSuccess;
+    EXPECT_OK(tuttiCommGetAsyncError(ranks[1].comm, &error), ranks[1].comm);
+    EXPECT_EQ(error, tuttiSuccess);
+    if (dice.below(2) == 0) std::this_thread::yield();
+  }
+  for (Rank& rank : ranks) EXPECT_OK(tuttiCommAbort(rank.comm), rank.comm);
+}
+
+void make(std::vector<Rank>& ranks) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(tuttiCommInitRank(&ranks[static_cast<size_t>(rank)].comm, kRanks, id, rank),
+              tuttiSuccess);
+  }
+  ASSERT_EQ(tuttiGroupEnd(), tuttiSuccess);
+}
+
+void abort_while(const Use& use, size_t floats, const std::function<void(Rank&)>& prepare = {}) {
+  constexpr int kRounds = 30;
+  testing_support::Dice dice(29);
+  for (int round = 0; round < (testing_support::thorough() ? 10 : 1) * kRounds; ++round) {
+    std::vector<Rank> ranks(kRanks);
+    make(ranks);
+    std::vector<std::thread> threads;
+    std::atomic<int> ready{0};
+    for (int number = 0; number < kRanks; ++number) {
+      Rank& rank = ranks[static_cast<size_t>(number)];
+      rank.send.assign(floats, 1);
+      rank.recv.assign(floats, 0);
+      threads.emplace_back([&, number] {
+        Rank& rank = ranks[static_cast<size_t>(number)];
+        if (prepare) prepare(rank);
+        ready.fetch_add(1);
+        while (ready.load() < kRanks) std::this_thread::yield();
+        hammer(rank, number, use);
+      });
+    }
+    while (ready.load() < kRanks) std::this_thread::yield();
+    watch_and_abort(ranks, dice);
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+tuttiResult_t all_reduce(Rank& rank, int) {
+  return tuttiAllReduce(rank.send.data(), rank.recv.data(), rank.send.size(), tuttiFloat32,
+                        tuttiSum, rank.comm, tuttiBlocking());
+}
+
+tuttiResult_t exchange(Rank& rank, int number) {
+  const auto send = [&] {
+    return tuttiSend(rank.send.data(), rank.send.size(), tuttiFloat32, 1 - number, rank.comm,
+                     tuttiBlocking());
+  };
+  const auto receive = [&] {
+    return tuttiRecv(rank.recv.data(), rank.recv.size(), tuttiFloat32, 1 - number, rank.comm,
+                     tuttiBlocking());
+  };
+  const tuttiResult_t first = number == 0 ? send() : receive();
+  return first != tuttiSuccess ? first : number == 0 ? receive() : send();
+}
+
+TEST(Abort, DuringSmallCalls) { abort_while(all_reduce, 2); }
+TEST(Abort, DuringLargeCalls) { abort_while(all_reduce, 100'000); }
+TEST(Abort, DuringTransfers) { abort_while(exchange, 1000); }
+
+TEST(Abort, DuringGroups) {
+  abort_while(
+      [](Rank& rank, int number) {
+        EXPECT_OK(tuttiGroupStart(), nullptr);
+        for (int i = 0; i < 2; ++i) {
+          const tuttiResult_t result = all_reduce(rank, number);
+          if (result == tuttiSuccess) continue;
+          EXPECT_OK(tuttiGroupDiscard(), nullptr);
+          return result;
+        }
+        return tuttiGroupEnd();
+      },
+      2);
+}
+
+TEST(Abort, DuringHostStreams) {
+  abort_while(
+      [](Rank& rank, int) {
+        tuttiStream_t stream;
+        EXPECT_OK(tuttiStreamCreate(&stream), nullptr);
+        tuttiResult_t result = tuttiAllReduce(rank.send.data(), rank.recv.data(), rank.send.size(),
+                                              tuttiFloat32, tuttiSum, rank.comm, stream);
+        const tuttiResult_t outcome = tuttiStreamSynchronize(stream);
+        if (result == tuttiSuccess) result = outcome;
+        EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
+        return result;
+      },
+      2);
+}
+
+TEST(Abort, DuringSubmittedCalls) {
+  abort_while(
+      [](Rank& rank, int) {
+        tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+        call.collective = tuttiCollAllReduce;
+        call.send = rank.send.data();
+        call.recv = rank.recv.data();
+        call.count = rank.send.size();
+        call.type = tuttiFloat32;
+        call.op = tuttiSum;
+        tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+        return tuttiSubmit(&call, rank.comm, tuttiBlocking(), &options, nullptr);
+      },
+      2);
+}
+
+TEST(Abort, DuringWindowAccess) {
+  abort_while(
+      [](Rank& rank, int number) {
+        const tuttiResult_t result = tuttiSignal(1 - number, rank.window, 0, tuttiBlocking());
+        if (result != tuttiSuccess) return result;
+        return tuttiWaitSignal(1 - number, rank.window, 0, 1, tuttiBlocking());
+      },
+      2,
+      [](Rank& rank) {
+        EXPECT_OK(
+            tuttiCommWindowRegister(rank.comm, rank.recv.data(), sizeof(float), &rank.window, 0),
+            rank.comm);
+      });
+}
+
+// A rank that nobody answers: the call is inside for long, and ends.
+TEST(Abort, EndsACallThatWaits) {
+  std::vector<Rank> ranks(kRanks);
+  make(ranks);
+  std::thread waiting([&] {
+    float value = 1;
+    EXPECT_EQ(
+        tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, ranks[0].comm, tuttiBlocking()),
+        tuttiRemoteError);
+    EXPECT_NE(message_of(nullptr).find("aborted"), std::string::npos) << message_of(nullptr);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (Rank& rank : ranks) EXPECT_OK(tuttiCommAbort(rank.comm), rank.comm);
+  waiting.join();
+}
+
+// A thread in the group of two communicators must not keep the one that is ended first.
+TEST(Abort, OneCommunicatorAfterTheOtherOfAGroup) {
+  std::vector<Rank> first(kRanks), second(kRanks);
+  make(first);
+  make(second);
+  std::thread waiting([&] {
+    float value = 1;
+    EXPECT_OK(tuttiGroupStart(), nullptr);
+    for (std::vector<Rank>* ranks : {&first, &second}) {
+      tuttiComm_t comm = ranks->front().comm;
+      EXPECT_OK(tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, tuttiBlocking()),
+                comm);
+    }
+    EXPECT_EQ(tuttiGroupEnd(), tuttiRemoteError);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (std::vector<Rank>* ranks : {&first, &second}) {
+    for (Rank& rank : *ranks) EXPECT_OK(tuttiCommAbort(rank.comm), rank.comm);
+  }
+  waiting.join();
+}
+
+TEST(Abort, RevokedWhileACallRuns) {
+  constexpr int kRounds = 40;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Rank> ranks(kRanks);
+    make(ranks);
+    std::vector<std::thread> threads;
+    for (int number = 0; number < kRanks; ++number) {
+      Rank& rank = ranks[static_cast<size_t>(number)];
+      rank.send.assign(2, 1);
+      rank.recv.assign(2, 0);
+      threads.emplace_back(
+          [&ranks, number] { hammer(ranks[static_cast<size_t>(number)], number, all_reduce); });
+    }
+    while (ranks[0].calls.load(std::memory_order_relaxed) < round) std::this_thread::yield();
+    for (Rank& rank : ranks) {
+      EXPECT_OK(tuttiCommRevoke(rank.comm, TUTTI_REVOKE_DEFAULT), rank.comm);
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (Rank& rank : ranks) EXPECT_OK(tuttiCommDestroy(rank.comm), rank.comm);
+  }
+}
+
+// The message of a handle is written by the thread that calls and read by any.
+TEST(Abort, MessagesAreReadWhileTheyAreWritten) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    constexpr int kTimes = 1000;
+    std::thread writer([&] {
+      for (int i = 0; i < kTimes; ++i) {
+        EXPECT_EQ(tuttiSend(nullptr, 1, tuttiFloat32, i, comm, tuttiBlocking()),
+                  tuttiInvalidArgument);
+      }
+    });
+    for (int i = 0; i < kTimes; ++i) EXPECT_GE(message_of(comm).size(), 0u);
+    writer.join();
+  });
+}
+
+}  // namespace
+}  // namespace tutti::api_test
