@@ -41,7 +41,7 @@ bool Inbound::commit(size_t count) {
 }
 
 bool Inbound::parse() {
-  if (fault_.kind != Fault::Kind::kNone) return false;
+  if (!sound()) return false;
   for (;;) {
     if (payload_left_ > 0) consume_payload();
     if (payload_left_ > 0 || end_ - begin_ < kHeaderBytes) return true;
@@ -81,32 +81,27 @@ bool Inbound::begin(const FrameHeader& header) {
   return refuse("a frame of unknown type");
 }
 
+/// Null: the frame is for an epoch that is over, or a fault.
+Channel* Inbound::channel_of(const FrameHeader& header) {
+  Channel* channel = nullptr;
+  const ChannelTable::Known known = channels_.find(header.channel, channel);
+  if (known == ChannelTable::Known::kTooMany) refuse("more channels than one peer may open");
+  return known == ChannelTable::Known::kYes ? channel : nullptr;
+}
+
 bool Inbound::begin_data(const FrameHeader& header) {
   payload_left_ = header.length;
-  switch (channels_.find(header.channel, target_)) {
-    case ChannelTable::Known::kStale:
-      return true;  // its payload is discarded
-    case ChannelTable::Known::kTooMany:
-      return refuse("more channels than one peer may open");
-    case ChannelTable::Known::kYes:
-      break;
-  }
+  target_ = channel_of(header);
+  if (target_ == nullptr) return sound();  // its payload is discarded
   const char* wrong = target_->in.begin_frame(header);
   if (wrong != nullptr) return refuse(wrong);
   settle(*target_);
-  return fault_.kind == Fault::Kind::kNone;
+  return sound();
 }
 
 bool Inbound::apply_credit(const FrameHeader& header) {
-  Channel* channel = nullptr;
-  switch (channels_.find(header.channel, channel)) {
-    case ChannelTable::Known::kStale:
-      return true;
-    case ChannelTable::Known::kTooMany:
-      return refuse("more channels than one peer may open");
-    case ChannelTable::Known::kYes:
-      break;
-  }
+  Channel* channel = channel_of(header);
+  if (channel == nullptr) return sound();
   const char* wrong = channel->out.grant(header.position);
   if (wrong != nullptr) return refuse(wrong);
   outbound_.enlist(*channel);
@@ -114,15 +109,8 @@ bool Inbound::apply_credit(const FrameHeader& header) {
 }
 
 bool Inbound::take_note(const FrameHeader& header) {
-  Channel* channel = nullptr;
-  switch (channels_.find(header.channel, channel)) {
-    case ChannelTable::Known::kStale:
-      return true;
-    case ChannelTable::Known::kTooMany:
-      return refuse("more channels than one peer may open");
-    case ChannelTable::Known::kYes:
-      break;
-  }
+  Channel* channel = channel_of(header);
+  if (channel == nullptr) return sound();
   channel->heard = {{header.signature, header.expected_signature},
                     {header.message_bytes, header.position}};
   ++channel->notes_heard;
@@ -130,7 +118,7 @@ bool Inbound::take_note(const FrameHeader& header) {
 }
 
 void Inbound::settle(Channel& channel) {
-  if (channel.in.mismatched() && fault_.kind == Fault::Kind::kNone) {
+  if (channel.in.mismatched() && sound()) {
     fault_.kind = Fault::Kind::kMismatchHere;
     fault_.channel = channel.id;
     fault_.mismatch = channel.in.mismatch();

@@ -50,6 +50,8 @@ class Inbound {
 
   bool parse();
   bool begin(const FrameHeader& header);
+  Channel* channel_of(const FrameHeader& header);
+  bool sound() const { return fault_.kind == Fault::Kind::kNone; }
   bool begin_data(const FrameHeader& header);
   bool apply_credit(const FrameHeader& header);
   bool take_note(const FrameHeader& header);
