@@ -12,7 +12,11 @@
 namespace tutti::transport {
 
 Gate::Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet)
-    : listener_(std::move(listener)), key_(key), self_(self), vet_(std::move(vet)) {
+    : listener_(std::move(listener)),
+      private_listener_(listener_.get()),
+      key_(key),
+      self_(self),
+      vet_(std::move(vet)) {
   // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
   const int flags = fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);

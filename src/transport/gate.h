@@ -19,6 +19,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/base/status.h"
 #include "src/transport/handshake.h"
@@ -72,6 +73,7 @@ class Gate {
   void refuse(const Status& reason);
 
   const Fd listener_;
+  const KeptFromForks private_listener_;
   const JobKey key_;
   const Identity self_;
   const Vet vet_;

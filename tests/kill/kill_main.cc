@@ -3,7 +3,7 @@
 // have a deadline of two seconds, and within three they must get an error that blames it.
 //
 //   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
-//   --algorithm NAME (all_reduce by it alone)
+//   --algorithm NAME (all_reduce by it alone)  --fork yes (ranks have children who outlive them)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -48,6 +48,7 @@ struct Options {
   std::string network = "default";
   std::string algorithm;  // empty: several
   bool stop = false;
+  bool fork = false;
 };
 
 void set_environment(const Options& options, int rank) {
@@ -101,6 +102,13 @@ class Loop {
   std::vector<float> recv_ = std::vector<float>(250'000, 0.0f);
 };
 
+// Like a loader of data: it has inherited every socket, and outlives its parent for a while.
+void fork_child() {
+  if (fork() != 0) return;
+  sleep_ns(3 * kKillLimitNs);
+  _exit(0);
+}
+
 void run_rank(Member member, const Options& options) {
   tuttiUniqueId id;
   if (!member.take_id(id)) return;
@@ -109,6 +117,7 @@ void run_rank(Member member, const Options& options) {
     member.fail(std::string("init: ") + tuttiGetLastError(nullptr));
     return;
   }
+  if (options.fork) fork_child();
   member.board().arrived.fetch_add(1);
   const tuttiResult_t result = Loop(comm, member, options).run();
   const bool right = result == tuttiRemoteError || (options.stop && result == tuttiTimeout);
@@ -349,6 +358,8 @@ bool read_options(int argc, char** argv, Options& options) {
       options.network = value;
     } else if (name == "--algorithm") {
       options.algorithm = value;
+    } else if (name == "--fork") {
+      options.fork = value == "yes";
     } else if (name == "--signal" && (value == "kill" || value == "stop")) {
       options.stop = value == "stop";
     } else {

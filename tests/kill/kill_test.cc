@@ -12,6 +12,15 @@ void expect_survivors_know(const std::string& network) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
+void expect_survivors_know_though_children_live(const std::string& network) {
+  const auto outcome =
+      testing_support::run_program("kill",
+                                   {"--seed", "4711", "--repetitions", "2", "--ranks", "4",
+                                    "--network", network, "--fork", "yes"},
+                                   200);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
 void expect_stopped_rank_is_blamed(const std::string& network, const std::string& algorithm) {
   const auto outcome =
       testing_support::run_program("kill",
@@ -23,6 +32,9 @@ void expect_stopped_rank_is_blamed(const std::string& network, const std::string
 
 TEST(Stop, OneHost) { expect_stopped_rank_is_blamed("default", "ring"); }
 TEST(Stop, TwoHosts) { expect_stopped_rank_is_blamed("mixed", "double_binary_tree"); }
+
+TEST(Kill, OneHostWithChildren) { expect_survivors_know_though_children_live("default"); }
+TEST(Kill, TcpWithChildren) { expect_survivors_know_though_children_live("tcp"); }
 
 TEST(Kill, OneHost) { expect_survivors_know("default"); }
 TEST(Kill, Tcp) { expect_survivors_know("tcp"); }

@@ -23,7 +23,7 @@ Fd open_process(pid_t process) {
 }  // namespace
 
 Liveness::Liveness(Fd socket, pid_t process)
-    : socket_(std::move(socket)), process_(open_process(process)) {
+    : socket_(std::move(socket)), private_socket_(socket_.get()), process_(open_process(process)) {
   gather();
 }
 
@@ -39,8 +39,7 @@ void Liveness::gather() {
   Fd gathered(epoll_create1(EPOLL_CLOEXEC));
   epoll_event event{};
   event.events = EPOLLIN | EPOLLRDHUP;
-  if (!gathered.valid() ||
-      epoll_ctl(gathered.get(), EPOLL_CTL_ADD, socket_.get(), &event) < 0 ||
+  if (!gathered.valid() || epoll_ctl(gathered.get(), EPOLL_CTL_ADD, socket_.get(), &event) < 0 ||
       epoll_ctl(gathered.get(), EPOLL_CTL_ADD, process_.get(), &event) < 0) {
     return;  // the socket alone notices all but peers with children
   }

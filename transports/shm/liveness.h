@@ -1,8 +1,8 @@
 // Tells whether the process at the other end of a link lives, left in good order, or died.
 //
-// Death closes the connected socket. But a child that the peer forked keeps an inherited copy open,
-// so the process itself is watched too (pidfd), where the kernel lets us. A peer that closes its
-// link says goodbye first: its end of file is then no death.
+// Death closes the connected socket. But a child that the peer made without fork()'s handlers keeps
+// an inherited copy open, so the process itself is watched too (pidfd), where the kernel lets us. A
+// peer that closes its link says goodbye first: its end of file is then no death.
 //
 // Owns: the connected socket, a pidfd, and the descriptor that gathers both. Threads: check() from
 // any. Errors: kRemoteError, sticky, from check().
@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/base/status.h"
 
@@ -43,6 +44,7 @@ class Liveness {
   void gather();
 
   Fd socket_;
+  const KeptFromForks private_socket_;
   Fd process_;
   Fd gathered_;
   mutable std::atomic<bool> dead_{false};

@@ -23,6 +23,7 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 TcpLink::TcpLink(Fd socket, int rank, int peer, std::string where)
     : socket_(std::move(socket)),
+      private_socket_(socket_.get()),
       rank_(rank),
       peer_(peer),
       where_(std::move(where)),

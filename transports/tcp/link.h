@@ -9,6 +9,7 @@
 #include <mutex>
 #include <string>
 
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/transport/transport.h"
 #include "transports/tcp/exchange.h"
@@ -51,6 +52,7 @@ class TcpLink final : public transport::Link, public transport::Stream {
   void close_gently();
 
   const Fd socket_;
+  const KeptFromForks private_socket_;
   const int rank_;
   const int peer_;
   const std::string where_;

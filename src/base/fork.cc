@@ -1,0 +1,63 @@
+#include "src/base/fork.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <mutex>
+#include <vector>
+
+namespace tutti {
+namespace {
+
+struct Kept {
+  Kept();
+
+  std::mutex mutex;  // held across a fork
+  std::vector<int> fds;
+  int nowhere = -1;  // no socket: whoever uses it gets an error
+};
+
+Kept& kept() {
+  // tidy: allow mutable (pthread_atfork's handlers have no argument); never freed: a fork may come
+  // while the program ends
+  static auto* const kept = new Kept;
+  return *kept;
+}
+
+void before_fork() { kept().mutex.lock(); }
+void after_fork_in_parent() { kept().mutex.unlock(); }
+
+// Only what may be called in a signal handler: other threads held their locks.
+void after_fork_in_child() {
+  for (const int fd : kept().fds) {
+    if (kept().nowhere < 0) {
+      close(fd);
+    } else {
+      dup3(kept().nowhere, fd, O_CLOEXEC);
+    }
+  }
+  kept().mutex.unlock();
+}
+
+Kept::Kept() : nowhere(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+}  // namespace
+
+KeptFromForks::KeptFromForks(int fd) : fd_(fd) {
+  const std::lock_guard lock(kept().mutex);
+  if (fd >= 0) kept().fds.push_back(fd);
+}
+
+KeptFromForks::~KeptFromForks() {
+  const std::lock_guard lock(kept().mutex);
+  std::vector<int>& fds = kept().fds;
+  const auto found = std::find(fds.begin(), fds.end(), fd_);
+  if (found != fds.end()) fds.erase(found);
+}
+
+}  // namespace tutti
