@@ -4,6 +4,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/words.h"
+#include "src/exec/wait.h"
 #include "src/trace/recorder.h"
 
 namespace tutti::exec {
@@ -15,6 +16,8 @@ constexpr uint64_t kPatienceNs = 300'000'000;
 constexpr uint64_t kTellNs = 200'000'000;
 constexpr uint64_t kTellPerStreamNs = 1'000'000;
 constexpr uint64_t kHearNs = 5'000'000;
+// For peers that read, but not at once.
+constexpr uint64_t kLastWordsNs = 100'000'000;
 // Who has not been seen waiting for so long does something else.
 constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 
@@ -207,10 +210,20 @@ void Stall::leave(uint32_t number, uint32_t cause) {
   note.small[1] = far_signatures_[number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), cause);
   for (const Peer& peer : peers_) {
-    if (peer.stream == nullptr) continue;
-    peer.stream->tell(control_channel(), note);
-    peer.link->hang_up();
+    if (peer.stream != nullptr) peer.stream->tell(control_channel(), note);
   }
+  const uint64_t until_ns = monotonic_ns() + kLastWordsNs;
+  Backoff backoff(1);
+  while (!hang_up_all() && monotonic_ns() < until_ns) backoff.pause();
+}
+
+// False while a peer has no room for what it is told. The control thread goes on with it.
+bool Stall::hang_up_all() const {
+  bool told = true;
+  for (const Peer& peer : peers_) {
+    if (peer.stream != nullptr) told = peer.link->hang_up() && told;
+  }
+  return told;
 }
 
 // A rank that waits says so itself. What it says here is read from its arena, not from its call.

@@ -63,6 +63,7 @@ class Stall {
   Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const;
   Status diagnose(const LongWait& wait);
   Status hearsay(Status status);
+  bool hang_up_all() const;
   Situation situation_of(uint32_t rank) const;
   uint64_t silence_ns(uint64_t now_ns) const;
   uint32_t find_culprit(const LongWait& wait, uint64_t now_ns) const;

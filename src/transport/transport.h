@@ -105,9 +105,11 @@ class Link {
   virtual const Capabilities& capabilities() const = 0;
   virtual Mapped* mapped() { return nullptr; }
   virtual Stream* stream() { return nullptr; }
-  /// This rank has given up: the peer should not wait for it. Both ends are dead afterwards.
-  /// Nothing to do where the peer sees the failure in the arena.
-  virtual void hang_up() {}
+  /// This rank has given up: the peer should not wait for it. Both ends are dead afterwards, and
+  /// the memory of unfinished messages is not touched again. Notes told before still arrive: false
+  /// while there is no room for them, then progress() or a further call tries again. Nothing to do
+  /// where the peer sees the failure in the arena.
+  virtual bool hang_up() { return true; }
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
   /// Tells the control thread (bootstrap/watch.h) that the peer's process is gone, or its end

@@ -45,6 +45,10 @@ class Exchange {
   bool urgent() const { return urgent_; }
   void flushed() { urgent_ = false; }
 
+  /// Outbound::leave(). Nothing that comes in from now on may be given to commit(): the targets of
+  /// receives are going.
+  void leave() { outbound_.leave(); }
+
   // Where to read to, and how much was read.
   size_t prepare(std::span<iovec> out) { return inbound_.prepare(out); }
   void commit(size_t count);

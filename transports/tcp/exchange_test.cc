@@ -18,6 +18,7 @@ using transport::ChannelId;
 using transport::ConstBuffer;
 
 constexpr ChannelId kChannel{1, 0, 0};
+constexpr std::byte kUntouched{0xee};
 
 std::vector<std::byte> pattern(size_t bytes, unsigned seed) {
   std::vector<std::byte> data(bytes);
@@ -37,6 +38,12 @@ class Pair {
   void run() {
     while (move(0) | move(1)) {
     }
+  }
+
+  /// Some bytes each way; more may be left.
+  void run_once() {
+    move(0);
+    move(1);
   }
 
   bool is_sent(int rank, uint64_t ticket) { return is_done(end(rank).sent(), ticket); }
@@ -190,11 +197,21 @@ TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
   }
 }
 
+// What has arrived is what was sent, and nothing was written beyond.
+void expect_untouched_rest(const std::vector<std::byte>& source,
+                           const std::vector<std::byte>& target) {
+  const auto differs = std::mismatch(source.begin(), source.end(), target.begin());
+  const auto written =
+      std::find_if(differs.second, target.end(), [](std::byte byte) { return byte != kUntouched; });
+  EXPECT_EQ(written, target.end()) << "byte " << written - target.begin() << " of a message of "
+                                   << source.size() << " is not what was sent";
+}
+
 TEST(TcpExchange, MismatchWhileALargeFrameIsHalfOut) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     Pair pair(seed, 20'000);
     const auto large = pattern(1 << 20, 1);
-    std::vector<std::byte> large_target(large.size());
+    std::vector<std::byte> large_target(large.size(), kUntouched);
     std::vector<std::byte> target(8);
     pair.receive(1, {9, 0, 0}, large_target);
     pair.send(0, {9, 0, 0}, large);
@@ -204,6 +221,35 @@ TEST(TcpExchange, MismatchWhileALargeFrameIsHalfOut) {
     pair.run();
     EXPECT_EQ(pair.end(0).fault_status().code(), Code::kInvalidUsage);
     EXPECT_EQ(pair.end(1).fault_status().code(), Code::kInvalidUsage);
+    expect_untouched_rest(large, large_target);
+  }
+}
+
+TEST(TcpExchange, NotesArriveBehindAFrameThatIsHalfOut) {
+  constexpr ChannelId kNotes{9, 0, 77};
+  for (unsigned seed = 0; seed < 30; ++seed) {
+    Pair pair(seed, 20'000);
+    auto large = pattern(1 << 20, 1);
+    const auto sent = large;
+    std::vector<std::byte> target(large.size(), kUntouched);
+    pair.receive(1, {9, 0, 0}, target);
+    const uint64_t ticket = pair.send(0, {9, 0, 0}, large);
+    for (unsigned turn = 0; turn < 1 + seed; ++turn) pair.run_once();
+    const transport::Note note{{seed, 2}, {3, 4}};
+    pair.end(0).tell(kNotes, note);
+    if (seed % 2 == 0) pair.run_once();  // the note may be part of a batch
+    pair.end(0).leave();
+    std::fill(large.begin(), large.end(), std::byte{0x55});  // the caller's again
+    pair.run();
+    transport::Note heard;
+    EXPECT_EQ(pair.end(1).heard(kNotes, heard), 1u) << seed;
+    EXPECT_EQ(heard, note);
+    EXPECT_FALSE(pair.end(1).faulty());
+    EXPECT_TRUE(pair.end(0).idle());
+    expect_untouched_rest(sent, target);
+    if (!pair.is_sent(0, ticket)) {
+      EXPECT_NE(sent, target);
+    }
   }
 }
 

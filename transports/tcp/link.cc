@@ -57,7 +57,7 @@ transport::Stream::Ticket TcpLink::receive(transport::ChannelId channel, uint32_
 
 void TcpLink::tell(transport::ChannelId channel, const transport::Note& note) {
   const std::lock_guard lock(mutex_);
-  if (failed_.load(std::memory_order_relaxed)) return;
+  if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
   after_call(true);
 }
@@ -68,7 +68,7 @@ uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) con
 }
 
 void TcpLink::after_call(bool flush) {
-  if (failed_.load(std::memory_order_relaxed)) return;
+  if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   if (exchange_.faulty()) {
     note_fault();
     return;
@@ -98,8 +98,8 @@ bool TcpLink::progress() {
 }
 
 bool TcpLink::work() {
-  if (failed_.load(std::memory_order_relaxed)) {
-    if (!exchange_.idle() && !output_dead_) write_some();  // the last word
+  if (leaving_ || failed_.load(std::memory_order_relaxed)) {
+    say_last_words();
     return false;
   }
   const bool wrote = write_some();
@@ -186,8 +186,22 @@ void TcpLink::note_fault() {
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
-// What is on its way arrives before the end of the stream does.
-void TcpLink::hang_up() { shutdown(socket_.get(), SHUT_WR); }
+// What is on its way arrives before the end of the stream does. From here on nothing is read: the
+// caller's buffers are his again.
+bool TcpLink::hang_up() {
+  const std::lock_guard lock(mutex_);
+  if (!leaving_) exchange_.leave();
+  leaving_ = true;
+  return say_last_words();
+}
+
+// True if nothing is left to say.
+bool TcpLink::say_last_words() {
+  if (!exchange_.idle() && !output_dead_) write_some();
+  if (!exchange_.idle() && !output_dead_) return false;
+  if (leaving_) shutdown(socket_.get(), SHUT_WR);
+  return true;
+}
 
 void TcpLink::fail(Status status) {
   if (failed_.load(std::memory_order_relaxed)) return;
@@ -206,13 +220,14 @@ void TcpLink::close_gently() {
   // Data that arrives at a closed socket answers with a reset, and a reset throws away what is
   // still on its way to the peer. So read along until its kernel has everything.
   const std::lock_guard lock(mutex_);
-  const bool last_word = failed_.load(std::memory_order_relaxed) && !output_dead_ &&
-                         exchange_.fault_status().code() == Code::kInvalidUsage;
+  const bool told_mismatch = failed_.load(std::memory_order_relaxed) &&
+                             exchange_.fault_status().code() == Code::kInvalidUsage;
+  const bool last_word = (leaving_ || told_mismatch) && !output_dead_;
   if (failed_.load(std::memory_order_relaxed) && !last_word) return;
   const uint64_t deadline_ns = monotonic_ns() + kGentleCloseNs;
   std::array<std::byte, 16 * 1024> discarded;
   while (monotonic_ns() < deadline_ns && !output_dead_) {
-    if (last_word && !exchange_.idle()) write_some();
+    if (last_word) say_last_words();
     const bool words_left = last_word && !exchange_.idle();
     if (!words_left && unacknowledged_bytes(socket_.get()) == 0) return;
     const ssize_t count = recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT);

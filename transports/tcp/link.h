@@ -25,7 +25,7 @@ class TcpLink final : public transport::Link, public transport::Stream {
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Stream* stream() override { return this; }
   Status status() const override;
-  void hang_up() override;
+  bool hang_up() override;
   int liveness_fd() const override { return socket_.get(); }
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
@@ -42,6 +42,7 @@ class TcpLink final : public transport::Link, public transport::Stream {
  private:
   // All below need mutex_.
   bool done(const TicketWindow& window, Ticket ticket) const;  // but for this one
+  bool say_last_words();
   bool write_some();
   bool read_some();
   bool work();
@@ -60,6 +61,7 @@ class TcpLink final : public transport::Link, public transport::Stream {
 
   mutable std::mutex mutex_;
   Exchange exchange_;
+  bool leaving_ = false;      // hang_up() was called: nothing but last words
   bool output_full_ = false;  // the kernel takes no more for now
   bool output_dead_ = false;  // why is found by reading what the peer said last
   std::atomic<bool> failed_{false};

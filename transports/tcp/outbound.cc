@@ -29,19 +29,19 @@ void Outbound::remove(List& list, Channel& channel, Channel* Channel::*next) {
 }
 
 void Outbound::enlist(Channel& channel) {
-  if (channel.in_ready || !channel.out.sendable()) return;
+  if (closed_ || channel.in_ready || !channel.out.sendable()) return;
   channel.in_ready = true;
   append(ready_, channel, &Channel::next_ready);
 }
 
 void Outbound::owe_credit(Channel& channel) {
-  if (channel.in_credit) return;
+  if (closed_ || channel.in_credit) return;
   channel.in_credit = true;
   append(credit_, channel, &Channel::next_credit);
 }
 
 void Outbound::owe_note(Channel& channel) {
-  if (channel.in_note) return;
+  if (closed_ || channel.in_note) return;
   channel.in_note = true;
   append(note_, channel, &Channel::next_note);
 }
@@ -58,7 +58,7 @@ void Outbound::forget(Channel& channel) {
 // ---- batches ----------------------------------------------------------------------------------
 
 std::span<const iovec> Outbound::gather() {
-  if (!batch_left()) build();
+  if (!batch_left() && !closed_) build();
   return {entries_.data() + next_entry_, entries_used_ - next_entry_};
 }
 
@@ -81,11 +81,31 @@ void Outbound::build() {
   }
 }
 
+namespace {
+
+FrameHeader note_of(const Channel& channel) {
+  FrameHeader header;
+  header.type = FrameType::kNote;
+  header.channel = channel.id;
+  header.signature = channel.told.small[0];
+  header.expected_signature = channel.told.small[1];
+  header.message_bytes = channel.told.large[0];
+  header.position = channel.told.large[1];
+  return header;
+}
+
+void append_header(std::vector<std::byte>& bytes, const FrameHeader& header) {
+  bytes.resize(bytes.size() + kHeaderBytes);
+  encode(header, bytes.data() + bytes.size() - kHeaderBytes);
+}
+
+}  // namespace
+
 std::byte* Outbound::add_header() {
   std::byte* header = headers_[frames_used_].data();
   entries_[entries_used_++] = {header, kHeaderBytes};
   batch_bytes_ += kHeaderBytes;
-  frames_[frames_used_++] = {batch_bytes_, nullptr};
+  frames_[frames_used_++] = {batch_bytes_, nullptr, false};
   return header;
 }
 
@@ -100,14 +120,8 @@ void Outbound::add_credit(Channel& channel) {
 
 void Outbound::add_note(Channel& channel) {
   channel.in_note = false;
-  FrameHeader header;
-  header.type = FrameType::kNote;
-  header.channel = channel.id;
-  header.signature = channel.told.small[0];
-  header.expected_signature = channel.told.small[1];
-  header.message_bytes = channel.told.large[0];
-  header.position = channel.told.large[1];
-  encode(header, add_header());
+  encode(note_of(channel), add_header());
+  frames_[frames_used_ - 1].note = true;
 }
 
 void Outbound::add_data(Channel& channel) {
@@ -122,7 +136,7 @@ void Outbound::add_data(Channel& channel) {
   encode(header, target);
   entries_used_ += used;
   batch_bytes_ += length;
-  frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr};
+  frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr, false};
   enlist(channel);
 }
 
@@ -150,28 +164,57 @@ void Outbound::finish_frames() {
   }
 }
 
-void Outbound::farewell(const FrameHeader& last) {
-  last_words_.clear();
-  const uint64_t frame_start = next_frame_ == 0 ? 0 : frames_[next_frame_ - 1].end;
-  if (batch_left() && written_ > frame_start) {
-    const uint64_t half_written = written_ - frame_start;
-    if (half_written < kHeaderBytes) {
-      const auto& header = headers_[next_frame_];
-      last_words_.assign(header.begin() + static_cast<ptrdiff_t>(half_written), header.end());
-    }
-    const uint64_t payload_left =
-        frames_[next_frame_].end - std::max(written_, frame_start + kHeaderBytes);
-    last_words_.resize(last_words_.size() + payload_left);
+// ---- the end ------------------------------------------------------------------------------------
+
+// The peer counts bytes, so a frame that has begun must be finished, and with the bytes it is made
+// of: the peer may take it for what it is before it reads on.
+void Outbound::save_half_frame() {
+  const uint64_t begin = next_frame_ == 0 ? 0 : frames_[next_frame_ - 1].end;
+  if (!batch_left() || written_ == begin) return;
+  uint64_t left = frames_[next_frame_].end - written_;
+  for (size_t at = next_entry_; left > 0; ++at) {
+    const auto* source = static_cast<const std::byte*>(entries_[at].iov_base);
+    const uint64_t here = std::min<uint64_t>(left, entries_[at].iov_len);
+    last_words_.insert(last_words_.end(), source, source + here);
+    left -= here;
   }
-  const size_t end = last_words_.size();
-  last_words_.resize(end + kHeaderBytes);
-  encode(last, last_words_.data() + end);
+}
+
+// Those of the batch that have not begun, and those that wait.
+void Outbound::save_notes() {
+  for (size_t frame = next_frame_; frame < frames_used_; ++frame) {
+    const uint64_t begin = frame == 0 ? 0 : frames_[frame - 1].end;
+    if (!frames_[frame].note || written_ > begin) continue;
+    last_words_.insert(last_words_.end(), headers_[frame].begin(), headers_[frame].end());
+  }
+  for (Channel* channel = note_.head; channel != nullptr; channel = channel->next_note) {
+    append_header(last_words_, note_of(*channel));
+  }
+}
+
+// The last words are the one entry of a batch that has no frames.
+void Outbound::close() {
+  closed_ = true;
   ready_ = {};
   credit_ = {};
   note_ = {};
   frames_used_ = next_frame_ = next_entry_ = 0;
-  entries_used_ = 1;
+  entries_used_ = last_words_.empty() ? 0 : 1;
   entries_[0] = {last_words_.data(), last_words_.size()};
+}
+
+void Outbound::leave() {
+  if (closed_) return;
+  save_half_frame();
+  save_notes();
+  close();
+}
+
+void Outbound::farewell(const FrameHeader& last) {
+  if (closed_) return;
+  save_half_frame();
+  append_header(last_words_, last);
+  close();
 }
 
 }  // namespace tutti::transports::tcp

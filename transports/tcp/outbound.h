@@ -38,8 +38,11 @@ class Outbound {
            note_.head == nullptr;
   }
 
-  /// The last word: finishes the frame that is half on the wire, with zeros since its source may
-  /// be gone, drops all others and appends this one.
+  /// Nothing new from here on: finishes the frame that is half on the wire, drops all others but
+  /// notes. Sources are read for the last time, so those of unfinished messages must still be
+  /// there.
+  void leave();
+  /// The same without notes, and with this as the last word.
   void farewell(const FrameHeader& last);
 
  private:
@@ -50,6 +53,7 @@ class Outbound {
   struct Frame {
     uint64_t end = 0;             // of this frame, counted from the start of the batch
     Message* finished = nullptr;  // the message that ends with it
+    bool note = false;
   };
   struct List {
     Channel* head = nullptr;
@@ -67,6 +71,9 @@ class Outbound {
   void add_note(Channel& channel);
   void add_data(Channel& channel);
   std::byte* add_header();
+  void save_half_frame();
+  void save_notes();
+  void close();
   void finish_frames();
 
   MessagePool& pool_;
@@ -85,6 +92,7 @@ class Outbound {
   uint64_t batch_bytes_ = 0;
   uint64_t written_ = 0;
   std::vector<std::byte> last_words_;
+  bool closed_ = false;
 };
 
 }  // namespace tutti::transports::tcp

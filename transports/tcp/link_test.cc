@@ -1,0 +1,75 @@
+// Two links over a pair of sockets: what only a full socket shows.
+#include "transports/tcp/link.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <vector>
+
+namespace tutti::transports::tcp {
+namespace {
+
+constexpr transport::ChannelId kData{1, 0, 0};
+constexpr transport::ChannelId kNotes{1, 0, 77};
+constexpr size_t kBytes = 32 << 20;  // more than sockets hold
+
+struct Links {
+  Links() {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    zero = std::make_unique<TcpLink>(Fd(fds[0]), 0, 1, "here");
+    one = std::make_unique<TcpLink>(Fd(fds[1]), 1, 0, "there");
+  }
+
+  /// Rank 1 has asked for much and does not read: rank 0 writes until nothing more fits.
+  void fill() {
+    const transport::Buffer target{received.data(), received.size()};
+    one->receive(kData, 7, {&target, 1});
+    const transport::ConstBuffer source{sent.data(), sent.size()};
+    zero->send(kData, 7, {&source, 1});
+    constexpr int kTurns = 1000;
+    for (int turn = 0; turn < kTurns; ++turn) zero->progress();
+  }
+
+  std::vector<std::byte> sent = std::vector<std::byte>(kBytes, std::byte{1});
+  std::vector<std::byte> received = std::vector<std::byte>(kBytes);
+  std::unique_ptr<TcpLink> zero, one;
+};
+
+TEST(TcpLink, LastWordsWaitForRoom) {
+  Links links;
+  links.fill();
+  const transport::Note note{{1, 2}, {3, 4}};
+  links.zero->tell(kNotes, note);
+  EXPECT_FALSE(links.zero->hang_up());
+  links.sent.assign(kBytes, std::byte{2});  // the caller's again
+  transport::Note heard;
+  while (links.one->status().ok()) {
+    links.one->progress();
+    links.zero->progress();
+  }
+  EXPECT_TRUE(links.zero->hang_up());
+  ASSERT_EQ(links.one->heard(kNotes, heard), 1u);
+  EXPECT_EQ(heard, note);
+  for (const std::byte byte : links.received) ASSERT_NE(byte, std::byte{2});
+}
+
+TEST(TcpLink, NothingIsReadAfterHangingUp) {
+  Links links;
+  const transport::Buffer target{links.received.data(), links.received.size()};
+  links.zero->receive(kData, 7, {&target, 1});
+  links.one->progress();
+  EXPECT_TRUE(links.zero->hang_up());
+  const transport::ConstBuffer source{links.sent.data(), links.sent.size()};
+  links.one->send(kData, 7, {&source, 1});
+  constexpr int kTurns = 100;
+  for (int turn = 0; turn < kTurns; ++turn) {
+    links.one->progress();
+    links.zero->progress();
+  }
+  for (const std::byte byte : links.received) ASSERT_EQ(byte, std::byte{0});
+}
+
+}  // namespace
+}  // namespace tutti::transports::tcp
