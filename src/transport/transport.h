@@ -4,7 +4,7 @@
 // A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
 // all cards and picks, for each peer, the first registered transport that reaches it. connect()
 // then gives a Link. What a link can do is fixed in capabilities() before use: lowering chooses
-// mechanisms by them, and never calls what is not there (mapped() or stream() is null).
+// mechanisms by them, and never calls what is not there (mapped(), stream() or one_sided() is null).
 //
 // Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
 // from one thread; a Stream from several threads (it locks inside); Mapped is read-only after
@@ -12,8 +12,10 @@
 // Ordering: per channel, first in, first out; nothing is promised between channels.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -99,12 +101,54 @@ class Stream {
   virtual void wait(uint64_t timeout_ns) = 0;
 };
 
+/// Memory of this rank that the peer may put to and get from, and the counters that it may raise.
+struct Region {
+  std::byte* memory = nullptr;
+  uint64_t bytes = 0;
+  std::atomic<uint64_t>* signals = nullptr;
+  uint32_t signal_count = 0;
+};
+
+/// One-sided access to a peer's memory that is not mapped here. The peer calls nothing: whoever
+/// moves its end of the link, by Stream::progress(), stores and answers. Puts and gets take effect
+/// in order. The peer checks what it is asked: beyond a region's end it gives the link up.
+class OneSided {
+ public:
+  using Ticket = Stream::Ticket;
+  static constexpr uint32_t kNoSignal = ~uint32_t{0};
+  static constexpr size_t kMaxGets = 1024;  // without an answer; a peer with more is no Tutti
+
+  virtual ~OneSided() = default;
+  /// From now on the peer may name this memory `id`, which is this rank's choice.
+  virtual void expose(ChannelId id, const Region& region) = 0;
+  /// Refuses what comes for it from now on, and writes to it no more. False while an answer to the
+  /// peer still reads it: progress(), and ask again.
+  virtual bool withdraw(ChannelId id) = 0;
+  /// Writes to the peer's region, then raises the signal. Stream::sent() says when `source` may be
+  /// overwritten.
+  virtual Ticket put(ChannelId region, uint64_t offset, ConstBuffer source, uint32_t signal) = 0;
+  /// Stream::received() says when `target` is filled, or the get refused.
+  virtual Ticket get(ChannelId region, uint64_t offset, Buffer target) = 0;
+  /// The peer has refused something that named this region of it: it is withdrawn.
+  virtual bool refused(ChannelId region) const = 0;
+
+  // For a thread that moves links which nobody waits for.
+  /// To sleep on: progress() has something to do when it is readable, or writable and has_output().
+  virtual int descriptor() const = 0;
+  virtual bool has_output() const = 0;
+  /// `wake` runs after progress(), in its thread, while answers to the peer are left to be sent; it
+  /// calls nothing of the link but has_output(). Empty: none; then it runs no more.
+  virtual void on_answers(std::function<void()> wake) = 0;
+};
+
 class Link {
  public:
   virtual ~Link() = default;
   virtual const Capabilities& capabilities() const = 0;
   virtual Mapped* mapped() { return nullptr; }
   virtual Stream* stream() { return nullptr; }
+  /// Only where there is a stream.
+  virtual OneSided* one_sided() { return nullptr; }
   /// This rank has given up: the peer should not wait for it. Both ends are dead afterwards, and
   /// the memory of unfinished messages is not touched again. Notes told before still arrive: false
   /// while there is no room for them, then progress() or a further call tries again. Nothing to do

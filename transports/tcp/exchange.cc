@@ -77,6 +77,45 @@ uint64_t Exchange::heard(transport::ChannelId id, transport::Note& note) const {
   return channel->notes_heard;
 }
 
+bool Exchange::withdraw(transport::ChannelId id) {
+  regions_.withdraw(id);
+  inbound_.forget(id);
+  return faulty() || !outbound_.reads(id);
+}
+
+Exchange::Ticket Exchange::put(transport::ChannelId region, uint64_t offset,
+                               transport::ConstBuffer source, uint32_t signal) {
+  const Ticket ticket = sent_.issue();
+  if (faulty()) return ticket;
+  Message* message = pool_.take();
+  message->type = FrameType::kPut;
+  message->ticket = ticket;
+  message->id = region;
+  message->place = offset;
+  message->signature = signal;
+  message->add_piece(source.data, source.bytes);
+  outbound_.push(message);
+  return ticket;
+}
+
+Exchange::Ticket Exchange::get(transport::ChannelId region, uint64_t offset,
+                               transport::Buffer target) {
+  const Ticket ticket = received_.issue();
+  if (faulty()) return ticket;
+  Message* request = pool_.take();
+  request->type = FrameType::kGet;
+  request->id = region;
+  request->place = offset;
+  request->asked = target.bytes;
+  outbound_.push(request);
+  Message* answer = pool_.take();
+  answer->ticket = ticket;
+  answer->id = region;
+  answer->add_piece(target.data, target.bytes);
+  regions_.await(answer);
+  return ticket;
+}
+
 void Exchange::commit(size_t count) {
   if (!inbound_.commit(count)) conclude();
 }

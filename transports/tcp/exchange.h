@@ -34,6 +34,17 @@ class Exchange {
   void tell(transport::ChannelId channel, const transport::Note& note);
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const;
 
+  // One-sided (transport::OneSided).
+  void expose(transport::ChannelId id, const transport::Region& region) {
+    regions_.expose(id, region);
+  }
+  bool withdraw(transport::ChannelId id);
+  Ticket put(transport::ChannelId region, uint64_t offset, transport::ConstBuffer source,
+             uint32_t signal);
+  Ticket get(transport::ChannelId region, uint64_t offset, transport::Buffer target);
+  bool refused(transport::ChannelId region) const { return regions_.refused(region); }
+  bool has_answers() const { return outbound_.answers() > 0; }
+
   const TicketWindow& sent() const { return sent_; }
   const TicketWindow& received() const { return received_; }
 
@@ -68,7 +79,8 @@ class Exchange {
   TicketWindow sent_;
   TicketWindow received_;
   Outbound outbound_{pool_, sent_};
-  Inbound inbound_{channels_, outbound_, pool_, received_};
+  Regions regions_{outbound_, pool_, received_};
+  Inbound inbound_{channels_, regions_, outbound_, pool_, received_};
   bool urgent_ = false;
   Status fault_;
 };

@@ -58,10 +58,16 @@ const char* decode(const std::byte* source, FrameHeader& header) {
   header.position = get<uint64_t>(source, 40);
   switch (header.type) {
     case FrameType::kData:
+    case FrameType::kAnswer:
       return check_data(header);
+    case FrameType::kPut:
+      return header.length == header.message_bytes ? check_data(header)
+                                                   : "a put says two lengths";
     case FrameType::kCredit:
     case FrameType::kMismatch:
     case FrameType::kNote:
+    case FrameType::kGet:
+    case FrameType::kRefused:
       return header.length == 0 ? nullptr : "a control frame has a payload";
   }
   return "a frame of unknown type";

@@ -5,13 +5,21 @@
 
 namespace tutti::transports::tcp {
 
+size_t Inbound::places(std::span<iovec> out) const {
+  if (target_ != nullptr) return target_->in.places(out, payload_left_);
+  if (answer_ != nullptr) return answer_->view(out, payload_left_);
+  if (landing_.memory == nullptr) return 0;
+  out[0] = {landing_.memory, static_cast<size_t>(payload_left_)};
+  return 1;
+}
+
 size_t Inbound::prepare(std::span<iovec> out) {
   direct_bytes_ = 0;
   size_t used = 0;
   size_t room = buffer_.size() - end_;
-  if (payload_left_ > 0 && target_ != nullptr) {
+  if (payload_left_ > 0) used = places(out.first(out.size() - 1));
+  if (used > 0) {
     // commit() has left nothing in the buffer.
-    used = target_->in.places(out.first(out.size() - 1), payload_left_);
     direct_bytes_ = total_bytes(out.first(used));
     if (direct_bytes_ < payload_left_) return used;
     room = kTailBytes;
@@ -20,12 +28,50 @@ size_t Inbound::prepare(std::span<iovec> out) {
   return used;
 }
 
+void Inbound::arrived(uint64_t count) {
+  if (target_ != nullptr) {
+    target_->in.arrived(count);
+  } else if (answer_ != nullptr) {
+    answer_->advance(count);
+  } else {
+    landing_.memory += count;
+  }
+}
+
+void Inbound::take(const std::byte* source, uint64_t count) {
+  if (target_ != nullptr) {
+    target_->in.take(source, count);
+  } else if (answer_ != nullptr) {
+    answer_->fill(source, count);
+  } else if (landing_.memory != nullptr) {
+    std::memcpy(landing_.memory, source, count);
+    landing_.memory += count;
+  }
+}
+
+// What the bytes so far make complete.
+void Inbound::finish_frame() {
+  if (target_ != nullptr) settle(*target_);
+  if (answer_ != nullptr && answer_->complete()) {
+    answer_ = nullptr;
+    regions_.finish_get();
+  }
+  if (payload_left_ > 0) return;
+  answer_ = nullptr;
+  if (landing_.signal != nullptr) {
+    // The counter has no other writer. Whoever sees it sees the bytes.
+    landing_.signal->store(landing_.signal->load(std::memory_order_relaxed) + 1,
+                           std::memory_order_release);
+  }
+  landing_ = {};
+}
+
 bool Inbound::commit(size_t count) {
   const uint64_t direct = std::min<uint64_t>(count, direct_bytes_);
   if (direct > 0) {
-    target_->in.arrived(direct);
+    arrived(direct);
     payload_left_ -= direct;
-    settle(*target_);
+    finish_frame();
   }
   end_ += count - direct;
   const bool sound = parse();
@@ -55,12 +101,10 @@ bool Inbound::parse() {
 
 void Inbound::consume_payload() {
   const auto here = static_cast<size_t>(std::min<uint64_t>(payload_left_, end_ - begin_));
-  if (target_ != nullptr && here > 0) {
-    target_->in.take(buffer_.data() + begin_, here);
-    settle(*target_);
-  }
+  if (here > 0) take(buffer_.data() + begin_, here);
   begin_ += here;
   payload_left_ -= here;
+  if (here > 0) finish_frame();
 }
 
 bool Inbound::begin(const FrameHeader& header) {
@@ -71,6 +115,14 @@ bool Inbound::begin(const FrameHeader& header) {
       return apply_credit(header);
     case FrameType::kNote:
       return take_note(header);
+    case FrameType::kPut:
+      return begin_put(header);
+    case FrameType::kGet:
+      return accept(regions_.take_get(header));
+    case FrameType::kAnswer:
+      return begin_answer(header);
+    case FrameType::kRefused:
+      return accept(regions_.take_refusal(header));
     case FrameType::kMismatch:
       fault_.kind = Fault::Kind::kMismatchThere;
       fault_.channel = header.channel;
@@ -79,6 +131,23 @@ bool Inbound::begin(const FrameHeader& header) {
       return false;
   }
   return refuse("a frame of unknown type");
+}
+
+bool Inbound::begin_put(const FrameHeader& header) {
+  payload_left_ = header.length;
+  target_ = nullptr;
+  region_ = header.channel;
+  if (!accept(regions_.begin_put(header, landing_))) return false;
+  if (header.length == 0) finish_frame();
+  return true;
+}
+
+bool Inbound::begin_answer(const FrameHeader& header) {
+  payload_left_ = header.length;
+  target_ = nullptr;
+  if (!accept(regions_.begin_answer(header, answer_))) return false;
+  if (header.length == 0) finish_frame();
+  return true;
 }
 
 /// Null: the frame is for an epoch that is over, or a fault.
@@ -93,8 +162,7 @@ bool Inbound::begin_data(const FrameHeader& header) {
   payload_left_ = header.length;
   target_ = channel_of(header);
   if (target_ == nullptr) return sound();  // its payload is discarded
-  const char* wrong = target_->in.begin_frame(header);
-  if (wrong != nullptr) return refuse(wrong);
+  if (!accept(target_->in.begin_frame(header))) return false;
   settle(*target_);
   return sound();
 }
@@ -102,8 +170,7 @@ bool Inbound::begin_data(const FrameHeader& header) {
 bool Inbound::apply_credit(const FrameHeader& header) {
   Channel* channel = channel_of(header);
   if (channel == nullptr) return sound();
-  const char* wrong = channel->out.grant(header.position);
-  if (wrong != nullptr) return refuse(wrong);
+  if (!accept(channel->out.grant(header.position))) return false;
   outbound_.enlist(*channel);
   return true;
 }
@@ -132,6 +199,12 @@ void Inbound::settle(Channel& channel) {
 void Inbound::forget(Channel& channel) {
   if (target_ == &channel) target_ = nullptr;
 }
+
+void Inbound::forget(const Regions::Id& region) {
+  if (region_ == region) landing_ = {};
+}
+
+bool Inbound::accept(const char* wrong) { return wrong == nullptr || refuse(wrong); }
 
 bool Inbound::refuse(const char* what) {
   fault_.kind = Fault::Kind::kMalformed;

@@ -12,6 +12,7 @@
 
 #include "transports/tcp/channel_table.h"
 #include "transports/tcp/outbound.h"
+#include "transports/tcp/regions.h"
 
 namespace tutti::transports::tcp {
 
@@ -28,8 +29,13 @@ class Inbound {
  public:
   static constexpr size_t kMaxEntries = 64;
 
-  Inbound(ChannelTable& channels, Outbound& outbound, MessagePool& pool, TicketWindow& tickets)
-      : channels_(channels), outbound_(outbound), pool_(pool), tickets_(tickets) {}
+  Inbound(ChannelTable& channels, Regions& regions, Outbound& outbound, MessagePool& pool,
+          TicketWindow& tickets)
+      : channels_(channels),
+        regions_(regions),
+        outbound_(outbound),
+        pool_(pool),
+        tickets_(tickets) {}
 
   /// Where to read to: number of entries used, never zero.
   size_t prepare(std::span<iovec> out);
@@ -41,6 +47,8 @@ class Inbound {
   void settle(Channel& channel);
   /// The channel is going away; what is on its way to it is discarded.
   void forget(Channel& channel);
+  /// The region is withdrawn: likewise.
+  void forget(const Regions::Id& region);
 
  private:
   static constexpr size_t kBufferBytes = 16 * 1024;
@@ -55,10 +63,18 @@ class Inbound {
   bool begin_data(const FrameHeader& header);
   bool apply_credit(const FrameHeader& header);
   bool take_note(const FrameHeader& header);
+  bool begin_put(const FrameHeader& header);
+  bool begin_answer(const FrameHeader& header);
+  bool accept(const char* wrong);
   bool refuse(const char* what);
   void consume_payload();
+  size_t places(std::span<iovec> out) const;
+  void arrived(uint64_t count);
+  void take(const std::byte* source, uint64_t count);
+  void finish_frame();
 
   ChannelTable& channels_;
+  Regions& regions_;
   Outbound& outbound_;
   MessagePool& pool_;
   TicketWindow& tickets_;
@@ -69,7 +85,11 @@ class Inbound {
 
   uint64_t payload_left_ = 0;  // of the frame that arrives now
   uint64_t direct_bytes_ = 0;  // of the last prepare(): what goes past the buffer
-  Channel* target_ = nullptr;  // null: discard
+  // Where it goes: to one of these; none: it is discarded.
+  Channel* target_ = nullptr;
+  Regions::Landing landing_;
+  Message* answer_ = nullptr;
+  Regions::Id region_;  // landing_'s
   Fault fault_;
 };
 

@@ -106,7 +106,8 @@ bool TcpLink::work() {
   const bool read = read_some();
   // What came in may have been the credit for something large.
   if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
-  output_pending_.store(!exchange_.idle(), std::memory_order_relaxed);
+  output_pending_.store(!exchange_.idle(), std::memory_order_seq_cst);
+  if (wake_ && exchange_.has_answers()) wake_();
   return read || wrote;
 }
 
@@ -173,6 +174,44 @@ void TcpLink::wait(uint64_t timeout_ns) {
   timeout.tv_sec = static_cast<time_t>(timeout_ns / kNanosecondsPerSecond);
   timeout.tv_nsec = static_cast<long>(timeout_ns % kNanosecondsPerSecond);
   ppoll(&entry, 1, &timeout, nullptr);
+}
+
+// ---- one-sided ----------------------------------------------------------------------------------
+
+void TcpLink::expose(transport::ChannelId id, const transport::Region& region) {
+  const std::lock_guard lock(mutex_);
+  exchange_.expose(id, region);
+}
+
+bool TcpLink::withdraw(transport::ChannelId id) {
+  const std::lock_guard lock(mutex_);
+  return exchange_.withdraw(id) || failed_.load(std::memory_order_relaxed);
+}
+
+TcpLink::Ticket TcpLink::put(transport::ChannelId region, uint64_t offset,
+                             transport::ConstBuffer source, uint32_t signal) {
+  const std::lock_guard lock(mutex_);
+  const Ticket ticket = exchange_.put(region, offset, source, signal);
+  after_call(!output_full_);
+  return ticket;
+}
+
+TcpLink::Ticket TcpLink::get(transport::ChannelId region, uint64_t offset,
+                             transport::Buffer target) {
+  const std::lock_guard lock(mutex_);
+  const Ticket ticket = exchange_.get(region, offset, target);
+  after_call(!output_full_);
+  return ticket;
+}
+
+bool TcpLink::refused(transport::ChannelId region) const {
+  const std::lock_guard lock(mutex_);
+  return exchange_.refused(region);
+}
+
+void TcpLink::on_answers(std::function<void()> wake) {
+  const std::lock_guard lock(mutex_);
+  wake_ = std::move(wake);
 }
 
 // ---- the end ------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// One TCP connection to one peer, as a Link and a Stream.
+// One TCP connection to one peer, as a Link, a Stream and one-sided access.
 //
 // Owns: the socket. Threads: any; one mutex, which progress() only tries, so that threads that
 // poll the same link do not queue up behind each other. Errors: the first one stays in status().
@@ -16,14 +16,19 @@
 
 namespace tutti::transports::tcp {
 
-class TcpLink final : public transport::Link, public transport::Stream {
+class TcpLink final : public transport::Link,
+                      public transport::Stream,
+                      public transport::OneSided {
  public:
+  using Ticket = transport::Stream::Ticket;
+
   /// `socket` is authenticated and non-blocking; `where` is the peer's address for messages.
   TcpLink(Fd socket, int rank, int peer, std::string where);
   ~TcpLink() override;
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Stream* stream() override { return this; }
+  transport::OneSided* one_sided() override { return this; }
   Status status() const override;
   bool hang_up() override;
   int liveness_fd() const override { return socket_.get(); }
@@ -38,6 +43,16 @@ class TcpLink final : public transport::Link, public transport::Stream {
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const override;
   bool progress() override;
   void wait(uint64_t timeout_ns) override;
+
+  void expose(transport::ChannelId id, const transport::Region& region) override;
+  bool withdraw(transport::ChannelId id) override;
+  Ticket put(transport::ChannelId region, uint64_t offset, transport::ConstBuffer source,
+             uint32_t signal) override;
+  Ticket get(transport::ChannelId region, uint64_t offset, transport::Buffer target) override;
+  bool refused(transport::ChannelId region) const override;
+  int descriptor() const override { return socket_.get(); }
+  bool has_output() const override { return output_pending_.load(std::memory_order_seq_cst); }
+  void on_answers(std::function<void()> wake) override;
 
  private:
   // All below need mutex_.
@@ -65,7 +80,8 @@ class TcpLink final : public transport::Link, public transport::Stream {
   bool output_full_ = false;  // the kernel takes no more for now
   bool output_dead_ = false;  // why is found by reading what the peer said last
   std::atomic<bool> failed_{false};
-  std::atomic<bool> output_pending_{false};  // for wait(), which holds no lock while it sleeps
+  std::atomic<bool> output_pending_{false};  // for those that hold no lock while they sleep
+  std::function<void()> wake_;               // of on_answers()
   Status status_;                            // constant once failed_ is set
 };
 

@@ -80,6 +80,8 @@ void MessagePool::give_back(Message* message) {
   constexpr size_t kPiecesWorthKeeping = 256;
   if (message->pieces.capacity() > kPiecesWorthKeeping) std::vector<iovec>().swap(message->pieces);
   message->pieces.clear();
+  message->type = FrameType::kData;
+  message->ticket = 0;
   message->bytes = 0;
   message->moved = 0;
   message->piece = 0;

@@ -13,11 +13,17 @@
 #include <span>
 #include <vector>
 
+#include "transports/tcp/frame.h"
+
 namespace tutti::transports::tcp {
 
 struct Message {
-  uint64_t ticket = 0;
-  uint32_t signature = 0;
+  FrameType type = FrameType::kData;
+  uint64_t ticket = 0;      // 0: nobody asks
+  uint32_t signature = 0;   // of its last frame
+  transport::ChannelId id;  // one-sided: the region
+  uint64_t place = 0;       // one-sided: where in the region
+  uint64_t asked = 0;       // bytes that a get asks for
   uint64_t bytes = 0;
   uint64_t moved = 0;
   std::vector<iovec> pieces;  // none is empty

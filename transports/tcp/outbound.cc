@@ -4,6 +4,44 @@
 #include <cstring>
 
 namespace tutti::transports::tcp {
+namespace {
+
+bool is_answer(const Message& message) {
+  return message.type == FrameType::kAnswer || message.type == FrameType::kRefused;
+}
+
+/// Of the next `length` bytes of a one-sided message.
+FrameHeader one_sided_header(const Message& message, uint64_t length) {
+  const bool put = message.type == FrameType::kPut;
+  const bool answer = message.type == FrameType::kAnswer;
+  const bool last = message.moved + length == message.bytes;
+  FrameHeader header;
+  header.type = message.type;
+  header.length = static_cast<uint32_t>(length);
+  header.channel = message.id;
+  header.signature = put && !last ? transport::OneSided::kNoSignal : message.signature;
+  header.message_bytes = put ? length : answer ? message.bytes : message.asked;
+  header.position = answer ? message.moved : message.place + message.moved;
+  return header;
+}
+
+FrameHeader note_of(const Channel& channel) {
+  FrameHeader header;
+  header.type = FrameType::kNote;
+  header.channel = channel.id;
+  header.signature = channel.told.small[0];
+  header.expected_signature = channel.told.small[1];
+  header.message_bytes = channel.told.large[0];
+  header.position = channel.told.large[1];
+  return header;
+}
+
+void append_header(std::vector<std::byte>& bytes, const FrameHeader& header) {
+  bytes.resize(bytes.size() + kHeaderBytes);
+  encode(header, bytes.data() + bytes.size() - kHeaderBytes);
+}
+
+}  // namespace
 
 // ---- lists of channels ------------------------------------------------------------------------
 
@@ -46,6 +84,24 @@ void Outbound::owe_note(Channel& channel) {
   append(note_, channel, &Channel::next_note);
 }
 
+void Outbound::push(Message* message) {
+  if (closed_) return pool_.give_back(message);
+  if (is_answer(*message)) ++answers_;
+  one_sided_.push(message);
+}
+
+bool Outbound::reads(const transport::ChannelId& region) const {
+  const auto read_by = [&](const Message* message) {
+    return message != nullptr && message->type == FrameType::kAnswer && message->id == region;
+  };
+  for (const Message* queued = one_sided_.front(); queued != nullptr; queued = queued->next) {
+    if (read_by(queued)) return true;
+  }
+  return std::any_of(frames_.begin() + static_cast<ptrdiff_t>(next_frame_),
+                     frames_.begin() + static_cast<ptrdiff_t>(frames_used_),
+                     [&](const Frame& frame) { return read_by(frame.finished); });
+}
+
 void Outbound::forget(Channel& channel) {
   if (channel.in_ready) remove(ready_, channel, &Channel::next_ready);
   if (channel.in_credit) remove(credit_, channel, &Channel::next_credit);
@@ -76,30 +132,11 @@ void Outbound::build() {
   while (credit_.head != nullptr && !batch_full()) {
     add_credit(*take(credit_, &Channel::next_credit));
   }
-  while (ready_.head != nullptr && !batch_full()) {
-    add_data(*take(ready_, &Channel::next_ready));
+  while ((ready_.head != nullptr || !one_sided_.empty()) && !batch_full()) {
+    if (ready_.head != nullptr) add_data(*take(ready_, &Channel::next_ready));
+    if (!one_sided_.empty() && !batch_full()) add_one_sided();
   }
 }
-
-namespace {
-
-FrameHeader note_of(const Channel& channel) {
-  FrameHeader header;
-  header.type = FrameType::kNote;
-  header.channel = channel.id;
-  header.signature = channel.told.small[0];
-  header.expected_signature = channel.told.small[1];
-  header.message_bytes = channel.told.large[0];
-  header.position = channel.told.large[1];
-  return header;
-}
-
-void append_header(std::vector<std::byte>& bytes, const FrameHeader& header) {
-  bytes.resize(bytes.size() + kHeaderBytes);
-  encode(header, bytes.data() + bytes.size() - kHeaderBytes);
-}
-
-}  // namespace
 
 std::byte* Outbound::add_header() {
   std::byte* header = headers_[frames_used_].data();
@@ -128,16 +165,32 @@ void Outbound::add_data(Channel& channel) {
   channel.in_ready = false;
   Message* message = channel.out.front();
   std::byte* target = add_header();
-  const std::span<iovec> room(entries_.data() + entries_used_, kMaxEntries - entries_used_);
-  const size_t used = message->view(room, channel.out.allowance());
-  const uint64_t length = total_bytes(room.first(used));
+  const uint64_t length = add_payload(*message, channel.out.allowance());
   FrameHeader header = channel.out.begin_frame(static_cast<uint32_t>(length));
   header.channel = channel.id;
   encode(header, target);
-  entries_used_ += used;
-  batch_bytes_ += length;
   frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr, false};
   enlist(channel);
+}
+
+void Outbound::add_one_sided() {
+  Message* message = one_sided_.front();
+  std::byte* target = add_header();
+  const uint64_t length = add_payload(*message, kMaxFrameBytes);
+  encode(one_sided_header(*message, length), target);
+  message->advance(length);
+  if (message->complete()) one_sided_.pop();
+  frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr, false};
+}
+
+// Behind the header that was added last: the next bytes of the message, which says how many.
+uint64_t Outbound::add_payload(const Message& message, uint64_t limit) {
+  const std::span<iovec> room(entries_.data() + entries_used_, kMaxEntries - entries_used_);
+  const size_t used = message.view(room, limit);
+  const uint64_t length = total_bytes(room.first(used));
+  entries_used_ += used;
+  batch_bytes_ += length;
+  return length;
 }
 
 void Outbound::wrote(size_t count) {
@@ -159,7 +212,8 @@ void Outbound::finish_frames() {
   for (; next_frame_ < frames_used_ && frames_[next_frame_].end <= written_; ++next_frame_) {
     Message* message = frames_[next_frame_].finished;
     if (message == nullptr) continue;
-    tickets_.complete(message->ticket);
+    if (message->ticket != 0) tickets_.complete(message->ticket);
+    if (is_answer(*message)) --answers_;
     pool_.give_back(message);
   }
 }
@@ -198,6 +252,8 @@ void Outbound::close() {
   ready_ = {};
   credit_ = {};
   note_ = {};
+  one_sided_ = {};
+  answers_ = 0;
   frames_used_ = next_frame_ = next_entry_ = 0;
   entries_used_ = last_words_.empty() ? 0 : 1;
   entries_[0] = {last_words_.data(), last_words_.size()};

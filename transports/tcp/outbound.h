@@ -1,4 +1,5 @@
-// Turns what may be sent into gather lists, in turn over the channels, a frame of each at a time.
+// Turns what may be sent into gather lists, in turn over the channels, a frame of each at a time;
+// one-sided messages have a queue of their own, without credit, that takes turns with all channels.
 //
 // A batch of frames is fixed once and written in as many calls as the kernel needs. Control frames
 // go first. Owns: the batch and its headers; messages in the batch go back to the pool when
@@ -28,6 +29,12 @@ class Outbound {
   void owe_note(Channel& channel);
   /// The channel is going away.
   void forget(Channel& channel);
+  /// A one-sided message.
+  void push(Message* message);
+  /// Answers and refusals that are not written yet.
+  size_t answers() const { return answers_; }
+  /// Whether an answer that is not written yet reads this region.
+  bool reads(const transport::ChannelId& region) const;
 
   /// What to write next; empty when there is nothing.
   std::span<const iovec> gather();
@@ -35,7 +42,7 @@ class Outbound {
   void wrote(size_t count);
   bool idle() const {
     return !batch_left() && ready_.head == nullptr && credit_.head == nullptr &&
-           note_.head == nullptr;
+           note_.head == nullptr && one_sided_.empty();
   }
 
   /// Nothing new from here on: finishes the frame that is half on the wire, drops all others but
@@ -70,6 +77,8 @@ class Outbound {
   void add_credit(Channel& channel);
   void add_note(Channel& channel);
   void add_data(Channel& channel);
+  void add_one_sided();
+  uint64_t add_payload(const Message& message, uint64_t limit);
   std::byte* add_header();
   void save_half_frame();
   void save_notes();
@@ -81,6 +90,8 @@ class Outbound {
   List ready_;
   List credit_;
   List note_;
+  MessageQueue one_sided_;
+  size_t answers_ = 0;
 
   std::array<std::array<std::byte, kHeaderBytes>, kMaxFrames> headers_;
   std::array<Frame, kMaxFrames> frames_;

@@ -1,0 +1,60 @@
+// One-sided access of one link: the regions that the peer may use here, this side's gets that wait
+// for their answers, and which regions of the peer are gone. The bytes are moved by Inbound and
+// Outbound.
+//
+// Every frame of the peer is judged here before a byte is stored. Owns: gets without an answer; the
+// memory of regions is the caller's until withdraw(). Threads: under the stream's mutex. Errors: a
+// const char* says what the peer did wrong; null is fine. Memory: bounded, whatever comes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+
+#include "src/transport/transport.h"
+#include "transports/tcp/outbound.h"
+
+namespace tutti::transports::tcp {
+
+class Regions {
+ public:
+  using Id = transport::ChannelId;
+
+  /// Where the payload of a put goes, and what is raised behind it.
+  struct Landing {
+    std::byte* memory = nullptr;  // null: it is discarded
+    std::atomic<uint64_t>* signal = nullptr;
+  };
+
+  Regions(Outbound& outbound, MessagePool& pool, TicketWindow& received)
+      : outbound_(outbound), pool_(pool), received_(received) {}
+
+  void expose(Id id, const transport::Region& region) { regions_[id] = region; }
+  void withdraw(Id id) { regions_.erase(id); }
+  bool refused(Id id) const { return refused_.contains(id); }
+  /// `target` is filled by the answer to a get that goes out now.
+  void await(Message* target) { gets_.push(target); }
+
+  const char* begin_put(const FrameHeader& header, Landing& landing);
+  const char* take_get(const FrameHeader& header);
+  const char* begin_answer(const FrameHeader& header, Message*& target);
+  /// The first get has its answer, or will have none.
+  void finish_get();
+  const char* take_refusal(const FrameHeader& header);
+
+ private:
+  static constexpr size_t kMostRefused = 1024;  // remembered, in either direction
+
+  void refuse(const FrameHeader& header, bool get);
+
+  Outbound& outbound_;
+  MessagePool& pool_;
+  TicketWindow& received_;
+  std::map<Id, transport::Region> regions_;
+  MessageQueue gets_;
+  std::set<Id> refused_;  // by the peer
+  std::set<Id> told_;     // to the peer, of puts
+};
+
+}  // namespace tutti::transports::tcp
