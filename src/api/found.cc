@@ -27,6 +27,7 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   comm::CommunicatorOptions options;
   options.algorithms = registry::algorithms();
   options.watch = &process.watch();
+  options.attendant = &process.attendant();
   options.timeout_ns = config.timeout_ns;
   options.origin = founding.origin;
   comm::MembershipOptions& membership = options.membership;

@@ -28,6 +28,7 @@ class Process {
   uint64_t token() const { return token_; }
   bootstrap::Watch& watch() { return *watch_; }
   comm::Engine& engine();
+  comm::Attendant& attendant() { return attendant_; }
   Lounge& lounge() { return lounge_; }
 
   tuttiComm* new_handle();
@@ -54,6 +55,7 @@ class Process {
   uint64_t token_ = 0;
   std::unique_ptr<bootstrap::Watch> watch_;
   bool has_barrier_ = false;  // prepare_process_barrier()
+  comm::Attendant attendant_;
   Lounge lounge_;
   std::atomic<uint64_t> launches_{0};
   std::mutex mutex_;

@@ -65,8 +65,7 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
   if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
   drain(*comm->communicator);
   window->comm.store(nullptr, std::memory_order_release);
-  comm->communicator->close_window(window->window);
-  return {};
+  return comm->communicator->close_window(window->window);
 }
 
 tuttiResult_t run(tuttiWindow_t window, int peer, Access access, tuttiStream_t stream) {

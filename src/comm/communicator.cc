@@ -105,6 +105,7 @@ Status Communicator::open_recorder() {
 }
 
 Communicator::~Communicator() {
+  leave_attendant();
   for (int fd : watched_) options_.watch->remove(fd);
 }
 
@@ -180,6 +181,7 @@ void Communicator::abort(Status reason) {
 void Communicator::give_up() {
   executor_->expect(static_cast<uint32_t>(rank()));  // the one to blame
   executor_->fail(check());
+  leave_attendant();
 }
 
 Status Communicator::check() {
@@ -341,6 +343,7 @@ void Communicator::conclude(const Status& outcome) {
   recorder_->conclude(outcome.ok());
   if (status().ok()) return;
   abort(status());  // for other threads, which must not read the executor's
+  leave_attendant();
   calls_->dump(status());
 }
 

@@ -14,6 +14,7 @@
 
 #include "src/base/io.h"
 #include "src/bootstrap/watch.h"
+#include "src/comm/attendant.h"
 #include "src/comm/call_recorder.h"
 #include "src/comm/membership.h"
 #include "src/comm/planner.h"
@@ -28,6 +29,7 @@ struct CommunicatorOptions {
   std::span<const schedule::Algorithm> algorithms;
   std::string origin;                       // a line of explain(): who started the rank
   bootstrap::Watch* watch = nullptr;        // tells when a peer's process is gone
+  Attendant* attendant = nullptr;           // moves links for peers that use windows
   std::function<void(plan::Plan&)> tamper;  // PlannerOptions::tamper
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
 };
@@ -62,6 +64,8 @@ class Communicator final : public exec::Health {
   /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
   bool idle(bool rare);
   const Status& status() const { return executor_->status(); }
+  /// Of the operation that advance() says is done: it may fail though the communicator does not.
+  Status outcome() const;
 
   /// For calls that bring none of their own.
   void set_options(const CallOptions& options) { planner_->set_options(options); }
@@ -74,9 +78,12 @@ class Communicator final : public exec::Health {
   /// Collective. `handle` is what the memory's allocator calls it (transport::MemoryHandle).
   Status add_window(void* memory, uint64_t bytes, const std::string& handle);
   Status remove_window(void* memory);
-  /// Collective. The window is the communicator's until close_window().
+  /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
-  void close_window(const Window* window);
+  /// Ends this rank's part of it: its memory is not touched any more, whatever is returned.
+  Status close_window(Window* window);
+  /// All of them, before a rank leaves.
+  void close_windows();
 
   /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
   /// wait for.
@@ -119,6 +126,8 @@ class Communicator final : public exec::Health {
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
   void name_access(const Access& access);
   exec::Progress advance_access();
+  Status be_attended();
+  void leave_attendant();
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
@@ -132,7 +141,9 @@ class Communicator final : public exec::Health {
   enum class Active : uint8_t { kPlan, kPairs, kAccess };
   Active active_ = Active::kPlan;  // what advance() advances
   Access access_;
-  std::vector<std::unique_ptr<Window>> open_windows_;
+  std::vector<std::unique_ptr<Window>> windows_;  // closed ones, too
+  uint32_t regions_ = 0;
+  std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
   uint64_t contribution_capacity_ = 0;
   std::vector<int> watched_;

@@ -70,15 +70,51 @@ Status Communicator::remove_window(void* memory) {
 }
 
 Result<Window*> Communicator::open_window(const WindowMemory& mine) {
+  const transport::ChannelId region{id(), options_.membership.self.epoch, ++regions_};
   Result<std::unique_ptr<Window>> made = Window::create(
-      *membership_, mine, [this](const std::string& text) { return gather_texts(text); });
+      *membership_, mine, region, [this](const std::string& text) { return gather_texts(text); });
   if (!made.ok()) return made.status();
-  open_windows_.push_back(std::move(made).value());
-  return open_windows_.back().get();
+  windows_.push_back(std::move(made).value());
+  if (Status status = be_attended(); !status.ok()) return status;
+  return windows_.back().get();
 }
 
-void Communicator::close_window(const Window* window) {
-  std::erase_if(open_windows_, [&](const auto& open) { return open.get() == window; });
+// From the first window on, peers of other hosts need nobody's call here.
+Status Communicator::be_attended() {
+  if (options_.attendant == nullptr || !attended_.empty()) return {};
+  for (int peer = 0; peer < ranks(); ++peer) {
+    transport::Link* link = membership_->link(peer);
+    if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
+    if (Status status = options_.attendant->attend(*link); !status.ok()) return status;
+    attended_.push_back(link);
+  }
+  return {};
+}
+
+// After it nothing but a call moves a link, or touches what the caller may free.
+void Communicator::leave_attendant() {
+  for (transport::Link* link : attended_) options_.attendant->leave(*link);
+  attended_.clear();
+}
+
+Status Communicator::close_window(Window* window) {
+  executor_->name_call(
+      {nullptr, nullptr, 0, deadline_from_now(nullptr), "window_deregister", false});
+  int reader = window->close();
+  if (reader < 0 || !status().ok()) return {};  // a failed one is not attended
+  const Status outcome = executor_->wait([&] {
+    reader = window->close();
+    if (reader < 0 || !status().ok()) return exec::Progress::kDone;
+    executor_->expect(static_cast<uint32_t>(reader));
+    return exec::Progress::kBlocked;
+  });
+  if (!outcome.ok()) leave_attendant();
+  return outcome;
+}
+
+void Communicator::close_windows() {
+  for (const auto& window : windows_) (void)close_window(window.get());
+  leave_attendant();
 }
 
 uint64_t Communicator::queue(const Access& access) {
@@ -97,10 +133,17 @@ exec::Progress Communicator::advance_access() {
   return access_.window->advance(access_) ? exec::Progress::kDone : exec::Progress::kBlocked;
 }
 
+Status Communicator::outcome() const {
+  const bool judged = status().ok() && active_ == Active::kAccess;
+  return judged ? access_.window->outcome(access_) : status();
+}
+
 Status Communicator::run(const Access& access) {
   recorder_->begin_timed(calls_->label(access), 0);
   name_access(access);
-  Status status = executor_->wait([this] { return advance_access(); });
+  active_ = Active::kAccess;
+  (void)executor_->wait([this] { return advance_access(); });
+  const Status status = outcome();
   conclude(status);
   return status;
 }

@@ -118,7 +118,7 @@ bool Driver::step(Node& node, bool& moved) {
     const exec::Progress progress = communicator.advance();
     moved = moved || progress != exec::Progress::kBlocked;
     if (progress != exec::Progress::kDone) return false;
-    status = communicator.status();
+    status = communicator.outcome();
   }
   moved = true;
   finish(node, status);

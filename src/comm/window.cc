@@ -1,6 +1,7 @@
 #include "src/comm/window.h"
 
 #include <cstring>
+#include <thread>
 
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
@@ -9,7 +10,7 @@ namespace tutti::comm {
 namespace {
 
 // The lines of what a rank tells the others.
-enum Line : size_t { kBytes, kOffset, kAddress, kSignalsHandle, kMemoryHandle, kLines };
+enum Line : size_t { kBytes, kOffset, kAddress, kRegion, kSignalsHandle, kMemoryHandle, kLines };
 
 Result<uint64_t> number_in(std::string_view text) {
   const auto number = parse_integer<uint64_t>(text);
@@ -30,59 +31,87 @@ Window::Window(int rank, int ranks)
       waited_(static_cast<size_t>(ranks) * kSignals, 0) {}
 
 Result<std::unique_ptr<Window>> Window::create(const Membership& members, const WindowMemory& mine,
+                                               transport::ChannelId region,
                                                const GatherTexts& gather) {
   std::unique_ptr<Window> made(new Window(members.rank(), members.ranks()));
+  made->region_ = region;
   Status problem = mine.problem;
   std::string text;
   if (problem.ok()) {
     Result<transport::Arena> arena =
-        transport::Arena::create("tutti-signals", made->waited_.size() * sizeof(Counter));
+        transport::Arena::create("tutti-signals",
+                                 made->waited_.size() * sizeof(Counter) + sizeof(Door));
     Result<std::string> handle = arena.ok() ? transport::describe_memory(arena.value())
                                             : Result<std::string>(arena.status());
     problem = handle.status();
     if (handle.ok()) {
       made->signals_ = std::move(arena).value();
       text = std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
-             std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" + handle.value() + "\n" +
-             mine.handle;
+             std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" +
+             std::to_string(region.lane) + "\n" + handle.value() + "\n" + mine.handle;
+      made->expose(members, mine);  // before any peer knows of it
     }
   }
   // A rank with a problem takes part all the same, or the others would wait for it.
   Result<std::vector<std::string>> texts = gather(text);
-  if (!problem.ok()) return problem;
-  if (!texts.ok()) return texts.status();
-  Part& own = made->parts_[made->rank_];
-  own = {mine.bytes, mine.base, reinterpret_cast<Counter*>(made->signals_.data())};
-  for (int peer = 0; peer < members.ranks(); ++peer) {
-    const std::string& theirs = texts.value()[static_cast<size_t>(peer)];
-    if (theirs.empty()) {
-      return Status::invalid_usage("rank " + std::to_string(peer) +
-                                   " could not register its part of the window");
-    }
-    if (peer == members.rank()) continue;
-    if (Status status = made->connect(members, peer, theirs); !status.ok()) return status;
+  if (problem.ok()) problem = texts.status();
+  for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
+    problem = made->connect(members, peer, texts.value()[static_cast<size_t>(peer)]);
   }
-  return made;
+  if (problem.ok()) return made;
+  if (made->signals_.data() != nullptr) made->close();  // no peer has used it yet
+  return problem;
+}
+
+void Window::expose(const Membership& members, const WindowMemory& mine) {
+  Part& own = parts_[rank_];
+  own.bytes = mine.bytes;
+  own.memory = mine.base;
+  own.region = region_;
+  own.thread = true;
+  map_counters(own, signals_.data());
+  for (int peer = 0; peer < members.ranks(); ++peer) {
+    transport::Link* link = members.link(peer);
+    if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
+    Part& part = parts_[static_cast<size_t>(peer)];
+    part.remote = link->one_sided();
+    part.stream = link->stream();
+    part.remote->expose(region_, {mine.base, mine.bytes,
+                                  &counter(rank_, static_cast<uint32_t>(peer), 0), kSignals});
+  }
+}
+
+void Window::map_counters(Part& part, std::byte* counters) const {
+  part.counters = reinterpret_cast<Counter*>(counters);
+  part.door = reinterpret_cast<Door*>(part.counters + waited_.size());
 }
 
 Status Window::connect(const Membership& members, int peer, const std::string& text) {
+  if (text.empty()) {
+    return Status::invalid_usage("rank " + std::to_string(peer) +
+                                 " could not register its part of the window");
+  }
+  if (peer == members.rank()) return {};
   const std::vector<std::string_view> lines = split(text, '\n');
   if (lines.size() != kLines) {
     return Status::internal_error("rank " + std::to_string(peer) + " described its window badly");
   }
   Result<uint64_t> bytes = number_in(lines[kBytes]), offset = number_in(lines[kOffset]);
-  Result<uint64_t> address = number_in(lines[kAddress]);
-  for (const auto* number : {&bytes, &offset, &address}) {
+  Result<uint64_t> address = number_in(lines[kAddress]), region = number_in(lines[kRegion]);
+  for (const auto* number : {&bytes, &offset, &address, &region}) {
     if (!number->ok()) return number->status();
   }
   Part& part = parts_[static_cast<size_t>(peer)];
   part.bytes = bytes.value();
+  part.region = region_;
+  part.region.lane = static_cast<uint32_t>(region.value());
   transport::Link* link = members.link(peer);
   if (link == nullptr || link->mapped() == nullptr) return {};
   Result<std::byte*> counters = link->mapped()->import(lines[kSignalsHandle]);
   if (!counters.ok()) return counters.status();
-  part.counters = reinterpret_cast<Counter*>(counters.value());
-  if (link->capabilities().all_memory) {
+  map_counters(part, counters.value());
+  part.thread = link->capabilities().all_memory;
+  if (part.thread) {
     part.memory = reinterpret_cast<std::byte*>(address.value());
   } else if (!lines[kMemoryHandle].empty()) {
     Result<std::byte*> arena = link->mapped()->import(lines[kMemoryHandle]);
@@ -101,10 +130,15 @@ Status Window::check(const Access& access) const {
     return Status::invalid_argument(what + "signal " + std::to_string(access.signal) +
                                     "; there are " + std::to_string(kSignals));
   }
-  if (part.counters == nullptr) {
-    return Status::unsupported(what + "windows reach ranks of one host, and rank " +
-                               std::to_string(access.peer) + " is not on this one; send instead");
+  if (part.counters == nullptr && part.remote == nullptr) {
+    return Status::unsupported(what + "the transport to rank " + std::to_string(access.peer) +
+                               " has no one-sided access; send instead");
   }
+  const bool waits = access.kind == Access::Kind::kWaitSignal;
+  const bool open = part.remote != nullptr
+                        ? !part.remote->refused(part.region)
+                        : part.door->closed.load(std::memory_order_acquire) == 0;
+  if (!waits && !open) return gone(access);
   const bool moves = access.kind == Access::Kind::kPut || access.kind == Access::Kind::kGet;
   if (!moves) return {};
   if (access.offset > part.bytes || access.bytes > part.bytes - access.offset) {
@@ -112,7 +146,7 @@ Status Window::check(const Access& access) const {
                                     std::to_string(access.offset + access.bytes) + " of " + whose +
                                     " " + std::to_string(part.bytes));
   }
-  if (part.memory == nullptr && access.bytes > 0) {
+  if (part.memory == nullptr && part.remote == nullptr && access.bytes > 0) {
     return Status::unsupported(what + whose +
                                " part of the window is not from tuttiMemAlloc, so "
                                "other processes cannot map it");
@@ -123,7 +157,18 @@ Status Window::check(const Access& access) const {
   return {};
 }
 
-bool Window::advance(const Access& access) {
+Status Window::gone(const Access& access) const {
+  return Status::invalid_usage(std::string(name_of(access.kind)) + ": rank " +
+                               std::to_string(access.peer) +
+                               " has deregistered its part of the window; nothing was moved. "
+                               "Ranks deregister when no peer uses their part any more");
+}
+
+Status Window::outcome(const Access& access) const {
+  return access.refused ? gone(access) : Status();
+}
+
+bool Window::advance(Access& access) {
   const Part& part = parts_[access.peer];
   if (access.kind == Access::Kind::kWaitSignal) {
     uint64_t& waited = waited_[access.peer * kSignals + access.signal];
@@ -132,6 +177,20 @@ bool Window::advance(const Access& access) {
     waited += access.times;
     return true;
   }
+  return part.remote != nullptr ? advance_remote(access, part) : advance_mapped(access, part);
+}
+
+// A thread's memory may be freed once it has closed the door, and it waits for those inside. The
+// memory of another process is mapped here for longer than its part exists.
+bool Window::advance_mapped(Access& access, const Part& part) {
+  if (part.thread) part.door->inside.fetch_add(1, std::memory_order_seq_cst);
+  access.refused = part.door->closed.load(std::memory_order_seq_cst) != 0;
+  if (!access.refused) touch(access, part);
+  if (part.thread) part.door->inside.fetch_sub(1, std::memory_order_release);
+  return true;
+}
+
+void Window::touch(const Access& access, const Part& part) {
   if (access.kind == Access::Kind::kGet && access.bytes > 0) {
     std::memmove(access.local, part.memory + access.offset, access.bytes);
   }
@@ -142,7 +201,34 @@ bool Window::advance(const Access& access) {
     Counter& theirs = counter(access.peer, rank_, access.signal);
     theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  return true;
+}
+
+bool Window::advance_remote(Access& access, const Part& part) {
+  const bool gets = access.kind == Access::Kind::kGet;
+  if (access.ticket == 0 && gets) {
+    access.ticket = part.remote->get(part.region, access.offset, {access.local, access.bytes});
+  } else if (access.ticket == 0) {
+    const bool signals = access.kind == Access::Kind::kSignal || access.then_signal;
+    access.ticket = part.remote->put(part.region, access.offset, {access.local, access.bytes},
+                                     signals ? access.signal : transport::OneSided::kNoSignal);
+  }
+  const bool done =
+      gets ? part.stream->received(access.ticket) : part.stream->sent(access.ticket);
+  if (done) access.refused = part.remote->refused(part.region);
+  return done;
+}
+
+int Window::close() {
+  Door& door = *parts_[rank_].door;
+  door.closed.store(1, std::memory_order_seq_cst);
+  // Each is inside for one copy.
+  while (door.inside.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  int reader = -1;
+  for (size_t peer = 0; peer < parts_.size(); ++peer) {
+    const Part& part = parts_[peer];
+    if (part.remote != nullptr && !part.remote->withdraw(region_)) reader = static_cast<int>(peer);
+  }
+  return reader;
 }
 
 }  // namespace tutti::comm

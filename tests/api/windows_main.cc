@@ -1,7 +1,6 @@
-// windows: ranks put to their neighbours and get from them, in rounds ordered by signals alone;
-// over TCP every one of these calls says that it is unsupported, but to the rank itself.
+// windows: ranks put to their neighbours and get from them, in rounds ordered by signals alone.
 //
-//   --network default|tcp  --threads 0|1
+//   --network default|tcp|mixed  --threads 0|1
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <cstdio>
@@ -24,7 +23,7 @@ constexpr uint32_t kData = 3, kTaken = 4;  // signals
 
 class Rank {
  public:
-  Rank(Member& member, bool near) : member_(member), near_(near) {
+  explicit Rank(Member& member) : member_(member) {
     next_ = (member.rank() + 1) % member.ranks();
     previous_ = (member.rank() + member.ranks() - 1) % member.ranks();
   }
@@ -32,15 +31,8 @@ class Rank {
   void run() {
     if (!open()) return;
     bool good = to_myself();
-    if (near_) {
-      for (int round = 0; round < kRounds && good; ++round) good = turn(round);
-      good = good && signals_are_counted() && group() && from_all();
-    } else {
-      good = good && unsupported(tuttiPut(&round_, 4, next_, window_, 0, tuttiBlocking())) &&
-              unsupported(tuttiGet(&round_, 4, next_, window_, 0, tuttiBlocking())) &&
-              unsupported(tuttiSignal(next_, window_, 0, tuttiBlocking())) &&
-              unsupported(tuttiWaitSignal(next_, window_, 0, 1, tuttiBlocking()));
-    }
+    for (int round = 0; round < kRounds && good; ++round) good = turn(round);
+    good = good && signals_are_counted() && group() && from_all();
     ok(tuttiBarrier(comm_, tuttiBlocking()));
     ok(tuttiCommWindowDeregister(comm_, window_));
     ok(tuttiBarrier(comm_, tuttiBlocking()));
@@ -53,10 +45,6 @@ class Rank {
   bool ok(tuttiResult_t result) {
     if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
     return result == tuttiSuccess;
-  }
-  bool unsupported(tuttiResult_t result) {
-    if (result != tuttiUnsupported) member_.fail("a window reached a rank behind TCP");
-    return result == tuttiUnsupported;
   }
   bool right(bool condition, const char* what) {
     if (!condition) member_.fail(what);
@@ -133,23 +121,24 @@ class Rank {
   }
 
   Member& member_;
-  const bool near_;
-  int next_ = 0, previous_ = 0, round_ = 0;
+  int next_ = 0, previous_ = 0;
   tuttiComm_t comm_ = nullptr;
   tuttiStream_t queue_{};
   void* memory_ = nullptr;
   tuttiWindow_t window_ = nullptr;
 };
 
-bool run(bool tcp, bool threads) {
+bool run(const std::string& network, bool threads) {
   auto shape =
       threads ? testing_support::TeamShape::threads(3) : testing_support::TeamShape::processes(3);
-  if (tcp) {
-    const auto processes = static_cast<size_t>(shape.process_count());
-    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
+  for (int process = 0; process < shape.process_count(); ++process) {
+    testing_support::Environment own;
+    if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
+    if (network == "mixed") own["TUTTI_HOST_ID"] = process < 2 ? "first" : "second";
+    shape.environment.push_back(own);
   }
   const auto result = testing_support::run_team(
-      shape, [&](Member& member) { Rank(member, !tcp).run(); },
+      shape, [&](Member& member) { Rank(member).run(); },
       [](uint64_t) { return std::string("windows"); }, kLimitNs);
   std::printf("%s", result.report.c_str());
   return result.ok;
@@ -159,12 +148,13 @@ bool run(bool tcp, bool threads) {
 }  // namespace tutti::api_test
 
 int main(int argc, char** argv) {
-  bool tcp = false, threads = false;
+  std::string network = "default";
+  bool threads = false;
   for (int i = 1; i + 1 < argc; i += 2) {
     const std::string name = argv[i];
     if (name != "--network" && name != "--threads") return 2;
-    if (name == "--network") tcp = std::string(argv[i + 1]) == "tcp";
+    if (name == "--network") network = argv[i + 1];
     if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
   }
-  return tutti::api_test::run(tcp, threads) ? 0 : 1;
+  return tutti::api_test::run(network, threads) ? 0 : 1;
 }

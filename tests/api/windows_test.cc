@@ -18,7 +18,8 @@ void expect_right(const std::vector<std::string>& arguments) {
 
 TEST(Windows, BetweenThreads) { expect_right({"--threads", "1"}); }
 TEST(Windows, BetweenProcesses) { expect_right({"--threads", "0"}); }
-TEST(Windows, AreUnsupportedOverTcp) { expect_right({"--network", "tcp"}); }
+TEST(Windows, OverTcp) { expect_right({"--network", "tcp"}); }
+TEST(Windows, OnTwoHosts) { expect_right({"--network", "mixed"}); }
 
 // Threads of one process need no memory from tuttiMemAlloc, and parts may differ in size.
 TEST(Windows, OrdinaryMemoryOfThreads) {
