@@ -3,11 +3,14 @@
 #include <cstring>
 #include <thread>
 
+#include "src/base/clock.h"
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
 
 namespace tutti::comm {
 namespace {
+
+constexpr uint64_t kPatienceNs = 300'000'000;
 
 // The lines of what a rank tells the others.
 enum Line : size_t { kBytes, kOffset, kAddress, kRegion, kSignalsHandle, kMemoryHandle, kLines };
@@ -38,9 +41,8 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   Status problem = mine.problem;
   std::string text;
   if (problem.ok()) {
-    Result<transport::Arena> arena =
-        transport::Arena::create("tutti-signals",
-                                 made->waited_.size() * sizeof(Counter) + sizeof(Door));
+    Result<transport::Arena> arena = transport::Arena::create(
+        "tutti-signals", made->waited_.size() * sizeof(Counter) + sizeof(Door));
     Result<std::string> handle = arena.ok() ? transport::describe_memory(arena.value())
                                             : Result<std::string>(arena.status());
     problem = handle.status();
@@ -135,9 +137,8 @@ Status Window::check(const Access& access) const {
                                " has no one-sided access; send instead");
   }
   const bool waits = access.kind == Access::Kind::kWaitSignal;
-  const bool open = part.remote != nullptr
-                        ? !part.remote->refused(part.region)
-                        : part.door->closed.load(std::memory_order_acquire) == 0;
+  const bool open = part.remote != nullptr ? !part.remote->refused(part.region)
+                                           : part.door->closed.load(std::memory_order_acquire) == 0;
   if (!waits && !open) return gone(access);
   const bool moves = access.kind == Access::Kind::kPut || access.kind == Access::Kind::kGet;
   if (!moves) return {};
@@ -180,13 +181,14 @@ bool Window::advance(Access& access) {
   return part.remote != nullptr ? advance_remote(access, part) : advance_mapped(access, part);
 }
 
-// A thread's memory may be freed once it has closed the door, and it waits for those inside. The
-// memory of another process is mapped here for longer than its part exists.
+// The owner uses its memory for other things once it has closed the door, and waits for those
+// inside.
 bool Window::advance_mapped(Access& access, const Part& part) {
-  if (part.thread) part.door->inside.fetch_add(1, std::memory_order_seq_cst);
+  auto& inside = part.thread ? part.door->threads_inside : part.door->processes_inside;
+  inside.fetch_add(1, std::memory_order_seq_cst);
   access.refused = part.door->closed.load(std::memory_order_seq_cst) != 0;
   if (!access.refused) touch(access, part);
-  if (part.thread) part.door->inside.fetch_sub(1, std::memory_order_release);
+  inside.fetch_sub(1, std::memory_order_release);
   return true;
 }
 
@@ -212,8 +214,7 @@ bool Window::advance_remote(Access& access, const Part& part) {
     access.ticket = part.remote->put(part.region, access.offset, {access.local, access.bytes},
                                      signals ? access.signal : transport::OneSided::kNoSignal);
   }
-  const bool done =
-      gets ? part.stream->received(access.ticket) : part.stream->sent(access.ticket);
+  const bool done = gets ? part.stream->received(access.ticket) : part.stream->sent(access.ticket);
   if (done) access.refused = part.remote->refused(part.region);
   return done;
 }
@@ -221,8 +222,12 @@ bool Window::advance_remote(Access& access, const Part& part) {
 int Window::close() {
   Door& door = *parts_[rank_].door;
   door.closed.store(1, std::memory_order_seq_cst);
-  // Each is inside for one copy.
-  while (door.inside.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  // Each is inside for one copy, without waiting, if it lives.
+  while (door.threads_inside.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
+  for (const uint64_t until_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < until_ns;) {
+    if (door.processes_inside.load(std::memory_order_seq_cst) == 0) break;
+    std::this_thread::yield();
+  }
   int reader = -1;
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
     const Part& part = parts_[peer];

@@ -71,24 +71,25 @@ class Window {
   bool advance(Access& access);
   /// Of a complete operation: not OK if it had no effect, because the peer's part is no more.
   Status outcome(const Access& access) const;
-  /// Ends this rank's part; threads of this process are not at its memory any more. Returns a peer
-  /// of another host whose answer still reads it (ask again), or -1.
+  /// Ends this rank's part; nobody of this host is at its memory any more. Returns a peer of
+  /// another host whose answer still reads it (ask again), or -1.
   int close();
 
  private:
   using Counter = std::atomic<uint64_t>;
-  /// Behind the counters. Only threads of the owner's process enter: the others have mappings of
-  /// their own, which outlive the part.
+  /// Behind the counters: ranks that copy to or from the part are inside. Those of other processes
+  /// may die there.
   struct Door {
     std::atomic<uint32_t> closed;
-    std::atomic<uint32_t> inside;
+    std::atomic<uint32_t> threads_inside;
+    std::atomic<uint32_t> processes_inside;
   };
   struct Part {
     uint64_t bytes = 0;
     std::byte* memory = nullptr;  // null: out of reach
     Counter* counters = nullptr;  // the whole table of that rank
     Door* door = nullptr;
-    bool thread = false;  // of this process, whose memory may go away
+    bool thread = false;                    // of this process
     transport::OneSided* remote = nullptr;  // instead of memory and counters
     transport::Stream* stream = nullptr;    // its tickets
     transport::ChannelId region;

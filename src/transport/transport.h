@@ -4,7 +4,8 @@
 // A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
 // all cards and picks, for each peer, the first registered transport that reaches it. connect()
 // then gives a Link. What a link can do is fixed in capabilities() before use: lowering chooses
-// mechanisms by them, and never calls what is not there (mapped(), stream() or one_sided() is null).
+// mechanisms by them, and never calls what is not there (mapped(), stream() or one_sided() is
+// null).
 //
 // Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
 // from one thread; a Stream from several threads (it locks inside); Mapped is read-only after

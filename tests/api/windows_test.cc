@@ -21,6 +21,24 @@ TEST(Windows, BetweenProcesses) { expect_right({"--threads", "0"}); }
 TEST(Windows, OverTcp) { expect_right({"--network", "tcp"}); }
 TEST(Windows, OnTwoHosts) { expect_right({"--network", "mixed"}); }
 
+// Sizes, many origins, passive targets, deregistered parts.
+TEST(OneSided, Threads) {
+  const auto outcome =
+      testing_support::run_program("one_sided", {"--threads", "1", "--ranks", "4"}, 180);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+void expect_one_sided(const std::string& network, const std::string& ranks) {
+  const auto outcome =
+      testing_support::run_program("one_sided", {"--network", network, "--ranks", ranks}, 180);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(OneSided, OneHost) { expect_one_sided("default", "3"); }
+TEST(OneSided, TwoRanksOverTcp) { expect_one_sided("tcp", "2"); }
+TEST(OneSided, SixRanksOverTcp) { expect_one_sided("tcp", "6"); }
+TEST(OneSided, FiveRanksOnTwoHosts) { expect_one_sided("mixed", "5"); }
+
 // Threads of one process need no memory from tuttiMemAlloc, and parts may differ in size.
 TEST(Windows, OrdinaryMemoryOfThreads) {
 #if defined(__SANITIZE_THREAD__)

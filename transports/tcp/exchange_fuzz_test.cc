@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <memory>
 #include <random>
@@ -20,9 +21,16 @@ using transport::ChannelId;
 constexpr size_t kTargetBytes = 5000;
 constexpr uint32_t kSignature = 3;
 
-/// A receiver in an arbitrary but honest state: some receives posted on two of four lanes.
+constexpr ChannelId kRegion{1, 1, 100};
+
+/// A receiver in an arbitrary but honest state: some receives posted on two of four lanes, a region
+/// exposed, some gets without an answer.
 struct Victim {
   explicit Victim(std::mt19937& random) {
+    exchange->expose(kRegion, {region.data(), region.size(), signals.data(), 3});
+    for (size_t i = random() % 3; i > 0; --i) {
+      exchange->get(kRegion, 0, {answer.data(), answer.size()});
+    }
     for (uint32_t lane = 0; lane < 2; ++lane) {
       for (size_t i = random() % 3; i > 0; --i) {
         const Buffer piece{target.data(), target.size()};
@@ -31,6 +39,9 @@ struct Victim {
     }
   }
   std::vector<std::byte> target = std::vector<std::byte>(kTargetBytes);
+  std::vector<std::byte> region = std::vector<std::byte>(kTargetBytes);
+  std::vector<std::byte> answer = std::vector<std::byte>(kTargetBytes);
+  std::array<std::atomic<uint64_t>, 3> signals{};
   std::unique_ptr<Exchange> exchange = std::make_unique<Exchange>(0, 1);
 };
 
@@ -91,6 +102,23 @@ class HonestPeer {
     encode(header, wire.data() + at);
   }
 
+  static void append_one_sided(std::vector<std::byte>& wire, std::mt19937& random) {
+    FrameHeader header;
+    header.type = random() % 2 == 0 ? FrameType::kPut : FrameType::kGet;
+    header.channel = kRegion;
+    header.channel.lane += random() % 4 == 0 ? 1 : 0;  // which is withdrawn
+    header.message_bytes = random() % kTargetBytes;
+    header.position = random() % (kTargetBytes - header.message_bytes + 1);
+    if (header.type == FrameType::kPut) {
+      header.length = static_cast<uint32_t>(header.message_bytes);
+      header.signature =
+          random() % 2 == 0 ? static_cast<uint32_t>(random() % 3) : transport::OneSided::kNoSignal;
+    }
+    const size_t at = wire.size();
+    wire.resize(at + kHeaderBytes + header.length);
+    encode(header, wire.data() + at);
+  }
+
  private:
   uint64_t position_[4] = {};
   uint64_t granted_[4] = {kEagerBytes, kEagerBytes, kEagerBytes, kEagerBytes};
@@ -101,7 +129,9 @@ std::vector<std::byte> honest_traffic(std::mt19937& random) {
   std::vector<std::byte> wire;
   for (int i = 0; i < 6; ++i) {
     const auto lane = static_cast<uint32_t>(random() % 4);
-    if (random() % 4 == 0) {
+    if (random() % 3 == 0) {
+      HonestPeer::append_one_sided(wire, random);
+    } else if (random() % 4 == 0) {
       peer.append_credit(wire, lane, random);
     } else {
       peer.append_message(wire, lane, random);
@@ -184,6 +214,78 @@ TEST(TcpFuzz, BytesWithoutCreditAreRefused) {
   feed(*victim.exchange, wire, random);
   ASSERT_TRUE(victim.exchange->faulty());
   EXPECT_NE(victim.exchange->fault_status().message().find("granted"), std::string_view::npos);
+}
+
+const char* const kBeyond = "beyond the window's end";
+
+/// What the victim says of one frame.
+std::string verdict_of(const FrameHeader& header, Victim& victim, std::mt19937& random) {
+  std::vector<std::byte> wire(kHeaderBytes + header.length);
+  encode(header, wire.data());
+  feed(*victim.exchange, wire, random);
+  return std::string(victim.exchange->fault_status().message());
+}
+
+TEST(TcpFuzz, OneSidedFramesBeyondTheRegionAreRefused) {
+  std::mt19937 random(7);
+  for (const FrameType type : {FrameType::kPut, FrameType::kGet}) {
+    for (const uint64_t position :
+         {kTargetBytes - 9, kTargetBytes, kTargetBytes + 1, ~uint64_t{0} - 5, ~uint64_t{0}}) {
+      Victim victim(random);
+      FrameHeader header;
+      header.type = type;
+      header.channel = kRegion;
+      header.position = position;
+      header.message_bytes = 10;
+      if (type == FrameType::kPut) header.length = 10;
+      EXPECT_NE(verdict_of(header, victim, random).find(kBeyond), std::string::npos) << position;
+    }
+  }
+}
+
+TEST(TcpFuzz, GetsWithoutEndAreCutOff) {
+  std::mt19937 random(8);
+  for (const uint32_t lane : {kRegion.lane, kRegion.lane + 1}) {
+    Victim victim(random);
+    FrameHeader header;
+    header.type = FrameType::kGet;
+    header.channel = kRegion;
+    header.channel.lane = lane;
+    std::string verdict;
+    for (size_t i = 0; i <= transport::OneSided::kMaxGets; ++i) {
+      ASSERT_FALSE(victim.exchange->faulty()) << i << ": " << verdict;
+      verdict = verdict_of(header, victim, random);
+    }
+    EXPECT_NE(verdict.find("more gets"), std::string::npos) << verdict;
+  }
+}
+
+TEST(TcpFuzz, AnswersToOtherQuestionsAreRefused) {
+  std::mt19937 random(9);
+  struct Case {
+    FrameType type;
+    uint64_t position, bytes;
+  };
+  for (const Case& wrong :
+       {Case{FrameType::kAnswer, 1, kTargetBytes}, Case{FrameType::kAnswer, 0, kTargetBytes + 1},
+        Case{FrameType::kAnswer, 0, 0}}) {
+    Victim victim(random);
+    victim.exchange->get(kRegion, 0, {victim.answer.data(), victim.answer.size()});
+    FrameHeader header;
+    header.type = wrong.type;
+    header.channel = kRegion;
+    header.position = wrong.position;
+    header.message_bytes = wrong.bytes;
+    header.length = static_cast<uint32_t>(std::min<uint64_t>(wrong.bytes, 100));
+    EXPECT_NE(verdict_of(header, victim, random).find("another question"), std::string::npos);
+  }
+  Exchange alone(0, 1);
+  std::vector<std::byte> wire(kHeaderBytes);
+  FrameHeader header;
+  header.type = FrameType::kAnswer;
+  encode(header, wire.data());
+  feed(alone, wire, random);
+  EXPECT_NE(alone.fault_status().message().find("nobody asked"), std::string_view::npos);
 }
 
 TEST(TcpFuzz, CreditThatSinksIsRefused) {

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <memory>
@@ -129,6 +131,45 @@ TEST(TcpExchange, EverySizeInEveryCut) {
         ASSERT_EQ(source, target);
       }
     }
+  }
+}
+
+// Beside messages of a channel, which take turns with them.
+TEST(TcpExchange, PutsAndGetsInEveryCut) {
+  for (const size_t cut : {1, 7, 50, 4096, 1'000'000}) {
+    Pair pair(5, cut);
+    const size_t largest = cut < 50 ? 3000 : 600'000;
+    std::vector<std::byte> memory(largest);
+    std::array<std::atomic<uint64_t>, 2> signals{};
+    const ChannelId region{1, 0, 9};
+    pair.end(1).expose(region, {memory.data(), memory.size(), signals.data(), 2});
+    for (const size_t bytes : {size_t{0}, size_t{1}, size_t{47}, size_t{48}, size_t{65}, largest}) {
+      const auto source = pattern(bytes, static_cast<unsigned>(cut)), message = pattern(900, 3);
+      std::vector<std::byte> back(bytes), target(900);
+      const uint64_t raised = signals[1].load();
+      const uint64_t offset = largest - bytes;
+      const uint64_t received = pair.receive(1, kChannel, target);
+      const uint64_t put = pair.end(0).put(region, offset, {source.data(), bytes}, 1);
+      const uint64_t got = pair.end(0).get(region, offset, {back.data(), bytes});
+      pair.send(0, kChannel, message);
+      pair.run();
+      ASSERT_TRUE(pair.is_sent(0, put)) << bytes << " in cuts of " << cut;
+      ASSERT_TRUE(pair.is_received(0, got)) << bytes << " in cuts of " << cut;
+      ASSERT_TRUE(pair.is_received(1, received)) << bytes << " in cuts of " << cut;
+      ASSERT_EQ(back, source);
+      ASSERT_EQ(target, message);
+      ASSERT_EQ(signals[1].load(), raised + 1);
+    }
+    ASSERT_TRUE(pair.end(1).withdraw(region));
+    std::vector<std::byte> back(10);
+    const auto source = pattern(largest, 1), before = memory;
+    pair.end(0).put(region, 0, {source.data(), source.size()}, 1);
+    const uint64_t refused = pair.end(0).get(region, 0, {back.data(), back.size()});
+    pair.run();
+    ASSERT_TRUE(pair.is_received(0, refused));
+    ASSERT_TRUE(pair.end(0).refused(region));
+    ASSERT_FALSE(pair.end(0).faulty() || pair.end(1).faulty());
+    ASSERT_EQ(memory, before);
   }
 }
 

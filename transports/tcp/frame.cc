@@ -61,8 +61,7 @@ const char* decode(const std::byte* source, FrameHeader& header) {
     case FrameType::kAnswer:
       return check_data(header);
     case FrameType::kPut:
-      return header.length == header.message_bytes ? check_data(header)
-                                                   : "a put says two lengths";
+      return header.length == header.message_bytes ? check_data(header) : "a put says two lengths";
     case FrameType::kCredit:
     case FrameType::kMismatch:
     case FrameType::kNote:

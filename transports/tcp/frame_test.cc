@@ -76,6 +76,13 @@ TEST(TcpFrame, NonsenseIsNamed) {
   header.type = FrameType::kCredit;
   EXPECT_STREQ(judge(header), "a control frame has a payload");
 
+  header.type = FrameType::kGet;
+  EXPECT_STREQ(judge(header), "a control frame has a payload");
+
+  header = sample();
+  header.type = FrameType::kPut;
+  EXPECT_STREQ(judge(header), "a put says two lengths");
+
   Bytes zeros{};
   EXPECT_STREQ(decode(zeros.data(), header), "bytes that are no frame");
 }

@@ -16,9 +16,7 @@
 
 namespace tutti::transports::tcp {
 
-class TcpLink final : public transport::Link,
-                      public transport::Stream,
-                      public transport::OneSided {
+class TcpLink final : public transport::Link, public transport::Stream, public transport::OneSided {
  public:
   using Ticket = transport::Stream::Ticket;
 

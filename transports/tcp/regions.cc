@@ -49,8 +49,7 @@ const char* Regions::take_get(const FrameHeader& header) {
 
 void Regions::refuse(const FrameHeader& header, bool get) {
   // A put is many frames, and nobody waits: the peer hears it once.
-  const bool news =
-      get || (told_.size() < kMostRefused && told_.insert(header.channel).second);
+  const bool news = get || (told_.size() < kMostRefused && told_.insert(header.channel).second);
   if (!news) return;
   Message* refusal = pool_.take();
   refusal->type = FrameType::kRefused;
