@@ -26,7 +26,8 @@ enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAbort
 
 struct ncclWindow_vidmem {
   void* memory = nullptr;
-  void* registration = nullptr;  // of tuttiCommRegister; null: the window is only a hint
+  void* registration = nullptr;    // of tuttiCommRegister; null: collectives take no notice of it
+  tuttiWindow_t window = nullptr;  // for one-sided access
 };
 
 struct ncclComm {
@@ -37,6 +38,7 @@ struct ncclComm {
   std::mutex mutex;
   std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
   std::map<void*, size_t> registrations;  // under mutex; how often an address is registered
+  tuttiWindow_t signals = nullptr;        // under mutex; made with the first window (one_sided.cc)
 };
 
 namespace tutti::nccl {

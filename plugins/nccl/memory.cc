@@ -2,7 +2,7 @@
 //
 // A registration (ncclCommRegister) is one rank's own affair in NCCL and only ever a hint, so here
 // it is a handle and nothing else. A window is collective: memory from ncclMemAlloc that every rank
-// registers as one is used without staging.
+// registers as one is used without staging, and any memory is for one-sided access.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -73,6 +73,29 @@ ncclResult_t agree_to_share(ncclComm_t comm, void* memory, size_t bytes, bool& s
   return result;
 }
 
+/// Collective: what every rank makes with its first window.
+ncclResult_t add_signals(ncclComm_t comm) {
+  {
+    const std::lock_guard lock(comm->mutex);
+    if (comm->signals != nullptr) return ncclSuccess;
+  }
+  tuttiWindow_t signals = nullptr;
+  const ncclResult_t result =
+      translate(tuttiCommWindowRegister(comm->tutti, nullptr, 0, &signals, 0));
+  const std::lock_guard lock(comm->mutex);
+  comm->signals = signals;
+  return result;
+}
+
+ncclResult_t end_window(ncclComm_t comm, const ncclWindow_vidmem& window) {
+  tuttiResult_t ended = tuttiSuccess, deregistered = tuttiSuccess;
+  if (window.window != nullptr) ended = tuttiCommWindowDeregister(comm->tutti, window.window);
+  if (window.registration != nullptr) {
+    deregistered = tuttiCommDeregister(comm->tutti, window.registration);
+  }
+  return translate(ended != tuttiSuccess ? ended : deregistered);
+}
+
 ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window) {
   constexpr char kName[] = "ncclCommWindowRegister";
   if (memory == nullptr || bytes == 0) return refuse(kName, "the memory is empty");
@@ -83,7 +106,14 @@ ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_
   if (result == ncclSuccess && share) {
     result = translate(tuttiCommRegister(comm->tutti, memory, bytes, &made->registration));
   }
-  if (result != ncclSuccess) return result;
+  if (result == ncclSuccess) {
+    result = translate(tuttiCommWindowRegister(comm->tutti, memory, bytes, &made->window, 0));
+  }
+  if (result == ncclSuccess) result = add_signals(comm);
+  if (result != ncclSuccess) {
+    end_window(comm, *made);
+    return result;
+  }
   const std::lock_guard lock(comm->mutex);
   *window = made.get();
   comm->windows[made.get()] = std::move(made);
@@ -107,8 +137,7 @@ ncclResult_t remove(ncclComm_t comm, void* handle, const char* function) {
       return refuse(function, "the handle is neither a registration nor a window");
     }
   }
-  if (window == nullptr || window->registration == nullptr) return ncclSuccess;
-  return translate(tuttiCommDeregister(comm->tutti, window->registration));
+  return window == nullptr ? ncclSuccess : end_window(comm, *window);
 }
 
 ncclResult_t memory_of(ncclComm_t comm, ncclWindow_t window, void** memory) {

@@ -1,13 +1,7 @@
-// Send, receive, one-sided, and groups.
+// Send, receive, and groups.
 #include "plugins/nccl/comm.h"
 
 using namespace tutti::nccl;
-
-namespace {
-
-constexpr char kNotYet[] = "this build of Tutti does not have it";
-
-}  // namespace
 
 extern "C" {
 
@@ -25,22 +19,6 @@ ncclResult_t pncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, 
   return operate(comm, "ncclRecv", buffers, [=](tuttiComm_t tutti) {
     return tuttiRecv(recv, count, type_of(type), peer, tutti, tuttiBlocking());
   });
-}
-
-ncclResult_t pncclPutSignal(const void*, size_t, ncclDataType_t, int, ncclWindow_t, size_t, int,
-                            int, unsigned int, ncclComm_t comm, cudaStream_t) {
-  const ncclResult_t bad = check_usable(comm, "ncclPutSignal");
-  return bad != ncclSuccess ? bad : unsupported("ncclPutSignal", kNotYet);
-}
-
-ncclResult_t pncclSignal(int, int, int, unsigned int, ncclComm_t comm, cudaStream_t) {
-  const ncclResult_t bad = check_usable(comm, "ncclSignal");
-  return bad != ncclSuccess ? bad : unsupported("ncclSignal", kNotYet);
-}
-
-ncclResult_t pncclWaitSignal(int, ncclWaitSignalDesc_t*, ncclComm_t comm, cudaStream_t) {
-  const ncclResult_t bad = check_usable(comm, "ncclWaitSignal");
-  return bad != ncclSuccess ? bad : unsupported("ncclWaitSignal", kNotYet);
 }
 
 ncclResult_t pncclGroupStart() { return start_group(); }
@@ -61,9 +39,6 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
 
 [[gnu::weak, gnu::alias("pncclSend")]] decltype(pncclSend) ncclSend;
 [[gnu::weak, gnu::alias("pncclRecv")]] decltype(pncclRecv) ncclRecv;
-[[gnu::weak, gnu::alias("pncclPutSignal")]] decltype(pncclPutSignal) ncclPutSignal;
-[[gnu::weak, gnu::alias("pncclSignal")]] decltype(pncclSignal) ncclSignal;
-[[gnu::weak, gnu::alias("pncclWaitSignal")]] decltype(pncclWaitSignal) ncclWaitSignal;
 [[gnu::weak, gnu::alias("pncclGroupStart")]] decltype(pncclGroupStart) ncclGroupStart;
 [[gnu::weak, gnu::alias("pncclGroupEnd")]] decltype(pncclGroupEnd) ncclGroupEnd;
 [[gnu::weak,

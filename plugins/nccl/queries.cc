@@ -80,7 +80,7 @@ ncclResult_t properties_of(ncclComm_t comm, ncclCommProperties_t* properties) {
   put(properties, &ncclCommProperties_t::multimemSupport, false);
   put(properties, &ncclCommProperties_t::ginType, NCCL_GIN_TYPE_NONE);
   put(properties, &ncclCommProperties_t::nLsaTeams, world.nRanks);
-  put(properties, &ncclCommProperties_t::hostRmaSupport, false);
+  put(properties, &ncclCommProperties_t::hostRmaSupport, true);
   put(properties, &ncclCommProperties_t::railedGinType, NCCL_GIN_TYPE_NONE);
   return ncclSuccess;
 }

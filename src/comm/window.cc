@@ -21,6 +21,11 @@ Result<uint64_t> number_in(std::string_view text) {
   return Status::internal_error("a window was described as '" + std::string(text) + "'");
 }
 
+Status not_registered_by(int peer) {
+  return Status::invalid_usage("rank " + std::to_string(peer) +
+                               " could not register its part of the window");
+}
+
 }  // namespace
 
 const char* name_of(Access::Kind kind) {
@@ -39,30 +44,38 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   std::unique_ptr<Window> made(new Window(members.rank(), members.ranks()));
   made->region_ = region;
   Status problem = mine.problem;
-  std::string text;
-  if (problem.ok()) {
-    Result<transport::Arena> arena = transport::Arena::create(
-        "tutti-signals", made->waited_.size() * sizeof(Counter) + sizeof(Door));
-    Result<std::string> handle = arena.ok() ? transport::describe_memory(arena.value())
-                                            : Result<std::string>(arena.status());
-    problem = handle.status();
-    if (handle.ok()) {
-      made->signals_ = std::move(arena).value();
-      text = std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
-             std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" +
-             std::to_string(region.lane) + "\n" + handle.value() + "\n" + mine.handle;
-      made->expose(members, mine);  // before any peer knows of it
-    }
-  }
+  Result<std::string> text =
+      problem.ok() ? made->open(members, mine) : Result<std::string>(problem);
+  if (problem.ok()) problem = text.status();
   // A rank with a problem takes part all the same, or the others would wait for it.
-  Result<std::vector<std::string>> texts = gather(text);
+  Result<std::vector<std::string>> texts = gather(problem.ok() ? text.value() : "");
   if (problem.ok()) problem = texts.status();
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
     problem = made->connect(members, peer, texts.value()[static_cast<size_t>(peer)]);
   }
+  // Until every rank has mapped it, none may end its part; and it is used by all or none.
+  texts = gather(problem.ok() ? "mapped" : "");
+  if (problem.ok()) problem = texts.status();
+  for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
+    if (texts.value()[static_cast<size_t>(peer)].empty()) problem = not_registered_by(peer);
+  }
   if (problem.ok()) return made;
-  if (made->signals_.data() != nullptr) made->close();  // no peer has used it yet
+  if (made->signals_.data() != nullptr) made->close();  // no peer has used it
   return problem;
+}
+
+// Makes the counters, exposes the memory, and says what the others need to know.
+Result<std::string> Window::open(const Membership& members, const WindowMemory& mine) {
+  Result<transport::Arena> arena =
+      transport::Arena::create("tutti-signals", waited_.size() * sizeof(Counter) + sizeof(Door));
+  if (!arena.ok()) return arena.status();
+  Result<std::string> handle = transport::describe_memory(arena.value());
+  if (!handle.ok()) return handle.status();
+  signals_ = std::move(arena).value();
+  expose(members, mine);  // before any peer knows of it
+  return std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
+         std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" +
+         std::to_string(region_.lane) + "\n" + handle.value() + "\n" + mine.handle;
 }
 
 void Window::expose(const Membership& members, const WindowMemory& mine) {
@@ -89,10 +102,7 @@ void Window::map_counters(Part& part, std::byte* counters) const {
 }
 
 Status Window::connect(const Membership& members, int peer, const std::string& text) {
-  if (text.empty()) {
-    return Status::invalid_usage("rank " + std::to_string(peer) +
-                                 " could not register its part of the window");
-  }
+  if (text.empty()) return not_registered_by(peer);
   if (peer == members.rank()) return {};
   const std::vector<std::string_view> lines = split(text, '\n');
   if (lines.size() != kLines) {

@@ -96,6 +96,7 @@ class Window {
   };
 
   Window(int rank, int ranks);
+  Result<std::string> open(const Membership& members, const WindowMemory& mine);
   void expose(const Membership& members, const WindowMemory& mine);
   Status connect(const Membership& members, int peer, const std::string& text);
   void map_counters(Part& part, std::byte* counters) const;

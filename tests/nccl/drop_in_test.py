@@ -77,6 +77,12 @@ class Calls(WithWorkshop):
             with self.subTest(ranks=ranks):
                 self.succeeds(TUTTI, "run", "--", program, str(ranks))
 
+    def test_one_sided(self):
+        program = self.workshop.program("one_sided")
+        for arguments in (["1"], ["2"], ["4"], ["2", "hosts"], ["5", "hosts"]):
+            with self.subTest(arguments=arguments):
+                self.succeeds(TUTTI, "run", "--", program, *arguments)
+
     def test_every_way_to_make_and_end_communicators(self):
         program = self.workshop.program("lifecycles", "-pthread")
         for ranks in (1, 2, 4):
