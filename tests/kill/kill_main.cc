@@ -3,7 +3,8 @@
 // have a deadline of two seconds, and within three they must get an error that blames it.
 //
 //   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
-//   --algorithm NAME (all_reduce by it alone)  --fork yes (ranks have children who outlive them)
+//   --algorithm NAME (all_reduce by it alone; one_sided: puts and waits for signals instead)
+//   --fork yes (ranks have children who outlive them)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -109,6 +110,48 @@ void fork_child() {
   _exit(0);
 }
 
+/// Puts to the next rank, gets from the one after it, and waits for the signal of the one before.
+class OneSidedLoop {
+ public:
+  OneSidedLoop(tuttiComm_t comm, Member& member) : comm_(comm), member_(member) {}
+
+  /// Frees the memory: whatever the peers do, nobody may touch it after a failure.
+  tuttiResult_t run() {
+    void* memory = nullptr;
+    tuttiResult_t result = tuttiMemAlloc(&memory, kBytes);
+    if (result == tuttiSuccess) {
+      result = tuttiCommWindowRegister(comm_, memory, kBytes, &window_, 0);
+    }
+    for (uint64_t turn = 0; result == tuttiSuccess; ++turn) {
+      result = step(turn);
+      member_.at(turn + 1);
+    }
+    tuttiMemFree(memory);
+    return result;
+  }
+
+ private:
+  static constexpr size_t kBytes = 4 << 20;
+
+  tuttiResult_t step(uint64_t turn) {
+    constexpr size_t kSizes[] = {8, 1 << 20, 3, 100'000};
+    const int next = (member_.rank() + 1) % member_.ranks();
+    const int previous = (member_.rank() + member_.ranks() - 1) % member_.ranks();
+    const tuttiResult_t put =
+        tuttiPutSignal(here_.data(), kSizes[turn % 4], next, window_, 0, 0, tuttiBlocking());
+    if (put != tuttiSuccess) return put;
+    const tuttiResult_t got = tuttiGet(here_.data(), kSizes[(turn + 1) % 4],
+                                       (next + 1) % member_.ranks(), window_, 0, tuttiBlocking());
+    if (got != tuttiSuccess) return got;
+    return tuttiWaitSignal(previous, window_, 0, 1, tuttiBlocking());
+  }
+
+  tuttiComm_t comm_;
+  Member& member_;
+  tuttiWindow_t window_ = nullptr;
+  std::vector<char> here_ = std::vector<char>(kBytes);
+};
+
 void run_rank(Member member, const Options& options) {
   tuttiUniqueId id;
   if (!member.take_id(id)) return;
@@ -119,7 +162,8 @@ void run_rank(Member member, const Options& options) {
   }
   if (options.fork) fork_child();
   member.board().arrived.fetch_add(1);
-  const tuttiResult_t result = Loop(comm, member, options).run();
+  const tuttiResult_t result = options.algorithm == "one_sided" ? OneSidedLoop(comm, member).run()
+                                                                : Loop(comm, member, options).run();
   const bool right = result == tuttiRemoteError || (options.stop && result == tuttiTimeout);
   // The message is what is judged, so it is kept together with the time.
   member.fail(std::string(right ? "" : "(not the right error) ") + tuttiGetLastError(comm));

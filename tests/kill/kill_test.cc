@@ -6,9 +6,11 @@
 namespace tutti::kill_test {
 namespace {
 
-void expect_survivors_know(const std::string& network) {
+void expect_survivors_know(const std::string& network, const std::string& algorithm = "") {
   const auto outcome = testing_support::run_program(
-      "kill", {"--seed", "4711", "--repetitions", "5", "--network", network}, 200);
+      "kill",
+      {"--seed", "4711", "--repetitions", "5", "--network", network, "--algorithm", algorithm},
+      200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -35,6 +37,10 @@ TEST(Stop, TwoHosts) { expect_stopped_rank_is_blamed("mixed", "double_binary_tre
 
 TEST(Kill, OneHostWithChildren) { expect_survivors_know_though_children_live("default"); }
 TEST(Kill, TcpWithChildren) { expect_survivors_know_though_children_live("tcp"); }
+TEST(Stop, OneSidedOnTwoHosts) { expect_stopped_rank_is_blamed("mixed", "one_sided"); }
+TEST(Kill, OneSidedOnOneHost) { expect_survivors_know("default", "one_sided"); }
+TEST(Kill, OneSidedOverTcp) { expect_survivors_know("tcp", "one_sided"); }
+TEST(Kill, OneSidedOnTwoHosts) { expect_survivors_know("mixed", "one_sided"); }
 
 TEST(Kill, OneHost) { expect_survivors_know("default"); }
 TEST(Kill, Tcp) { expect_survivors_know("tcp"); }
