@@ -15,6 +15,7 @@
 #include "generated/test_paths.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/text.h"
+#include "src/schedule/single_assignment.h"
 #include "src/schedule/verify.h"
 
 namespace tutti::algorithms {
@@ -90,16 +91,49 @@ TEST_P(EveryAlgorithm, IsAPureFunction) {
   }
 }
 
-// A share's blocks have to keep to themselves, so that v-collectives and compositions can use the
-// schedule.
-TEST_P(EveryAlgorithm, OfSharesFitsUnequalCounts) {
+// What v-collectives ask: whether a share's blocks keep to themselves, and who forwards.
+TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   const Collective collective = algorithm().collective;
-  if (collective != Collective::kAllGather && collective != Collective::kReduceScatter) return;
+  if (collective != Collective::kAllGather && collective != Collective::kReduceScatter &&
+      collective != Collective::kAllToAll) {
+    return;
+  }
+  bool forwards = false, needs_equal_counts = false;
   for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
-    const Parameters p{.ranks = ranks, .lanes = algorithm().max_lanes};
-    const Result<Verdict> verdict = prove(algorithm(), p, Placement::kSeparate);
-    ASSERT_TRUE(verdict.ok()) << verdict.status().message();
-    EXPECT_FALSE(verdict.value().needs_equal_counts) << ranks;
+    for (const Parameters& p : parameters_of(algorithm(), ranks)) {
+      const Result<Verdict> verdict = prove(algorithm(), p, Placement::kSeparate);
+      ASSERT_TRUE(verdict.ok()) << verdict.status().message();
+      forwards = forwards || verdict.value().forwards;
+      needs_equal_counts = needs_equal_counts || verdict.value().needs_equal_counts;
+    }
+  }
+  EXPECT_EQ(forwards, algorithm().forwards);
+  EXPECT_EQ(needs_equal_counts, algorithm().needs_equal_counts);
+}
+
+// What runs after a count round: every scratch block is written once, and nothing else changed.
+TEST_P(EveryAlgorithm, IsRightWithSingleAssignment) {
+  for (int ranks = 1; ranks <= 9; ++ranks) {
+    for (const Parameters& p : parameters_of(algorithm(), ranks)) {
+      std::vector<Schedule> schedules;
+      for (int rank = 0; rank < p.ranks; ++rank) {
+        schedules.push_back(single_assignment(algorithm().schedule(p, rank)));
+        const Schedule& schedule = schedules.back();
+        std::vector<int> writes(schedule.scratch.size(), 0);
+        for (const Step& step : schedule.steps) {
+          if (step.kind != StepKind::kMove) continue;
+          for (Block block : schedule.blocks_of(step)) {
+            if (block.space() == Space::kScratch) ++writes[block.index()];
+          }
+        }
+        for (int times : writes) EXPECT_EQ(times, 1);
+      }
+      for (Placement placement : {Placement::kSeparate, Placement::kInPlace}) {
+        if (placement == Placement::kInPlace && !algorithm().in_place) continue;
+        const auto verdict = verify(algorithm().shape(p), schedules, {.placement = placement});
+        ASSERT_TRUE(verdict.ok()) << describe(p, placement) << ": " << verdict.status().message();
+      }
+    }
   }
 }
 

@@ -79,6 +79,7 @@ Algorithm bruck() {
       .summary = "blocks travel by the powers of two in their distance, many in one message",
       .wins = "very small counts on many ranks",
       .source = "Bruck, Ho, Kipnis, Upfal, Weathersby 1997",
+      .forwards = true,
       .shape = patterns::shape_of<Collective::kAllToAll>,
       .schedule = schedule_of,
       .cost = cost_of,

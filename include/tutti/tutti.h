@@ -309,6 +309,34 @@ TUTTI_API tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count
                                       tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
 
+/* ---- Collectives with a count for each rank ----
+ * Counts and offsets are elements, one entry a rank; the vectors are read during the call and not
+ * needed after it returns, whatever the stream. `offsets` say where in the buffer a rank's block
+ * begins; NULL: packed in rank order. They are each rank's own affair. Counts may be 0, also all;
+ * a buffer without elements may be NULL. Written blocks must not overlap. These calls pass data
+ * through staging memory, also between threads and with registered buffers. */
+
+/* counts[r] elements from rank r; every rank passes the same counts, and send_count equal to its
+ * own entry. In place: send is where this rank's block of recv begins. */
+TUTTI_API tuttiResult_t tuttiAllGatherV(const void* send, size_t send_count, void* recv,
+                                        const size_t* counts, const size_t* offsets,
+                                        tuttiDataType_t type, tuttiComm_t comm,
+                                        tuttiStream_t stream);
+/* counts[r] elements to rank r; every rank passes the same counts; send holds their sum, packed.
+ * In place: recv is where this rank's block of send begins. */
+TUTTI_API tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const size_t* counts,
+                                            tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
+                                            tuttiStream_t stream);
+/* send_counts[r] elements to rank r, recv_counts[r] from it: what rank a sends to b must be what b
+ * expects of a, or both fail with tuttiInvalidUsage. A rank knows its own counts only, so a small
+ * exchange of counts goes first. In place: send == recv, with equal counts and offsets both ways.
+ */
+TUTTI_API tuttiResult_t tuttiAllToAllV(const void* send, const size_t* send_counts,
+                                       const size_t* send_offsets, void* recv,
+                                       const size_t* recv_counts, const size_t* recv_offsets,
+                                       tuttiDataType_t type, tuttiComm_t comm,
+                                       tuttiStream_t stream);
+
 /* ---- Scaled sums ----
  * The sum of what each rank brings, multiplied first by a scalar of that rank's own. Each product
  * is rounded to the type before it is added, integers wrap. Every rank passes such an operation to

@@ -129,13 +129,6 @@ tuttiResult_t run_reducing(tuttiComm_t comm, Request request, const tuttiRedOp_t
   return run(comm, request, stream, handle);
 }
 
-// Values the enumerations do not have stay unknown when they are narrowed.
-template <class Narrow, class Wide>
-Narrow narrow(const Wide& value) {
-  const int number = number_of(value);
-  return static_cast<Narrow>(number < 0 || number > 0xff ? 0xff : number);
-}
-
 }  // namespace
 
 Request make_request(Collective collective, const void* send, void* recv, size_t count,

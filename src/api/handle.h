@@ -86,6 +86,13 @@ int number_of(const Enum& value) {
   return number;
 }
 
+/// Values the enumerations do not have stay unknown when they are narrowed.
+template <class Narrow, class Wide>
+Narrow narrow(const Wide& value) {
+  const int number = number_of(value);
+  return static_cast<Narrow>(number < 0 || number > 0xff ? 0xff : number);
+}
+
 tuttiResult_t result_of(Code code);
 
 /// Keeps the message for tuttiGetLastError and returns the code. `comm` may be null.

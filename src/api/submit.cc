@@ -51,6 +51,9 @@ comm::Task make_task(const Submission<Work>& asked) {
   task.communicator = asked.comm->communicator.get();
   task.work = asked.work;
   if (asked.extras != nullptr) task.extras = *asked.extras;
+  if constexpr (std::is_same_v<Work, comm::Request>) {
+    if (asked.work.counts != nullptr) task.counts = comm::KeptCounts(*asked.work.counts);
+  }
   const auto& own = task.extras.options;
   task.priority = own ? own->priority : task.communicator->options().priority;
   if (asked.handle != nullptr) {

@@ -32,7 +32,10 @@ Result<std::unique_ptr<CallRecorder>> CallRecorder::create(const Env& env,
 
 void CallRecorder::name_everything() {
   for (int i = 0; i < schedule::kCollectives; ++i) {
-    collectives_[i] = recorder_->name(schedule::name_of(static_cast<schedule::Collective>(i)));
+    const auto collective = static_cast<schedule::Collective>(i);
+    collectives_[i] = recorder_->name(schedule::name_of(collective));
+    const char* with_counts = vector_name_of(collective);
+    if (*with_counts != '\0') vectors_[i] = recorder_->name(with_counts);
   }
   for (int i = 0; i < types::kDataTypes; ++i) {
     types_[i] = recorder_->name(types::name_of(static_cast<types::DataType>(i)));
@@ -50,10 +53,13 @@ void CallRecorder::name_everything() {
 
 trace::Label CallRecorder::label(const Request& request, std::string_view algorithm) {
   trace::Description description;
-  description.collective = at(collectives_, static_cast<size_t>(request.collective));
+  const bool has_counts = request.counts != nullptr;
+  description.collective =
+      at(has_counts ? vectors_ : collectives_, static_cast<size_t>(request.collective));
   if (request.collective != schedule::Collective::kBarrier) {
     description.type = at(types_, static_cast<size_t>(request.type));
-    description.bytes = request.count * types::size_of(request.type);
+    const uint64_t count = has_counts ? longest_of(*request.counts) : request.count;
+    description.bytes = count * types::size_of(request.type);
   }
   if (schedule::reduces(request.collective)) {
     description.op = at(ops_, static_cast<size_t>(request.op));

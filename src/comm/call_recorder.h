@@ -43,6 +43,7 @@ class CallRecorder {
   std::unique_ptr<trace::Recorder> recorder_;
   // Numbers of names in the file, which the thread that queues may use too: fixed once made.
   uint8_t collectives_[schedule::kCollectives] = {};
+  uint8_t vectors_[schedule::kCollectives] = {};
   uint8_t types_[types::kDataTypes] = {};
   uint8_t ops_[types::kNamedReduceOps] = {};
   uint8_t send_ = 0, receive_ = 0, both_ = 0;

@@ -82,6 +82,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     planning.forced[collective] = algorithm;
   }
   made->planner_ = std::make_unique<Planner>(std::move(planning));
+  made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);
   made->set_options({.algorithm = {}, .deterministic = config.deterministic});
   made->direct_ = members.all_memory() && members.domain_size() > 1;
   made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
@@ -290,6 +291,8 @@ Result<Request> Communicator::contribute(const Request& request) {
 
 // Flattened: the way of every small call, where each step that is not inlined shows.
 [[gnu::flatten]] Status Communicator::run(const Request& request) {
+  if (request.counts != nullptr) [[unlikely]]
+    return run_vectors(request);
   if (request.op != types::ReduceOp::kScaledSum) [[likely]]
     return run_plan(request);
   if (!status().ok()) return status();
@@ -317,6 +320,41 @@ inline Status Communicator::run_plan(const Request& request) {
   Status status = executor_->run(ready.plan, call);
   conclude(status);
   return status;
+}
+
+Status Communicator::run_vectors(const Request& request) {
+  if (!status().ok()) return status();
+  recorder_->begin_timed(calls_->label(request), executor_->calls() + 1);
+  vectors_->begin(request, deadline_from_now(request.extras));
+  Status outcome;
+  while (outcome.ok()) {
+    const Result<VectorCall::Run> run = vectors_->next();
+    outcome = run.status();
+    if (!run.ok() || run.value().prepared == nullptr) break;
+    const auto& [prepared, call] = run.value();
+    outcome = prepared->fast ? prepared->fast->run(*executor_, call)
+                             : executor_->run(prepared->plan, call);
+  }
+  conclude(outcome);
+  return outcome;
+}
+
+Status Communicator::begin_vectors(const Request& request, uint64_t ticket) {
+  recorder_->begin_queued(ticket, calls_->label(request), executor_->calls() + 1);
+  if (!status().ok()) return status();
+  active_ = Active::kPlan;
+  vectors_->begin(request, deadline_from_now(request.extras));
+  (void)start_vectors();
+  return outcome_;
+}
+
+// False if nothing of the call is left; outcome() says whether it succeeded.
+bool Communicator::start_vectors() {
+  const Result<VectorCall::Run> run = vectors_->next();
+  outcome_ = run.status();
+  if (!run.ok() || run.value().prepared == nullptr) return false;
+  executor_->start(run.value().prepared->plan, run.value().call);
+  return true;
 }
 
 exec::Call Communicator::transfers_call(const Extras* extras) const {
@@ -348,6 +386,8 @@ void Communicator::conclude(const Status& outcome) {
 }
 
 Status Communicator::begin(const Request& request, uint64_t ticket) {
+  outcome_ = Status();
+  if (request.counts != nullptr) return begin_vectors(request, ticket);
   Result<Request> scaled = request;
   if (request.op == types::ReduceOp::kScaledSum && status().ok()) scaled = contribute(request);
   const Status ready = status().ok() ? scaled.status() : status();
@@ -366,6 +406,7 @@ Status Communicator::begin(std::span<const exec::Transfer> transfers, const Extr
   recorder_->begin_queued(ticket, calls_->label(transfers), 0);
   if (!status().ok()) return status();
   active_ = Active::kPairs;
+  outcome_ = Status();
   executor_->name_call(transfers_call(extras));
   pairs_->start(transfers);
   return {};
@@ -380,7 +421,9 @@ exec::Progress Communicator::advance() {
     case Active::kPlan:
       break;
   }
-  return executor_->advance();
+  const exec::Progress progress = executor_->advance();
+  if (progress != exec::Progress::kDone || !vectors_->open() || !status().ok()) return progress;
+  return start_vectors() ? exec::Progress::kMoved : exec::Progress::kDone;
 }
 
 bool Communicator::idle(bool rare) {

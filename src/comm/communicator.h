@@ -19,6 +19,7 @@
 #include "src/comm/membership.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
+#include "src/comm/vector_call.h"
 #include "src/comm/window.h"
 #include "src/exec/pairs.h"
 
@@ -64,7 +65,8 @@ class Communicator final : public exec::Health {
   /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
   bool idle(bool rare);
   const Status& status() const { return executor_->status(); }
-  /// Of the operation that advance() says is done: it may fail though the communicator does not.
+  /// Of the operation that advance() says is done. It may fail though the communicator does not: an
+  /// access outside a window, a call that no algorithm can run.
   Status outcome() const;
 
   /// For calls that bring none of their own.
@@ -120,6 +122,9 @@ class Communicator final : public exec::Health {
   uint64_t send_elements(const Request& request) const;
   Result<Request> contribute(const Request& request);
   Status run_plan(const Request& request);
+  Status run_vectors(const Request& request);
+  Status begin_vectors(const Request& request, uint64_t ticket);
+  bool start_vectors();
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now(const Extras* extras) const;
   exec::Call transfers_call(const Extras* extras) const;
@@ -136,6 +141,8 @@ class Communicator final : public exec::Health {
   std::unique_ptr<CallRecorder> calls_;
   trace::Recorder* recorder_ = nullptr;  // calls_'s
   std::unique_ptr<Planner> planner_;
+  std::unique_ptr<VectorCall> vectors_;
+  Status outcome_;
   bool direct_ = false;       // all ranks of the domain are threads of this process
   bool reads_peers_ = false;  // single copy is possible and wanted
   enum class Active : uint8_t { kPlan, kPairs, kAccess };

@@ -134,8 +134,8 @@ exec::Progress Communicator::advance_access() {
 }
 
 Status Communicator::outcome() const {
-  const bool judged = status().ok() && active_ == Active::kAccess;
-  return judged ? access_.window->outcome(access_) : status();
+  if (!status().ok()) return status();
+  return active_ == Active::kAccess ? access_.window->outcome(access_) : outcome_;
 }
 
 Status Communicator::run(const Access& access) {

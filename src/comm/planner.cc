@@ -44,7 +44,8 @@ uint64_t Planner::variant_of(const CallOptions& options) {
   if (variants_.size() == kMost) {
     variants_.clear();
     for (auto& plan : plans_) plan.reset();
-    last_ = nullptr;
+    last_ = last_vectors_ = nullptr;
+    vector_choice_.reset();
   }
   variants_.emplace_back(options.algorithm, options.deterministic);
   return variants_.size();
@@ -62,6 +63,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   // Only the root of a rooted collective can have two buffers, so the others do not know whether
   // they are one; all ranks must choose alike.
   query.in_place = in_place || schedule::traits_of(request.collective).rooted();
+  query.vectors = request.counts != nullptr;
   query.deterministic = options.deterministic && schedule::reduces(request.collective);
   query.forced = options.algorithm;
   if (query.forced.empty()) {
@@ -96,8 +98,9 @@ std::vector<select::Candidate> Planner::candidates(const Request& request, bool 
 Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Request& request,
                                        bool in_place, Reach reach) {
   const schedule::Parameters& parameters = chosen.parameters;
+  const bool renamed = request.counts != nullptr && chosen.algorithm->forwards;
   const MatchKey key{std::string(schedule::name_of(request.collective)) + "/" +
-                         std::string(chosen.algorithm->name),
+                         std::string(chosen.algorithm->name) + (renamed ? "/renamed" : ""),
                      parameters.root * 2 + static_cast<int>(parameters.fold), parameters.lanes,
                      static_cast<int>(reach.mode), in_place};
   auto known = matches_.find(key);
@@ -110,6 +113,7 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
     wanted.mode = reach.mode;
     wanted.in_place = in_place;
     wanted.hazards_in_place = in_place;
+    wanted.single_assignment = renamed;
     Result<plan::Match> made = plan::match(wanted);
     if (!made.ok()) return made.status();
     known = matches_.emplace(key, std::move(made).value()).first;
@@ -134,7 +138,7 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
-void Planner::sign(Prepared& prepared, bool any_placement, bool deterministic) {
+void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) {
   constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
   constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
   constexpr uint64_t kVariantBits = uint64_t{0xffff} << 48;
@@ -143,6 +147,7 @@ void Planner::sign(Prepared& prepared, bool any_placement, bool deterministic) {
   const auto hash_of = [&](uint64_t rest) {
     Hash hash;
     hash.add(prepared.key.count);
+    hash.add(alike.shared_counts);
     hash.add(rest);
     hash.add(deterministic);
     hash.add(prepared.plan.algorithm);
@@ -150,9 +155,22 @@ void Planner::sign(Prepared& prepared, bool any_placement, bool deterministic) {
   };
   // In place or not is each rank's own affair as long as nobody touches its buffers, or they are
   // touched alike; and so is how the ranks of another host reach each other's.
-  const bool own_affair = prepared.plan.prologue.empty() || any_placement;
+  const bool own_affair = prepared.plan.prologue.empty() || alike.any_placement;
   prepared.signature = hash_of(own_affair ? near & ~kInPlaceBit : near);
   prepared.far_signature = hash_of(common);
+}
+
+// What every plan goes through when it is bound, whatever its layout.
+Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
+                       const Alike& alike) {
+  plan::Plan& plan = prepared.plan;
+  plan.algorithm = chosen.algorithm->name;
+  if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
+  if (Status status = check_fit(plan); !status.ok()) return status;
+  if (options_.tamper) options_.tamper(plan);
+  sign(prepared, alike, options_of(request.extras).deterministic);
+  prepared.fast = exec::FastPath::compile(plan, options_.rank);
+  return {};
 }
 
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
@@ -172,21 +190,15 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
       request.op == types::ReduceOp::kScaledSum ? types::ReduceOp::kSum : request.op;
   prepared->plan =
       plan::bind(*match.value(), {request.count, request.type, folded}, options_.tuning);
-  prepared->plan.algorithm = chosen.value().algorithm->name;
-  if (chosen.value().parameters.lanes > 1) {
-    prepared->plan.algorithm += ":" + std::to_string(chosen.value().parameters.lanes);
-  }
-  if (Status status = check_fit(prepared->plan); !status.ok()) return status;
-  if (options_.tamper) options_.tamper(prepared->plan);
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =
       schedule::traits_of(request.collective).rooted() || !match.value()->placement_matters;
-  sign(*prepared, any_placement, options_of(request.extras).deterministic);
+  if (Status s = finish(*prepared, chosen.value(), request, {0, any_placement}); !s.ok()) return s;
   if (options_.calls != nullptr) {
     prepared->label = options_.calls->label(request, prepared->plan.algorithm);
   }
-  prepared->fast = exec::FastPath::compile(prepared->plan, options_.rank);
   last_ = nullptr;  // it may be the entry that makes room
+  last_vectors_ = nullptr;
   entry = std::move(prepared);
   return last_ = entry.get();
 }

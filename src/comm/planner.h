@@ -40,6 +40,9 @@ struct Prepared {
   uint32_t far_signature = 1;  // equal on all ranks that do
   bool windows = false;
   trace::Label label;  // what the flight recorder says of it
+  // v-collectives: what else the plan depends on.
+  KeptCounts counts;
+  std::vector<uint64_t> sizes;  // of forwarded blocks, by scratch block
 };
 
 struct PlannerOptions {
@@ -67,6 +70,15 @@ class Planner {
   /// The plan for `request`; valid until kPlans others have been prepared.
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
 
+  /// v-collectives. `longest`: no share of any rank has more elements; equal on all ranks. Whether
+  /// the schedule that runs forwards blocks of private counts, so that their sizes must be known.
+  Result<bool> forwards(const Request& request, uint64_t longest, bool in_place);
+  /// `sizes`: in elements, by scratch block, if it does.
+  Result<const Prepared*> prepare_vectors(const Request& request, uint64_t longest, bool in_place,
+                                          std::span<const uint64_t> sizes);
+  /// The count round: the same schedule over one uint64 a block. Valid until the next call of this.
+  Result<const Prepared*> prepare_sizes(const Request& request, uint64_t longest, bool in_place);
+
   /// For requests that bring none.
   void set_options(const CallOptions& options);
   const CallOptions& options() const { return call_options_; }
@@ -82,15 +94,34 @@ class Planner {
   using MatchKey =
       std::tuple<std::string, int, int, int, bool>;  // name, root, lanes, mode, in place
 
+  /// Which algorithm runs a v-collective, and what it was chosen for.
+  struct Choice {
+    PlanKey key;
+    select::Candidate candidate;
+  };
+
+  /// What the signature holds, or leaves out, beyond the request.
+  struct Alike {
+    uint64_t shared_counts = 0;  // a hash of the count vectors that all ranks know
+    bool any_placement = true;   // in place or not is each rank's own affair
+  };
+
   PlanKey key_of(const Request& request, bool in_place, Reach reach);
   Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
                                std::unique_ptr<Prepared>& entry);
   select::Query query_of(const Request& request, bool in_place) const;
   Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
                                 bool in_place, Reach reach);
+  PlanKey vector_key(const Request& request, uint64_t longest, bool in_place);
+  Result<const select::Candidate*> choose_vectors(const Request& request, uint64_t longest,
+                                                  bool in_place);
+  Result<std::unique_ptr<Prepared>> bind_vectors(const Request& request, uint64_t longest,
+                                                 bool in_place, std::span<const uint64_t> sizes);
+  Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
+                const Alike& alike);
   bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
   Status check_fit(const plan::Plan& plan) const;
-  static void sign(Prepared& prepared, bool any_placement, bool deterministic);
+  static void sign(Prepared& prepared, const Alike& alike, bool deterministic);
   uint64_t variant_of(const CallOptions& options);
   uint64_t variant_of(const Request& request) {
     const bool own = request.extras != nullptr && request.extras->options;
@@ -105,6 +136,9 @@ class Planner {
   uint64_t variant_ = 0;
   const Prepared* last_ = nullptr;
   std::vector<std::unique_ptr<Prepared>> plans_;
+  const Prepared* last_vectors_ = nullptr;  // in plans_
+  std::unique_ptr<Prepared> sizes_;         // of the last count round
+  std::optional<Choice> vector_choice_;
   std::map<MatchKey, plan::Match> matches_;
   std::map<std::tuple<std::string, std::string, int, int>, bool> canonical_;
 };

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "src/comm/count_view.h"
 #include "src/schedule/schedule.h"
 #include "src/types/types.h"
 
@@ -37,10 +38,19 @@ struct Request {
   types::DataType type = types::DataType::kInt8;
   types::ReduceOp op = types::ReduceOp::kSum;
   int root = 0;
-  uint64_t count = 0;
+  uint64_t count = 0;  // of a v-collective: nothing
   const void* send = nullptr;
   void* recv = nullptr;
-  const Extras* extras = nullptr;  // whoever keeps the request keeps them too
+  const Extras* extras = nullptr;     // whoever keeps the request keeps them too
+  const CountView* counts = nullptr;  // likewise; of a v-collective
 };
+
+/// "all_gather_v" for all_gather; "" for a collective that has no such form.
+const char* vector_name_of(schedule::Collective collective);
+/// For messages.
+inline const char* name_of(const Request& request) {
+  return request.counts == nullptr ? schedule::name_of(request.collective)
+                                   : vector_name_of(request.collective);
+}
 
 }  // namespace tutti::comm

@@ -33,7 +33,15 @@ std::span<const exec::Transfer> Task::transfers() const {
   return std::get<std::vector<exec::Transfer>>(work);
 }
 
+void Task::adopt() {
+  auto* request = std::get_if<Request>(&work);
+  if (request == nullptr) return;
+  request->extras = &extras;
+  if (request->counts != nullptr) request->counts = &counts.view();
+}
+
 void Task::announce() {
+  adopt();
   if (is_transfer()) {
     ticket = communicator->queue(transfers());
   } else {
@@ -59,8 +67,8 @@ void Task::tell(const Status& status) const {
 }
 
 Status Task::begin() {
-  if (auto* request = std::get_if<Request>(&work)) {
-    request->extras = &extras;  // those it came with may be gone
+  adopt();
+  if (const auto* request = std::get_if<Request>(&work)) {
     return communicator->begin(*request, ticket);
   }
   if (const auto* access = std::get_if<Access>(&work)) return communicator->begin(*access, ticket);

@@ -40,7 +40,8 @@ struct Task {
 
   Communicator* communicator = nullptr;
   std::variant<Request, exec::Transfer, std::vector<exec::Transfer>, Access> work;
-  Extras extras;  // of work that has some
+  Extras extras;      // of work that has some
+  KeptCounts counts;  // of a v-collective
   int priority = 0;
   uint64_t ticket = 0;  // Communicator::queue
   uint64_t group = 0;   // not 0: those of one group do not wait for each other's streams
@@ -58,6 +59,10 @@ struct Task {
   void finish(const Status& status);
   /// Hands the work to the communicator.
   Status begin();
+
+ private:
+  // The work's own copies are used from now on: what it came with may be gone.
+  void adopt();
 };
 
 }  // namespace tutti::comm

@@ -129,6 +129,9 @@ class HostExecutor {
   /// The window that holds [memory, memory + bytes); null if none.
   const Window* window_of(const void* memory, uint64_t bytes) const;
 
+  /// The scratch memory of the last run (of one slice); valid until the next.
+  const std::byte* scratch() const { return scratch_.get(); }
+
   uint32_t calls() const { return call_number_; }
   const ExecutorOptions& options() const { return options_; }
   const std::vector<Peer>& peers() const { return peers_; }

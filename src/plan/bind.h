@@ -33,9 +33,16 @@ struct Tuning {
 };
 
 struct BindRequest {
-  uint64_t count = 0;
+  uint64_t count = 0;  // with count vectors: vectors->longest
   types::DataType type = types::DataType::kFloat32;
   types::ReduceOp op = types::ReduceOp::kSum;
+  // v-collectives: this rank's shares; the match is staged. Slices, frames and cells follow from
+  // the longest share alone, so they are equal on ranks that know different sizes.
+  const schedule::CountVectors* vectors = nullptr;
+
+  schedule::Layout layout(const schedule::Shape& shape) const {
+    return vectors == nullptr ? schedule::Layout(shape, count) : schedule::Layout(shape, *vectors);
+  }
 };
 
 Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning);

@@ -63,8 +63,7 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   Geometry geometry;
   geometry.element_bytes = types::size_of(request.type);
   geometry.quantum = kLine / geometry.element_bytes;
-  const schedule::Layout layout(match.shape, request.count);
-  const uint64_t longest = layout.longest();
+  const uint64_t longest = request.layout(match.shape).longest();
   geometry.slices = count_slices(match, geometry, longest, request, tuning);
   // All lanes together stage no more than one ring, so that a rank's staging memory is bounded.
   geometry.region_bytes = tuning.region_bytes / match.lanes.size();
@@ -85,7 +84,7 @@ Emitter::Emitter(const Match& match, const BindRequest& request, const Geometry&
     : match_(match),
       request_(request),
       geometry_(geometry),
-      layout_(match.shape, request.count),
+      layout_(request.layout(match.shape)),
       lanes_(match.lanes.size()),
       step_end_(match.schedule.steps.size(), 0),
       known_(match.lanes.size(), std::vector<uint32_t>(static_cast<size_t>(match.group.ranks), 0)),

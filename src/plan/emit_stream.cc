@@ -36,8 +36,7 @@ Operand Emitter::local(Block block) const {
   uint64_t elements = layout_.extent(block).offset;
   if (match_.in_place) {
     const schedule::Traits& traits = schedule::traits_of(match_.shape.collective);
-    const auto rank = static_cast<uint64_t>(match_.schedule.rank);
-    if (traits.nests(block.space())) elements += rank * request_.count;
+    if (traits.nests(block.space())) elements += layout_.part_offset(match_.schedule.rank);
     is_input = traits.nests(Space::kOutput);
   }
   const Base base = is_input ? Base::kInput : Base::kOutput;

@@ -6,6 +6,7 @@
 
 #include "src/plan/mechanism.h"
 #include "src/plan/traffic.h"
+#include "src/schedule/single_assignment.h"
 
 namespace tutti::plan {
 
@@ -139,7 +140,9 @@ Result<Match> match(const MatchRequest& request) {
   Traffic traffic(result.shape, result.group, request.rank);
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     if (!result.group.near(request.rank, rank)) continue;
-    traffic.add(request.algorithm->schedule(request.parameters, rank));
+    Schedule schedule = request.algorithm->schedule(request.parameters, rank);
+    if (request.single_assignment) schedule = schedule::single_assignment(schedule);
+    traffic.add(std::move(schedule));
   }
   if (Status status = traffic.match(); !status.ok()) {
     return Status::internal_error(std::string(schedule::name_of(result.shape.collective)) + "/" +

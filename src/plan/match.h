@@ -115,6 +115,8 @@ struct MatchRequest {
   // What the hazard pass assumes of every rank: a rank may be in place. Equal on all ranks; of no
   // effect for rooted collectives, where it looks at both placements.
   bool hazards_in_place = false;
+  // Every value gets a scratch block of its own (schedule/single_assignment.h).
+  bool single_assignment = false;
 };
 
 Result<Match> match(const MatchRequest& request);

@@ -41,7 +41,12 @@ struct PlanSet {
   uint64_t count = 0;
   std::vector<bool> in_place;  // by rank
   std::vector<Plan> plans;     // by rank
+  std::vector<schedule::CountVectors> vectors = {};  // by rank; empty: equal counts
 };
+
+/// Share `index` of a buffer of `rank`, and the elements up to the end of the last share.
+schedule::Extent share_of(const PlanSet& set, uint32_t rank, bool output, uint32_t index);
+uint64_t elements_of(const PlanSet& set, uint32_t rank, bool output);
 
 struct VerifyOptions {
   uint32_t rounds = 3;            // the calls are made so many times over

@@ -21,15 +21,13 @@ bool overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 Machine::Place Machine::user_place(uint32_t rank, bool output, uint64_t call) const {
   const PlanSet& set = set_of(call);
   const Plan& plan = set.plans[rank];
-  const int r = static_cast<int>(rank);
-  const uint64_t elements = output ? schedule::output_elements(set.shape, r, set.count)
-                                   : schedule::input_elements(set.shape, r, set.count);
   const bool in_place = set.in_place[rank];
   const auto space = output ? schedule::Space::kOutput : schedule::Space::kInput;
   const bool part = in_place && schedule::traits_of(set.shape.collective).nests(space);
-  const uint64_t first = part ? rank * set.count * plan.element_bytes : 0;
+  const uint64_t first = part ? share_of(set, rank, !output, rank).offset * plan.element_bytes : 0;
+  const uint64_t bytes = elements_of(set, rank, output) * plan.element_bytes;
   const uint32_t kind = output || in_place ? kOutputs : kInputs;
-  return {memory_of(rank, kind), {first, first + elements * plan.element_bytes}};
+  return {memory_of(rank, kind), {first, first + bytes}};
 }
 
 // The slice's piece of an operand of `length` elements; nothing, and a refusal, if it lies outside
@@ -271,28 +269,27 @@ void Machine::check_output(uint32_t rank) {
   const PlanSet& set = set_of(call);
   const Plan& plan = plan_of(rank);
   const Place output = user_place(rank, true, call);
-  const uint64_t share = set.count * plan.element_bytes;
-  const uint64_t mine = rank * share;
   const schedule::Traits& traits = schedule::traits_of(set.shape.collective);
-  const auto term = [&](uint32_t source, uint64_t delta) {
+  const auto term = [&](uint32_t source) {
+    const uint32_t share = traits.input.parts ? rank : 0;
+    const uint64_t delta = share_of(set, source, false, share).offset * plan.element_bytes;
     return Term{static_cast<int64_t>(delta), static_cast<uint16_t>(source),
                 static_cast<uint16_t>(call), static_cast<uint8_t>(plan.scale != 1.0)};
   };
-  for (uint64_t at = 0; share > 0 && at < output.range.size(); at += share) {
-    const auto block = static_cast<uint32_t>(at / share);
+  const uint64_t shares = schedule::output_elements(set.shape, static_cast<int>(rank), 1);
+  for (uint32_t block = 0; block < shares; ++block) {
     Value required;
     if (traits.reduces) {
-      for (uint32_t r = 0; r < ranks_.size(); ++r) {
-        required.terms.push_back(term(r, traits.nests(schedule::Space::kOutput) ? mine : 0));
-      }
+      for (uint32_t r = 0; r < ranks_.size(); ++r) required.terms.push_back(term(r));
       std::sort(required.terms.begin(), required.terms.end());
       required.divided = plan.divisor != 1 ? 1 : 0;
     } else {
       const bool one_source = traits.input.holder == schedule::Holder::kRoot;
-      const auto source = one_source ? static_cast<uint32_t>(set.shape.root) : block;
-      required.terms = {term(source, traits.input.parts ? mine : 0)};
+      required.terms = {term(one_source ? static_cast<uint32_t>(set.shape.root) : block)};
     }
-    const Range range{output.range.begin + at, output.range.begin + at + share};
+    const schedule::Extent share = share_of(set, rank, true, block);
+    const uint64_t begin = output.range.begin + share.offset * plan.element_bytes;
+    const Range range{begin, begin + share.length * plan.element_bytes};
     check_block(rank, {output.memory, range}, values_.of(std::move(required)));
   }
 }

@@ -8,10 +8,8 @@ namespace tutti::plan::verifier {
 namespace {
 
 // The user's buffers of a rank in one call; `in_place` puts the smaller one into the larger one.
-uint64_t larger_bytes(const PlanSet& set, int rank, uint64_t element_bytes) {
-  return std::max(schedule::input_elements(set.shape, rank, set.count),
-                  schedule::output_elements(set.shape, rank, set.count)) *
-         element_bytes;
+uint64_t larger_bytes(const PlanSet& set, uint32_t rank, uint64_t element_bytes) {
+  return std::max(elements_of(set, rank, false), elements_of(set, rank, true)) * element_bytes;
 }
 
 }  // namespace
@@ -49,7 +47,7 @@ void Machine::add_rank(uint32_t rank) {
   uint64_t user = 0, scratch = 0, landing = 0;
   for (const PlanSet* set : calls_) {
     const Plan& plan = set->plans[rank];
-    user = std::max(user, larger_bytes(*set, static_cast<int>(rank), plan.element_bytes));
+    user = std::max(user, larger_bytes(*set, rank, plan.element_bytes));
     scratch = std::max(scratch, plan.scratch_bytes * plan.slices_in_flight);
     landing = std::max(landing, plan.landing_bytes);
   }

@@ -46,6 +46,7 @@ Result<std::vector<Match>> match_all(const Lowering& lowering) {
     request.mode = lowering.mode;
     request.in_place = lowering.placing == Placing::kInPlace ||
                        (lowering.placing == Placing::kMixed && rank % 2 == 0);
+    request.single_assignment = lowering.single_assignment;
     request.hazards_in_place = lowering.placing != Placing::kSeparate;
     Result<Match> match = plan::match(request);
     if (!match.ok()) return match.status();
@@ -55,9 +56,21 @@ Result<std::vector<Match>> match_all(const Lowering& lowering) {
 }
 
 PlanSet bind_all(std::span<const Match> matches, const BindRequest& request, const Tuning& tuning) {
-  PlanSet set{matches[0].shape, matches[0].group, request.count, {}, {}};
+  PlanSet set{matches[0].shape, matches[0].group, request.count, {}, {}, {}};
   for (const Match& match : matches) {
     set.in_place.push_back(match.in_place);
+    set.plans.push_back(bind(match, request, tuning));
+  }
+  return set;
+}
+
+PlanSet bind_all(std::span<const Match> matches, std::vector<schedule::CountVectors> vectors,
+                 BindRequest request, const Tuning& tuning) {
+  request.count = vectors[0].longest;
+  PlanSet set{matches[0].shape, matches[0].group, request.count, {}, {}, std::move(vectors)};
+  for (const Match& match : matches) {
+    set.in_place.push_back(match.in_place);
+    request.vectors = &set.vectors[static_cast<size_t>(match.schedule.rank)];
     set.plans.push_back(bind(match, request, tuning));
   }
   return set;

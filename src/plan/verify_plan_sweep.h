@@ -35,11 +35,15 @@ struct Lowering {
   Spread spread = Spread::kOneDomain;
   Mode mode = Mode::kStaged;
   Placing placing = Placing::kSeparate;
+  bool single_assignment = false;
 };
 std::string print(const Lowering& lowering);
 
 Result<std::vector<Match>> match_all(const Lowering& lowering);
 PlanSet bind_all(std::span<const Match> matches, const BindRequest& request, const Tuning& tuning);
+/// A v-collective: `vectors` of every rank in place of the request's count.
+PlanSet bind_all(std::span<const Match> matches, std::vector<schedule::CountVectors> vectors,
+                 BindRequest request, const Tuning& tuning);
 
 /// Small frames, so that small counts run in several slices.
 Tuning small_tuning(bool in_cells);

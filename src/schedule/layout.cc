@@ -90,9 +90,51 @@ Layout::Layout(const Shape& shape, uint64_t count) : shape_(&shape) {
   }
 }
 
+Layout::Layout(const Shape& shape, const CountVectors& vectors)
+    : shape_(&shape), vectors_(&vectors) {
+  // Rounding may favour a block of a shorter share by one element, hence up for every block.
+  for (const Space space : {Space::kInput, Space::kOutput}) {
+    const Partition& cut = space == Space::kInput ? shape.input : shape.output;
+    const auto total = static_cast<unsigned __int128>(vectors.longest) * counts_of(shape, space);
+    const uint32_t kinds = cut.bounds.empty() ? std::min(cut.blocks, 1u) : cut.blocks;
+    for (uint32_t i = 0; i < kinds; ++i) {
+      const Fraction low = cut.bound(i), high = cut.bound(i + 1);
+      const uint64_t den = std::lcm(low.den, high.den);
+      const uint64_t width = high.num * (den / high.den) - low.num * (den / low.den);
+      longest_ = std::max(longest_, static_cast<uint64_t>((total * width + den - 1) / den));
+    }
+  }
+}
+
+uint64_t Layout::part_offset(int rank) const {
+  const auto part = static_cast<size_t>(rank);
+  const bool in_output = traits_of(shape_->collective).nests(Space::kInput);
+  if (vectors_ != nullptr) {
+    return (in_output ? vectors_->output_offsets : vectors_->input_offsets)[part];
+  }
+  return totals_[in_output ? 1 : 0] / static_cast<uint64_t>(shape_->ranks) * part;
+}
+
+// Boundary x of a buffer of m shares lies in share floor(m * x), at the rest's fraction of it.
+Extent Layout::extent_in_share(Block block, const Partition& cut) const {
+  const bool is_input = block.space() == Space::kInput;
+  const Fraction low = cut.bound(block.index()), high = cut.bound(block.index() + 1);
+  if (low == high) return {};
+  const uint64_t shares = counts_of(*shape_, block.space());
+  const uint64_t share = shares * low.num / low.den;
+  const uint64_t count = (is_input ? vectors_->input : vectors_->output)[share];
+  const uint64_t offset = (is_input ? vectors_->input_offsets : vectors_->output_offsets)[share];
+  const auto within = [&](Fraction x) {
+    const uint64_t rest = shares * x.num - share * x.den;  // <= x.den: a block keeps to its share
+    return boundary(count, {rest, x.den});
+  };
+  return {offset + within(low), within(high) - within(low)};
+}
+
 Extent Layout::extent(Block block) const {
   const bool is_input = block.space() == Space::kInput;
   const Partition& cut = is_input ? shape_->input : shape_->output;
+  if (vectors_ != nullptr) return extent_in_share(block, cut);
   const uint64_t total = totals_[is_input ? 0 : 1];
   const uint64_t low = boundary(total, cut.bound(block.index()));
   return {low, boundary(total, cut.bound(block.index() + 1)) - low};
@@ -100,6 +142,9 @@ Extent Layout::extent(Block block) const {
 
 uint64_t Layout::length(const Schedule& schedule, Block block) const {
   const bool is_scratch = block.space() == Space::kScratch;
+  if (is_scratch && vectors_ != nullptr && !vectors_->scratch.empty()) {
+    return vectors_->scratch[block.index()];
+  }
   return extent(is_scratch ? schedule.scratch[block.index()] : block).length;
 }
 

@@ -2,6 +2,8 @@
 //
 // A buffer of `total` elements is cut at exact fractions: boundary x lies at floor(total * x).
 // Every level of a hierarchy uses this one rule, so cuts made by levels of different size coincide.
+// In a v-collective the shares of a buffer (one for each rank) have sizes and places of their own,
+// and the same fractions cut every share by itself.
 //
 // Units: elements. Threads: values. Errors: none; callers pass blocks that a Shape has.
 #pragma once
@@ -73,13 +75,26 @@ struct Extent {
   uint64_t length = 0;
 };
 
-/// A shape bound to a count: offset and length of every input and output block, computed, not
-/// tabulated. The same on every rank, whether it has the buffer or only scratch blocks like those
-/// of the buffer.
+/// The shares of one rank's buffers in a v-collective. A buffer of parts has one for every rank,
+/// another one has one.
+struct CountVectors {
+  std::vector<uint64_t> input, input_offsets;
+  std::vector<uint64_t> output, output_offsets;
+  /// No share of any rank is longer. Equal on all ranks, and what they have in place of a count.
+  uint64_t longest = 0;
+  /// By scratch block, where a round of counts told (single_assignment.h); else each has the size
+  /// of its like block.
+  std::vector<uint64_t> scratch;
+};
+
+/// A shape bound to a count, or to count vectors: offset and length of every input and output
+/// block, computed, not tabulated. With a count it is the same on every rank, whether it has the
+/// buffer or only scratch blocks like those of the buffer.
 class Layout {
  public:
   Layout() = default;
   Layout(const Shape& shape, uint64_t count);
+  Layout(const Shape& shape, const CountVectors& vectors);  // views both
 
   Extent extent(Block block) const;                              // input and output blocks only
   uint64_t length(const Schedule& schedule, Block block) const;  // scratch too
@@ -87,8 +102,14 @@ class Layout {
   /// No block is longer.
   uint64_t longest() const { return longest_; }
 
+  /// In place: where the smaller buffer of `rank`, its part of the larger one, begins there.
+  uint64_t part_offset(int rank) const;
+
  private:
+  Extent extent_in_share(Block block, const Partition& cut) const;
+
   const Shape* shape_ = nullptr;
+  const CountVectors* vectors_ = nullptr;
   uint64_t totals_[2] = {0, 0};
   uint64_t longest_ = 0;
 };

@@ -165,5 +165,107 @@ TEST(Piece, CoversTheBlockOnceInWholeLines) {
   EXPECT_EQ(piece(~0ull - 63, 6, 7, 64).offset + piece(~0ull - 63, 6, 7, 64).length, ~0ull - 63);
 }
 
+// ---- count vectors ----------------------------------------------------------------------------
+
+TEST(CountVectors, BlocksLieInTheirShares) {
+  const Shape shape = shape_of(Collective::kAllToAll, 3, Partition::equal(6), Partition::equal(3));
+  CountVectors vectors;
+  vectors.input = {5, 0, 4};
+  vectors.input_offsets = {10, 3, 0};
+  vectors.output = {1, 0, 7};
+  vectors.output_offsets = {0, 1, 1};
+  vectors.longest = 9;
+  const Layout layout(shape, vectors);
+  const auto is = [&](Block block, uint64_t offset, uint64_t length) {
+    const Extent extent = layout.extent(block);
+    return extent.offset == offset && extent.length == length;
+  };
+  EXPECT_TRUE(is(input(0), 10, 2));
+  EXPECT_TRUE(is(input(1), 12, 3));
+  EXPECT_EQ(layout.extent(input(2)).length + layout.extent(input(3)).length, 0u);
+  EXPECT_TRUE(is(input(4), 0, 2));
+  EXPECT_TRUE(is(input(5), 2, 2));
+  EXPECT_TRUE(is(output(0), 0, 1));
+  EXPECT_TRUE(is(output(2), 1, 7));
+  EXPECT_EQ(layout.longest(), 9u);  // of a rank that is not this one
+}
+
+TEST(CountVectors, EqualSharesAreAsWithACount) {
+  for (const Shape& shape : shapes()) {
+    const Traits& traits = traits_of(shape.collective);
+    if (!traits.input.parts && !traits.output.parts) continue;
+    const auto n = static_cast<uint64_t>(shape.ranks);
+    // Others are part of no schedule that the verifier accepts.
+    const auto within = [&](const Partition& cut, bool parts, uint32_t i) {
+      const uint64_t m = parts ? n : 1;
+      const Fraction low = cut.bound(i), high = cut.bound(i + 1);
+      return high.num * m <= (low.num * m / low.den + 1) * high.den;
+    };
+    CountVectors vectors;
+    for (uint64_t i = 0; i < n; ++i) {
+      for (auto* counts : {&vectors.input, &vectors.output}) counts->push_back(37);
+      for (auto* offsets : {&vectors.input_offsets, &vectors.output_offsets}) {
+        offsets->push_back(37 * i);
+      }
+    }
+    vectors.longest = 37;
+    const Layout by_vectors(shape, vectors), by_count(shape, 37);
+    for (Block block : blocks_of(shape)) {
+      const bool in = block.space() == Space::kInput;
+      if (!within(in ? shape.input : shape.output, (in ? traits.input : traits.output).parts,
+                  block.index())) {
+        continue;
+      }
+      EXPECT_EQ(by_vectors.extent(block).length, by_count.extent(block).length);
+      if (by_count.extent(block).length == 0) continue;
+      EXPECT_EQ(by_vectors.extent(block).offset, by_count.extent(block).offset);
+    }
+    for (int rank = 0; rank < shape.ranks; ++rank) {
+      if (!traits.nests(Space::kInput) && !traits.nests(Space::kOutput)) continue;
+      EXPECT_EQ(by_vectors.part_offset(rank), by_count.part_offset(rank));
+    }
+  }
+}
+
+TEST(CountVectors, NoBlockOfAShorterShareIsLongerThanTheLongest) {
+  for (const uint32_t lanes : {1u, 2u, 3u, 8u}) {
+    const Shape shape =
+        shape_of(Collective::kAllGather, 4, Partition::equal(lanes), Partition::equal(4 * lanes));
+    for (uint64_t longest = 0; longest < 40; ++longest) {
+      CountVectors vectors;
+      vectors.output = {longest, longest / 2, longest > 0 ? longest - 1 : 0, 0};
+      vectors.output_offsets = {0, 40, 80, 120};
+      vectors.input = {longest};
+      vectors.input_offsets = {0};
+      vectors.longest = longest;
+      const Layout layout(shape, vectors);
+      for (uint32_t share = 0; share < 4; ++share) {
+        uint64_t end = vectors.output_offsets[share];
+        for (uint32_t lane = 0; lane < lanes; ++lane) {
+          const Extent extent = layout.extent(output(share * lanes + lane));
+          EXPECT_EQ(extent.offset, end);
+          EXPECT_LE(extent.length, layout.longest());
+          end += extent.length;
+        }
+        EXPECT_EQ(end, vectors.output_offsets[share] + vectors.output[share]);
+      }
+    }
+  }
+}
+
+TEST(CountVectors, ScratchIsAsLongAsACountRoundSays) {
+  const Shape shape = shape_of(Collective::kAllToAll, 2, Partition::equal(2), Partition::equal(2));
+  CountVectors vectors;
+  vectors.input = vectors.output = {3, 4};
+  vectors.input_offsets = vectors.output_offsets = {0, 3};
+  vectors.longest = 9;
+  Schedule schedule;
+  schedule.scratch = {input(1)};
+  const Block scratch = Block::of(Space::kScratch, 0);
+  EXPECT_EQ(Layout(shape, vectors).length(schedule, scratch), 4u);
+  vectors.scratch = {9};
+  EXPECT_EQ(Layout(shape, vectors).length(schedule, scratch), 9u);
+}
+
 }  // namespace
 }  // namespace tutti::schedule

@@ -65,7 +65,8 @@ struct Verdict {
   bool forwards = false;
 
   /// Some block holds elements that belong to another rank's share than its own: right only
-  /// because all counts are equal. Such a schedule does not fit a v-collective as it is.
+  /// because all counts are equal. No v-collective runs such a schedule. What an all_to_all
+  /// forwards through scratch is excepted: a round of counts tells its size.
   bool needs_equal_counts = false;
 };
 

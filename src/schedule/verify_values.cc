@@ -144,10 +144,12 @@ class Evaluation {
     const uint32_t value_part = value.atom / per_count;
     const uint32_t value_rank = value.expression - 1;  // of a leaf
     // A share of the output is named by whose contribution it is, one of the input by who gets it.
-    if (traits.output.parts) verdict_.needs_equal_counts |= (in ? me : part) != value_rank;
-    if (traits.input.parts) verdict_.needs_equal_counts |= (in ? part : me) != value_part;
+    const bool source_differs = traits.output.parts && (in ? me : part) != value_rank;
+    const bool part_differs = traits.input.parts && (in ? part : me) != value_part;
     const bool both = traits.input.parts && traits.output.parts;
-    verdict_.forwards |= both && value_rank != me && value_part != me;
+    const bool foreign = both && value_rank != me && value_part != me;
+    verdict_.forwards |= foreign;
+    verdict_.needs_equal_counts |= (source_differs || part_differs) && !(foreign && scratch);
   }
 
   Status unwritten(StepRef ref, Block block) const {

@@ -31,6 +31,7 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
   if (algorithm.supports != nullptr && !algorithm.supports(parameters)) {
     return "it does not support this group";
   }
+  if (query.vectors && algorithm.needs_equal_counts) return "it needs equal counts";
   if (query.deterministic && !is_canonical(algorithm, parameters)) {
     return "it does not reduce in the canonical order";
   }
@@ -77,7 +78,11 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
     candidate.rejected = reject(algorithm, query, candidate.parameters, is_canonical);
     if (algorithm.supports == nullptr || algorithm.supports(candidate.parameters)) {
-      candidate.predicted_ns = predict_ns(algorithm.cost(candidate.parameters), query.link, bytes);
+      const schedule::Cost cost = algorithm.cost(candidate.parameters);
+      candidate.predicted_ns = predict_ns(cost, query.link, bytes);
+      if (query.vectors && algorithm.forwards) {  // a round of counts goes first
+        candidate.predicted_ns += predict_ns(cost, query.link, sizeof(uint64_t));
+      }
     }
     candidates.push_back(std::move(candidate));
   }

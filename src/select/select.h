@@ -36,6 +36,7 @@ struct Query {
   uint32_t element_bytes = 1;
   bool in_place = false;
   bool deterministic = false;
+  bool vectors = false;  // a v-collective; then `count` is its longest share
   std::string_view forced;  // "ring" or "ring:2"; empty: choose
   LinkCost link;            // the slowest kind of link the group has
 };

@@ -1,0 +1,101 @@
+// Plans of v-collectives. They are keyed by their count vectors too, which a repeated call compares
+// and does not hash.
+#include <algorithm>
+
+#include "src/comm/planner.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr uint64_t kVectorBit = uint64_t{1} << 47;  // of PlanKey::rest, above any root
+
+}  // namespace
+
+// v-collectives are staged: where a peer's shares lie only that peer knows.
+PlanKey Planner::vector_key(const Request& request, uint64_t longest, bool in_place) {
+  PlanKey key = key_of(request, in_place, {});
+  key.count = longest;
+  key.rest |= kVectorBit;
+  return key;
+}
+
+Result<const select::Candidate*> Planner::choose_vectors(const Request& request, uint64_t longest,
+                                                         bool in_place) {
+  const PlanKey key = vector_key(request, longest, in_place);
+  if (vector_choice_ && vector_choice_->key == key) return &vector_choice_->candidate;
+  select::Query query = query_of(request, in_place);
+  query.count = longest;
+  Result<select::Candidate> chosen = select::choose(
+      options_.algorithms, query,
+      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+  if (!chosen.ok()) return chosen.status();
+  vector_choice_ = Choice{key, std::move(chosen).value()};
+  return &vector_choice_->candidate;
+}
+
+Result<bool> Planner::forwards(const Request& request, uint64_t longest, bool in_place) {
+  Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
+  if (!chosen.ok()) return chosen.status();
+  return request.counts->is_private() && chosen.value()->algorithm->forwards;
+}
+
+Result<const Prepared*> Planner::prepare_vectors(const Request& request, uint64_t longest,
+                                                 bool in_place, std::span<const uint64_t> sizes) {
+  const PlanKey key = vector_key(request, longest, in_place);
+  const auto fits = [&](const Prepared* prepared) {
+    return prepared != nullptr && prepared->key == key &&
+           same(prepared->counts.view(), *request.counts) &&
+           std::ranges::equal(prepared->sizes, sizes);
+  };
+  if (fits(last_vectors_)) return last_vectors_;
+  uint64_t hash = hash_of(*request.counts) ^ key.rest * 0xc2b2ae3d27d4eb4fu ^ longest;
+  hash *= 0x9e3779b97f4a7c15u;
+  std::unique_ptr<Prepared>& entry = plans_[hash >> 56];
+  if (fits(entry.get())) return last_vectors_ = entry.get();
+  Result<std::unique_ptr<Prepared>> made = bind_vectors(request, longest, in_place, sizes);
+  if (!made.ok()) return made.status();
+  last_ = nullptr;  // it may be the entry that makes room
+  entry = std::move(made).value();
+  return last_vectors_ = entry.get();
+}
+
+Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, uint64_t longest,
+                                                        bool in_place,
+                                                        std::span<const uint64_t> sizes) {
+  const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
+  if (!chosen.ok()) return chosen.status();
+  const Result<plan::Match*> match = match_of(*chosen.value(), request, in_place, {});
+  if (!match.ok()) return match.status();
+  auto prepared = std::make_unique<Prepared>();
+  prepared->key = vector_key(request, longest, in_place);
+  prepared->counts = KeptCounts(*request.counts);
+  prepared->sizes.assign(sizes.begin(), sizes.end());
+  schedule::CountVectors vectors = vectors_of(*request.counts, options_.rank, longest);
+  vectors.scratch = prepared->sizes;
+  prepared->plan =
+      plan::bind(*match.value(), {longest, request.type, request.op, &vectors}, options_.tuning);
+  // What every rank knows alike is signed; private counts have been compared pair by pair.
+  CountView shared;
+  if (!request.counts->is_private()) {
+    shared = {.ranks = request.counts->ranks, .send_counts = request.counts->public_counts()};
+  }
+  if (Status s = finish(*prepared, *chosen.value(), request, {hash_of(shared)}); !s.ok()) return s;
+  return prepared;
+}
+
+Result<const Prepared*> Planner::prepare_sizes(const Request& request, uint64_t longest,
+                                               bool in_place) {
+  const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
+  if (!chosen.ok()) return chosen.status();
+  const Result<plan::Match*> match = match_of(*chosen.value(), request, false, {});
+  if (!match.ok()) return match.status();
+  auto prepared = std::make_unique<Prepared>();
+  prepared->key = vector_key(request, 1, false);
+  prepared->plan = plan::bind(*match.value(), {1, types::DataType::kUint64}, options_.tuning);
+  prepared->sizes.resize(match.value()->schedule.scratch.size());
+  if (Status s = finish(*prepared, *chosen.value(), request, {~uint64_t{0}}); !s.ok()) return s;
+  sizes_ = std::move(prepared);
+  return sizes_.get();
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,139 @@
+#include "src/comm/vector_call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace tutti::comm {
+
+using schedule::Collective;
+
+void VectorCall::begin(const Request& request, uint64_t deadline_ns) {
+  request_ = request;
+  deadline_ns_ = deadline_ns;
+  stage_ = Stage::kBegun;
+  in_place_ = is_in_place();
+  longest_ = longest_of(*request.counts);
+  sizes_.clear();
+}
+
+bool VectorCall::is_in_place() const {
+  const CountView& view = *request_.counts;
+  const auto* send = static_cast<const std::byte*>(request_.send);
+  const auto* recv = static_cast<const std::byte*>(request_.recv);
+  const uint64_t size = types::size_of(request_.type);
+  const auto own = static_cast<uint32_t>(executor_.options().rank);
+  if (view.send_counts == nullptr) {
+    return send == recv + offset_of(view, view.recv_counts, view.recv_offsets, own) * size;
+  }
+  if (view.recv_counts == nullptr) {
+    return recv == send + offset_of(view, view.send_counts, view.send_offsets, own) * size;
+  }
+  return send == recv;
+}
+
+Result<VectorCall::Run> VectorCall::next() {
+  const Stage done = std::exchange(stage_, Stage::kClosed);
+  if (done == Stage::kBegun && request_.counts->is_private()) return run_counts();
+  if (done == Stage::kCounts) {
+    if (Status status = read_counts(); !status.ok()) return status;
+    if (longest_ == 0) return Run{};
+    const Result<bool> forwards = planner_.forwards(request_, longest_, in_place_);
+    if (!forwards.ok()) return forwards.status();
+    if (forwards.value()) return run_sizes();
+  }
+  if (done == Stage::kSizes) read_sizes(*sizes_round_);
+  return done == Stage::kData || done == Stage::kClosed ? Run{} : run_data();
+}
+
+VectorCall::Run VectorCall::run_of(const Prepared& prepared, const void* send, void* recv,
+                                   Purpose purpose) const {
+  exec::Call call;
+  call.send = send;
+  call.recv = recv;
+  call.deadline_ns = deadline_ns_;
+  call.what = name_of(request_);
+  // The rounds are plans of words, so their signatures lack the call's own type.
+  const auto mix = [&](uint32_t signature) {
+    if (purpose == Purpose::kData) return signature;
+    const auto salt = static_cast<uint32_t>(purpose) << 8 | static_cast<uint32_t>(request_.type);
+    return ((signature ^ salt) * 0x9e3779b1u) | 1u;
+  };
+  call.signature = mix(prepared.signature);
+  call.far_signature = mix(prepared.far_signature);
+  return {&prepared, call};
+}
+
+Result<VectorCall::Run> VectorCall::run_counts() {
+  const CountView& view = *request_.counts;
+  told_.resize(view.ranks);
+  heard_.resize(view.ranks);
+  for (uint32_t peer = 0; peer < view.ranks; ++peer) {
+    told_[peer] = {view.send_counts[peer], view.recv_counts[peer], longest_};
+  }
+  Request words;
+  words.collective = request_.collective;
+  words.type = types::DataType::kUint64;
+  words.extras = request_.extras;
+  words.count = sizeof(Expectation) / sizeof(uint64_t);
+  const Result<const Prepared*> prepared = planner_.prepare(words, false, {});
+  if (!prepared.ok()) return prepared.status();
+  stage_ = Stage::kCounts;
+  return run_of(*prepared.value(), told_.data(), heard_.data(), Purpose::kCounts);
+}
+
+// Both sides of a pair see the same four numbers and say the same.
+Status VectorCall::read_counts() {
+  const CountView& view = *request_.counts;
+  const auto own = static_cast<uint32_t>(executor_.options().rank);
+  const auto differ = [&](uint32_t source, uint64_t sent, uint32_t target, uint64_t expected) {
+    executor_.expect(source == own ? target : source);
+    executor_.fail(Status::invalid_usage(
+        std::string(name_of(request_)) + ": rank " + std::to_string(source) + " sends " +
+        std::to_string(sent) + " elements to rank " + std::to_string(target) + ", which expects " +
+        std::to_string(expected) + " (call " + std::to_string(executor_.calls()) + ")"));
+    return executor_.status();
+  };
+  for (uint32_t peer = 0; peer < view.ranks; ++peer) {
+    const Expectation& theirs = heard_[peer];
+    if (theirs.sends != view.recv_counts[peer]) {
+      return differ(peer, theirs.sends, own, view.recv_counts[peer]);
+    }
+    if (theirs.receives != view.send_counts[peer]) {
+      return differ(own, view.send_counts[peer], peer, theirs.receives);
+    }
+    longest_ = std::max(longest_, theirs.longest);
+  }
+  return {};
+}
+
+Result<VectorCall::Run> VectorCall::run_sizes() {
+  const Result<const Prepared*> prepared = planner_.prepare_sizes(request_, longest_, in_place_);
+  if (!prepared.ok()) return prepared.status();
+  sizes_round_ = prepared.value();
+  delivered_.resize(request_.counts->ranks);
+  stage_ = Stage::kSizes;
+  return run_of(*sizes_round_, request_.counts->send_counts, delivered_.data(), Purpose::kSizes);
+}
+
+// The schedule's scratch holds the sizes of what will lie there.
+void VectorCall::read_sizes(const Prepared& prepared) {
+  const std::byte* scratch = executor_.scratch();
+  const size_t blocks = prepared.sizes.size();
+  sizes_.resize(blocks);
+  for (size_t i = 0; i < blocks; ++i) {
+    const uint64_t stride = prepared.plan.scratch_bytes / blocks;
+    std::memcpy(&sizes_[i], scratch + i * stride, sizeof sizes_[i]);
+  }
+}
+
+Result<VectorCall::Run> VectorCall::run_data() {
+  const Result<const Prepared*> prepared =
+      planner_.prepare_vectors(request_, longest_, in_place_, sizes_);
+  if (!prepared.ok()) return prepared.status();
+  stage_ = Stage::kData;
+  return run_of(*prepared.value(), request_.send, request_.recv, Purpose::kData);
+}
+
+}  // namespace tutti::comm
