@@ -7,6 +7,7 @@
 
 #include "tests/api/crowd.h"
 #include "tests/support/dice.h"
+#include "tests/support/subprocess.h"
 
 namespace tutti::api_test {
 namespace {
@@ -281,6 +282,20 @@ TEST(Vectors, BlocksThatAreWrittenKeepApart) {
     EXPECT_EQ(recv[0], 1);
     EXPECT_EQ(recv[2], 0);
   });
+}
+
+// ---- random calls over every kind of link -----------------------------------------------------
+
+void expect_right(std::vector<std::string> arguments) {
+  const auto outcome = testing_support::run_program("vectors", arguments, 120);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+TEST(RandomVectors, AsProcesses) { expect_right({"--ranks", "3"}); }
+TEST(RandomVectors, AsThreads) { expect_right({"--ranks", "5", "--threads", "1", "--seed", "2"}); }
+TEST(RandomVectors, OverTcp) { expect_right({"--network", "tcp", "--calls", "20", "--seed", "3"}); }
+TEST(RandomVectors, OverBoth) {
+  expect_right({"--network", "mixed", "--ranks", "4", "--calls", "20", "--seed", "4"});
 }
 
 // ---- ranks that disagree --------------------------------------------------------------------
