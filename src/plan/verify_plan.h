@@ -8,7 +8,8 @@
 //             between them: slots, cells, scratch, landing zones, and user memory, which its owner
 //             may touch at any time before it enters and after it returns
 //   progress  nothing waits for ever
-//   facts     what every rank assumes of the others is true: advance, cells, frames, slices
+//   facts     what every rank assumes of the others is true: advance, cells, frames, slices, and in
+//             a v-collective what each has for each
 //
 // One interleaving is executed, and that is enough. Flags and counters only rise, so a wait that
 // can go on can always go on: whether the run ends does not depend on the interleaving. A wait

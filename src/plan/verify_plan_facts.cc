@@ -182,12 +182,79 @@ class Facts {
   uint32_t registers_;
 };
 
+/// Of a v-collective: that the ranks' count vectors are those of one call. A plan is right for the
+/// vectors it was bound to, so a receiver that expects less than it is sent runs without a fault
+/// and has lost elements: only here both sides of a pair are seen.
+class Counts {
+ public:
+  explicit Counts(const PlanSet& set) : set_(set), traits_(traits_of(set.shape.collective)) {}
+
+  Status check() const {
+    const size_t ranks = set_.plans.size();
+    if (set_.vectors.size() != ranks) return wrong("count vectors of some ranks only");
+    if (!traits_.input.parts && !traits_.output.parts) return wrong("count vectors without parts");
+    for (uint32_t rank = 0; rank < ranks; ++rank) {
+      if (Status status = check_rank(rank); !status.ok()) return status;
+    }
+    for (uint32_t source = 0; source < ranks; ++source) {
+      for (uint32_t target = 0; target < ranks; ++target) {
+        if (Status status = check_pair(source, target); !status.ok()) return status;
+      }
+    }
+    return {};
+  }
+
+ private:
+  Status wrong(const std::string& what) const {
+    return Status::internal_error(std::string(schedule::name_of(set_.shape.collective)) + ": " +
+                                  what);
+  }
+
+  Status check_rank(uint32_t rank) const {
+    const schedule::CountVectors& own = set_.vectors[rank];
+    const std::string who = "rank " + to_string(rank);
+    const size_t ranks = set_.vectors.size();
+    const size_t inputs = traits_.input.parts ? ranks : 1;
+    const size_t outputs = traits_.output.parts ? ranks : 1;
+    if (own.input.size() != inputs || own.input_offsets.size() != inputs ||
+        own.output.size() != outputs || own.output_offsets.size() != outputs) {
+      return wrong(who + " has count vectors of another length than the group");
+    }
+    if (own.longest != set_.vectors[0].longest) {
+      return wrong(who + " believes in a longest share of " + to_string(own.longest) +
+                   ", rank 0 in one of " + to_string(set_.vectors[0].longest));
+    }
+    const uint64_t longest = std::max(std::ranges::max(own.input), std::ranges::max(own.output));
+    if (longest > own.longest) {
+      return wrong(who + " has a share of " + to_string(longest) +
+                   ", which is longer than the longest, " + to_string(own.longest));
+    }
+    return {};
+  }
+
+  Status check_pair(uint32_t source, uint32_t target) const {
+    const uint32_t of_input = traits_.input.parts ? target : 0;
+    const uint32_t of_output = traits_.output.parts ? source : 0;
+    const uint64_t sent = share_of(set_, source, false, of_input).length;
+    const uint64_t expected = share_of(set_, target, true, of_output).length;
+    if (sent == expected) return {};
+    return wrong("rank " + to_string(source) + " has " + to_string(sent) + " elements for rank " +
+                 to_string(target) + ", which expects " + to_string(expected));
+  }
+
+  const PlanSet& set_;
+  const schedule::Traits& traits_;
+};
+
 Status check_set(const PlanSet& set, const Group& group) {
   const auto ranks = static_cast<size_t>(group.ranks);
   const bool complete = set.plans.size() == ranks && set.in_place.size() == ranks &&
                         set.group.domain == group.domain && group.domain.size() == ranks &&
                         set.shape.ranks == group.ranks && ranks > 0;
   if (!complete) return Status::internal_error("a call without a plan for every rank of the group");
+  if (!set.vectors.empty()) {
+    if (Status status = Counts(set).check(); !status.ok()) return status;
+  }
   for (uint32_t rank = 0; rank < ranks; ++rank) {
     Facts facts(set, rank);
     if (Status status = facts.check(); !status.ok()) return status;

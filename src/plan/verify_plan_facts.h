@@ -1,5 +1,5 @@
-// What can be seen of plans without running them: that all ranks count on the same, and that every
-// index names something.
+// What can be seen of plans without running them: that all ranks count on the same, that count
+// vectors of both sides of a pair agree, and that every index names something.
 #pragma once
 
 #include <span>

@@ -190,33 +190,84 @@ TEST_P(VectorPlans, AreRightInEveryLowering) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, VectorPlans, testing::Values(2, 3, 4, 5, 8));
 
-TEST(VectorPlan, RefusesCountsThatDiffer) {
+// ---- what must be refused -------------------------------------------------------------------
+
+// The plans of `right` for changed vectors; `told` says whether the verifier hears of the change.
+template <class Change>
+Status verify_changed(const Lowering& lowering, const PlanSet& right, bool told, Change change) {
+  const std::vector<Match> matches = match_all(lowering).value();
+  std::vector<CountVectors> vectors = right.vectors;
+  change(vectors);
+  PlanSet changed = right;
+  for (size_t rank = 0; rank < changed.plans.size(); ++rank) {  // each for what it believes
+    const BindRequest own{vectors[rank].longest, types::DataType::kFloat64, types::ReduceOp::kSum,
+                          &vectors[rank]};
+    changed.plans[rank] = bind(matches[rank], own, small_tuning(false));
+  }
+  if (told) changed.vectors = vectors;
+  return verify_plans(changed);
+}
+
+// The count that rank 2 has in mind for what it shares with rank 0.
+uint64_t& count_of_rank_2(const Lowering& lowering, std::vector<CountVectors>& vectors) {
+  const bool scatters = !schedule::traits_of(lowering.algorithm->collective).output.parts;
+  return (scatters ? vectors[2].input : vectors[2].output)[0];
+}
+
+// Facts: the ranks' vectors are not those of one call. Run alone, each plan would be right: a
+// receiver that expects less than it is sent reads the beginning of it.
+TEST(VectorPlan, RefusesRanksThatDisagree) {
   for (const Lowering& lowering : vector_lowerings(3)) {
-    const Result<std::vector<Match>> matches = match_all(lowering);
-    ASSERT_TRUE(matches.ok());
+    const PlanSet right = lower(lowering, false).value();
+    for (const int change : {-1, 0, 1}) {
+      const Status status = verify_changed(lowering, right, true, [&](auto& vectors) {
+        count_of_rank_2(lowering, vectors) += static_cast<uint64_t>(change);
+        for (CountVectors& own : vectors) own.longest += 9;  // it stays the longest
+      });
+      EXPECT_EQ(status.message().find(" elements for rank ") != std::string::npos, change != 0)
+          << print(lowering) << ": " << status.message();
+    }
+  }
+}
+
+// Facts: what no count round leaves behind.
+TEST(VectorPlan, RefusesVectorsThatAreNoCallsAtAll) {
+  for (const Lowering& lowering : vector_lowerings(3)) {
+    const PlanSet right = lower(lowering, false).value();
+    const auto expect_refused = [&](const char* why, auto change) {
+      PlanSet wrong = right;
+      change(wrong.vectors);
+      const Status status = verify_plans(wrong);
+      EXPECT_NE(status.message().find(why), std::string::npos)
+          << print(lowering) << ": " << status.message();
+    };
+    expect_refused("believes in a longest share", [](auto& vectors) { ++vectors[1].longest; });
+    expect_refused("is longer than the longest", [](auto& vectors) {
+      for (CountVectors& own : vectors) own.longest = 1;
+    });
+    expect_refused("of another length than the group",
+                   [](auto& vectors) { vectors[1].output_offsets.push_back(0); });
+    expect_refused("of some ranks only", [](auto& vectors) { vectors.pop_back(); });
+  }
+}
+
+// Values: the vectors are right, and a plan was bound to others.
+TEST(VectorPlan, RefusesPlansOfOtherCounts) {
+  for (const Lowering& lowering : vector_lowerings(3)) {
     const PlanSet right = lower(lowering, false).value();
     const auto refused = [&](auto change) {
-      std::vector<CountVectors> vectors = right.vectors;
-      change(vectors);
-      const BindRequest request{0, types::DataType::kFloat64, types::ReduceOp::kSum};
-      PlanSet wrong = bind_all(matches.value(), vectors, request, small_tuning(false));
-      for (size_t rank = 0; rank < wrong.plans.size(); ++rank) {  // each with what it believes
-        BindRequest own = request;
-        own.vectors = &vectors[rank];
-        own.count = vectors[rank].longest;
-        wrong.plans[rank] = bind(matches.value()[rank], own, small_tuning(false));
-      }
-      return !verify_plans(wrong).ok();
+      return !verify_changed(lowering, right, false, change).ok();
     };
     EXPECT_FALSE(refused([](auto&) {})) << print(lowering);
     EXPECT_TRUE(refused([](auto& vectors) { vectors[1].longest *= 9; })) << print(lowering);
-    // Rank 2 expects less of rank 0 than it has.
-    const bool scatters = !schedule::traits_of(lowering.algorithm->collective).output.parts;
-    EXPECT_TRUE(refused([&](auto& vectors) {
-      if (scatters) {
-        --vectors[2].input[0];
-      } else {
-        --vectors[2].output[0];
+    EXPECT_TRUE(refused([&](auto& vectors) { --count_of_rank_2(lowering, vectors); }))
+        << print(lowering);
+    EXPECT_TRUE(refused([](auto& vectors) { ++vectors[2].output_offsets[0]; })) << print(lowering);
+    if (!lowering.single_assignment) continue;
+    // What is forwarded is a length that only the count round tells.
+    EXPECT_TRUE(refused([](auto& vectors) {
+      for (CountVectors& own : vectors) {
+        for (uint64_t& length : own.scratch) length /= 2;
       }
     })) << print(lowering);
   }
