@@ -368,18 +368,23 @@ typedef enum {
   tuttiCollReduce = 6,
   tuttiCollGather = 7,
   tuttiCollScatter = 8,
+  tuttiCollAllGatherV = 9,
+  tuttiCollReduceScatterV = 10,
+  tuttiCollAllToAllV = 11,
   tuttiCollSend = 12,
   tuttiCollRecv = 13
 } tuttiCollective_t;
 
-/* The arguments of the function of the same name; what it does not have is not read. */
+/* The arguments of the function of the same name; what it does not have is not read. What
+ * tuttiAllGatherV() calls send_count, counts and offsets is here count, recv_counts and
+ * recv_offsets; the counts of tuttiReduceScatterV() are send_counts. */
 typedef struct {
   size_t size; /* sizeof(tuttiCall_t) */
   tuttiCollective_t collective;
   const void* send;
   void* recv;
   size_t count;
-  const size_t* send_counts; /* these four: reserved for collectives with a count for each rank */
+  const size_t* send_counts; /* these four: of collectives with a count for each rank */
   const size_t* send_offsets;
   const size_t* recv_counts;
   const size_t* recv_offsets;

@@ -34,6 +34,15 @@ tuttiResult_t run(const tuttiCall_t& call, Collective collective, const Target& 
   return run_collective(target.comm, request, call.op, target.stream, target.handle);
 }
 
+// `view` has what the collective reads of the call's vectors.
+tuttiResult_t run(const tuttiCall_t& call, Collective collective, const comm::CountView& view,
+                  const Target& target) {
+  comm::Request request = make_request(collective, call.send, call.recv, call.count, call.type);
+  request.counts = &view;
+  request.extras = target.extras;
+  return run_vectors(target.comm, request, call.op, target.stream, target.handle);
+}
+
 tuttiResult_t run_barrier(const Target& target) {
   tuttiCall_t nothing = TUTTI_CALL_INITIALIZER;
   return run(nothing, Collective::kBarrier, target);
@@ -65,6 +74,18 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
       return run(call, Collective::kAllToAll, target);
     case tuttiCollBarrier:
       return run_barrier(target);
+    case tuttiCollAllGatherV:
+      return run(call, Collective::kAllGather,
+                 {.recv_counts = call.recv_counts, .recv_offsets = call.recv_offsets}, target);
+    case tuttiCollReduceScatterV:
+      return run(call, Collective::kReduceScatter, {.send_counts = call.send_counts}, target);
+    case tuttiCollAllToAllV:
+      return run(call, Collective::kAllToAll,
+                 {.send_counts = call.send_counts,
+                  .send_offsets = call.send_offsets,
+                  .recv_counts = call.recv_counts,
+                  .recv_offsets = call.recv_offsets},
+                 target);
     case tuttiCollSend:
       return run_transfer(call, true, target);
     case tuttiCollRecv:

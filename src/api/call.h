@@ -2,6 +2,8 @@
 // callers may pass still as numbers.
 #pragma once
 
+#include <string>
+
 #include "src/api/submit.h"
 
 namespace tutti::api {
@@ -13,6 +15,18 @@ comm::Request make_request(schedule::Collective collective, const void* send, vo
 /// Checks, then submits. `op` counts where the collective reduces.
 tuttiResult_t run_collective(tuttiComm_t comm, comm::Request request, const tuttiRedOp_t& op,
                              tuttiStream_t stream, const Handle* handle = nullptr);
+/// The same for a request with count vectors, which need not say how many ranks there are. Its
+/// count is what an all_gather_v sends.
+tuttiResult_t run_vectors(tuttiComm_t comm, comm::Request request, const tuttiRedOp_t& op,
+                          tuttiStream_t stream, const Handle* handle = nullptr);
+
+/// The refusal of a call: "all_reduce: " and `what`.
+Status wrong(const comm::Request& request, const std::string& what);
+/// What every operation on data must have: a handle that takes calls, a stream, a type, an
+/// operation.
+Status check_operation(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream);
+/// Puts the user's own operation `op` into the request: a sum, scaled by what `extras` then holds.
+Status take_scaled(tuttiComm_t comm, int op, comm::Request& request, comm::Extras& extras);
 
 struct Message {
   const void* memory;

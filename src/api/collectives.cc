@@ -10,10 +10,6 @@ namespace {
 using comm::Request;
 using schedule::Collective;
 
-std::string in(const Request& request, const char* what) {
-  return std::string(schedule::name_of(request.collective)) + ": " + what;
-}
-
 // Whole buffers may be equal where the collective allows it; they never overlap otherwise.
 Status check_overlap(const Request& request, uint64_t send_bytes, uint64_t recv_bytes,
                      uint64_t offset_in_place) {
@@ -23,8 +19,7 @@ Status check_overlap(const Request& request, uint64_t send_bytes, uint64_t recv_
   if (send + send_bytes <= recv || recv + recv_bytes <= send) return {};
   const bool reversed = schedule::traits_of(request.collective).nests(schedule::Space::kOutput);
   if (reversed ? recv == send + offset_in_place : send == recv + offset_in_place) return {};
-  return Status::invalid_argument(
-      in(request, "send and recv overlap without being in place as tutti.h defines it"));
+  return wrong(request, "send and recv overlap without being in place as tutti.h defines it");
 }
 
 Status check_buffers(const Request& request, const comm::Communicator& communicator) {
@@ -34,15 +29,11 @@ Status check_buffers(const Request& request, const comm::Communicator& communica
   shape.root = request.root;
   const uint64_t size = types::size_of(request.type);
   const auto most = ~uint64_t{0} / size / static_cast<uint64_t>(shape.ranks) / 2;
-  if (request.count > most) return Status::invalid_argument(in(request, "count overflows"));
+  if (request.count > most) return wrong(request, "count overflows");
   const uint64_t send = schedule::input_elements(shape, communicator.rank(), request.count) * size;
   const uint64_t recv = schedule::output_elements(shape, communicator.rank(), request.count) * size;
-  if (send > 0 && request.send == nullptr) {
-    return Status::invalid_argument(in(request, "send is null"));
-  }
-  if (recv > 0 && request.recv == nullptr) {
-    return Status::invalid_argument(in(request, "recv is null"));
-  }
+  if (send > 0 && request.send == nullptr) return wrong(request, "send is null");
+  if (recv > 0 && request.recv == nullptr) return wrong(request, "recv is null");
   const schedule::Traits& traits = schedule::traits_of(request.collective);
   const bool nested =
       traits.nests(schedule::Space::kInput) || traits.nests(schedule::Space::kOutput);
@@ -51,17 +42,9 @@ Status check_buffers(const Request& request, const comm::Communicator& communica
 }
 
 Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
-  if (Status status = check_handle(comm); !status.ok()) return status;
-  if (Status status = check_stream(stream); !status.ok()) return status;
-  if (static_cast<int>(request.type) >= types::kDataTypes) {
-    return Status::invalid_argument(in(request, "unknown data type"));
-  }
-  const bool scaled = request.op == types::ReduceOp::kScaledSum && request.extras != nullptr;
-  if (static_cast<int>(request.op) >= types::kReduceOps && !scaled) {
-    return Status::invalid_argument(in(request, "unknown reduction operation"));
-  }
+  if (Status status = check_operation(comm, request, stream); !status.ok()) return status;
   if (request.root < 0 || request.root >= comm->communicator->ranks()) {
-    return Status::invalid_argument(in(request, "root is not a rank"));
+    return wrong(request, "root is not a rank");
   }
   return check_buffers(request, *comm->communicator);
 }
@@ -98,25 +81,12 @@ tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream
   return submit(comm, request, stream, handle);
 }
 
-// Operations of the user are looked up; the rest of the way is that of any other.
+// The rest of the way is that of any other.
 tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_t stream,
                          const Handle* handle) {
-  if (Status status = check_handle(comm); !status.ok()) return refuse(comm, status);
-  const Operation* operation = comm->operations.find(op);
-  if (operation == nullptr) {
-    return refuse(comm, Status::invalid_argument(in(request, "unknown reduction operation ") +
-                                                 std::to_string(op) + " of this communicator"));
-  }
-  if (operation->type != request.type) {
-    return refuse(comm, Status::invalid_argument(in(request, "the operation was made for ") +
-                                                 types::name_of(operation->type)));
-  }
   comm::Extras extras;
-  if (request.extras != nullptr) extras = *request.extras;
-  extras.scalar = operation->scalar;
-  request.op = types::ReduceOp::kScaledSum;
-  request.extras = &extras;
-  return run(comm, request, stream, handle);
+  const Status status = take_scaled(comm, op, request, extras);
+  return status.ok() ? run(comm, request, stream, handle) : refuse(comm, status);
 }
 
 tuttiResult_t run_reducing(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
@@ -130,6 +100,41 @@ tuttiResult_t run_reducing(tuttiComm_t comm, Request request, const tuttiRedOp_t
 }
 
 }  // namespace
+
+Status wrong(const Request& request, const std::string& what) {
+  return Status::invalid_argument(std::string(comm::name_of(request)) + ": " + what);
+}
+
+Status check_operation(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (static_cast<int>(request.type) >= types::kDataTypes) {
+    return wrong(request, "unknown data type");
+  }
+  const bool scaled = request.op == types::ReduceOp::kScaledSum && request.extras != nullptr;
+  if (static_cast<int>(request.op) >= types::kReduceOps && !scaled) {
+    return wrong(request, "unknown reduction operation");
+  }
+  return {};
+}
+
+Status take_scaled(tuttiComm_t comm, int op, Request& request, comm::Extras& extras) {
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  const Operation* operation = comm->operations.find(op);
+  if (operation == nullptr) {
+    return wrong(request,
+                 "unknown reduction operation " + std::to_string(op) + " of this communicator");
+  }
+  if (operation->type != request.type) {
+    return wrong(request,
+                 std::string("the operation was made for ") + types::name_of(operation->type));
+  }
+  if (request.extras != nullptr) extras = *request.extras;
+  extras.scalar = operation->scalar;
+  request.op = types::ReduceOp::kScaledSum;
+  request.extras = &extras;
+  return {};
+}
 
 Request make_request(Collective collective, const void* send, void* recv, size_t count,
                      const tuttiDataType_t& type) {

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/api/submit.h"
+#include "src/api/call.h"
 
 namespace tutti::api {
 namespace {
@@ -14,12 +14,6 @@ using comm::Request;
 using schedule::Collective;
 
 static_assert(sizeof(size_t) == sizeof(uint64_t), "count vectors are read as they are");
-
-const uint64_t* entries(const size_t* vector) { return vector; }
-
-Status wrong(const Request& request, const std::string& what) {
-  return Status::invalid_argument(std::string(comm::name_of(request)) + ": " + what);
-}
 
 /// One side of a call: shares in a buffer.
 struct Side {
@@ -98,7 +92,22 @@ Status check_overlaps(const Request& request, const Side& send, const Side& recv
   return wrong(request, "send and recv overlap without being in place as tutti.h defines it");
 }
 
-Status check(const Request& request, const Side& send, const Side& recv, bool in_place) {
+Side side_of(const Request& request, bool output, uint32_t own) {
+  const CountView& view = *request.counts;
+  const uint64_t* counts = output ? view.recv_counts : view.send_counts;
+  Side side{output ? "recv" : "send", output ? request.recv : request.send, {}, nullptr};
+  if (counts == nullptr) {  // a buffer of one share
+    side.counts = view.span(view.public_counts()).subspan(own, 1);
+  } else {
+    side.counts = view.span(counts);
+    side.offsets = output ? view.recv_offsets : view.send_offsets;
+  }
+  return side;
+}
+
+Status check_sides(const Request& request, int rank) {
+  const auto own = static_cast<uint32_t>(rank);
+  const Side send = side_of(request, false, own), recv = side_of(request, true, own);
   uint64_t send_end = 0, recv_end = 0;
   if (Status status = check_side(request, send, send_end); !status.ok()) return status;
   if (Status status = check_side(request, recv, recv_end); !status.ok()) return status;
@@ -107,104 +116,64 @@ Status check(const Request& request, const Side& send, const Side& recv, bool in
   const auto recv_at = reinterpret_cast<uintptr_t>(recv.buffer);
   const bool apart = send_at + send_end * size <= recv_at || recv_at + recv_end * size <= send_at;
   if (apart && recv.offsets == nullptr) return {};
-  return check_overlaps(request, send, recv, in_place);
+  return check_overlaps(request, send, recv, comm::is_in_place(request, rank));
 }
 
-Status check_common(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
-  if (Status status = check_handle(comm); !status.ok()) return status;
-  if (Status status = check_stream(stream); !status.ok()) return status;
-  if (static_cast<int>(request.type) >= types::kDataTypes) {
-    return wrong(request, "unknown data type");
+// The vectors that the collective has are there. Where it has one, tutti.h calls it `counts`.
+Status check_vectors(const Request& request) {
+  const schedule::Traits& traits = schedule::traits_of(request.collective);
+  const CountView& view = *request.counts;
+  const bool both = traits.input.parts && traits.output.parts;
+  if (traits.input.parts && view.send_counts == nullptr) {
+    return wrong(request, both ? "send_counts is null" : "counts is null");
   }
-  if (static_cast<int>(request.op) >= types::kReduceOps) {
-    return wrong(request, "unknown reduction operation");
+  if (traits.output.parts && view.recv_counts == nullptr) {
+    return wrong(request, both ? "recv_counts is null" : "counts is null");
   }
   return {};
 }
 
-std::span<const uint64_t> shares(tuttiComm_t comm, const uint64_t* counts) {
-  return {counts, static_cast<size_t>(comm->communicator->ranks())};
-}
-
-// All ranks pass the same counts: if there is nothing to do, all know.
-tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
-  const CountView& view = *request.counts;
-  if (!view.is_private() && comm::longest_of(view) == 0) return tuttiSuccess;
-  return submit(comm, request, stream);
-}
-
-Request make(Collective collective, const void* send, void* recv, const tuttiDataType_t& type,
-             const CountView& counts) {
-  Request request;
-  request.collective = collective;
-  request.type = narrow<types::DataType>(type);
-  request.send = send;
-  request.recv = recv;
-  request.counts = &counts;
-  return request;
+Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
+  if (Status status = check_operation(comm, request, stream); !status.ok()) return status;
+  if (Status status = check_vectors(request); !status.ok()) return status;
+  const int rank = comm->communicator->rank();
+  if (request.collective == Collective::kAllGather &&
+      request.count != request.counts->recv_counts[rank]) {
+    return wrong(request, "send_count is " + std::to_string(request.count) + ", counts[" +
+                              std::to_string(rank) + "] is " +
+                              std::to_string(request.counts->recv_counts[rank]));
+  }
+  return check_sides(request, rank);
 }
 
 }  // namespace
 
-tuttiResult_t all_gather_v(Request request, size_t send_count, tuttiComm_t comm,
-                           tuttiStream_t stream, CountView& view) {
-  Status status = check_common(comm, request, stream);
-  if (status.ok() && view.recv_counts == nullptr) status = wrong(request, "counts is null");
+tuttiResult_t run_vectors(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
+                          tuttiStream_t stream, const Handle* handle) {
+  Status status = check_handle(comm);
   if (!status.ok()) return refuse(comm, status);
-  const auto all = shares(comm, view.recv_counts);
-  const auto own = static_cast<uint32_t>(comm->communicator->rank());
-  view.ranks = static_cast<uint32_t>(all.size());
-  const Side send = {"send", request.send, all.subspan(own, 1), nullptr};
-  const Side recv = {"recv", request.recv, all, view.recv_offsets};
-  if (send_count != all[own]) {
-    status = wrong(request, "send_count is " + std::to_string(send_count) + ", counts[" +
-                                std::to_string(own) + "] is " + std::to_string(all[own]));
-    return refuse(comm, status);
+  CountView view = *request.counts;
+  view.ranks = static_cast<uint32_t>(comm->communicator->ranks());
+  request.counts = &view;
+  comm::Extras extras;
+  if (schedule::reduces(request.collective)) {
+    const int number = number_of(op);
+    request.op = static_cast<types::ReduceOp>(number);
+    const bool own = number < 0 || number >= types::kReduceOps;
+    if (own) status = take_scaled(comm, number, request, extras);
   }
-  const uint64_t part = comm::offset_of(view, view.recv_counts, view.recv_offsets, own);
-  const auto at = reinterpret_cast<uintptr_t>(request.recv) + part * types::size_of(request.type);
-  status = check(request, send, recv, reinterpret_cast<uintptr_t>(request.send) == at);
-  return status.ok() ? run(comm, request, stream) : refuse(comm, status);
-}
-
-tuttiResult_t reduce_scatter_v(Request request, tuttiComm_t comm, tuttiStream_t stream,
-                               CountView& view) {
-  Status status = check_common(comm, request, stream);
-  if (status.ok() && view.send_counts == nullptr) status = wrong(request, "counts is null");
+  if (status.ok()) status = check(comm, request, stream);
   if (!status.ok()) return refuse(comm, status);
-  const auto all = shares(comm, view.send_counts);
-  const auto own = static_cast<uint32_t>(comm->communicator->rank());
-  view.ranks = static_cast<uint32_t>(all.size());
-  const Side send = {"send", request.send, all, nullptr};
-  const Side recv = {"recv", request.recv, all.subspan(own, 1), nullptr};
-  const uint64_t part = comm::offset_of(view, view.send_counts, nullptr, own);
-  const auto at = reinterpret_cast<uintptr_t>(request.send) + part * types::size_of(request.type);
-  status = check(request, send, recv, reinterpret_cast<uintptr_t>(request.recv) == at);
-  return status.ok() ? run(comm, request, stream) : refuse(comm, status);
-}
-
-tuttiResult_t all_to_all_v(const Request& request, tuttiComm_t comm, tuttiStream_t stream,
-                           CountView& view) {
-  Status status = check_common(comm, request, stream);
-  if (status.ok() && view.send_counts == nullptr) status = wrong(request, "send_counts is null");
-  if (status.ok() && view.recv_counts == nullptr) status = wrong(request, "recv_counts is null");
-  if (!status.ok()) return refuse(comm, status);
-  const Side send = {"send", request.send, shares(comm, view.send_counts), view.send_offsets};
-  const Side recv = {"recv", request.recv, shares(comm, view.recv_counts), view.recv_offsets};
-  view.ranks = static_cast<uint32_t>(send.counts.size());
-  const auto equal = [&](const uint64_t* a, const uint64_t* b) {
-    return a == b || (a != nullptr && b != nullptr && std::equal(a, a + view.ranks, b));
-  };
-  const bool in_place = request.send == request.recv && equal(view.send_counts, view.recv_counts) &&
-                        equal(view.send_offsets, view.recv_offsets);
-  status = check(request, send, recv, in_place);
-  return status.ok() ? run(comm, request, stream) : refuse(comm, status);
+  request.count = 0;
+  // All ranks pass the same counts: if there is nothing to do, all know.
+  if (!view.is_private() && comm::longest_of(view) == 0) return tuttiSuccess;
+  return submit(comm, request, stream, handle);
 }
 
 }  // namespace tutti::api
 
-using tutti::api::entries;
-using tutti::api::make;
+using tutti::api::make_request;
+using tutti::api::run_vectors;
 using tutti::comm::CountView;
 using tutti::schedule::Collective;
 
@@ -213,30 +182,32 @@ extern "C" {
 tuttiResult_t tuttiAllGatherV(const void* send, size_t send_count, void* recv, const size_t* counts,
                               const size_t* offsets, tuttiDataType_t type, tuttiComm_t comm,
                               tuttiStream_t stream) {
-  CountView view{.recv_counts = entries(counts), .recv_offsets = entries(offsets)};
-  const auto request = make(Collective::kAllGather, send, recv, type, view);
-  return tutti::api::all_gather_v(request, send_count, comm, stream, view);
+  const CountView view{.recv_counts = counts, .recv_offsets = offsets};
+  auto request = make_request(Collective::kAllGather, send, recv, send_count, type);
+  request.counts = &view;
+  return run_vectors(comm, request, tuttiSum, stream);
 }
 
 tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const size_t* counts,
                                   tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                   tuttiStream_t stream) {
-  CountView view{.send_counts = entries(counts)};
-  auto request = make(Collective::kReduceScatter, send, recv, type, view);
-  request.op = tutti::api::narrow<tutti::types::ReduceOp>(op);
-  return tutti::api::reduce_scatter_v(request, comm, stream, view);
+  const CountView view{.send_counts = counts};
+  auto request = make_request(Collective::kReduceScatter, send, recv, 0, type);
+  request.counts = &view;
+  return run_vectors(comm, request, op, stream);
 }
 
 tuttiResult_t tuttiAllToAllV(const void* send, const size_t* send_counts,
                              const size_t* send_offsets, void* recv, const size_t* recv_counts,
                              const size_t* recv_offsets, tuttiDataType_t type, tuttiComm_t comm,
                              tuttiStream_t stream) {
-  CountView view{.send_counts = entries(send_counts),
-                 .send_offsets = entries(send_offsets),
-                 .recv_counts = entries(recv_counts),
-                 .recv_offsets = entries(recv_offsets)};
-  const auto request = make(Collective::kAllToAll, send, recv, type, view);
-  return tutti::api::all_to_all_v(request, comm, stream, view);
+  const CountView view{.send_counts = send_counts,
+                       .send_offsets = send_offsets,
+                       .recv_counts = recv_counts,
+                       .recv_offsets = recv_offsets};
+  auto request = make_request(Collective::kAllToAll, send, recv, 0, type);
+  request.counts = &view;
+  return run_vectors(comm, request, tuttiSum, stream);
 }
 
 }  // extern "C"

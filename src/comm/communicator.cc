@@ -220,6 +220,7 @@ Reach Communicator::reach_of(const Request& request) const {
 }
 
 uint64_t Communicator::send_elements(const Request& request) const {
+  if (request.counts != nullptr) return input_elements_of(*request.counts, rank());
   schedule::Shape shape;
   shape.collective = request.collective;
   shape.ranks = ranks();
@@ -279,14 +280,21 @@ Result<Request> Communicator::contribute(const Request& request) {
     }
     scaled.send = contribution_.get();
   }
-  // Before anything is written: this call may be refused.
-  if (const auto prepared = prepare(scaled); !prepared.ok()) return prepared.status();
+  // Before anything of the user's is written: this call may be refused.
+  if (scaled.counts == nullptr) {
+    if (const auto prepared = prepare(scaled); !prepared.ok()) return prepared.status();
+  }
   const Scalar& scalar = request.extras->scalar;
   const auto* factor =
       scalar.memory == nullptr ? scalar.value.data() : static_cast<const std::byte*>(scalar.memory);
   types::scale(request.type, factor, static_cast<const std::byte*>(request.send),
                static_cast<std::byte*>(const_cast<void*>(scaled.send)), elements);
   return scaled;
+}
+
+Result<Request> Communicator::contribution_of(const Request& request) {
+  if (request.op == types::ReduceOp::kScaledSum) return contribute(request);
+  return request;
 }
 
 // Flattened: the way of every small call, where each step that is not inlined shows.
@@ -322,41 +330,6 @@ inline Status Communicator::run_plan(const Request& request) {
   return status;
 }
 
-Status Communicator::run_vectors(const Request& request) {
-  if (!status().ok()) return status();
-  recorder_->begin_timed(calls_->label(request), executor_->calls() + 1);
-  vectors_->begin(request, deadline_from_now(request.extras));
-  Status outcome;
-  while (outcome.ok()) {
-    const Result<VectorCall::Run> run = vectors_->next();
-    outcome = run.status();
-    if (!run.ok() || run.value().prepared == nullptr) break;
-    const auto& [prepared, call] = run.value();
-    outcome = prepared->fast ? prepared->fast->run(*executor_, call)
-                             : executor_->run(prepared->plan, call);
-  }
-  conclude(outcome);
-  return outcome;
-}
-
-Status Communicator::begin_vectors(const Request& request, uint64_t ticket) {
-  recorder_->begin_queued(ticket, calls_->label(request), executor_->calls() + 1);
-  if (!status().ok()) return status();
-  active_ = Active::kPlan;
-  vectors_->begin(request, deadline_from_now(request.extras));
-  (void)start_vectors();
-  return outcome_;
-}
-
-// False if nothing of the call is left; outcome() says whether it succeeded.
-bool Communicator::start_vectors() {
-  const Result<VectorCall::Run> run = vectors_->next();
-  outcome_ = run.status();
-  if (!run.ok() || run.value().prepared == nullptr) return false;
-  executor_->start(run.value().prepared->plan, run.value().call);
-  return true;
-}
-
 exec::Call Communicator::transfers_call(const Extras* extras) const {
   return {nullptr, nullptr, 0, deadline_from_now(extras), "send/recv", false};
 }
@@ -388,8 +361,8 @@ void Communicator::conclude(const Status& outcome) {
 Status Communicator::begin(const Request& request, uint64_t ticket) {
   outcome_ = Status();
   if (request.counts != nullptr) return begin_vectors(request, ticket);
-  Result<Request> scaled = request;
-  if (request.op == types::ReduceOp::kScaledSum && status().ok()) scaled = contribute(request);
+  const Result<Request> scaled =
+      status().ok() ? contribution_of(request) : Result<Request>(request);
   const Status ready = status().ok() ? scaled.status() : status();
   const Result<const Prepared*> prepared =
       ready.ok() ? prepare(scaled.value()) : Result<const Prepared*>(ready);

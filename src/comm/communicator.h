@@ -121,7 +121,9 @@ class Communicator final : public exec::Health {
   Result<const Prepared*> prepare(const Request& request);
   uint64_t send_elements(const Request& request) const;
   Result<Request> contribute(const Request& request);
+  Result<Request> contribution_of(const Request& request);
   Status run_plan(const Request& request);
+  Result<const Prepared*> next_vector_run(exec::Call& call);
   Status run_vectors(const Request& request);
   Status begin_vectors(const Request& request, uint64_t ticket);
   bool start_vectors();

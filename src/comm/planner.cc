@@ -46,6 +46,7 @@ uint64_t Planner::variant_of(const CallOptions& options) {
     for (auto& plan : plans_) plan.reset();
     last_ = last_vectors_ = nullptr;
     vector_choice_.reset();
+    sizes_.reset();
   }
   variants_.emplace_back(options.algorithm, options.deterministic);
   return variants_.size();
@@ -185,11 +186,8 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key_of(request, in_place, reach);
   prepared->windows = reach.windows;
-  // Contributions come scaled already; only the signature tells a scaled sum from a sum.
-  const types::ReduceOp folded =
-      request.op == types::ReduceOp::kScaledSum ? types::ReduceOp::kSum : request.op;
-  prepared->plan =
-      plan::bind(*match.value(), {request.count, request.type, folded}, options_.tuning);
+  prepared->plan = plan::bind(*match.value(), {request.count, request.type, folded_op(request)},
+                              options_.tuning);
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =
       schedule::traits_of(request.collective).rooted() || !match.value()->placement_matters;

@@ -72,25 +72,30 @@ Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, 
   prepared->sizes.assign(sizes.begin(), sizes.end());
   schedule::CountVectors vectors = vectors_of(*request.counts, options_.rank, longest);
   vectors.scratch = prepared->sizes;
-  prepared->plan =
-      plan::bind(*match.value(), {longest, request.type, request.op, &vectors}, options_.tuning);
+  const plan::BindRequest bound{longest, request.type, folded_op(request), &vectors};
+  prepared->plan = plan::bind(*match.value(), bound, options_.tuning);
   // What every rank knows alike is signed; private counts have been compared pair by pair.
   CountView shared;
   if (!request.counts->is_private()) {
     shared = {.ranks = request.counts->ranks, .send_counts = request.counts->public_counts()};
   }
   if (Status s = finish(*prepared, *chosen.value(), request, {hash_of(shared)}); !s.ok()) return s;
+  if (options_.calls != nullptr) {
+    prepared->label = options_.calls->label(request, prepared->plan.algorithm);
+  }
   return prepared;
 }
 
 Result<const Prepared*> Planner::prepare_sizes(const Request& request, uint64_t longest,
                                                bool in_place) {
+  const PlanKey key = vector_key(request, longest, in_place);
+  if (sizes_ != nullptr && sizes_->key == key) return sizes_.get();
   const Result<const select::Candidate*> chosen = choose_vectors(request, longest, in_place);
   if (!chosen.ok()) return chosen.status();
   const Result<plan::Match*> match = match_of(*chosen.value(), request, false, {});
   if (!match.ok()) return match.status();
   auto prepared = std::make_unique<Prepared>();
-  prepared->key = vector_key(request, 1, false);
+  prepared->key = key;
   prepared->plan = plan::bind(*match.value(), {1, types::DataType::kUint64}, options_.tuning);
   prepared->sizes.resize(match.value()->schedule.scratch.size());
   if (Status s = finish(*prepared, *chosen.value(), request, {~uint64_t{0}}); !s.ok()) return s;

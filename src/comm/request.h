@@ -45,6 +45,13 @@ struct Request {
   const CountView* counts = nullptr;  // likewise; of a v-collective
 };
 
+/// As kernels know it. The contributions to a scaled sum come scaled already; only signatures tell
+/// it from a sum.
+inline types::ReduceOp folded_op(const Request& request) {
+  const bool scaled = request.op == types::ReduceOp::kScaledSum;
+  return scaled ? types::ReduceOp::kSum : request.op;
+}
+
 /// "all_gather_v" for all_gather; "" for a collective that has no such form.
 const char* vector_name_of(schedule::Collective collective);
 /// For messages.
@@ -52,5 +59,9 @@ inline const char* name_of(const Request& request) {
   return request.counts == nullptr ? schedule::name_of(request.collective)
                                    : vector_name_of(request.collective);
 }
+
+/// Of a v-collective: whether the smaller buffer of `rank` is its share of the larger one, or,
+/// where both hold shares, whether they are the same ones.
+bool is_in_place(const Request& vectors, int rank);
 
 }  // namespace tutti::comm

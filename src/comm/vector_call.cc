@@ -13,24 +13,9 @@ void VectorCall::begin(const Request& request, uint64_t deadline_ns) {
   request_ = request;
   deadline_ns_ = deadline_ns;
   stage_ = Stage::kBegun;
-  in_place_ = is_in_place();
+  in_place_ = is_in_place(request, executor_.options().rank);
   longest_ = longest_of(*request.counts);
   sizes_.clear();
-}
-
-bool VectorCall::is_in_place() const {
-  const CountView& view = *request_.counts;
-  const auto* send = static_cast<const std::byte*>(request_.send);
-  const auto* recv = static_cast<const std::byte*>(request_.recv);
-  const uint64_t size = types::size_of(request_.type);
-  const auto own = static_cast<uint32_t>(executor_.options().rank);
-  if (view.send_counts == nullptr) {
-    return send == recv + offset_of(view, view.recv_counts, view.recv_offsets, own) * size;
-  }
-  if (view.recv_counts == nullptr) {
-    return recv == send + offset_of(view, view.send_counts, view.send_offsets, own) * size;
-  }
-  return send == recv;
 }
 
 Result<VectorCall::Run> VectorCall::next() {
@@ -62,7 +47,7 @@ VectorCall::Run VectorCall::run_of(const Prepared& prepared, const void* send, v
   };
   call.signature = mix(prepared.signature);
   call.far_signature = mix(prepared.far_signature);
-  return {&prepared, call};
+  return {&prepared, call, purpose == Purpose::kData};
 }
 
 Result<VectorCall::Run> VectorCall::run_counts() {

@@ -37,6 +37,7 @@ class VectorCall {
   struct Run {
     const Prepared* prepared = nullptr;
     exec::Call call;
+    bool carries_data = false;
   };
   Result<Run> next();
 
@@ -57,7 +58,6 @@ class VectorCall {
   void read_sizes(const Prepared& prepared);
   Result<Run> run_data();
   Run run_of(const Prepared& prepared, const void* send, void* recv, Purpose purpose) const;
-  bool is_in_place() const;
 
   Planner& planner_;
   exec::HostExecutor& executor_;

@@ -64,6 +64,8 @@ class Recorder {
   /// The same, and its time is taken if its bytes are worth it.
   void begin_timed(const Label& label, uint32_t number);
   void conclude(bool ok);
+  /// Now it is known how the running call runs. Its bytes stay.
+  void refine(const Label& label) { current().what.store(label.what, std::memory_order_release); }
 
   /// A call waits for its turn. Returns its ticket for begin_queued(); 0: it is not recorded.
   uint64_t queue(const Label& label);

@@ -76,6 +76,35 @@ TEST(Operations, EveryTypeAndPlacement) {
   });
 }
 
+// Blocking, and begun by the engine after the vectors and the operation are gone.
+TEST(Operations, SharesThatDiffer) {
+  run_ranks(kRanks, [](tuttiComm_t& comm, int rank) {
+    tuttiStream_t queue;
+    ASSERT_EQ(tuttiStreamCreate(&queue), tuttiSuccess);
+    const size_t begin[kRanks] = {0, 0, 5}, shares[kRanks] = {0, 5, 3000};
+    const size_t first = begin[rank], own = shares[rank];
+    for (const tuttiStream_t& stream : {tuttiBlocking(), queue}) {
+      for (const bool in_place : {false, true}) {
+        std::vector<size_t> counts(shares, shares + kRanks);
+        Elements send(tuttiInt32, 3005), recv(tuttiInt32, 3000);
+        for (size_t i = 0; i < 3005; ++i) send.set(i, input(i));
+        const tuttiRedOp_t op = scaled_sum(comm, tuttiInt32, factor_of(rank));
+        EXPECT_OK(tuttiReduceScatterV(send.data(), in_place ? send.data(first) : recv.data(),
+                                      counts.data(), tuttiInt32, op, comm, stream),
+                  comm);
+        counts.assign(kRanks, 12345);
+        EXPECT_OK(tuttiRedOpDestroy(op, comm), comm);
+        EXPECT_OK(tuttiStreamSynchronize(queue), nullptr);
+        for (size_t i = 0; i < own; ++i) {
+          const float found = in_place ? send.at(first + i) : recv.at(i);
+          ASSERT_EQ(found, expected(first + i)) << "rank " << rank << " at " << i;
+        }
+      }
+    }
+    EXPECT_OK(tuttiStreamDestroy(queue), nullptr);
+  });
+}
+
 // A double would lose the low bits of this factor.
 TEST(Operations, IntegersWrapAndKeepAllBits) {
   run_ranks(2, [](tuttiComm_t& comm, int rank) {

@@ -73,11 +73,123 @@ void every_collective(tuttiComm_t comm, int rank, tuttiStream_t stream) {
   EXPECT_EQ(recv[0], rank == 1 ? 1 : -1);
 }
 
+// Rank r has r elements, or r for each; what the collective does not have is not read.
+void every_vector_collective(tuttiComm_t comm, int rank, tuttiStream_t stream) {
+  const std::vector<int> send = {rank + 1, rank + 11, rank + 21, rank + 31};
+  const std::vector<size_t> shares = {0, 1, 2}, apart = {9, 3, 0};
+  const auto own = static_cast<size_t>(rank);
+  const auto* junk = reinterpret_cast<const size_t*>(uintptr_t{8});
+  std::vector<int> recv(4, -1);
+  const auto run = [&](tuttiCall_t call) {
+    std::fill(recv.begin(), recv.end(), -1);
+    submit_and_wait(call, comm, stream);
+    return recv;
+  };
+  tuttiCall_t call = call_of(tuttiCollAllGatherV, send.data(), recv.data(), own);
+  call.send_counts = call.send_offsets = junk;
+  call.recv_counts = shares.data();
+  EXPECT_EQ(run(call), (std::vector{2, 3, 13, -1}));
+  call.recv_offsets = apart.data();
+  EXPECT_EQ(run(call), (std::vector{3, 13, -1, 2}));
+
+  call = call_of(tuttiCollReduceScatterV, send.data(), recv.data(), 77);
+  call.send_counts = shares.data();
+  call.send_offsets = call.recv_counts = call.recv_offsets = junk;
+  call.op = tuttiMax;
+  const std::vector<int> reduced[] = {{-1, -1, -1, -1}, {3, -1, -1, -1}, {13, 23, -1, -1}};
+  EXPECT_EQ(run(call), reduced[rank]);
+
+  const std::vector<size_t> to_each(3, own), begin(3, 1);
+  call = call_of(tuttiCollAllToAllV, send.data(), recv.data(), 77);
+  call.send_counts = to_each.data();
+  call.send_offsets = begin.data();
+  call.recv_counts = shares.data();
+  EXPECT_EQ(run(call), (std::vector{12, 13, 23, -1}));
+  call.recv_offsets = apart.data();
+  EXPECT_EQ(run(call), (std::vector{13, 23, -1, 12}));
+}
+
 TEST(Submit, EveryCollectiveOnBothKindsOfStream) {
   run_ranks(kRanks, [](tuttiComm_t& comm, int rank) {
     set_deadline(comm, kHangMs);
-    every_collective(comm, rank, tuttiBlocking());
-    every_collective(comm, rank, Stream());
+    for (const auto& calls : {every_collective, every_vector_collective}) {
+      calls(comm, rank, tuttiBlocking());
+      calls(comm, rank, Stream());
+    }
+  });
+}
+
+// The vectors belong to the caller again while the group is still open.
+TEST(Submit, VectorsInAGroupWithOtherCalls) {
+  run_ranks(kRanks, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    const Stream queue;
+    for (const tuttiStream_t& stream : {tuttiBlocking(), tuttiStream_t(queue)}) {
+      const std::vector<int> send = {rank + 1, rank + 11, rank + 21};
+      std::vector<int> reduced(3), exchanged(3), gathered(4);
+      std::vector<size_t> ones(3, 1), shares = {1, 1, 2};
+      tuttiOptions_t bruck = TUTTI_OPTIONS_INITIALIZER;
+      bruck.algorithm = "bruck";
+      bruck.timeout_ns = kHangMs * 1'000'000;
+      std::vector<tuttiRequest_t> requests(3);
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      tuttiCall_t call = call_of(tuttiCollAllReduce, send.data(), reduced.data(), 3);
+      EXPECT_OK(tuttiSubmit(&call, comm, stream, nullptr, &requests[0]), comm);
+      call = call_of(tuttiCollAllToAllV, send.data(), exchanged.data(), 0);
+      call.send_counts = call.recv_counts = ones.data();
+      EXPECT_OK(tuttiSubmit(&call, comm, stream, &bruck, &requests[1]), comm);
+      call = call_of(tuttiCollAllGatherV, send.data(), gathered.data(), rank == 2 ? 2 : 1);
+      call.recv_counts = shares.data();
+      EXPECT_OK(tuttiSubmit(&call, comm, stream, nullptr, &requests[2]), comm);
+      ones.assign(3, 1000);
+      shares.assign(3, 1000);
+      EXPECT_OK(tuttiGroupEnd(), nullptr);
+      for (tuttiRequest_t request : requests) EXPECT_OK(tuttiRequestWait(request), nullptr);
+      EXPECT_EQ(reduced, (std::vector{6, 36, 66}));
+      EXPECT_EQ(exchanged, (std::vector{10 * rank + 1, 10 * rank + 2, 10 * rank + 3}));
+      EXPECT_EQ(gathered, (std::vector{1, 2, 3, 13}));
+    }
+  });
+}
+
+// An algorithm that is for equal counts alone would be refused; one that is none of the collective
+// is so in any case.
+TEST(Submit, OptionsOfOneVectorCall) {
+  run_ranks(kRanks, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    const std::vector<size_t> shares = {0, 1, 2};
+    std::vector<int> send(3, rank), recv(3);
+    tuttiCall_t call = call_of(tuttiCollReduceScatterV, send.data(), recv.data(), 0);
+    call.send_counts = shares.data();
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.algorithm = "bruck";
+    EXPECT_REFUSED(tuttiSubmit(&call, comm, tuttiBlocking(), &options, nullptr),
+                   tuttiInvalidArgument, comm);
+    for (const char* algorithm : {"ring", "circulant"}) {
+      options.algorithm = algorithm;
+      options.timeout_ns = kHangMs * 1'000'000;
+      EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), &options, nullptr), comm);
+      EXPECT_EQ(recv[0], rank == 0 ? 0 : 3);
+    }
+  });
+}
+
+TEST(Submit, AWrongCountReachesTheHandleOnBothSides) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    const Stream queue;
+    const std::vector<size_t> two(2, 2), three(2, 3);
+    std::vector<int> send(6, rank), recv(6);
+    tuttiCall_t call = call_of(tuttiCollAllToAllV, send.data(), recv.data(), 0);
+    call.send_counts = two.data();
+    call.recv_counts = (rank == 0 ? two : three).data();
+    tuttiRequest_t request = nullptr;
+    EXPECT_OK(tuttiSubmit(&call, comm, queue, nullptr, &request), comm);
+    EXPECT_EQ(tuttiRequestWait(request), tuttiInvalidUsage);
+    EXPECT_EQ(tuttiStreamSynchronize(queue), tuttiInvalidUsage);
+    EXPECT_NE(message_of(nullptr).find("rank 0 sends 2 elements to rank 1, which expects 3"),
+              std::string::npos)
+        << message_of(nullptr);
   });
 }
 
@@ -102,6 +214,11 @@ TEST(Submit, WhatIsRefusedLeavesNoRequest) {
     call = call_of(tuttiCollSend, &send, &recv, 1);
     call.root = 1;
     refused(&call);
+    for (const auto vectors : {tuttiCollAllGatherV, tuttiCollReduceScatterV, tuttiCollAllToAllV}) {
+      call = call_of(vectors, &send, &recv, 1);
+      refused(&call);
+      EXPECT_NE(message_of(comm).find("counts is null"), std::string::npos) << message_of(comm);
+    }
     call = call_of(tuttiCollAllReduce, &send, &recv, 1);
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.algorithm = "no_such";

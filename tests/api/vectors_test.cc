@@ -1,7 +1,10 @@
 // v-collectives through the API: counts of every kind, every way to call, wrong arguments, and
 // ranks that disagree.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <numeric>
 #include <vector>
 
@@ -202,6 +205,43 @@ TEST_P(VectorRanks, GroupsAndStreams) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Api, VectorRanks, testing::Values(1, 2, 3, 5));
+
+// The call by its own name, with the algorithm of the run that carried the data.
+TEST(Vectors, TheFlightRecorderNamesThem) {
+  const std::string path = testing::TempDir() + "vectors." + std::to_string(getpid());
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    tuttiStream_t queue;
+    ASSERT_EQ(tuttiStreamCreate(&queue), tuttiSuccess);
+    for (const tuttiStream_t stream : {tuttiBlocking(), queue}) {
+      tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+      options.timeout_ns = kHangMs * 1'000'000;
+      options.algorithm = "bruck";
+      EXPECT_OK(tuttiCommSetOptions(comm, &options), comm);
+      Exchange exchange(2, rank, 1, 0);
+      EXPECT_OK(exchange.call(comm, stream), comm);
+      EXPECT_OK(tuttiStreamSynchronize(queue), nullptr);
+      options.algorithm = "ring";
+      EXPECT_OK(tuttiCommSetOptions(comm, &options), comm);
+    }
+    scatter(comm, 2, rank, 1, false);
+    if (rank == 0) {
+      EXPECT_OK(tuttiTraceDump(path.c_str()), nullptr);
+    }
+    set_deadline(comm, kHangMs);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+    EXPECT_EQ(tuttiStreamDestroy(queue), tuttiSuccess);
+  });
+  std::ifstream file(path);
+  int exchanges = 0, scatters = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto has = [&](const char* word) { return line.find(word) != std::string::npos; };
+    exchanges += has(" all_to_all_v ") && has(" int32 ") && has(" bruck ") ? 1 : 0;
+    scatters += has(" reduce_scatter_v ") && has(" sum ") && has(" ring ") ? 1 : 0;
+  }
+  std::remove(path.c_str());
+  EXPECT_EQ(exchanges, 2 * 2) << "two ranks, two calls each";
+  EXPECT_EQ(scatters, 2);
+}
 
 // Both ways of a pair are equally long, as in place they must be.
 TEST(Vectors, AllToAllInPlace) {

@@ -1,0 +1,58 @@
+// The parts of Communicator about v-collectives: one call of the user's, up to three runs.
+#include "src/comm/communicator.h"
+
+namespace tutti::comm {
+
+// Null if nothing of the call is left to run.
+Result<const Prepared*> Communicator::next_vector_run(exec::Call& call) {
+  Result<VectorCall::Run> run = vectors_->next();
+  if (!run.ok()) return run.status();
+  const Prepared* prepared = run.value().prepared;
+  // The algorithm of the rounds before is not the call's.
+  if (run.value().carries_data) recorder_->refine(prepared->label);
+  call = run.value().call;
+  return prepared;
+}
+
+Status Communicator::run_vectors(const Request& request) {
+  if (!status().ok()) return status();
+  const Result<Request> ready = contribution_of(request);
+  if (!ready.ok()) return ready.status();
+  recorder_->begin_timed(calls_->label(request), executor_->calls() + 1);
+  vectors_->begin(ready.value(), deadline_from_now(request.extras));
+  Status outcome;
+  exec::Call call;
+  while (outcome.ok()) {
+    const Result<const Prepared*> next = next_vector_run(call);
+    outcome = next.status();
+    if (!next.ok() || next.value() == nullptr) break;
+    const Prepared& prepared = *next.value();
+    outcome =
+        prepared.fast ? prepared.fast->run(*executor_, call) : executor_->run(prepared.plan, call);
+  }
+  conclude(outcome);
+  return outcome;
+}
+
+Status Communicator::begin_vectors(const Request& request, uint64_t ticket) {
+  recorder_->begin_queued(ticket, calls_->label(request), executor_->calls() + 1);
+  if (!status().ok()) return status();
+  const Result<Request> ready = contribution_of(request);
+  if (!ready.ok()) return ready.status();
+  active_ = Active::kPlan;
+  vectors_->begin(ready.value(), deadline_from_now(request.extras));
+  (void)start_vectors();
+  return outcome_;
+}
+
+// False if nothing of the call is left; outcome() says whether it succeeded.
+bool Communicator::start_vectors() {
+  exec::Call call;
+  const Result<const Prepared*> next = next_vector_run(call);
+  outcome_ = next.status();
+  if (!next.ok() || next.value() == nullptr) return false;
+  executor_->start(next.value()->plan, call);
+  return true;
+}
+
+}  // namespace tutti::comm
