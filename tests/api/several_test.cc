@@ -99,6 +99,7 @@ TEST(Several, EveryCallInPlace) {
           Call call;
           call.problem = {.collective = static_cast<Collective>(i), .type = tuttiInt64,
                           .op = tuttiMax, .ranks = ranks, .root = ranks - 1, .count = count};
+          reference::spread_counts(call.problem, true);
           call.in_place = true;
           call.seed = count * 2 + static_cast<uint64_t>(i);
           CallMemory memory(call, rank, nullptr);
@@ -121,6 +122,7 @@ TEST(Several, RanksPlaceTheirBuffersAsTheyLike) {
         Call call;
         call.problem = {.collective = static_cast<Collective>(i), .type = tuttiInt64,
                         .op = tuttiMax, .ranks = 4, .root = 1, .count = count};
+        reference::spread_counts(call.problem, true);
         if (call.problem.collective == Collective::kAllToAll && count > 5) continue;
         call.in_place = rank % 2 == 0;
         call.seed = count * 2 + static_cast<uint64_t>(i);

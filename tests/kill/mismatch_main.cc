@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/random/issue.h"
@@ -50,6 +51,7 @@ Call make_call(Collective collective, int ranks, uint64_t count) {
   call.problem.collective = collective;
   call.problem.ranks = ranks;
   call.problem.count = collective == Collective::kBarrier ? 0 : count;
+  reference::spread_counts(call.problem, false);
   call.problem.exact = true;
   call.values = random_calls::Values::kExact;
   call.seed = count;
@@ -63,6 +65,29 @@ void add_odd(std::vector<Case>& cases, const Call& usual, const std::string& wha
   cases.push_back({name, usual, std::move(odd), what == "order"});
 }
 
+// Every entry of the counts that the odd rank shares with others, one more than they say, and some
+// with nothing in place of something.
+void add_odd_counts(std::vector<Case>& cases, const Call& usual) {
+  const reference::Problem& p = usual.problem;
+  const auto ranks = static_cast<size_t>(p.ranks), odd_rank = ranks - 1;
+  const bool is_private = p.collective == Collective::kAllToAllV;
+  const auto add = [&](size_t entry, uint64_t count, const char* what) {
+    Call odd = usual;
+    odd.problem.counts[entry] = count;
+    add_odd(cases, usual, what + (" " + std::to_string(entry)), odd);
+  };
+  for (size_t entry = 0; entry < p.counts.size(); ++entry) {
+    const bool sends = entry / ranks == odd_rank, expects = entry % ranks == odd_rank;
+    if (is_private && sends == expects) continue;  // between others, or between it and itself
+    add(entry, p.counts[entry] + 1, "count");
+    if (p.counts[entry] > 0 && entry % 2 == 1) add(entry, 0, "(no) count");
+  }
+  if (is_private) return;
+  Call odd = usual;  // no size of the plan differs, nor the sum
+  std::swap(odd.problem.counts[0], odd.problem.counts[1]);
+  if (odd.problem.counts != p.counts) add_odd(cases, usual, "order of counts", odd);
+}
+
 std::vector<Case> cases_of(int ranks) {
   std::vector<Case> cases;
   for (int i = 0; i < reference::kCollectives; ++i) {
@@ -72,7 +97,11 @@ std::vector<Case> cases_of(int ranks) {
       const auto other = static_cast<Collective>((i + 1) % reference::kCollectives);
       add_odd(cases, usual, "collective", make_call(other, ranks, count));
       if (collective == Collective::kBarrier) break;
-      add_odd(cases, usual, "count", make_call(collective, ranks, count + 1));
+      if (reference::has_counts(collective)) {
+        add_odd_counts(cases, usual);
+      } else {
+        add_odd(cases, usual, "count", make_call(collective, ranks, count + 1));
+      }
       Call odd = usual;
       odd.problem.type = tuttiInt32;
       odd.values = random_calls::Values::kAny;

@@ -48,6 +48,9 @@ void Coverage::add(const Job& job, const Batch& batch, const Call& call) {
   if (reference::reduces(p.collective)) count(name, "op", reference::name_of(p.op));
   count(name, "place", call.in_place ? "in place" : "separate");
   count(name, "size", size_class(bytes_of(call)));
+  if (reference::has_counts(p.collective)) {
+    count(name, "shares", p.gap > 0 ? "with offsets" : "packed");
+  }
   count(name, "memory", call.registered ? "registered" : "ordinary");
   count(name, "algorithm", call.algorithm.empty() ? "(chosen)" : call.algorithm);
   count(name, "order", p.canonical ? "deterministic" : "any");

@@ -46,8 +46,9 @@ class Generator {
     const int choices = limits_.max_ranks - limits_.min_ranks + 1;
     ranks_ = limits_.min_ranks + static_cast<int>(dice_.below(static_cast<uint64_t>(choices)));
     const uint64_t network = dice_.below(4);  // half of the jobs are on one host
-    job_.network = network == 0 ? Network::kTcp : network == 1 ? Network::kMixed
-                                                               : Network::kDefault;
+    job_.network = network == 0   ? Network::kTcp
+                   : network == 1 ? Network::kMixed
+                                  : Network::kDefault;
     if (ranks_ == 1) job_.network = Network::kDefault;
     const bool threads = job_.network != Network::kMixed && dice_.one_in(2);
     const uint64_t per_process = threads ? static_cast<uint64_t>(ranks_) : 1 + dice_.below(2);
@@ -98,7 +99,8 @@ class Generator {
         Collective::kReduceScatter, Collective::kReduceScatter, Collective::kReduceScatter,
         Collective::kBroadcast,     Collective::kBroadcast,     Collective::kReduce,
         Collective::kReduce,        Collective::kGather,        Collective::kScatter,
-        Collective::kAllToAll,      Collective::kBarrier};
+        Collective::kAllToAll,      Collective::kAllGatherV,    Collective::kReduceScatterV,
+        Collective::kAllToAllV,     Collective::kAllToAllV,     Collective::kBarrier};
     Call call;
     call.seed = dice_.next();
     const uint64_t kind = dice_.below(std::size(kWeighted) + 1);
@@ -107,7 +109,7 @@ class Generator {
       return call;
     }
     draw_collective(call, kWeighted[kind - 1]);
-    call.problem.count = draw_count(call.problem, kUsualBytes);
+    draw_size(call, kUsualBytes);
     return call;
   }
 
@@ -118,8 +120,12 @@ class Generator {
     // The serial reference checks every element: wide ones keep that short.
     call.problem.type = dice_.one_in(2) ? tuttiFloat32 : tuttiInt64;
     draw_values(call);
-    const uint64_t share = output_or_input(call.problem) * reference::size_of(call.problem.type);
-    call.problem.count = kLargeBytes / share - dice_.below(3);
+    if (reference::has_counts(call.problem.collective)) {
+      draw_shares(call, kLargeBytes);
+    } else {
+      const uint64_t share = output_or_input(call.problem) * reference::size_of(call.problem.type);
+      call.problem.count = kLargeBytes / share - dice_.below(3);
+    }
     return call;
   }
 
@@ -156,8 +162,11 @@ class Generator {
 
   void draw_algorithm(Call& call) {
     std::vector<NamedAlgorithm> fitting;
+    const bool has_counts = reference::has_counts(call.problem.collective);
     for (const NamedAlgorithm& algorithm : algorithms_) {
-      if (algorithm.collective != reference::name_of(call.problem.collective)) continue;
+      const std::string name = algorithm.collective + (has_counts ? "_v" : "");
+      if (name != reference::name_of(call.problem.collective)) continue;
+      if (has_counts && algorithm.equal_counts) continue;
       if (call.problem.canonical && !algorithm.canonical) continue;
       fitting.push_back(algorithm);
     }
@@ -174,10 +183,38 @@ class Generator {
   static uint64_t output_or_input(const reference::Problem& p) {
     reference::Problem one = p;
     one.count = 1;
-    const uint64_t larger =
-        std::max(reference::input_elements(one, one.root),
-                 reference::output_elements(one, one.root));
+    const uint64_t larger = std::max(reference::input_elements(one, one.root),
+                                     reference::output_elements(one, one.root));
     return std::max<uint64_t>(1, larger);
+  }
+
+  void draw_size(Call& call, uint64_t greatest_bytes) {
+    if (reference::has_counts(call.problem.collective)) {
+      draw_shares(call, greatest_bytes);
+    } else {
+      call.problem.count = draw_count(call.problem, greatest_bytes);
+    }
+  }
+
+  // Zeros and ones among all sizes, and now and then one share as long as all others together.
+  void draw_shares(Call& call, uint64_t greatest_bytes) {
+    reference::Problem& p = call.problem;
+    const auto ranks = static_cast<uint64_t>(p.ranks);
+    const bool private_counts = p.collective == Collective::kAllToAllV;
+    const uint64_t greatest =
+        std::max<uint64_t>(1, greatest_bytes / reference::size_of(p.type) / ranks / 2);
+    p.gap = reference::has_offsets(p.collective) && dice_.one_in(3) ? 1 + dice_.below(5) : 0;
+    for (uint64_t i = 0; i < (private_counts ? ranks * ranks : ranks); ++i) {
+      const uint64_t kind = dice_.below(6);
+      p.counts.push_back(kind < 2 ? kind : dice_.log_uniform(greatest));
+    }
+    if (dice_.one_in(4)) p.counts[dice_.below(p.counts.size())] = greatest * ranks;
+    if (dice_.one_in(12)) std::fill(p.counts.begin(), p.counts.end(), 0);
+    if (!call.in_place || !private_counts) return;
+    for (uint64_t from = 0; from < ranks; ++from) {
+      for (uint64_t to = 0; to < from; ++to)
+        p.counts[from * ranks + to] = p.counts[to * ranks + from];
+    }
   }
 
   uint64_t draw_count(const reference::Problem& p, uint64_t greatest_bytes) {

@@ -24,8 +24,12 @@ size_t Job::calls() const {
 
 uint64_t bytes_of(const Call& call) {
   const reference::Problem& p = call.problem;
-  const uint64_t in = reference::input_elements(p, p.root);
-  return std::max(in, reference::output_elements(p, p.root)) * reference::size_of(p.type);
+  uint64_t elements = 0;
+  for (int rank = 0; rank < p.ranks; ++rank) {
+    elements = std::max({elements, reference::input_elements(p, rank),
+                         reference::output_elements(p, rank)});
+  }
+  return elements * reference::size_of(p.type);
 }
 
 namespace {
@@ -48,7 +52,14 @@ std::string describe(const Call& call) {
   const reference::Problem& p = call.problem;
   std::string text = reference::name_of(p.collective);
   if (p.collective == Collective::kBarrier) return text;
-  text += " count " + std::to_string(p.count) + " " + reference::name_of(p.type);
+  if (reference::has_counts(p.collective)) {
+    text += " counts";
+    for (uint64_t count : p.counts) text += " " + std::to_string(count);
+    if (p.gap > 0) text += " with gaps of " + std::to_string(p.gap);
+  } else {
+    text += " count " + std::to_string(p.count);
+  }
+  text += std::string(" ") + reference::name_of(p.type);
   if (reference::reduces(p.collective)) {
     constexpr const char* kValues[] = {"any", "exact", "rounded"};
     text += std::string(" ") + reference::name_of(p.op) + " values " +

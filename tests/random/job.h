@@ -83,7 +83,7 @@ struct Limits {
 
 Job make_job(uint64_t seed, uint64_t number, const Limits& limits);
 
-/// Bytes of the larger buffer of a rank.
+/// Bytes of the largest buffer of any rank.
 uint64_t bytes_of(const Call& call);
 
 std::string describe(const Call& call);

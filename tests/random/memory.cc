@@ -15,6 +15,7 @@ using reference::Expected;
 constexpr uint64_t kAlignment = 64;
 constexpr std::byte kGuard{0xa5};
 constexpr std::byte kPoison{0xee};
+constexpr uint64_t kPoisonWord = 0xeeeeeeeeeeeeeeee;
 constexpr std::byte kGone{0xdd};
 
 uint64_t aligned(uint64_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
@@ -162,7 +163,16 @@ std::string CallMemory::check_input() const {
   if (!in_place_ || !reference::output_is_part(p.collective)) return "";
   const uint64_t part = reference::place_of(p, rank_);
   if (std::string wrong = check_range(0, part); !wrong.empty()) return wrong;
-  return check_range(part + p.count, elements);
+  return check_range(part + reference::output_elements(p, rank_), elements);
+}
+
+// What lies between shares is as it was: the input that shares the buffer, or poison.
+std::string CallMemory::check_gap(uint64_t index, uint64_t got) const {
+  const reference::Problem& p = call_.problem;
+  const bool shared = in_place_ && p.collective == reference::Collective::kAllToAllV;
+  const uint64_t poison = reference::wrap(p.type, kPoisonWord);
+  const uint64_t wanted = shared ? Pattern(call_).bits(rank_, index) : poison;
+  return got == wanted ? "" : "wrote between shares" + at_element(index);
 }
 
 std::string CallMemory::check_output(const std::byte* output) const {
@@ -176,6 +186,10 @@ std::string CallMemory::check_output(const std::byte* output) const {
       reduces ? std::min(elements, Pattern::kPeriod) + 1 : 0);
   for (uint64_t i = 0; i < elements; ++i) {
     const uint64_t got = reference::load(p.type, output + i * size);
+    if (p.gap > 0 && reference::source_of(p, rank_, i).rank < 0) {
+      if (std::string wrong = check_gap(i, got); !wrong.empty()) return wrong;
+      continue;
+    }
     Expected wanted;
     if (reduces) {
       // A whole period of the output is a whole period of the input, whatever its beginning.

@@ -82,6 +82,7 @@ class CallMemory {
   std::string check_input() const;
   std::string check_output(const std::byte* output) const;
   std::string check_range(uint64_t begin, uint64_t end) const;
+  std::string check_gap(uint64_t index, uint64_t got) const;
 
   const Call& call_;
   int rank_;

@@ -50,6 +50,7 @@ Call make_call(Collective collective, int ranks, uint64_t count) {
   call.problem.ranks = ranks;
   call.problem.count = collective == Collective::kBarrier ? 0 : count;
   call.problem.root = reference::is_rooted(collective) ? ranks / 2 : 0;
+  reference::spread_counts(call.problem, false);
   call.problem.exact = true;
   call.values = random_calls::Values::kExact;
   call.seed = static_cast<uint64_t>(ranks) * 2 + 1;

@@ -104,15 +104,15 @@ Expected reduce_floats(const Problem& p, const Input& input, uint64_t index) {
 }  // namespace
 
 const char* name_of(Collective collective) {
-  constexpr const char* kNames[kCollectives] = {"all_reduce", "all_gather", "reduce_scatter",
-                                                "broadcast",  "reduce",     "gather",
-                                                "scatter",    "all_to_all", "barrier"};
+  constexpr const char* kNames[kCollectives] = {
+      "all_reduce", "all_gather", "reduce_scatter", "broadcast",        "reduce",       "gather",
+      "scatter",    "all_to_all", "all_gather_v",   "reduce_scatter_v", "all_to_all_v", "barrier"};
   return kNames[static_cast<int>(collective)];
 }
 
 bool reduces(Collective collective) {
   return collective == Collective::kAllReduce || collective == Collective::kReduceScatter ||
-         collective == Collective::kReduce;
+         collective == Collective::kReduce || collective == Collective::kReduceScatterV;
 }
 
 bool is_rooted(Collective collective) {
@@ -121,7 +121,50 @@ bool is_rooted(Collective collective) {
 }
 
 bool output_is_part(Collective collective) {
-  return collective == Collective::kReduceScatter || collective == Collective::kScatter;
+  return collective == Collective::kReduceScatter || collective == Collective::kScatter ||
+         collective == Collective::kReduceScatterV;
+}
+
+bool has_counts(Collective collective) {
+  return collective == Collective::kAllGatherV || collective == Collective::kReduceScatterV ||
+         collective == Collective::kAllToAllV;
+}
+
+bool has_offsets(Collective collective) {
+  return has_counts(collective) && collective != Collective::kReduceScatterV;
+}
+
+void spread_counts(Problem& p, bool symmetric) {
+  if (!has_counts(p.collective)) return;
+  const auto quarter = [&](int from, int to) {
+    return p.count * static_cast<uint64_t>((symmetric ? from + to : from + 3 * to + 1) % 5) / 4;
+  };
+  p.counts.clear();
+  for (int from = 0; from < p.ranks; ++from) {
+    const int columns = p.collective == Collective::kAllToAllV ? p.ranks : 1;
+    for (int to = 0; to < columns; ++to) p.counts.push_back(quarter(from, to));
+  }
+}
+
+uint64_t share(const Problem& p, int from, int to) {
+  switch (p.collective) {
+    case Collective::kAllGatherV:
+      return p.counts[static_cast<size_t>(from)];
+    case Collective::kReduceScatterV:
+      return p.counts[static_cast<size_t>(to)];
+    case Collective::kAllToAllV:
+      return p.counts[static_cast<size_t>(from * p.ranks + to)];
+    default:
+      return p.count;
+  }
+}
+
+uint64_t offset(const Problem& p, bool output, int rank, int peer) {
+  uint64_t at = p.gap;
+  for (int before = 0; before < peer; ++before) {
+    at += (output ? share(p, before, rank) : share(p, rank, before)) + p.gap;
+  }
+  return at;
 }
 
 bool has_input(const Problem& p, int rank) {
@@ -139,11 +182,13 @@ uint64_t input_elements(const Problem& p, int rank) {
   if (!has_input(p, rank)) return 0;
   switch (p.collective) {
     case Collective::kReduceScatter:
+    case Collective::kReduceScatterV:
     case Collective::kScatter:
     case Collective::kAllToAll:
-      return p.count * static_cast<uint64_t>(p.ranks);
+    case Collective::kAllToAllV:
+      return offset(p, false, rank, p.ranks);
     default:
-      return p.count;
+      return share(p, rank, rank);
   }
 }
 
@@ -151,33 +196,61 @@ uint64_t output_elements(const Problem& p, int rank) {
   if (!has_output(p, rank)) return 0;
   switch (p.collective) {
     case Collective::kAllGather:
+    case Collective::kAllGatherV:
     case Collective::kGather:
     case Collective::kAllToAll:
-      return p.count * static_cast<uint64_t>(p.ranks);
+    case Collective::kAllToAllV:
+      return offset(p, true, rank, p.ranks);
     default:
-      return p.count;
+      return share(p, rank, rank);
   }
 }
 
 uint64_t place_of(const Problem& p, int rank) {
-  const bool input_is_part =
-      p.collective == Collective::kAllGather || p.collective == Collective::kGather;
-  return input_is_part || output_is_part(p.collective) ? p.count * static_cast<uint64_t>(rank) : 0;
+  if (output_is_part(p.collective)) return offset(p, false, rank, rank);
+  const bool input_is_part = p.collective == Collective::kAllGather ||
+                             p.collective == Collective::kAllGatherV ||
+                             p.collective == Collective::kGather;
+  return input_is_part ? offset(p, true, rank, rank) : 0;
 }
 
+namespace {
+
+// Element `index` of an output with a share of every rank: who sent it, counted within the share.
+Place sender_of(const Problem& p, int rank, uint64_t index) {
+  if (p.counts.empty()) {
+    return {static_cast<int>(index / p.count), index % p.count};
+  }
+  uint64_t begin = 0;
+  for (int from = 0; from < p.ranks; ++from) {
+    begin += p.gap;
+    const uint64_t length = share(p, from, rank);
+    if (index < begin) break;
+    if (index < begin + length) return {from, index - begin};
+    begin += length;
+  }
+  return {-1, 0};
+}
+
+}  // namespace
+
 Place source_of(const Problem& p, int rank, uint64_t index) {
-  const uint64_t block = p.count == 0 ? 0 : index / p.count;
-  const uint64_t own = static_cast<uint64_t>(rank) * p.count;
   switch (p.collective) {
     case Collective::kReduceScatter:
-      return {rank, own + index};
+    case Collective::kReduceScatterV:
+      return {rank, offset(p, false, rank, rank) + index};
     case Collective::kAllGather:
+    case Collective::kAllGatherV:
     case Collective::kGather:
-      return {static_cast<int>(block), index - block * p.count};
+      return sender_of(p, rank, index);
     case Collective::kScatter:
-      return {p.root, own + index};
+      return {p.root, offset(p, false, p.root, rank) + index};
     case Collective::kAllToAll:
-      return {static_cast<int>(block), own + index - block * p.count};
+    case Collective::kAllToAllV: {
+      Place place = sender_of(p, rank, index);
+      if (place.rank >= 0) place.index += offset(p, false, place.rank, rank);
+      return place;
+    }
     case Collective::kBroadcast:
       return {p.root, index};
     default:

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tests/reference/number.h"
 
@@ -21,15 +22,22 @@ enum class Collective : uint8_t {
   kGather,
   kScatter,
   kAllToAll,
+  kAllGatherV,
+  kReduceScatterV,
+  kAllToAllV,
   kBarrier,  // the last one: the only one without data
 };
-inline constexpr int kCollectives = 9;
+inline constexpr int kCollectives = 12;
 const char* name_of(Collective collective);
 bool reduces(Collective collective);
 /// The call names a root.
 bool is_rooted(Collective collective);
 /// In place, the output is a part of the input.
 bool output_is_part(Collective collective);
+/// A v-collective: the shares of a buffer differ in size.
+bool has_counts(Collective collective);
+/// Its callers may say where in a buffer the shares begin.
+bool has_offsets(Collective collective);
 
 struct Problem {
   Collective collective = Collective::kAllReduce;
@@ -37,12 +45,25 @@ struct Problem {
   tuttiRedOp_t op = tuttiSum;
   int ranks = 1;
   int root = 0;
-  uint64_t count = 0;
+  uint64_t count = 0;  // of a v-collective nothing
+  /// Of a v-collective: the share of each rank, or [from * ranks + to] of an all_to_all_v.
+  std::vector<uint64_t> counts = {};
+  /// Elements before and behind every share, where there are offsets: nobody touches them.
+  uint64_t gap = 0;
   /// The inputs are such that no order of the reduction rounds anything.
   bool exact = false;
   /// The value must be that of the canonical tree, bit by bit.
   bool canonical = false;
 };
+
+/// Gives a v-collective shares of 0, of `count` and in between. Symmetric: two ranks have equally
+/// much for each other, as in place they must.
+void spread_counts(Problem& problem, bool symmetric);
+
+/// What goes from a rank to another one.
+uint64_t share(const Problem& problem, int from, int to);
+/// Where the share of `peer` begins in a buffer of `rank` that has one for each.
+uint64_t offset(const Problem& problem, bool output, int rank, int peer);
 
 uint64_t input_elements(const Problem& problem, int rank);
 uint64_t output_elements(const Problem& problem, int rank);
@@ -66,7 +87,7 @@ struct Expected {
 /// Where the contributions to element `index` of the output of `rank` lie in the inputs. For
 /// collectives that reduce it is the same index on every rank; for others `rank` has it.
 struct Place {
-  int rank = 0;
+  int rank = 0;  // negative: the element lies between shares
   uint64_t index = 0;
 };
 Place source_of(const Problem& problem, int rank, uint64_t index);

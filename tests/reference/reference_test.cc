@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 namespace tutti::reference {
@@ -93,13 +95,63 @@ TEST(Reference, MovesBlocks) {
   EXPECT_TRUE(row(Collective::kBarrier, 0).empty());
 }
 
+// What lies between shares is -1.
+TEST(Reference, MovesSharesThatDiffer) {
+  Problem p{.type = tuttiInt32, .ranks = 3};
+  const auto row = [&](Collective collective, int rank, std::vector<uint64_t> counts,
+                       uint64_t gap) {
+    p.collective = collective;
+    p.counts = std::move(counts);
+    p.gap = gap;
+    std::vector<int> bits;
+    for (uint64_t i = 0; i < output_elements(p, rank); ++i) {
+      const bool between = source_of(p, rank, i).rank < 0;
+      bits.push_back(between ? -1 : static_cast<int>(expected(p, simple, rank, i).bits));
+    }
+    return bits;
+  };
+  using Row = std::vector<int>;
+  EXPECT_EQ(row(Collective::kAllGatherV, 1, {2, 0, 1}, 0), (Row{0, 1, 200}));
+  EXPECT_EQ(row(Collective::kAllGatherV, 1, {2, 0, 1}, 1), (Row{-1, 0, 1, -1, -1, 200, -1}));
+  EXPECT_EQ(place_of(p, 2), 5u);
+  EXPECT_EQ(row(Collective::kReduceScatterV, 2, {2, 0, 1}, 0), (Row{306}));
+  EXPECT_EQ(row(Collective::kReduceScatterV, 0, {2, 0, 1}, 0), (Row{300, 303}));
+  EXPECT_TRUE(row(Collective::kReduceScatterV, 1, {2, 0, 1}, 0).empty());
+  EXPECT_EQ(input_elements(p, 1), 3u);
+  // Rank 1 gets one element of rank 0, two of itself and three of rank 2.
+  const std::vector<uint64_t> matrix = {5, 1, 0, 1, 2, 0, 4, 3, 9};
+  EXPECT_EQ(row(Collective::kAllToAllV, 1, matrix, 0), (Row{5, 101, 102, 204, 205, 206}));
+  EXPECT_EQ(row(Collective::kAllToAllV, 1, matrix, 2),
+            (Row{-1, -1, 9, -1, -1, 105, 106, -1, -1, 208, 209, 210, -1, -1}));
+  EXPECT_EQ(input_elements(p, 2), 24u);
+  EXPECT_EQ(share(p, 2, 0), 4u);
+}
+
+TEST(Reference, SpreadCountsDifferAndFitInPlace) {
+  Problem p{.collective = Collective::kAllToAllV, .ranks = 6, .count = 8};
+  for (const bool symmetric : {false, true}) {
+    spread_counts(p, symmetric);
+    int unlike = 0;
+    uint64_t least = p.count, most = 0;
+    for (int from = 0; from < p.ranks; ++from) {
+      for (int to = 0; to < p.ranks; ++to) {
+        unlike += share(p, from, to) != share(p, to, from) ? 1 : 0;
+        least = std::min(least, share(p, from, to));
+        most = std::max(most, share(p, from, to));
+      }
+    }
+    EXPECT_EQ(unlike == 0, symmetric);
+    EXPECT_EQ(least, 0u);
+    EXPECT_EQ(most, p.count);
+  }
+}
+
 Expected of(tuttiDataType_t type, tuttiRedOp_t op, const std::vector<long double>& values) {
   Problem p{.type = type, .op = op, .ranks = static_cast<int>(values.size()), .count = 1};
   const auto input = [&](int rank, uint64_t) {
     const long double value = values[static_cast<size_t>(rank)];
-    return is_float(type)
-               ? encode(type, value)
-               : wrap(type, static_cast<uint64_t>(static_cast<int64_t>(value)));
+    return is_float(type) ? encode(type, value)
+                          : wrap(type, static_cast<uint64_t>(static_cast<int64_t>(value)));
   };
   return reduce(p, input, 0);
 }

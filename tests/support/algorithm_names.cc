@@ -11,6 +11,7 @@ namespace {
 void read_proof(const std::string& line, NamedAlgorithm& algorithm) {
   algorithm.canonical = line.find("canonical") != std::string::npos &&
                         line.find("not canonical") == std::string::npos;
+  algorithm.equal_counts = line.find("equal counts only") != std::string::npos;
   const size_t lanes = line.find("up to ");
   if (lanes != std::string::npos) algorithm.max_lanes = std::stoi(line.substr(lanes + 6));
 }
@@ -23,7 +24,7 @@ std::vector<NamedAlgorithm> listed_algorithms() {
   std::string collective;
   for (std::string line; std::getline(page, line);) {
     if (line.starts_with("## ")) collective = line.substr(3);
-    if (line.starts_with("### ")) algorithms.push_back({collective, line.substr(4), false, 1});
+    if (line.starts_with("### ")) algorithms.push_back({collective, line.substr(4)});
     if (line.starts_with("- proved:") && !algorithms.empty()) read_proof(line, algorithms.back());
   }
   return algorithms;

@@ -14,6 +14,7 @@ struct NamedAlgorithm {
   std::string name;
   bool canonical = false;
   int max_lanes = 1;
+  bool equal_counts = false;  // and no others: it runs no v-collective
 };
 
 std::vector<NamedAlgorithm> listed_algorithms();
