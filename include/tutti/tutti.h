@@ -248,7 +248,8 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
- * with a final NUL; returns tuttiInvalidArgument with *needed set if `bytes` is too small. */
+ * with a final NUL; returns tuttiInvalidArgument with *needed set if `bytes` is too small.
+ * `collective`: "all_reduce" ...; of "all_to_all_v" and its like `count` is the longest share. */
 TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                                      tuttiDataType_t type, char* text, size_t bytes,
                                      size_t* needed);

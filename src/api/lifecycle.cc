@@ -1,6 +1,7 @@
 // Communicators of tutti.h: made, asked, destroyed.
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "src/api/making.h"
 #include "src/api/submit.h"
@@ -157,17 +158,42 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
   }
 }
 
-Result<schedule::Collective> collective_named(const char* name) {
+struct Named {
+  schedule::Collective collective;
+  bool has_counts;
+};
+
+Result<Named> collective_named(const char* name) {
   for (int i = 0; name != nullptr && i < schedule::kCollectives; ++i) {
     const auto collective = static_cast<schedule::Collective>(i);
-    if (std::strcmp(schedule::name_of(collective), name) == 0) return collective;
+    if (std::strcmp(schedule::name_of(collective), name) == 0) return Named{collective, false};
+    const char* with_counts = comm::vector_name_of(collective);
+    if (*name != '\0' && std::strcmp(with_counts, name) == 0) return Named{collective, true};
   }
   return Status::invalid_argument("tuttiExplain: no such collective");
 }
 
-Status explain(tuttiComm_t comm, const comm::Request& request, char* text, size_t bytes,
-               size_t* needed) {
-  const std::string answer = comm->communicator->explain(request);
+// A v-collective is asked for with equal shares, of which its choice depends on the longest only.
+std::string explain(tuttiComm_t comm, const Named& named, uint64_t count, types::DataType type) {
+  comm::Request request;
+  request.collective = named.collective;
+  request.type = type;
+  // Addresses nobody follows: neither in place nor registered.
+  static constexpr char kSend = 0, kRecv = 0;
+  request.send = &kSend;
+  request.recv = const_cast<char*>(&kRecv);
+  request.count = count;
+  if (!named.has_counts) return comm->communicator->explain(request);
+  const std::vector<uint64_t> shares(static_cast<size_t>(comm->communicator->ranks()), count);
+  const schedule::Traits& traits = schedule::traits_of(named.collective);
+  comm::CountView view{.ranks = static_cast<uint32_t>(shares.size())};
+  if (traits.input.parts) view.send_counts = shares.data();
+  if (traits.output.parts) view.recv_counts = shares.data();
+  request.counts = &view;
+  return comm->communicator->explain(request);
+}
+
+Status hand_out(const std::string& answer, char* text, size_t bytes, size_t* needed) {
   if (needed != nullptr) *needed = answer.size() + 1;
   if (text == nullptr || bytes < answer.size() + 1) {
     return Status::invalid_argument("tuttiExplain: the text needs " +
@@ -272,15 +298,9 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
   if (number < 0 || number >= tutti::types::kDataTypes) {
     return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
   }
-  tutti::comm::Request request;
-  request.collective = named.value();
-  request.type = static_cast<tutti::types::DataType>(number);
-  request.count = count;
-  // Addresses nobody follows: neither in place nor registered.
-  static constexpr char kSend = 0, kRecv = 0;
-  request.send = &kSend;
-  request.recv = const_cast<char*>(&kRecv);
-  return report(comm, tutti::api::explain(comm, request, text, bytes, needed));
+  const auto element = static_cast<tutti::types::DataType>(number);
+  const std::string answer = tutti::api::explain(comm, named.value(), count, element);
+  return report(comm, tutti::api::hand_out(answer, text, bytes, needed));
 }
 
 }  // extern "C"

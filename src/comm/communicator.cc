@@ -441,19 +441,24 @@ std::string transports_of(const Membership& membership) {
 
 std::string Communicator::explain(const Request& request) {
   std::string text = options_.origin.empty() ? "" : options_.origin + "\n";
-  const bool in_place = is_in_place(request);
-  const Reach reach = reach_of(request);
-  const Result<const Prepared*> prepared = planner_->prepare(request, in_place, reach);
-  const std::string what = std::string(schedule::name_of(request.collective)) + " of " +
-                           std::to_string(request.count) + " " + types::name_of(request.type) +
-                           " on " + std::to_string(ranks()) + " ranks";
+  const bool shares = request.counts != nullptr;
+  const bool in_place = shares ? comm::is_in_place(request, rank()) : is_in_place(request);
+  const uint64_t count = shares ? longest_of(*request.counts) : request.count;
+  const Reach reach = shares ? Reach{} : reach_of(request);
+  const Result<const Prepared*> prepared =
+      shares ? planner_->prepare_vectors(request, count, in_place, {})
+             : planner_->prepare(request, in_place, reach);
+  const std::string what = std::string(comm::name_of(request)) + " of " +
+                           (shares ? "shares up to " : "") + std::to_string(count) + " " +
+                           types::name_of(request.type) + " on " + std::to_string(ranks()) +
+                           " ranks";
   if (!prepared.ok()) return text + what + ": " + std::string(prepared.status().message()) + "\n";
   const plan::Plan& plan = prepared.value()->plan;
   text += what + ": " + plan.algorithm + ", " + plan::name_of(reach.mode) + ", " +
           std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") +
           (prepared.value()->fast ? ", superinstructions" : "") +
           (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " +
-          transports_of(*membership_) + "\n";
+          transports_of(*membership_) + (shares ? rounds_before(request, in_place) : "") + "\n";
   for (const select::Candidate& candidate : planner_->candidates(request, in_place)) {
     text += "  " + std::string(candidate.algorithm->name) + ": ";
     text += candidate.rejected.empty()

@@ -123,6 +123,7 @@ class Communicator final : public exec::Health {
   Result<Request> contribute(const Request& request);
   Result<Request> contribution_of(const Request& request);
   Status run_plan(const Request& request);
+  std::string rounds_before(const Request& request, bool in_place);
   Result<const Prepared*> next_vector_run(exec::Call& call);
   Status run_vectors(const Request& request);
   Status begin_vectors(const Request& request, uint64_t ticket);

@@ -3,6 +3,14 @@
 
 namespace tutti::comm {
 
+// What runs before the data, for explain().
+std::string Communicator::rounds_before(const Request& request, bool in_place) {
+  if (!request.counts->is_private()) return "";
+  const Result<bool> forwards = planner_->forwards(request, longest_of(*request.counts), in_place);
+  const bool sizes = forwards.ok() && forwards.value();
+  return sizes ? ", after a round of counts and one of sizes" : ", after a round of counts";
+}
+
 // Null if nothing of the call is left to run.
 Result<const Prepared*> Communicator::next_vector_run(exec::Call& call) {
   Result<VectorCall::Run> run = vectors_->next();

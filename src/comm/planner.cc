@@ -91,8 +91,10 @@ bool Planner::is_canonical(const schedule::Algorithm& algorithm,
 }
 
 std::vector<select::Candidate> Planner::candidates(const Request& request, bool in_place) {
+  select::Query query = query_of(request, in_place);
+  if (query.vectors) query.count = longest_of(*request.counts);
   return select::rank_candidates(
-      options_.algorithms, query_of(request, in_place),
+      options_.algorithms, query,
       [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
 }
 

@@ -101,14 +101,33 @@ TEST(Options, ADeadlineNamesWhomItWaitedForAndStays) {
   });
 }
 
+TEST(Options, ExplainTellsTheRoundsOfAVectorCall) {
+  run_ranks(3, [](tuttiComm_t& comm, int) {
+    const auto has = [](const std::string& text, const char* part) {
+      EXPECT_NE(text.find(part), std::string::npos) << text;
+    };
+    has(explain(comm, "all_gather_v", 100), "all_gather_v of shares up to 100 float on 3 ranks: ");
+    EXPECT_EQ(explain(comm, "reduce_scatter_v", 100).find("round"), std::string::npos);
+    EXPECT_OK(set(comm, "pairwise"), comm);
+    has(explain(comm, "all_to_all_v", 1000), ": pairwise, staged, ");
+    has(explain(comm, "all_to_all_v", 1000), ", after a round of counts\n");
+    EXPECT_OK(set(comm, "bruck"), comm);
+    has(explain(comm, "all_to_all_v", 100'000), ", after a round of counts and one of sizes\n");
+    EXPECT_OK(set(comm, nullptr), comm);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+  });
+}
+
 TEST(Options, ExplainRefusesWhatItDoesNotKnow) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
     char text[4096];
     size_t needed = 0;
     EXPECT_REFUSED(tuttiExplain(comm, "no_such", 1, tuttiInt8, text, sizeof text, &needed),
                    tuttiInvalidArgument, comm);
-    EXPECT_REFUSED(tuttiExplain(comm, nullptr, 1, tuttiInt8, text, sizeof text, &needed),
-                   tuttiInvalidArgument, comm);
+    for (const char* unknown : {"", "all_reduce_v", static_cast<const char*>(nullptr)}) {
+      EXPECT_REFUSED(tuttiExplain(comm, unknown, 1, tuttiInt8, text, sizeof text, &needed),
+                     tuttiInvalidArgument, comm);
+    }
     EXPECT_REFUSED(tuttiExplain(comm, "all_reduce", 1, static_cast<tuttiDataType_t>(77), text,
                                 sizeof text, &needed),
                    tuttiInvalidArgument, comm);
