@@ -44,6 +44,8 @@ Cost line_cost(const Parameters& p) {
   cost.depth = static_cast<uint32_t>(p.ranks - 1);
   cost.messages = 1;
   cost.bytes = cost.published = {1, 1};
+  cost.moved = {p.ranks == 2 ? 1u : 2u, 1};
+  cost.work = {2 * static_cast<uint64_t>(p.ranks - 1), 1};
   return cost;
 }
 
