@@ -416,20 +416,37 @@ TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
 TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 
 /* ---- Windows: one-sided access to the memory of other ranks ----
- * The target calls nothing but tuttiWaitSignal(). A window reaches the ranks of one host: parts
- * from tuttiMemAlloc by all of them, parts of ordinary memory by threads of the same process. Of
- * another rank every call says tuttiUnsupported. A group runs them behind its other operations, and
- * waits for signals last. */
+ * The target calls nothing but tuttiWaitSignal(), and may compute meanwhile. Ranks of one host copy
+ * to and from its part themselves; what comes from other hosts is stored and answered there by the
+ * thread of a call of that communicator that waits, and by a thread of the library otherwise (one in
+ * each process, from its first window that spans hosts on; it sleeps while nothing comes).
+ *
+ * Reach:  parts from tuttiMemAlloc are reached by all ranks; parts of ordinary memory by threads of
+ *         the same process and by other hosts, but not by other processes of this one: they are
+ *         told tuttiUnsupported.
+ * Order:  what one rank does to one peer takes effect in the order of its calls, in all windows of
+ *         the communicator. So a signal is seen after the data of all earlier puts, and a get (of 0
+ *         bytes, too) ends when all earlier puts of this rank are in the peer's memory. Nothing is
+ *         promised between the operations of different ranks, and a collective does not wait for
+ *         puts: the target waits for signals, or the origins get before the collective.
+ * Errors: a range beyond the peer's part is tuttiInvalidArgument here; the peer checks again, and
+ *         gives up the connection to a rank that goes beyond. A part that was deregistered is
+ *         tuttiInvalidUsage and stays untouched; a put to another host may have returned before
+ *         this was known, then a later call to that part says so. Deadlines and dead ranks: as
+ *         collectives.
+ * Groups: run these behind their other operations, and wait for signals last. */
 
 typedef struct tuttiWindow* tuttiWindow_t;
 #define TUTTI_WINDOW_SIGNALS 16 /* numbers of signals, of their own for each pair of ranks */
 
-/* Collective. Every rank brings a part, of any size; `base` is anywhere in memory that stays the
- * caller's, and must outlive the window on every rank. `flags` is 0. */
+/* Collective. Every rank brings a part, of any size, 0 included; `base` is anywhere in memory that
+ * stays the caller's until it has deregistered the part or ended the communicator. `flags` is 0. */
 TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                                 tuttiWindow_t* window, int flags);
-/* Waits for this rank's own operations. Before memory of the window is freed, every rank has to
- * deregister it. */
+/* Ends this rank's part; the other ranks' are their own affair. Waits for this rank's own
+ * operations and for peers that are reading or writing the part, then nobody touches it. What comes
+ * later is refused, so a rank does this when it knows, by signals or a collective, that its peers
+ * are done. */
 TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window);
 /* Copies to `peer`'s part at `offset` bytes. Complete: `source` may be overwritten. The peer may
  * read it behind a later signal of this rank. */

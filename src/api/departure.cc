@@ -73,6 +73,7 @@ void interrupt(comm::Communicator& rank) {
 void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   rank->give_up();
+  rank->close_windows();
   const uint64_t communicator = rank->id();
   rank.reset();
   leave(lounge.strike(communicator));

@@ -1,9 +1,12 @@
 #include "src/comm/window.h"
 
+#include <fcntl.h>
+
 #include <cstring>
 #include <thread>
 
 #include "src/base/clock.h"
+#include "src/base/io.h"
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
 
@@ -119,10 +122,11 @@ Status Window::connect(const Membership& members, int peer, const std::string& t
   part.region.lane = static_cast<uint32_t>(region.value());
   transport::Link* link = members.link(peer);
   if (link == nullptr || link->mapped() == nullptr) return {};
-  Result<std::byte*> counters = link->mapped()->import(lines[kSignalsHandle]);
+  part.thread = link->capabilities().all_memory;
+  Result<std::byte*> counters = part.thread ? map_again(lines[kSignalsHandle])
+                                            : link->mapped()->import(lines[kSignalsHandle]);
   if (!counters.ok()) return counters.status();
   map_counters(part, counters.value());
-  part.thread = link->capabilities().all_memory;
   if (part.thread) {
     part.memory = reinterpret_cast<std::byte*>(address.value());
   } else if (!lines[kMemoryHandle].empty()) {
@@ -131,6 +135,18 @@ Status Window::connect(const Membership& members, int peer, const std::string& t
     part.memory = arena.value() + offset.value();
   }
   return {};
+}
+
+// The counters of a thread of this process, which may leave while another looks at them.
+Result<std::byte*> Window::map_again(std::string_view handle) {
+  const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
+  if (!memory.ok()) return memory.status();
+  const int fd = fcntl(memory.value().fd, F_DUPFD_CLOEXEC, 0);
+  if (fd < 0) return errno_status("cannot share the counters of a window: fcntl");
+  Result<transport::Arena> arena = transport::Arena::adopt(fd, memory.value().bytes);
+  if (!arena.ok()) return arena.status();
+  counters_of_threads_.push_back(std::move(arena).value());
+  return counters_of_threads_.back().data();
 }
 
 Status Window::check(const Access& access) const {

@@ -99,6 +99,7 @@ class Window {
   Result<std::string> open(const Membership& members, const WindowMemory& mine);
   void expose(const Membership& members, const WindowMemory& mine);
   Status connect(const Membership& members, int peer, const std::string& text);
+  Result<std::byte*> map_again(std::string_view handle);
   void map_counters(Part& part, std::byte* counters) const;
   bool advance_mapped(Access& access, const Part& part);
   void touch(const Access& access, const Part& part);
@@ -112,6 +113,7 @@ class Window {
   uint32_t rank_;
   transport::ChannelId region_;
   transport::Arena signals_;
+  std::vector<transport::Arena> counters_of_threads_;
   std::vector<Part> parts_;       // by rank
   std::vector<uint64_t> waited_;  // [source][signal]: how many this rank has waited for
 };
