@@ -417,9 +417,9 @@ TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 
 /* ---- Windows: one-sided access to the memory of other ranks ----
  * The target calls nothing but tuttiWaitSignal(), and may compute meanwhile. Ranks of one host copy
- * to and from its part themselves; what comes from other hosts is stored and answered there by the
- * thread of a call of that communicator that waits, and by a thread of the library otherwise (one in
- * each process, from its first window that spans hosts on; it sleeps while nothing comes).
+ * to and from its part themselves. What comes from other hosts is stored and answered there by the
+ * thread of a call of that communicator that waits, and otherwise by a thread of the library: one
+ * for each process, from its first window that spans hosts on; it sleeps while nothing comes.
  *
  * Reach:  parts from tuttiMemAlloc are reached by all ranks; parts of ordinary memory by threads of
  *         the same process and by other hosts, but not by other processes of this one: they are
