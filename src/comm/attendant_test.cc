@@ -1,0 +1,179 @@
+#include "src/comm/attendant.h"
+
+#include <gtest/gtest.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "src/base/clock.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr uint64_t kPatienceNs = 60'000'000'000;
+
+bool eventually(const std::function<bool()>& condition) {
+  for (const uint64_t end_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < end_ns;) {
+    if (condition()) return true;
+    std::this_thread::yield();
+  }
+  return false;
+}
+
+/// Bytes come by ring(); progress() takes them unless a call is said to be at it.
+class FakeLink final : public transport::Link,
+                       public transport::Stream,
+                       public transport::OneSided {
+ public:
+  using Ticket = transport::Stream::Ticket;
+
+  const transport::Capabilities& capabilities() const override { return capabilities_; }
+  transport::Stream* stream() override { return this; }
+  transport::OneSided* one_sided() override { return this; }
+  Status status() const override {
+    return broken.load() ? Status::remote_error("broken") : Status();
+  }
+
+  bool progress() override {
+    inside.store(true);
+    while (held.load()) std::this_thread::yield();
+    visits.fetch_add(1);
+    output.store(false);
+    uint64_t rung = 0;
+    const bool moved = !busy.load() && read(bell_.get(), &rung, sizeof rung) > 0;
+    if (moved) taken.fetch_add(rung);
+    inside.store(false);
+    return moved;
+  }
+  int descriptor() const override { return bell_.get(); }
+  bool has_output() const override { return output.load(); }
+  void on_answers(std::function<void()> wake) override {
+    const std::lock_guard lock(mutex_);
+    wake_ = std::move(wake);
+  }
+
+  void ring() {
+    const uint64_t one = 1;
+    ASSERT_EQ(write(bell_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
+  }
+  /// As a call would that has left an answer unsent.
+  void leave_answer() {
+    const std::lock_guard lock(mutex_);
+    output.store(true);
+    if (wake_) wake_();
+  }
+
+  Ticket send(transport::ChannelId, uint32_t, std::span<const transport::ConstBuffer>) override {
+    return 0;
+  }
+  Ticket receive(transport::ChannelId, uint32_t, std::span<const transport::Buffer>) override {
+    return 0;
+  }
+  bool sent(Ticket) const override { return true; }
+  bool received(Ticket) const override { return true; }
+  void tell(transport::ChannelId, const transport::Note&) override {}
+  uint64_t heard(transport::ChannelId, transport::Note&) const override { return 0; }
+  void wait(uint64_t) override {}
+  void expose(transport::ChannelId, const transport::Region&) override {}
+  bool withdraw(transport::ChannelId) override { return true; }
+  Ticket put(transport::ChannelId, uint64_t, transport::ConstBuffer, uint32_t) override {
+    return 0;
+  }
+  Ticket get(transport::ChannelId, uint64_t, transport::Buffer) override { return 0; }
+  bool refused(transport::ChannelId) const override { return false; }
+
+  std::atomic<uint64_t> taken{0}, visits{0};
+  std::atomic<bool> busy{false}, broken{false}, held{false}, inside{false}, output{false};
+
+ private:
+  transport::Capabilities capabilities_;
+  const Fd bell_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  std::mutex mutex_;
+  std::function<void()> wake_;
+};
+
+TEST(Attendant, MovesWhatComes) {
+  FakeLink first, second;
+  Attendant attendant;
+  first.ring();  // before it is attended
+  ASSERT_TRUE(attendant.attend(first).ok());
+  ASSERT_TRUE(attendant.attend(second).ok());
+  for (uint64_t times = 1; times <= 20; ++times) {
+    EXPECT_TRUE(eventually([&] { return first.taken.load() == times; }));
+    second.ring();
+    EXPECT_TRUE(eventually([&] { return second.taken.load() == times; }));
+    first.ring();
+  }
+  attendant.leave(first);
+  attendant.leave(second);
+}
+
+// What a call leaves behind is not forgotten, although there is no new event.
+TEST(Attendant, ComesBackToALinkThatACallWasAt) {
+  FakeLink link;
+  Attendant attendant;
+  ASSERT_TRUE(attendant.attend(link).ok());
+  link.busy.store(true);
+  link.ring();
+  EXPECT_TRUE(eventually([&] { return link.visits.load() >= 3; }));
+  EXPECT_EQ(link.taken.load(), 0u);
+  link.busy.store(false);
+  EXPECT_TRUE(eventually([&] { return link.taken.load() == 1; }));
+  attendant.leave(link);
+}
+
+TEST(Attendant, SendsTheAnswersThatACallHasLeft) {
+  FakeLink link;
+  Attendant attendant;
+  ASSERT_TRUE(attendant.attend(link).ok());
+  for (int times = 0; times < 20; ++times) {
+    link.leave_answer();
+    EXPECT_TRUE(eventually([&] { return !link.output.load(); }));
+  }
+  attendant.leave(link);
+  const uint64_t visits = link.visits.load();
+  link.leave_answer();
+  EXPECT_EQ(link.visits.load(), visits);
+}
+
+TEST(Attendant, LeaveWaitsForTheThread) {
+  FakeLink link;
+  Attendant attendant;
+  ASSERT_TRUE(attendant.attend(link).ok());
+  link.held.store(true);
+  link.ring();
+  ASSERT_TRUE(eventually([&] { return link.inside.load(); }));
+  std::atomic<bool> left{false};
+  std::thread leaver([&] {
+    attendant.leave(link);
+    EXPECT_FALSE(link.inside.load());
+    left.store(true);
+  });
+  for (int i = 0; i < 1000; ++i) std::this_thread::yield();
+  EXPECT_FALSE(left.load());
+  link.held.store(false);
+  leaver.join();
+}
+
+TEST(Attendant, ABrokenLinkIsMovedNoMore) {
+  FakeLink broken, sound;
+  Attendant attendant;
+  broken.broken.store(true);
+  broken.busy.store(true);  // its descriptor stays readable
+  ASSERT_TRUE(attendant.attend(broken).ok());
+  ASSERT_TRUE(attendant.attend(sound).ok());
+  broken.ring();
+  for (uint64_t times = 1; times <= 100; ++times) {
+    sound.ring();
+    ASSERT_TRUE(eventually([&] { return sound.taken.load() == times; }));
+  }
+  EXPECT_EQ(broken.visits.load(), 1u);
+  attendant.leave(broken);
+  attendant.leave(sound);
+}
+
+}  // namespace
+}  // namespace tutti::comm
