@@ -105,6 +105,34 @@ TEST(Windows, ARefusedPartIsEverybodysError) {
   });
 }
 
+// A thread aborts and frees its part while its peers put there.
+TEST(Windows, WhoAbortsIsPutToNoMore) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "no direct access under the thread sanitizer";
+#endif
+  run_ranks(3, [](tuttiComm_t& comm, int rank) {
+    std::vector<char> part(1 << 16), data(part.size(), 1);
+    tuttiWindow_t window = nullptr;
+    EXPECT_OK(tuttiCommWindowRegister(comm, part.data(), part.size(), &window, 0), comm);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+    if (rank == 0) {
+      EXPECT_OK(tuttiCommAbort(comm), comm);
+      comm = nullptr;
+      std::vector<char>().swap(part);
+      return;
+    }
+    tuttiResult_t result = tuttiSuccess;
+    while (result == tuttiSuccess) {
+      result = tuttiPutSignal(data.data(), data.size(), 0, window, 0, 0, tuttiBlocking());
+    }
+    EXPECT_TRUE(result == tuttiInvalidUsage || result == tuttiRemoteError) << message_of(comm);
+    // Until both have seen it, neither ends.
+    const tuttiResult_t barrier = tuttiBarrier(comm, tuttiBlocking());
+    EXPECT_EQ(barrier, tuttiRemoteError) << message_of(comm);
+    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
+  });
+}
+
 TEST(Windows, AWaitInVainEndsAtItsDeadline) {
   std::atomic<bool> over{false};
   run_ranks(2, [&](tuttiComm_t& comm, int rank) {
