@@ -23,6 +23,9 @@ TEST(Windows, OnTwoHosts) { expect_right({"--network", "mixed"}); }
 
 // Sizes, many origins, passive targets, deregistered parts.
 TEST(OneSided, Threads) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "barriers of threads order by memory that is mapped twice, which it cannot see";
+#endif
   const auto outcome =
       testing_support::run_program("one_sided", {"--threads", "1", "--ranks", "4"}, 180);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
