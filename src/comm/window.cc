@@ -58,7 +58,7 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   }
   // Until every rank has mapped it, none may end its part; and it is used by all or none.
   texts = gather(problem.ok() ? "mapped" : "");
-  if (problem.ok()) problem = texts.status();
+  if (!texts.ok()) problem = texts.status();  // a rank that is gone may be why mapping failed
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
     if (texts.value()[static_cast<size_t>(peer)].empty()) problem = not_registered_by(peer);
   }
