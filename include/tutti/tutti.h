@@ -478,6 +478,10 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type
                                   tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
+/* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should take
+ * by the costs that algorithms declare, without the time that other ranks are late. Requests of the
+ * group end with tuttiInvalidUsage. A group that makes communicators cannot be simulated. */
+TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
 /* Closes every group of this thread; nothing that they hold runs. For a program that fails between
  * start and end. */
 TUTTI_API tuttiResult_t tuttiGroupDiscard(void);

@@ -64,6 +64,20 @@ ncclResult_t start_group() {
   return result;
 }
 
+ncclResult_t simulate_group(uint64_t* nanoseconds) {
+  Group& open = group();
+  if (open.depth > 1) {
+    --open.depth;
+    return translate(tuttiGroupSimulateEnd(nanoseconds));
+  }
+  const Group ended = std::exchange(open, {});
+  if (ended.failure != ncclSuccess) tuttiGroupDiscard();
+  const ncclResult_t result =
+      ended.failure != ncclSuccess ? ended.failure : translate(tuttiGroupSimulateEnd(nanoseconds));
+  for (const auto& work : ended.at_end) work();
+  return result;
+}
+
 void discard_group() {
   const Group dropped = std::exchange(group(), {});
   tuttiGroupDiscard();

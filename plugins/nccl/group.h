@@ -7,6 +7,7 @@
 // Threads: a group belongs to its thread; windows are registered by threads of their own.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 
 #include "plugins/nccl/abi.h"
@@ -15,6 +16,8 @@ namespace tutti::nccl {
 
 ncclResult_t start_group();
 ncclResult_t end_group();
+/// Ends the group without running anything; how long it should take.
+ncclResult_t simulate_group(uint64_t* nanoseconds);
 /// Closes every group of this thread without running anything.
 void discard_group();
 bool in_group();

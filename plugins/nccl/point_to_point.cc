@@ -28,13 +28,17 @@ ncclResult_t pncclGroupEnd() { return end_group(); }
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   constexpr char kName[] = "ncclGroupSimulateEnd";
   if (!in_group()) return misuse(kName, "there is no ncclGroupStart before it");
-  discard_group();  // a simulated group does not run
-  if (info == nullptr) return ncclSuccess;
-  if (info->magic != NCCL_SIM_INFO_MAGIC) {
+  if (info != nullptr && info->magic != NCCL_SIM_INFO_MAGIC) {
+    discard_group();
     return refuse(kName, "begin with NCCL_SIM_INFO_INITIALIZER");
   }
-  info->estimatedTime = NCCL_UNDEF_FLOAT;
-  return ncclSuccess;
+  uint64_t nanoseconds = 0;
+  const ncclResult_t result = simulate_group(&nanoseconds);
+  constexpr float kPerMicrosecond = 1000;
+  if (info != nullptr && result == ncclSuccess) {
+    info->estimatedTime = static_cast<float>(nanoseconds) / kPerMicrosecond;
+  }
+  return result;
 }
 
 [[gnu::weak, gnu::alias("pncclSend")]] decltype(pncclSend) ncclSend;

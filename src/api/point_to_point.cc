@@ -59,6 +59,10 @@ tuttiResult_t tuttiGroupStart(void) { return tutti::api::group_start(); }
 
 tuttiResult_t tuttiGroupEnd(void) { return tutti::api::group_end(); }
 
+tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds) {
+  return tutti::api::group_simulate_end(nanoseconds);
+}
+
 tuttiResult_t tuttiGroupDiscard(void) { return tutti::api::group_discard(); }
 
 }  // extern "C"

@@ -1,6 +1,7 @@
 #include "src/api/submit.h"
 
 #include <algorithm>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -176,6 +177,20 @@ Status enter(std::vector<Member>& members, bool idle) {
   return {};
 }
 
+// The operations of a communicator follow each other, those of several run side by side.
+Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
+  if (Status status = enter(members, true); !status.ok()) return status;
+  std::map<const tuttiComm*, double> times;
+  double longest = 0;
+  for (Member& member : members) {
+    const Result<double> predicted = member.task.predict_ns();
+    if (!predicted.ok()) return predicted.status();
+    longest = std::max(longest, times[member.comm] += predicted.value());
+  }
+  nanoseconds = static_cast<uint64_t>(longest);
+  return {};
+}
+
 // What is announced keeps its communicator by itself.
 comm::Task announce(Member& member) {
   member.task.announce();
@@ -284,6 +299,26 @@ tuttiResult_t group_end() {
   }
   if (--group_depth > 0) return tuttiSuccess;
   return report(nullptr, run_group(std::exchange(group(), {})));
+}
+
+tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
+  if (group_depth == 0) {
+    return report(nullptr, Status::invalid_usage("tuttiGroupSimulateEnd without tuttiGroupStart"));
+  }
+  if (nanoseconds != nullptr) *nanoseconds = 0;
+  if (--group_depth > 0) return tuttiSuccess;
+  Group ended = std::exchange(group(), {});
+  Status status = ended.refusal;
+  if (status.ok() && !ended.makings.empty()) {
+    status = Status::invalid_usage("a group that makes communicators cannot be simulated");
+  }
+  if (status.ok() && nanoseconds == nullptr) {
+    status = Status::invalid_argument("tuttiGroupSimulateEnd: nanoseconds is null");
+  }
+  if (status.ok()) status = predict(ended.members, *nanoseconds);
+  ended.refusal = status.ok() ? Status::invalid_usage("the group was only simulated") : status;
+  (void)run_group(std::move(ended));
+  return report(nullptr, status);
 }
 
 bool waits_for_group_end(const Handle& handle) {

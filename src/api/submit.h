@@ -32,6 +32,7 @@ bool group_uses(const tuttiComm* comm);
 
 tuttiResult_t group_start();
 tuttiResult_t group_end();
+tuttiResult_t group_simulate_end(uint64_t* nanoseconds);
 tuttiResult_t group_discard();
 /// Whether the open group of this thread holds the operation that tells `handle`.
 bool waits_for_group_end(const Handle& handle);

@@ -469,6 +469,24 @@ std::string Communicator::explain(const Request& request) {
   return text;
 }
 
+Result<double> Communicator::predict_ns(const Request& request) {
+  const bool shares = request.counts != nullptr;
+  return planner_->predict_ns(
+      request, shares ? comm::is_in_place(request, rank()) : is_in_place(request));
+}
+
+double Communicator::predict_ns(std::span<const exec::Transfer> transfers) const {
+  uint64_t sent = 0, received = 0;
+  for (const exec::Transfer& transfer : transfers) {
+    (transfer.is_send ? sent : received) += transfer.bytes;
+  }
+  return planner_->predict_ns(transfers.size(), std::max(sent, received));
+}
+
+double Communicator::predict_ns(const Access& access) const {
+  return planner_->predict_ns(1, access.bytes);
+}
+
 bool Communicator::begin_leaving(uint64_t timeout_ns) {
   if (ranks() == 1 || !failure().ok()) return false;
   calls_->be_quiet();

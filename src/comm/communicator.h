@@ -76,6 +76,10 @@ class Communicator final : public exec::Health {
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }
   Status check_algorithm(const CallOptions& options) const;
   std::string explain(const Request& request);
+  /// How long the operation should take; nothing runs, and no other rank is asked.
+  Result<double> predict_ns(const Request& request);
+  double predict_ns(std::span<const exec::Transfer> transfers) const;
+  double predict_ns(const Access& access) const;
 
   /// Collective. `handle` is what the memory's allocator calls it (transport::MemoryHandle).
   Status add_window(void* memory, uint64_t bytes, const std::string& handle);

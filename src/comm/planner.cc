@@ -176,11 +176,34 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   return {};
 }
 
+Result<select::Candidate> Planner::choose(const select::Query& query) {
+  return select::choose(
+      options_.algorithms, query,
+      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+}
+
+Result<double> Planner::predict_ns(const Request& request, bool in_place) {
+  select::Query query = query_of(request, in_place);
+  if (request.counts != nullptr) query.count = longest_of(*request.counts);
+  Result<select::Candidate> chosen = choose(query);
+  if (!chosen.ok()) return chosen.status();
+  return chosen.value().predicted_ns;
+}
+
+double Planner::predict_ns(size_t messages, uint64_t bytes) const {
+  const schedule::Cost cost{.depth = 1,
+                            .messages = static_cast<uint32_t>(messages),
+                            .bytes = {1, 1},
+                            .published = {1, 1},
+                            .moved = {1, 1},
+                            .work = schedule::Fraction::of(2, 1),
+                            .scratch = {}};
+  return select::predict_ns(cost, options_.link, static_cast<double>(bytes));
+}
+
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
                                       std::unique_ptr<Prepared>& entry) {
-  Result<select::Candidate> chosen = select::choose(
-      options_.algorithms, query_of(request, in_place),
-      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+  Result<select::Candidate> chosen = choose(query_of(request, in_place));
   if (!chosen.ok()) return chosen.status();
   Result<plan::Match*> match = match_of(chosen.value(), request, in_place, reach);
   if (!match.ok()) return match.status();

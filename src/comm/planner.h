@@ -86,6 +86,11 @@ class Planner {
     return extras != nullptr && extras->options ? *extras->options : call_options_;
   }
 
+  /// How long the request should take by the costs that algorithms declare. No plan is made.
+  Result<double> predict_ns(const Request& request, bool in_place);
+  /// The same for messages of one rank to or from others, all at once.
+  double predict_ns(size_t messages, uint64_t bytes) const;
+
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
 
@@ -110,6 +115,7 @@ class Planner {
   Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
                                std::unique_ptr<Prepared>& entry);
   select::Query query_of(const Request& request, bool in_place) const;
+  Result<select::Candidate> choose(const select::Query& query);
   Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
                                 bool in_place, Reach reach);
   PlanKey vector_key(const Request& request, uint64_t longest, bool in_place);

@@ -75,4 +75,11 @@ Status Task::begin() {
   return communicator->begin(transfers(), &extras, ticket);
 }
 
+Result<double> Task::predict_ns() {
+  adopt();
+  if (const auto* request = std::get_if<Request>(&work)) return communicator->predict_ns(*request);
+  if (const auto* access = std::get_if<Access>(&work)) return communicator->predict_ns(*access);
+  return communicator->predict_ns(transfers());
+}
+
 }  // namespace tutti::comm

@@ -59,6 +59,8 @@ struct Task {
   void finish(const Status& status);
   /// Hands the work to the communicator.
   Status begin();
+  /// How long it should take. Without announce().
+  Result<double> predict_ns();
 
  private:
   // The work's own copies are used from now on: what it came with may be gone.

@@ -250,5 +250,75 @@ TEST(Groups, TransfersPairInOrderAcrossCallsAndGroups) {
   });
 }
 
+// Nothing of the group runs, so one rank may simulate alone; more work takes longer.
+TEST(Groups, Simulated) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    std::vector<float> values(1 << 20, 1);
+    const auto simulate = [&](size_t count, int times, bool transfers) {
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      for (int i = 0; i < times; ++i) {
+        EXPECT_OK(transfers ? tuttiSend(values.data(), count, tuttiFloat32, 1 - rank, comm,
+                                        tuttiBlocking())
+                            : tuttiAllReduce(values.data(), values.data(), count, tuttiFloat32,
+                                             tuttiSum, comm, tuttiBlocking()),
+                  comm);
+      }
+      uint64_t nanoseconds = 0;
+      EXPECT_OK(tuttiGroupSimulateEnd(&nanoseconds), nullptr);
+      return nanoseconds;
+    };
+    if (rank == 0) {
+      for (const bool transfers : {false, true}) {
+        const uint64_t small = simulate(2, 1, transfers);
+        const uint64_t large = simulate(values.size(), 1, transfers);
+        EXPECT_GT(small, 0u);
+        EXPECT_GT(large, small);
+        EXPECT_GT(simulate(values.size(), 3, transfers), large);
+      }
+      EXPECT_EQ(values, std::vector<float>(values.size(), 1));
+    }
+    // What was simulated is not counted as a call: the ranks are still together.
+    float one = 1, sum = 0;
+    EXPECT_OK(tuttiAllReduce(&one, &sum, 1, tuttiFloat32, tuttiSum, comm, tuttiBlocking()), comm);
+    EXPECT_EQ(sum, 2);
+  });
+}
+
+TEST(Groups, SimulationIsRefused) {
+  uint64_t nanoseconds = 1;
+  EXPECT_EQ(tuttiGroupSimulateEnd(&nanoseconds), tuttiInvalidUsage);
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  tuttiComm_t comm = nullptr;
+  EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiCommInitRank(&comm, 1, id, 0), tuttiSuccess);
+  EXPECT_EQ(tuttiGroupSimulateEnd(&nanoseconds), tuttiInvalidUsage);
+  EXPECT_EQ(comm, nullptr);
+  EXPECT_EQ(nanoseconds, 0u);
+  EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+  EXPECT_EQ(tuttiGroupSimulateEnd(nullptr), tuttiInvalidArgument);
+}
+
+TEST(Groups, RequestsOfASimulatedGroupAreToldSo) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    float one = 1, sum = 0;
+    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+    call.collective = tuttiCollAllReduce;
+    call.send = &one;
+    call.recv = &sum;
+    call.count = 1;
+    call.type = tuttiFloat32;
+    call.op = tuttiSum;
+    tuttiRequest_t request = nullptr;
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+    uint64_t nanoseconds = 0;
+    EXPECT_OK(tuttiGroupSimulateEnd(&nanoseconds), nullptr);
+    EXPECT_EQ(tuttiRequestWait(request), tuttiInvalidUsage);
+    EXPECT_EQ(sum, 0);
+  });
+}
+
 }  // namespace
 }  // namespace tutti::api_test

@@ -127,6 +127,10 @@ static void check_groups(Member m, ncclComm_t comm) {
   ok(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, comm, NULL), "AllReduce", m.rank);
   ok(ncclGroupSimulateEnd(&simulation), "GroupSimulateEnd", m.rank);
   is(sum == 0, "a simulated group did not run", m.rank);
+  is(m.ranks == 1 || simulation.estimatedTime > 0, "a predicted time", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt32, ncclSum, comm, NULL), "AllReduce", m.rank);
+  is(sum == m.ranks, "the ranks are still together", m.rank);
+  sum = 0;
   refused(ncclGroupSimulateEnd(&simulation), ncclInvalidUsage, "ncclGroupStart", m.rank);
 }
 
