@@ -223,12 +223,18 @@ typedef struct {
   const char* unit;      /* of a number; "": none */
   const char* accepts;
   const char* effect;
-  const char* origin; /* the variable the value came from; "": it is the default */
+  const char* origin; /* the variable the value came from, "NAME in SOURCE" for a default that
+                         was set; "": it is the library's own */
   const char* value;  /* secrets are not shown. Valid until this thread asks again */
 } tuttiSetting_t;
 
 /* The setting of this index, from 0; tuttiInvalidArgument beyond the last. */
 TUTTI_API tuttiResult_t tuttiGetSetting(int index, tuttiSetting_t* setting);
+/* A value for a variable that the environment does not have: for programs with configuration files.
+ * `name` is Tutti's or NCCL's, `source` says where the value is from; the first of one name counts.
+ * tuttiInvalidArgument where there is no such setting; tuttiInvalidUsage once the process has read
+ * its settings, which any other call may do. */
+TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value, const char* source);
 
 /* ---- Options: what a call would otherwise choose by itself ---- */
 
@@ -478,9 +484,9 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type
                                   tuttiComm_t comm, tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
-/* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should take
- * by the costs that algorithms declare, without the time that other ranks are late. Requests of the
- * group end with tuttiInvalidUsage. A group that makes communicators cannot be simulated. */
+/* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should
+ * take by the costs that algorithms declare, without the time that other ranks are late. Requests
+ * of the group end with tuttiInvalidUsage. A group that makes communicators cannot be simulated. */
 TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
 /* Closes every group of this thread; nothing that they hold runs. For a program that fails between
  * start and end. */

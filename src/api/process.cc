@@ -12,6 +12,7 @@ struct Slot {
   std::mutex mutex;
   Process* process = nullptr;  // never freed: threads may use it while the program ends
   pid_t owner = 0;
+  std::vector<Default> defaults;
 };
 
 Slot& slot() {
@@ -26,17 +27,27 @@ Result<Process*> Process::current() {
   Slot& at = slot();
   const std::lock_guard lock(at.mutex);
   if (at.process != nullptr && at.owner == getpid()) return at.process;
-  Result<std::unique_ptr<Process>> made = create();
+  Result<std::unique_ptr<Process>> made = create(at.defaults);
   if (!made.ok()) return made.status();
   at.process = std::move(made).value().release();
   at.owner = getpid();
   return at.process;
 }
 
-Result<std::unique_ptr<Process>> Process::create() {
+Status Process::add_default(Default given) {
+  Slot& at = slot();
+  const std::lock_guard lock(at.mutex);
+  if (at.process != nullptr && at.owner == getpid()) {
+    return Status::invalid_usage("tuttiSetDefault: the settings of this process are read already");
+  }
+  at.defaults.push_back(std::move(given));
+  return {};
+}
+
+Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaults) {
   if (sodium_init() < 0) return Status::system_error("libsodium does not start");
   std::unique_ptr<Process> made(new Process);
-  Result<Config> config = Config::from_environment();
+  Result<Config> config = Config::from_environment(process_environment(), defaults);
   if (!config.ok()) return config.status();
   made->config_ = std::move(config).value();
   Result<std::unique_ptr<Logger>> log = Logger::create(made->config_);

@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <vector>
 
 #include "src/api/handle.h"
@@ -23,6 +24,8 @@ class Process {
  public:
   /// The process's object; fails if the environment is malformed.
   static Result<Process*> current();
+  /// For what the environment does not say. Fails once current() has read it.
+  static Status add_default(Default given);
 
   const Env& env() const { return env_; }
   uint64_t token() const { return token_; }
@@ -46,7 +49,7 @@ class Process {
 
  private:
   Process() = default;
-  static Result<std::unique_ptr<Process>> create();
+  static Result<std::unique_ptr<Process>> create(std::span<const Default> defaults);
 
   Config config_;
   std::unique_ptr<Logger> log_;

@@ -32,9 +32,28 @@ Status get_setting(int index, tuttiSetting_t* setting) {
   return {};
 }
 
+Status set_default(const char* name, const char* value, const char* source) {
+  if (name == nullptr || value == nullptr || source == nullptr) {
+    return Status::invalid_argument("tuttiSetDefault: name, value or source is null");
+  }
+  if (!is_setting(name)) {
+    return Status::invalid_argument("tuttiSetDefault: there is no setting '" + std::string(name) +
+                                    "'");
+  }
+  return Process::add_default({name, value, source});
+}
+
 }  // namespace
 }  // namespace tutti::api
 
-extern "C" tuttiResult_t tuttiGetSetting(int index, tuttiSetting_t* setting) {
+extern "C" {
+
+tuttiResult_t tuttiGetSetting(int index, tuttiSetting_t* setting) {
   return tutti::api::report(nullptr, tutti::api::get_setting(index, setting));
 }
+
+tuttiResult_t tuttiSetDefault(const char* name, const char* value, const char* source) {
+  return tutti::api::report(nullptr, tutti::api::set_default(name, value, source));
+}
+
+}  // extern "C"

@@ -95,14 +95,31 @@ Variables process_environment() {
   return variables;
 }
 
-Result<Config> Config::from_environment(const Variables& variables) {
+Result<Config> Config::from_environment(const Variables& variables,
+                                        std::span<const Default> defaults) {
   Config config;
+  Variables all = variables;
+  std::map<std::string, std::string> sources;
+  for (const Default& given : defaults) {
+    if (all.emplace(given.name, given.value).second) sources.emplace(given.name, given.source);
+  }
   for (const Setting& setting : settings()) {
-    if (Status status = apply(setting, variables, config); !status.ok()) return status;
+    if (Status status = apply(setting, all, config); !status.ok()) return status;
+  }
+  for (auto& [name, origin] : config.origins) {
+    const auto source = sources.find(origin);
+    if (source != sources.end()) origin += " in " + source->second;
   }
   if (Status status = load_key(config); !status.ok()) return status;
   warn_about_unknown(variables, config);
   return config;
+}
+
+bool is_setting(std::string_view name) {
+  const auto all = settings();
+  return !name.empty() && std::any_of(all.begin(), all.end(), [&](const Setting& setting) {
+    return setting.name == name || setting.nccl_name == name;
+  });
 }
 
 std::string_view nearest_setting(std::string_view name) {

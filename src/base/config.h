@@ -35,8 +35,17 @@ using Variables = std::map<std::string, std::string>;
 /// The environment of this process.
 Variables process_environment();
 
+/// A value for a variable that the environment does not have.
+struct Default {
+  std::string name;  // Tutti's or NCCL's
+  std::string value;
+  std::string source;  // where it was found, for Config::origins: "/etc/nccl.conf"
+};
+
 struct Config {
-  static Result<Config> from_environment(const Variables& variables = process_environment());
+  /// Of several defaults for one variable the first counts.
+  static Result<Config> from_environment(const Variables& variables = process_environment(),
+                                         std::span<const Default> defaults = {});
 
   // Who we are.
   std::string id;                // as given; src/bootstrap reads it
@@ -76,7 +85,8 @@ struct Config {
   uint64_t trace_records = 1024;  // of each communicator; 0: none
   std::string trace_file;
 
-  /// The variable that set it, or "" for the default; by the name in settings().
+  /// The variable that set it, and where if not in the environment ("NCCL_DEBUG in FILE"), or
+  /// nothing for the library's own value; by the name in settings().
   std::map<std::string, std::string, std::less<>> origins;
   /// What should be said once a logger exists.
   std::vector<std::string> warnings;
@@ -95,6 +105,9 @@ struct Setting {
 };
 
 std::span<const Setting> settings();
+
+/// Whether a setting has this name, as Tutti's or NCCL's.
+bool is_setting(std::string_view name);
 
 /// The known name that is nearest to a misspelt one.
 std::string_view nearest_setting(std::string_view name);

@@ -142,6 +142,19 @@ TEST(Config, HonoursNcclNames) {
   const Config both = accepted({{"TUTTI_LOG", "error"}, {"NCCL_DEBUG", "TRACE"}});
   EXPECT_EQ(both.log_level, LogLevel::kError);
 
+  const std::vector<Default> files = {{"NCCL_DEBUG", "INFO", "~/.nccl.conf"},
+                                      {"NCCL_DEBUG", "TRACE", "/etc/nccl.conf"},
+                                      {"NCCL_SOCKET_IFNAME", "lo", "/etc/nccl.conf"}};
+  const auto mixed = Config::from_environment({{"NCCL_SOCKET_IFNAME", "eth0"}}, files);
+  ASSERT_TRUE(mixed.ok());
+  EXPECT_EQ(mixed.value().log_level, LogLevel::kInfo);  // the first default
+  EXPECT_EQ(mixed.value().origins.at("TUTTI_LOG"), "NCCL_DEBUG in ~/.nccl.conf");
+  EXPECT_EQ(mixed.value().socket_ifname, "eth0");  // the environment
+  EXPECT_EQ(mixed.value().origins.at("TUTTI_SOCKET_IFNAME"), "NCCL_SOCKET_IFNAME");
+  const auto own = Config::from_environment({{"TUTTI_LOG", "error"}}, files);
+  ASSERT_TRUE(own.ok());
+  EXPECT_EQ(own.value().log_level, LogLevel::kError);
+
   const Config odd = accepted({{"NCCL_DEBUG", "LOUD"}});
   EXPECT_EQ(odd.log_level, LogLevel::kWarning);
   ASSERT_EQ(odd.warnings.size(), 1u);

@@ -104,12 +104,10 @@ TEST(Arguments, TypesOperationsRoots) {
       const auto type = static_cast<tuttiDataType_t>(wrong);
       EXPECT_REFUSED(tuttiAllReduce(send, recv, 1, type, tuttiSum, comm, stream),
                      tuttiInvalidArgument, comm);
-      EXPECT_REFUSED(tuttiAllGather(send, recv, 1, type, comm, stream), tuttiInvalidArgument,
-                     comm);
+      EXPECT_REFUSED(tuttiAllGather(send, recv, 1, type, comm, stream), tuttiInvalidArgument, comm);
       EXPECT_REFUSED(tuttiReduce(send, recv, 1, type, tuttiSum, 0, comm, stream),
                      tuttiInvalidArgument, comm);
-      EXPECT_REFUSED(tuttiGather(send, recv, 1, type, 0, comm, stream), tuttiInvalidArgument,
-                     comm);
+      EXPECT_REFUSED(tuttiGather(send, recv, 1, type, 0, comm, stream), tuttiInvalidArgument, comm);
       EXPECT_REFUSED(tuttiScatter(send, recv, 1, type, 0, comm, stream), tuttiInvalidArgument,
                      comm);
       EXPECT_REFUSED(tuttiSend(send, 1, type, 0, comm, stream), tuttiInvalidArgument, comm);
@@ -170,9 +168,9 @@ TEST(Arguments, OverlapThatIsNotInPlace) {
     // In place for the other rank is not in place for me.
     EXPECT_REFUSED(tuttiAllGather(at + other * kCount, at, kCount, tuttiFloat32, comm, stream),
                    tuttiInvalidArgument, comm);
-    EXPECT_REFUSED(tuttiReduceScatter(at, at + other * kCount, kCount, tuttiFloat32, tuttiSum, comm,
-                                      stream),
-                   tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(
+        tuttiReduceScatter(at, at + other * kCount, kCount, tuttiFloat32, tuttiSum, comm, stream),
+        tuttiInvalidArgument, comm);
     EXPECT_REFUSED(tuttiAllToAll(at, at + kCount, kCount, tuttiFloat32, comm, stream),
                    tuttiInvalidArgument, comm);
     EXPECT_OK(tuttiBarrier(comm, stream), comm);
@@ -296,6 +294,17 @@ TEST(Arguments, VersionAndStrings) {
   }
   EXPECT_EQ(texts.size(), 10u);
   EXPECT_NE(tuttiGetErrorString(static_cast<tuttiResult_t>(99)), nullptr);
+}
+
+TEST(Arguments, DefaultsOfSettings) {
+  EXPECT_EQ(tuttiSetDefault(nullptr, "error", "here"), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiSetDefault("TUTTI_LOG", nullptr, "here"), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiSetDefault("TUTTI_LOG", "error", nullptr), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiSetDefault("NCCL_NONSENSE", "error", "here"), tuttiInvalidArgument);
+  EXPECT_EQ(tuttiSetDefault("", "error", "here"), tuttiInvalidArgument);
+  tuttiSetting_t setting;
+  ASSERT_EQ(tuttiGetSetting(0, &setting), tuttiSuccess);
+  EXPECT_EQ(tuttiSetDefault("TUTTI_LOG", "error", "here"), tuttiInvalidUsage);
 }
 
 }  // namespace

@@ -102,6 +102,57 @@ class Calls(WithWorkshop):
         self.succeeds(TUTTI, "run", "--", program, "3")
 
 
+class ConfigurationFiles(WithWorkshop):
+    DEFAULT = "NCCL_DEBUG=warn"
+
+    def setUp(self):
+        self.program = self.workshop.program("settings")
+        self.home = os.path.join(self.workshop.folder, "home")
+        os.makedirs(self.home, exist_ok=True)
+
+    def written(self, name, text):
+        return self.workshop.write(os.path.join("home", name), text)
+
+    def debug_setting(self, *before, **variables):
+        command = [*before, TUTTI, "run", "--", self.program, "NCCL_DEBUG"]
+        return self.succeeds(*command, env=environment(HOME=self.home, **variables)).strip()
+
+    def test_the_users_file(self):
+        self.written(".nccl.conf", "")
+        self.assertEqual(self.debug_setting(), self.DEFAULT)
+        self.written(".nccl.conf", "# a comment\nNCCL_IB_HCA=mlx5\nPATH=/nowhere\nTUTTI_LOG=off\n"
+                                   " NCCL_DEBUG = ERROR \r\nNCCL_DEBUG=TRACE\nno value\n=\n")
+        self.assertEqual(self.debug_setting(), "NCCL_DEBUG=error")
+
+    def test_the_environment_wins(self):
+        self.written(".nccl.conf", "NCCL_DEBUG=ERROR\n")
+        self.assertEqual(self.debug_setting(NCCL_DEBUG="OFF"), "NCCL_DEBUG=off")
+        self.assertEqual(self.debug_setting(TUTTI_LOG="off"), "NCCL_DEBUG=off")
+
+    def test_a_named_file_replaces_the_users(self):
+        self.written(".nccl.conf", "NCCL_DEBUG=ERROR\n")
+        other = self.written("other.conf", "NCCL_DEBUG=OFF")
+        self.assertEqual(self.debug_setting(NCCL_CONF_FILE=other), "NCCL_DEBUG=off")
+        self.assertEqual(self.debug_setting(NCCL_CONF_FILE="/nowhere/x"), self.DEFAULT)
+
+    def test_what_is_no_file_is_passed_over(self):
+        pipe = os.path.join(self.home, "pipe")
+        os.mkfifo(pipe)
+        for path in (pipe, self.home):
+            self.assertEqual(self.debug_setting(NCCL_CONF_FILE=path), self.DEFAULT)
+
+    def test_the_systems_file_comes_last(self):
+        own = ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c",
+               f"mount --bind {self.home} /etc && exec \"$@\"", "sh"]
+        if run(*own, "true").returncode != 0:
+            self.skipTest("no mount namespace of one's own: /etc/nccl.conf cannot be replaced")
+        self.written("nccl.conf", "NCCL_DEBUG=TRACE\n")
+        self.written(".nccl.conf", "")
+        self.assertEqual(self.debug_setting(*own), "NCCL_DEBUG=trace")
+        self.written(".nccl.conf", "NCCL_DEBUG=ERROR\n")
+        self.assertEqual(self.debug_setting(*own), "NCCL_DEBUG=error")
+
+
 class Run(WithWorkshop):
     def test_help(self):
         self.assertIn("usage: tutti run", self.succeeds(TUTTI, "run", "--help"))
