@@ -237,8 +237,21 @@ bool TcpLink::hang_up() {
 // True if nothing is left to say.
 bool TcpLink::say_last_words() {
   if (!exchange_.idle() && !output_dead_) write_some();
-  if (!exchange_.idle() && !output_dead_) return false;
-  if (leaving_) shutdown(socket_.get(), SHUT_WR);
+  const bool said = exchange_.idle() || output_dead_;
+  if (leaving_ && said) shutdown(socket_.get(), SHUT_WR);
+  if (leaving_) discard_input();  // the peer may have last words, too, and reads nothing before
+  return said;
+}
+
+// False at the end of what the peer sends.
+bool TcpLink::discard_input() {
+  std::array<std::byte, 16 * 1024> discarded;
+  for (size_t turn = 0; turn < kTurnBytes;) {
+    const ssize_t count = recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT);
+    if (count == 0 || (count < 0 && !would_block(errno))) return false;
+    if (count < 0) return true;
+    turn += static_cast<size_t>(count);
+  }
   return true;
 }
 
@@ -264,14 +277,11 @@ void TcpLink::close_gently() {
   const bool last_word = (leaving_ || told_mismatch) && !output_dead_;
   if (failed_.load(std::memory_order_relaxed) && !last_word) return;
   const uint64_t deadline_ns = monotonic_ns() + kGentleCloseNs;
-  std::array<std::byte, 16 * 1024> discarded;
   while (monotonic_ns() < deadline_ns && !output_dead_) {
     if (last_word) say_last_words();
     const bool words_left = last_word && !exchange_.idle();
     if (!words_left && unacknowledged_bytes(socket_.get()) == 0) return;
-    const ssize_t count = recv(socket_.get(), discarded.data(), discarded.size(), MSG_DONTWAIT);
-    if (count == 0 || (count < 0 && !would_block(errno))) return;
-    if (count > 0) continue;
+    if (!discard_input()) return;
     pollfd entry{socket_.get(), static_cast<short>(words_left ? POLLIN | POLLOUT : POLLIN), 0};
     poll(&entry, 1, 1);
   }

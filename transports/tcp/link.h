@@ -56,6 +56,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   // All below need mutex_.
   bool done(const TicketWindow& window, Ticket ticket) const;  // but for this one
   bool say_last_words();
+  bool discard_input();
   bool write_some();
   bool read_some();
   bool work();

@@ -55,6 +55,27 @@ TEST(TcpLink, LastWordsWaitForRoom) {
   for (const std::byte byte : links.received) ASSERT_NE(byte, std::byte{2});
 }
 
+// Both wait for room, and neither reads what the other sends.
+TEST(TcpLink, LastWordsOfBothSides) {
+  Links links;
+  std::vector<std::byte> back(kBytes, std::byte{3}), target(kBytes);
+  const transport::Buffer buffer{target.data(), target.size()};
+  links.zero->receive(kData, 7, {&buffer, 1});
+  links.one->progress();
+  links.fill();
+  const transport::ConstBuffer source{back.data(), back.size()};
+  links.one->send(kData, 7, {&source, 1});
+  const transport::Note note{{1, 2}, {3, 4}};
+  for (TcpLink* link : {links.zero.get(), links.one.get()}) link->tell(kNotes, note);
+  bool zero = links.zero->hang_up(), one = links.one->hang_up();
+  constexpr int kTurns = 10'000;
+  for (int turn = 0; turn < kTurns && !(zero && one); ++turn) {
+    zero = links.zero->hang_up();
+    one = links.one->hang_up();
+  }
+  EXPECT_TRUE(zero && one);
+}
+
 TEST(TcpLink, NothingIsReadAfterHangingUp) {
   Links links;
   const transport::Buffer target{links.received.data(), links.received.size()};
