@@ -236,6 +236,45 @@ TEST(Abort, RevokedWhileACallRuns) {
   }
 }
 
+// The parent ends what is in flight, whoever is in it, and the child works.
+TEST(Abort, ShrunkWhileACallRuns) {
+  constexpr int kRounds = 20;
+  for (int round = 0; round < kRounds; ++round) {
+    std::vector<Rank> ranks(kRanks);
+    make(ranks);
+    std::vector<std::thread> threads;
+    for (Rank& rank : ranks) {
+      rank.send.assign(2, 1);
+      rank.recv.assign(2, 0);
+      threads.emplace_back([&rank] {
+        tuttiResult_t result = tuttiSuccess;
+        while (result == tuttiSuccess) {
+          result = all_reduce(rank, 0);
+          rank.calls.fetch_add(1, std::memory_order_relaxed);
+        }
+        expect_end(result);
+      });
+    }
+    while (ranks[0].calls.load(std::memory_order_relaxed) < round) std::this_thread::yield();
+    std::vector<std::thread> shrinking;
+    for (Rank& rank : ranks) {
+      shrinking.emplace_back([&rank] {
+        tuttiComm_t made = nullptr;
+        EXPECT_OK(tuttiCommShrink(rank.comm, nullptr, 0, &made, nullptr, TUTTI_SHRINK_ABORT),
+                  rank.comm);
+        if (made == nullptr) return;
+        int one = 1, sum = 0;
+        EXPECT_OK(tuttiAllReduce(&one, &sum, 1, tuttiInt32, tuttiSum, made, tuttiBlocking()), made);
+        EXPECT_EQ(sum, kRanks);
+        EXPECT_OK(tuttiCommDestroy(made), made);
+      });
+    }
+    for (std::thread& thread : shrinking) thread.join();
+    for (std::thread& thread : threads) thread.join();
+    for (Rank& rank : ranks) EXPECT_OK(tuttiCommDestroy(rank.comm), rank.comm);
+  }
+}
+
 // The message of a handle is written by the thread that calls and read by any.
 TEST(Abort, MessagesAreReadWhileTheyAreWritten) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
