@@ -111,7 +111,7 @@ TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   EXPECT_EQ(needs_equal_counts, algorithm().needs_equal_counts);
 }
 
-// What runs after a count round: every scratch block is written once, and nothing else changed.
+// What runs after a size round: every scratch block is written once, and nothing else changed.
 TEST_P(EveryAlgorithm, IsRightWithSingleAssignment) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (const Parameters& p : parameters_of(algorithm(), ranks)) {

@@ -8,7 +8,7 @@ std::string Communicator::rounds_before(const Request& request, bool in_place) {
   if (!request.counts->is_private()) return "";
   const Result<bool> forwards = planner_->forwards(request, longest_of(*request.counts), in_place);
   const bool sizes = forwards.ok() && forwards.value();
-  return sizes ? ", after a round of counts and one of sizes" : ", after a round of counts";
+  return sizes ? ", after a count round and a size round" : ", after a count round";
 }
 
 // Null if nothing of the call is left to run.

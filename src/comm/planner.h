@@ -76,7 +76,7 @@ class Planner {
   /// `sizes`: in elements, by scratch block, if it does.
   Result<const Prepared*> prepare_vectors(const Request& request, uint64_t longest, bool in_place,
                                           std::span<const uint64_t> sizes);
-  /// The count round: the same schedule over one uint64 a block. Valid until the next call of this.
+  /// The size round: the same schedule over one uint64 a block. Valid until the next call of this.
   Result<const Prepared*> prepare_sizes(const Request& request, uint64_t longest, bool in_place);
 
   /// For requests that bring none.
@@ -143,7 +143,7 @@ class Planner {
   const Prepared* last_ = nullptr;
   std::vector<std::unique_ptr<Prepared>> plans_;
   const Prepared* last_vectors_ = nullptr;  // in plans_
-  std::unique_ptr<Prepared> sizes_;         // of the last count round
+  std::unique_ptr<Prepared> sizes_;         // of the last size round
   std::optional<Choice> vector_choice_;
   std::map<MatchKey, plan::Match> matches_;
   std::map<std::tuple<std::string, std::string, int, int>, bool> canonical_;

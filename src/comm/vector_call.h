@@ -68,7 +68,7 @@ class VectorCall {
   uint64_t longest_ = 0;
   std::vector<Expectation> told_, heard_;  // by rank
   const Prepared* sizes_round_ = nullptr;
-  std::vector<uint64_t> delivered_;  // the count round's output, which is known already
+  std::vector<uint64_t> delivered_;  // the size round's output, which is known already
   std::vector<uint64_t> sizes_;
 };
 

@@ -1,5 +1,5 @@
 // Plans of v-collectives are proved as all others: on skewed counts, with every schedule that may
-// run them, and after the count round of those that forward.
+// run them, and after the size round of those that forward.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -75,7 +75,7 @@ CountVectors vectors_of(const schedule::Traits& traits, const Matrix& matrix, in
   return vectors;
 }
 
-/// The count round on paper: blocks hold their own lengths.
+/// The size round on paper: blocks hold their own lengths.
 class Learning {
  public:
   Learning(std::span<const Match> matches, std::vector<CountVectors>& vectors)
@@ -264,7 +264,7 @@ TEST(VectorPlan, RefusesPlansOfOtherCounts) {
         << print(lowering);
     EXPECT_TRUE(refused([](auto& vectors) { ++vectors[2].output_offsets[0]; })) << print(lowering);
     if (!lowering.single_assignment) continue;
-    // What is forwarded is a length that only the count round tells.
+    // What is forwarded is a length that only the size round tells.
     EXPECT_TRUE(refused([](auto& vectors) {
       for (CountVectors& own : vectors) {
         for (uint64_t& length : own.scratch) length /= 2;

@@ -45,7 +45,7 @@ struct Algorithm {
   uint16_t max_lanes = 1;
   bool in_place = true;  // false: declared unsupported, the caller's input must not be the output
   // For v-collectives, as Verdict has them for any number of ranks; a test compares.
-  bool forwards = false;            // all_to_all: private counts need a round of counts first
+  bool forwards = false;            // all_to_all: private counts need a size round
   bool needs_equal_counts = false;  // no v-collective runs it
   bool (*supports)(const Parameters&) = nullptr;  // null: everything
   Shape (*shape)(const Parameters&) = nullptr;

@@ -82,7 +82,7 @@ struct CountVectors {
   std::vector<uint64_t> output, output_offsets;
   /// No share of any rank is longer. Equal on all ranks, and what they have in place of a count.
   uint64_t longest = 0;
-  /// By scratch block, where a round of counts told (single_assignment.h); else each has the size
+  /// By scratch block, where a size round told (single_assignment.h); else each has the size
   /// of its like block.
   std::vector<uint64_t> scratch;
 };

@@ -2,7 +2,7 @@
 //
 // With private counts (Knowledge, docs/glossary.md) the blocks that a rank forwards have lengths
 // only other ranks know, and a scratch block that holds one value after another has one length
-// after another. With single assignment a block has one length, which a *count round* learns: the
+// after another. With single assignment a block has one length, which a *size round* learns: the
 // schedule itself runs once over blocks of 8 bytes that hold the lengths, and leaves in every
 // scratch block the length of what will lie there.
 //

@@ -66,7 +66,7 @@ struct Verdict {
 
   /// Some block holds elements that belong to another rank's share than its own: right only
   /// because all counts are equal. No v-collective runs such a schedule. What an all_to_all
-  /// forwards through scratch is excepted: a round of counts tells its size.
+  /// forwards through scratch is excepted: a size round tells it.
   bool needs_equal_counts = false;
 };
 

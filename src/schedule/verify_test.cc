@@ -393,7 +393,7 @@ TEST(Verify, KnowsWhoForwards) {
   const Verdict verdict = accept(odd);  // rank 1's scratch has the size of what it sends
   EXPECT_FALSE(verdict.forwards);
   EXPECT_TRUE(verdict.needs_equal_counts);
-  // Through scratch, whose size a round of counts tells.
+  // Through scratch, whose size a size round tells.
   EXPECT_TRUE(accept(exchange_relayed()).forwards);
   EXPECT_FALSE(accept(exchange_relayed()).needs_equal_counts);
 }

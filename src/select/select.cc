@@ -80,7 +80,7 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     if (algorithm.supports == nullptr || algorithm.supports(candidate.parameters)) {
       const schedule::Cost cost = algorithm.cost(candidate.parameters);
       candidate.predicted_ns = predict_ns(cost, query.link, bytes);
-      if (query.vectors && algorithm.forwards) {  // a round of counts goes first
+      if (query.vectors && algorithm.forwards) {  // a size round goes first
         candidate.predicted_ns += predict_ns(cost, query.link, sizeof(uint64_t));
       }
     }

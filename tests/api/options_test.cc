@@ -110,9 +110,9 @@ TEST(Options, ExplainTellsTheRoundsOfAVectorCall) {
     EXPECT_EQ(explain(comm, "reduce_scatter_v", 100).find("round"), std::string::npos);
     EXPECT_OK(set(comm, "pairwise"), comm);
     has(explain(comm, "all_to_all_v", 1000), ": pairwise, staged, ");
-    has(explain(comm, "all_to_all_v", 1000), ", after a round of counts\n");
+    has(explain(comm, "all_to_all_v", 1000), ", after a count round\n");
     EXPECT_OK(set(comm, "bruck"), comm);
-    has(explain(comm, "all_to_all_v", 100'000), ", after a round of counts and one of sizes\n");
+    has(explain(comm, "all_to_all_v", 100'000), ", after a count round and a size round\n");
     EXPECT_OK(set(comm, nullptr), comm);
     EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
   });

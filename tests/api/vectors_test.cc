@@ -393,7 +393,7 @@ TEST(VectorMismatch, TypesAndCollectives) {
         result = tuttiAllToAllV(exchange.send.data(), exchange.send_counts.data(), nullptr,
                                 exchange.recv.data(), exchange.recv_counts.data(), nullptr,
                                 tuttiFloat32, comm, stream);
-      } else {  // as large as the round of counts
+      } else {  // as large as the count round
         result = tuttiAllToAll(send.data(), recv.data(), 3, tuttiUint64, comm, stream);
       }
       EXPECT_NE(result, tuttiSuccess);

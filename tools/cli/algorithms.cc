@@ -45,9 +45,8 @@ constexpr const char* kIntroduction =
     "\n"
     "*Least credit* is how many messages must fit into a channel so that nothing can deadlock; 0 "
     "is\n"
-    "rendezvous. *Canonical* algorithms can serve deterministic calls. *Equal counts only* and\n"
-    "*forwards*: a v-collective cannot run it as it is (the latter: without a round of counts "
-    "first).\n";
+    "rendezvous. *Canonical* algorithms can serve deterministic calls. *Equal counts only*: no\n"
+    "v-collective runs it. *Forwards*: an all_to_all_v with it takes a size round first.\n";
 
 /// What is true for all of kRanks, every placement, list and tree folds.
 struct Findings {
