@@ -3,7 +3,8 @@
 
 # As in perf/collectives/collective.cc, which knows what each of them is; a test runs all of them.
 set(TUTTI_PERF_NAMES all_reduce_perf all_gather_perf reduce_scatter_perf broadcast_perf
-    reduce_perf gather_perf scatter_perf alltoall_perf alltoallv_perf sendrecv_perf hypercube_perf)
+    reduce_perf gather_perf scatter_perf alltoall_perf all_gather_v_perf reduce_scatter_v_perf
+    alltoallv_perf sendrecv_perf hypercube_perf)
 set(TUTTI_SHARE "${PROJECT_BINARY_DIR}/share/tutti")
 
 foreach(name IN LISTS TUTTI_PERF_NAMES)

@@ -27,8 +27,12 @@ const std::vector<CollectiveTraits>& all_collectives() {
        false},
       {kAllToAll, "all_to_all", "alltoall_perf", kPerRank, kPerRank, kOthers, false, false, true,
        false, false},
+      {kAllGatherV, "all_gather_v", "all_gather_v_perf", kCount, kPerRank, kOthers, false, false,
+       true, false, true},
+      {kReduceScatterV, "reduce_scatter_v", "reduce_scatter_v_perf", kPerRank, kCount, kOthers,
+       true, false, true, false, true},
       {kAllToAllV, "all_to_all_v", "alltoallv_perf", kPerRank, kPerRank, kOthers, false, false,
-       false, true, true},
+       false, false, true},
       {kBarrier, "barrier", "barrier_perf", kNothing, kNothing, kOnce, false, false, false, false,
        false},
       {kSendRecv, "sendrecv", "sendrecv_perf", kCount, kCount, kOnce, false, false, false, true,
@@ -63,19 +67,21 @@ const CollectiveTraits* find_collective(std::string_view name) {
   return nullptr;
 }
 
-size_t uneven_block(size_t total, int distance, int ranks) {
+size_t uneven_block(size_t total, int weight, int ranks) {
   if (ranks == 1) return total;
-  const size_t all_distances = static_cast<size_t>(ranks) * static_cast<size_t>(ranks - 1) / 2;
-  return total / all_distances * static_cast<size_t>(distance) +
-         total % all_distances * static_cast<size_t>(distance) / all_distances;
+  const size_t all_weights = static_cast<size_t>(ranks) * static_cast<size_t>(ranks - 1) / 2;
+  return total / all_weights * static_cast<size_t>(weight) +
+         total % all_weights * static_cast<size_t>(weight) / all_weights;
 }
+
 
 namespace {
 
 /// How far `to` is behind `from`, round the end.
 int distance(int from, int to, int ranks) { return (to - from + ranks) % ranks; }
 
-/// The blocks of one call: what rank `from` holds for, or has from, rank `to`.
+/// The blocks of one call: what rank `from` holds for, or has from, rank `to`. Uneven ones that all
+/// ranks have alike belong to `to`.
 class Blocks {
  public:
   Blocks(const CollectiveTraits& traits, size_t elements, int ranks)
@@ -83,7 +89,8 @@ class Blocks {
 
   size_t between(int from, int to) const {
     if (!traits_.uneven) return elements_ / static_cast<size_t>(ranks_);
-    return uneven_block(elements_, distance(from, to, ranks_), ranks_);
+    const bool pairs = traits_.send == traits_.recv;
+    return uneven_block(elements_, pairs ? distance(from, to, ranks_) : to, ranks_);
   }
   std::vector<size_t> from(int rank) const {
     std::vector<size_t> blocks;
@@ -196,6 +203,7 @@ std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& 
     case Collective::kReduce:
       return {{Block::kEveryRank, 0, shape.count}};
     case Collective::kReduceScatter:
+    case Collective::kReduceScatterV:
       return {{Block::kEveryRank, sum_before(shape.send_blocks, place.rank), shape.recv_count}};
     case Collective::kBroadcast:
       return {{place.root, 0, shape.count}};
@@ -204,6 +212,7 @@ std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& 
     case Collective::kSendRecv:
       return {{(place.rank + place.ranks - 1) % place.ranks, 0, shape.count}};
     case Collective::kAllGather:
+    case Collective::kAllGatherV:
     case Collective::kGather:
     case Collective::kHypercube:
       return one_of_each(shape);

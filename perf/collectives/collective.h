@@ -17,6 +17,8 @@ enum class Collective {
   kGather,
   kScatter,
   kAllToAll,
+  kAllGatherV,
+  kReduceScatterV,
   kAllToAllV,
   kBarrier,
   kSendRecv,
@@ -80,9 +82,10 @@ struct Shape {
 /// bytes.
 Shape shape_of(Collective id, size_t elements, const Place& place);
 
-/// nccl-tests' uneven traffic: of `total` elements, those between two ranks whose numbers differ by
-/// `distance` (to the larger one, round the end): proportional to the distance, none to oneself.
-size_t uneven_block(size_t total, int distance, int ranks);
+/// Uneven traffic: of `total` elements, the block of weight 0 to ranks - 1, proportional to it. In
+/// an all_to_all_v the weight is by how much the numbers of two ranks differ (to the larger one,
+/// round the end), as in nccl-tests; in others it is the number of the block's rank.
+size_t uneven_block(size_t total, int weight, int ranks);
 
 /// Where the input and the output lie in one shared buffer for the in-place form, in elements.
 struct InPlaceOffsets {

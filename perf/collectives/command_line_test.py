@@ -19,12 +19,14 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve() / "bin"
 TUTTI = BINARIES / "tutti"
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather",
-               "scatter", "all_to_all", "all_to_all_v", "barrier", "sendrecv"]
+               "scatter", "all_to_all", "all_gather_v", "reduce_scatter_v", "all_to_all_v",
+               "barrier", "sendrecv"]
 # Of nccl-tests, and what they measure.
 PROGRAMS = {"all_reduce_perf": "all_reduce", "all_gather_perf": "all_gather",
             "reduce_scatter_perf": "reduce_scatter", "broadcast_perf": "broadcast",
             "reduce_perf": "reduce", "gather_perf": "gather", "scatter_perf": "scatter",
             "alltoall_perf": "all_to_all", "alltoallv_perf": "all_to_all_v",
+            "all_gather_v_perf": "all_gather_v", "reduce_scatter_v_perf": "reduce_scatter_v",
             "sendrecv_perf": "sendrecv", "hypercube_perf": "hypercube"}
 # Exit codes, as in perf/collectives/error.h.
 USAGE, LIBRARY, TIMEOUT, RESULT = 2, 3, 4, 7

@@ -67,8 +67,14 @@ tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
       return tuttiScatter(send, recv, o.count, o.type, o.root, comm, stream);
     case Collective::kAllToAll:
       return tuttiAllToAll(send, recv, o.count, o.type, comm, stream);
+    case Collective::kAllGatherV:
+      return tuttiAllGatherV(send, o.recv_counts[o.rank], recv, o.recv_counts, nullptr, o.type,
+                             comm, stream);
+    case Collective::kReduceScatterV:
+      return tuttiReduceScatterV(send, recv, o.send_counts, o.type, o.op, comm, stream);
     case Collective::kAllToAllV:
-      return enqueue_all_to_all_v(o, send, recv, communicator);
+      return tuttiAllToAllV(send, o.send_counts, nullptr, recv, o.recv_counts, nullptr, o.type,
+                            comm, stream);
     case Collective::kBarrier:
       return tuttiBarrier(comm, stream);
     case Collective::kSendRecv:
@@ -80,11 +86,15 @@ tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,
 }
 
 std::string explanation(const Communicator& communicator, const Operation& operation) {
-  const char* name = traits_of(operation.collective).name;
+  const CollectiveTraits& traits = traits_of(operation.collective);
+  const int ranks = operation.ranks;
+  const size_t longest =
+      uneven_block(operation.count * static_cast<size_t>(ranks), ranks - 1, ranks);
+  const size_t count = traits.uneven ? longest : operation.count;
   std::string text(4096, '\0');
   size_t needed = 0;
   const auto ask = [&] {
-    return tuttiExplain(communicator.comm(), name, operation.count, operation.type, text.data(),
+    return tuttiExplain(communicator.comm(), traits.name, count, operation.type, text.data(),
                         text.size(), &needed);
   };
   tuttiResult_t result = ask();

@@ -237,6 +237,21 @@ TEST(Collectives, UnevenBlocksMeetOnBothSides) {
     }
   }
   EXPECT_EQ(shape_of(Collective::kAllToAllV, 60, {2, 4, 0}).send_blocks, (Sizes{20, 30, 0, 10}));
+  for (int rank = 0; rank < 4; ++rank) {
+    const auto own = static_cast<size_t>(rank) * 10;
+    const Shape gathers = shape_of(Collective::kAllGatherV, 60, {rank, 4, 0});
+    EXPECT_EQ(gathers.recv_blocks, (Sizes{0, 10, 20, 30}));
+    EXPECT_EQ(gathers.send_count, own);
+    EXPECT_EQ(gathers.recv_count, 60u);
+    const Shape scatters = shape_of(Collective::kReduceScatterV, 60, {rank, 4, 0});
+    EXPECT_EQ(scatters.send_blocks, (Sizes{0, 10, 20, 30}));
+    EXPECT_EQ(scatters.recv_count, own);
+    EXPECT_EQ(scatters.largest_count, 60u);
+  }
+  EXPECT_EQ(in_place_offsets(Collective::kAllGatherV,
+                             shape_of(Collective::kAllGatherV, 60, {2, 4, 0}), 2)
+                .send,
+            10u);
 }
 
 TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {

@@ -43,21 +43,6 @@ tuttiResult_t enqueue_sendrecv(const Operation& o, const void* send, void* recv,
   return group.run();
 }
 
-tuttiResult_t enqueue_all_to_all_v(const Operation& o, const void* send, void* recv,
-                                   const Communicator& communicator) {
-  const size_t element_bytes = data_type(o.type).bytes;
-  const auto* source = static_cast<const std::byte*>(send);
-  auto* target = static_cast<std::byte*>(recv);
-  Group group(communicator, o.type);
-  for (int peer = 0; peer < o.ranks; ++peer) {
-    if (o.send_counts[peer] > 0) group.send(source, o.send_counts[peer], peer);
-    if (o.recv_counts[peer] > 0) group.recv(target, o.recv_counts[peer], peer);
-    source += o.send_counts[peer] * element_bytes;
-    target += o.recv_counts[peer] * element_bytes;
-  }
-  return group.run();
-}
-
 tuttiResult_t enqueue_hypercube(const Operation& o, const void* send, void* recv,
                                 const Communicator& communicator) {
   const size_t block_bytes = o.count * data_type(o.type).bytes;

@@ -9,10 +9,6 @@ namespace tutti::perf {
 tuttiResult_t enqueue_sendrecv(const Operation& operation, const void* send, void* recv,
                                const Communicator& communicator);
 
-/// To every rank and from every rank, in one group; blocks without elements are left out.
-tuttiResult_t enqueue_all_to_all_v(const Operation& operation, const void* send, void* recv,
-                                   const Communicator& communicator);
-
 /// An all_gather: in step k a rank exchanges the 2^k blocks it has with the rank whose number
 /// differs in bit k. One group per step, so it cannot itself stand in a group. Requires: the number
 /// of ranks is a power of two.

@@ -113,6 +113,13 @@ void MpiOperation::run(const void* send, void* recv) const {
     case Collective::kAllToAll:
       MPI_Alltoall(send, count_, type_, recv, count_, type_, MPI_COMM_WORLD);
       return;
+    case Collective::kAllGatherV:
+      MPI_Allgatherv(send, recv_counts_[static_cast<size_t>(operation_.rank)], type_, recv,
+                     recv_counts_.data(), recv_offsets_.data(), type_, MPI_COMM_WORLD);
+      return;
+    case Collective::kReduceScatterV:
+      MPI_Reduce_scatter(send, recv, send_counts_.data(), type_, op_, MPI_COMM_WORLD);
+      return;
     case Collective::kAllToAllV:
       MPI_Alltoallv(send, send_counts_.data(), send_offsets_.data(), type_, recv,
                     recv_counts_.data(), recv_offsets_.data(), type_, MPI_COMM_WORLD);
