@@ -74,7 +74,6 @@ size_t uneven_block(size_t total, int weight, int ranks) {
          total % all_weights * static_cast<size_t>(weight) / all_weights;
 }
 
-
 namespace {
 
 /// How far `to` is behind `from`, round the end.

@@ -248,10 +248,10 @@ TEST(Collectives, UnevenBlocksMeetOnBothSides) {
     EXPECT_EQ(scatters.recv_count, own);
     EXPECT_EQ(scatters.largest_count, 60u);
   }
-  EXPECT_EQ(in_place_offsets(Collective::kAllGatherV,
-                             shape_of(Collective::kAllGatherV, 60, {2, 4, 0}), 2)
-                .send,
-            10u);
+  EXPECT_EQ(
+      in_place_offsets(Collective::kAllGatherV, shape_of(Collective::kAllGatherV, 60, {2, 4, 0}), 2)
+          .send,
+      10u);
 }
 
 TEST(Collectives, BandwidthRulesAreThoseOfNcclTests) {

@@ -21,8 +21,9 @@ const char* vector_name_of(Collective collective) {
 
 bool is_in_place(const Request& vectors, int rank) {
   const CountView& view = *vectors.counts;
-  const auto* send = static_cast<const std::byte*>(vectors.send);
-  const auto* recv = static_cast<const std::byte*>(vectors.recv);
+  // Numbers: a buffer without elements may be null, wherever its shares are said to be.
+  const auto send = reinterpret_cast<uintptr_t>(vectors.send);
+  const auto recv = reinterpret_cast<uintptr_t>(vectors.recv);
   const uint64_t size = types::size_of(vectors.type);
   const auto own = static_cast<uint32_t>(rank);
   if (view.send_counts == nullptr) {

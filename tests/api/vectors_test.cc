@@ -306,6 +306,7 @@ TEST(Vectors, WrongArguments) {
     refused(exchange(send, &two, send + 1, &two, tuttiInt32), "overlap");
     EXPECT_OK(exchange(nullptr, &zero, nullptr, &zero, tuttiInt32), comm);
     EXPECT_OK(gather(nullptr, 0, nullptr, &zero, nullptr), comm);
+    EXPECT_OK(gather(nullptr, 0, nullptr, &zero, &two), comm);
     EXPECT_EQ(exchange(send, &two, recv, &two, tuttiInt32), tuttiSuccess);
   });
 }
