@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "src/registry/algorithms.h"
 
@@ -83,6 +85,53 @@ TEST(Select, RefusesADeterministicCallThatNothingCanServe) {
   const Result<Candidate> chosen = choose(registry::algorithms(), query, never_canonical);
   ASSERT_FALSE(chosen.ok());
   EXPECT_NE(chosen.status().message().find("canonical order"), std::string::npos);
+}
+
+// ---- v-collectives ------------------------------------------------------------------------------
+
+Query exchange(bool vectors) {
+  Query query;
+  query.collective = schedule::Collective::kAllToAll;
+  query.parameters.ranks = 8;
+  query.count = 100;
+  query.element_bytes = 4;
+  query.vectors = vectors;
+  query.link = network_link();
+  return query;
+}
+
+const Candidate& named(const std::vector<Candidate>& candidates, std::string_view name) {
+  for (const Candidate& candidate : candidates) {
+    if (candidate.algorithm->name == name) return candidate;
+  }
+  ADD_FAILURE() << "no " << name;
+  return candidates.front();
+}
+
+TEST(SelectVectors, WhatForwardsPaysForItsSizeRound) {
+  const auto plain = rank_candidates(registry::algorithms(), exchange(false), never_canonical);
+  const auto vectors = rank_candidates(registry::algorithms(), exchange(true), never_canonical);
+  EXPECT_EQ(named(vectors, "pairwise").predicted_ns, named(plain, "pairwise").predicted_ns);
+  const Candidate& bruck = named(vectors, "bruck");
+  const double round =
+      predict_ns(bruck.algorithm->cost(bruck.parameters), network_link(), sizeof(uint64_t));
+  EXPECT_GT(round, 0);
+  EXPECT_DOUBLE_EQ(bruck.predicted_ns, named(plain, "bruck").predicted_ns + round);
+}
+
+TEST(SelectVectors, WhatNeedsEqualCountsRunsNone) {
+  std::vector<schedule::Algorithm> algorithms;
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    if (algorithm.collective != schedule::Collective::kAllToAll) continue;
+    algorithms.push_back(algorithm);
+    algorithms.back().needs_equal_counts = algorithm.name == "pairwise";
+  }
+  EXPECT_EQ(
+      named(rank_candidates(algorithms, exchange(false), never_canonical), "pairwise").rejected,
+      "");
+  const auto vectors = rank_candidates(algorithms, exchange(true), never_canonical);
+  EXPECT_EQ(named(vectors, "pairwise").rejected, "it needs equal counts");
+  EXPECT_EQ(vectors.front().algorithm->name, "bruck");
 }
 
 }  // namespace
