@@ -320,8 +320,10 @@ TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
  * Counts and offsets are elements, one entry a rank; the vectors are read during the call and not
  * needed after it returns, whatever the stream. `offsets` say where in the buffer a rank's block
  * begins; NULL: packed in rank order. They are each rank's own affair. Counts may be 0, also all;
- * a buffer without elements may be NULL. Written blocks must not overlap. These calls pass data
- * through staging memory, also between threads and with registered buffers. */
+ * a buffer without elements may be NULL. Written blocks must not overlap. Counts on which ranks
+ * disagree are an error, as any argument is that must be equal. These calls pass data through
+ * staging memory, also between threads and with registered buffers; what is staged at a time
+ * follows from the longest block, so blocks of similar size run best. */
 
 /* counts[r] elements from rank r; every rank passes the same counts, and send_count equal to its
  * own entry. In place: send is where this rank's block of recv begins. */

@@ -82,8 +82,11 @@ void add_odd_counts(std::vector<Case>& cases, const Call& usual) {
     add(entry, p.counts[entry] + 1, "count");
     if (p.counts[entry] > 0 && entry % 2 == 1) add(entry, 0, "(no) count");
   }
+  Call odd = usual;  // of shared counts: no call at all, which the next one tells
+  odd.problem.counts.assign(p.counts.size(), 0);
+  add_odd(cases, usual, "counts, all 0", odd);
   if (is_private) return;
-  Call odd = usual;  // no size of the plan differs, nor the sum
+  odd = usual;  // no size of the plan differs, nor the sum
   std::swap(odd.problem.counts[0], odd.problem.counts[1]);
   if (odd.problem.counts != p.counts) add_odd(cases, usual, "order of counts", odd);
 }
