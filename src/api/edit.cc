@@ -48,7 +48,8 @@ Status quiesce(const Edit& edit, uint64_t deadline_ns) {
                                       edit.call + " with TUTTI_SHRINK_ABORT"));
   }
   edit.presence->announce_change();
-  while (parent.pending.load(std::memory_order_acquire) > 0 || edit.presence->has_caller()) {
+  while (parent.pending.load(std::memory_order_acquire) > 0 || edit.presence->has_caller() ||
+         edit.presence->has_visitor()) {
     if (monotonic_ns() > deadline_ns) {
       return Status::timeout(std::string(edit.call) + ": operations of rank " +
                              std::to_string(parent.rank()) + " are still in flight; revoke the " +
@@ -155,12 +156,12 @@ struct EditCall {
   bool may_be_revoked;
 };
 
-// Everything that can be refused without asking anybody.
+// Everything that can be refused without asking anybody. The caller is a Visitor until start() has
+// changed the state.
 Result<Edit> begin_edit(const EditCall& call) {
   const std::string name = call.name;
   if (call.made == nullptr) return Status::invalid_argument(name + ": made is null");
   *call.made = nullptr;
-  const Visitor visitor = visit(call.comm);
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
   const bool revoked = call.comm->state.load(std::memory_order_acquire) == State::kRevoked;
   if (!revoked || !call.may_be_revoked) {
@@ -187,11 +188,14 @@ Result<Edit> begin_edit(const EditCall& call) {
   return edit;
 }
 
-tuttiResult_t start(const EditCall& call, const Edit& edit, Child (*make)(const Edit&)) {
+tuttiResult_t start(const EditCall& call, const Edit& edit, Child (*make)(const Edit&),
+                    Visitor visitor) {
   State was = call.comm->state.load(std::memory_order_acquire);
-  if (was == State::kBusy || !call.comm->state.compare_exchange_strong(was, State::kBusy)) {
+  const bool usable = was == State::kAlive || (was == State::kRevoked && call.may_be_revoked);
+  if (!usable || !call.comm->state.compare_exchange_strong(was, State::kBusy)) {
     return refuse(call.comm, check_handle(call.comm));
   }
+  visitor = Visitor(nullptr);  // from here on whoever ends the parent leaves it to this call
   Making making;
   if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
     making.blocking = edit.config.blocking;
@@ -211,6 +215,7 @@ tuttiResult_t start(const EditCall& call, const Edit& edit, Child (*make)(const 
 }
 
 tuttiResult_t split(const EditCall& call, int color, int key) {
+  Visitor visitor = visit(call.comm);
   Result<Edit> edit = begin_edit(call);
   if (!edit.ok()) return refuse(call.comm, edit.status());
   if (color < TUTTI_SPLIT_NOCOLOR) {
@@ -220,7 +225,7 @@ tuttiResult_t split(const EditCall& call, int color, int key) {
   }
   edit.value().proposal.color = color;
   edit.value().proposal.key = key;
-  return start(call, edit.value(), divide);
+  return start(call, edit.value(), divide, std::move(visitor));
 }
 
 Status plan_shrink(Edit& edit, const int* excluded, int excluded_count, int flags) {
@@ -296,10 +301,11 @@ tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* 
 tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
                               tuttiComm_t* made, const tuttiConfig_t* config, int flags) {
   const EditCall call{"tuttiCommShrink", comm, made, config, true};
+  Visitor visitor = visit(comm);
   tutti::Result<Edit> edit = begin_edit(call);
   if (!edit.ok()) return refuse(comm, edit.status());
   const tutti::Status status = plan_shrink(edit.value(), excluded, excluded_count, flags);
-  return status.ok() ? start(call, edit.value(), divide) : refuse(comm, status);
+  return status.ok() ? start(call, edit.value(), divide, std::move(visitor)) : refuse(comm, status);
 }
 
 tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id) {
@@ -312,10 +318,11 @@ tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id
     return tuttiCommInitRankConfig(made, ranks, *id, rank, config);
   }
   const EditCall call{"tuttiCommGrow", comm, made, config, false};
+  Visitor visitor = visit(comm);
   tutti::Result<Edit> edit = begin_edit(call);
   if (!edit.ok()) return refuse(comm, edit.status());
   const tutti::Status status = plan_grow(edit.value(), ranks, id, rank);
-  return status.ok() ? start(call, edit.value(), grow) : refuse(comm, status);
+  return status.ok() ? start(call, edit.value(), grow, std::move(visitor)) : refuse(comm, status);
 }
 
 }  // extern "C"

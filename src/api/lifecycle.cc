@@ -110,7 +110,7 @@ Status revoke(tuttiComm_t comm, int flags) {
   comm::Communicator& communicator = *comm->communicator;
   communicator.abort(Status::remote_error("rank " + std::to_string(communicator.rank()) +
                                           " revoked the communicator"));
-  comm->presence.wait_for_caller();
+  comm->presence.wait_for_others();
   drain(communicator);
   communicator.give_up();
   return {};

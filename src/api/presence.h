@@ -28,14 +28,17 @@ class Presence {
   /// After a change of state: a caller who has not seen it is seen by has_caller() from now on.
   void announce_change() const;
   bool has_caller() const { return caller_.load(std::memory_order_seq_cst) != 0; }
-  /// After a change of state, until the caller has left. The calling thread may be a Visitor.
-  void wait_for_caller() const;
-  /// The same for everybody.
-  void wait_until_empty() const;
+  bool has_visitor() const { return visitors_.load(std::memory_order_seq_cst) != 0; }
+  /// After a change of state, until all others have left. The calling thread is a Visitor.
+  void wait_for_others() const { wait_until_at_most(1); }
+  /// The same for a thread that is none.
+  void wait_until_empty() const { wait_until_at_most(0); }
 
  private:
   friend class Caller;
   friend class Visitor;
+
+  void wait_until_at_most(uint32_t visitors) const;
 
   std::atomic<uint32_t> caller_{0};
   std::atomic<uint32_t> visitors_{0};

@@ -150,6 +150,8 @@ Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
 
 tuttiResult_t run_vectors(tuttiComm_t comm, Request request, const tuttiRedOp_t& op,
                           tuttiStream_t stream, const Handle* handle) {
+  if (comm == nullptr) return refuse(comm, check_handle(comm));
+  const Caller caller(comm->presence);
   Status status = check_handle(comm);
   if (!status.ok()) return refuse(comm, status);
   CountView view = *request.counts;

@@ -115,6 +115,17 @@ TEST(Abort, DuringSmallCalls) { abort_while(all_reduce, 2); }
 TEST(Abort, DuringLargeCalls) { abort_while(all_reduce, 100'000); }
 TEST(Abort, DuringTransfers) { abort_while(exchange, 1000); }
 
+TEST(Abort, DuringVectors) {
+  abort_while(
+      [](Rank& rank, int) {
+        const size_t share = rank.send.size() / kRanks;
+        const std::vector<size_t> counts(kRanks, share);
+        return tuttiAllToAllV(rank.send.data(), counts.data(), nullptr, rank.recv.data(),
+                              counts.data(), nullptr, tuttiFloat32, rank.comm, tuttiBlocking());
+      },
+      2000);
+}
+
 TEST(Abort, DuringGroups) {
   abort_while(
       [](Rank& rank, int number) {
