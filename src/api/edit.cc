@@ -48,8 +48,7 @@ Status quiesce(const Edit& edit, uint64_t deadline_ns) {
                                       edit.call + " with TUTTI_SHRINK_ABORT"));
   }
   edit.presence->announce_change();
-  while (parent.pending.load(std::memory_order_acquire) > 0 || edit.presence->has_caller() ||
-         edit.presence->has_visitor()) {
+  while (parent.pending.load(std::memory_order_acquire) > 0 || !edit.presence->is_empty()) {
     if (monotonic_ns() > deadline_ns) {
       return Status::timeout(std::string(edit.call) + ": operations of rank " +
                              std::to_string(parent.rank()) + " are still in flight; revoke the " +

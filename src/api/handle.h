@@ -50,7 +50,7 @@ struct tuttiComm {
   tutti::api::Lounge* lounge = nullptr;  // of its process
   // Why it was not made; or a child this rank is no member of, then under error_mutex.
   tutti::Status failure;
-  std::atomic<bool> abort{false};  // how to end it; written before kEnding
+  std::atomic<bool> abort{false};  // how to end it; from false to true only
   std::mutex worker_mutex;
   std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
 };

@@ -7,6 +7,7 @@
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/base/thread.h"
+#include "src/exec/wait.h"
 
 namespace tutti::api {
 namespace {
@@ -152,9 +153,29 @@ void join_worker(tuttiComm* handle) {
   if (handle->worker.joinable()) handle->worker.join();
 }
 
+namespace {
+
+// Until nobody is inside and nothing is queued. An abort may come while a destroy waits here, and
+// then what it waits for ends soon.
+void wait_for_use(tuttiComm* handle) {
+  const comm::Communicator* communicator = handle->communicator.get();
+  exec::Backoff backoff(100);
+  bool interrupted = false;
+  handle->presence.announce_change();
+  while (!handle->presence.is_empty() ||
+         (communicator != nullptr && communicator->pending.load(std::memory_order_acquire) > 0)) {
+    if (handle->abort && !interrupted && communicator != nullptr) {
+      interrupt(*handle->communicator);
+      interrupted = true;
+    }
+    backoff.pause();
+  }
+}
+
+}  // namespace
+
 void end_communicator(tuttiComm* handle, State ended) {
-  if (handle->abort && handle->communicator != nullptr) interrupt(*handle->communicator);
-  handle->presence.wait_until_empty();
+  wait_for_use(handle);
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;

@@ -31,10 +31,10 @@ void Presence::announce_change() const {
   if (!callers_fence_) run_process_barrier();
 }
 
-void Presence::wait_until_at_most(uint32_t visitors) const {
+void Presence::wait_for_others() const {
   announce_change();
   exec::Backoff backoff(kSpins);
-  while (has_caller() || visitors_.load(std::memory_order_seq_cst) > visitors) backoff.pause();
+  while (has_caller() || visitors_.load(std::memory_order_seq_cst) > 1) backoff.pause();
 }
 
 }  // namespace tutti::api

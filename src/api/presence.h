@@ -6,8 +6,8 @@
 // the kernel run one on every thread of the process (membarrier), so the blocking call, which is
 // not, does with two plain stores. Where the kernel has no such call each call pays for its own.
 //
-// Threads: one Caller at a time, as tutti.h asks of those who use a communicator; Visitors and
-// wait_until_empty() any. Errors: none.
+// Threads: one Caller at a time, as tutti.h asks of those who use a communicator; the rest any.
+// Errors: none.
 #pragma once
 
 #include <atomic>
@@ -28,17 +28,13 @@ class Presence {
   /// After a change of state: a caller who has not seen it is seen by has_caller() from now on.
   void announce_change() const;
   bool has_caller() const { return caller_.load(std::memory_order_seq_cst) != 0; }
-  bool has_visitor() const { return visitors_.load(std::memory_order_seq_cst) != 0; }
+  bool is_empty() const { return !has_caller() && visitors_.load(std::memory_order_seq_cst) == 0; }
   /// After a change of state, until all others have left. The calling thread is a Visitor.
-  void wait_for_others() const { wait_until_at_most(1); }
-  /// The same for a thread that is none.
-  void wait_until_empty() const { wait_until_at_most(0); }
+  void wait_for_others() const;
 
  private:
   friend class Caller;
   friend class Visitor;
-
-  void wait_until_at_most(uint32_t visitors) const;
 
   std::atomic<uint32_t> caller_{0};
   std::atomic<uint32_t> visitors_{0};
@@ -53,7 +49,7 @@ class Caller {
       presence.caller_.exchange(1, std::memory_order_seq_cst);
     } else {
       presence.caller_.store(1, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst);  // the rest is wait_until_empty()'s
+      std::atomic_signal_fence(std::memory_order_seq_cst);  // the rest is announce_change()'s
     }
   }
   ~Caller() { presence_.caller_.store(0, std::memory_order_release); }

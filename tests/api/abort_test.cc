@@ -286,6 +286,24 @@ TEST(Abort, ShrunkWhileACallRuns) {
   }
 }
 
+// A destroy waits for the call of another thread, which waits for a rank that does not come.
+TEST(Abort, EndsADestroyThatWaits) {
+  std::vector<Rank> ranks(kRanks);
+  make(ranks);
+  for (Rank& rank : ranks) {
+    rank.send.assign(2, 1);
+    rank.recv.assign(2, 0);
+  }
+  std::thread caller([&] { EXPECT_NE(all_reduce(ranks[0], 0), tuttiSuccess); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most likely it is inside
+  std::thread destroyer([&] { (void)tuttiCommDestroy(ranks[0].comm); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  (void)tuttiCommAbort(ranks[0].comm);  // the other ending has begun: it does the rest
+  caller.join();
+  destroyer.join();
+  (void)tuttiCommAbort(ranks[1].comm);
+}
+
 // The message of a handle is written by the thread that calls and read by any.
 TEST(Abort, MessagesAreReadWhileTheyAreWritten) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
