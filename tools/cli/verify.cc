@@ -106,11 +106,13 @@ std::string print_counts(const Findings& f) {
 
 void print_findings(const Findings& f) {
   const bool both = f.algorithm->in_place;
+  std::set<int> ranks = f.ranks[0];
+  ranks.insert(f.ranks[1].begin(), f.ranks[1].end());
   std::printf("%-30s %-9s %6llu %7llu %6u  %-9s %-5s %-8s %s\n", name_of(*f.algorithm).c_str(),
               both ? "both" : "separate", static_cast<unsigned long long>(f.cases),
               static_cast<unsigned long long>(f.skipped), f.least_credit,
               print_canonical(f).c_str(), f.agrees ? "same" : "differ", print_counts(f).c_str(),
-              f.failed_ranks == 0 ? print_ranks(f.ranks[0]).c_str() : "REFUSED");
+              f.failed_ranks == 0 ? print_ranks(ranks).c_str() : "REFUSED");
 }
 
 int run_sweep(const Options& options) {

@@ -45,18 +45,26 @@ bool folds_differ(const Algorithm& algorithm, Parameters p) {
   return !same_program(list, algorithm.schedule(p, 0));
 }
 
-// Of a large number of ranks one lane with tree folds stands for the others, and of a very large
-// one only what has few steps is looked at.
-bool affordable(const Algorithm& algorithm, const Parameters& p) {
+bool has_few_steps(const Schedule& schedule, const Parameters& p) {
+  uint64_t steps = schedule.steps.size();
+  for (const Step& step : schedule.steps) steps += step.operand_count;
+  return steps <= 8u * p.lanes * std::bit_width(static_cast<unsigned>(p.ranks));
+}
+
+// Of a large number of ranks one lane with tree folds stands for the others. Of a very large one
+// only what has few steps is looked at, and where these name many blocks, one root in place.
+bool affordable(const Case& c) {
+  const Algorithm& algorithm = *c.findings->algorithm;
+  const Parameters& p = c.parameters;
   const Schedule first = algorithm.schedule(p, 0);
   const auto ranks = static_cast<uint64_t>(p.ranks);
-  if (p.ranks >= kLogarithmicRanks) {
-    uint64_t steps = first.steps.size();
-    for (const Step& step : first.steps) steps += step.operand_count;
-    if (steps > 8u * p.lanes * std::bit_width(ranks)) return false;
+  if ((first.words.size() + first.steps.size()) * ranks <= kAffordableWords) {
+    return p.ranks < kLogarithmicRanks || has_few_steps(first, p);
   }
-  if (p.lanes == 1 && p.fold == Fold::kTree) return true;
-  return (first.words.size() + first.steps.size()) * ranks <= kAffordableWords;
+  if (p.lanes > 1 || p.fold != Fold::kTree) return false;
+  if (p.ranks < kLogarithmicRanks) return true;
+  const bool hardest = c.placement == Placement::kInPlace || !algorithm.in_place;
+  return hardest && p.root == 0 && has_few_steps(first, p);
 }
 
 class Sweep {
@@ -101,7 +109,7 @@ class Sweep {
       if (next >= cases_.size()) return;
       const Case& c = cases_[next];
       const Algorithm& algorithm = *c.findings->algorithm;
-      if (c.sample && !options_.deep && !affordable(algorithm, c.parameters)) {
+      if (c.sample && !options_.deep && !affordable(c)) {
         const std::lock_guard lock(mutex_);
         ++c.findings->skipped;
         continue;
