@@ -1,6 +1,7 @@
 #include "transports/tcp/exchange.h"
 
 #include <cstdio>
+#include <utility>
 
 namespace tutti::transports::tcp {
 namespace {
@@ -26,8 +27,8 @@ Channel* Exchange::use(transport::ChannelId id) {
     over.in.drop_all(pool_);
   });
   if (channel == nullptr && !faulty()) {
-    fault_ = Status::internal_error("rank " + std::to_string(rank_) +
-                                    " used an epoch that is over (" + channel_text(id) + ")");
+    give_up(Status::internal_error("rank " + std::to_string(rank_) +
+                                   " used an epoch that is over (" + channel_text(id) + ")"));
   }
   return channel;
 }
@@ -124,13 +125,12 @@ void Exchange::conclude() {
   const Fault& fault = inbound_.fault();
   if (fault.kind == Fault::Kind::kNone || faulty()) return;
   if (fault.kind == Fault::Kind::kMalformed) {
-    fault_ = Status::remote_error("rank " + std::to_string(peer_) + " sent rank " +
-                                  std::to_string(rank_) + " " + fault.what +
-                                  ": the connection is given up");
-    return;
+    return give_up(Status::remote_error("rank " + std::to_string(peer_) + " sent rank " +
+                                        std::to_string(rank_) + " " + fault.what +
+                                        ": the connection is given up"));
   }
-  fault_ = Status::invalid_usage(describe(fault));
-  if (fault.kind == Fault::Kind::kMismatchThere) return;
+  const Status mismatch = Status::invalid_usage(describe(fault));
+  if (fault.kind == Fault::Kind::kMismatchThere) return give_up(mismatch);
   FrameHeader last;
   last.type = FrameType::kMismatch;
   last.channel = fault.channel;
@@ -139,6 +139,14 @@ void Exchange::conclude() {
   last.expected_signature = fault.mismatch.expected_signature;
   last.position = fault.mismatch.expected_bytes;
   outbound_.farewell(last);
+  give_up(mismatch);
+}
+
+// What is half on the wire reads no memory of the caller's any more: that is his from now on, also
+// that of a region, which withdraw() says is done.
+void Exchange::give_up(Status fault) {
+  fault_ = std::move(fault);
+  outbound_.leave();
 }
 
 std::string Exchange::describe(const Fault& fault) const {

@@ -70,6 +70,7 @@ class Exchange {
  private:
   Channel* use(transport::ChannelId id);
   void conclude();
+  void give_up(Status fault);
   std::string describe(const Fault& fault) const;
 
   const int rank_;

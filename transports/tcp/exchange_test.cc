@@ -238,6 +238,67 @@ TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
   }
 }
 
+/// What the peer sends, and nothing of the payload.
+void feed(Exchange& to, const FrameHeader& header) {
+  std::array<std::byte, kHeaderBytes> bytes;
+  encode(header, bytes.data());
+  std::array<iovec, Inbound::kMaxEntries> entries;
+  ASSERT_GT(to.prepare(entries), 0u);
+  ASSERT_GE(entries[0].iov_len, bytes.size());
+  std::memcpy(entries[0].iov_base, bytes.data(), bytes.size());
+  to.commit(bytes.size());
+}
+
+FrameHeader get_of(ChannelId region, uint64_t bytes) {
+  FrameHeader header;
+  header.type = FrameType::kGet;
+  header.channel = region;
+  header.message_bytes = bytes;
+  return header;
+}
+
+/// Whether what is left to write lies in this memory.
+bool reads(Exchange& from, const std::vector<std::byte>& memory) {
+  const std::span<const iovec> entries = from.gather();
+  return std::any_of(entries.begin(), entries.end(), [&](const iovec& entry) {
+    const auto* data = static_cast<const std::byte*>(entry.iov_base);
+    return data >= memory.data() && data < memory.data() + memory.size();
+  });
+}
+
+// Its owner frees the region as soon as withdraw() says so.
+TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
+  constexpr ChannelId kRegion{1, 0, 9};
+  constexpr size_t kWritten = 1000;
+  FrameHeader mismatch;
+  mismatch.type = FrameType::kMismatch;
+  mismatch.channel = kChannel;
+  FrameHeader unasked;
+  unasked.type = FrameType::kAnswer;
+  unasked.channel = kRegion;
+  for (const FrameHeader& last : {mismatch, unasked}) {
+    Exchange exchange(0, 1);
+    auto memory = pattern(3 << 20, 1);
+    const auto before = memory;
+    exchange.expose(kRegion, {memory.data(), memory.size(), nullptr, 0});
+    feed(exchange, get_of(kRegion, memory.size()));
+    ASSERT_TRUE(reads(exchange, memory));
+    exchange.wrote(kHeaderBytes + kWritten);
+    ASSERT_TRUE(reads(exchange, memory));
+    feed(exchange, last);
+    ASSERT_TRUE(exchange.faulty());
+    EXPECT_TRUE(exchange.withdraw(kRegion));
+    std::fill(memory.begin(), memory.end(), std::byte{0x55});  // the caller's again
+    EXPECT_FALSE(reads(exchange, memory));
+    // The frame that is half out ends with the bytes it is made of.
+    const std::span<const iovec> rest = exchange.gather();
+    ASSERT_EQ(total_bytes(rest), kMaxFrameBytes - kWritten);
+    EXPECT_EQ(std::memcmp(rest[0].iov_base, before.data() + kWritten, rest[0].iov_len), 0);
+    exchange.wrote(total_bytes(rest));
+    EXPECT_TRUE(exchange.idle());
+  }
+}
+
 // What has arrived is what was sent, and nothing was written beyond.
 void expect_untouched_rest(const std::vector<std::byte>& source,
                            const std::vector<std::byte>& target) {
