@@ -299,6 +299,37 @@ TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
   }
 }
 
+// What is refused must not look done, however much is.
+TEST(TcpExchange, MoreRefusalsThanAreRememberedEndTheLink) {
+  constexpr uint32_t kRemembered = 1024;
+  const auto region = [](uint32_t lane) { return ChannelId{1, 0, lane}; };
+  for (const bool gets : {false, true}) {
+    Pair pair;
+    std::vector<std::byte> data(8);
+    const auto try_one = [&](uint32_t lane) {
+      const uint64_t ticket = gets
+                                  ? pair.end(0).get(region(lane), 0, {data.data(), data.size()})
+                                  : pair.end(0).put(region(lane), 0, {data.data(), data.size()}, 0);
+      pair.run();
+      return ticket;
+    };
+    for (uint32_t lane = 0; lane < kRemembered; ++lane) {
+      const uint64_t ticket = try_one(lane);
+      ASSERT_TRUE(gets ? pair.is_received(0, ticket) : pair.is_sent(0, ticket));
+      ASSERT_TRUE(pair.end(0).refused(region(lane)));
+    }
+    (void)try_one(0);  // not one more
+    ASSERT_FALSE(pair.end(0).faulty() || pair.end(1).faulty());
+    const uint64_t last = try_one(kRemembered);
+    const Status& fault = pair.end(gets ? 0 : 1).fault_status();
+    EXPECT_EQ(fault.code(), Code::kRemoteError);
+    EXPECT_NE(fault.message().find("more"), fault.message().npos) << fault.message();
+    if (gets) {
+      EXPECT_FALSE(pair.is_received(0, last));
+    }
+  }
+}
+
 // What has arrived is what was sent, and nothing was written beyond.
 void expect_untouched_rest(const std::vector<std::byte>& source,
                            const std::vector<std::byte>& target) {

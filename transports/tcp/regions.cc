@@ -13,10 +13,7 @@ bool inside(const transport::Region& region, uint64_t offset, uint64_t bytes) {
 
 const char* Regions::begin_put(const FrameHeader& header, Landing& landing) {
   const auto found = regions_.find(header.channel);
-  if (found == regions_.end()) {
-    refuse(header, false);
-    return nullptr;
-  }
+  if (found == regions_.end()) return refuse(header, false);
   const transport::Region& region = found->second;
   if (!inside(region, header.position, header.length)) return "a put beyond the window's end";
   landing.memory = region.memory + header.position;
@@ -31,10 +28,7 @@ const char* Regions::take_get(const FrameHeader& header) {
     return "more gets than one peer may have open";
   }
   const auto found = regions_.find(header.channel);
-  if (found == regions_.end()) {
-    refuse(header, true);
-    return nullptr;
-  }
+  if (found == regions_.end()) return refuse(header, true);
   const transport::Region& region = found->second;
   if (!inside(region, header.position, header.message_bytes)) {
     return "a get beyond the window's end";
@@ -47,15 +41,16 @@ const char* Regions::take_get(const FrameHeader& header) {
   return nullptr;
 }
 
-void Regions::refuse(const FrameHeader& header, bool get) {
+const char* Regions::refuse(const FrameHeader& header, bool get) {
   // A put is many frames, and nobody waits: the peer hears it once.
-  const bool news = get || (told_.size() < kMostRefused && told_.insert(header.channel).second);
-  if (!news) return;
+  if (!get && !told_.insert(header.channel).second) return nullptr;
+  if (told_.size() > kMostRefused) return "puts to more deregistered windows than a link remembers";
   Message* refusal = pool_.take();
   refusal->type = FrameType::kRefused;
   refusal->id = header.channel;
   refusal->signature = get ? kGetRefused : kPutRefused;
   outbound_.push(refusal);
+  return nullptr;
 }
 
 const char* Regions::begin_answer(const FrameHeader& header, Message*& target) {
@@ -75,12 +70,13 @@ void Regions::finish_get() {
 }
 
 const char* Regions::take_refusal(const FrameHeader& header) {
-  if (refused_.size() < kMostRefused) refused_.insert(header.channel);
-  if (header.signature == kPutRefused) return nullptr;
-  if (gets_.empty() || gets_.front()->id != header.channel || gets_.front()->moved > 0) {
+  const bool get = header.signature != kPutRefused;
+  if (get && (gets_.empty() || gets_.front()->id != header.channel || gets_.front()->moved > 0)) {
     return "a refusal that nobody asked for";
   }
-  finish_get();
+  refused_.insert(header.channel);
+  if (refused_.size() > kMostRefused) return "refusals for more windows than a link remembers";
+  if (get) finish_get();
   return nullptr;
 }
 

@@ -44,9 +44,10 @@ class Regions {
   const char* take_refusal(const FrameHeader& header);
 
  private:
-  static constexpr size_t kMostRefused = 1024;  // remembered, in either direction
+  // In either direction. Beyond it the link is given up: what was refused must not look done.
+  static constexpr size_t kMostRefused = 1024;
 
-  void refuse(const FrameHeader& header, bool get);
+  const char* refuse(const FrameHeader& header, bool get);
 
   Outbound& outbound_;
   MessagePool& pool_;
