@@ -64,6 +64,11 @@ uint64_t longest_of(const CountView& view) {
   return longest;
 }
 
+uint64_t most_in_a_share(types::DataType type, uint32_t ranks) {
+  constexpr uint64_t kAddressSpace = uint64_t{1} << 56;  // the largest there is
+  return kAddressSpace / types::size_of(type) / ranks;
+}
+
 KeptCounts::KeptCounts(const CountView& view) : view_(view) {
   entries_ = std::make_shared<uint64_t[]>(kVectors.size() * view.ranks);
   uint64_t* next = entries_.get();

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/schedule/layout.h"
+#include "src/types/types.h"
 
 namespace tutti::comm {
 
@@ -44,6 +45,9 @@ uint64_t input_elements_of(const CountView& view, int rank);
 
 /// The longest share that this rank knows of.
 uint64_t longest_of(const CountView& view);
+
+/// No share is longer: a share for each rank, or several, must be countable in bytes.
+uint64_t most_in_a_share(types::DataType type, uint32_t ranks);
 
 /// A copy that owns its entries, which copies of it share.
 class KeptCounts {

@@ -80,6 +80,17 @@ TEST(CountView, ABufferOfOneShareHoldsTheRanksOwn) {
   EXPECT_EQ(longest_of(Vectors().view()), 6u);
 }
 
+TEST(CountView, TheLongestShareOfAllRanksIsCountable) {
+  constexpr uint64_t kHeadroom = 64;  // a schedule holds several shares for each rank
+  for (const uint32_t ranks : {1u, 3u, 65'536u}) {
+    for (const auto type : {types::DataType::kInt8, types::DataType::kUint64}) {
+      const uint64_t most = most_in_a_share(type, ranks);
+      EXPECT_GE(most * types::size_of(type), uint64_t{1} << 40) << "a share that can be";
+      EXPECT_LE(most, ~uint64_t{0} / kHeadroom / types::size_of(type) / ranks);
+    }
+  }
+}
+
 TEST(CountView, InPlaceIsWhereTheOwnShareBegins) {
   const Entries counts = {5, 0, 7}, offsets = {10, 1, 20}, others = {5, 0, 8};
   std::vector<int32_t> memory(40);

@@ -28,7 +28,9 @@ Result<VectorCall::Run> VectorCall::next() {
     if (!forwards.ok()) return forwards.status();
     if (forwards.value()) return run_sizes();
   }
-  if (done == Stage::kSizes) read_sizes(*sizes_round_);
+  if (done == Stage::kSizes) {
+    if (Status status = read_sizes(*sizes_round_); !status.ok()) return status;
+  }
   return done == Stage::kData || done == Stage::kClosed ? Run{} : run_data();
 }
 
@@ -88,6 +90,11 @@ Status VectorCall::read_counts() {
     if (theirs.receives != view.send_counts[peer]) {
       return differ(own, view.send_counts[peer], peer, theirs.receives);
     }
+    if (theirs.longest > most_in_a_share(request_.type, view.ranks)) {
+      executor_.expect(peer);
+      return fail("rank " + std::to_string(peer) + " says that it has a share of " +
+                  std::to_string(theirs.longest) + " elements, more than any memory holds");
+    }
     longest_ = std::max(longest_, theirs.longest);
   }
   return {};
@@ -103,14 +110,27 @@ Result<VectorCall::Run> VectorCall::run_sizes() {
 }
 
 // The schedule's scratch holds the sizes of what will lie there.
-void VectorCall::read_sizes(const Prepared& prepared) {
+Status VectorCall::read_sizes(const Prepared& prepared) {
   const std::byte* scratch = executor_.scratch();
   const size_t blocks = prepared.sizes.size();
   sizes_.resize(blocks);
   for (size_t i = 0; i < blocks; ++i) {
     const uint64_t stride = prepared.plan.scratch_bytes / blocks;
     std::memcpy(&sizes_[i], scratch + i * stride, sizeof sizes_[i]);
+    if (sizes_[i] <= longest_) continue;
+    return fail("rank " + std::to_string(executor_.options().rank) + " is to forward a share of " +
+                std::to_string(sizes_[i]) +
+                " elements, though no rank has named a longer one than " +
+                std::to_string(longest_));
   }
+  return {};
+}
+
+// A peer has sent numbers that no Tutti sends.
+Status VectorCall::fail(const std::string& why) {
+  executor_.fail(Status::remote_error(std::string(name_of(request_)) + ": " + why + " (call " +
+                                      std::to_string(executor_.calls()) + ")"));
+  return executor_.status();
 }
 
 Result<VectorCall::Run> VectorCall::run_data() {

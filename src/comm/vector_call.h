@@ -12,10 +12,12 @@
 // itself, hence so is their sequence.
 //
 // Lifetime: the request and its vectors last until the call is finished. Errors: counts that differ
-// between two ranks fail the communicator on both, with a message that names both.
+// between two ranks fail the communicator on both, with a message that names both. A peer's numbers
+// that cannot be fail it too.
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "src/comm/planner.h"
@@ -55,7 +57,8 @@ class VectorCall {
   Result<Run> run_counts();
   Status read_counts();
   Result<Run> run_sizes();
-  void read_sizes(const Prepared& prepared);
+  Status read_sizes(const Prepared& prepared);
+  Status fail(const std::string& why);
   Result<Run> run_data();
   Run run_of(const Prepared& prepared, const void* send, void* recv, Purpose purpose) const;
 
