@@ -32,14 +32,14 @@ Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t
                        int flags) {
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
-  if (window == nullptr) {
-    return Status::invalid_argument("tuttiCommWindowRegister: window is null");
-  }
-  *window = nullptr;
+  if (window != nullptr) *window = nullptr;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   comm::WindowMemory mine;
-  mine.problem = describe(*process.value(), base, bytes, flags, mine);
+  // A rank with a problem takes part all the same, or the others would wait for it.
+  mine.problem = window == nullptr
+                     ? Status::invalid_argument("tuttiCommWindowRegister: window is null")
+                     : describe(*process.value(), base, bytes, flags, mine);
   drain(*comm->communicator);
   Result<comm::Window*> made = comm->communicator->open_window(mine);
   if (!made.ok()) return made.status();

@@ -108,6 +108,20 @@ TEST(Windows, ARefusedPartIsEverybodysError) {
   });
 }
 
+TEST(Windows, ARankWithoutAPlaceForItsHandleIsEverybodysError) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, 10'000);
+    char memory[64];
+    tuttiWindow_t window = nullptr;
+    const tuttiResult_t result =
+        tuttiCommWindowRegister(comm, memory, 64, rank == 0 ? nullptr : &window, 0);
+    EXPECT_EQ(result, rank == 0 ? tuttiInvalidArgument : tuttiInvalidUsage) << message_of(comm);
+    EXPECT_EQ(window, nullptr);
+    EXPECT_OK(tuttiCommWindowRegister(comm, memory, 64, &window, 0), comm);
+    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
+  });
+}
+
 // A thread aborts and frees its part while its peers put there.
 TEST(Windows, WhoAbortsIsPutToNoMore) {
 #if defined(__SANITIZE_THREAD__)
