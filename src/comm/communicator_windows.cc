@@ -72,20 +72,26 @@ Status Communicator::remove_window(void* memory) {
 Result<Window*> Communicator::open_window(const WindowMemory& mine) {
   const transport::ChannelId region{id(), options_.membership.self.epoch, ++regions_};
   Result<std::unique_ptr<Window>> made = Window::create(
-      *membership_, mine, region, [this](const std::string& text) { return gather_texts(text); });
-  if (!made.ok()) return made.status();
+      *membership_, mine, region, [this](const std::string& text) { return gather_texts(text); },
+      [this] { return be_attended(); });
+  if (!made.ok()) {
+    if (windows_.empty()) leave_attendant();
+    return made.status();
+  }
   windows_.push_back(std::move(made).value());
-  if (Status status = be_attended(); !status.ok()) return status;
   return windows_.back().get();
 }
 
-// From the first window on, peers of other hosts need nobody's call here.
+// From the first window on, peers of other hosts need nobody's call here. All links or none.
 Status Communicator::be_attended() {
   if (options_.attendant == nullptr || !attended_.empty()) return {};
   for (int peer = 0; peer < ranks(); ++peer) {
     transport::Link* link = membership_->link(peer);
     if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
-    if (Status status = options_.attendant->attend(*link); !status.ok()) return status;
+    if (Status status = options_.attendant->attend(*link); !status.ok()) {
+      leave_attendant();
+      return status;
+    }
     attended_.push_back(link);
   }
   return {};

@@ -43,7 +43,8 @@ Window::Window(int rank, int ranks)
 
 Result<std::unique_ptr<Window>> Window::create(const Membership& members, const WindowMemory& mine,
                                                transport::ChannelId region,
-                                               const GatherTexts& gather) {
+                                               const GatherTexts& gather,
+                                               const std::function<Status()>& serve) {
   std::unique_ptr<Window> made(new Window(members.rank(), members.ranks()));
   made->region_ = region;
   Status problem = mine.problem;
@@ -56,6 +57,7 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
     problem = made->connect(members, peer, texts.value()[static_cast<size_t>(peer)]);
   }
+  if (problem.ok()) problem = serve();
   // Until every rank has mapped it, none may end its part; and it is used by all or none.
   texts = gather(problem.ok() ? "mapped" : "");
   if (!texts.ok()) problem = texts.status();  // a rank that is gone may be why mapping failed

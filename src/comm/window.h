@@ -60,10 +60,12 @@ class Window {
  public:
   static constexpr uint32_t kSignals = 16;  // for each pair of ranks: TUTTI_WINDOW_SIGNALS
 
-  /// Collective. `region` is this rank's name for its part, never used again.
+  /// Collective. `region` is this rank's name for its part, never used again. `serve` makes that
+  /// peers of other hosts are answered; it runs before any rank has the window.
   static Result<std::unique_ptr<Window>> create(const Membership& members, const WindowMemory& mine,
                                                 transport::ChannelId region,
-                                                const GatherTexts& gather);
+                                                const GatherTexts& gather,
+                                                const std::function<Status()>& serve);
 
   /// Whether the operation can be: its peer within reach, its range and signal within bounds.
   Status check(const Access& access) const;
