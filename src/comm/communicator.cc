@@ -352,10 +352,7 @@ uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
 
 void Communicator::conclude(const Status& outcome) {
   recorder_->conclude(outcome.ok());
-  if (status().ok()) return;
-  abort(status());  // for other threads, which must not read the executor's
-  leave_attendant();
-  calls_->dump(status());
+  if (!status().ok()) publish_failure();
 }
 
 Status Communicator::begin(const Request& request, uint64_t ticket) {

@@ -140,6 +140,7 @@ class Communicator final : public exec::Health {
   exec::Progress advance_access();
   Status be_attended();
   void leave_attendant();
+  void publish_failure();
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;

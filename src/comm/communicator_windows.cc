@@ -103,6 +103,13 @@ void Communicator::leave_attendant() {
   attended_.clear();
 }
 
+// The executor's failure, which other threads must not read there.
+void Communicator::publish_failure() {
+  abort(status());
+  leave_attendant();
+  calls_->dump(status());
+}
+
 Status Communicator::close_window(Window* window) {
   executor_->name_call(
       {nullptr, nullptr, 0, deadline_from_now(nullptr), "window_deregister", false});
@@ -114,7 +121,7 @@ Status Communicator::close_window(Window* window) {
     executor_->expect(static_cast<uint32_t>(reader));
     return exec::Progress::kBlocked;
   });
-  if (!outcome.ok()) leave_attendant();
+  if (!outcome.ok()) publish_failure();
   return outcome;
 }
 

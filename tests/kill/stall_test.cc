@@ -5,10 +5,12 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <sstream>
 
 #include "generated/test_paths.h"
@@ -166,6 +168,59 @@ TEST(Stall, TheCommandReadsAStoppedProcess) {
       member.fail("of the stopped process: " + text);
     }
     if (json.find("\"state\":\"failed\"") == std::string::npos) member.fail("json: " + json);
+  });
+}
+
+bool is_stopped(pid_t process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string number, name, state;  // the name has no spaces here
+  return (file >> number >> name >> state) && state == "T";
+}
+
+/// Gets from rank 0 again and again, and stops while that goes on.
+void stop_in_a_get(tuttiComm_t comm, tuttiWindow_t window, size_t bytes) {
+  constexpr int kGets = 64;
+  std::vector<char> target(bytes);
+  const std::atomic_ref<char> middle(target[bytes / 2]);
+  tuttiStream_t stream{};
+  tuttiStreamCreate(&stream);
+  for (int i = 0; i < kGets; ++i) tuttiGet(target.data(), bytes, 0, window, 0, stream);
+  while (middle.load(std::memory_order_relaxed) == 0) testing_support::sleep_ns(100'000);
+  raise(SIGSTOP);
+  tuttiCommAbort(comm);
+  tuttiStreamDestroy(stream);
+}
+
+/// Rank 0 ends its part of a window while rank 1, of another host, is stopped in a get.
+void leave_a_stopped_reader(Member& member,
+                            const std::function<void(tuttiComm_t, tuttiWindow_t)>& end_part) {
+  constexpr size_t kBytes = 64 << 20;  // more than sockets hold
+  tuttiComm_t comm = join(member);
+  if (comm == nullptr) return;
+  std::vector<char> part(member.rank() == 0 ? kBytes : 0, 1);
+  tuttiWindow_t window = nullptr;
+  if (tuttiCommWindowRegister(comm, part.data(), part.size(), &window, 0) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(comm));
+  }
+  if (member.rank() == 1) return stop_in_a_get(comm, window, kBytes);
+  const pid_t other = member.board().slots[1].process.load();
+  while (!is_stopped(other)) testing_support::sleep_ns(1'000'000);
+  end_part(comm, window);
+  std::vector<char>().swap(part);
+  kill(other, SIGCONT);
+}
+
+TEST(Stall, AWindowWhosePeerStoppedInAGetFailsTheCommunicator) {
+  const auto shape = shape_for("tcp", 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
+  expect_ok(shape, [](Member& member) {
+    leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
+      const tuttiResult_t ended = tuttiCommWindowDeregister(comm, window);
+      if (ended != tuttiTimeout) member.fail("deregister: " + std::to_string(ended));
+      tuttiResult_t error = tuttiSuccess;
+      tuttiCommGetAsyncError(comm, &error);
+      if (error != tuttiTimeout) member.fail("other threads see: " + std::to_string(error));
+      tuttiCommDestroy(comm);
+    });
   });
 }
 
