@@ -196,8 +196,8 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
  * can only be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Waits for the rank's own queued operations, then frees; waits a while for the other ranks, as
- * long as all of them are well. Where a process holds several ranks, its last one waits for all. A
- * second destroy is tuttiInvalidUsage. */
+ * long as all of them are well, and for those that are reading its windows. Where a process holds
+ * several ranks, its last one waits for all. A second destroy is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
  * call that another thread is in returns before anything is freed; one that comes later, the end of

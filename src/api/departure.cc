@@ -58,7 +58,7 @@ Lounge::Ranks Lounge::take_if_complete(uint64_t communicator) {
 
 void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
-  rank->close_windows();  // it may be parked for long, and their memory freed
+  rank->close_windows(kLeaveNs);  // it may be parked for long, and their memory freed
   if (rank->failure().ok()) return leave(lounge.park(std::move(rank)));
   const uint64_t communicator = rank->id();
   rank.reset();  // nobody waits for it, and it for nobody
@@ -73,7 +73,7 @@ void interrupt(comm::Communicator& rank) {
 void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   rank->give_up();
-  rank->close_windows();
+  rank->close_windows(kLeaveNs);
   const uint64_t communicator = rank->id();
   rank.reset();
   leave(lounge.strike(communicator));

@@ -88,8 +88,9 @@ class Communicator final : public exec::Health {
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, whatever is returned.
   Status close_window(Window* window);
-  /// All of them, before a rank leaves.
-  void close_windows();
+  /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
+  /// long to end it; then the communicator fails.
+  void close_windows(uint64_t timeout_ns);
 
   /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
   /// wait for.
@@ -140,6 +141,7 @@ class Communicator final : public exec::Health {
   exec::Progress advance_access();
   Status be_attended();
   void leave_attendant();
+  Status close_until(Window* window, uint64_t deadline_ns);
   void publish_failure();
 
   CommunicatorOptions options_;

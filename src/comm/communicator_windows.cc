@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/clock.h"
 #include "src/comm/communicator.h"
 
 namespace tutti::comm {
@@ -111,8 +112,11 @@ void Communicator::publish_failure() {
 }
 
 Status Communicator::close_window(Window* window) {
-  executor_->name_call(
-      {nullptr, nullptr, 0, deadline_from_now(nullptr), "window_deregister", false});
+  return close_until(window, deadline_from_now(nullptr));
+}
+
+Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
+  executor_->name_call({nullptr, nullptr, 0, deadline_ns, "window_deregister", false});
   int reader = window->close();
   if (reader < 0 || !status().ok()) return {};  // a failed one is not attended
   const Status outcome = executor_->wait([&] {
@@ -125,8 +129,9 @@ Status Communicator::close_window(Window* window) {
   return outcome;
 }
 
-void Communicator::close_windows() {
-  for (const auto& window : windows_) (void)close_window(window.get());
+void Communicator::close_windows(uint64_t timeout_ns) {
+  const uint64_t deadline_ns = monotonic_ns() + timeout_ns;
+  for (const auto& window : windows_) (void)close_until(window.get(), deadline_ns);
   leave_attendant();
 }
 

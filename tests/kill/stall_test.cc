@@ -224,6 +224,14 @@ TEST(Stall, AWindowWhosePeerStoppedInAGetFailsTheCommunicator) {
   });
 }
 
+TEST(Stall, APeerThatStoppedInAGetDoesNotKeepARankFromLeaving) {
+  if (!testing_support::thorough()) GTEST_SKIP() << "takes as long as a rank waits: 10 s";
+  const auto shape = shape_for("tcp", 2, {{"TUTTI_LOG", "off"}});
+  expect_ok(shape, [](Member& member) {
+    leave_a_stopped_reader(member, [](tuttiComm_t comm, tuttiWindow_t) { tuttiCommDestroy(comm); });
+  });
+}
+
 TEST(Stall, TheLibraryDumpsToAFile) {
   const Folder folder;
   const std::string path = folder.file("dump");
