@@ -358,6 +358,21 @@ TEST(VectorMismatch, AllToAllNamesBothSidesOnBothSides) {
   }
 }
 
+// Both sides of the pair agree; the third rank must not compute with it either.
+TEST(VectorMismatch, AShareThatNoMemoryHolds) {
+  run_ranks(3, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, kHangMs);
+    constexpr size_t kHuge = size_t{1} << 59;
+    Exchange exchange(3, rank, kKinds - 1, 0);  // nothing else
+    if (rank == 0) exchange.send_counts[1] = kHuge;
+    if (rank == 1) exchange.recv_counts[0] = kHuge;
+    exchange.send.resize(100);
+    exchange.recv.resize(100);
+    EXPECT_EQ(exchange.call(comm, tuttiBlocking(), true), tuttiRemoteError) << message_of(comm);
+    EXPECT_NE(message_of(comm).find("rank 0 "), std::string::npos) << message_of(comm);
+  });
+}
+
 TEST(VectorMismatch, SharedCounts) {
   for (const bool gathers : {true, false}) {
     for (const size_t scale : {1, 5000}) {  // cells and slots
