@@ -10,8 +10,7 @@
  * Threads:  different communicators may be used from different threads at the same time; one
  *           communicator by one thread at a time. Any thread may at any time abort, destroy or
  *           revoke it and ask for its error, its size and its rank.
- * Ordering: the operations of one communicator run in the order of their calls, whatever their
- *           streams.
+ * Ordering: operations of a communicator run in the order of their calls, whatever their streams.
  * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that
  *           names the rank, the host, the operation and what to do. After tuttiRemoteError,
  *           tuttiTimeout or tuttiInternalError a communicator stays failed: every later call
