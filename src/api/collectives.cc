@@ -84,6 +84,7 @@ tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream
 // The rest of the way is that of any other.
 tuttiResult_t run_scaled(tuttiComm_t comm, Request request, int op, tuttiStream_t stream,
                          const Handle* handle) {
+  const Visitor visitor = visit(comm);  // the operations belong to the communicator
   comm::Extras extras;
   const Status status = take_scaled(comm, op, request, extras);
   return status.ok() ? run(comm, request, stream, handle) : refuse(comm, status);
