@@ -111,6 +111,7 @@ void fork_child() {
 }
 
 /// Puts to the next rank, gets from the one after it, and waits for the signal of the one before.
+/// Nobody orders a put and the get of another rank, so they have halves of their own.
 class OneSidedLoop {
  public:
   OneSidedLoop(tuttiComm_t comm, Member& member) : comm_(comm), member_(member) {}
@@ -132,16 +133,18 @@ class OneSidedLoop {
 
  private:
   static constexpr size_t kBytes = 4 << 20;
+  static constexpr size_t kGetOffset = kBytes / 2;
 
   tuttiResult_t step(uint64_t turn) {
     constexpr size_t kSizes[] = {8, 1 << 20, 3, 100'000};
     const int next = (member_.rank() + 1) % member_.ranks();
     const int previous = (member_.rank() + member_.ranks() - 1) % member_.ranks();
     const tuttiResult_t put =
-        tuttiPutSignal(here_.data(), kSizes[turn % 4], next, window_, 0, 0, tuttiBlocking());
+        tuttiPutSignal(put_.data(), kSizes[turn % 4], next, window_, 0, 0, tuttiBlocking());
     if (put != tuttiSuccess) return put;
-    const tuttiResult_t got = tuttiGet(here_.data(), kSizes[(turn + 1) % 4],
-                                       (next + 1) % member_.ranks(), window_, 0, tuttiBlocking());
+    const tuttiResult_t got =
+        tuttiGet(got_.data(), kSizes[(turn + 1) % 4], (next + 1) % member_.ranks(), window_,
+                 kGetOffset, tuttiBlocking());
     if (got != tuttiSuccess) return got;
     return tuttiWaitSignal(previous, window_, 0, 1, tuttiBlocking());
   }
@@ -149,7 +152,8 @@ class OneSidedLoop {
   tuttiComm_t comm_;
   Member& member_;
   tuttiWindow_t window_ = nullptr;
-  std::vector<char> here_ = std::vector<char>(kBytes);
+  std::vector<char> put_ = std::vector<char>(kBytes);
+  std::vector<char> got_ = std::vector<char>(kBytes);
 };
 
 void run_rank(Member member, const Options& options) {
