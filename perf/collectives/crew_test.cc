@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "perf/collectives/error.h"
+#include "perf/collectives/timed_loop.h"
 
 namespace tutti::perf {
 namespace {
@@ -52,6 +53,22 @@ TEST(Crew, ADeadRankIsReportedWithItsSignal) {
   EXPECT_EQ(result, 1);
   EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
   EXPECT_NE(said.find("signal 9 (Killed)"), std::string::npos) << said;
+}
+
+TEST(TimedLoop, OnlyASteppedLoopCallsBeforeItsSteps) {
+  for (const bool stepped : {false, true}) {
+    const int result = run_crew({1, 1}, [&](const RankContext& context) {
+      std::vector<size_t> order;
+      LoopShape shape{2, stepped};
+      shape.before_step = [&](size_t i) { order.push_back(10 + i); };
+      timed_loop(
+          context, shape, [&](size_t i) { order.push_back(i); }, [] {});
+      const auto free = std::vector<size_t>{0, 1};
+      const auto steps = std::vector<size_t>{10, 0, 11, 1};
+      return order == (stepped ? steps : free) ? 0 : 1;
+    });
+    EXPECT_EQ(result, 0);
+  }
 }
 
 }  // namespace

@@ -118,6 +118,9 @@ constexpr Flag kFlags[] = {
      kNcclTests, set_blocking},
     {"--stepped", "", "", "an untimed barrier before every iteration", kLoop, kOwn,
      [](Text, Draft& d) { d.options.stepped = true; }},
+    {"--fresh", "", "",
+     "as --stepped, and the input's cache lines are written before every barrier, untimed", kLoop,
+     kOwn, [](Text, Draft& d) { d.options.stepped = d.options.fresh = true; }},
     {"-T,--timeout", "SECONDS", "0", "a call that takes longer fails; 0: TUTTI_TIMEOUT", kLoop,
      kNcclTests,
      [](Text text, Draft& d) {

@@ -42,6 +42,12 @@ LoopTime Measurement::timed(const PreparedCase& one, Cell& cell) {
 
   LoopShape loop;
   loop.stepped = options_.stepped;
+  if (options_.fresh) {
+    loop.before_step = [&](size_t iteration) {
+      for (size_t i = 0; i < options_.aggregate; ++i)
+        workload_.renew(one, iteration * options_.aggregate + i);
+    };
+  }
   loop.splits = options_.report.processor_time;
   loop.iterations = options_.warmup;
   if (loop.iterations > 0) timed_loop(context_, loop, call, finish);

@@ -77,6 +77,7 @@ struct PerfOptions {
   CommunicatorOptions communicator;
   bool registered = false;
   bool stepped = false;
+  bool fresh = false;  // the input changes before every iteration; only stepped
   size_t unaligned_elements = 0;
   ReportOptions report;
   VersusOptions versus;

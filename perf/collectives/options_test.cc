@@ -170,6 +170,8 @@ TEST(Flags, BlockingThreeIsStepped) {
   EXPECT_EQ(parse({"-z", "3"})->blocking, Blocking::kNo);
   EXPECT_EQ(parse({"-z", "1"})->blocking, Blocking::kWaitAndBarrier);
   EXPECT_FALSE(parse({"-z", "1"})->stepped);
+  EXPECT_FALSE(parse({"--stepped"})->fresh);
+  EXPECT_TRUE(parse({"--fresh"})->fresh && parse({"--fresh"})->stepped);
 }
 
 TEST(Flags, AreWrittenAsGetoptReadsThem) {

@@ -119,8 +119,8 @@ void Report::print_parameters() const {
   std::printf("agg iters: %zu validation: %zu graph: 0 unalign: %zu\n#\n", options_.aggregate,
               options_.checks, options_.unaligned_elements);
   const CommunicatorOptions& communicator = options_.communicator;
-  std::printf("# %s, %s stream, %s buffers, algorithm %s%s\n#\n",
-              options_.stepped ? "stepped" : "free-running",
+  std::printf("# %s%s, %s stream, %s buffers, algorithm %s%s\n#\n",
+              options_.stepped ? "stepped" : "free-running", options_.fresh ? ", fresh input" : "",
               communicator.host_stream ? "host" : "blocking",
               options_.registered ? "registered" : "ordinary",
               communicator.algorithm.empty() ? "chosen" : communicator.algorithm.c_str(),

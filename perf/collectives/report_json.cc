@@ -113,6 +113,7 @@ Json config_json(const PerfOptions& options, const Results& results) {
                {"parallel_init", true},
                {"average", static_cast<int>(options.average)},
                {"stepped", options.stepped},
+               {"fresh", options.fresh},
                {"registered", options.registered},
                {"unaligned_elements", options.unaligned_elements},
                {"stream", communicator.host_stream ? "host" : "blocking"},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <span>
 
 #include "perf/collectives/crew.h"
@@ -23,6 +24,8 @@ struct LoopShape {
   /// collective lets it. true, stepped: an untimed barrier of the board before every iteration, and
   /// the clock is read around every call (some 25 ns of each time are the clock's).
   bool stepped = false;
+  /// Only with `stepped`: called with the iteration before its barrier, untimed.
+  std::function<void(size_t)> before_step = {};
   /// Receives the time of each iteration, as far as there is room. Reads the clock in every
   /// iteration.
   std::span<double> samples = {};
@@ -52,7 +55,10 @@ LoopTime timed_loop(const RankContext& context, const LoopShape& shape, Call&& c
   }
   LoopTime total;
   for (size_t i = 0; i < shape.iterations; ++i) {
-    if (shape.stepped) context.board.barrier();
+    if (shape.stepped) {
+      if (shape.before_step) shape.before_step(i);
+      context.board.barrier();
+    }
     const double begin = now_us();
     call(i);
     const double queued = shape.splits ? now_us() : begin;

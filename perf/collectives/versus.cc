@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "perf/collectives/command.h"
+#include "perf/collectives/core_distance.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/machine_load.h"
 #include "perf/collectives/rounds.h"
@@ -94,11 +95,15 @@ bool run_configuration(const PerfOptions& options, const std::vector<std::string
                            {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}};
   environment.insert(environment.end(), configuration.environment.begin(),
                      configuration.environment.end());
+  const std::string distance = core_distance_text(core_round_trip_ns());
   const ProcessorTime before = processor_time();
   const int result = run_command(std::move(command), environment);
   // A comparison beside other work says little; who reads the table should know.
-  std::printf("# ran %-18s %4.1f %% of the machine was busy with other work\n",
-              configuration.name.c_str(), 100 * share_of_others(before, processor_time()));
+  std::printf(
+      "# ran %-18s %4.1f %% of the machine was busy with other work; a cache line: %s before",
+      configuration.name.c_str(), 100 * share_of_others(before, processor_time()),
+      distance.c_str());
+  std::printf(", %s after\n", core_distance_text(core_round_trip_ns()).c_str());
   if (result != 0) {
     std::fprintf(stderr, "tutti perf: %s failed (exit code %d)\n", configuration.name.c_str(),
                  result);

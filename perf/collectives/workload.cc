@@ -6,6 +6,7 @@ namespace tutti::perf {
 namespace {
 
 constexpr size_t kLargestElementBytes = 8;
+constexpr size_t kCacheLineBytes = 64;
 
 }  // namespace
 
@@ -67,6 +68,14 @@ void Workload::refill(const PreparedCase& one, size_t iteration) {
   if (!reads_input(operation.collective, one.place())) return;
   auto* input = const_cast<std::byte*>(send(one, iteration));
   pattern.fill_input(operation.rank, input, one.shape.send_count);
+}
+
+void Workload::renew(const PreparedCase& one, size_t iteration) {
+  if (!reads_input(one.operation.collective, one.place())) return;
+  auto* input = const_cast<std::byte*>(send(one, iteration));
+  const size_t bytes = one.shape.send_count * one.type.bytes;
+  // The lowest bit of a little-endian element: no float becomes infinite or not a number.
+  for (size_t at = 0; at < bytes; at += kCacheLineBytes) input[at] ^= std::byte{1};
 }
 
 BufferMistakes Workload::check(const PreparedCase& one, size_t iteration) const {

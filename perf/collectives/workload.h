@@ -50,6 +50,9 @@ class Workload {
   void prepare(const PreparedCase& one);
   /// Fills the iteration's pair with new input and poisons what the call has to write.
   void refill(const PreparedCase& one, size_t iteration);
+  /// Changes a bit in every cache line of the iteration's input, on ranks that have one: what
+  /// readers still hold of it is stale. Costs no more than that, so it can run before every call.
+  void renew(const PreparedCase& one, size_t iteration);
   /// What is wrong after a call on a refilled pair: in the output, and in an input that must not
   /// change.
   BufferMistakes check(const PreparedCase& one, size_t iteration) const;

@@ -1,5 +1,6 @@
 #include "perf/mpi/duel.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -16,7 +17,20 @@ namespace {
 
 enum Variant { kTutti = 0, kMpi = 1, kVariants = 2 };
 
-constexpr std::pair<bool, const char*> kModes[] = {{false, "free-running"}, {true, "stepped"}};
+/// A way to run the loop.
+struct Mode {
+  bool stepped;
+  const char* name;
+};
+constexpr Mode kFreeRunning = {false, "free-running"};
+constexpr Mode kStepped = {true, "stepped"};
+constexpr Mode kFresh = {true, "fresh"};
+
+std::vector<Mode> modes_of(const PerfOptions& options) {
+  if (options.fresh) return {kFresh};
+  return {kFreeRunning, kStepped};
+}
+
 constexpr size_t kWarmIterations = 2;
 
 const char* name_of(Variant variant) { return variant == kTutti ? kTuttiVariant : kMpiVariant; }
@@ -40,20 +54,21 @@ class Duel {
 
  public:
   Duel(const RankContext& context, const Communicator& communicator, Workload& workload,
-       const PreparedCase& one)
+       const PreparedCase& one, bool fresh)
       : context_(context),
         communicator_(communicator),
         workload_(workload),
         one_(one),
         mpi_(one.operation) {
     workload_.prepare(one_);
+    if (fresh) before_step_ = [this](size_t i) { workload_.renew(one_, i); };
   }
 
   /// Collective.
   void check(Variant variant) {
     workload_.refill(one_, 0);
     context_.board.barrier();
-    run(variant, {1, true, {}});
+    run(variant, {1, true});
     const std::optional<Finding> found = first_finding(context_, workload_.check(one_, 0));
     if (!found) return;
     throw PerfError(std::string(name_of(variant)) + ", " + std::to_string(one_.size_bytes()) +
@@ -61,10 +76,10 @@ class Duel {
                     kExitResult);
   }
 
-  void calibrate_all(double round_us) {
-    for (const auto& [stepped, name] : kModes) {
-      const LoopShape loop{1, stepped, {}};
-      size_t* iterations = iterations_[stepped];
+  void calibrate_all(const std::vector<Mode>& modes, double round_us) {
+    for (const Mode& mode : modes) {
+      const LoopShape loop{1, mode.stepped, before_step_};
+      size_t* iterations = iterations_[mode.stepped];
       iterations[kTutti] = calibrate(context_, round_us, loop, tutti_call(), finish());
       iterations[kMpi] = calibrate(context_, round_us, loop, mpi_call(), [] {});
     }
@@ -72,8 +87,8 @@ class Duel {
 
   /// Collective: the slowest rank's time per iteration.
   double time(Variant variant, bool stepped) {
-    run(variant, {kWarmIterations, stepped, {}});
-    const LoopTime own = run(variant, {iterations_[stepped][variant], stepped, {}});
+    run(variant, {kWarmIterations, stepped, before_step_});
+    const LoopTime own = run(variant, {iterations_[stepped][variant], stepped, before_step_});
     return context_.board.max(context_.rank, own.us);
   }
 
@@ -88,13 +103,16 @@ class Duel {
   Workload& workload_;
   const PreparedCase& one_;
   const MpiOperation mpi_;
+  std::function<void(size_t)> before_step_;
   size_t iterations_[2][kVariants] = {};
 };
 
 void run_rounds(Duel& duel, const PerfOptions& options, Round round, std::vector<Round>& rounds) {
+  const std::vector<Mode> modes = modes_of(options);
+  duel.calibrate_all(modes, options.versus.round_ms * 1e3);
   for (round.round = 0; round.round < options.versus.rounds; ++round.round) {
     const bool mpi_first = round.round % 2 == 1;
-    for (const auto& [stepped, mode] : kModes) {
+    for (const auto& [stepped, mode] : modes) {
       for (int place = 0; place < kVariants; ++place) {
         const Variant variant = (place == 1) != mpi_first ? kMpi : kTutti;
         round.mode = mode;
@@ -123,10 +141,9 @@ std::vector<Round> run_duel(const RankContext& context, const PerfOptions& optio
     const Case one{bytes, options.types[0], options.ops[0], options.root};
     const bool in_place = options.collective == Collective::kBroadcast;
     const PreparedCase prepared(options, whole_group(context), one, in_place);
-    Duel duel(context, communicator, workload, prepared);
+    Duel duel(context, communicator, workload, prepared, options.fresh);
     duel.check(kTutti);
     duel.check(kMpi);
-    duel.calibrate_all(options.versus.round_ms * 1e3);
     round.bytes = prepared.size_bytes();
     run_rounds(duel, options, round, rounds);
   }

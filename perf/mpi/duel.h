@@ -9,7 +9,8 @@
 
 namespace tutti::perf {
 
-/// Collective. All sizes of the sweep, free-running and stepped, the same rounds on every rank.
+/// Collective. All sizes of the sweep, free-running and stepped (only stepped with --fresh), the same
+/// rounds on every rank.
 ///
 /// Both variants use the same buffers in the same rotation (buffers.h). A broadcast runs in place,
 /// because MPI's has one buffer; everything else out of place. Before anything is timed each

@@ -1,0 +1,92 @@
+#include "perf/collectives/core_distance.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdio>
+#include <thread>
+#include <vector>
+
+#include "perf/collectives/statistics.h"
+#include "perf/collectives/timed_loop.h"
+
+namespace tutti::perf {
+namespace {
+
+constexpr int kBursts = 200;
+constexpr uint32_t kTripsPerBurst = 100;
+constexpr uint32_t kTrips = kBursts * kTripsPerBurst;
+// A thread that has lost its processor for a while must not turn 10 ms into minutes.
+constexpr double kMostUs = 1e6;
+
+struct alignas(64) Flag {
+  std::atomic<uint32_t> value{0};
+};
+
+std::vector<int> usable_processors() {
+  cpu_set_t set;
+  std::vector<int> processors;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return processors;
+  for (int i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &set)) processors.push_back(i);
+  }
+  return processors;
+}
+
+void pin(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+bool await(const Flag& flag, uint32_t value, const std::atomic<bool>& stop) {
+  while (flag.value.load(std::memory_order_acquire) != value) {
+    if (stop.load(std::memory_order_relaxed)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<double> core_round_trip_ns() {
+  const std::vector<int> processors = usable_processors();
+  if (processors.size() < 2) return std::nullopt;
+  Flag there;
+  Flag back;
+  alignas(64) std::atomic<bool> stop{false};
+  std::thread echo([&] {
+    pin(processors[1]);
+    for (uint32_t i = 1; i <= kTrips && await(there, i, stop); ++i) {
+      back.value.store(i, std::memory_order_release);
+    }
+  });
+  std::vector<double> bursts;
+  std::thread caller([&] {  // a thread, so that nobody else stays pinned
+    pin(processors[0]);
+    const double limit_us = now_us() + kMostUs;
+    for (uint32_t trip = 1; trip <= kTrips && now_us() < limit_us;) {
+      const double begin_us = now_us();
+      for (uint32_t i = 0; i < kTripsPerBurst; ++i, ++trip) {
+        there.value.store(trip, std::memory_order_release);
+        await(back, trip, stop);
+      }
+      bursts.push_back((now_us() - begin_us) * 1e3 / kTripsPerBurst);
+    }
+    stop.store(true, std::memory_order_relaxed);
+  });
+  caller.join();
+  echo.join();
+  return median(bursts);
+}
+
+std::string core_distance_text(std::optional<double> round_trip_ns) {
+  if (!round_trip_ns) return "one processor only";
+  char text[64];
+  std::snprintf(text, sizeof text, "%.0f ns from processor to processor and back", *round_trip_ns);
+  return text;
+}
+
+}  // namespace tutti::perf
