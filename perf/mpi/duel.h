@@ -9,7 +9,7 @@
 
 namespace tutti::perf {
 
-/// Collective. All sizes of the sweep, free-running and stepped (only stepped with --fresh), the same
+/// Collective. All sizes of the sweep, free-running and stepped (with --fresh only that), the same
 /// rounds on every rank.
 ///
 /// Both variants use the same buffers in the same rotation (buffers.h). A broadcast runs in place,
