@@ -85,7 +85,7 @@ std::optional<double> core_round_trip_ns() {
 std::string core_distance_text(std::optional<double> round_trip_ns) {
   if (!round_trip_ns) return "one processor only";
   char text[64];
-  std::snprintf(text, sizeof text, "%.0f ns from processor to processor and back", *round_trip_ns);
+  std::snprintf(text, sizeof text, "%.0f ns", *round_trip_ns);
   return text;
 }
 

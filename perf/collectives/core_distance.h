@@ -11,7 +11,7 @@ namespace tutti::perf {
 /// both to itself. Nothing where there is only one.
 std::optional<double> core_round_trip_ns();
 
-/// The line that stands in front of a measurement.
+/// "110 ns"
 std::string core_distance_text(std::optional<double> round_trip_ns);
 
 }  // namespace tutti::perf

@@ -100,7 +100,8 @@ bool run_configuration(const PerfOptions& options, const std::vector<std::string
   const int result = run_command(std::move(command), environment);
   // A comparison beside other work says little; who reads the table should know.
   std::printf(
-      "# ran %-18s %4.1f %% of the machine was busy with other work; a cache line: %s before",
+      "# ran %-18s %4.1f %% of the machine was busy with other work; between processors and back: "
+      "%s before",
       configuration.name.c_str(), 100 * share_of_others(before, processor_time()),
       distance.c_str());
   std::printf(", %s after\n", core_distance_text(core_round_trip_ns()).c_str());

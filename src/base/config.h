@@ -28,6 +28,8 @@ namespace tutti {
 
 enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug, kTrace };
 enum class SocketFamily { kAny, kIpv4, kIpv6 };
+/// How staging memory is written: what the clock says (src/exec/staging_stores.h), or always so.
+enum class StagingStores { kMeasured, kCached, kStreaming };
 
 using SecretKey = std::array<uint8_t, 32>;
 using Variables = std::map<std::string, std::string>;
@@ -70,6 +72,7 @@ struct Config {
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t single_copy_bytes = 0;  // 0: off
+  StagingStores staging_stores = StagingStores::kMeasured;
 
   // Sockets.
   std::string socket_ifname;

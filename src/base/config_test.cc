@@ -53,6 +53,7 @@ TEST(Config, DefaultsNeedNoVariable) {
   EXPECT_EQ(config.frame_bytes, 524288u);
   EXPECT_EQ(config.ring_bytes, 4u << 20);
   EXPECT_EQ(config.single_copy_bytes, 0u);
+  EXPECT_EQ(config.staging_stores, StagingStores::kMeasured);
   EXPECT_TRUE(config.transports.empty());
   EXPECT_TRUE(config.warnings.empty());
   EXPECT_TRUE(config.origins.empty());
@@ -67,6 +68,7 @@ TEST(Config, ReadsEveryField) {
                                   {"TUTTI_SPIN", "7"},
                                   {"TUTTI_RING_BYTES", "8MiB"},
                                   {"TUTTI_SINGLE_COPY_BYTES", "64K"},
+                                  {"TUTTI_STAGING_STORES", "streaming"},
                                   {"TUTTI_SOCKET_FAMILY", "ipv6"},
                                   {"TUTTI_LOG", "trace"},
                                   {"TUTTI_PORT", "4711"},
@@ -81,6 +83,7 @@ TEST(Config, ReadsEveryField) {
   EXPECT_EQ(config.spin_polls, 7u);
   EXPECT_EQ(config.ring_bytes, 8u << 20);
   EXPECT_EQ(config.single_copy_bytes, 65536u);
+  EXPECT_EQ(config.staging_stores, StagingStores::kStreaming);
   EXPECT_EQ(config.socket_family, SocketFamily::kIpv6);
   EXPECT_EQ(config.log_level, LogLevel::kTrace);
   EXPECT_EQ(config.port, 4711);
@@ -97,7 +100,7 @@ TEST(Config, RefusesMalformedValuesByName) {
       {"TUTTI_TRANSPORTS", "shm,,tcp"}, {"TUTTI_ALGORITHM", "ring"},
       {"TUTTI_SOCKET_FAMILY", "ipx"},  {"TUTTI_LOG", "loud"},
       {"TUTTI_HOST_ID", "a b"},        {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
-      {"TUTTI_SOCKET_IFNAME", ""}};
+      {"TUTTI_SOCKET_IFNAME", ""},     {"TUTTI_STAGING_STORES", "fast"}};
   for (const auto& [name, value] : wrong) {
     const std::string message = refusal({{name, value}});
     EXPECT_NE(message.find(name + "='" + value + "'"), std::string::npos) << message;

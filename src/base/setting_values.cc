@@ -26,6 +26,14 @@ std::optional<Value> look_up(const std::pair<std::string_view, Value> (&words)[k
   return std::nullopt;
 }
 
+/// The first word of a value.
+template <class Value, size_t kCount>
+std::string_view name_of(const std::pair<std::string_view, Value> (&words)[kCount], Value value) {
+  const auto* const found = std::find_if(std::begin(words), std::end(words),
+                                         [&](const auto& entry) { return entry.second == value; });
+  return found->first;
+}
+
 constexpr std::pair<std::string_view, bool> kSwitches[] = {
     {"1", true},  {"true", true},   {"yes", true}, {"on", true},
     {"0", false}, {"false", false}, {"no", false}, {"off", false}};
@@ -42,9 +50,14 @@ constexpr std::pair<std::string_view, SocketFamily> kFamilies[] = {
     {"6", SocketFamily::kIpv6},       {"af_inet", SocketFamily::kIpv4},
     {"af_inet6", SocketFamily::kIpv6}};
 
+constexpr std::pair<std::string_view, StagingStores> kStores[] = {
+    {"measured", StagingStores::kMeasured},
+    {"cached", StagingStores::kCached},
+    {"streaming", StagingStores::kStreaming}};
+
 constexpr std::pair<std::string_view, int> kSuffixes[] = {
-    {"", 0},    {"b", 0},    {"k", 10},  {"kb", 10},  {"kib", 10},
-    {"m", 20},  {"mb", 20},  {"mib", 20}, {"g", 30},  {"gb", 30}, {"gib", 30}};
+    {"", 0},    {"b", 0},    {"k", 10}, {"kb", 10}, {"kib", 10}, {"m", 20},
+    {"mb", 20}, {"mib", 20}, {"g", 30}, {"gb", 30}, {"gib", 30}};
 
 }  // namespace
 
@@ -99,21 +112,19 @@ std::optional<bool> parse_switch(std::string_view text) { return look_up(kSwitch
 
 std::optional<LogLevel> parse_log_level(std::string_view text) { return look_up(kLevels, text); }
 
-std::string_view log_level_name(LogLevel level) {
-  const auto* const found = std::find_if(std::begin(kLevels), std::end(kLevels),
-                                         [&](const auto& entry) { return entry.second == level; });
-  return found->first;
-}
+std::string_view log_level_name(LogLevel level) { return name_of(kLevels, level); }
 
 std::optional<SocketFamily> parse_socket_family(std::string_view text) {
   return look_up(kFamilies, text);
 }
 
-std::string_view socket_family_name(SocketFamily family) {
-  const auto* const found = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                         [&](const auto& entry) { return entry.second == family; });
-  return found->first;
+std::string_view socket_family_name(SocketFamily family) { return name_of(kFamilies, family); }
+
+std::optional<StagingStores> parse_staging_stores(std::string_view text) {
+  return look_up(kStores, text);
 }
+
+std::string_view staging_stores_name(StagingStores stores) { return name_of(kStores, stores); }
 
 bool is_name(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {

@@ -30,6 +30,9 @@ std::string_view log_level_name(LogLevel level);
 std::optional<SocketFamily> parse_socket_family(std::string_view text);
 std::string_view socket_family_name(SocketFamily family);
 
+std::optional<StagingStores> parse_staging_stores(std::string_view text);
+std::string_view staging_stores_name(StagingStores stores);
+
 /// A name as people give transports and algorithms: letters, digits, '_' and '-'.
 bool is_name(std::string_view text);
 

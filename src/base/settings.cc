@@ -99,6 +99,12 @@ bool take_socket_family(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
+bool take_staging_stores(std::string_view value, Config& config) {
+  const auto parsed = parse_staging_stores(value);
+  if (parsed) config.staging_stores = *parsed;
+  return parsed.has_value();
+}
+
 bool take_nccl_version(std::string_view value, Config& config) {
   constexpr int kFirstOfThisForm = 20900;
   const auto parsed = parse_integer<int>(value);
@@ -194,6 +200,12 @@ constexpr Setting kSettings[] = {
     {"TUTTI_SINGLE_COPY_BYTES", "", "bytes", kSizeWords,
      "From this size on read ordinary memory of another process directly; 0 is never",
      take_bytes<&Config::single_copy_bytes, 0, ~uint64_t{0}>, show_single_copy},
+    {"TUTTI_STAGING_STORES", "", "", "measured, cached, streaming",
+     "Whether shared staging memory is written through the cache or past it; measured: as the "
+     "clock "
+     "says",
+     take_staging_stores,
+     [](const Config& c) { return std::string(staging_stores_name(c.staging_stores)); }},
     {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",
      "eth0,ib (prefixes), =eth0 (exact), ^docker,lo (all but these)",
      "The network interfaces whose addresses are used", take_text<&Config::socket_ifname>,

@@ -62,6 +62,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   execution.epoch = given.membership.self.epoch;
   execution.spins = spins_of(config, members.domain_size());
   execution.layout = given.membership.layout;
+  execution.staging_stores = config.staging_stores;
   execution.slow_ns = config.slow_ns;
   if (Status status = made->open_recorder(); !status.ok()) return status;
   execution.recorder = made->recorder_;

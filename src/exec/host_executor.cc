@@ -22,7 +22,8 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
       mine_(peers_[static_cast<size_t>(options.rank)].arena),
       lanes_(kLanes),
       passed_(kLanes, 0),
-      cells_(kCellsPerRegion) {
+      cells_(kCellsPerRegion),
+      write_staging_(options.staging_stores) {
   const auto ranks = static_cast<uint32_t>(options.ranks);
   registers_.assign(plan::register_of(PeerBase::kSlot, options.ranks), nullptr);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -252,7 +253,9 @@ void HostExecutor::move(Lane& lane, const Op& op) {
     call.scale = plan_->scale;
   }
   if (op.divide) call.divisor = plan_->divisor;
-  op.kernel(call);
+  if (op.streaming_kernel == nullptr) return op.kernel(call);
+  write_staging_(lane.piece_bytes, op.source_count == 1,
+                 [&](bool streaming) { (streaming ? op.streaming_kernel : op.kernel)(call); });
 }
 
 bool HostExecutor::read_peer(Lane& lane, const Op& op) {

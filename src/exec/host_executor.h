@@ -13,9 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "src/base/config.h"
 #include "src/base/status.h"
 #include "src/exec/arena_map.h"
 #include "src/exec/staging.h"
+#include "src/exec/staging_stores.h"
 #include "src/exec/wait.h"
 #include "src/plan/plan.h"
 #include "src/trace/recorder.h"
@@ -61,6 +63,7 @@ struct ExecutorOptions {
   uint64_t first_progress = 1;
   uint32_t calls_before = 0;
   ArenaLayout layout{4 << 20, 0, 1};
+  StagingStores staging_stores = StagingStores::kMeasured;
   uint64_t slow_ns = ~uint64_t{0};      // after which a call is reported
   trace::Recorder* recorder = nullptr;  // told of long waits; may be null
 };
@@ -120,6 +123,8 @@ class HostExecutor {
 
   /// Marks this rank as failed for its peers; later calls return `status`.
   void fail(Status status);
+  /// For those who write staging memory beside the plans.
+  StagingWriter& staging_writer() { return write_staging_; }
   /// What of a long wait others may ask for.
   Stall& stall() { return *stall_; }
 
@@ -207,6 +212,7 @@ class HostExecutor {
   uint32_t chain_ = 0;        // of the signatures of all calls so far
   uint32_t far_chain_ = 0;    // of the far signatures
   bool has_streams_ = false;
+  StagingWriter write_staging_;
   std::unique_ptr<Stall> stall_;
   Status status_;
   std::vector<transport::Buffer> buffers_;

@@ -4,6 +4,8 @@
 #include <cstring>
 #include <string>
 
+#include "src/types/kernels.h"
+
 namespace tutti::exec {
 namespace {
 
@@ -166,7 +168,12 @@ uint64_t PairExecutor::copy(Active& active, Ring& ring, uint64_t at, uint64_t ro
     const uint64_t left = offset < active.transfer.bytes ? active.transfer.bytes - offset : 0;
     const uint64_t bytes = std::min(span, left);
     if (bytes > 0 && active.transfer.is_send) {
-      std::memcpy(ring.data + place, active.transfer.data + offset, bytes);
+      executor_.staging_writer()(bytes, true, [&](bool streaming) {
+        std::byte* const target = ring.data + place;
+        const std::byte* const source = active.transfer.data + offset;
+        if (streaming) return types::copy_streaming(target, source, bytes);
+        std::memcpy(target, source, bytes);
+      });
     } else if (bytes > 0) {
       std::memcpy(active.transfer.data + offset, ring.data + place, bytes);
     }

@@ -1,6 +1,7 @@
 #include "src/plan/passes.h"
 
 #include <algorithm>
+#include <span>
 
 namespace tutti::plan {
 namespace {
@@ -17,6 +18,12 @@ bool is_user_memory(const Operand& operand, uint32_t ranks) {
     if (operand.base == register_of(PeerBase::kOutput, r)) return true;
   }
   return false;
+}
+
+bool is_slot(const Operand& operand) {
+  return operand.base >= register_of(Base::kFixed) &&
+         (operand.base - register_of(Base::kFixed)) % static_cast<uint32_t>(PeerBase::kCount) ==
+             static_cast<uint32_t>(PeerBase::kSlot);
 }
 
 // Appends the targets of `copy` to those of `move`; operands of merged moves are written anew.
@@ -98,13 +105,15 @@ void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache) {
     key.source_count = op.source_count;
     key.target_count = op.target_count;
     key.scaled = op.mask != kNoMask || op.divide;
-    const auto targets = plan.operands.begin() + op.operands;
-    const bool away =
-        bypass_cache && std::all_of(targets, targets + op.target_count, [&](const Operand& target) {
-          return is_user_memory(target, ranks);
-        });
+    const std::span targets(plan.operands.data() + op.operands, op.target_count);
+    const bool away = bypass_cache && std::ranges::all_of(targets, [&](const Operand& target) {
+                        return is_user_memory(target, ranks);
+                      });
     key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;
     op.kernel = types::fold_kernel(key);
+    if (!std::ranges::all_of(targets, is_slot)) continue;
+    key.store = types::StoreHint::kStreaming;
+    op.streaming_kernel = types::fold_kernel(key);
   }
 }
 

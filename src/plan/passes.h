@@ -15,7 +15,7 @@ bool forward_stores(Plan& plan);
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request);
 
 /// The absolute kernels, with stores that bypass the cache for moves between user buffers of long
-/// calls.
+/// calls; both kinds for moves into staging slots.
 void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache);
 
 }  // namespace tutti::plan

@@ -96,6 +96,9 @@ struct Op {
   uint32_t block = 0;       // which of the step's blocks
   uint64_t length = 0;      // kMove, kReadPeer: elements of the whole block
   types::FoldKernel kernel = nullptr;
+  // Not null: only staging slots are written, and this kernel does it past the cache. The executor
+  // chooses.
+  types::FoldKernel streaming_kernel = nullptr;
 };
 
 struct LanePlan {

@@ -1,0 +1,124 @@
+// How a rank writes its staging slots: through the cache, or past it (non-temporal stores).
+//
+// A cached store must first take the line away from the processor that read it last. Between
+// processors that are near each other that is cheap, and the readers then find the line in a cache;
+// between far ones (sockets, dies, virtual processors that were moved) it costs many times the
+// copy. A store that bypasses the cache asks nobody. Which is cheaper is not to be known from
+// outside and may change while a job runs, and as no other rank can see a difference, every rank
+// decides for itself, by looking at the clock now and then.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
+
+#include "src/base/clock.h"
+#include "src/base/config.h"
+
+namespace tutti::exec {
+
+/// What the clock says about both kinds, for each class of sizes.
+class StagingChoice {
+ public:
+  /// Shorter pieces go through the cache.
+  static constexpr uint64_t kLeastBytes = 4096;
+  /// Of the moves with the chosen kind one in so many is timed.
+  static constexpr uint32_t kTimedEvery = 8;
+  /// The other kind gets its turn this often, and then with so many moves.
+  static constexpr uint64_t kTrialPauseNs = 20'000'000;
+  static constexpr uint32_t kTrialMoves = 2;
+  /// Cached stores may cost this much more: what they write is read from a cache.
+  static constexpr double kWorthOfCache = 3;
+
+  struct Turn {
+    bool streaming = false;
+    bool timed = false;
+  };
+
+  /// How pieces of so many bytes are written.
+  Turn chosen(uint64_t bytes) { return {class_of(bytes).streaming, false}; }
+
+  /// The same for the next piece, which may also be asked for its time.
+  Turn next(uint64_t bytes) {
+    Class& c = class_of(bytes);
+    if (c.trial > 0) return {!c.streaming, true};
+    return {c.streaming, c.moves++ % kTimedEvery == 0};
+  }
+
+  /// A timed turn took so long.
+  void took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns) {
+    Class& c = class_of(bytes);
+    c.cost[turn.streaming].add(static_cast<double>(duration_ns) / static_cast<double>(bytes));
+    if (c.trial > 0) {
+      --c.trial;
+    } else if (now_ns >= c.next_trial_ns) {
+      c.trial = kTrialMoves;
+      c.next_trial_ns = now_ns + kTrialPauseNs;
+    }
+    if (c.trial > 0 || !c.cost[true].known() || !c.cost[false].known()) return;
+    c.streaming = c.cost[false].least() > kWorthOfCache * c.cost[true].least();
+  }
+
+ private:
+  /// The cheaper of the last two: one of them may have been interrupted.
+  class Cost {
+   public:
+    void add(double ns_per_byte) {
+      before_ = known() ? last_ : ns_per_byte;
+      last_ = ns_per_byte;
+    }
+    bool known() const { return last_ >= 0; }
+    double least() const { return std::min(last_, before_); }
+
+   private:
+    double last_ = -1;
+    double before_ = -1;
+  };
+
+  struct Class {
+    std::array<Cost, 2> cost;  // [streaming]
+    bool streaming = false;
+    uint32_t moves = 0;
+    uint32_t trial = 0;  // so many moves more with the other kind
+    uint64_t next_trial_ns = 0;
+  };
+
+  // From each power of two to the next; all from 2 MiB on are one.
+  static constexpr uint32_t kFirstWidth = std::bit_width(kLeastBytes);
+  static constexpr uint32_t kClasses = 10;
+  Class& class_of(uint64_t bytes) {
+    const auto width = static_cast<uint32_t>(std::bit_width(bytes));
+    return classes_[std::min(width - std::min(width, kFirstWidth), kClasses - 1)];
+  }
+
+  std::array<Class, kClasses> classes_;
+};
+
+/// Writes staging memory as the setting says.
+class StagingWriter {
+ public:
+  explicit StagingWriter(StagingStores stores) : stores_(stores) {}
+
+  /// Calls write(streaming) once, which writes `bytes` bytes. A write that is no plain copy says
+  /// more about its sources than about the stores: it is not timed.
+  template <class Write>
+  void operator()(uint64_t bytes, bool is_copy, Write&& write) {
+    if (bytes < StagingChoice::kLeastBytes) return write(false);
+    if (stores_ != StagingStores::kMeasured) return write(stores_ == StagingStores::kStreaming);
+    const StagingChoice::Turn turn = is_copy ? choice_.next(bytes) : choice_.chosen(bytes);
+    if (!turn.timed) return write(turn.streaming);
+    const uint64_t begin_ns = monotonic_ns();
+    write(turn.streaming);
+    const uint64_t end_ns = monotonic_ns();
+    choice_.took(bytes, turn, end_ns - begin_ns, end_ns);
+  }
+
+ private:
+  const StagingStores stores_;
+  StagingChoice choice_;
+};
+
+}  // namespace tutti::exec
