@@ -351,6 +351,16 @@ class Program(unittest.TestCase):
         self.write("src/base/a.cc", "int g;\n")
         self.assertEqual(self.run_tidy()[0], 1)
 
+    def test_files_and_folders_that_are_named(self):
+        self.write("src/base/a.cc", "void f() { goto g; }\n")
+        self.write("src/plan/b.cc", "void f() {}\n")
+        self.assertEqual(self.run_tidy("src/plan")[0], 0)
+        self.assertEqual(self.run_tidy("src/base/")[0], 1)
+        self.assertEqual(self.run_tidy("src/base/a.cc")[0], 1)
+        status, output = self.run_tidy("src/base/b.cc")
+        self.assertNotEqual(status, 0)
+        self.assertIn("there is no 'src/base/b.cc'", output)
+
     def test_header_that_needs_another(self):
         self.write("src/base/a.h", "#pragma once\nusing A = std::vector<int>;\n")
         status, output = self.run_tidy()
