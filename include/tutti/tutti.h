@@ -428,9 +428,9 @@ TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
  * thread of a call of that communicator that waits, and otherwise by a thread of the library: one
  * for each process, from its first window that spans hosts on; it sleeps while nothing comes.
  *
- * Reach:  parts from tuttiMemAlloc are reached by all ranks; parts of ordinary memory by threads of
- *         the same process and by other hosts, but not by other processes of this one: they are
- *         told tuttiUnsupported.
+ * Reach:  all memory, by all ranks. Processes of one host map what is from tuttiMemAlloc; other
+ *         memory the kernel copies (process_vm_writev): less fast for small puts, and where it is
+ *         not permitted (ptrace_scope, some containers) an access is tuttiUnsupported.
  * Order:  what one rank does to one peer takes effect in the order of its calls, in all windows of
  *         the communicator. So a signal is seen after the data of all earlier puts, and a get (of 0
  *         bytes, too) ends when all earlier puts of this rank are in the peer's memory. Nothing is

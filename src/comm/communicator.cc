@@ -138,11 +138,7 @@ void Communicator::answer_peers() {
   executor_->stall().answer();
 }
 
-std::string Communicator::name_of(int rank) const {
-  const Profile& profile = membership_->profiles()[static_cast<size_t>(rank)];
-  return "rank " + std::to_string(rank) + " (process " + std::to_string(profile.process) + " on " +
-         profile.host + ")";
-}
+std::string Communicator::name_of(int rank) const { return membership_->name_of(rank); }
 
 void Communicator::report(const std::string& text) {
   options_.membership.env->log->warning("{}", text);

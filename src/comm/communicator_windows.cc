@@ -108,6 +108,7 @@ void Communicator::leave_attendant() {
 void Communicator::publish_failure() {
   abort(status());
   leave_attendant();
+  for (const auto& window : windows_) window->give_up();
   calls_->dump(status());
 }
 
@@ -117,12 +118,15 @@ Status Communicator::close_window(Window* window) {
 
 Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
   executor_->name_call({nullptr, nullptr, 0, deadline_ns, "window_deregister", false});
-  int reader = window->close();
-  if (reader < 0 || !status().ok()) return {};  // a failed one is not attended
+  if (window->close() < 0) return {};
+  if (!status().ok()) {
+    window->give_up();
+    return {};
+  }
   const Status outcome = executor_->wait([&] {
-    reader = window->close();
-    if (reader < 0 || !status().ok()) return exec::Progress::kDone;
-    executor_->expect(static_cast<uint32_t>(reader));
+    const int busy = window->close();
+    if (busy < 0 || !status().ok()) return exec::Progress::kDone;
+    executor_->expect(static_cast<uint32_t>(busy));
     return exec::Progress::kBlocked;
   });
   if (!outcome.ok()) publish_failure();
@@ -153,7 +157,7 @@ exec::Progress Communicator::advance_access() {
 
 Status Communicator::outcome() const {
   if (!status().ok()) return status();
-  return active_ == Active::kAccess ? access_.window->outcome(access_) : outcome_;
+  return active_ == Active::kAccess ? access_.problem : outcome_;
 }
 
 Status Communicator::run(const Access& access) {

@@ -167,6 +167,12 @@ Status Membership::connect(int peer) {
                               profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID");
 }
 
+std::string Membership::name_of(int rank) const {
+  const Profile& profile = profiles_[static_cast<size_t>(rank)];
+  return "rank " + std::to_string(rank) + " (process " + std::to_string(profile.process) + " on " +
+         profile.host + ")";
+}
+
 std::vector<exec::Peer> Membership::peers() const {
   std::vector<exec::Peer> peers(links_.size());
   for (size_t i = 0; i < links_.size(); ++i) {

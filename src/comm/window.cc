@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -14,9 +15,11 @@ namespace tutti::comm {
 namespace {
 
 constexpr uint64_t kPatienceNs = 300'000'000;
+// Of a copy on one host, so that whoever ends its part does not wait for long.
+constexpr uint64_t kPieceBytes = 4 << 20;
 
 // The lines of what a rank tells the others.
-enum Line : size_t { kBytes, kOffset, kAddress, kRegion, kSignalsHandle, kMemoryHandle, kLines };
+enum Line : size_t { kBytes, kOffset, kAddress, kRegion, kBoardHandle, kMemoryHandle, kLines };
 
 Result<uint64_t> number_in(std::string_view text) {
   const auto number = parse_integer<uint64_t>(text);
@@ -36,26 +39,26 @@ const char* name_of(Access::Kind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-Window::Window(int rank, int ranks)
-    : rank_(static_cast<uint32_t>(rank)),
-      parts_(static_cast<size_t>(ranks)),
-      waited_(static_cast<size_t>(ranks) * kSignals, 0) {}
+Window::Window(const Membership& members)
+    : members_(members),
+      rank_(static_cast<uint32_t>(members.rank())),
+      parts_(static_cast<size_t>(members.ranks())),
+      waited_(parts_.size() * kSignals, 0) {}
 
 Result<std::unique_ptr<Window>> Window::create(const Membership& members, const WindowMemory& mine,
                                                transport::ChannelId region,
                                                const GatherTexts& gather,
                                                const std::function<Status()>& serve) {
-  std::unique_ptr<Window> made(new Window(members.rank(), members.ranks()));
+  std::unique_ptr<Window> made(new Window(members));
   made->region_ = region;
   Status problem = mine.problem;
-  Result<std::string> text =
-      problem.ok() ? made->open(members, mine) : Result<std::string>(problem);
+  Result<std::string> text = problem.ok() ? made->open(mine) : Result<std::string>(problem);
   if (problem.ok()) problem = text.status();
   // A rank with a problem takes part all the same, or the others would wait for it.
   Result<std::vector<std::string>> texts = gather(problem.ok() ? text.value() : "");
   if (problem.ok()) problem = texts.status();
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
-    problem = made->connect(members, peer, texts.value()[static_cast<size_t>(peer)]);
+    problem = made->connect(peer, texts.value()[static_cast<size_t>(peer)]);
   }
   if (problem.ok()) problem = serve();
   // Until every rank has mapped it, none may end its part; and it is used by all or none.
@@ -65,50 +68,44 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
     if (texts.value()[static_cast<size_t>(peer)].empty()) problem = not_registered_by(peer);
   }
   if (problem.ok()) return made;
-  if (made->signals_.data() != nullptr) made->close();  // no peer has used it
+  if (made->memory_of_board_.data() != nullptr) made->close();  // no peer has used it
   return problem;
 }
 
-// Makes the counters, exposes the memory, and says what the others need to know.
-Result<std::string> Window::open(const Membership& members, const WindowMemory& mine) {
+// Makes the board, exposes the memory, and says what the others need to know.
+Result<std::string> Window::open(const WindowMemory& mine) {
   Result<transport::Arena> arena =
-      transport::Arena::create("tutti-signals", waited_.size() * sizeof(Counter) + sizeof(Door));
+      transport::Arena::create("tutti-signals", PartBoard::bytes_for(parts_.size()));
   if (!arena.ok()) return arena.status();
   Result<std::string> handle = transport::describe_memory(arena.value());
   if (!handle.ok()) return handle.status();
-  signals_ = std::move(arena).value();
-  expose(members, mine);  // before any peer knows of it
+  memory_of_board_ = std::move(arena).value();
+  expose(mine);  // before any peer knows of it
   return std::to_string(mine.bytes) + "\n" + std::to_string(mine.offset) + "\n" +
          std::to_string(reinterpret_cast<uint64_t>(mine.base)) + "\n" +
          std::to_string(region_.lane) + "\n" + handle.value() + "\n" + mine.handle;
 }
 
-void Window::expose(const Membership& members, const WindowMemory& mine) {
+void Window::expose(const WindowMemory& mine) {
   Part& own = parts_[rank_];
   own.bytes = mine.bytes;
   own.memory = mine.base;
   own.region = region_;
   own.thread = true;
-  map_counters(own, signals_.data());
-  for (int peer = 0; peer < members.ranks(); ++peer) {
-    transport::Link* link = members.link(peer);
+  own.board = PartBoard(memory_of_board_.data());
+  for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
+    transport::Link* link = members_.link(static_cast<int>(peer));
     if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
-    Part& part = parts_[static_cast<size_t>(peer)];
+    Part& part = parts_[peer];
     part.remote = link->one_sided();
     part.stream = link->stream();
-    part.remote->expose(region_, {mine.base, mine.bytes,
-                                  &counter(rank_, static_cast<uint32_t>(peer), 0), kSignals});
+    part.remote->expose(region_, {mine.base, mine.bytes, own.board.signals(peer), kSignals});
   }
 }
 
-void Window::map_counters(Part& part, std::byte* counters) const {
-  part.counters = reinterpret_cast<Counter*>(counters);
-  part.door = reinterpret_cast<Door*>(part.counters + waited_.size());
-}
-
-Status Window::connect(const Membership& members, int peer, const std::string& text) {
+Status Window::connect(int peer, const std::string& text) {
   if (text.empty()) return not_registered_by(peer);
-  if (peer == members.rank()) return {};
+  if (peer == members_.rank()) return {};
   const std::vector<std::string_view> lines = split(text, '\n');
   if (lines.size() != kLines) {
     return Status::internal_error("rank " + std::to_string(peer) + " described its window badly");
@@ -122,33 +119,40 @@ Status Window::connect(const Membership& members, int peer, const std::string& t
   part.bytes = bytes.value();
   part.region = region_;
   part.region.lane = static_cast<uint32_t>(region.value());
-  transport::Link* link = members.link(peer);
-  if (link == nullptr || link->mapped() == nullptr) return {};
-  part.thread = link->capabilities().all_memory;
-  Result<std::byte*> counters = part.thread ? map_again(lines[kSignalsHandle])
-                                            : link->mapped()->import(lines[kSignalsHandle]);
-  if (!counters.ok()) return counters.status();
-  map_counters(part, counters.value());
+  part.address = address.value();
+  part.link = members_.link(peer);
+  if (part.link == nullptr || part.link->mapped() == nullptr) return {};
+  part.thread = part.link->capabilities().all_memory;
+  Result<std::byte*> board = part.thread ? map_again(lines[kBoardHandle])
+                                         : part.link->mapped()->import(lines[kBoardHandle]);
+  if (!board.ok()) return board.status();
+  part.board = PartBoard(board.value());
+  return find_memory(part, lines[kMemoryHandle], offset.value());
+}
+
+Status Window::find_memory(Part& part, std::string_view handle, uint64_t offset) {
   if (part.thread) {
-    part.memory = reinterpret_cast<std::byte*>(address.value());
-  } else if (!lines[kMemoryHandle].empty()) {
-    Result<std::byte*> arena = link->mapped()->import(lines[kMemoryHandle]);
+    part.memory = reinterpret_cast<std::byte*>(part.address);
+  } else if (!handle.empty()) {
+    Result<std::byte*> arena = part.link->mapped()->import(handle);
     if (!arena.ok()) return arena.status();
-    part.memory = arena.value() + offset.value();
+    part.memory = arena.value() + offset;
+  } else if (part.link->capabilities().single_copy) {
+    part.copies = part.link->mapped();
   }
   return {};
 }
 
-// The counters of a thread of this process, which may leave while another looks at them.
+// The board of a thread of this process, which may leave while another looks at them.
 Result<std::byte*> Window::map_again(std::string_view handle) {
   const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
   if (!memory.ok()) return memory.status();
   const int fd = fcntl(memory.value().fd, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return errno_status("cannot share the counters of a window: fcntl");
+  if (fd < 0) return errno_status("cannot share the signals of a window: fcntl");
   Result<transport::Arena> arena = transport::Arena::adopt(fd, memory.value().bytes);
   if (!arena.ok()) return arena.status();
-  counters_of_threads_.push_back(std::move(arena).value());
-  return counters_of_threads_.back().data();
+  boards_of_threads_.push_back(std::move(arena).value());
+  return boards_of_threads_.back().data();
 }
 
 Status Window::check(const Access& access) const {
@@ -160,14 +164,14 @@ Status Window::check(const Access& access) const {
     return Status::invalid_argument(what + "signal " + std::to_string(access.signal) +
                                     "; there are " + std::to_string(kSignals));
   }
-  if (part.counters == nullptr && part.remote == nullptr) {
+  if (!part.board.valid() && part.remote == nullptr) {
     return Status::unsupported(what + "the transport to rank " + std::to_string(access.peer) +
                                " has no one-sided access; send instead");
   }
   const bool waits = access.kind == Access::Kind::kWaitSignal;
-  const bool open = part.remote != nullptr ? !part.remote->refused(part.region)
-                                           : part.door->closed.load(std::memory_order_acquire) == 0;
-  if (!waits && !open) return gone(access);
+  const bool ended = part.remote != nullptr ? part.remote->refused(part.region)
+                                            : part.board.door() == Door::kClosed;
+  if (!waits && ended) return gone(access);
   const bool moves = access.kind == Access::Kind::kPut || access.kind == Access::Kind::kGet;
   if (!moves) return {};
   if (access.offset > part.bytes || access.bytes > part.bytes - access.offset) {
@@ -175,11 +179,8 @@ Status Window::check(const Access& access) const {
                                     std::to_string(access.offset + access.bytes) + " of " + whose +
                                     " " + std::to_string(part.bytes));
   }
-  if (part.memory == nullptr && part.remote == nullptr && access.bytes > 0) {
-    return Status::unsupported(what + whose +
-                               " part of the window is not from tuttiMemAlloc, so "
-                               "other processes cannot map it");
-  }
+  const bool reached = part.memory != nullptr || part.copies != nullptr || part.remote != nullptr;
+  if (!reached && access.bytes > 0) return out_of_reach(access);
   if (access.local == nullptr && access.bytes > 0) {
     return Status::invalid_argument(what + "the local buffer is null");
   }
@@ -189,51 +190,76 @@ Status Window::check(const Access& access) const {
 Status Window::gone(const Access& access) const {
   return Status::invalid_usage(std::string(name_of(access.kind)) + ": rank " +
                                std::to_string(access.peer) +
-                               " has deregistered its part of the window; nothing was moved. "
-                               "Ranks deregister when no peer uses their part any more");
+                               " has deregistered its part of the window; what was not there by "
+                               "then is not moved. Ranks deregister when no peer uses their part "
+                               "any more");
 }
 
-Status Window::outcome(const Access& access) const {
-  return access.refused ? gone(access) : Status();
+Status Window::out_of_reach(const Access& access) const {
+  return Status::unsupported(
+      std::string(name_of(access.kind)) + ": the part of " +
+      members_.name_of(static_cast<int>(access.peer)) +
+      " is ordinary memory, and this process and that one may not read and write each other's "
+      "(process_vm_writev is refused: by Yama's ptrace_scope, a container or a PID namespace of "
+      "its own). Register memory from tuttiMemAlloc there, or permit it: "
+      "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add=SYS_PTRACE");
 }
 
 bool Window::advance(Access& access) {
   const Part& part = parts_[access.peer];
   if (access.kind == Access::Kind::kWaitSignal) {
     uint64_t& waited = waited_[access.peer * kSignals + access.signal];
-    const Counter& mine = counter(rank_, access.peer, access.signal);
+    const PartBoard::Word& mine = parts_[rank_].board.signals(access.peer)[access.signal];
     if (mine.load(std::memory_order_acquire) - waited < access.times) return false;
     waited += access.times;
     return true;
   }
-  return part.remote != nullptr ? advance_remote(access, part) : advance_mapped(access, part);
+  return part.remote != nullptr ? advance_remote(access, part) : advance_here(access, part);
 }
 
-// The owner uses its memory for other things once it has closed the door, and waits for those
+// The owner uses its memory for other things once it has changed the door, and waits for those
 // inside.
-bool Window::advance_mapped(Access& access, const Part& part) {
-  auto& inside = part.thread ? part.door->threads_inside : part.door->processes_inside;
-  inside.fetch_add(1, std::memory_order_seq_cst);
-  access.refused = part.door->closed.load(std::memory_order_seq_cst) != 0;
-  if (!access.refused) touch(access, part);
-  inside.fetch_sub(1, std::memory_order_release);
+bool Window::advance_here(Access& access, const Part& part) const {
+  PartBoard::Word& inside = part.board.inside(rank_);
+  bool touched = true;
+  do {
+    inside.store(1, std::memory_order_seq_cst);
+    const Door door = part.board.door();
+    touched = door == Door::kOpen && touch(access, part);
+    inside.store(0, std::memory_order_release);
+    if (door == Door::kClosed) access.problem = gone(access);
+  } while (touched && access.moved < access.bytes);
+  return touched || !access.problem.ok();
+}
+
+// One piece, and behind the last one the signal. False if it failed: Access::problem says why, or
+// the peer is dead.
+bool Window::touch(Access& access, const Part& part) const {
+  const uint64_t bytes = std::min(access.bytes - access.moved, kPieceBytes);
+  std::byte* const here = access.local + access.moved;
+  const uint64_t there = access.offset + access.moved;
+  const bool gets = access.kind == Access::Kind::kGet;
+  if (bytes > 0 && part.memory != nullptr) {
+    std::byte* const theirs = part.memory + there;
+    std::memmove(gets ? here : theirs, gets ? theirs : here, bytes);
+  } else if (bytes > 0) {
+    const Status copied = gets ? part.copies->read({here, bytes}, part.address + there)
+                               : part.copies->write(part.address + there, {here, bytes});
+    if (!copied.ok()) {
+      if (copied.code() != Code::kRemoteError) access.problem = copied;
+      return false;
+    }
+  }
+  access.moved += bytes;
+  const bool signals = access.kind == Access::Kind::kSignal || access.then_signal;
+  if (signals && access.moved == access.bytes) {
+    PartBoard::Word& theirs = part.board.signals(rank_)[access.signal];
+    theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
   return true;
 }
 
-void Window::touch(const Access& access, const Part& part) {
-  if (access.kind == Access::Kind::kGet && access.bytes > 0) {
-    std::memmove(access.local, part.memory + access.offset, access.bytes);
-  }
-  if (access.kind == Access::Kind::kPut && access.bytes > 0) {
-    std::memmove(part.memory + access.offset, access.local, access.bytes);
-  }
-  if (access.kind == Access::Kind::kSignal || access.then_signal) {
-    Counter& theirs = counter(access.peer, rank_, access.signal);
-    theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
-}
-
-bool Window::advance_remote(Access& access, const Part& part) {
+bool Window::advance_remote(Access& access, const Part& part) const {
   const bool gets = access.kind == Access::Kind::kGet;
   if (access.ticket == 0 && gets) {
     access.ticket = part.remote->get(part.region, access.offset, {access.local, access.bytes});
@@ -243,25 +269,40 @@ bool Window::advance_remote(Access& access, const Part& part) {
                                      signals ? access.signal : transport::OneSided::kNoSignal);
   }
   const bool done = gets ? part.stream->received(access.ticket) : part.stream->sent(access.ticket);
-  if (done) access.refused = part.remote->refused(part.region);
+  if (done && part.remote->refused(part.region)) access.problem = gone(access);
   return done;
 }
 
 int Window::close() {
-  Door& door = *parts_[rank_].door;
-  door.closed.store(1, std::memory_order_seq_cst);
-  // Each is inside for one copy, without waiting, if it lives.
-  while (door.threads_inside.load(std::memory_order_seq_cst) != 0) std::this_thread::yield();
-  for (const uint64_t until_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < until_ns;) {
-    if (door.processes_inside.load(std::memory_order_seq_cst) == 0) break;
-    std::this_thread::yield();
-  }
-  int reader = -1;
+  parts_[rank_].board.set(Door::kClosed);
+  int busy = who_is_inside();
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
     const Part& part = parts_[peer];
-    if (part.remote != nullptr && !part.remote->withdraw(region_)) reader = static_cast<int>(peer);
+    if (part.remote != nullptr && !part.remote->withdraw(region_)) busy = static_cast<int>(peer);
   }
-  return reader;
+  return busy;
+}
+
+void Window::give_up() {
+  if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kFailed);
+  for (const uint64_t until_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < until_ns;) {
+    if (who_is_inside() < 0) return;
+    std::this_thread::yield();
+  }
+}
+
+// A living process that is at the memory of this rank; -1: none. Threads are waited for: each is
+// inside for one piece and waits for nobody. The dead stay inside.
+int Window::who_is_inside() const {
+  const PartBoard& own = parts_[rank_].board;
+  for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
+    const Part& part = parts_[peer];
+    if (!part.board.valid() || peer == rank_) continue;
+    const auto inside = [&] { return own.inside(peer).load(std::memory_order_seq_cst) != 0; };
+    while (part.thread && inside()) std::this_thread::yield();
+    if (inside() && part.link->status().ok()) return static_cast<int>(peer);
+  }
+  return -1;
 }
 
 }  // namespace tutti::comm

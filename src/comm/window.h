@@ -1,18 +1,18 @@
 // One-sided access: memory of every rank that its peers put to and get from, and signals beside it.
 //
-// Where memory is shared, a put is a copy into the peer's memory as it lies here, and a signal
-// raises a counter that belongs to this rank alone among its writers, so it is one store, and
-// whoever sees it sees the puts before it. Elsewhere the link does both (transport::OneSided), with
-// the same counters, so that waiting for a signal is one and the same. The peer calls nothing.
+// On one host a put is a copy into the peer's memory, as it lies here or, ordinary memory of
+// another process, by a single copy of the kernel's (transport::Mapped::write). A signal raises a
+// counter that belongs to this rank alone among its writers, so it is one store, and whoever sees
+// it sees the puts before it. Elsewhere the link does both (transport::OneSided), with the same
+// counters, so that waiting for a signal is one and the same. The peer calls nothing.
 //
 // close() ends this rank's part: peers' operations on it are refused. The window itself stays as
-// long as the communicator, because peers look at its counters to learn that.
+// long as the communicator, because peers look at its board to learn that.
 //
-// Owns: the counters; the peers' memory is mapped as long as their links. Threads and errors: as
+// Owns: its board; the peers' memory is mapped as long as their links. Threads and errors: as
 // the communicator. Units: offsets and sizes in bytes.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "src/comm/membership.h"
+#include "src/comm/part_board.h"
 
 namespace tutti::comm {
 
@@ -38,8 +39,9 @@ struct Access {
   uint64_t times = 0;          // kWaitSignal
   Window* window = nullptr;
   // Of its run:
+  uint64_t moved = 0;                    // of the bytes, on one host
   transport::Stream::Ticket ticket = 0;  // 0: the link was not asked yet
-  bool refused = false;                  // the peer has deregistered its part
+  Status problem;                        // not OK: it had no effect, or not all of it
 };
 inline constexpr int kAccessKinds = 4;
 const char* name_of(Access::Kind kind);
@@ -58,7 +60,7 @@ using GatherTexts = std::function<Result<std::vector<std::string>>(const std::st
 
 class Window {
  public:
-  static constexpr uint32_t kSignals = 16;  // for each pair of ranks: TUTTI_WINDOW_SIGNALS
+  static constexpr uint32_t kSignals = PartBoard::kSignals;
 
   /// Collective. `region` is this rank's name for its part, never used again. `serve` makes that
   /// peers of other hosts are answered; it runs before any rank has the window.
@@ -69,53 +71,47 @@ class Window {
 
   /// Whether the operation can be: its peer within reach, its range and signal within bounds.
   Status check(const Access& access) const;
-  /// True if it is complete; until then ask again with the same one.
+  /// True if it is over, see Access::problem; until then ask again with the same one. One whose
+  /// peer is dead or failed is never over: why, the caller finds where it looks at failures.
   bool advance(Access& access);
-  /// Of a complete operation: not OK if it had no effect, because the peer's part is no more.
-  Status outcome(const Access& access) const;
-  /// Ends this rank's part; nobody of this host is at its memory any more. Returns a peer of
-  /// another host whose answer still reads it (ask again), or -1.
+  /// Ends this rank's part. Returns a peer that is still at its memory (ask again), or -1.
   int close();
+  /// After a failure: peers begin nothing any more, and those of this host that live are given a
+  /// moment to end what they are in.
+  void give_up();
 
  private:
-  using Counter = std::atomic<uint64_t>;
-  /// Behind the counters: ranks that copy to or from the part are inside. Those of other processes
-  /// may die there.
-  struct Door {
-    std::atomic<uint32_t> closed;
-    std::atomic<uint32_t> threads_inside;
-    std::atomic<uint32_t> processes_inside;
-  };
   struct Part {
     uint64_t bytes = 0;
-    std::byte* memory = nullptr;  // null: out of reach
-    Counter* counters = nullptr;  // the whole table of that rank
-    Door* door = nullptr;
+    std::byte* memory = nullptr;          // as it lies here; null: it does not
+    transport::Mapped* copies = nullptr;  // instead: by single copies
+    uint64_t address = 0;                 // of the memory, as its owner sees it
+    PartBoard board;
     bool thread = false;                    // of this process
-    transport::OneSided* remote = nullptr;  // instead of memory and counters
+    transport::OneSided* remote = nullptr;  // instead of memory and board
     transport::Stream* stream = nullptr;    // its tickets
+    transport::Link* link = nullptr;
     transport::ChannelId region;
   };
 
-  Window(int rank, int ranks);
-  Result<std::string> open(const Membership& members, const WindowMemory& mine);
-  void expose(const Membership& members, const WindowMemory& mine);
-  Status connect(const Membership& members, int peer, const std::string& text);
+  explicit Window(const Membership& members);
+  Result<std::string> open(const WindowMemory& mine);
+  void expose(const WindowMemory& mine);
+  Status connect(int peer, const std::string& text);
   Result<std::byte*> map_again(std::string_view handle);
-  void map_counters(Part& part, std::byte* counters) const;
-  bool advance_mapped(Access& access, const Part& part);
-  void touch(const Access& access, const Part& part);
-  static bool advance_remote(Access& access, const Part& part);
+  static Status find_memory(Part& part, std::string_view handle, uint64_t offset);
+  bool advance_here(Access& access, const Part& part) const;
+  bool touch(Access& access, const Part& part) const;
+  bool advance_remote(Access& access, const Part& part) const;
+  int who_is_inside() const;
   Status gone(const Access& access) const;
-  // By the rank that is signalled, the rank that signals, and the number of the signal.
-  Counter& counter(uint32_t target, uint32_t source, uint32_t signal) const {
-    return parts_[target].counters[source * kSignals + signal];
-  }
+  Status out_of_reach(const Access& access) const;
 
-  uint32_t rank_;
+  const Membership& members_;
+  const uint32_t rank_;
   transport::ChannelId region_;
-  transport::Arena signals_;
-  std::vector<transport::Arena> counters_of_threads_;
+  transport::Arena memory_of_board_;
+  std::vector<transport::Arena> boards_of_threads_;
   std::vector<Part> parts_;       // by rank
   std::vector<uint64_t> waited_;  // [source][signal]: how many this rank has waited for
 };

@@ -33,6 +33,7 @@ class SameProcess final : public transport::Mapped {
     std::memcpy(target.data, reinterpret_cast<const void*>(source), target.bytes);
     return {};
   }
+  Status write(uint64_t, transport::ConstBuffer) override { return Status::unsupported("reads"); }
 };
 
 struct Case {

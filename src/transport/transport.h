@@ -31,7 +31,7 @@ namespace tutti::transport {
 struct Capabilities {
   bool mapped = false;       // arena and registered memory are addressable: SLOT, INLINE...
   bool all_memory = false;   // and every other byte, at the peer's own address: one process
-  bool single_copy = false;  // read() reaches the peer's ordinary memory: PULL without a mapping
+  bool single_copy = false;  // read() and write() reach the peer's ordinary memory
   bool stream = false;       // STREAM
   double latency_ns = 0;
   double bytes_per_ns = 0;
@@ -70,8 +70,10 @@ class Mapped {
   virtual std::byte* arena() const = 0;
   /// Maps memory the peer registered (its handle travelled by any way); unmapped with the link.
   virtual Result<std::byte*> import(std::string_view handle) = 0;
-  /// Capability single_copy: reads `target.bytes` at the peer's own address `source`.
+  /// Capability single_copy: reads, or writes, at an address as the peer sees it. Complete when it
+  /// returns. kRemoteError: the peer is gone; kInvalidUsage: it has no such memory.
   virtual Status read(Buffer target, uint64_t source) = 0;
+  virtual Status write(uint64_t target, ConstBuffer source) = 0;
 };
 
 /// Messages to and from one peer. A message is a gather list on one side and a scatter list of the

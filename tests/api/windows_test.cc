@@ -42,6 +42,58 @@ TEST(OneSided, TwoRanksOverTcp) { expect_one_sided("tcp", "2"); }
 TEST(OneSided, SixRanksOverTcp) { expect_one_sided("tcp", "6"); }
 TEST(OneSided, FiveRanksOnTwoHosts) { expect_one_sided("mixed", "5"); }
 
+// Memory of every kind and length, random puts and gets, against a reference.
+int mixed_windows(const std::vector<std::string>& arguments, std::string& output) {
+  const auto outcome = testing_support::run_program("mixed_windows", arguments, 180);
+  output = outcome.output;
+  return outcome.exit_code;
+}
+
+struct Mix {
+  const char* name;
+  std::vector<std::string> arguments;
+  bool threads = false;
+};
+
+class MixedWindows : public testing::TestWithParam<Mix> {
+ protected:
+  void SetUp() override {
+#if defined(__SANITIZE_THREAD__)
+    if (GetParam().threads) GTEST_SKIP() << "no direct access under the thread sanitizer";
+#endif
+  }
+};
+
+TEST_P(MixedWindows, AreAsTheReferenceSays) {
+  for (const char* seed : {"1", "2", "3"}) {
+    std::vector<std::string> arguments = GetParam().arguments;
+    arguments.insert(arguments.end(), {"--seed", seed});
+    std::string output;
+    EXPECT_EQ(mixed_windows(arguments, output), 0) << "seed " << seed << ": " << output;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Every, MixedWindows,
+    testing::Values(
+        Mix{"TwoProcesses", {"--ranks", "2", "--processes", "2"}},
+        Mix{"FourProcesses", {"--ranks", "4", "--processes", "4"}},
+        Mix{"Threads", {"--ranks", "4", "--processes", "1"}, true},
+        Mix{"ProcessesOfThreads", {"--ranks", "4", "--processes", "2"}, true},
+        Mix{"Tcp", {"--ranks", "3", "--processes", "3", "--network", "tcp"}},
+        Mix{"TwoHosts", {"--ranks", "4", "--processes", "4", "--network", "mixed"}},
+        Mix{"TwoHostsOfThreads", {"--ranks", "6", "--processes", "4", "--network", "mixed"}, true},
+        Mix{"Refused", {"--ranks", "4", "--processes", "4", "--refuse", "1"}},
+        Mix{"RefusedOnTwoHosts",
+            {"--ranks", "5", "--processes", "5", "--network", "mixed", "--refuse", "1"}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(MixedWindowsChecker, FindsAWrongByte) {
+  std::string output;
+  EXPECT_EQ(mixed_windows({"--ranks", "2", "--processes", "2", "--spoil", "1"}, output), 1);
+  EXPECT_NE(output.find("not as it was put"), std::string::npos) << output;
+}
+
 // Threads of one process need no memory from tuttiMemAlloc, and parts may differ in size.
 TEST(Windows, OrdinaryMemoryOfThreads) {
 #if defined(__SANITIZE_THREAD__)

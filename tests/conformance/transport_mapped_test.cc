@@ -92,19 +92,23 @@ TEST_P(TransportMapped, ImportRefusesNonsense) {
   EXPECT_FALSE(mapped->import("no handle at all").ok());
 }
 
-TEST_P(TransportMapped, ReadsThePeersOrdinaryMemory) {
+TEST_P(TransportMapped, ReadsAndWritesThePeersOrdinaryMemory) {
   auto crew = connected(2);
   ASSERT_NE(crew, nullptr);
   if (!crew->link(0, 1).capabilities().single_copy) {
     GTEST_SKIP() << GetParam().name << " has no single copy";
   }
+  Mapped& mapped = *crew->link(0, 1).mapped();
   for (const size_t bytes : {size_t{0}, size_t{1}, size_t{4097}, size_t{1} << 20}) {
-    const auto source = pattern(bytes, 9);
-    std::vector<std::byte> target(bytes);
-    const Status status = crew->link(0, 1).mapped()->read(
-        {target.data(), bytes}, reinterpret_cast<uint64_t>(source.data()));
+    const auto data = pattern(bytes, 9);
+    std::vector<std::byte> back(bytes), theirs(bytes);
+    const auto address = reinterpret_cast<uint64_t>(theirs.data());
+    const Status written = mapped.write(address, {data.data(), bytes});
+    ASSERT_TRUE(written.ok()) << written.message();
+    EXPECT_EQ(theirs, data);
+    const Status status = mapped.read({back.data(), bytes}, address);
     ASSERT_TRUE(status.ok()) << status.message();
-    EXPECT_EQ(source, target);
+    EXPECT_EQ(back, data);
   }
 }
 

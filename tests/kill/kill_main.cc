@@ -4,6 +4,7 @@
 //
 //   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
 //   --algorithm NAME (all_reduce by it alone; one_sided: puts and waits for signals instead)
+//   --memory ordinary (of one_sided's windows; otherwise tuttiMemAlloc's)
 //   --fork yes (ranks have children who outlive them)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
@@ -50,6 +51,7 @@ struct Options {
   std::string algorithm;  // empty: several
   bool stop = false;
   bool fork = false;
+  bool ordinary = false;
 };
 
 void set_environment(const Options& options, int rank) {
@@ -116,17 +118,22 @@ class OneSidedLoop {
  public:
   OneSidedLoop(tuttiComm_t comm, Member& member) : comm_(comm), member_(member) {}
 
-  /// Frees the memory: whatever the peers do, nobody may touch it after a failure.
+  /// The memory is used for something else: whatever the peers do, nobody may touch it after a
+  /// failure.
+  tuttiResult_t run_in_ordinary_memory() {
+    std::vector<char> memory(kBytes);
+    const tuttiResult_t result = run_in(memory.data());
+    std::fill(memory.begin(), memory.end(), 'x');
+    sleep_ns(20'000'000);
+    const bool untouched = std::count(memory.begin(), memory.end(), 'x') == ptrdiff_t{kBytes};
+    return untouched ? result : tuttiInternalError;
+  }
+
+  /// Frees the memory.
   tuttiResult_t run() {
     void* memory = nullptr;
     tuttiResult_t result = tuttiMemAlloc(&memory, kBytes);
-    if (result == tuttiSuccess) {
-      result = tuttiCommWindowRegister(comm_, memory, kBytes, &window_, 0);
-    }
-    for (uint64_t turn = 0; result == tuttiSuccess; ++turn) {
-      result = step(turn);
-      member_.at(turn + 1);
-    }
+    if (result == tuttiSuccess) result = run_in(memory);
     tuttiMemFree(memory);
     return result;
   }
@@ -134,6 +141,15 @@ class OneSidedLoop {
  private:
   static constexpr size_t kBytes = 4 << 20;
   static constexpr size_t kGetOffset = kBytes / 2;
+
+  tuttiResult_t run_in(void* memory) {
+    tuttiResult_t result = tuttiCommWindowRegister(comm_, memory, kBytes, &window_, 0);
+    for (uint64_t turn = 0; result == tuttiSuccess; ++turn) {
+      result = step(turn);
+      member_.at(turn + 1);
+    }
+    return result;
+  }
 
   tuttiResult_t step(uint64_t turn) {
     constexpr size_t kSizes[] = {8, 1 << 20, 3, 100'000};
@@ -156,6 +172,12 @@ class OneSidedLoop {
   std::vector<char> got_ = std::vector<char>(kBytes);
 };
 
+tuttiResult_t run_loop(tuttiComm_t comm, Member& member, const Options& options) {
+  if (options.algorithm != "one_sided") return Loop(comm, member, options).run();
+  OneSidedLoop loop(comm, member);
+  return options.ordinary ? loop.run_in_ordinary_memory() : loop.run();
+}
+
 void run_rank(Member member, const Options& options) {
   tuttiUniqueId id;
   if (!member.take_id(id)) return;
@@ -166,8 +188,7 @@ void run_rank(Member member, const Options& options) {
   }
   if (options.fork) fork_child();
   member.board().arrived.fetch_add(1);
-  const tuttiResult_t result = options.algorithm == "one_sided" ? OneSidedLoop(comm, member).run()
-                                                                : Loop(comm, member, options).run();
+  const tuttiResult_t result = run_loop(comm, member, options);
   const bool right = result == tuttiRemoteError || (options.stop && result == tuttiTimeout);
   // The message is what is judged, so it is kept together with the time.
   member.fail(std::string(right ? "" : "(not the right error) ") + tuttiGetLastError(comm));
@@ -406,6 +427,8 @@ bool read_options(int argc, char** argv, Options& options) {
       options.network = value;
     } else if (name == "--algorithm") {
       options.algorithm = value;
+    } else if (name == "--memory") {
+      options.ordinary = value == "ordinary";
     } else if (name == "--fork") {
       options.fork = value == "yes";
     } else if (name == "--signal" && (value == "kill" || value == "stop")) {

@@ -6,11 +6,13 @@
 namespace tutti::kill_test {
 namespace {
 
-void expect_survivors_know(const std::string& network, const std::string& algorithm = "") {
-  const auto outcome = testing_support::run_program(
-      "kill",
-      {"--seed", "4711", "--repetitions", "5", "--network", network, "--algorithm", algorithm},
-      200);
+void expect_survivors_know(const std::string& network, const std::string& algorithm = "",
+                           const std::string& memory = "") {
+  const auto outcome =
+      testing_support::run_program("kill",
+                                   {"--seed", "4711", "--repetitions", "5", "--network", network,
+                                    "--algorithm", algorithm, "--memory", memory},
+                                   200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -39,6 +41,10 @@ TEST(Kill, OneHostWithChildren) { expect_survivors_know_though_children_live("de
 TEST(Kill, TcpWithChildren) { expect_survivors_know_though_children_live("tcp"); }
 TEST(Stop, OneSidedOnTwoHosts) { expect_stopped_rank_is_blamed("mixed", "one_sided"); }
 TEST(Kill, OneSidedOnOneHost) { expect_survivors_know("default", "one_sided"); }
+TEST(Kill, OneSidedToOrdinaryMemory) {
+  expect_survivors_know("default", "one_sided", "ordinary");
+  expect_survivors_know("mixed", "one_sided", "ordinary");
+}
 TEST(Kill, OneSidedOverTcp) { expect_survivors_know("tcp", "one_sided"); }
 TEST(Kill, OneSidedOnTwoHosts) { expect_survivors_know("mixed", "one_sided"); }
 

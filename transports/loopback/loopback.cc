@@ -106,7 +106,13 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
 
   Status read(transport::Buffer target, uint64_t source) override {
     if (target.bytes > 0) {
-      std::memcpy(target.data, reinterpret_cast<const std::byte*>(source), target.bytes);
+      std::memmove(target.data, reinterpret_cast<const std::byte*>(source), target.bytes);
+    }
+    return {};
+  }
+  Status write(uint64_t target, transport::ConstBuffer source) override {
+    if (source.bytes > 0) {
+      std::memmove(reinterpret_cast<std::byte*>(target), source.data, source.bytes);
     }
     return {};
   }

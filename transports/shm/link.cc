@@ -37,29 +37,44 @@ Introduction introduce_self(const transport::Arena& arena, const Probe& probe) {
   return bytes;
 }
 
-/// process_vm_readv() until all is there; errno's text on failure.
-Status read_process(pid_t process, transport::Buffer target, uint64_t source) {
-  while (target.bytes > 0) {
-    const iovec local{target.data, target.bytes};
-    const iovec remote{reinterpret_cast<void*>(source), target.bytes};
-    const ssize_t count = process_vm_readv(process, &local, 1, &remote, 1, 0);
+enum class Way { kRead, kWrite };
+
+Status error_of_copy(Way way) {
+  const char* call = way == Way::kRead ? "process_vm_readv" : "process_vm_writev";
+  if (errno == ESRCH) return Status::remote_error("its process has ended");
+  if (errno == EFAULT) {
+    return Status::invalid_usage(std::string(call) +
+                                 ": no such memory; it was freed, or may not be accessed so");
+  }
+  return errno_status(call);
+}
+
+/// By one system call or few, until all is there.
+Status copy_across(Way way, pid_t process, std::byte* here, uint64_t there, size_t bytes) {
+  const auto call = way == Way::kRead ? process_vm_readv : process_vm_writev;
+  while (bytes > 0) {
+    const iovec local{here, bytes};
+    const iovec remote{reinterpret_cast<void*>(there), bytes};
+    const ssize_t count = call(process, &local, 1, &remote, 1, 0);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno_status("process_vm_readv");
-    if (count == 0) return Status::system_error("process_vm_readv: nothing was read");
-    target.data += count;
-    target.bytes -= static_cast<size_t>(count);
-    source += static_cast<uint64_t>(count);
+    if (count < 0) return error_of_copy(way);
+    if (count == 0) return Status::system_error("a single copy moved nothing");
+    here += count;
+    there += static_cast<uint64_t>(count);
+    bytes -= static_cast<size_t>(count);
   }
   return {};
 }
 
-bool can_read(pid_t process, const Introduction& theirs) {
+/// Writes what is there anyway, and only where the peer is known to be the right process.
+bool can_copy(pid_t process, const Introduction& theirs) {
   if (process <= 0) return false;
   Probe seen{};
-  const transport::Buffer target{reinterpret_cast<std::byte*>(seen.data()), seen.size()};
-  const uint64_t address = get_little(&theirs[kProbeAddressAt], 8);
-  return read_process(process, target, address).ok() &&
-         std::memcmp(seen.data(), &theirs[kProbeAt], seen.size()) == 0;
+  auto* const here = reinterpret_cast<std::byte*>(seen.data());
+  const uint64_t there = get_little(&theirs[kProbeAddressAt], 8);
+  return copy_across(Way::kRead, process, here, there, seen.size()).ok() &&
+         std::memcmp(seen.data(), &theirs[kProbeAt], seen.size()) == 0 &&
+         copy_across(Way::kWrite, process, here, there, seen.size()).ok();
 }
 
 /// Both sides must decide alike, so a capability counts only if both have it. The probe must stay
@@ -88,8 +103,7 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
   Probe probe{};
   randombytes_buf(probe.data(), probe.size());
   const Introduction ours = introduce_self(mine, probe);
-  if (Status status = send_attached(socket.get(), ours, mine.fd());
-      !status.ok()) {
+  if (Status status = send_attached(socket.get(), ours, mine.fd()); !status.ok()) {
     return status;
   }
   Introduction theirs{};
@@ -99,17 +113,17 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
   if (std::memcmp(theirs.data(), kMagic.data(), kMagic.size()) != 0) {
     return Status::remote_error("the peer introduced itself with garbage");
   }
-  Result<transport::Arena> arena = transport::Arena::adopt(
-      peer_owns.descriptor.release(), get_little(&theirs[kArenaBytesAt], 8));
+  Result<transport::Arena> arena = transport::Arena::adopt(peer_owns.descriptor.release(),
+                                                           get_little(&theirs[kArenaBytesAt], 8));
   if (!arena.ok()) return arena.status();
   const Result<bool> single_copy =
-      agree(socket.get(), can_read(peer_owns.process, theirs), deadline_ns);
+      agree(socket.get(), can_copy(peer_owns.process, theirs), deadline_ns);
   if (!single_copy.ok()) return single_copy.status();
   Peer known = peer;
   known.visible = peer_owns.process;
   known.process = static_cast<int64_t>(get_little(&theirs[kProcessAt], 8));
-  return std::unique_ptr<ShmLink>(new ShmLink(std::move(socket), known, std::move(arena).value(),
-                                              single_copy.value()));
+  return std::unique_ptr<ShmLink>(
+      new ShmLink(std::move(socket), known, std::move(arena).value(), single_copy.value()));
 }
 
 ShmLink::ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool single_copy)
@@ -154,8 +168,7 @@ Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
       "/proc/" + std::to_string(peer_.visible) + "/fd/" + std::to_string(memory.fd);
   Fd fd(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!fd.valid() && liveness_.process_fd() >= 0) {
-    fd.reset(static_cast<int>(
-        syscall(SYS_pidfd_getfd, liveness_.process_fd(), memory.fd, 0)));
+    fd.reset(static_cast<int>(syscall(SYS_pidfd_getfd, liveness_.process_fd(), memory.fd, 0)));
   }
   if (!fd.valid()) {
     return errno_status("cannot map registered memory of " + peer_.text() +
@@ -168,14 +181,24 @@ Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
 }
 
 Status ShmLink::read(transport::Buffer target, uint64_t source) {
-  Status status = read_process(peer_.visible, target, source);
+  const Status status = copy_across(Way::kRead, peer_.visible, target.data, source, target.bytes);
   // A process id is used again after a death: what was read counts only if the peer lived on.
   if (Status alive = this->status(); !alive.ok()) return alive;
-  if (!status.ok()) {
-    return Status(status.code(),
-                  "reading memory of " + peer_.text() + ": " + std::string(status.message()));
-  }
-  return {};
+  return status.ok() ? status : explain(status, "reading");
+}
+
+Status ShmLink::write(uint64_t target, transport::ConstBuffer source) {
+  // Before, since what is written into another process cannot be taken back. Between this look and
+  // the call ids would have to go round once.
+  if (Status alive = status(); !alive.ok()) return alive;
+  auto* const here = const_cast<std::byte*>(source.data);  // only read
+  const Status status = copy_across(Way::kWrite, peer_.visible, here, target, source.bytes);
+  return status.ok() ? status : explain(status, "writing");
+}
+
+Status ShmLink::explain(const Status& status, const char* what) const {
+  return Status(status.code(), std::string(what) + " memory of " + peer_.text() + ": " +
+                                   std::string(status.message()));
 }
 
 }  // namespace tutti::transports::shm

@@ -1,7 +1,8 @@
 // Shared memory with one peer, once both sides have introduced themselves.
 //
 // Owns: the connected socket, the mapping of the peer's arena and of what was imported. Threads:
-// read() and status() from any; import() locks. Errors: kRemoteError once the peer is gone.
+// status(), read() and write() from any; import() locks. Errors: kRemoteError once the peer is
+// gone.
 #pragma once
 
 #include <sys/types.h>
@@ -35,7 +36,7 @@ struct Peer {
 class ShmLink final : public transport::Link, public transport::Mapped {
  public:
   /// Exchanges arenas over a connection that passed the handshake, and finds out whether both sides
-  /// can read each other's ordinary memory. Both sides call it at the same time.
+  /// can read and write each other's ordinary memory. Both sides call it at the same time.
   static Result<std::unique_ptr<ShmLink>> introduce(Fd socket, const Peer& peer,
                                                     const transport::Arena& mine,
                                                     uint64_t deadline_ns);
@@ -50,11 +51,13 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   /// needs no thread to serve it. Both need the same user and PID namespace.
   Result<std::byte*> import(std::string_view handle) override;
   Status read(transport::Buffer target, uint64_t source) override;
+  Status write(uint64_t target, transport::ConstBuffer source) override;
 
  private:
   ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool single_copy);
 
   Result<Fd> fetch(const transport::MemoryHandle& memory) const;
+  Status explain(const Status& status, const char* what) const;
 
   const Peer peer_;
   const Liveness liveness_;

@@ -71,8 +71,8 @@ struct Self {
     for (int step = 1; step < ranks; ++step) {
       const int peer = (rank + step) % ranks;
       if (!transport->reaches(cards[static_cast<size_t>(peer)])) return "does not reach";
-      auto link = transport->connect(peer, cards[static_cast<size_t>(peer)],
-                                     monotonic_ns() + kPatienceNs);
+      auto link =
+          transport->connect(peer, cards[static_cast<size_t>(peer)], monotonic_ns() + kPatienceNs);
       if (!link.ok()) return std::string(link.status().message());
       links[peer] = std::move(link).value();
     }
@@ -165,7 +165,7 @@ std::string share_memory(Self& self) {
   registered.data()[8191] = static_cast<std::byte>(100 + self.rank);
   const std::string handle = transport::describe_memory(registered).value();
   std::memcpy(self.arena.data(), handle.c_str(), handle.size() + 1);
-  const std::vector<char> ordinary(100000, static_cast<char>('a' + self.rank));
+  std::vector<char> ordinary(100000, static_cast<char>('a' + self.rank));
   const uint64_t address = reinterpret_cast<uint64_t>(ordinary.data());
   std::memcpy(self.arena.data() + 1024, &address, sizeof address);
   self.arena.data()[kArenaBytes - 1] = static_cast<std::byte>(self.rank);
@@ -183,13 +183,23 @@ std::string share_memory(Self& self) {
     uint64_t source = 0;
     std::memcpy(&source, mapped.arena() + 1024, sizeof source);
     std::vector<char> target(ordinary.size());
-    const Status status = mapped.read(
-        {reinterpret_cast<std::byte*>(target.data()), target.size()}, source);
+    const Status status =
+        mapped.read({reinterpret_cast<std::byte*>(target.data()), target.size()}, source);
     if (!status.ok()) return std::string(status.message());
     if (target.back() != 'a' + peer) return "wrong bytes were read";
-    if (mapped.read({reinterpret_cast<std::byte*>(target.data()), 8}, 8).ok()) return "read at 8";
+    auto* const here = reinterpret_cast<std::byte*>(target.data());
+    if (mapped.read({here, 8}, 8).code() != Code::kInvalidUsage) return "read at 8";
+    if (mapped.write(8, {here, 8}).code() != Code::kInvalidUsage) return "written at 8";
+    const auto place = static_cast<uint64_t>(self.rank);
+    if (!mapped.write(source + place, {self.arena.data() + kArenaBytes - 1, 1}).ok()) {
+      return "not written";
+    }
   }
   self.barrier();
+  for (const auto& [peer, link] : self.links) {
+    const bool written = ordinary[static_cast<size_t>(peer)] == static_cast<char>(peer);
+    if (written != link->capabilities().single_copy) return "written bytes are not there";
+  }
   self.links.clear();
   registered = Arena();
   if (open_descriptors() != descriptors) return "descriptors leak";
@@ -230,6 +240,34 @@ TEST(Shm, KilledProcessIsNoticedAndNamed) {
   EXPECT_EQ(reap(children[1]), -SIGKILL);
   EXPECT_EQ(reap(children[0]), 0);
   EXPECT_EQ(reap(children[2]), 0);
+}
+
+TEST(Shm, WritingToAKilledProcessSaysSo) {
+  const std::vector<Child> children = start(2, [](Self& self) -> std::string {
+    if (std::string failure = self.connect_all(); !failure.empty()) return failure;
+    std::vector<std::byte> ordinary(1 << 20);
+    const uint64_t mine = reinterpret_cast<uint64_t>(ordinary.data());
+    std::memcpy(self.arena.data(), &mine, sizeof mine);
+    self.barrier();
+    Link& link = *self.links.at(1 - self.rank);
+    if (self.rank == 1) pause();
+    if (!link.capabilities().single_copy) return "";
+    uint64_t target = 0;
+    std::memcpy(&target, link.mapped()->arena(), sizeof target);
+    Status status;
+    for (const uint64_t end_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < end_ns;) {
+      status = link.mapped()->write(target, {ordinary.data(), ordinary.size()});
+      if (!status.ok()) break;
+    }
+    const bool named = status.message().find("rank 1 (process") != std::string_view::npos;
+    if (status.code() == Code::kRemoteError && named) return "";
+    return "not the error of a death: " + std::string(status.message());
+  });
+  open_barrier(children);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it writes
+  kill(children[1].process, SIGKILL);
+  EXPECT_EQ(reap(children[1]), -SIGKILL);
+  EXPECT_EQ(reap(children[0]), 0);
 }
 
 TEST(Shm, DeathIsNoticedThoughAForkedChildLivesOn) {
@@ -279,9 +317,9 @@ TEST(Shm, LeavingInGoodOrderIsNoDeathAtFirst) {
 
 TEST(Shm, APeerThatNeverConnectsIsNamed) {
   const std::vector<Child> children = start(2, [](Self& self) -> std::string {
-    const auto link = self.transport->connect(1 - self.rank,
-                                              self.cards[static_cast<size_t>(1 - self.rank)],
-                                              monotonic_ns() + 100 * kMillisecond);
+    const auto link =
+        self.transport->connect(1 - self.rank, self.cards[static_cast<size_t>(1 - self.rank)],
+                                monotonic_ns() + 100 * kMillisecond);
     if (self.rank == 0) return "";
     const std::string message(link.status().message());
     return message.find("rank 0 (process") != std::string::npos ? "" : "names nobody: " + message;

@@ -1,0 +1,51 @@
+// What the ranks of a host share about one rank's part of a window: the signals raised for it, and
+// a door through which they go to its memory.
+//
+// Who copies is inside for one piece at a time, and only while the door is open. The owner changes
+// the door and then waits until nobody is inside: both sides store before they look.
+//
+// Owns: nothing; it is a view of memory that is mapped by all. Threads: a signal and an `inside`
+// have one writer, the rank they are named for; the door has its owner.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace tutti::comm {
+
+enum class Door : uint64_t {
+  kOpen,
+  kFailed,  // the owner's communicator has failed: who comes will learn why
+  kClosed,  // the owner has ended its part
+};
+
+class PartBoard {
+ public:
+  using Word = std::atomic<uint64_t>;
+  static constexpr uint32_t kSignals = 16;  // for each pair of ranks: TUTTI_WINDOW_SIGNALS
+
+  PartBoard() = default;
+  /// Over `bytes_for(ranks)` bytes, zero at first.
+  explicit PartBoard(std::byte* memory) : words_(reinterpret_cast<Word*>(memory)) {}
+
+  static constexpr size_t bytes_for(size_t ranks) { return (kHead + ranks * kRow) * sizeof(Word); }
+
+  bool valid() const { return words_ != nullptr; }
+  /// kSignals in a row, which `source` raises.
+  Word* signals(uint32_t source) const { return words_ + kHead + size_t{source} * kRow; }
+  Word& inside(uint32_t source) const { return signals(source)[kSignals]; }
+
+  Door door() const { return static_cast<Door>(words_->load(std::memory_order_seq_cst)); }
+  void set(Door door) const {
+    words_->store(static_cast<uint64_t>(door), std::memory_order_seq_cst);
+  }
+
+ private:
+  static constexpr size_t kHead = 8;            // the door, in a cache line of its own
+  static constexpr size_t kRow = kSignals + 8;  // what two ranks write is in two lines
+
+  Word* words_ = nullptr;
+};
+
+}  // namespace tutti::comm
