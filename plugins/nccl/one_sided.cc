@@ -17,6 +17,7 @@ namespace {
 constexpr size_t kElementBytes[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
 static_assert(std::size(kElementBytes) == ncclNumTypes);
 
+/// NCCL 2.30 takes signal 0 of context 0 alone; 2.31 as many of both as the configuration says.
 ncclResult_t check_signal(const char* function, int signal, int context) {
   if (signal < 0 || signal >= TUTTI_WINDOW_SIGNALS) {
     return refuse(function, "signal " + std::to_string(signal) + "; there are " +
@@ -105,14 +106,14 @@ ncclResult_t wait(ncclComm_t comm, int count, const ncclWaitSignalDesc_t* waits)
   constexpr char kName[] = "ncclWaitSignal";
   tuttiWindow_t signals = nullptr;
   if (const ncclResult_t bad = signals_of(comm, kName, signals); bad != ncclSuccess) return bad;
-  if (count < 0) return refuse(kName, "the number of descriptors is negative");
-  if (count > 0 && waits == nullptr) return refuse(kName, "the descriptors are null");
+  if (count <= 0) return refuse(kName, "there are no descriptors");
+  if (waits == nullptr) return refuse(kName, "the descriptors are null");
   const int ranks = world_of(comm).nRanks;
   const std::vector<ncclWaitSignalDesc_t> all(waits, waits + count);
   for (const ncclWaitSignalDesc_t& one : all) {
     const ncclResult_t bad = check_signal(kName, one.sigIdx, one.ctx);
     if (bad != ncclSuccess) return bad;
-    if (one.opCnt < 0) return refuse(kName, "an opCnt is negative");
+    if (one.opCnt <= 0) return refuse(kName, "an opCnt is not positive");
     if (one.peer < 0 || one.peer >= ranks) return refuse(kName, "a peer is not a rank");
   }
   return operate(comm, kName, {}, [&](tuttiComm_t) {

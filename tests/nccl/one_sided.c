@@ -78,10 +78,15 @@ static void check_refusals(Member m, ncclComm_t comm, ncclWindow_t window) {
   refused(ncclSignal(0, 0, 1, 0, comm, NULL), ncclInvalidArgument, "context", m.rank);
   refused(ncclSignal(-1, 0, 0, 0, comm, NULL), ncclInvalidArgument, "peer", m.rank);
   refused(ncclWaitSignal(1, &wait, comm, NULL), ncclInvalidArgument, "peer", m.rank);
-  wait = from(0, -1);
-  refused(ncclWaitSignal(1, &wait, comm, NULL), ncclInvalidArgument, "opCnt", m.rank);
+  for (int times = -1; times <= 0; ++times) { /* NCCL refuses 0, too */
+    wait = from(0, times);
+    refused(ncclWaitSignal(1, &wait, comm, NULL), ncclInvalidArgument, "opCnt", m.rank);
+  }
+  wait = from(0, 1);
+  wait.ctx = 1;
+  refused(ncclWaitSignal(1, &wait, comm, NULL), ncclInvalidArgument, "context", m.rank);
   refused(ncclWaitSignal(1, NULL, comm, NULL), ncclInvalidArgument, "null", m.rank);
-  ok(ncclWaitSignal(0, NULL, comm, NULL), "WaitSignal for nothing", m.rank);
+  refused(ncclWaitSignal(0, &wait, comm, NULL), ncclInvalidArgument, "no descriptors", m.rank);
   refused(ncclSignal(0, 0, 0, 0, NULL, NULL), ncclInvalidArgument, "null", m.rank);
 }
 
