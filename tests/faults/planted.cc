@@ -75,9 +75,8 @@ bool forget_readers(Plan& plan) {
 
 bool forget_end(Plan& plan) {
   const uint32_t end = plan.lanes[0].advance;
-  return erase_ops(plan, [end](const Op& op) {
-    return op.code == OpCode::kSignal && op.value == end;
-  });
+  return erase_ops(plan,
+                   [end](const Op& op) { return op.code == OpCode::kSignal && op.value == end; });
 }
 
 bool wait_for_one_less(Plan& plan) {

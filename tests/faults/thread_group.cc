@@ -97,6 +97,8 @@ class Rank {
     return true;
   }
 
+  comm::Communicator& communicator() { return *communicator_; }
+
   void run(const random_calls::Job& job) {
     for (const random_calls::Batch& batch : job.batches) {
       for (const Call& call : batch.calls) {
@@ -164,21 +166,30 @@ class Rank {
   std::vector<std::unique_ptr<CallMemory>> memory_;
 };
 
-std::string run_group(const GroupOptions& options, const Env& env,
-                      const std::vector<random_calls::Job>& jobs) {
+/// What the communicators of a process share.
+struct Surroundings {
+  Surroundings() { config.spin_polls = 50; }
+
+  Config config;
+  Logger log{LogLevel::kOff};
+  Prng random{1};
+  Env env{&config, &log, &random, monotonic_ns};
+};
+
+std::string run_group(const GroupOptions& options, Finding& finding,
+                      const std::function<void(int rank, Rank&)>& body) {
+  Surroundings surroundings;
   Table table(options.ranks);
-  Finding finding;
   // Ranks end together, so that none takes memory away that another still reads.
   std::vector<std::unique_ptr<Rank>> ranks;
   std::vector<std::thread> threads;
   for (int i = 0; i < options.ranks; ++i) {
-    ranks.push_back(std::make_unique<Rank>(options, env, table, finding));
+    ranks.push_back(std::make_unique<Rank>(options, surroundings.env, table, finding));
   }
   for (int i = 0; i < options.ranks; ++i) {
     threads.emplace_back([&, i] {
       Rank& rank = *ranks[static_cast<size_t>(i)];
-      if (!rank.open(i)) return;
-      for (const random_calls::Job& job : jobs) rank.run(job);
+      if (rank.open(i)) body(i, rank);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -188,16 +199,18 @@ std::string run_group(const GroupOptions& options, const Env& env,
 }  // namespace
 
 std::string find_fault(const GroupOptions& options, uint64_t seed, int calls) {
-  Config config;
-  config.spin_polls = 50;
-  Logger log(LogLevel::kOff);
-  Prng random(seed);
-  const Env env{&config, &log, &random, monotonic_ns};
   random_calls::Limits limits;
   limits.calls = calls;
   limits.min_ranks = limits.max_ranks = options.ranks;
   limits.large = false;
-  return run_group(options, env, {random_calls::make_job(seed, 0, limits)});
+  const random_calls::Job job = random_calls::make_job(seed, 0, limits);
+  Finding finding;
+  return run_group(options, finding, [&](int, Rank& rank) { rank.run(job); });
+}
+
+std::string with_group(const GroupOptions& options, const Body& body) {
+  Finding finding;
+  return run_group(options, finding, [&](int i, Rank& rank) { body(i, rank.communicator()); });
 }
 
 }  // namespace tutti::faults

@@ -27,4 +27,9 @@ struct GroupOptions {
 /// check finds something or `calls` have been made. Returns what was found, or "".
 std::string find_fault(const GroupOptions& options, uint64_t seed, int calls);
 
+/// The same group for a test of its own: runs the body for every rank, each in a thread. The
+/// communicators end together after the last one. Returns why there is no group, or "".
+using Body = std::function<void(int rank, comm::Communicator& communicator)>;
+std::string with_group(const GroupOptions& options, const Body& body);
+
 }  // namespace tutti::faults

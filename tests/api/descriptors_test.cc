@@ -1,0 +1,138 @@
+// A rank that has no descriptors left when a window is registered: every rank gets an error that
+// says so, nothing hangs, and the communicator is as good as before.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/support/team.h"
+
+namespace tutti::api_test {
+namespace {
+
+using testing_support::Member;
+using testing_support::TeamShape;
+
+constexpr int kRanks = 3;
+constexpr int kPoor = 1;  // the rank
+constexpr size_t kBytes = 10'000;
+constexpr uint64_t kLimitNs = 60'000'000'000;
+
+/// Leaves this process `room` descriptors to open, as long as it lives.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(size_t room) {
+    getrlimit(RLIMIT_NOFILE, &before_);
+    rlimit low = before_;
+    low.rlim_cur = 256;
+    setrlimit(RLIMIT_NOFILE, &low);
+    for (int fd = 0; (fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0;) kept_.push_back(fd);
+    for (size_t i = 0; i < room && !kept_.empty(); ++i) {
+      close(kept_.back());
+      kept_.pop_back();
+    }
+  }
+  ~FewDescriptors() {
+    for (const int fd : kept_) close(fd);
+    setrlimit(RLIMIT_NOFILE, &before_);
+  }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+  std::vector<int> kept_;
+};
+
+class Rank {
+ public:
+  explicit Rank(Member& member) : member_(member) {}
+
+  void run() {
+    tuttiUniqueId id;
+    if (!member_.take_id(id) || !ok(tuttiCommInitRank(&comm_, kRanks, id, member_.rank()))) return;
+    size_t failures = 0;
+    // With one more each time, so that every descriptor of a registration is once the missing one.
+    while (failures < kMostFailures && !registered(failures)) {
+      if (!is_fine(failures++)) return;
+    }
+    if (failures == 0) return member_.fail("without descriptors it was registered");
+    if (failures == kMostFailures) return member_.fail("it was never registered");
+    if (use()) ok(tuttiCommDestroy(comm_));
+  }
+
+ private:
+  static constexpr size_t kMostFailures = 20;
+
+  bool ok(tuttiResult_t result) {
+    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
+    return result == tuttiSuccess;
+  }
+
+  bool registered(size_t room) {
+    if (member_.rank() == kPoor) {
+      const FewDescriptors few(room);
+      result_ = tuttiCommWindowRegister(comm_, memory_.data(), kBytes, &window_, 0);
+    } else {
+      result_ = tuttiCommWindowRegister(comm_, memory_.data(), kBytes, &window_, 0);
+    }
+    message_ = tuttiGetLastError(comm_);
+    return result_ == tuttiSuccess;
+  }
+
+  bool is_fine(size_t room) {
+    const bool poor = member_.rank() == kPoor;
+    const std::string wanted = poor ? "Too many open files" : "rank 1 could not register its part";
+    if (result_ != (poor ? tuttiSystemError : tuttiInvalidUsage) || window_ != nullptr ||
+        message_.find(wanted) == std::string::npos) {
+      member_.fail("with " + std::to_string(room) + ": " + tuttiGetErrorString(result_) + ", " +
+                   message_);
+      return false;
+    }
+    return ok(tuttiBarrier(comm_, tuttiBlocking()));
+  }
+
+  bool use() {
+    const int next = (member_.rank() + 1) % kRanks, previous = (member_.rank() + 2) % kRanks;
+    const std::vector<char> data(kBytes, static_cast<char>(member_.rank() + 1));
+    if (!ok(tuttiPutSignal(data.data(), kBytes, next, window_, 0, 0, tuttiBlocking())) ||
+        !ok(tuttiWaitSignal(previous, window_, 0, 1, tuttiBlocking()))) {
+      return false;
+    }
+    if (memory_ != std::vector<char>(kBytes, static_cast<char>(previous + 1))) {
+      member_.fail("the put is not there");
+    }
+    return ok(tuttiBarrier(comm_, tuttiBlocking()));
+  }
+
+  Member& member_;
+  tuttiComm_t comm_ = nullptr;
+  tuttiWindow_t window_ = nullptr;
+  tuttiResult_t result_ = tuttiSuccess;
+  std::string message_;
+  std::vector<char> memory_ = std::vector<char>(kBytes);
+};
+
+void register_with_few(const std::string& network) {
+  TeamShape shape = TeamShape::processes(kRanks);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    testing_support::Environment own = {{"TUTTI_TIMEOUT", "20"}};
+    if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
+    if (network == "mixed") own["TUTTI_HOST_ID"] = rank == 0 ? "first" : "second";
+    shape.environment.push_back(own);
+  }
+  const auto result = testing_support::run_team(
+      shape, [](Member& member) { Rank(member).run(); },
+      [](uint64_t) { return std::string("registration"); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+TEST(FewDescriptors, RegisteringAWindowOnOneHost) { register_with_few("default"); }
+TEST(FewDescriptors, RegisteringAWindowOverTcp) { register_with_few("tcp"); }
+TEST(FewDescriptors, RegisteringAWindowOnTwoHosts) { register_with_few("mixed"); }
+
+}  // namespace
+}  // namespace tutti::api_test
