@@ -26,6 +26,7 @@ struct PairExecutor::Ring {
 
 PairExecutor::PairExecutor(HostExecutor& executor)
     : executor_(executor),
+      tails_(2 * executor.peers().size(), kNone),
       sent_(executor.peers().size(), 0),
       received_(executor.peers().size(), 0) {
   static_assert(kPairBytes >= 2 * kLineBytes + kRingBytes);
@@ -44,6 +45,28 @@ void PairExecutor::start(std::span<const Transfer> transfers) {
   active_.clear();
   for (const Transfer& transfer : transfers) active_.push_back({transfer});
   pair_with_myself();
+  line_up();
+}
+
+// A ring takes one transfer after the other; a stream keeps them in order itself.
+void PairExecutor::line_up() {
+  open_.clear();
+  const auto tail_of = [&](const Transfer& transfer) -> uint32_t& {
+    return tails_[2 * size_t{transfer.peer} + (transfer.is_send ? 1 : 0)];
+  };
+  for (uint32_t i = 0; i < active_.size(); ++i) {
+    const Active& active = active_[i];
+    if (active.done) continue;
+    uint32_t& tail = tail_of(active.transfer);
+    const bool ring = executor_.peers()[active.transfer.peer].arena.valid();
+    if (ring && tail != kNone) {
+      active_[tail].next = i;
+    } else {
+      open_.push_back(i);
+    }
+    tail = i;
+  }
+  for (const Active& active : active_) tail_of(active.transfer) = kNone;
 }
 
 // The k-th send to myself meets the k-th receive from myself in this group; none may be left.
@@ -72,22 +95,18 @@ void PairExecutor::pair_with_myself() {
 }
 
 Progress PairExecutor::advance() {
-  bool moved = false, waiting = false;
-  for (size_t i = 0; i < active_.size() && executor_.status().ok(); ++i) {
-    Active& active = active_[i];
-    if (active.done) continue;
-    // First in, first out: behind an unfinished transfer of the same pair and direction this one
-    // waits.
-    const bool behind = std::any_of(
-        active_.begin(), active_.begin() + static_cast<ptrdiff_t>(i), [&](const Active& earlier) {
-          return !earlier.done && earlier.transfer.peer == active.transfer.peer &&
-                 earlier.transfer.is_send == active.transfer.is_send;
-        });
-    const bool stream = !executor_.peers()[active.transfer.peer].arena.valid();
-    if (!behind || stream) moved = step(active) || moved;
-    waiting = waiting || !active.done;
+  bool moved = false;
+  size_t kept = 0;
+  for (uint32_t at : open_) {
+    while (at != kNone && executor_.status().ok()) {
+      moved = step(active_[at]) || moved;
+      if (!active_[at].done) break;
+      at = active_[at].next;
+    }
+    if (at != kNone) open_[kept++] = at;
   }
-  if (!waiting || !executor_.status().ok()) return Progress::kDone;
+  open_.resize(kept);
+  if (open_.empty() || !executor_.status().ok()) return Progress::kDone;
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 

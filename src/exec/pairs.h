@@ -7,6 +7,7 @@
 // Threads and errors: as HostExecutor, whose status, health and failure mark it shares.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -35,16 +36,19 @@ class PairExecutor {
   Status run(std::span<const Transfer> transfers);
 
  private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
   struct Active {
     Transfer transfer;
     uint64_t moved = 0;
     bool announced = false;  // header written or read, or the stream asked
     bool done = false;
+    uint32_t next = kNone;  // first in, first out: what waits behind this one
     transport::Stream::Ticket ticket = 0;
   };
   struct Ring;
 
   void pair_with_myself();
+  void line_up();
   bool step(Active& active);
   bool step_ring(Active& active);
   bool step_stream(Active& active);
@@ -54,6 +58,8 @@ class PairExecutor {
 
   HostExecutor& executor_;
   std::vector<Active> active_;
+  std::vector<uint32_t> open_;   // of active_, in its order: what may move now
+  std::vector<uint32_t> tails_;  // by peer and direction, the last in line; kNone between calls
   std::vector<uint64_t> sent_, received_;  // bytes of every pair's ring ever produced, consumed
 };
 
