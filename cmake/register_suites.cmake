@@ -1,5 +1,6 @@
 # Run by ctest, not by CMake: lists the suites of one GoogleTest program and adds a test for each.
-# In: suite_program, suite_prefix, suite_label, suite_results.
+# In: suite_program, suite_prefix, suite_label, suite_results; under a sanitizer also
+# suite_report_checker, the command that fails where a process of a suite left a report.
 
 if(NOT EXISTS "${suite_program}")
   add_test("${suite_prefix}.NOT_BUILT" "${suite_program}")
@@ -20,6 +21,15 @@ endif()
 set(skip_line "\\[  SKIPPED \\] [^\n]*\n+")
 set(all_skipped "\\[  PASSED  \\] 0 tests\\.\n(${skip_line})+$")
 
+# Reports go to files named after the suite, because a test may not look at what became of a child.
+if(suite_report_checker)
+  set(report_folder "${suite_results}/sanitizer")
+  file(MAKE_DIRECTORY "${report_folder}")
+  add_test("${suite_prefix}.sanitizer_reports" ${suite_report_checker} "${suite_prefix}" "${suite_results}")
+  set_tests_properties("${suite_prefix}.sanitizer_reports" PROPERTIES
+    LABELS "${suite_label}" FIXTURES_CLEANUP "${suite_prefix}.reports")
+endif()
+
 # A suite is a line without indentation that ends in a dot; comments about parameters may follow it.
 string(REPLACE ";" "," suite_listing "${suite_listing}")
 string(REGEX REPLACE "[][]" "_" suite_listing "${suite_listing}")
@@ -35,4 +45,12 @@ foreach(line IN LISTS suite_lines)
   set_tests_properties("${suite_prefix}.${suite}" PROPERTIES
     LABELS "${suite_label}" TIMEOUT 900
     SKIP_REGULAR_EXPRESSION "${all_skipped}")
+  if(suite_report_checker)
+    set(reports "string_append: log_path='${report_folder}/${file_name}'")
+    set(options "LSAN_OPTIONS=${reports}" "TSAN_OPTIONS=${reports}")
+    # Beside the address sanitizer, libubsan of g++ 12 writes to no log: it aborts, and that one tells.
+    list(APPEND options "ASAN_OPTIONS=${reports} handle_abort=1" "UBSAN_OPTIONS=${reports} abort_on_error=1")
+    set_tests_properties("${suite_prefix}.${suite}" PROPERTIES
+      FIXTURES_REQUIRED "${suite_prefix}.reports" ENVIRONMENT_MODIFICATION "${options}")
+  endif()
 endforeach()
