@@ -48,6 +48,7 @@ class FakeLink final : public transport::Link,
     inside.store(false);
     return moved;
   }
+  void on_note(std::function<void(transport::ChannelId)>) override {}
   int descriptor() const override { return bell_.get(); }
   bool has_output() const override { return output.load(); }
   void on_answers(std::function<void()> wake) override {

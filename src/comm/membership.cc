@@ -10,6 +10,7 @@
 
 #include "src/base/words.h"
 #include "src/comm/card.h"
+#include "src/comm/overlay.h"
 
 namespace tutti::comm {
 namespace {
@@ -142,6 +143,16 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
   return {};
 }
 
+void Membership::find_hosts() {
+  std::vector<std::vector<std::string>> neighborhoods(transports_.size());
+  for (size_t i = 0; i < transports_.size(); ++i) {
+    for (const auto& card : cards_) {
+      neighborhoods[i].push_back(transports_[i]->neighborhood(card[i]));
+    }
+  }
+  first_ranks_ = comm::first_ranks(neighborhoods, self_.ranks);
+}
+
 Status Membership::connect(int peer) {
   const auto index = static_cast<size_t>(peer);
   Profile& profile = profiles_[index];
@@ -204,6 +215,7 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
       made->options_.exchange(made->write_card(), made->options_.deadline_ns);
   if (!cards.ok()) return cards.status();
   if (Status status = made->read_cards(cards.value()); !status.ok()) return status;
+  made->find_hosts();
   populate(exec::ArenaView(made->arena_.data(), made->options_.layout), made->options_.layout);
   // Every rank meets its peers in rising order: the least pair that has not met is next for both.
   for (int peer = 0; peer < made->ranks(); ++peer) {

@@ -54,6 +54,8 @@ class Membership {
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   transport::Link* link(int peer) const { return links_[static_cast<size_t>(peer)].get(); }
   std::vector<exec::Peer> peers() const;
+  /// The first rank of every rank's host: of those whose memory is mapped here and there.
+  const std::vector<int>& first_ranks() const { return first_ranks_; }
 
   /// Every rank of my domain is a thread of this process.
   bool all_memory() const { return all_memory_; }
@@ -68,6 +70,7 @@ class Membership {
   Status read_place(int rank, std::string_view text);
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
+  void find_hosts();
   Status connect(int peer);
   void populate_peers() const;
   std::string write_card() const;
@@ -80,6 +83,7 @@ class Membership {
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]
   std::vector<Profile> profiles_;
+  std::vector<int> first_ranks_;
   std::shared_ptr<Roster> roster_;
   plan::Group group_;
   bool all_memory_ = true;

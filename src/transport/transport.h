@@ -98,6 +98,9 @@ class Stream {
   virtual void tell(ChannelId channel, const Note& note) = 0;
   /// The last note that came; returns how many came, 0: none.
   virtual uint64_t heard(ChannelId channel, Note& note) const = 0;
+  /// `hook` runs for every note that comes, in the thread that reads it, and calls nothing of the
+  /// link. Empty: none, and then it runs no more.
+  virtual void on_note(std::function<void(ChannelId channel)> hook) = 0;
   /// Moves what can be moved without waiting. True if anything moved.
   virtual bool progress() = 0;
   /// Sleeps until progress() may have something to do, at most `timeout_ns`.
@@ -157,12 +160,19 @@ class Link {
   /// while there is no room for them, then progress() or a further call tries again. Nothing to do
   /// where the peer sees the failure in the arena.
   virtual bool hang_up() { return true; }
+  /// Connects if this link is not connected yet; at once, and nobody waits. Notes told from then
+  /// on arrive. Nothing to do where connect() has done it.
+  virtual void want() {}
+  /// `hook` runs when a link that was not connected yet is, so that it has a liveness_fd(), or has
+  /// failed; in any thread, and may call the link. Empty: none, and then it runs no more.
+  virtual void on_connected(std::function<void()> /*hook*/) {}
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
   /// Tells the control thread (bootstrap/watch.h) that the peer's process is gone, or its end
-  /// closed: a socket by hanging up (it may carry data), any other descriptor by becoming readable.
-  /// Then status() says which: OK while the peer left in good order. -1 if the transport needs none
-  /// (threads share their fate).
+  /// closed: a socket by hanging up (it carries the data of a stream, and is readable when
+  /// progress() may have something to do), any other descriptor by becoming readable. Without a
+  /// stream, status() says which: OK while the peer left in good order. -1 if there is none (yet),
+  /// or the transport needs none (threads share their fate).
   virtual int liveness_fd() const { return -1; }
 };
 
@@ -174,6 +184,9 @@ class Transport {
   virtual std::string card() const = 0;
   /// Decided by the two cards alone and symmetric, so that both sides agree without talking.
   virtual bool reaches(std::string_view peer_card) const = 0;
+  /// What the cards of ranks have in common whose links are mapped, so that every rank knows who is
+  /// near whom. Empty: none are.
+  virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
   /// Both ends call this for each other, in any order of peers; bounded by `deadline_ns`
   /// (base/clock.h). A rank finishes with all its peers of one transport before it starts with the
   /// next transport, in the order of registration: then nobody can wait in a circle.

@@ -40,8 +40,9 @@ struct Card {
   uint64_t arena_bytes = 0;
   std::string_view host_id;
 
-  bool same_process(const Card& other) const {
-    return token == other.token && process == other.process && host_id == other.host_id;
+  /// Equal on the ranks of one process.
+  std::string neighborhood() const {
+    return std::to_string(token) + " " + std::to_string(process) + " " + std::string(host_id);
   }
 };
 
@@ -135,7 +136,12 @@ class Loopback final : public transport::Transport {
   bool reaches(std::string_view peer_card) const override {
     const std::optional<Card> mine = read_card(card_);
     const std::optional<Card> peer = read_card(peer_card);
-    return mine && peer && mine->same_process(*peer);
+    return mine && peer && mine->neighborhood() == peer->neighborhood();
+  }
+
+  std::string neighborhood(std::string_view card) const override {
+    const std::optional<Card> read = read_card(card);
+    return read ? read->neighborhood() : std::string();
   }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <fstream>
-#include <tuple>
 #include <vector>
 
 #include "src/base/words.h"
@@ -71,12 +70,11 @@ std::string Card::write() const {
   return text;
 }
 
-bool Card::shares_with(const Card& peer) const {
-  const auto facts = [](const Card& card) {
-    return std::tie(card.boot_id, card.user, card.user_namespace, card.network_namespace,
-                    card.host_id);
-  };
-  return facts(*this) == facts(peer);
+bool Card::shares_with(const Card& peer) const { return neighborhood() == peer.neighborhood(); }
+
+std::string Card::neighborhood() const {
+  return boot_id + " " + std::to_string(user) + " " + std::to_string(user_namespace) + " " +
+         std::to_string(network_namespace) + " " + host_id;
 }
 
 }  // namespace tutti::transports::shm

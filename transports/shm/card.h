@@ -32,6 +32,8 @@ struct Card {
   static std::optional<Card> read(std::string_view text);
   std::string write() const;
   bool shares_with(const Card& peer) const;
+  /// Equal where the cards share.
+  std::string neighborhood() const;
 };
 
 }  // namespace tutti::transports::shm

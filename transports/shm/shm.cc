@@ -40,6 +40,11 @@ class Shm final : public transport::Transport {
     return peer && card_.shares_with(*peer);
   }
 
+  std::string neighborhood(std::string_view card) const override {
+    const std::optional<Card> read = Card::read(card);
+    return read ? read->neighborhood() : std::string();
+  }
+
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
                                                    uint64_t deadline_ns) override {
     const std::optional<Card> card = Card::read(peer_card);

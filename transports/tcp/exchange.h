@@ -33,6 +33,9 @@ class Exchange {
 
   void tell(transport::ChannelId channel, const transport::Note& note);
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const;
+  void on_note(std::function<void(transport::ChannelId)> hook) {
+    inbound_.on_note(std::move(hook));
+  }
 
   // One-sided (transport::OneSided).
   void expose(transport::ChannelId id, const transport::Region& region) {

@@ -181,6 +181,7 @@ bool Inbound::take_note(const FrameHeader& header) {
   channel->heard = {{header.signature, header.expected_signature},
                     {header.message_bytes, header.position}};
   ++channel->notes_heard;
+  if (on_note_) on_note_(channel->id);
   return true;
 }
 

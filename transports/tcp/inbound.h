@@ -8,7 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <utility>
 
 #include "transports/tcp/channel_table.h"
 #include "transports/tcp/outbound.h"
@@ -42,6 +44,8 @@ class Inbound {
   /// That many bytes were read there. False: see fault().
   bool commit(size_t count);
   const Fault& fault() const { return fault_; }
+  /// Runs for every note.
+  void on_note(std::function<void(transport::ChannelId)> hook) { on_note_ = std::move(hook); }
 
   /// Finishes what a posted receive, or a frame, has made complete on this channel.
   void settle(Channel& channel);
@@ -90,6 +94,7 @@ class Inbound {
   Regions::Landing landing_;
   Message* answer_ = nullptr;
   Regions::Id region_;  // landing_'s
+  std::function<void(transport::ChannelId)> on_note_;
   Fault fault_;
 };
 

@@ -67,6 +67,11 @@ uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) con
   return exchange_.heard(channel, note);
 }
 
+void TcpLink::on_note(std::function<void(transport::ChannelId)> hook) {
+  const std::lock_guard lock(mutex_);
+  exchange_.on_note(std::move(hook));
+}
+
 void TcpLink::after_call(bool flush) {
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   if (exchange_.faulty()) {

@@ -1,0 +1,25 @@
+// Which connections a group keeps from the start so that news of one rank reaches all others.
+//
+// The ranks of a host know each other's deaths. The first ranks of the hosts form a ring in which
+// each is connected with those at distance 1, 2, 4 ...: news that everybody tells on comes to all
+// of n hosts in log n steps. It comes whoever is dead too: the graph is connected, so of the parts
+// into which the dead divide the living, each has a member that lost a connection itself.
+//
+// Pure functions of what every rank knows alike.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tutti::comm {
+
+/// The first rank of every rank's host. `neighborhoods` has, for every transport, what the ranks
+/// published there (transport::Transport::neighborhood): equal ones are near each other.
+std::vector<int> first_ranks(std::span<const std::vector<std::string>> neighborhoods, int ranks);
+
+/// With whom `rank` is connected from the start, in rising order; symmetric. Empty for all but the
+/// first ranks of hosts, and where there is one host.
+std::vector<int> overlay_peers(std::span<const int> first_ranks, int rank);
+
+}  // namespace tutti::comm
