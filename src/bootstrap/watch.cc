@@ -9,14 +9,16 @@
 #include <array>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/thread.h"
 
 namespace tutti::bootstrap {
 namespace {
 
 constexpr uint64_t kBell = 0;
+constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 
-uint32_t events_of(int fd) {
+uint32_t hang_up_of(int fd) {
   int type = 0;
   socklen_t bytes = sizeof type;
   const bool is_socket = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0;
@@ -51,15 +53,22 @@ Watch::~Watch() {
   thread_.join();
 }
 
-Status Watch::add(int fd, Callback callback, bool repeat) {
+Status Watch::add(int fd, Callback callback) {
+  return attend(fd, News::kHangUp, [callback = std::move(callback)] {
+    callback();
+    return uint64_t{0};
+  });
+}
+
+Status Watch::attend(int fd, News news, Visit visit) {
   const std::lock_guard lock(mutex_);
   epoll_event event{};
-  event.events = repeat ? static_cast<uint32_t>(EPOLLIN) : events_of(fd);
+  event.events = news == News::kHangUp ? hang_up_of(fd) : static_cast<uint32_t>(EPOLLIN);
   event.data.u64 = next_ticket_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
     return errno_status("cannot watch descriptor " + std::to_string(fd) + ": epoll_ctl");
   }
-  entries_.emplace(next_ticket_, Entry{fd, std::move(callback)});
+  entries_.emplace(next_ticket_, Entry{fd, event.events, std::move(visit)});
   ++next_ticket_;
   return {};
 }
@@ -85,7 +94,7 @@ void Watch::run() {
   constexpr int kMostEvents = 16;
   for (;;) {
     std::array<epoll_event, kMostEvents> events{};
-    const int count = epoll_wait(epoll_.get(), events.data(), kMostEvents, -1);
+    const int count = epoll_wait(epoll_.get(), events.data(), kMostEvents, wake_rested());
     for (int i = 0; i < count; ++i) {
       const uint64_t ticket = events[static_cast<size_t>(i)].data.u64;
       if (ticket == kBell) return;
@@ -95,20 +104,54 @@ void Watch::run() {
 }
 
 void Watch::announce(uint64_t ticket) {
-  Callback callback;
+  Visit visit;
   {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return;
-    callback = found->second.callback;  // a copy: it may remove its own entry
+    visit = found->second.visit;  // a copy: it may remove its own entry
     running_ = ticket;
   }
-  callback();
+  const uint64_t rest_ns = visit();
   {
     const std::lock_guard lock(mutex_);
     running_ = 0;
+    if (rest_ns > 0) rest(ticket, rest_ns);
   }
   idle_.notify_all();
+}
+
+// Under mutex_.
+void Watch::rest(uint64_t ticket, uint64_t duration_ns) {
+  const auto found = entries_.find(ticket);
+  if (found == entries_.end()) return;
+  epoll_event event{};
+  event.data.u64 = ticket;
+  if ((found->second.events & EPOLLONESHOT) == 0) {
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event);
+  }
+  resting_.emplace(monotonic_ns() + duration_ns, ticket);
+}
+
+// What there was to hear meanwhile is heard then. Returns the milliseconds until the next one has
+// rested; -1: none rests.
+int Watch::wake_rested() {
+  const std::lock_guard lock(mutex_);
+  const uint64_t now_ns = monotonic_ns();
+  while (!resting_.empty() && resting_.begin()->first <= now_ns) {
+    const uint64_t ticket = resting_.begin()->second;
+    resting_.erase(resting_.begin());
+    const auto found = entries_.find(ticket);
+    if (found == entries_.end()) continue;  // removed
+    epoll_event event{};
+    event.events = found->second.events;
+    event.data.u64 = ticket;
+    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event);
+  }
+  if (resting_.empty()) return -1;
+  constexpr uint64_t kMostMilliseconds = 1'000'000;
+  const uint64_t rest_ms = (resting_.begin()->first - now_ns) / kNanosecondsPerMillisecond;
+  return static_cast<int>(std::min(rest_ms, kMostMilliseconds)) + 1;
 }
 
 }  // namespace tutti::bootstrap

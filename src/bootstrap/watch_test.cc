@@ -174,14 +174,54 @@ TEST(Watch, ATimerRunsItsCallbackAgainAndAgain) {
   const auto on_time = [&] {
     uint64_t times = 0;
     if (read(timer.get(), &times, sizeof times) > 0) ++calls;
+    return uint64_t{0};
   };
-  ASSERT_TRUE(watch->add(timer.get(), on_time, true).ok());
+  ASSERT_TRUE(watch->attend(timer.get(), Watch::News::kInput, on_time).ok());
   for (int i = 0; i < 2000 && calls < 3; ++i) std::this_thread::sleep_for(milliseconds(1));
   EXPECT_GE(calls, 3);
   watch->remove(timer.get());
   const int last = calls;
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_EQ(calls, last);
+}
+
+TEST(Watch, InputRestsAndIsHeardOfAgain) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> visits{0};
+  std::atomic<uint64_t> rest_ns{3600 * kNanosecondsPerSecond};
+  const auto visit = [&] {
+    ++visits;
+    return rest_ns.load();
+  };
+  ASSERT_TRUE(watch->attend(pair.a.get(), Watch::News::kInput, visit).ok());
+  ASSERT_EQ(write(pair.b.get(), "x", 1), 1);
+  EXPECT_TRUE(comes_true(visits, 1));
+  ASSERT_EQ(write(pair.b.get(), "y", 1), 1);
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(visits, 1) << "it rests";
+  watch->remove(pair.a.get());
+  rest_ns = 1'000'000;
+  ASSERT_TRUE(watch->attend(pair.a.get(), Watch::News::kInput, visit).ok());
+  for (int i = 0; i < 2000 && visits < 4; ++i) std::this_thread::sleep_for(milliseconds(1));
+  EXPECT_GE(visits, 4) << "nobody has read";
+  watch->remove(pair.a.get());
+  const int last = visits;
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(visits, last) << "removed while it rested";
+}
+
+TEST(Watch, AHangUpIsLookedAtUntilItIsUnderstood) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> looks{0};
+  const auto look = [&] { return uint64_t{++looks < 3 ? 1'000'000u : 0u}; };
+  ASSERT_TRUE(watch->attend(pair.a.get(), Watch::News::kHangUp, look).ok());
+  pair.b.reset();
+  EXPECT_TRUE(comes_true(looks, 3));
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(looks, 3);
+  watch->remove(pair.a.get());
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 #include "src/comm/communicator.h"
 
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <charconv>
 #include <thread>
@@ -21,10 +18,6 @@ namespace {
 // Calls shorter than this stay in cells and slots even where buffers are addressable: two entries
 // cost more than one small copy.
 constexpr uint64_t kDirectBytes = 8 << 10;
-
-// How long a call may go on after a peer's process ended: what it sent before may complete the
-// call.
-constexpr uint64_t kGraceNs = 100'000'000;
 
 uint32_t spins_of(const Config& config, int ranks) {
   if (config.spin_polls > 0) return config.spin_polls;
@@ -87,7 +80,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   made->set_options({.algorithm = {}, .deterministic = config.deterministic});
   made->direct_ = members.all_memory() && members.domain_size() > 1;
   made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
-  made->watch_peers();
+  if (given.watch != nullptr) {
+    made->peer_watch_ = std::make_unique<PeerWatch>(*given.watch, members, *made->executor_);
+  }
   return made;
 }
 
@@ -108,34 +103,7 @@ Status Communicator::open_recorder() {
 
 Communicator::~Communicator() {
   leave_attendant();
-  for (int fd : watched_) options_.watch->remove(fd);
-}
-
-void Communicator::watch_peers() {
-  if (options_.watch == nullptr) return;
-  for (int peer = 0; peer < ranks(); ++peer) {
-    const transport::Link* link = membership_->link(peer);
-    const int fd = link == nullptr ? -1 : link->liveness_fd();
-    if (fd < 0) continue;
-    if (options_.watch->add(fd, [this, peer] { lost(peer); }).ok()) watched_.push_back(fd);
-  }
-  if (!membership_->has_streams()) return;
-  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
-  const itimerspec every_second{{1, 0}, {1, 0}};
-  if (!timer_.valid() || timerfd_settime(timer_.get(), 0, &every_second, nullptr) < 0) return;
-  if (options_.watch
-          ->add(
-              timer_.get(), [this] { answer_peers(); }, true)
-          .ok()) {
-    watched_.push_back(timer_.get());
-  }
-}
-
-// Ranks of other hosts that wait for this one ask; a rank in a call of its own answers there.
-void Communicator::answer_peers() {
-  uint64_t times = 0;
-  if (read(timer_.get(), &times, sizeof times) < 0) return;
-  executor_->stall().answer();
+  peer_watch_.reset();
 }
 
 std::string Communicator::name_of(int rank) const { return membership_->name_of(rank); }
@@ -144,37 +112,16 @@ void Communicator::report(const std::string& text) {
   options_.membership.env->log->warning("{}", text);
 }
 
-// A rank that left in order has sent everything before; a call that can still complete should.
-void Communicator::lost(int peer) {
-  const std::lock_guard lock(failure_mutex_);
-  lost_.push_back({peer, monotonic_ns() + kGraceNs});
-  has_lost_.store(true, std::memory_order_release);
-}
-
-// Under failure_mutex_.
-void Communicator::judge_lost() {
-  const uint64_t now = monotonic_ns();
-  std::erase_if(lost_, [&](const Lost& lost) {
-    if (failed_.load(std::memory_order_relaxed) || now < lost.judged_at_ns) return false;
-    if (membership_->link(lost.peer)->status().ok()) return true;  // it said goodbye
-    const int cause = executor_->stall().cause_told_by(static_cast<uint32_t>(lost.peer));
-    failure_ = Status::remote_error(
-        name_of(lost.peer) +
-        (cause < 0 ? std::string(" is gone") : " gave up because of " + name_of(cause)) +
-        "; rank " + std::to_string(rank()) + " cannot go on with this communicator");
-    culprit_.store(cause < 0 ? lost.peer : cause, std::memory_order_relaxed);
-    failed_.store(true, std::memory_order_release);
-    return true;
-  });
-  has_lost_.store(!lost_.empty(), std::memory_order_release);
-}
-
-void Communicator::abort(Status reason) {
+void Communicator::fail(Status reason, int culprit) {
   const std::lock_guard lock(failure_mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
   failure_ = std::move(reason);
+  culprit_.store(culprit, std::memory_order_relaxed);
   failed_.store(true, std::memory_order_release);
+  if (peer_watch_ != nullptr) peer_watch_->end();
 }
+
+void Communicator::abort(Status reason) { fail(std::move(reason), -1); }
 
 void Communicator::give_up() {
   executor_->expect(static_cast<uint32_t>(rank()));  // the one to blame
@@ -183,10 +130,16 @@ void Communicator::give_up() {
 }
 
 Status Communicator::check() {
-  const bool failed = failed_.load(std::memory_order_acquire);
-  if (!failed && !has_lost_.load(std::memory_order_acquire)) return {};
+  if (!failed_.load(std::memory_order_acquire)) {
+    const auto loss = peer_watch_ != nullptr ? peer_watch_->judge() : std::nullopt;
+    if (!loss) return {};
+    const std::string why =
+        loss->cause < 0 ? std::string(" is gone") : " gave up because of " + name_of(loss->cause);
+    fail(Status::remote_error(name_of(loss->rank) + why + "; rank " + std::to_string(rank()) +
+                              " cannot go on with this communicator"),
+         loss->cause < 0 ? loss->rank : loss->cause);
+  }
   const std::lock_guard lock(failure_mutex_);
-  judge_lost();
   return failure_;
 }
 

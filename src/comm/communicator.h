@@ -12,11 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "src/base/io.h"
 #include "src/bootstrap/watch.h"
 #include "src/comm/attendant.h"
 #include "src/comm/call_recorder.h"
 #include "src/comm/membership.h"
+#include "src/comm/peer_watch.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
 #include "src/comm/vector_call.h"
@@ -116,10 +116,7 @@ class Communicator final : public exec::Health {
   int culprit() const override { return culprit_.load(std::memory_order_relaxed); }
   std::string name_of(int rank) const override;
   void report(const std::string& text) override;
-  void answer_peers();
-  void watch_peers();
-  void lost(int peer);
-  void judge_lost();
+  void fail(Status reason, int culprit);
   bool is_in_place(const Request& request) const;
   Reach reach_of(const Request& request) const;
   bool are_registered(const Request& request) const;
@@ -163,18 +160,11 @@ class Communicator final : public exec::Health {
   std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
   uint64_t contribution_capacity_ = 0;
-  std::vector<int> watched_;
-  Fd timer_;  // for peers of other hosts that ask what this rank is in
-  struct Lost {
-    int peer;
-    uint64_t judged_at_ns;
-  };
   std::atomic<bool> failed_{false};
-  std::atomic<bool> has_lost_{false};
   std::mutex failure_mutex_;
   Status failure_;  // under failure_mutex_
   std::atomic<int> culprit_{-1};
-  std::vector<Lost> lost_;  // under failure_mutex_
+  std::unique_ptr<PeerWatch> peer_watch_;  // null without a watch
 };
 
 }  // namespace tutti::comm

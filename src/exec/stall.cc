@@ -4,6 +4,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/words.h"
+#include "src/exec/loss.h"
 #include "src/exec/wait.h"
 #include "src/trace/recorder.h"
 
@@ -21,10 +22,12 @@ constexpr uint64_t kLastWordsNs = 100'000'000;
 // Who has not been seen waiting for so long does something else.
 constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 
-constexpr uint32_t kControlLane = ~0u;
+// A rank that is asked and waits was awake so lately.
+constexpr uint64_t kAwakeNs = 250'000'000;
 
-// Note::large[0] is kind << 32 | rank.
-enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3 };
+// Note::large[0] on the control lane is kind << 32 | rank. kWaits is said by the call, which knows
+// its signature; kAnswers and kElsewhere by the control thread.
+enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
 
 constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
@@ -54,8 +57,8 @@ Stall::Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Hea
   answered_.resize(peers.size());
 }
 
-transport::ChannelId Stall::control_channel() const {
-  return {options_.communicator, options_.epoch, kControlLane};
+transport::ChannelId Stall::channel(uint32_t lane) const {
+  return {options_.communicator, options_.epoch, lane};
 }
 
 Status Stall::check(const LongWait& wait) {
@@ -68,14 +71,28 @@ Status Stall::check(const LongWait& wait) {
   }
   if (Status status = diagnose(wait); !status.ok()) return status;
   if (Status status = hear(wait, now_ns); !status.ok()) return status;
-  const bool late = wait.call->deadline_ns != kNoDeadline && now_ns > wait.call->deadline_ns;
-  const bool slow = options_.slow_ns != kNoDeadline && now_ns - reported_ns_ > options_.slow_ns;
-  if (!late && !slow) return {};
-  const uint32_t culprit = find_culprit(wait, now_ns);
+  // Who is to blame must be known when it is to be said, so those who may know are asked before.
+  const uint64_t deadline_ns = wait.call->deadline_ns;
+  const uint64_t report_ns =
+      options_.slow_ns < kNoDeadline - reported_ns_ ? reported_ns_ + options_.slow_ns : kNoDeadline;
+  const uint64_t due_ns = std::min(deadline_ns, report_ns);
+  if (due_ns == kNoDeadline) return {};
+  const uint64_t from_ns = due_ns == report_ns ? reported_ns_ : since_ns_;
+  const uint64_t time_ns = due_ns > from_ns ? due_ns - from_ns : 0;
+  if (now_ns + std::min(kMostSilenceNs, time_ns / 2) < due_ns) return {};
+  const Trail trail = inquire(wait, now_ns);
+  const uint64_t patience_ns = trail.open ? kMostSilenceNs : 0;
+  if (now_ns <= due_ns || now_ns - due_ns < patience_ns) return {};
+  Status status = conclude(wait, trail.culprit, now_ns);
+  inquiry_ns_ = 0;
+  return status;
+}
+
+Status Stall::conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns) {
   const std::string text = std::string(wait.call->what) + " (" + call_text(wait.number) + ") on " +
                            health_.name_of(options_.rank);
   const std::string why = describe(wait, culprit, now_ns);
-  if (late) {
+  if (now_ns > wait.call->deadline_ns) {
     culprit_ = static_cast<int>(culprit);
     return Status::timeout(text + " passed its deadline: " + why);
   }
@@ -89,7 +106,7 @@ void Stall::begin(const LongWait& wait, uint64_t now_ns) {
   if (episode_ == episode) return;
   episode_ = episode;
   since_ns_ = reported_ns_ = told_ns_ = now_ns;
-  gave_up_at_ns_ = 0;
+  gave_up_at_ns_ = inquiry_ns_ = 0;
   culprit_ = -1;
 }
 
@@ -106,23 +123,24 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
   note.small[1] = far_signatures_[wait.number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kWaits), wait.peer);
   for (const Peer& peer : peers_) {
-    if (peer.stream != nullptr) peer.stream->tell(control_channel(), note);
+    if (peer.stream != nullptr) peer.stream->tell(channel(kControlLane), note);
   }
 }
 
 Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
-  if (!has_streams_ || now_ns - heard_ns_ < kHearNs) return {};
+  // An answer says whom to ask next.
+  if (!has_streams_ || (inquiry_ns_ == 0 && now_ns - heard_ns_ < kHearNs)) return {};
   heard_ns_ = now_ns;
   for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
     if (peers_[peer].stream == nullptr) continue;
     transport::Note note;
     peers_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
-    const uint64_t serial = peers_[peer].stream->heard(control_channel(), note);
+    const uint64_t serial = peers_[peer].stream->heard(channel(kControlLane), note);
     Heard& heard = heard_[peer];
     if (serial == heard.serial) continue;
     heard.serial = serial;
     heard.note = note;
-    if (kind_of(note) == Kind::kWaits) heard.at_ns = now_ns;
+    heard.at_ns = now_ns;
     if (Status status = judge_note(wait, peer, note); !status.ok()) {
       culprit_ = static_cast<int>(peer);
       return status;
@@ -133,7 +151,7 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
 
 // The peer's call is compared by whoever is as far or further: who is behind cannot know.
 Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const {
-  if (kind_of(note) == Kind::kElsewhere) return {};  // it does not say its signature
+  if (kind_of(note) != Kind::kWaits && kind_of(note) != Kind::kGaveUp) return {};  // unsigned
   const uint32_t number = note.small[0];
   const auto behind = static_cast<int32_t>(wait.number - number);
   if (number == 0 || behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
@@ -209,12 +227,27 @@ void Stall::leave(uint32_t number, uint32_t cause) {
   note.small[0] = number;
   note.small[1] = far_signatures_[number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), cause);
-  for (const Peer& peer : peers_) {
-    if (peer.stream != nullptr) peer.stream->tell(control_channel(), note);
+  tell_host(cause);
+  {
+    const std::lock_guard lock(leave_mutex_);
+    left_ = true;
+    for (const Peer& peer : peers_) {
+      if (peer.stream != nullptr) peer.stream->tell(channel(kControlLane), note);
+    }
   }
   const uint64_t until_ns = monotonic_ns() + kLastWordsNs;
   Backoff backoff(1);
   while (!hang_up_all() && monotonic_ns() < until_ns) backoff.pause();
+}
+
+// They tell it to the hosts that they are connected with and this rank is not.
+void Stall::tell_host(uint32_t cause) const {
+  const Loss loss{options_.rank, static_cast<int>(cause)};
+  for (size_t rank = 0; rank < peers_.size(); ++rank) {
+    const ArenaView& arena = peers_[rank].arena;
+    if (static_cast<int>(rank) == options_.rank || !arena.valid()) continue;
+    arena.counter(0).lost.store(loss.word(), std::memory_order_release);
+  }
 }
 
 // False while a peer has no room for what it is told. The control thread goes on with it.
@@ -240,17 +273,35 @@ void Stall::answer() {
     if (stream == nullptr) continue;
     stream->progress();
     transport::Note theirs;
-    const uint64_t serial = stream->heard(control_channel(), theirs);
+    const uint64_t serial = stream->heard(channel(kControlLane), theirs);
     if (serial == answered_[peer]) continue;
     answered_[peer] = serial;
-    if (kind_of(theirs) == Kind::kWaits) stream->tell(control_channel(), mine);
+    if (kind_of(theirs) == Kind::kWaits) tell_unless_left(peer, mine);
   }
+}
+
+void Stall::answer(uint32_t peer) {
+  const Counter& counter = mine_.counter(0);
+  const uint64_t awake_ns = counter.awake_ns.load(std::memory_order_acquire);
+  const uint64_t waiting = counter.waiting.load(std::memory_order_relaxed);
+  const uint32_t number = high(counter.call.load(std::memory_order_acquire));
+  const bool waits = awake_ns + kAwakeNs > monotonic_ns() && high(waiting) == number;
+  transport::Note note;
+  note.small[0] = number;
+  note.large[0] = waits ? pack(static_cast<uint32_t>(Kind::kAnswers), low(waiting))
+                        : pack(static_cast<uint32_t>(Kind::kElsewhere), 0);
+  tell_unless_left(peer, note);
+}
+
+void Stall::tell_unless_left(uint32_t peer, const transport::Note& note) {
+  const std::lock_guard lock(leave_mutex_);
+  if (!left_) peers_[peer].stream->tell(channel(kControlLane), note);
 }
 
 int Stall::cause_told_by(uint32_t peer) const {
   if (peers_[peer].stream == nullptr) return -1;
   transport::Note note;
-  if (peers_[peer].stream->heard(control_channel(), note) == 0) return -1;
+  if (peers_[peer].stream->heard(channel(kControlLane), note) == 0) return -1;
   const uint32_t cause = low(note.large[0]);
   return kind_of(note) == Kind::kGaveUp && cause < peers_.size() ? static_cast<int>(cause) : -1;
 }
@@ -272,7 +323,7 @@ Stall::Situation Stall::situation_of(uint32_t rank) const {
   } else if (rank < heard_.size() && heard_[rank].serial > 0) {
     const Heard& heard = heard_[rank];
     situation.known = true;
-    situation.seen_ns = heard.at_ns;
+    situation.seen_ns = situation.told_ns = heard.at_ns;
     situation.number = heard.note.small[0];
     situation.peer = low(heard.note.large[0]);
     if (kind_of(heard.note) == Kind::kElsewhere) situation.seen_ns = 0;
@@ -289,26 +340,54 @@ uint64_t Stall::silence_ns(uint64_t now_ns) const {
   return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
 }
 
+// What a rank has said since this one asks stands until the answer is found.
+bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
+  if (situation.seen_ns == 0) return false;
+  const bool told = inquiry_ns_ != 0 && situation.told_ns >= inquiry_ns_;
+  return told || situation.seen_ns + silence_ns(now_ns) >= now_ns;
+}
+
+// A rank of another host that is not seen waiting may not know that it should say so, since it is
+// not connected with this one.
+bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
+  if (peers_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
+  const Heard& heard = heard_[rank];
+  if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it did
+  return heard.asked_ns < inquiry_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
+}
+
 // Follows who waits for whom, from this rank on. In a circle nobody is to blame more than another,
 // but a rank that was stopped while it waited may close one: it is the one not seen for longest.
-uint32_t Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
+Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
   const auto self = static_cast<uint32_t>(options_.rank);
-  const uint64_t silence = silence_ns(now_ns);
   std::vector<bool> visited(peers_.size(), false);
   uint32_t at = wait.peer, oldest = wait.peer;
   uint64_t oldest_ns = ~uint64_t{0};
   while (at != self && !visited[at]) {
     visited[at] = true;
     const Situation situation = situation_of(at);
-    if (situation.cause >= 0) return static_cast<uint32_t>(situation.cause);
-    if (!situation.known || situation.seen_ns + silence < now_ns) return at;
+    if (situation.cause >= 0) return {static_cast<uint32_t>(situation.cause), false};
+    if (!waits(situation, now_ns)) return {at, may_answer(at, now_ns)};
     if (situation.seen_ns < oldest_ns) {
       oldest_ns = situation.seen_ns;
       oldest = at;
     }
     at = situation.peer;
   }
-  return oldest;
+  return {oldest, false};
+}
+
+// Asks the last of the chain, once.
+Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
+  if (inquiry_ns_ == 0) inquiry_ns_ = now_ns;
+  const Trail trail = find_culprit(wait, now_ns);
+  if (!trail.open || heard_[trail.culprit].asked_ns >= inquiry_ns_) return trail;
+  heard_[trail.culprit].asked_ns = now_ns;
+  transport::Note question;
+  question.small[0] = wait.number;
+  peers_[trail.culprit].link->want();
+  peers_[trail.culprit].stream->tell(channel(kAskLane), question);
+  return trail;
 }
 
 std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
@@ -316,7 +395,7 @@ std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
     if (rank == culprit) continue;
     const bool self = rank == static_cast<uint32_t>(options_.rank);
-    if (self || situation_of(rank).seen_ns + silence_ns(now_ns) >= now_ns) {
+    if (self || waits(situation_of(rank), now_ns)) {
       ranks.push_back(static_cast<int>(rank));
     }
   }
@@ -339,7 +418,7 @@ std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now
     return name + " never entered " + call_text(wait.number) + ": its last is " +
            call_text(situation.number) + "; " + others;
   }
-  if (situation.seen_ns + silence_ns(now_ns) >= now_ns) {
+  if (waits(situation, now_ns)) {
     return name + " waits for rank " + std::to_string(situation.peer) + " in " +
            call_text(situation.number) + ": ranks wait in a circle; " + others;
   }

@@ -4,20 +4,28 @@
 // Ranks of one host read each other's words in the arenas, so a stopped rank cannot hide them;
 // ranks of other hosts tell each other by notes of the streams. A rank that waits says so again and
 // again: who has not been seen waiting for a while is the one that the others wait for, whatever it
-// does (computing before its next call, stopped, cut off). Nothing here runs in a call that does
-// not wait.
+// does (computing before its next call, stopped, cut off). Who must name it asks those of whom
+// nothing was heard, one after the other along the chain of who waits for whom; their control
+// threads answer. Nothing here runs in a call that does not wait.
 //
-// Threads: those of HostExecutor; cause_told_by() from any. Units: nanoseconds of CLOCK_MONOTONIC.
+// Threads: those of HostExecutor; cause_told_by() from any, answer() from the control thread.
+// Units: nanoseconds of CLOCK_MONOTONIC.
 // Errors: check() says why a call cannot go on, and culprit() whom it is about.
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
 #include "src/exec/host_executor.h"
 
 namespace tutti::exec {
+
+/// Lanes of the notes beside the messages of streams (transport::Note).
+inline constexpr uint32_t kControlLane = ~0u;   // whom a rank waits for, what it is in
+inline constexpr uint32_t kNewsLane = ~0u - 1;  // comm::PeerWatch: who is gone
+inline constexpr uint32_t kAskLane = ~0u - 2;   // what are you in?
 
 class Stall {
  public:
@@ -41,6 +49,8 @@ class Stall {
   /// From the control thread: tells those who wait for this rank what it is in, if it does not
   /// itself.
   void answer();
+  /// From the control thread: tells `peer`, which asked.
+  void answer(uint32_t peer);
 
  private:
   /// What is known of another rank.
@@ -48,12 +58,19 @@ class Stall {
     bool known = false;
     uint32_t number = 0;   // of the call it is in, or was in last
     uint32_t peer = 0;     // whom it waits for, when it was seen
-    uint64_t seen_ns = 0;  // waiting
+    uint64_t seen_ns = 0;  // waiting; 0: it does not
+    uint64_t told_ns = 0;  // when it last said anything by a note
     int cause = -1;        // it gave up because of this rank
+  };
+  /// Where following who waits for whom ended.
+  struct Trail {
+    uint32_t culprit = 0;
+    bool open = false;  // it may still say that it waits, too
   };
   struct Heard {
     uint64_t serial = 0;
-    uint64_t at_ns = 0;  // when it last said that it waits
+    uint64_t at_ns = 0;
+    uint64_t asked_ns = 0;  // when it was
     transport::Note note;
   };
 
@@ -66,10 +83,16 @@ class Stall {
   bool hang_up_all() const;
   Situation situation_of(uint32_t rank) const;
   uint64_t silence_ns(uint64_t now_ns) const;
-  uint32_t find_culprit(const LongWait& wait, uint64_t now_ns) const;
+  bool waits(const Situation& situation, uint64_t now_ns) const;
+  bool may_answer(uint32_t rank, uint64_t now_ns) const;
+  Trail find_culprit(const LongWait& wait, uint64_t now_ns) const;
+  Trail inquire(const LongWait& wait, uint64_t now_ns);
+  Status conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns);
   std::string describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const;
   std::string waiting_ranks(uint32_t culprit, uint64_t now_ns) const;
-  transport::ChannelId control_channel() const;
+  void tell_host(uint32_t cause) const;
+  void tell_unless_left(uint32_t peer, const transport::Note& note);
+  transport::ChannelId channel(uint32_t lane) const;
 
   ExecutorOptions options_;
   const std::vector<Peer>& peers_;
@@ -80,11 +103,15 @@ class Stall {
   std::vector<Heard> heard_;              // by rank
   std::vector<uint64_t> answered_;        // by rank: notes so far; of the control thread
 
+  std::mutex leave_mutex_;
+  bool left_ = false;  // under leave_mutex_: what was told last stands
+
   uint64_t episode_ = ~uint64_t{0};  // the call and transfer the times below belong to
   uint64_t since_ns_ = 0;
   uint64_t told_ns_ = 0;
   uint64_t heard_ns_ = 0;
   uint64_t reported_ns_ = 0;
+  uint64_t inquiry_ns_ = 0;     // since when this rank asks who is to blame; 0: it need not know
   uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
   int culprit_ = -1;
 };

@@ -1,0 +1,258 @@
+#include "src/comm/peer_watch.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/comm/overlay.h"
+
+namespace tutti::comm {
+namespace {
+
+using bootstrap::Watch;
+
+// How long a call may go on after a peer's process ended: what it sent before may complete the
+// call.
+constexpr uint64_t kGraceNs = 100'000'000;
+// Streams have input all the time while calls run, which then read it themselves.
+constexpr uint64_t kRestNs = 10'000'000;
+// A call's thread is reading what a peer sent before it hung up.
+constexpr uint64_t kLookAgainNs = 1'000'000;
+constexpr int kMostLooks = 100;
+
+// Note::small[0] on the lane of news; a loss is large[0], as in the arenas.
+enum class News : uint32_t { kLost = 1, kLeaves = 2 };
+
+void drain(int fd) {
+  uint64_t count = 0;
+  [[maybe_unused]] const ssize_t bytes = read(fd, &count, sizeof count);
+}
+
+}  // namespace
+
+PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecutor& executor)
+    : watch_(watch),
+      membership_(membership),
+      executor_(executor),
+      peers_(executor.peers()),
+      rank_(membership.rank()),
+      heard_(peers_.size()) {
+  if (membership_.has_streams()) {
+    streams_.reset(epoll_create1(EPOLL_CLOEXEC));
+    bell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    this->watch(bell_.get(), Watch::News::kInput, [this] { return read_notes(); });
+    this->watch(streams_.get(), Watch::News::kInput, [this] { return hear_streams(); });
+    start_timer();
+  }
+  for (int rank = 0; rank < membership_.ranks(); ++rank) {
+    if (peer(rank).link == nullptr) continue;
+    if (peer(rank).stream != nullptr) expect_connection(rank);
+    connected(rank);
+  }
+  for (int rank : overlay_peers(membership_.first_ranks(), rank_)) peer(rank).link->want();
+}
+
+PeerWatch::~PeerWatch() {
+  for (const exec::Peer& peer : peers_) {
+    if (peer.stream == nullptr) continue;
+    peer.link->on_connected({});
+    peer.stream->on_note({});
+  }
+  for (int fd : watched_) watch_.remove(fd);
+  if (over_.load(std::memory_order_acquire) || has_loss_.load(std::memory_order_acquire)) return;
+  transport::Note goodbye;
+  goodbye.small[0] = static_cast<uint32_t>(News::kLeaves);
+  for (const exec::Peer& peer : peers_) {
+    if (peer.stream != nullptr) peer.stream->tell(channel(exec::kNewsLane), goodbye);
+  }
+}
+
+void PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
+  const std::lock_guard lock(watched_mutex_);
+  if (watch_.attend(fd, news, std::move(visit)).ok()) watched_.push_back(fd);
+}
+
+void PeerWatch::start_timer() {
+  timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  const itimerspec every_second{{1, 0}, {1, 0}};
+  if (!timer_.valid() || timerfd_settime(timer_.get(), 0, &every_second, nullptr) < 0) return;
+  watch(timer_.get(), Watch::News::kInput, [this] { return answer(); });
+}
+
+transport::ChannelId PeerWatch::channel(uint32_t lane) const {
+  return {executor_.options().communicator, executor_.options().epoch, lane};
+}
+
+bool PeerWatch::is_mine(transport::ChannelId id) const {
+  return id == channel(exec::kNewsLane) || id == channel(exec::kAskLane);
+}
+
+// ---- connections --------------------------------------------------------------------------------
+
+void PeerWatch::expect_connection(int rank) {
+  peer(rank).link->on_connected([this, rank] { connected(rank); });
+  peer(rank).stream->on_note([this, rank](transport::ChannelId id) {
+    if (is_mine(id)) ring(rank);
+  });
+}
+
+void PeerWatch::connected(int rank) {
+  const exec::Peer& other = peer(rank);
+  const int fd = other.link->liveness_fd();
+  if (fd < 0) {  // not yet, or in vain
+    if (!other.link->status().ok()) lost({rank, -1});
+    return;
+  }
+  watch(fd, Watch::News::kHangUp, [this, rank] { return hung_up(rank); });
+  if (other.stream == nullptr) return;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = rank;
+  epoll_ctl(streams_.get(), EPOLL_CTL_ADD, fd, &event);
+  ring(rank);  // it may have sent notes before
+  std::optional<exec::Loss> known;
+  {
+    const std::lock_guard lock(loss_mutex_);
+    known = loss_;
+  }
+  if (known) other.stream->tell(channel(exec::kNewsLane), note_of(*known));
+}
+
+// Input that calls do not read: of a rank that is in none.
+uint64_t PeerWatch::hear_streams() {
+  constexpr int kMostStreams = 64;
+  std::array<epoll_event, kMostStreams> events{};
+  const int count = epoll_wait(streams_.get(), events.data(), kMostStreams, 0);
+  for (int i = 0; i < count; ++i) {
+    const exec::Peer& other = peer(events[static_cast<size_t>(i)].data.fd);
+    other.stream->progress();
+    // It would have news for ever. hung_up() looks after it.
+    if (!other.link->status().ok() || over_.load(std::memory_order_acquire)) {
+      epoll_ctl(streams_.get(), EPOLL_CTL_DEL, other.link->liveness_fd(), nullptr);
+    }
+  }
+  return kRestNs;
+}
+
+uint64_t PeerWatch::answer() {
+  drain(timer_.get());
+  executor_.stall().answer();
+  hear_host();
+  return 0;
+}
+
+// ---- notes --------------------------------------------------------------------------------------
+
+void PeerWatch::ring(int rank) {
+  const std::lock_guard lock(rung_mutex_);
+  rung_.push_back(rank);
+  const uint64_t once = 1;
+  [[maybe_unused]] const ssize_t bytes = write(bell_.get(), &once, sizeof once);
+}
+
+uint64_t PeerWatch::read_notes() {
+  drain(bell_.get());
+  std::vector<int> rung;
+  {
+    const std::lock_guard lock(rung_mutex_);
+    rung.swap(rung_);
+  }
+  for (int rank : rung) listen(rank);
+  return 0;
+}
+
+void PeerWatch::listen(int rank) {
+  const transport::Stream& stream = *peer(rank).stream;
+  Heard& heard = heard_[static_cast<size_t>(rank)];
+  transport::Note note;
+  const uint64_t news = stream.heard(channel(exec::kNewsLane), note);
+  if (std::exchange(heard.news, news) != news &&
+      note.small[0] == static_cast<uint32_t>(News::kLost)) {
+    if (const auto loss = exec::Loss::read(note.large[0], peers_.size())) lost(*loss);
+  }
+  const uint64_t asked = stream.heard(channel(exec::kAskLane), note);
+  if (std::exchange(heard.asked, asked) != asked) {
+    executor_.stall().answer(static_cast<uint32_t>(rank));
+  }
+}
+
+// ---- losses -------------------------------------------------------------------------------------
+
+bool PeerWatch::has_left(int rank) const {
+  transport::Note note;
+  return peer(rank).stream->heard(channel(exec::kNewsLane), note) > 0 &&
+         note.small[0] == static_cast<uint32_t>(News::kLeaves);
+}
+
+uint64_t PeerWatch::hung_up(int rank) {
+  if (over_.load(std::memory_order_acquire)) return 0;
+  const exec::Peer& other = peer(rank);
+  if (other.stream == nullptr) {
+    if (!other.link->status().ok()) lost({rank, -1});
+    return 0;
+  }
+  while (other.stream->progress()) {  // its last words; it sends no more
+  }
+  const Status status = other.link->status();
+  const bool understood = !status.ok() || has_left(rank);
+  if (!understood && ++heard_[static_cast<size_t>(rank)].looks < kMostLooks) return kLookAgainNs;
+  if (has_left(rank)) return 0;
+  // Any other failure is the calls' own affair: they differ.
+  if (!status.ok() && status.code() != Code::kRemoteError) return 0;
+  lost({rank, executor_.stall().cause_told_by(static_cast<uint32_t>(rank))});
+  return 0;
+}
+
+// Whoever gave up, of the same host, has no control thread to wake but its own.
+void PeerWatch::hear_host() {
+  const uint64_t word = told_by_host().load(std::memory_order_acquire);
+  if (const auto loss = exec::Loss::read(word, peers_.size())) lost(*loss);
+}
+
+void PeerWatch::lost(const exec::Loss& loss) {
+  if (over_.load(std::memory_order_acquire)) return;
+  {
+    const std::lock_guard lock(loss_mutex_);
+    if (loss_) return;
+    loss_ = loss;
+    judged_at_ns_ = monotonic_ns() + kGraceNs;
+    has_loss_.store(true, std::memory_order_release);
+  }
+  tell(loss);
+}
+
+transport::Note PeerWatch::note_of(const exec::Loss& loss) {
+  transport::Note note;
+  note.small[0] = static_cast<uint32_t>(News::kLost);
+  note.large[0] = loss.word();
+  return note;
+}
+
+void PeerWatch::tell(const exec::Loss& loss) {
+  if (!membership_.has_streams()) return;  // all see it themselves
+  for (int rank = 0; rank < membership_.ranks(); ++rank) {
+    const exec::Peer& other = peer(rank);
+    if (other.stream != nullptr) {
+      other.stream->tell(channel(exec::kNewsLane), note_of(loss));
+    } else if (rank != rank_ && other.arena.valid()) {
+      other.arena.counter(0).lost.store(loss.word(), std::memory_order_release);
+    }
+  }
+}
+
+std::optional<exec::Loss> PeerWatch::judge() {
+  if (!has_loss_.load(std::memory_order_acquire)) {
+    if (told_by_host().load(std::memory_order_relaxed) == 0) return std::nullopt;
+    hear_host();
+  }
+  const std::lock_guard lock(loss_mutex_);
+  return loss_ && monotonic_ns() >= judged_at_ns_ ? loss_ : std::nullopt;
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,95 @@
+// What a rank learns of the others' ends besides what its calls see, and tells on.
+//
+// A peer that is gone hangs up; one that leaves in good order says so before. Whoever sees that a
+// peer is gone tells the ranks it is connected with, which tell it on, once. Since every rank keeps
+// some connections (overlay.h), all learn of it in milliseconds, in a call or in none. Ranks of one
+// host tell each other in the arenas.
+//
+// Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
+// a stream that no call reads has input, and when a note for it has come, whoever read it.
+//
+// Owns: its entries of the watch; no link. Lifetime: within the membership's and the stall's.
+// Threads: any. Errors: a descriptor that cannot be watched is not; calls still see their peers.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "src/base/io.h"
+#include "src/bootstrap/watch.h"
+#include "src/comm/membership.h"
+#include "src/exec/loss.h"
+#include "src/exec/stall.h"
+
+namespace tutti::comm {
+
+class PeerWatch {
+ public:
+  PeerWatch(bootstrap::Watch& watch, const Membership& membership, exec::HostExecutor& executor);
+  /// Says goodbye to those who are connected, unless the group has failed.
+  ~PeerWatch();
+  PeerWatch(const PeerWatch&) = delete;
+  PeerWatch& operator=(const PeerWatch&) = delete;
+
+  /// The loss because of which calls shall end: not before they had time to end by what was sent
+  /// earlier. Cheap while there is none.
+  std::optional<exec::Loss> judge();
+  /// This rank has failed: whoever is connected with it sees that, and no more is told on.
+  void end() { over_.store(true, std::memory_order_release); }
+
+ private:
+  struct Heard {
+    uint64_t news = 0;
+    uint64_t asked = 0;
+    int looks = 0;  // at a hang-up that is not understood
+  };
+
+  void watch(int fd, bootstrap::Watch::News news, bootstrap::Watch::Visit visit);
+  void start_timer();
+  void expect_connection(int peer);
+  void connected(int peer);
+  void connect_overlay();
+  uint64_t hung_up(int peer);
+  uint64_t hear_streams();
+  uint64_t read_notes();
+  uint64_t answer();
+  void ring(int peer);
+  void listen(int peer);
+  void hear_host();
+  void lost(const exec::Loss& loss);
+  void tell(const exec::Loss& loss);
+  static transport::Note note_of(const exec::Loss& loss);
+  bool has_left(int peer) const;
+  const exec::Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
+  std::atomic<uint64_t>& told_by_host() const { return peer(rank_).arena.counter(0).lost; }
+  transport::ChannelId channel(uint32_t lane) const;
+  bool is_mine(transport::ChannelId channel) const;
+
+  bootstrap::Watch& watch_;
+  const Membership& membership_;
+  exec::HostExecutor& executor_;
+  const std::vector<exec::Peer>& peers_;
+  const int rank_;
+
+  Fd streams_;  // an epoll set: what no call reads
+  Fd bell_;     // rung by whoever reads a note for this thread
+  Fd timer_;
+  std::vector<Heard> heard_;  // by rank; of the control thread
+
+  std::mutex watched_mutex_;
+  std::vector<int> watched_;  // under watched_mutex_
+
+  std::mutex rung_mutex_;  // taken under links' locks: nothing is called under it
+  std::vector<int> rung_;  // under rung_mutex_: who sent notes
+
+  std::mutex loss_mutex_;
+  std::optional<exec::Loss> loss_;  // under loss_mutex_: the first
+  uint64_t judged_at_ns_ = 0;       // under loss_mutex_
+  std::atomic<bool> has_loss_{false};
+  std::atomic<bool> over_{false};
+};
+
+}  // namespace tutti::comm
