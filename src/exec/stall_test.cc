@@ -1,0 +1,238 @@
+// Who is to blame, found by ranks that are connected with few: a network of notes without sockets.
+#include "src/exec/stall.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <set>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/transport/arena.h"
+
+namespace tutti::exec {
+namespace {
+
+constexpr uint64_t kDeadlineNs = 700'000'000;
+constexpr uint32_t kNumber = 1;  // of the call that all are in
+
+class Network {
+ public:
+  void connect(int a, int b) { connected_.insert(std::minmax(a, b)); }
+  bool connected(int a, int b) const { return connected_.contains(std::minmax(a, b)); }
+
+  void tell(int from, int to, uint32_t lane, const transport::Note& note) {
+    if (!connected(from, to)) return;
+    auto& [serial, last] = notes_[{from, to, lane}];
+    ++serial;
+    last = note;
+    if (lane == kAskLane && control_threads[to] != nullptr) {
+      control_threads[to]->answer(static_cast<uint32_t>(from));
+    }
+  }
+  uint64_t heard(int from, int to, uint32_t lane, transport::Note& note) const {
+    const auto found = notes_.find({from, to, lane});
+    if (found == notes_.end()) return 0;
+    note = found->second.second;
+    return found->second.first;
+  }
+
+  std::map<int, Stall*> control_threads;  // by rank; none: it is stopped
+
+ private:
+  std::set<std::pair<int, int>> connected_;
+  std::map<std::tuple<int, int, uint32_t>, std::pair<uint64_t, transport::Note>> notes_;
+};
+
+class FakeLink final : public transport::Link, public transport::Stream {
+ public:
+  FakeLink(Network& network, int rank, int peer) : network_(network), rank_(rank), peer_(peer) {}
+
+  const transport::Capabilities& capabilities() const override { return capabilities_; }
+  transport::Stream* stream() override { return this; }
+  Status status() const override { return {}; }
+  void want() override { network_.connect(rank_, peer_); }
+
+  void tell(transport::ChannelId channel, const transport::Note& note) override {
+    network_.tell(rank_, peer_, channel.lane, note);
+  }
+  uint64_t heard(transport::ChannelId channel, transport::Note& note) const override {
+    return network_.heard(peer_, rank_, channel.lane, note);
+  }
+  void on_note(std::function<void(transport::ChannelId)>) override {}
+  Ticket send(transport::ChannelId, uint32_t, std::span<const transport::ConstBuffer>) override {
+    return 0;
+  }
+  Ticket receive(transport::ChannelId, uint32_t, std::span<const transport::Buffer>) override {
+    return 0;
+  }
+  bool sent(Ticket) const override { return false; }
+  bool received(Ticket) const override { return false; }
+  bool progress() override { return false; }
+  void wait(uint64_t) override {}
+
+ private:
+  Network& network_;
+  const int rank_, peer_;
+  transport::Capabilities capabilities_;
+};
+
+class Reports final : public Health {
+ public:
+  Status check() override { return {}; }
+  void report(const std::string& text) override { texts.push_back(text); }
+
+  std::vector<std::string> texts;
+};
+
+/// A rank of a group of as many hosts.
+class Rank {
+ public:
+  Rank(Network& network, int rank, int ranks, uint64_t slow_ns = kNoDeadline) {
+    ExecutorOptions options;
+    options.rank = rank;
+    options.ranks = ranks;
+    options.slow_ns = slow_ns;
+    options.layout = ArenaLayout(4096, 0, ranks);
+    Result<transport::Arena> arena = transport::Arena::create("stall", options.layout.bytes());
+    EXPECT_TRUE(arena.ok());
+    arena_ = std::move(arena).value();
+    peers_.resize(static_cast<size_t>(ranks));
+    for (int peer = 0; peer < ranks; ++peer) {
+      Peer& how = peers_[static_cast<size_t>(peer)];
+      if (peer == rank) {
+        how.arena = ArenaView(arena_.data(), options.layout);
+        continue;
+      }
+      links_.push_back(std::make_unique<FakeLink>(network, rank, peer));
+      how.link = links_.back().get();
+      how.stream = links_.back().get();
+    }
+    stall_ = std::make_unique<Stall>(options, peers_, reports_);
+    counter_ = &peers_[static_cast<size_t>(rank)].arena.counter(0);
+  }
+
+  void enter() {
+    counter_->call.store(uint64_t{kNumber} << 32);
+    stall_->entered(kNumber, 0);
+  }
+  Status wait_for(int peer, uint64_t deadline_ns = kNoDeadline) {
+    const Call call{.deadline_ns = deadline_ns, .what = "all_reduce"};
+    return stall_->check({&call, kNumber, 0, static_cast<uint32_t>(peer), 0, 0});
+  }
+  Stall& stall() { return *stall_; }
+  const std::vector<std::string>& reports() const { return reports_.texts; }
+
+ private:
+  transport::Arena arena_;
+  std::vector<std::unique_ptr<FakeLink>> links_;
+  std::vector<Peer> peers_;
+  Reports reports_;
+  std::unique_ptr<Stall> stall_;
+  Counter* counter_ = nullptr;
+};
+
+enum class Last { kStopped, kElsewhere, kWaitsForTheFirst };
+
+/// Rank 0 waits for 1, 1 for 2 and so on; who waits for whom is connected, and nobody else.
+class Chain {
+ public:
+  Chain(int ranks, Last last, uint64_t slow_ns = kNoDeadline) : last_(last) {
+    for (int rank = 0; rank < ranks; ++rank) {
+      ranks_.push_back(std::make_unique<Rank>(network, rank, ranks, slow_ns));
+      if (rank > 0) network.connect(rank - 1, rank);
+      if (rank + 1 == ranks && last != Last::kWaitsForTheFirst) break;
+      ranks_.back()->enter();
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (rank + 1 == ranks && last == Last::kStopped) break;
+      network.control_threads[rank] = &ranks_[static_cast<size_t>(rank)]->stall();
+    }
+  }
+
+  /// All wait until the first one has had enough.
+  Status run(uint64_t deadline_ns, size_t reports) {
+    const int ranks = static_cast<int>(ranks_.size());
+    const uint64_t until_ns = monotonic_ns() + 10 * kNanosecondsPerSecond;
+    while (monotonic_ns() < until_ns && first().reports().size() < reports) {
+      Status status = first().wait_for(1, deadline_ns);
+      if (!status.ok()) return status;
+      for (int rank = 1; rank < ranks; ++rank) {
+        if (rank + 1 == ranks && last_ != Last::kWaitsForTheFirst) continue;
+        EXPECT_TRUE(ranks_[static_cast<size_t>(rank)]->wait_for((rank + 1) % ranks).ok());
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return {};
+  }
+  Status run_to_deadline() { return run(monotonic_ns() + kDeadlineNs, 1); }
+  Rank& first() { return *ranks_.front(); }
+
+  Network network;
+
+ private:
+  const Last last_;
+  std::vector<std::unique_ptr<Rank>> ranks_;
+};
+
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+TEST(Stall, AStoppedRankIsFoundByAskingWhoLeadsToIt) {
+  for (const int ranks : {2, 3, 12}) {
+    Chain chain(ranks, Last::kStopped);
+    const Status status = chain.run_to_deadline();
+    EXPECT_EQ(status.code(), Code::kTimeout);
+    EXPECT_EQ(chain.first().stall().culprit(), ranks - 1) << status.message();
+    const std::string heard = "nothing was heard of rank " + std::to_string(ranks - 1);
+    EXPECT_TRUE(contains(status.message(), heard)) << status.message();
+    EXPECT_TRUE(chain.network.connected(0, ranks - 1));
+  }
+}
+
+TEST(Stall, ARankThatIsElsewhereSaysSo) {
+  Chain chain(6, Last::kElsewhere);
+  const Status status = chain.run_to_deadline();
+  EXPECT_EQ(chain.first().stall().culprit(), 5) << status.message();
+  EXPECT_TRUE(contains(status.message(), "rank 5 never entered call 1: its last is call 0"))
+      << status.message();
+  EXPECT_TRUE(contains(status.message(), "ranks 0-4 wait for it")) << status.message();
+}
+
+TEST(Stall, ACircleIsSeenAsOne) {
+  Chain chain(5, Last::kWaitsForTheFirst);
+  const Status status = chain.run_to_deadline();
+  EXPECT_TRUE(contains(status.message(), "ranks wait in a circle")) << status.message();
+}
+
+TEST(Stall, OnlyTheChainIsAsked) {
+  Chain chain(6, Last::kStopped);
+  EXPECT_FALSE(chain.run_to_deadline().ok());
+  for (int rank = 1; rank < 6; ++rank) EXPECT_TRUE(chain.network.connected(0, rank)) << rank;
+  for (int a = 1; a < 6; ++a) {
+    for (int b = a + 2; b < 6; ++b) EXPECT_FALSE(chain.network.connected(a, b)) << a << ", " << b;
+  }
+}
+
+TEST(Stall, NobodyIsAskedBeforeAReportIsAtHand) {
+  Chain chain(4, Last::kStopped);
+  EXPECT_TRUE(chain.first().wait_for(1, monotonic_ns() + 3600 * kNanosecondsPerSecond).ok());
+  EXPECT_FALSE(chain.network.connected(0, 2));
+}
+
+TEST(Stall, ReportsNameWhoIsToBlameAgainAndAgain) {
+  constexpr uint64_t kSlowNs = 500'000'000;
+  Chain chain(4, Last::kElsewhere, kSlowNs);
+  ASSERT_TRUE(chain.run(kNoDeadline, 2).ok());
+  ASSERT_EQ(chain.first().reports().size(), 2u);
+  for (const std::string& text : chain.first().reports()) {
+    EXPECT_TRUE(contains(text, ": rank 3 never entered call 1")) << text;
+  }
+}
+
+}  // namespace
+}  // namespace tutti::exec
