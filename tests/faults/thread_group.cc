@@ -109,7 +109,7 @@ class Rank {
 
  private:
   bool run(const Call& call) {
-    if (call.is_pairs || call.problem.count == 0) return true;
+    if (call.kind != random_calls::Kind::kCollective || call.problem.count == 0) return true;
     // Buffers stay where they are until the group ends: a tampered rank may still touch them.
     memory_.push_back(std::make_unique<CallMemory>(call, rank_, nullptr));
     CallMemory& memory = *memory_.back();
@@ -134,6 +134,13 @@ class Rank {
     request.count = call.problem.count;
     request.send = memory.send();
     request.recv = memory.recv();
+    comm::Extras extras;
+    if (!call.problem.scalars.empty()) {
+      request.op = types::ReduceOp::kScaledSum;
+      request.extras = &extras;
+      reference::store(call.problem.type, extras.scalar.value.data(),
+                       call.problem.scalars[static_cast<size_t>(rank_)]);
+    }
     return communicator_->run(request);
   }
 

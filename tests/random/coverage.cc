@@ -32,20 +32,25 @@ void Coverage::add(const Job& job) {
 void Coverage::add(const Job& job, const Batch& batch, const Call& call) {
   ++calls_;
   const reference::Problem& p = call.problem;
-  const std::string name = call.is_pairs ? "send/recv" : reference::name_of(p.collective);
+  const std::string name = name_of(call);
   ++collectives_[name];
   count(name, "ranks", two_digits(job.ranks()));
   const bool one_process = job.shape.process_count() == 1;
   count(name, "transport",
         std::string(name_of(job.network)) + (one_process ? ", threads" : ", processes"));
   count(name, "way", name_of(batch.way));
-  if (call.is_pairs) {
-    for (const Transfer& t : call.transfers) count(name, "type", reference::name_of(t.type));
-    return;
+  for (const Transfer& t : call.transfers) count(name, "type", reference::name_of(t.type));
+  for (const Access& a : call.accesses) {
+    count(name, "access", a.is_get ? "get" : a.reads_back ? "put and get" : "put");
+    count(name, "size", size_class(a.bytes));
+    count(name, "memory", job.ordinary_windows ? "ordinary" : "from tuttiMemAlloc");
   }
+  if (call.kind == Kind::kOneSided) return;
+  count(name, "called", batch.handles ? "with a handle" : "as a function");
+  if (call.kind == Kind::kPairs) return;
   if (p.collective == reference::Collective::kBarrier) return;
   count(name, "type", reference::name_of(p.type));
-  if (reference::reduces(p.collective)) count(name, "op", reference::name_of(p.op));
+  if (reference::reduces(p.collective)) count(name, "op", op_name(call));
   count(name, "place", call.in_place ? "in place" : "separate");
   count(name, "size", size_class(bytes_of(call)));
   if (reference::has_counts(p.collective)) {

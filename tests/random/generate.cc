@@ -4,6 +4,7 @@
 #include <iterator>
 
 #include "tests/random/job.h"
+#include "tests/random/pattern.h"
 #include "tests/support/algorithm_names.h"
 #include "tests/support/dice.h"
 
@@ -30,13 +31,16 @@ class Generator {
   Job make() {
     draw_shape();
     job_.uses_registered = dice_.one_in(3);
+    job_.windows = 1 + static_cast<uint32_t>(dice_.below(2));
+    // Memory that is not from tuttiMemAlloc is reached over streams by every rank.
+    job_.ordinary_windows = job_.network == Network::kTcp && dice_.one_in(2);
     int left = limits_.calls;
     while (left > 0) {
       job_.batches.push_back(draw_batch(left));
       left -= static_cast<int>(job_.batches.back().calls.size());
     }
     if (limits_.large && ranks_ > 1 && ranks_ <= 4 && dice_.one_in(3)) {
-      job_.batches.push_back({Way::kBlocking, {draw_large()}});
+      job_.batches.push_back({Way::kBlocking, {draw_large()}, dice_.one_in(2)});
     }
     return std::move(job_);
   }
@@ -70,17 +74,18 @@ class Generator {
     Batch batch;
     const uint64_t way = dice_.below(8);  // half of the batches block
     batch.way = way < 4 ? Way::kBlocking : static_cast<Way>(way - 3);
+    batch.handles = dice_.one_in(3);
+    put_end_ = kReadBytes;
     const uint64_t most = std::min<uint64_t>(kMaxBatch, static_cast<uint64_t>(left));
     const uint64_t calls = 1 + dice_.below(most);
     const bool registered = job_.uses_registered && dice_.one_in(2);
     for (uint64_t i = 0; i < calls; ++i) {
       Call call = draw_call();
-      call.registered = registered && !call.is_pairs;
+      call.registered = registered && call.kind == Kind::kCollective;
       batch.calls.push_back(std::move(call));
     }
-    // Options belong to the communicator, not to a call of a group.
-    const bool grouped = batch.way == Way::kGroup || batch.way == Way::kHostGroup;
-    if (grouped) share_options(batch);
+    // Options of functions belong to the communicator, not to a call of a group.
+    if (batch.grouped() && !batch.handles) share_options(batch);
     return batch;
   }
 
@@ -103,13 +108,15 @@ class Generator {
         Collective::kAllToAllV,     Collective::kAllToAllV,     Collective::kBarrier};
     Call call;
     call.seed = dice_.next();
-    const uint64_t kind = dice_.below(std::size(kWeighted) + 1);
-    if (kind == 0) {
+    const uint64_t kind = dice_.below(std::size(kWeighted) + 5);
+    if (kind < std::size(kWeighted)) {
+      draw_collective(call, kWeighted[kind]);
+      draw_size(call, kUsualBytes);
+    } else if (kind == std::size(kWeighted)) {
       draw_transfers(call);
-      return call;
+    } else {
+      draw_accesses(call);
     }
-    draw_collective(call, kWeighted[kind - 1]);
-    draw_size(call, kUsualBytes);
     return call;
   }
 
@@ -134,14 +141,22 @@ class Generator {
     p.collective = collective;
     p.ranks = ranks_;
     p.type = static_cast<tuttiDataType_t>(dice_.below(reference::kTypes));
-    p.op = static_cast<tuttiRedOp_t>(dice_.below(reference::kOps));
+    draw_op(call, reference::reduces(collective));
     p.root = static_cast<int>(dice_.below(static_cast<uint64_t>(ranks_)));
     if (!reference::is_rooted(collective)) p.root = 0;
-    if (!reference::reduces(collective)) p.op = tuttiSum;
     call.in_place = collective != Collective::kBarrier && dice_.one_in(3);
     draw_values(call);
     set_deterministic(call, limits_.deterministic || dice_.one_in(6));
     if (dice_.one_in(2)) draw_algorithm(call);
+  }
+
+  // Scaled sums of either kind are as frequent as the other operations.
+  void draw_op(Call& call, bool reduces) {
+    const uint64_t op = dice_.below(reference::kOps + 2);
+    if (!reduces) return;
+    const bool scaled = op >= reference::kOps;
+    if (scaled) call.scalar = op == reference::kOps ? Scalar::kImmediate : Scalar::kDevice;
+    call.problem.op = scaled ? tuttiSum : static_cast<tuttiRedOp_t>(op);
   }
 
   void draw_values(Call& call) {
@@ -153,6 +168,10 @@ class Generator {
       call.values = Values::kRounded;  // 1/n itself is rounded
     }
     p.exact = call.values == Values::kExact;
+    p.scalars.clear();
+    for (int rank = 0; call.scalar != Scalar::kNone && rank < p.ranks; ++rank) {
+      p.scalars.push_back(Pattern(call).scalar(rank));
+    }
   }
 
   static void set_deterministic(Call& call, bool on) {
@@ -234,7 +253,7 @@ class Generator {
   }
 
   void draw_transfers(Call& call) {
-    call.is_pairs = true;
+    call.kind = Kind::kPairs;
     const uint64_t transfers = 1 + dice_.below(6);
     const auto ranks = static_cast<uint64_t>(ranks_);
     for (uint64_t i = 0; i < transfers; ++i) {
@@ -248,11 +267,43 @@ class Generator {
     }
   }
 
+  void draw_accesses(Call& call) {
+    call.kind = Kind::kOneSided;
+    call.arrival = static_cast<Arrival>(dice_.below(3));
+    call.signal = static_cast<uint32_t>(dice_.below(kTakenSignal));
+    const uint64_t accesses = 1 + dice_.below(kMaxAccesses);
+    const auto ranks = static_cast<uint64_t>(ranks_);
+    for (uint64_t i = 0; i < accesses; ++i) {
+      Access a;
+      a.origin = static_cast<int>(dice_.below(ranks));
+      a.target = static_cast<int>(dice_.below(ranks));
+      a.is_get = dice_.one_in(4);
+      // Behind its own signal a target may change what is to be read.
+      a.reads_back = !a.is_get && call.arrival != Arrival::kPutSignal && dice_.one_in(3);
+      a.window = static_cast<uint32_t>(dice_.below(job_.windows));
+      a.bytes = dice_.one_in(8) ? 0 : dice_.log_uniform(kMaxAccessBytes);
+      a.offset = a.is_get ? dice_.below(kReadBytes - a.bytes) : place_of_put(a.bytes);
+      call.accesses.push_back(a);
+    }
+  }
+
+  // At any alignment, with a guard before and one behind.
+  uint64_t place_of_put(uint64_t bytes) {
+    const uint64_t place = put_end_ + kPutGuardBytes + dice_.below(kPutGuardBytes);
+    put_end_ = place + bytes + kPutGuardBytes;
+    return place;
+  }
+
+  static constexpr uint64_t kMaxAccesses = 6, kMaxAccessBytes = kUsualBytes / 4;
+  static_assert(kReadBytes + kMaxBatch * kMaxAccesses * (kMaxAccessBytes + 3 * kPutGuardBytes) <=
+                kWindowBytes);
+
   Dice dice_;
   Limits limits_;
   std::vector<NamedAlgorithm> algorithms_;
   Job job_;
   int ranks_ = 1;
+  uint64_t put_end_ = 0;  // in the parts of a window, of this batch
 };
 
 }  // namespace

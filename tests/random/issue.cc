@@ -1,26 +1,18 @@
 #include "tests/random/issue.h"
 
-#include <vector>
-
 namespace tutti::random_calls {
 
 using reference::Collective;
 
-namespace {
-
-/// One side of a v-collective, as the caller of the library passes it; gone as soon as it returns.
-struct Vectors {
-  Vectors(const reference::Problem& p, bool output, int rank) {
-    for (int peer = 0; peer < p.ranks; ++peer) {
-      counts.push_back(output ? reference::share(p, peer, rank) : reference::share(p, rank, peer));
-      places.push_back(reference::offset(p, output, rank, peer));
-    }
-    offsets = p.gap == 0 ? nullptr : places.data();
+Vectors::Vectors(const reference::Problem& p, bool output, int rank) {
+  for (int peer = 0; peer < p.ranks; ++peer) {
+    counts.push_back(output ? reference::share(p, peer, rank) : reference::share(p, rank, peer));
+    places.push_back(reference::offset(p, output, rank, peer));
   }
+  offsets = p.gap == 0 ? nullptr : places.data();
+}
 
-  std::vector<size_t> counts, places;
-  const size_t* offsets;  // null: packed
-};
+namespace {
 
 tuttiResult_t issue_vectors(const reference::Problem& p, const void* send, void* recv,
                             tuttiComm_t comm, tuttiStream_t stream) {
@@ -68,6 +60,25 @@ tuttiResult_t issue(const reference::Problem& p, const void* send, void* recv, t
       return tuttiBarrier(comm, stream);
   }
   return tuttiInternalError;
+}
+
+CallValue::CallValue(const reference::Problem& p, int rank, const void* send, void* recv)
+    : sends_(p, false, rank), receives_(p, true, rank) {
+  constexpr tuttiCollective_t kCollectives[reference::kCollectives] = {
+      tuttiCollAllReduce,  tuttiCollAllGather,      tuttiCollReduceScatter, tuttiCollBroadcast,
+      tuttiCollReduce,     tuttiCollGather,         tuttiCollScatter,       tuttiCollAllToAll,
+      tuttiCollAllGatherV, tuttiCollReduceScatterV, tuttiCollAllToAllV,     tuttiCollBarrier};
+  call_.collective = kCollectives[static_cast<int>(p.collective)];
+  call_.send = send;
+  call_.recv = recv;
+  call_.count = p.collective == Collective::kAllGatherV ? sends_.counts[0] : p.count;
+  call_.send_counts = sends_.counts.data();
+  call_.send_offsets = sends_.offsets;
+  call_.recv_counts = receives_.counts.data();
+  call_.recv_offsets = receives_.offsets;
+  call_.type = p.type;
+  call_.op = p.op;
+  call_.root = p.root;
 }
 
 }  // namespace tutti::random_calls

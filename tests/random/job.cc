@@ -16,6 +16,22 @@ const char* name_of(Network network) {
   return kNames[static_cast<int>(network)];
 }
 
+const char* name_of(Arrival arrival) {
+  constexpr const char* kNames[] = {"put signal", "put, signal", "put, flush"};
+  return kNames[static_cast<int>(arrival)];
+}
+
+const char* name_of(const Call& call, const Access* access) {
+  if (call.kind == Kind::kPairs) return "send/recv";
+  if (call.kind == Kind::kCollective) return reference::name_of(call.problem.collective);
+  return access != nullptr && access->is_get ? "get" : name_of(call.arrival);
+}
+
+std::string op_name(const Call& call) {
+  if (call.scalar == Scalar::kNone) return reference::name_of(call.problem.op);
+  return call.scalar == Scalar::kImmediate ? "scaled" : "scaled device";
+}
+
 size_t Job::calls() const {
   size_t sum = 0;
   for (const Batch& batch : batches) sum += batch.calls.size();
@@ -43,12 +59,24 @@ std::string describe_transfers(const Call& call) {
   return text;
 }
 
+std::string describe_accesses(const Call& call) {
+  std::string text = std::string(name_of(call)) + " " + std::to_string(call.signal);
+  for (const Access& a : call.accesses) {
+    text += a.is_get ? " get " : a.reads_back ? " put and get " : " put ";
+    text += std::to_string(a.origin) + ">" + std::to_string(a.target) + ":" +
+            std::to_string(a.bytes) + " at " + std::to_string(a.window) + "+" +
+            std::to_string(a.offset);
+  }
+  return text;
+}
+
 constexpr uint64_t kStepsPerBatch = 16;
 
 }  // namespace
 
 std::string describe(const Call& call) {
-  if (call.is_pairs) return describe_transfers(call);
+  if (call.kind == Kind::kPairs) return describe_transfers(call);
+  if (call.kind == Kind::kOneSided) return describe_accesses(call);
   const reference::Problem& p = call.problem;
   std::string text = reference::name_of(p.collective);
   if (p.collective == Collective::kBarrier) return text;
@@ -62,8 +90,7 @@ std::string describe(const Call& call) {
   text += std::string(" ") + reference::name_of(p.type);
   if (reference::reduces(p.collective)) {
     constexpr const char* kValues[] = {"any", "exact", "rounded"};
-    text += std::string(" ") + reference::name_of(p.op) + " values " +
-            kValues[static_cast<int>(call.values)];
+    text += std::string(" ") + op_name(call) + " values " + kValues[static_cast<int>(call.values)];
   }
   if (reference::is_rooted(p.collective)) text += " root " + std::to_string(p.root);
   if (call.in_place) text += " in place";
@@ -80,7 +107,8 @@ std::string describe_step(const Job& job, uint64_t step) {
   if (index == 0) return "start (init, registration)";
   if (index > job.batches.size()) return "end (deregistration, destroy)";
   const Batch& batch = job.batches[index - 1];
-  std::string text = "batch " + std::to_string(index - 1) + " (" + name_of(batch.way) + ")";
+  std::string text = "batch " + std::to_string(index - 1) + " (" + name_of(batch.way) +
+                     (batch.handles ? ", handles)" : ")");
   const uint64_t call = step % kStepsPerBatch;
   if (call < batch.calls.size()) {
     return text + " call " + std::to_string(call) + ": " + describe(batch.calls[call]);
@@ -95,6 +123,7 @@ std::string describe(const Job& job) {
                      " ranks in " + std::to_string(job.shape.process_count()) +
                      " processes, network " + name_of(job.network);
   if (job.uses_registered) text += ", registered memory";
+  if (job.ordinary_windows) text += ", ordinary windows";
   return text + ", " + std::to_string(job.calls()) + " calls";
 }
 

@@ -27,17 +27,49 @@ struct Transfer {
   tuttiDataType_t type = tuttiInt8;
 };
 
+/// How the target of a put learns that it is there.
+enum class Arrival : uint8_t {
+  kPutSignal,  // by the signal of the put
+  kSignal,     // by a signal behind the put, which may be another window's
+  kFlush,      // the origin gets, then there is a barrier
+};
+const char* name_of(Arrival arrival);
+
+/// What one rank does to the part of a window of another one, or to its own.
+struct Access {
+  int origin = 0;
+  int target = 0;
+  bool is_get = false;      // of what the part held from the beginning; else a put,
+  bool reads_back = false;  // which the origin gets again
+  uint32_t window = 0;
+  uint64_t offset = 0;  // no two puts of a batch meet
+  uint64_t bytes = 0;
+};
+
+enum class Kind : uint8_t { kCollective, kPairs, kOneSided };
+
+/// Of a scaled sum: when the library reads the scalar.
+enum class Scalar : uint8_t { kNone, kImmediate, kDevice };
+
 struct Call {
-  bool is_pairs = false;  // send and receive: `transfers`; else `problem`
-  reference::Problem problem;
+  Kind kind = Kind::kCollective;
+  reference::Problem problem;  // of a collective
+  Scalar scalar = Scalar::kNone;
   Values values = Values::kAny;
   bool in_place = false;
   bool registered = false;
   std::string algorithm;  // empty: chosen
   bool deterministic = false;
-  std::vector<Transfer> transfers;
+  std::vector<Transfer> transfers;  // of pairs: sends and receives
+  std::vector<Access> accesses;     // of one-sided calls, with
+  Arrival arrival = Arrival::kPutSignal;
+  uint32_t signal = 0;  // its number
   uint64_t seed = 0;
 };
+/// "all_reduce", "send/recv", "put, flush"; `access`: of one-sided calls.
+const char* name_of(const Call& call, const Access* access = nullptr);
+/// "sum", "scaled device"
+std::string op_name(const Call& call);
 
 /// How the calls of a batch are issued.
 enum class Way : uint8_t {
@@ -52,6 +84,9 @@ const char* name_of(Way way);
 struct Batch {
   Way way = Way::kBlocking;
   std::vector<Call> calls;
+  bool handles = false;  // calls are submitted, with options and a handle each; not one-sided ones
+
+  bool grouped() const { return way == Way::kGroup || way == Way::kHostGroup; }
 };
 
 enum class Network : uint8_t { kDefault, kTcp, kMixed };
@@ -63,6 +98,8 @@ struct Job {
   Network network = Network::kDefault;
   testing_support::TeamShape shape;
   bool uses_registered = false;
+  uint32_t windows = 0;
+  bool ordinary_windows = false;  // not from tuttiMemAlloc
   std::vector<Batch> batches;
 
   int ranks() const { return shape.ranks(); }
@@ -72,6 +109,12 @@ struct Job {
 /// Registered memory of a rank, for sends and for receives each.
 inline constexpr uint64_t kRegisteredBytes = 6 << 20;
 inline constexpr size_t kMaxBatch = 4;
+
+/// A rank's part of a window: what is only read, then the places of puts, each between guards.
+inline constexpr uint64_t kReadBytes = 1 << 20;
+inline constexpr uint64_t kWindowBytes = 8 << 20;
+inline constexpr uint64_t kPutGuardBytes = 64;
+inline constexpr uint32_t kTakenSignal = TUTTI_WINDOW_SIGNALS - 1;  // the target has looked
 
 struct Limits {
   int calls = 50;

@@ -60,7 +60,8 @@ std::string Block::damage() const {
 }
 
 CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(call), rank_(rank) {
-  if (call.is_pairs) {
+  forget_scalar();
+  if (call.kind != Kind::kCollective) {
     make_transfers();
     return;
   }
@@ -89,6 +90,12 @@ CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(cal
   }
   fill_input();
 }
+
+void CallMemory::set_scalar() {
+  reference::store(call_.problem.type, scalar_, call_.problem.scalars[static_cast<size_t>(rank_)]);
+}
+
+void CallMemory::forget_scalar() { std::memset(scalar_, static_cast<int>(kGone), sizeof scalar_); }
 
 void CallMemory::make_transfers() {
   for (size_t i = 0; i < call_.transfers.size(); ++i) {
@@ -212,7 +219,7 @@ void CallMemory::overwrite() {
 }
 
 std::string CallMemory::check() {
-  if (call_.is_pairs) return check_transfers();
+  if (call_.kind != Kind::kCollective) return check_transfers();
   std::string wrong;
   const uint64_t out = reference::output_elements(call_.problem, rank_);
   const uint64_t out_bytes = out * reference::size_of(call_.problem.type);

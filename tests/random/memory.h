@@ -70,6 +70,11 @@ class CallMemory {
   /// Of a call of pairs: this rank's part, in the order in which it must be issued.
   const std::vector<TransferMemory>& transfers() const { return transfers_; }
 
+  /// Of a scaled sum: the memory of this rank's scalar, which is garbage unless it is set.
+  void* scalar() { return scalar_; }
+  void set_scalar();
+  void forget_scalar();
+
   /// What is wrong with the result, or "". The buffers are gone afterwards.
   std::string check();
 
@@ -90,6 +95,7 @@ class CallMemory {
   std::unique_ptr<Block> input_;   // null where the call is in place, or the rank has none
   std::unique_ptr<Block> output_;  // null where the rank has none
   std::vector<TransferMemory> transfers_;
+  alignas(8) std::byte scalar_[8];
   const std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;
 };

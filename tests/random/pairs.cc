@@ -6,8 +6,8 @@
 namespace tutti::random_calls {
 namespace {
 
-constexpr const char* kSendRecv = "send/recv";
 constexpr const char* kOneProcess = "threads";
+constexpr const char* kHandle = "with a handle";
 
 enum Place : size_t {
   kCollective,
@@ -18,35 +18,50 @@ enum Place : size_t {
   kBuffers,
   kProcesses,
   kGrouped,
-  kBlocking
+  kBlocking,
+  kCalled,
+  kPlaces
 };
 
-std::vector<std::string> collectives() {
-  std::vector<std::string> names = {kSendRecv};
+// One call of each name; of a get, its access.
+struct Example {
+  Call call;
+  Access access;
+  const char* name() const { return name_of(call, &access); }
+};
+
+std::vector<Example> examples() {
+  std::vector<Example> all;
   for (int i = 0; i < reference::kCollectives; ++i) {
-    names.push_back(reference::name_of(static_cast<reference::Collective>(i)));
+    all.push_back({});
+    all.back().call.problem.collective = static_cast<reference::Collective>(i);
   }
-  return names;
+  all.push_back({});
+  all.back().call.kind = Kind::kPairs;
+  for (const Arrival arrival : {Arrival::kPutSignal, Arrival::kSignal, Arrival::kFlush}) {
+    all.push_back({});
+    all.back().call.kind = Kind::kOneSided;
+    all.back().call.arrival = arrival;
+  }
+  all.push_back(all.back());
+  all.back().access.is_get = true;
+  return all;
 }
 
-bool is_barrier(const std::string& name) {
-  return name == reference::name_of(reference::Collective::kBarrier);
-}
-
-bool reduces(const std::string& name) {
-  for (int i = 0; i < reference::kCollectives; ++i) {
-    const auto collective = static_cast<reference::Collective>(i);
-    if (name == reference::name_of(collective)) return reference::reduces(collective);
-  }
-  return false;
+bool can_have(const std::string& name, size_t place) {
+  const auto calls = examples();
+  const Call& call = std::ranges::find(calls, name, &Example::name)->call;
+  const bool collective = call.kind == Kind::kCollective;
+  const bool data = collective && call.problem.collective != reference::Collective::kBarrier;
+  if (place == kType) return data || call.kind == Kind::kPairs;
+  if (place == kBuffers) return data;
+  if (place == kCalled) return call.kind != Kind::kOneSided;
+  return place != kOp || (collective && reference::reduces(call.problem.collective));
 }
 
 // What no call can have: an operation where nothing is reduced, two hosts in one process, ...
 bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b) {
-  const bool pairs = of_a == kSendRecv;
-  if (a == kCollective && b == kType) return !is_barrier(of_a);
-  if (a == kCollective && b == kBuffers) return !is_barrier(of_a) && !pairs;
-  if (a == kCollective && b == kOp) return reduces(of_a);
+  if (a == kCollective && !(b == kCalled && of_b != kHandle) && !can_have(of_a, b)) return false;
   const bool one_host = a != kTransport || of_a == name_of(Network::kDefault);
   if (a == kTransport && b == kRanks) return one_host || of_b != "1";
   if (a == kTransport && b == kProcesses) {
@@ -58,21 +73,21 @@ bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b
 
 std::vector<std::string> values_of(const Job& job, const Batch& batch, const Call& call) {
   const reference::Problem& p = call.problem;
-  const bool no_buffers = !call.is_pairs && p.collective == reference::Collective::kBarrier;
-  std::vector<std::string> values(kBlocking + 1);
-  values[kCollective] = call.is_pairs ? kSendRecv : reference::name_of(p.collective);
-  if (!no_buffers && !call.is_pairs) {
-    values[kType] = reference::name_of(p.type);
+  std::vector<std::string> values(kPlaces);
+  values[kCollective] = name_of(call);
+  if (can_have(values[kCollective], kType)) values[kType] = reference::name_of(p.type);
+  if (can_have(values[kCollective], kBuffers)) {
     values[kBuffers] = call.in_place ? "in place" : "separate";
-    if (reference::reduces(p.collective)) values[kOp] = reference::name_of(p.op);
   }
+  if (can_have(values[kCollective], kOp)) values[kOp] = op_name(call);
   values[kTransport] = name_of(job.network);
   values[kRanks] = std::to_string(job.ranks());
   values[kProcesses] = job.shape.process_count() == 1 ? kOneProcess : "processes";
-  const bool grouped = batch.way == Way::kGroup || batch.way == Way::kHostGroup;
   const bool blocking = batch.way == Way::kBlocking || batch.way == Way::kGroup;
-  values[kGrouped] = grouped ? "in a group" : "alone";
+  values[kGrouped] = batch.grouped() ? "in a group" : "alone";
   values[kBlocking] = blocking ? "blocking" : "on a stream";
+  const bool handle = batch.handles && can_have(values[kCollective], kCalled);
+  values[kCalled] = handle ? kHandle : "as a function";
   return values;
 }
 
@@ -83,16 +98,22 @@ std::string key_of(size_t a, const std::string& of_a, size_t b, const std::strin
 }  // namespace
 
 std::vector<Axis> axes(int max_ranks) {
-  std::vector<std::string> types, ops, ranks;
+  std::vector<std::string> names, types, ops, ranks;
+  for (const Example& example : examples()) names.emplace_back(example.name());
   for (int i = 0; i < reference::kTypes; ++i) {
     types.push_back(reference::name_of(static_cast<tuttiDataType_t>(i)));
   }
   for (int i = 0; i < reference::kOps; ++i) {
     ops.push_back(reference::name_of(static_cast<tuttiRedOp_t>(i)));
   }
+  for (const Scalar scalar : {Scalar::kImmediate, Scalar::kDevice}) {
+    Call call;
+    call.scalar = scalar;
+    ops.push_back(op_name(call));
+  }
   for (int i = 1; i <= max_ranks; ++i) ranks.push_back(std::to_string(i));
   return {
-      {"collective", collectives()},
+      {"collective", names},
       {"type", types},
       {"operation", ops},
       {"transport", {name_of(Network::kDefault), name_of(Network::kTcp), name_of(Network::kMixed)}},
@@ -100,7 +121,8 @@ std::vector<Axis> axes(int max_ranks) {
       {"buffers", {"separate", "in place"}},
       {"ranks are", {kOneProcess, "processes"}},
       {"issued", {"alone", "in a group"}},
-      {"completes", {"blocking", "on a stream"}}};
+      {"completes", {"blocking", "on a stream"}},
+      {"called", {"as a function", kHandle}}};
 }
 
 void Pairs::add(const Job& job) {
@@ -116,7 +138,11 @@ void Pairs::add(const Job& job) {
   for (const Batch& batch : job.batches) {
     for (const Call& call : batch.calls) {
       std::vector<std::string> values = values_of(job, batch, call);
-      if (!call.is_pairs) note(values);
+      if (call.kind == Kind::kCollective) note(values);
+      for (const Access& access : call.accesses) {
+        values[kCollective] = name_of(call, &access);
+        note(values);
+      }
       for (const Transfer& transfer : call.transfers) {
         values[kType] = reference::name_of(transfer.type);
         note(values);

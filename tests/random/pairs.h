@@ -19,7 +19,8 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-/// Collective, type, operation, transport, ranks, place, threads or processes, grouped, blocking.
+/// Collective, type, operation, transport, ranks, place, threads or processes, grouped, blocking,
+/// with a handle.
 std::vector<Axis> axes(int max_ranks);
 
 class Pairs {

@@ -68,6 +68,26 @@ uint64_t Pattern::bits(int rank, uint64_t index) const {
   return reference::encode(p.type, (chance >> 5) % 2 == 0 ? magnitude : -magnitude);
 }
 
+// Exact sums stay exact: the same power of two everywhere, and any sign.
+uint64_t Pattern::scalar(int rank) const {
+  const tuttiDataType_t type = call_.problem.type;
+  const uint64_t chance = mix(call_.seed + 17, static_cast<uint64_t>(rank));
+  if (!is_float(type)) return wrap(type, chance);
+  const long double magnitude = call_.values == Values::kExact
+                                    ? std::ldexp(1.0L, static_cast<int>(call_.seed % 3) - 1)
+                                    : 0.5L + static_cast<long double>(unit(chance)) / 2;
+  return reference::encode(type, chance % 2 == 0 ? magnitude : -magnitude);
+}
+
+std::byte put_byte(const Call& call, size_t ordinal, uint64_t index) {
+  return static_cast<std::byte>(mix(call.seed + ordinal * 7'907, index % Pattern::kPeriod));
+}
+
+std::byte window_byte(int rank, uint32_t window, uint64_t offset) {
+  const uint64_t seed = static_cast<uint64_t>(rank) * 16 + window;
+  return static_cast<std::byte>(mix(seed, offset % Pattern::kPeriod));
+}
+
 uint64_t transfer_bits(const Call& call, size_t ordinal, uint64_t index) {
   return wrap(call.transfers[ordinal].type,
               mix(call.seed + ordinal * 104'729, index % Pattern::kPeriod));

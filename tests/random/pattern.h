@@ -4,6 +4,7 @@
 // Threads: immutable once made. Units: indices in elements.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tests/random/job.h"
@@ -18,6 +19,8 @@ class Pattern {
   explicit Pattern(const Call& call) : call_(call) {}
 
   uint64_t bits(int rank, uint64_t index) const;
+  /// What a rank multiplies its input of a scaled sum by.
+  uint64_t scalar(int rank) const;
 
  private:
   uint64_t exact(int rank, uint64_t at, uint64_t chance) const;
@@ -27,5 +30,9 @@ class Pattern {
 
 /// Bits of a transferred element; `ordinal` is the number of the transfer in its call.
 uint64_t transfer_bits(const Call& call, size_t ordinal, uint64_t index);
+/// What access `ordinal` of the call puts.
+std::byte put_byte(const Call& call, size_t ordinal, uint64_t index);
+/// What the part of a rank holds from the beginning.
+std::byte window_byte(int rank, uint32_t window, uint64_t offset);
 
 }  // namespace tutti::random_calls

@@ -1,4 +1,4 @@
-// random_calls: random collective calls against the serial reference.
+// random_calls: random calls, also point to point and one-sided, against the serial reference.
 //
 //   --seed S           what to draw from (default: from the clock)
 //   --jobs N           jobs of --calls calls each (default 40)

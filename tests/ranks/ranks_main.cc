@@ -72,7 +72,7 @@ Job make_job(const Options& options, int ranks) {
     job.batches.push_back(batch);
   }
   Call ring;
-  ring.is_pairs = true;
+  ring.kind = random_calls::Kind::kPairs;
   for (int rank = 0; rank < ranks; ++rank) {
     ring.transfers.push_back({rank, (rank + 1) % ranks, 1000, tuttiInt32});
   }

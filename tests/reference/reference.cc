@@ -22,6 +22,15 @@ uint64_t combine(const Problem& p, uint64_t a, uint64_t b) {
   }
 }
 
+// Rounded once. Two numbers of up to 32 bits have an exact product in long double; that of two
+// doubles the machine rounds.
+uint64_t product(tuttiDataType_t type, uint64_t a, uint64_t b) {
+  if (!is_float(type)) return wrap(type, a * b);
+  const long double x = decode(type, a), y = decode(type, b);
+  const bool wide = type == tuttiFloat64;
+  return encode(type, wide ? static_cast<double>(x) * static_cast<double>(y) : x * y);
+}
+
 Expected reduce_integers(const Problem& p, const Input& input, uint64_t index) {
   uint64_t bits = input(0, index);
   for (int rank = 1; rank < p.ranks; ++rank) bits = combine(p, bits, input(rank, index));
@@ -258,7 +267,11 @@ Place source_of(const Problem& p, int rank, uint64_t index) {
   }
 }
 
-Expected reduce(const Problem& p, const Input& input, uint64_t index) {
+Expected reduce(const Problem& p, const Input& raw, uint64_t index) {
+  const Input scaled = [&](int rank, uint64_t i) {
+    return product(p.type, raw(rank, i), p.scalars[static_cast<size_t>(rank)]);
+  };
+  const Input& input = p.scalars.empty() ? raw : scaled;
   if (!is_float(p.type)) return reduce_integers(p, input, index);
   if (p.op == tuttiMax || p.op == tuttiMin) return pick_float(p, input, index);
   if (!p.canonical) return reduce_floats(p, input, index);

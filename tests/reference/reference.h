@@ -50,6 +50,8 @@ struct Problem {
   std::vector<uint64_t> counts = {};
   /// Elements before and behind every share, where there are offsets: nobody touches them.
   uint64_t gap = 0;
+  /// Of a scaled sum: what each rank multiplies its input by, as bits; `op` is then a sum.
+  std::vector<uint64_t> scalars = {};
   /// The inputs are such that no order of the reduction rounds anything.
   bool exact = false;
   /// The value must be that of the canonical tree, bit by bit.

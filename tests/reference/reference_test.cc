@@ -165,6 +165,26 @@ TEST(Reference, IntegersWrapAndAveragesTruncate) {
   EXPECT_EQ(of(tuttiInt32, tuttiMin, {-5, 3, -7}).bits, wrap(tuttiInt32, ~uint64_t{6}));
 }
 
+TEST(Reference, ScaledSumsRoundEachProduct) {
+  Problem p{.type = tuttiUint8, .ranks = 2, .count = 1, .scalars = {100, 3}};
+  const auto sum = [&](uint64_t first, uint64_t second) {
+    return reduce(
+        p, [&](int rank, uint64_t) { return rank == 0 ? first : second; }, 0);
+  };
+  EXPECT_EQ(sum(3, 2).bits, 50u);  // 306, which wraps
+  // 1.125 * 1.125 = 1.265625 is rounded to 1.25 before anything is added.
+  p.type = tuttiFloat8e4m3;
+  const uint64_t ninth = encode(p.type, 1.125L), less = encode(p.type, -1.25L);
+  p.scalars = {ninth, encode(p.type, 1.0L)};
+  EXPECT_EQ(sum(ninth, less).value, 0.0L);
+  p.canonical = true;
+  EXPECT_EQ(sum(ninth, less).bits, encode(p.type, 0.0L));
+  p.type = tuttiFloat64;
+  const uint64_t odd = encode(p.type, 1 + std::ldexp(1.0L, -52));
+  p.scalars = {odd, encode(p.type, 0.0L)};
+  EXPECT_EQ(sum(odd, odd).bits, encode(p.type, 1 + std::ldexp(1.0L, -51)));
+}
+
 TEST(Reference, TheBoundIsNarrow) {
   const Expected sum = of(tuttiFloat32, tuttiSum, {1, 2, 4});
   EXPECT_EQ(sum.value, 7.0L);
