@@ -11,6 +11,7 @@
 #include <functional>
 #include <string>
 
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace {
@@ -127,32 +128,17 @@ class Rank {
   int64_t send_ = 1, recv_ = 0;
 };
 
-bool run(bool tcp, bool threads) {
-  auto shape =
-      threads ? testing_support::TeamShape::threads(2) : testing_support::TeamShape::processes(2);
-  if (tcp) {
-    const auto processes = static_cast<size_t>(shape.process_count());
-    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
-  }
-  // Messages of a socket queue as they come; there it is only told.
-  const auto result = testing_support::run_team(
-      shape, [&](Member& member) { Rank(member).run(!tcp); },
-      [](uint64_t) { return std::string("calls"); }, kLimitNs);
-  std::printf("%s", result.report.c_str());
-  return result.ok;
-}
-
 }  // namespace
 }  // namespace tutti::api_test
 
 int main(int argc, char** argv) {
+  using namespace tutti::api_test;
   if (!kCounts) return 77;
-  bool tcp = false, threads = false;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name != "--network" && name != "--threads") return 2;
-    if (name == "--network") tcp = std::string(argv[i + 1]) == "tcp";
-    if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
-  }
-  return tutti::api_test::run(tcp, threads) ? 0 : 1;
+  // Messages of a socket queue as they come; there it is only told.
+  const tutti::testing_support::TeamProgram program = {
+      .ranks = 2,
+      .limit_ns = kLimitNs,
+      .body = [](Member& member) { Rank(member).run(std::getenv("TUTTI_TRANSPORTS") == nullptr); },
+      .name = [](uint64_t) { return std::string("calls"); }};
+  return program.run(argc, argv);
 }

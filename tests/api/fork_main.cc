@@ -7,10 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -80,14 +80,10 @@ void run_rank(Member& member) {
 }  // namespace tutti::api_test
 
 int main(int argc, char** argv) {
-  using namespace tutti;
-  if (argc != 3 || std::string(argv[1]) != "--network") return 2;
-  auto shape = testing_support::TeamShape::processes(3);
-  if (std::string(argv[2]) == "tcp") shape.environment.assign(3, {{"TUTTI_TRANSPORTS", "tcp"}});
-  const auto result = testing_support::run_team(
-      shape, api_test::run_rank, [](uint64_t step) { return "turn " + std::to_string(step); },
-      api_test::kLimitNs);
-  std::printf("fork, network %s: %s\n%s", argv[2], result.ok ? "right" : "FAILED",
-              result.report.c_str());
-  return result.ok ? 0 : 1;
+  using namespace tutti::api_test;
+  const tutti::testing_support::TeamProgram program = {
+      .limit_ns = kLimitNs, .body = run_rank, .name = [](uint64_t step) {
+        return "turn " + std::to_string(step);
+      }};
+  return program.run(argc, argv);
 }

@@ -17,7 +17,6 @@
 #include <cerrno>
 #include <cstddef>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
 #include <memory>
@@ -25,6 +24,7 @@
 #include <vector>
 
 #include "tests/support/dice.h"
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -33,6 +33,7 @@ namespace {
 using testing_support::Dice;
 using testing_support::Member;
 using testing_support::mix;
+using testing_support::Network;
 using testing_support::TeamShape;
 
 constexpr uint64_t kLimitNs = 120'000'000'000;
@@ -43,7 +44,7 @@ constexpr uint64_t kMostBytes = 16 << 20;
 constexpr uint32_t kData = 2, kEnd = 9;  // signals
 
 struct Options {
-  std::string network = "default";
+  Network network = Network::kDefault;
   int ranks = 4;
   int processes = 4;
   uint64_t seed = 1;
@@ -183,9 +184,11 @@ class Plan {
 
  private:
   bool on_one_host(int one, int other) const {
-    if (options_.network == "tcp") return false;
-    const bool same_parity = one % options_.processes % 2 == other % options_.processes % 2;
-    return options_.network == "default" || same_parity;
+    const auto environment = [&](int rank) {
+      return testing_support::environment_of(options_.network, rank % options_.processes,
+                                             options_.processes);
+    };
+    return options_.network != Network::kTcp && environment(one) == environment(other);
   }
 
   const Options& options_;
@@ -360,12 +363,7 @@ bool run(const Options& options) {
   for (int rank = 0; rank < options.ranks; ++rank) {
     shape.process_of.push_back(rank % options.processes);
   }
-  for (int process = 0; process < options.processes; ++process) {
-    testing_support::Environment own;
-    if (options.network == "tcp") own["TUTTI_TRANSPORTS"] = "loopback,tcp";
-    if (options.network == "mixed") own["TUTTI_HOST_ID"] = process % 2 == 0 ? "even" : "odd";
-    shape.environment.push_back(own);
-  }
+  shape.use(options.network);
   const auto result = testing_support::run_team(
       shape, [&](Member& member) { Rank(member, options).run(); },
       [](uint64_t step) { return "round " + std::to_string(step); }, kLimitNs);
@@ -373,28 +371,17 @@ bool run(const Options& options) {
   return result.ok;
 }
 
-bool read_options(int argc, char** argv, Options& options) {
-  if (argc % 2 == 0) return false;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    const int number = std::atoi(argv[i + 1]);
-    if (name == "--network") {
-      options.network = argv[i + 1];
-    } else if (name == "--ranks" && number > 1 && number <= testing_support::kMaxRanks) {
-      options.ranks = number;
-    } else if (name == "--processes" && number > 0) {
-      options.processes = number;
-    } else if (name == "--seed") {
-      options.seed = static_cast<uint64_t>(number);
-    } else if (name == "--refuse") {
-      options.refuse = number != 0;
-    } else if (name == "--spoil") {
-      options.spoil = number != 0;
-    } else {
-      return false;
-    }
-  }
-  return options.processes <= options.ranks;
+bool read(int argc, char** argv, Options& options) {
+  using testing_support::into;
+  return testing_support::read_options(
+             argc, argv,
+             {{"--network", into(options.network)},
+              {"--ranks", into(options.ranks, 2, testing_support::kMaxRanks)},
+              {"--processes", into(options.processes, 1)},
+              {"--seed", into(options.seed)},
+              {"--refuse", into(options.refuse)},
+              {"--spoil", into(options.spoil)}}) &&
+         options.processes <= options.ranks;
 }
 
 }  // namespace
@@ -402,6 +389,6 @@ bool read_options(int argc, char** argv, Options& options) {
 
 int main(int argc, char** argv) {
   tutti::api_test::Options options;
-  if (!tutti::api_test::read_options(argc, argv, options)) return 2;
+  if (!tutti::api_test::read(argc, argv, options)) return 2;
   return tutti::api_test::run(options) ? 0 : 1;
 }

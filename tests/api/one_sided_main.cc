@@ -5,13 +5,12 @@
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <algorithm>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
 #include "tests/support/dice.h"
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -295,40 +294,14 @@ class Rank {
   tuttiWindow_t window_ = nullptr;
 };
 
-bool run(const std::string& network, bool threads, int ranks) {
-  using testing_support::TeamShape;
-  TeamShape shape = threads ? TeamShape::threads(ranks) : TeamShape::processes(ranks);
-  for (int process = 0; process < shape.process_count(); ++process) {
-    testing_support::Environment own;
-    if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
-    if (network == "mixed") own["TUTTI_HOST_ID"] = process % 2 == 0 ? "even" : "odd";
-    shape.environment.push_back(own);
-  }
-  const auto result = testing_support::run_team(
-      shape, [&](Member& member) { Rank(member).run(); },
-      [](uint64_t step) { return "scenario " + std::to_string(step); }, kLimitNs);
-  std::printf("%s", result.report.c_str());
-  return result.ok;
-}
-
 }  // namespace
 }  // namespace tutti::api_test
 
 int main(int argc, char** argv) {
-  std::string network = "default";
-  bool threads = false;
-  int ranks = 3;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--network") {
-      network = argv[i + 1];
-    } else if (name == "--threads") {
-      threads = std::string(argv[i + 1]) == "1";
-    } else if (name == "--ranks") {
-      ranks = std::atoi(argv[i + 1]);
-    } else {
-      return 2;
-    }
-  }
-  return tutti::api_test::run(network, threads, ranks) ? 0 : 1;
+  using namespace tutti::api_test;
+  const tutti::testing_support::TeamProgram program = {
+      .limit_ns = kLimitNs,
+      .body = [](Member& member) { Rank(member).run(); },
+      .name = [](uint64_t step) { return "scenario " + std::to_string(step); }};
+  return program.run(argc, argv);
 }

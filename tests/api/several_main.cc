@@ -4,10 +4,10 @@
 //   --network default|tcp  --threads 0|1
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
-#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -154,32 +154,14 @@ class Rank {
   tuttiStream_t streams_[kComms] = {};
 };
 
-bool run(const std::string& network, bool threads) {
-  auto shape =
-      threads ? testing_support::TeamShape::threads(3) : testing_support::TeamShape::processes(3);
-  if (network == "tcp") {
-    const auto processes = static_cast<size_t>(shape.process_count());
-    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
-  }
-  const auto result = testing_support::run_team(
-      shape, [](Member& member) { Rank(member).run(); },
-      [](uint64_t step) { return "turn " + std::to_string(step); }, kLimitNs);
-  std::printf("several, network %s, %s: %s\n%s", network.c_str(), threads ? "threads" : "processes",
-              result.ok ? "right" : "FAILED", result.report.c_str());
-  return result.ok;
-}
-
 }  // namespace
 }  // namespace tutti::api_test
 
 int main(int argc, char** argv) {
-  std::string network = "default";
-  bool threads = false;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name != "--network" && name != "--threads") return 2;
-    if (name == "--network") network = argv[i + 1];
-    if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
-  }
-  return tutti::api_test::run(network, threads) ? 0 : 1;
+  using namespace tutti::api_test;
+  const tutti::testing_support::TeamProgram program = {
+      .limit_ns = kLimitNs,
+      .body = [](Member& member) { Rank(member).run(); },
+      .name = [](uint64_t step) { return "turn " + std::to_string(step); }};
+  return program.run(argc, argv);
 }

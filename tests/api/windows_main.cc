@@ -3,11 +3,11 @@
 //   --network default|tcp|mixed  --threads 0|1
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
-#include <cstdio>
 #include <cstring>
 #include <string>
 #include <vector>
 
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -128,33 +128,14 @@ class Rank {
   tuttiWindow_t window_ = nullptr;
 };
 
-bool run(const std::string& network, bool threads) {
-  auto shape =
-      threads ? testing_support::TeamShape::threads(3) : testing_support::TeamShape::processes(3);
-  for (int process = 0; process < shape.process_count(); ++process) {
-    testing_support::Environment own;
-    if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
-    if (network == "mixed") own["TUTTI_HOST_ID"] = process < 2 ? "first" : "second";
-    shape.environment.push_back(own);
-  }
-  const auto result = testing_support::run_team(
-      shape, [&](Member& member) { Rank(member).run(); },
-      [](uint64_t) { return std::string("windows"); }, kLimitNs);
-  std::printf("%s", result.report.c_str());
-  return result.ok;
-}
-
 }  // namespace
 }  // namespace tutti::api_test
 
 int main(int argc, char** argv) {
-  std::string network = "default";
-  bool threads = false;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name != "--network" && name != "--threads") return 2;
-    if (name == "--network") network = argv[i + 1];
-    if (name == "--threads") threads = std::string(argv[i + 1]) == "1";
-  }
-  return tutti::api_test::run(network, threads) ? 0 : 1;
+  using namespace tutti::api_test;
+  const tutti::testing_support::TeamProgram program = {
+      .limit_ns = kLimitNs,
+      .body = [](Member& member) { Rank(member).run(); },
+      .name = [](uint64_t) { return std::string("windows"); }};
+  return program.run(argc, argv);
 }

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <string>
 
-#include "src/base/words.h"
 #include "tests/fuzz/mutate.h"
 #include "tests/fuzz/target.h"
+#include "tests/support/options.h"
 
 // The handler of the signal that ends a run allocates; at worst its line is lost.
 extern "C" const char* __tsan_default_options() { return "report_signal_unsafe=0"; }
@@ -105,26 +105,6 @@ int usage() {
   return 2;
 }
 
-bool read(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    if (i + 1 == argc) return false;
-    const std::string_view flag = argv[i];
-    const auto number = parse_integer<uint64_t>(argv[i + 1]);
-    if (flag == "--target") {
-      options.target = argv[i + 1];
-    } else if (flag == "--runs" && number) {
-      options.runs = *number;
-    } else if (flag == "--seed" && number) {
-      options.seed = *number;
-    } else if (flag == "--first" && number) {
-      options.first = *number;
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
 /// A reader that believes a length: the driver's own test.
 bool run_defective(Bytes input) {
   require(input.size() < 2 || input[0] <= input.size() - 1, "a length is checked");
@@ -135,7 +115,13 @@ constexpr Target kDefective = {"defective", run_defective,
 
 int fuzz_main(int argc, char** argv) {
   Options options;
-  if (!read(argc, argv, options)) return usage();
+  using testing_support::into;
+  const bool understood = testing_support::read_options(argc, argv,
+                                                        {{"--target", into(options.target)},
+                                                         {"--runs", into(options.runs)},
+                                                         {"--seed", into(options.seed)},
+                                                         {"--first", into(options.first)}});
+  if (!understood) return usage();
   install_handlers();
   bool any = options.target == kDefective.name;
   if (any) run(kDefective, options);

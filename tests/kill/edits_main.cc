@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tests/kill/leaks.h"
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::kill_test {
@@ -37,12 +38,14 @@ constexpr uint64_t kHangNs = 60'000'000'000;
 
 struct Options {
   int victim = 0;
-  std::string network = "default";
+  testing_support::Network network = testing_support::Network::kDefault;
 };
 
 void set_environment(const Options& options, int rank) {
-  if (options.network == "tcp") setenv("TUTTI_TRANSPORTS", "tcp", 1);
-  if (options.network == "mixed") setenv("TUTTI_HOST_ID", rank % 2 == 0 ? "even" : "odd", 1);
+  // Newcomers are numbered behind all others, and half of the ranks share a host.
+  for (const auto& [name, value] : testing_support::environment_of(options.network, rank % 2, 2)) {
+    setenv(name.c_str(), value.c_str(), 1);
+  }
   setenv("TUTTI_INIT_TIMEOUT", "30", 1);
 }
 
@@ -226,7 +229,7 @@ int run(const Options& options) {
     std::printf("  rank %d, step %llu: %s\n", rank,
                 static_cast<unsigned long long>(slot.step.load()), slot.message);
   }
-  std::printf("edits, network %s, victim %d: %s\n", options.network.c_str(), options.victim,
+  std::printf("edits, network %s, victim %d: %s\n", name_of(options.network), options.victim,
               failed == 0 ? "right" : "FAILED");
   return failed == 0 ? 0 : 1;
 }
@@ -235,16 +238,9 @@ int run(const Options& options) {
 }  // namespace tutti::kill_test
 
 int main(int argc, char** argv) {
+  using tutti::testing_support::into;
   tutti::kill_test::Options options;
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--network") {
-      options.network = argv[i + 1];
-    } else if (name == "--victim") {
-      options.victim = std::atoi(argv[i + 1]);
-    } else {
-      return 2;
-    }
-  }
-  return tutti::kill_test::run(options);
+  const bool understood = tutti::testing_support::read_options(
+      argc, argv, {{"--network", into(options.network)}, {"--victim", into(options.victim)}});
+  return understood ? tutti::kill_test::run(options) : 2;
 }

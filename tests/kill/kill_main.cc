@@ -4,8 +4,8 @@
 //
 //   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
 //   --algorithm NAME (all_reduce by it alone; one_sided: puts and waits for signals instead)
-//   --memory ordinary (of one_sided's windows; otherwise tuttiMemAlloc's)
-//   --fork yes (ranks have children who outlive them)
+//   --ordinary 1 (memory of one_sided's windows; otherwise tuttiMemAlloc's)
+//   --fork 1 (ranks have children who outlive them)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -24,6 +24,7 @@
 
 #include "tests/kill/leaks.h"
 #include "tests/support/dice.h"
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::kill_test {
@@ -47,7 +48,7 @@ struct Options {
   uint64_t seed = 1;
   int repetitions = 5;
   int ranks = 6;
-  std::string network = "default";
+  testing_support::Network network = testing_support::Network::kDefault;
   std::string algorithm;  // empty: several
   bool stop = false;
   bool fork = false;
@@ -57,9 +58,9 @@ struct Options {
 void set_environment(const Options& options, int rank) {
   setenv("TUTTI_LOG", "off", 1);
   if (options.stop) setenv("TUTTI_TIMEOUT", kStopDeadline, 1);
-  if (options.network == "tcp") setenv("TUTTI_TRANSPORTS", "tcp", 1);
-  if (options.network == "mixed") {
-    setenv("TUTTI_HOST_ID", rank * 2 < options.ranks ? "first-half" : "second-half", 1);
+  for (const auto& [name, value] :
+       testing_support::environment_of(options.network, rank, options.ranks)) {
+    setenv(name.c_str(), value.c_str(), 1);
   }
 }
 
@@ -380,8 +381,8 @@ class Repetition {
 
 int run(const Options& options) {
   std::printf("seed %llu, %d ranks, network %s, signal %s, algorithm %s\n",
-              static_cast<unsigned long long>(options.seed), options.ranks, options.network.c_str(),
-              options.stop ? "stop" : "kill",
+              static_cast<unsigned long long>(options.seed), options.ranks,
+              name_of(options.network), options.stop ? "stop" : "kill",
               options.algorithm.empty() ? "several" : options.algorithm.c_str());
   const auto files = visible_files();
   int failed = 0;
@@ -411,33 +412,22 @@ int run(const Options& options) {
   return failed == 0 ? 0 : 1;
 }
 
-bool read_options(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return false;
-    const std::string value = argv[i + 1];
-    const uint64_t number = std::strtoull(value.c_str(), nullptr, 10);
-    if (name == "--seed") {
-      options.seed = number;
-    } else if (name == "--repetitions" && number > 0) {
-      options.repetitions = static_cast<int>(number);
-    } else if (name == "--ranks" && number > 1 && number <= testing_support::kMaxRanks) {
-      options.ranks = static_cast<int>(number);
-    } else if (name == "--network") {
-      options.network = value;
-    } else if (name == "--algorithm") {
-      options.algorithm = value;
-    } else if (name == "--memory") {
-      options.ordinary = value == "ordinary";
-    } else if (name == "--fork") {
-      options.fork = value == "yes";
-    } else if (name == "--signal" && (value == "kill" || value == "stop")) {
-      options.stop = value == "stop";
-    } else {
-      return false;
-    }
-  }
-  return true;
+bool read(int argc, char** argv, Options& options) {
+  using testing_support::into;
+  const auto signal = [&](const std::string& value) {
+    options.stop = value == "stop";
+    return value == "kill" || value == "stop";
+  };
+  return testing_support::read_options(
+      argc, argv,
+      {{"--seed", into(options.seed)},
+       {"--repetitions", into(options.repetitions, 1)},
+       {"--ranks", into(options.ranks, 2, testing_support::kMaxRanks)},
+       {"--network", into(options.network)},
+       {"--algorithm", into(options.algorithm)},
+       {"--ordinary", into(options.ordinary)},
+       {"--fork", into(options.fork)},
+       {"--signal", signal}});
 }
 
 }  // namespace
@@ -445,9 +435,6 @@ bool read_options(int argc, char** argv, Options& options) {
 
 int main(int argc, char** argv) {
   tutti::kill_test::Options options;
-  if (!tutti::kill_test::read_options(argc, argv, options)) {
-    std::fprintf(stderr, "kill: see the head of %s\n", __FILE__);
-    return 2;
-  }
+  if (!tutti::kill_test::read(argc, argv, options)) return 2;
   return tutti::kill_test::run(options);
 }

@@ -7,21 +7,20 @@ namespace tutti::kill_test {
 namespace {
 
 void expect_survivors_know(const std::string& network, const std::string& algorithm = "",
-                           const std::string& memory = "") {
+                           const std::string& ordinary = "0") {
   const auto outcome =
       testing_support::run_program("kill",
                                    {"--seed", "4711", "--repetitions", "5", "--network", network,
-                                    "--algorithm", algorithm, "--memory", memory},
+                                    "--algorithm", algorithm, "--ordinary", ordinary},
                                    200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 void expect_survivors_know_though_children_live(const std::string& network) {
-  const auto outcome =
-      testing_support::run_program("kill",
-                                   {"--seed", "4711", "--repetitions", "2", "--ranks", "4",
-                                    "--network", network, "--fork", "yes"},
-                                   200);
+  const auto outcome = testing_support::run_program(
+      "kill",
+      {"--seed", "4711", "--repetitions", "2", "--ranks", "4", "--network", network, "--fork", "1"},
+      200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -42,8 +41,8 @@ TEST(Kill, TcpWithChildren) { expect_survivors_know_though_children_live("tcp");
 TEST(Stop, OneSidedOnTwoHosts) { expect_stopped_rank_is_blamed("mixed", "one_sided"); }
 TEST(Kill, OneSidedOnOneHost) { expect_survivors_know("default", "one_sided"); }
 TEST(Kill, OneSidedToOrdinaryMemory) {
-  expect_survivors_know("default", "one_sided", "ordinary");
-  expect_survivors_know("mixed", "one_sided", "ordinary");
+  expect_survivors_know("default", "one_sided", "1");
+  expect_survivors_know("mixed", "one_sided", "1");
 }
 TEST(Kill, OneSidedOverTcp) { expect_survivors_know("tcp", "one_sided"); }
 TEST(Kill, OneSidedOnTwoHosts) { expect_survivors_know("mixed", "one_sided"); }

@@ -18,6 +18,7 @@
 
 #include "tests/random/issue.h"
 #include "tests/random/memory.h"
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::kill_test {
@@ -34,7 +35,7 @@ constexpr uint64_t kLimitNs = 30'000'000'000;
 struct Options {
   int least_ranks = 2;
   int most_ranks = 4;
-  std::string network = "default";
+  testing_support::Network network = testing_support::Network::kDefault;
   bool threads = false;
   bool patient = false;  // a rank keeps its failed communicator until all ranks have failed
 };
@@ -195,22 +196,12 @@ void run_rank(const Options& how, const Case& c, Member& member) {
 
 bool run_case(const Options& options, const Case& c) {
   const int ranks = c.usual.problem.ranks;
-  auto shape = options.threads ? testing_support::TeamShape::threads(ranks)
-                               : testing_support::TeamShape::processes(ranks);
-  if (options.network == "tcp") {
-    const auto processes = static_cast<size_t>(shape.process_count());
-    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
-  } else if (options.network == "mixed") {
-    for (int rank = 0; rank < ranks; ++rank) {
-      const char* host = rank * 2 < ranks ? "first-half" : "second-half";
-      shape.environment.push_back({{"TUTTI_HOST_ID", host}});
-    }
-  }
   const auto name = [](uint64_t step) {
     return step == 0 ? std::string("the odd call") : "call " + std::to_string(step) + " after it";
   };
   const auto result = testing_support::run_team(
-      shape, [&](Member& member) { run_rank(options, c, member); }, name, kLimitNs);
+      testing_support::TeamShape::of(ranks, options.threads, options.network),
+      [&](Member& member) { run_rank(options, c, member); }, name, kLimitNs);
   if (!result.ok) std::printf("FAILED %s\n%s", c.name.c_str(), result.report.c_str());
   std::fflush(stdout);
   return result.ok;
@@ -225,28 +216,21 @@ int run(const Options& options) {
     }
   }
   std::printf("%d mismatches, %d not handled (network %s, %s)\n", all, failed,
-              options.network.c_str(), options.threads ? "threads" : "processes");
+              name_of(options.network), options.threads ? "threads" : "processes");
   return failed == 0 ? 0 : 1;
 }
 
-bool read_options(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return false;
-    const std::string value = argv[i + 1];
-    if (name == "--ranks") {
-      options.least_ranks = options.most_ranks = std::atoi(value.c_str());
-    } else if (name == "--network") {
-      options.network = value;
-    } else if (name == "--threads") {
-      options.threads = value == "1";
-    } else if (name == "--patient") {
-      options.patient = value == "1";
-    } else {
-      return false;
-    }
-  }
-  return options.least_ranks >= 2 && options.most_ranks <= testing_support::kMaxRanks;
+bool read(int argc, char** argv, Options& options) {
+  using testing_support::into;
+  int ranks = 0;
+  const bool understood =
+      testing_support::read_options(argc, argv,
+                                    {{"--ranks", into(ranks, 2, testing_support::kMaxRanks)},
+                                     {"--network", into(options.network)},
+                                     {"--threads", into(options.threads)},
+                                     {"--patient", into(options.patient)}});
+  if (ranks > 0) options.least_ranks = options.most_ranks = ranks;
+  return understood;
 }
 
 }  // namespace
@@ -254,10 +238,7 @@ bool read_options(int argc, char** argv, Options& options) {
 
 int main(int argc, char** argv) {
   tutti::kill_test::Options options;
-  if (!tutti::kill_test::read_options(argc, argv, options)) {
-    std::fprintf(stderr, "mismatch: see the head of %s\n", __FILE__);
-    return 2;
-  }
+  if (!tutti::kill_test::read(argc, argv, options)) return 2;
   setenv("TUTTI_LOG", "off", 0);  // every case is an error
   return tutti::kill_test::run(options);
 }

@@ -21,6 +21,7 @@ namespace tutti::kill_test {
 namespace {
 
 using testing_support::Member;
+using testing_support::Network;
 using testing_support::TeamShape;
 
 constexpr uint64_t kLimitNs = 60'000'000'000;
@@ -47,15 +48,10 @@ class Folder {
   std::string path_;
 };
 
-TeamShape shape_for(const std::string& network, int ranks,
-                    const testing_support::Environment& environment) {
+TeamShape shape_for(Network network, int ranks, const testing_support::Environment& environment) {
   TeamShape shape = TeamShape::processes(ranks);
-  for (int rank = 0; rank < ranks; ++rank) {
-    testing_support::Environment own = environment;
-    if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
-    if (network == "mixed") own["TUTTI_HOST_ID"] = rank * 2 < ranks ? "first" : "second";
-    shape.environment.push_back(own);
-  }
+  shape.environment.assign(static_cast<size_t>(ranks), environment);
+  shape.use(network);
   return shape;
 }
 
@@ -82,7 +78,7 @@ tuttiResult_t sum(tuttiComm_t comm, size_t count) {
                         tuttiBlocking());
 }
 
-class Late : public testing::TestWithParam<const char*> {};
+class Late : public testing::TestWithParam<Network> {};
 
 TEST_P(Late, ALateRankIsReportedAndTheCallCompletes) {
   const Folder folder;
@@ -105,11 +101,11 @@ TEST_P(Late, ALateRankIsReportedAndTheCallCompletes) {
       << log;
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, Late, testing::Values("default", "mixed"));
+INSTANTIATE_TEST_SUITE_P(Networks, Late, testing::Values(Network::kDefault, Network::kMixed));
 
 TEST(Stall, AFailedCommunicatorDumpsItsCalls) {
   const Folder folder;
-  const auto shape = shape_for("default", 3,
+  const auto shape = shape_for(Network::kDefault, 3,
                                {{"TUTTI_TIMEOUT", "0.3"},
                                 {"TUTTI_LOG_FILE", folder.file("log")},
                                 {"TUTTI_TRACE_FILE", folder.file("trace")}});
@@ -147,7 +143,8 @@ std::string run_command(const std::string& command) {
 }
 
 TEST(Stall, TheCommandReadsAStoppedProcess) {
-  const auto shape = shape_for("default", 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
+  const auto shape =
+      shape_for(Network::kDefault, 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
   expect_ok(shape, [](Member& member) {
     tuttiComm_t comm = join(member);
     if (comm == nullptr) return;
@@ -215,7 +212,7 @@ void leave_a_stopped_reader(Member& member,
 }
 
 // On one host the get is a single copy, and the peer stops in it.
-void fails_for_a_stopped_reader(const std::string& network) {
+void fails_for_a_stopped_reader(Network network) {
   const auto shape = shape_for(network, 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
   expect_ok(shape, [](Member& member) {
     leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
@@ -230,13 +227,13 @@ void fails_for_a_stopped_reader(const std::string& network) {
 }
 
 TEST(Stall, AWindowWhosePeerStoppedInAGetFailsTheCommunicator) {
-  fails_for_a_stopped_reader("tcp");
-  fails_for_a_stopped_reader("default");
+  fails_for_a_stopped_reader(Network::kTcp);
+  fails_for_a_stopped_reader(Network::kDefault);
 }
 
 TEST(Stall, APeerThatStoppedInAGetDoesNotKeepARankFromLeaving) {
   if (!testing_support::thorough()) GTEST_SKIP() << "takes as long as a rank waits: 10 s";
-  const auto shape = shape_for("tcp", 2, {{"TUTTI_LOG", "off"}});
+  const auto shape = shape_for(Network::kTcp, 2, {{"TUTTI_LOG", "off"}});
   expect_ok(shape, [](Member& member) {
     leave_a_stopped_reader(member, [](tuttiComm_t comm, tuttiWindow_t) { tuttiCommDestroy(comm); });
   });
@@ -245,7 +242,7 @@ TEST(Stall, APeerThatStoppedInAGetDoesNotKeepARankFromLeaving) {
 TEST(Stall, TheLibraryDumpsToAFile) {
   const Folder folder;
   const std::string path = folder.file("dump");
-  expect_ok(shape_for("default", 2, {}), [&](Member& member) {
+  expect_ok(shape_for(Network::kDefault, 2, {}), [&](Member& member) {
     tuttiComm_t comm = join(member);
     if (comm == nullptr) return;
     if (sum(comm, 4) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));

@@ -59,15 +59,7 @@ class Generator {
     for (int rank = 0; rank < ranks_; ++rank) {
       job_.shape.process_of.push_back(rank / static_cast<int>(per_process));
     }
-    const int processes = job_.shape.process_count();
-    for (int process = 0; process < processes; ++process) {
-      testing_support::Environment environment;
-      if (job_.network == Network::kTcp) environment["TUTTI_TRANSPORTS"] = "tcp";
-      if (job_.network == Network::kMixed) {
-        environment["TUTTI_HOST_ID"] = process * 2 < processes ? "first-half" : "second-half";
-      }
-      job_.shape.environment.push_back(environment);
-    }
+    job_.shape.use(job_.network);
   }
 
   Batch draw_batch(int left) {

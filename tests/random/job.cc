@@ -11,11 +11,6 @@ const char* name_of(Way way) {
   return kNames[static_cast<int>(way)];
 }
 
-const char* name_of(Network network) {
-  constexpr const char* kNames[] = {"default", "tcp", "mixed"};
-  return kNames[static_cast<int>(network)];
-}
-
 const char* name_of(Arrival arrival) {
   constexpr const char* kNames[] = {"put signal", "put, signal", "put, flush"};
   return kNames[static_cast<int>(arrival)];

@@ -89,8 +89,7 @@ struct Batch {
   bool grouped() const { return way == Way::kGroup || way == Way::kHostGroup; }
 };
 
-enum class Network : uint8_t { kDefault, kTcp, kMixed };
-const char* name_of(Network network);
+using testing_support::Network;
 
 struct Job {
   uint64_t seed = 1;

@@ -12,7 +12,6 @@
 //
 // Exit status: 0 all calls were right, 1 one was not, 2 the command line is wrong.
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <optional>
 #include <string>
@@ -20,6 +19,7 @@
 #include "tests/random/coverage.h"
 #include "tests/random/pairs.h"
 #include "tests/random/rank.h"
+#include "tests/support/options.h"
 
 namespace tutti::random_calls {
 namespace {
@@ -33,48 +33,26 @@ struct Options {
   bool verbose = false;
 };
 
-bool set_switch(const std::string& name, Options& options) {
-  if (name == "--deterministic") options.limits.deterministic = true;
-  if (name == "--no-large") options.limits.large = false;
-  if (name == "--every-pair") options.every_pair = true;
-  if (name == "--verbose") options.verbose = true;
-  return name == "--deterministic" || name == "--no-large" || name == "--every-pair" ||
-         name == "--verbose";
-}
-
-bool set_number(const std::string& name, const char* text, Options& options) {
-  char* end = nullptr;
-  const uint64_t value = std::strtoull(text, &end, 10);
-  if (end == text || *end != '\0') return false;
-  if (name == "--seed") {
-    options.seed = value;
-  } else if (name == "--jobs") {
-    options.jobs = value;
-  } else if (name == "--calls" && value > 0) {
-    options.limits.calls = static_cast<int>(value);
-  } else if (name == "--ranks" && value > 0 && value <= testing_support::kMaxRanks) {
-    options.limits.max_ranks = static_cast<int>(value);
-  } else if (name == "--job") {
-    options.only = value;
-  } else {
-    return false;
-  }
-  return true;
-}
-
-bool read_options(int argc, char** argv, Options& options) {
+bool read(int argc, char** argv, Options& options) {
+  using testing_support::into;
+  const auto only = [&](const std::string& text) {
+    return testing_support::read_value(text, options.only.emplace());
+  };
   options.seed = testing_support::now_ns() % 1'000'000;
-  for (int i = 1; i < argc; ++i) {
-    if (set_switch(argv[i], options)) continue;
-    if (i + 1 < argc && set_number(argv[i], argv[i + 1], options)) {
-      ++i;
-      continue;
-    }
-    std::fprintf(stderr, "random_calls: '%s' is not understood; see the head of %s\n", argv[i],
-                 __FILE__);
-    return false;
-  }
-  return true;
+  bool no_large = false;
+  const bool understood = testing_support::read_options(
+      argc, argv,
+      {{"--seed", into(options.seed)},
+       {"--jobs", into(options.jobs)},
+       {"--job", only},
+       {"--calls", into(options.limits.calls, 1, 1 << 20)},
+       {"--ranks", into(options.limits.max_ranks, 1, testing_support::kMaxRanks)}},
+      {{"--deterministic", &options.limits.deterministic},
+       {"--no-large", &no_large},
+       {"--every-pair", &options.every_pair},
+       {"--verbose", &options.verbose}});
+  options.limits.large = !no_large;
+  return understood;
 }
 
 std::string replay(const Options& options, uint64_t job) {
@@ -134,6 +112,6 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   tutti::random_calls::Options options;
-  if (!tutti::random_calls::read_options(argc, argv, options)) return 2;
+  if (!tutti::random_calls::read(argc, argv, options)) return 2;
   return tutti::random_calls::run(options);
 }

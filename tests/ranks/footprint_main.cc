@@ -8,12 +8,12 @@
 // peer a rank, and the results are right; 1 they are not; 2 the command line is wrong.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::ranks_test {
@@ -118,20 +118,11 @@ int main(int argc, char** argv) {
   using namespace tutti::ranks_test;
   int ranks = 64;
   size_t bytes = 256 << 10;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    const long value = i + 1 < argc ? std::atol(argv[i + 1]) : 0;
-    const bool known = name == "--ranks" || name == "--bytes";
-    if (!known || value < 1 || (name == "--ranks" && value > tutti::testing_support::kMaxRanks)) {
-      std::fprintf(stderr, "footprint: see the head of %s\n", __FILE__);
-      return 2;
-    }
-    if (name == "--ranks") {
-      ranks = static_cast<int>(value);
-    } else {
-      bytes = static_cast<size_t>(value);
-    }
-  }
+  using tutti::testing_support::into;
+  const bool understood = tutti::testing_support::read_options(
+      argc, argv,
+      {{"--ranks", into(ranks, 1, tutti::testing_support::kMaxRanks)}, {"--bytes", into(bytes)}});
+  if (!understood || bytes < 1) return 2;
   const auto result = tutti::testing_support::run_team(
       TeamShape::processes(ranks), [bytes](Member member) { run_rank(member, bytes); },
       [](uint64_t) { return std::string("the exchange"); }, kLimitNs);

@@ -9,11 +9,11 @@
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "tests/random/rank.h"
+#include "tests/support/options.h"
 
 namespace tutti::ranks_test {
 namespace {
@@ -31,17 +31,12 @@ struct Options {
   int from = 1;
   int to = 16;
   bool processes = false;
-  std::string network = "default";
+  testing_support::Network network = testing_support::Network::kDefault;
   int median = 0;
 };
 
 TeamShape shape_of(const Options& options, int ranks) {
-  TeamShape shape = options.processes ? TeamShape::processes(ranks) : TeamShape::threads(ranks);
-  if (options.network == "tcp") {
-    const auto processes = static_cast<size_t>(shape.process_count());
-    shape.environment.assign(processes, {{"TUTTI_TRANSPORTS", "tcp"}});
-  }
-  return shape;
+  return TeamShape::of(ranks, !options.processes, options.network);
 }
 
 Call make_call(Collective collective, int ranks, uint64_t count) {
@@ -61,8 +56,7 @@ Call make_call(Collective collective, int ranks, uint64_t count) {
 Job make_job(const Options& options, int ranks) {
   Job job;
   job.number = static_cast<uint64_t>(ranks);
-  job.network =
-      options.network == "tcp" ? random_calls::Network::kTcp : random_calls::Network::kDefault;
+  job.network = options.network;
   job.shape = shape_of(options, ranks);
   for (const uint64_t count : {uint64_t{3}, uint64_t{1009}}) {
     Batch batch;
@@ -96,7 +90,7 @@ bool run_all(const Options& options) {
     std::fflush(stdout);
   }
   std::printf("%d to %d ranks as %s, network %s: %d failed\n", options.from, options.to,
-              options.processes ? "processes" : "threads", options.network.c_str(), failed);
+              options.processes ? "processes" : "threads", name_of(options.network), failed);
   return failed == 0;
 }
 
@@ -137,26 +131,14 @@ bool run_median(const Options& options) {
   return result.ok;
 }
 
-bool read_options(int argc, char** argv, Options& options) {
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    if (i + 1 == argc) return false;
-    const std::string value = argv[i + 1];
-    if (name == "--from") {
-      options.from = std::atoi(value.c_str());
-    } else if (name == "--to") {
-      options.to = std::atoi(value.c_str());
-    } else if (name == "--processes") {
-      options.processes = value == "1";
-    } else if (name == "--network") {
-      options.network = value;
-    } else if (name == "--median") {
-      options.median = std::atoi(value.c_str());
-    } else {
-      return false;
-    }
-  }
-  return options.from >= 1 && options.to <= testing_support::kMaxRanks;
+bool read(int argc, char** argv, Options& options) {
+  using testing_support::into;
+  return testing_support::read_options(argc, argv,
+                                       {{"--from", into(options.from, 1)},
+                                        {"--to", into(options.to, 1, testing_support::kMaxRanks)},
+                                        {"--processes", into(options.processes)},
+                                        {"--network", into(options.network)},
+                                        {"--median", into(options.median)}});
 }
 
 }  // namespace
@@ -164,10 +146,7 @@ bool read_options(int argc, char** argv, Options& options) {
 
 int main(int argc, char** argv) {
   tutti::ranks_test::Options options;
-  if (!tutti::ranks_test::read_options(argc, argv, options)) {
-    std::fprintf(stderr, "ranks: see the head of %s\n", __FILE__);
-    return 2;
-  }
+  if (!tutti::ranks_test::read(argc, argv, options)) return 2;
   const bool fine = options.median > 0 ? tutti::ranks_test::run_median(options)
                                        : tutti::ranks_test::run_all(options);
   return fine ? 0 : 1;

@@ -197,6 +197,17 @@ bool Member::take_id(tuttiUniqueId& id) {
   return true;
 }
 
+const char* name_of(Network network) {
+  constexpr const char* kNames[] = {"default", "tcp", "mixed"};
+  return kNames[static_cast<int>(network)];
+}
+
+Environment environment_of(Network network, int process, int processes) {
+  if (network == Network::kTcp) return {{"TUTTI_TRANSPORTS", "tcp"}};
+  if (network == Network::kDefault) return {};
+  return {{"TUTTI_HOST_ID", process * 2 < processes ? "first-half" : "second-half"}};
+}
+
 TeamShape TeamShape::threads(int ranks) {
   return {std::vector<int>(static_cast<size_t>(ranks), 0), {}};
 }
@@ -205,6 +216,20 @@ TeamShape TeamShape::processes(int ranks) {
   TeamShape shape;
   for (int rank = 0; rank < ranks; ++rank) shape.process_of.push_back(rank);
   return shape;
+}
+
+TeamShape TeamShape::of(int ranks, bool threads, Network network) {
+  TeamShape shape = threads ? TeamShape::threads(ranks) : TeamShape::processes(ranks);
+  shape.use(network);
+  return shape;
+}
+
+void TeamShape::use(Network network) {
+  const int count = process_count();
+  environment.resize(static_cast<size_t>(count));
+  for (int process = 0; process < count; ++process) {
+    environment[static_cast<size_t>(process)].merge(environment_of(network, process, count));
+  }
 }
 
 int TeamShape::process_count() const {

@@ -69,12 +69,25 @@ class Member {
 
 using Environment = std::map<std::string, std::string>;
 
+enum class Network : uint8_t {
+  kDefault,
+  kTcp,    // and nothing else
+  kMixed,  // two hosts: the first half of the processes and the others
+};
+const char* name_of(Network network);
+/// What a process of so many must set.
+Environment environment_of(Network network, int process, int processes);
+
 struct TeamShape {
   std::vector<int> process_of;           // of each rank; processes are numbered from 0
   std::vector<Environment> environment;  // of each process; missing: nothing is changed
 
   static TeamShape threads(int ranks);
   static TeamShape processes(int ranks);
+  static TeamShape of(int ranks, bool threads, Network network);
+
+  /// Adds to what the processes set already.
+  void use(Network network);
 
   int ranks() const { return static_cast<int>(process_of.size()); }
   int process_count() const;
