@@ -1,0 +1,325 @@
+// unconnected: twelve processes, each connected with few others (tests/support/sparse.h). What one
+// of them does must be known to those that are not connected with it.
+//
+//   --case death   one is killed while nobody is in a call: within a second all others have failed
+//                  and name it
+//   --case leave   one leaves in good order: nobody takes it for dead
+//   --case blame   each waits for another one in a chain, the last is stopped: the first asks along
+//                  the chain, and blames it when its deadline has passed; the others then do
+//   --per-host N   ranks of one host; the first of them keeps the connections
+//   --cut yes      nobody is connected at all, so that it must go wrong
+//
+// Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "src/comm/communicator.h"
+#include "src/registry/algorithms.h"
+#include "src/registry/transports.h"
+#include "tests/support/sparse.h"
+#include "tests/support/team.h"
+
+namespace tutti::kill_test {
+namespace {
+
+using testing_support::Board;
+using testing_support::Member;
+using testing_support::now_ns;
+using testing_support::RankState;
+using testing_support::sleep_ns;
+using testing_support::SparseBoard;
+
+constexpr int kRanks = 12;
+constexpr int kVictim = 7;
+constexpr int kStride = 5;  // of the chain 0, 5, 10, 3 ... 7
+constexpr uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kMillisecond = 1'000'000;
+constexpr uint64_t kHangNs = 30 * kSecond;
+
+struct Options {
+  std::string what;
+  int per_host = 1;
+  bool cut = false;
+};
+
+/// Memory of all processes.
+struct Shared {
+  Board board;
+  SparseBoard sparse;
+  std::atomic<int> brought, ready;
+  std::atomic<bool> go, end;
+  uint32_t card_bytes[kRanks];
+  char cards[kRanks][4096];
+};
+
+template <class Condition>
+bool wait_for(Condition condition, uint64_t limit_ns = kHangNs) {
+  for (const uint64_t end_ns = now_ns() + limit_ns; now_ns() < end_ns;) {
+    if (condition()) return true;
+    sleep_ns(kMillisecond / 5);
+  }
+  return false;
+}
+
+class Rank {
+ public:
+  Rank(Shared& shared, int rank, const Options& options)
+      : shared_(shared), options_(options), member_(shared.board, rank, kRanks), rank_(rank) {}
+
+  void run() {
+    if (!join()) return;
+    shared_.ready.fetch_add(1);
+    wait_for([&] { return shared_.go.load(); });
+    if (options_.what == "blame" && rank_ != kVictim) {
+      receive_from_next();
+    } else if (options_.what == "leave" && rank_ == kVictim) {
+      communicator_.reset();
+    } else {
+      wait_for([&] { return !communicator_->failure().ok() || shared_.end.load(); });
+      const Status failure = communicator_->failure();
+      if (!failure.ok()) member_.fail(std::string(failure.message()));
+    }
+    wait_for([&] { return shared_.end.load(); });
+    if (communicator_ != nullptr && !communicator_->failure().ok()) communicator_->give_up();
+  }
+
+ private:
+  Result<std::vector<std::string>> exchange(std::string_view card) {
+    const auto self = static_cast<size_t>(rank_);
+    std::memcpy(shared_.cards[self], card.data(), card.size());
+    shared_.card_bytes[self] = static_cast<uint32_t>(card.size());
+    shared_.brought.fetch_add(1);
+    if (!wait_for([&] { return shared_.brought.load() == kRanks; })) {
+      return Status::timeout("cards are missing");
+    }
+    std::vector<std::string> cards;
+    for (size_t i = 0; i < kRanks; ++i) {
+      cards.emplace_back(shared_.cards[i], shared_.card_bytes[i]);
+    }
+    return cards;
+  }
+
+  bool join() {
+    auto watch = bootstrap::Watch::create();
+    if (!watch.ok()) return failed(watch.status());
+    watch_ = std::move(watch).value();
+    for (const transport::Factory& factory : registry::transports()) {
+      if (factory.name == "shm") factories_.push_back(factory);
+      if (factory.name == "tcp") testing_support::set_sparse(shared_.sparse, factory);
+    }
+    factories_.push_back(testing_support::sparse_factory());
+    comm::CommunicatorOptions wanted;
+    wanted.algorithms = registry::algorithms();
+    wanted.watch = watch_.get();
+    comm::MembershipOptions& membership = wanted.membership;
+    membership.env = &env_;
+    membership.transports = factories_;
+    membership.layout = exec::ArenaLayout(4 << 20, exec::PairExecutor::kPairBytes, kRanks);
+    membership.deadline_ns = monotonic_ns() + kHangNs;
+    transport::Member& self = membership.self;
+    self.rank = rank_;
+    self.ranks = kRanks;
+    self.communicator = 0x5ba75e;
+    self.host_id = "host-" + std::to_string(rank_ / options_.per_host);
+    self.process_token = static_cast<uint64_t>(rank_) + 1;
+    self.bind_address = "127.0.0.1";
+    membership.exchange = [this](std::string_view card, uint64_t) { return exchange(card); };
+    auto made = comm::Communicator::create(std::move(wanted));
+    if (!made.ok()) return failed(made.status());
+    communicator_ = std::move(made).value();
+    return true;
+  }
+
+  void receive_from_next() {
+    comm::CallOptions options;
+    options.timeout_ns = rank_ == 0 ? 3 * kSecond / 2 : 6 * kSecond;
+    communicator_->set_options(options);
+    std::byte word[8];
+    const exec::Transfer transfer{static_cast<uint32_t>((rank_ + kStride) % kRanks), false, word,
+                                  sizeof word};
+    failed(communicator_->run({&transfer, 1}, nullptr));
+  }
+
+  bool failed(const Status& status) {
+    member_.fail(std::string(status.message()));
+    return false;
+  }
+
+  Shared& shared_;
+  const Options& options_;
+  Member member_;
+  const int rank_;
+  Config config_;
+  Logger log_{LogLevel::kOff};
+  Prng random_{1};
+  const Env env_{&config_, &log_, &random_, monotonic_ns};
+  std::vector<transport::Factory> factories_;
+  std::unique_ptr<bootstrap::Watch> watch_;
+  std::unique_ptr<comm::Communicator> communicator_;
+};
+
+class Job {
+ public:
+  explicit Job(const Options& options) : options_(options) {
+    void* memory =
+        mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) std::abort();
+    shared_ = new (memory) Shared();
+  }
+  ~Job() {
+    for (const pid_t pid : pids_) {
+      kill(pid, SIGKILL);
+      waitpid(pid, nullptr, 0);
+    }
+    munmap(shared_, sizeof(Shared));
+  }
+  Job(const Job&) = delete;
+  Job& operator=(const Job&) = delete;
+
+  bool run() {
+    shared_->sparse.cut.store(options_.cut);
+    start();
+    if (!wait_for([&] { return shared_->ready.load() == kRanks || anyone_failed(); })) {
+      return fail("the ranks did not come together");
+    }
+    sleep_ns(200 * kMillisecond);  // connections are seen by a thread that looks now and then
+    bool fine = check_connections();
+    shared_->go.store(true);
+    const uint64_t start_ns = now_ns();
+    if (options_.what == "leave") {
+      sleep_ns(kSecond / 2);
+    } else {
+      kill(pids_[kVictim], options_.what == "death" ? SIGKILL : SIGSTOP);
+      wait_for([&] { return all_others_failed(); },
+               options_.what == "death" ? 2 * kSecond : 10 * kSecond);
+    }
+    fine = judge(start_ns) && fine;
+    shared_->end.store(true);
+    return fine;
+  }
+
+ private:
+  void start() {
+    std::fflush(stdout);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      const pid_t pid = fork();
+      if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        Rank(*shared_, rank, options_).run();
+        _exit(0);
+      }
+      pids_.push_back(pid);
+    }
+  }
+
+  const testing_support::RankSlot& slot(int rank) const { return shared_->board.slots[rank]; }
+  bool has_failed(int rank) const { return slot(rank).state.load() == RankState::kFailed; }
+  bool anyone_failed() const {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (has_failed(rank)) return true;
+    }
+    return false;
+  }
+  bool all_others_failed() const {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank != kVictim && !has_failed(rank)) return false;
+    }
+    return true;
+  }
+
+  // Or the test would show nothing.
+  bool check_connections() {
+    int strangers = 0;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      strangers += rank != kVictim && !shared_->sparse.has(rank, kVictim) ? 1 : 0;
+    }
+    return strangers >= 4 || fail("too many are connected with the victim");
+  }
+
+  bool judge(uint64_t start_ns) {
+    bool fine = true;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      if (rank == kVictim) continue;
+      if (options_.what == "leave") {
+        if (has_failed(rank)) fine = fail(rank, "took a rank that left for dead");
+      } else if (!has_failed(rank)) {
+        fine = fail(rank, "got no error");
+      } else {
+        fine = judge_error(rank, slot(rank).failed_at_ns.load() - start_ns) && fine;
+      }
+    }
+    if (options_.what == "blame" && !shared_->sparse.has(0, kVictim)) {
+      fine = fail("the first of the chain did not ask the last");
+    }
+    return fine;
+  }
+
+  bool judge_error(int rank, uint64_t took_ns) {
+    const bool blame = options_.what == "blame";
+    const std::string message = slot(rank).message;
+    const std::string name = "rank " + std::to_string(kVictim) + " (";
+    const std::string wanted = !blame      ? name
+                               : rank == 0 ? "passed its deadline: nothing was heard of " + name
+                                           : "because of " + name;
+    bool fine = message.find(wanted) != std::string::npos || fail(rank, "does not blame it");
+    if (took_ns > (blame ? 4 : 1) * kSecond) fine = fail(rank, "learned of it too late");
+    slowest_ns_ = std::max(slowest_ns_, took_ns);
+    return fine;
+  }
+
+  bool fail(const std::string& text) {
+    std::printf("FAILED: %s\n", text.c_str());
+    return false;
+  }
+  bool fail(int rank, const std::string& text) {
+    return fail("rank " + std::to_string(rank) + " " + text + ": " + slot(rank).message);
+  }
+
+ public:
+  uint64_t slowest_ns() const { return slowest_ns_; }
+
+ private:
+  const Options& options_;
+  Shared* shared_ = nullptr;
+  std::vector<pid_t> pids_;
+  uint64_t slowest_ns_ = 0;
+};
+
+bool read_options(int argc, char** argv, Options& options) {
+  for (int i = 1; i + 1 < argc; i += 2) {
+    const std::string name = argv[i], value = argv[i + 1];
+    if (name == "--case") options.what = value;
+    if (name == "--per-host") options.per_host = std::atoi(value.c_str());
+    if (name == "--cut") options.cut = value == "yes";
+  }
+  const bool known = options.what == "death" || options.what == "leave" || options.what == "blame";
+  return argc % 2 == 1 && known && options.per_host > 0;
+}
+
+}  // namespace
+}  // namespace tutti::kill_test
+
+int main(int argc, char** argv) {
+  using namespace tutti::kill_test;
+  Options options;
+  if (!read_options(argc, argv, options)) {
+    std::fprintf(stderr, "unconnected: see the head of %s\n", __FILE__);
+    return 2;
+  }
+  Job job(options);
+  const bool fine = job.run();
+  std::printf("%s, %d on a host: %s; the slowest took %d ms\n", options.what.c_str(),
+              options.per_host, fine ? "right" : "WRONG",
+              static_cast<int>(job.slowest_ns() / kMillisecond));
+  return fine ? 0 : 1;
+}

@@ -1,0 +1,31 @@
+// Ranks that are connected with few others learn of deaths and find who is to blame all the same.
+#include <gtest/gtest.h>
+
+#include "tests/support/subprocess.h"
+
+namespace tutti::kill_test {
+namespace {
+
+void expect_right(const std::string& what, const std::string& per_host) {
+  const auto outcome =
+      testing_support::run_program("unconnected", {"--case", what, "--per-host", per_host}, 60);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+}
+
+// Where nobody can know of the death, the program must say that nobody did.
+TEST(Unconnected, ADeathThatNobodyCanTellIsFoundMissing) {
+  const auto outcome =
+      testing_support::run_program("unconnected", {"--case", "death", "--cut", "yes"}, 60);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  EXPECT_NE(outcome.output.find("FAILED: rank 0 got no error"), std::string::npos)
+      << outcome.output;
+}
+
+TEST(Unconnected, ADeathIsToldToAllHosts) { expect_right("death", "1"); }
+TEST(Unconnected, ADeathIsToldToAllRanksOfAllHosts) { expect_right("death", "2"); }
+TEST(Unconnected, WhoLeavesInGoodOrderIsNotTakenForDead) { expect_right("leave", "1"); }
+TEST(Unconnected, WhoLeavesAHostInGoodOrderIsNotTakenForDead) { expect_right("leave", "2"); }
+TEST(Unconnected, AChainOfStrangersIsFollowedToItsEnd) { expect_right("blame", "1"); }
+
+}  // namespace
+}  // namespace tutti::kill_test

@@ -1,0 +1,165 @@
+#include "tests/support/sparse.h"
+
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <utility>
+#include <vector>
+
+namespace tutti::testing_support {
+namespace {
+
+struct Setting {
+  SparseBoard* board = nullptr;
+  const transport::Factory* wrapped = nullptr;
+};
+
+Setting& setting() {
+  static Setting setting;  // tidy: allow mutable (a factory is a plain function)
+  return setting;
+}
+
+class SparseLink final : public transport::Link, public transport::Stream {
+ public:
+  using Channel = transport::ChannelId;
+
+  SparseLink(std::unique_ptr<transport::Link> inner, SparseBoard& board, int rank, int peer)
+      : inner_(std::move(inner)),
+        stream_(*inner_->stream()),
+        board_(board),
+        rank_(rank),
+        peer_(peer) {}
+
+  const transport::Capabilities& capabilities() const override { return inner_->capabilities(); }
+  transport::Stream* stream() override { return this; }
+  transport::OneSided* one_sided() override { return inner_->one_sided(); }
+  bool hang_up() override { return inner_->hang_up(); }
+  void want() override { board_.connect(rank_, peer_); }
+  Status status() const override { return connected() ? inner_->status() : Status(); }
+  int liveness_fd() const override { return connected() ? inner_->liveness_fd() : -1; }
+  void on_connected(std::function<void()> hook) override {
+    const std::lock_guard lock(mutex_);
+    hook_ = std::move(hook);
+  }
+  /// Of the transport's thread.
+  void look() {
+    const std::lock_guard lock(mutex_);
+    if (!hook_ || announced_ || !connected()) return;
+    announced_ = true;
+    hook_();
+  }
+
+  Ticket send(Channel channel, uint32_t signature,
+              std::span<const transport::ConstBuffer> pieces) override {
+    want();
+    return stream_.send(channel, signature, pieces);
+  }
+  Ticket receive(Channel channel, uint32_t signature,
+                 std::span<const transport::Buffer> pieces) override {
+    want();
+    return stream_.receive(channel, signature, pieces);
+  }
+  bool sent(Ticket ticket) const override { return stream_.sent(ticket); }
+  bool received(Ticket ticket) const override { return stream_.received(ticket); }
+  void tell(Channel channel, const transport::Note& note) override {
+    if (connected()) stream_.tell(channel, note);
+  }
+  uint64_t heard(Channel channel, transport::Note& note) const override {
+    return stream_.heard(channel, note);
+  }
+  void on_note(std::function<void(Channel)> hook) override { stream_.on_note(std::move(hook)); }
+  bool progress() override { return connected() && stream_.progress(); }
+  void wait(uint64_t timeout_ns) override { stream_.wait(timeout_ns); }
+
+ private:
+  bool connected() const { return board_.has(rank_, peer_); }
+
+  const std::unique_ptr<transport::Link> inner_;
+  transport::Stream& stream_;
+  SparseBoard& board_;
+  const int rank_, peer_;
+  std::mutex mutex_;
+  std::function<void()> hook_;  // under mutex_
+  bool announced_ = false;      // under mutex_
+};
+
+/// A link that is given away, while the transport's thread still looks at it.
+class Lent final : public transport::Link {
+ public:
+  explicit Lent(std::shared_ptr<SparseLink> link) : link_(std::move(link)) {}
+
+  const transport::Capabilities& capabilities() const override { return link_->capabilities(); }
+  transport::Stream* stream() override { return link_.get(); }
+  transport::OneSided* one_sided() override { return link_->one_sided(); }
+  bool hang_up() override { return link_->hang_up(); }
+  void want() override { link_->want(); }
+  void on_connected(std::function<void()> hook) override { link_->on_connected(std::move(hook)); }
+  Status status() const override { return link_->status(); }
+  int liveness_fd() const override { return link_->liveness_fd(); }
+
+ private:
+  const std::shared_ptr<SparseLink> link_;
+};
+
+class Sparse final : public transport::Transport {
+ public:
+  Sparse(std::unique_ptr<transport::Transport> inner, SparseBoard& board, int rank)
+      : inner_(std::move(inner)), board_(board), rank_(rank), thread_([this] { look(); }) {}
+  ~Sparse() override {
+    ending_.store(true);
+    thread_.join();
+  }
+
+  std::string_view name() const override { return "sparse"; }
+  std::string card() const override { return inner_->card(); }
+  bool reaches(std::string_view peer_card) const override { return inner_->reaches(peer_card); }
+  Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
+                                                   uint64_t deadline_ns) override {
+    auto inner = inner_->connect(peer, peer_card, deadline_ns);
+    if (!inner.ok()) return inner.status();
+    const auto link = std::make_shared<SparseLink>(std::move(inner).value(), board_, rank_, peer);
+    const std::lock_guard lock(mutex_);
+    links_.push_back(link);
+    return std::unique_ptr<transport::Link>(std::make_unique<Lent>(link));
+  }
+
+ private:
+  void look() {
+    while (!ending_.load()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::vector<std::weak_ptr<SparseLink>> links;
+      {
+        const std::lock_guard lock(mutex_);
+        links = links_;
+      }
+      for (const auto& weak : links) {
+        if (const auto link = weak.lock()) link->look();
+      }
+    }
+  }
+
+  const std::unique_ptr<transport::Transport> inner_;
+  SparseBoard& board_;
+  const int rank_;
+  std::atomic<bool> ending_{false};
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<SparseLink>> links_;  // under mutex_
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<transport::Transport>> make_sparse(const transport::Member& member) {
+  auto inner = setting().wrapped->make(member);
+  if (!inner.ok()) return inner.status();
+  return std::unique_ptr<transport::Transport>(
+      std::make_unique<Sparse>(std::move(inner).value(), *setting().board, member.rank));
+}
+
+}  // namespace
+
+void set_sparse(SparseBoard& board, const transport::Factory& wrapped) {
+  setting() = {&board, &wrapped};
+}
+
+transport::Factory sparse_factory() { return {"sparse", make_sparse}; }
+
+}  // namespace tutti::testing_support
