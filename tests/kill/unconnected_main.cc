@@ -3,11 +3,17 @@
 //
 //   --case death   one is killed while nobody is in a call: within a second all others have failed
 //                  and name it
+//   --case abort   one gives up while nobody is in a call: within two seconds all others have
+//   failed
+//                  and name it
 //   --case leave   one leaves in good order: nobody takes it for dead
 //   --case blame   each waits for another one in a chain, the last is stopped: the first asks along
 //                  the chain, and blames it when its deadline has passed; the others then do
 //   --per-host N   ranks of one host; the first of them keeps the connections
 //   --cut yes      nobody is connected at all, so that it must go wrong
+//   --connected yes  all are connected with all
+//
+// Whatever it is, nobody tells it to another one twice.
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -50,6 +56,7 @@ struct Options {
   std::string what;
   int per_host = 1;
   bool cut = false;
+  bool connected = false;
 };
 
 /// Memory of all processes.
@@ -84,6 +91,9 @@ class Rank {
       receive_from_next();
     } else if (options_.what == "leave" && rank_ == kVictim) {
       communicator_.reset();
+    } else if (options_.what == "abort" && rank_ == kVictim) {
+      communicator_->abort(Status::remote_error("it does not want to go on"));
+      communicator_->give_up();
     } else {
       wait_for([&] { return !communicator_->failure().ok() || shared_.end.load(); });
       const Status failure = communicator_->failure();
@@ -188,6 +198,9 @@ class Job {
 
   bool run() {
     shared_->sparse.cut.store(options_.cut);
+    for (int a = 0; a < kRanks && options_.connected; ++a) {
+      for (int b = 0; b < a; ++b) shared_->sparse.connect(a, b);
+    }
     start();
     if (!wait_for([&] { return shared_->ready.load() == kRanks || anyone_failed(); })) {
       return fail("the ranks did not come together");
@@ -199,9 +212,9 @@ class Job {
     if (options_.what == "leave") {
       sleep_ns(kSecond / 2);
     } else {
-      kill(pids_[kVictim], options_.what == "death" ? SIGKILL : SIGSTOP);
-      wait_for([&] { return all_others_failed(); },
-               options_.what == "death" ? 2 * kSecond : 10 * kSecond);
+      if (options_.what == "death") kill(pids_[kVictim], SIGKILL);
+      if (options_.what == "blame") kill(pids_[kVictim], SIGSTOP);
+      wait_for([&] { return all_others_failed(); }, 2 * limit_ns());
     }
     fine = judge(start_ns) && fine;
     shared_->end.store(true);
@@ -243,11 +256,29 @@ class Job {
     for (int rank = 0; rank < kRanks; ++rank) {
       strangers += rank != kVictim && !shared_->sparse.has(rank, kVictim) ? 1 : 0;
     }
-    return strangers >= 4 || fail("too many are connected with the victim");
+    return options_.connected || strangers >= 4 || fail("too many are connected with the victim");
+  }
+
+  uint64_t limit_ns() const {
+    return (options_.what == "blame" ? 4 : options_.what == "abort" ? 2 : 1) * kSecond;
+  }
+
+  // A rank that left says goodbye; those who lost one tell it.
+  bool judge_news() {
+    bool fine = true;
+    int all = 0;
+    for (int a = 0; a < kRanks; ++a) {
+      for (int b = 0; b < kRanks; ++b) {
+        const int told = shared_->sparse.news[a][b].load();
+        if (told > 1) fine = fail(a, "told the news " + std::to_string(told) + " times");
+        all += told;
+      }
+    }
+    return (all > 0 || fail("nobody told anything")) && fine;
   }
 
   bool judge(uint64_t start_ns) {
-    bool fine = true;
+    bool fine = judge_news();
     for (int rank = 0; rank < kRanks; ++rank) {
       if (rank == kVictim) continue;
       if (options_.what == "leave") {
@@ -272,7 +303,7 @@ class Job {
                                : rank == 0 ? "passed its deadline: nothing was heard of " + name
                                            : "because of " + name;
     bool fine = message.find(wanted) != std::string::npos || fail(rank, "does not blame it");
-    if (took_ns > (blame ? 4 : 1) * kSecond) fine = fail(rank, "learned of it too late");
+    if (took_ns > limit_ns()) fine = fail(rank, "learned of it too late");
     slowest_ns_ = std::max(slowest_ns_, took_ns);
     return fine;
   }
@@ -301,8 +332,10 @@ bool read_options(int argc, char** argv, Options& options) {
     if (name == "--case") options.what = value;
     if (name == "--per-host") options.per_host = std::atoi(value.c_str());
     if (name == "--cut") options.cut = value == "yes";
+    if (name == "--connected") options.connected = value == "yes";
   }
-  const bool known = options.what == "death" || options.what == "leave" || options.what == "blame";
+  const bool known = options.what == "death" || options.what == "abort" ||
+                     options.what == "leave" || options.what == "blame";
   return argc % 2 == 1 && known && options.per_host > 0;
 }
 

@@ -6,9 +6,10 @@
 namespace tutti::kill_test {
 namespace {
 
-void expect_right(const std::string& what, const std::string& per_host) {
-  const auto outcome =
-      testing_support::run_program("unconnected", {"--case", what, "--per-host", per_host}, 60);
+void expect_right(const std::string& what, const std::string& per_host,
+                  const std::string& connected = "no") {
+  const auto outcome = testing_support::run_program(
+      "unconnected", {"--case", what, "--per-host", per_host, "--connected", connected}, 60);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -23,6 +24,9 @@ TEST(Unconnected, ADeathThatNobodyCanTellIsFoundMissing) {
 
 TEST(Unconnected, ADeathIsToldToAllHosts) { expect_right("death", "1"); }
 TEST(Unconnected, ADeathIsToldToAllRanksOfAllHosts) { expect_right("death", "2"); }
+TEST(Unconnected, WhatAllSeeIsToldOnce) { expect_right("death", "1", "yes"); }
+TEST(Unconnected, ARankThatGivesUpIsToldOf) { expect_right("abort", "1"); }
+TEST(Unconnected, AHostTellsThatOneOfItsRanksGaveUp) { expect_right("abort", "2"); }
 TEST(Unconnected, WhoLeavesInGoodOrderIsNotTakenForDead) { expect_right("leave", "1"); }
 TEST(Unconnected, WhoLeavesAHostInGoodOrderIsNotTakenForDead) { expect_right("leave", "2"); }
 TEST(Unconnected, AChainOfStrangersIsFollowedToItsEnd) { expect_right("blame", "1"); }

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/exec/stall.h"
+
 namespace tutti::testing_support {
 namespace {
 
@@ -62,7 +64,9 @@ class SparseLink final : public transport::Link, public transport::Stream {
   bool sent(Ticket ticket) const override { return stream_.sent(ticket); }
   bool received(Ticket ticket) const override { return stream_.received(ticket); }
   void tell(Channel channel, const transport::Note& note) override {
-    if (connected()) stream_.tell(channel, note);
+    if (!connected()) return;
+    if (channel.lane == exec::kNewsLane) board_.news[rank_][peer_].fetch_add(1);
+    stream_.tell(channel, note);
   }
   uint64_t heard(Channel channel, transport::Note& note) const override {
     return stream_.heard(channel, note);

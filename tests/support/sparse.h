@@ -16,7 +16,8 @@ namespace tutti::testing_support {
 struct SparseBoard {
   static constexpr int kMaxRanks = 64;
   std::atomic<bool> connected[kMaxRanks][kMaxRanks];
-  std::atomic<bool> cut;  // nobody will be connected
+  std::atomic<bool> cut;                        // nobody will be connected
+  std::atomic<int> news[kMaxRanks][kMaxRanks];  // notes on their lane, told by one to another
 
   bool has(int a, int b) const { return connected[a][b].load(std::memory_order_acquire); }
   void connect(int a, int b) {
