@@ -51,9 +51,14 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
     start_timer();
   }
   for (int rank = 0; rank < membership_.ranks(); ++rank) {
-    if (peer(rank).link == nullptr) continue;
-    if (peer(rank).stream != nullptr) expect_connection(rank);
-    connected(rank);
+    const exec::Peer& other = peer(rank);
+    if (other.link == nullptr) continue;
+    if (other.stream != nullptr) {
+      other.stream->on_note([this, rank](transport::ChannelId id) {
+        if (is_mine(id)) ring(rank);
+      });
+    }
+    other.link->on_settled([this, rank] { settled(rank); });
   }
   for (int rank : overlay_peers(membership_.first_ranks(), rank_)) peer(rank).link->want();
 }
@@ -61,7 +66,7 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
 PeerWatch::~PeerWatch() {
   for (const exec::Peer& peer : peers_) {
     if (peer.stream == nullptr) continue;
-    peer.link->on_connected({});
+    peer.link->on_settled({});
     peer.stream->on_note({});
   }
   for (int fd : watched_) watch_.remove(fd);
@@ -95,17 +100,10 @@ bool PeerWatch::is_mine(transport::ChannelId id) const {
 
 // ---- connections --------------------------------------------------------------------------------
 
-void PeerWatch::expect_connection(int rank) {
-  peer(rank).link->on_connected([this, rank] { connected(rank); });
-  peer(rank).stream->on_note([this, rank](transport::ChannelId id) {
-    if (is_mine(id)) ring(rank);
-  });
-}
-
-void PeerWatch::connected(int rank) {
+void PeerWatch::settled(int rank) {
   const exec::Peer& other = peer(rank);
   const int fd = other.link->liveness_fd();
-  if (fd < 0) {  // not yet, or in vain
+  if (fd < 0) {  // there is nothing to watch, or nobody to connect with
     if (!other.link->status().ok()) lost({rank, -1});
     return;
   }

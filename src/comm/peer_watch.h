@@ -49,9 +49,7 @@ class PeerWatch {
 
   void watch(int fd, bootstrap::Watch::News news, bootstrap::Watch::Visit visit);
   void start_timer();
-  void expect_connection(int peer);
-  void connected(int peer);
-  void connect_overlay();
+  void settled(int peer);
   uint64_t hung_up(int peer);
   uint64_t hear_streams();
   uint64_t read_notes();

@@ -35,6 +35,11 @@ constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 
 Kind kind_of(const transport::Note& note) { return static_cast<Kind>(high(note.large[0])); }
 
+// A note that waited for a connection would say what was.
+bool is_connected(const Peer& peer) {
+  return peer.stream != nullptr && peer.link->state() == transport::Link::State::kConnected;
+}
+
 std::string seconds(uint64_t duration_ns) {
   constexpr uint64_t kTenth = kNanosecondsPerSecond / 10;
   const uint64_t tenths = duration_ns / kTenth;
@@ -123,7 +128,7 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
   note.small[1] = far_signatures_[wait.number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kWaits), wait.peer);
   for (const Peer& peer : peers_) {
-    if (peer.stream != nullptr) peer.stream->tell(channel(kControlLane), note);
+    if (is_connected(peer)) peer.stream->tell(channel(kControlLane), note);
   }
 }
 

@@ -160,12 +160,17 @@ class Link {
   /// while there is no room for them, then progress() or a further call tries again. Nothing to do
   /// where the peer sees the failure in the arena.
   virtual bool hang_up() { return true; }
-  /// Connects if this link is not connected yet; at once, and nobody waits. Notes told from then
-  /// on arrive. Nothing to do where connect() has done it.
+  /// A link may have no connection until its first use: a message, a get or a put of either side.
+  enum class State : uint8_t { kIdle, kWanted, kConnected, kFailed };
+  virtual State state() const { return status().ok() ? State::kConnected : State::kFailed; }
+  /// Connects though there is nothing to send. Never waits.
   virtual void want() {}
-  /// `hook` runs when a link that was not connected yet is, so that it has a liveness_fd(), or has
-  /// failed; in any thread, and may call the link. Empty: none, and then it runs no more.
-  virtual void on_connected(std::function<void()> /*hook*/) {}
+  /// Runs `call` once, when the link has left kIdle and kWanted and its descriptors are what they
+  /// will be: at once if it has. It may call the link, but not end it. Empty: none, and then it
+  /// runs no more.
+  virtual void on_settled(std::function<void()> call) {
+    if (call) call();
+  }
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
   /// Tells the control thread (bootstrap/watch.h) that the peer's process is gone, or its end

@@ -39,16 +39,19 @@ class SparseLink final : public transport::Link, public transport::Stream {
   void want() override { board_.connect(rank_, peer_); }
   Status status() const override { return connected() ? inner_->status() : Status(); }
   int liveness_fd() const override { return connected() ? inner_->liveness_fd() : -1; }
-  void on_connected(std::function<void()> hook) override {
+  State state() const override {
+    if (!connected()) return State::kIdle;
+    return inner_->status().ok() ? State::kConnected : State::kFailed;
+  }
+  /// Also where it has settled: by the transport's thread.
+  void on_settled(std::function<void()> call) override {
     const std::lock_guard lock(mutex_);
-    hook_ = std::move(hook);
+    call_ = std::move(call);
   }
   /// Of the transport's thread.
   void look() {
     const std::lock_guard lock(mutex_);
-    if (!hook_ || announced_ || !connected()) return;
-    announced_ = true;
-    hook_();
+    if (call_ && connected()) std::exchange(call_, nullptr)();
   }
 
   Ticket send(Channel channel, uint32_t signature,
@@ -83,8 +86,7 @@ class SparseLink final : public transport::Link, public transport::Stream {
   SparseBoard& board_;
   const int rank_, peer_;
   std::mutex mutex_;
-  std::function<void()> hook_;  // under mutex_
-  bool announced_ = false;      // under mutex_
+  std::function<void()> call_;  // under mutex_: until the link has settled
 };
 
 /// A link that is given away, while the transport's thread still looks at it.
@@ -97,7 +99,8 @@ class Lent final : public transport::Link {
   transport::OneSided* one_sided() override { return link_->one_sided(); }
   bool hang_up() override { return link_->hang_up(); }
   void want() override { link_->want(); }
-  void on_connected(std::function<void()> hook) override { link_->on_connected(std::move(hook)); }
+  State state() const override { return link_->state(); }
+  void on_settled(std::function<void()> call) override { link_->on_settled(std::move(call)); }
   Status status() const override { return link_->status(); }
   int liveness_fd() const override { return link_->liveness_fd(); }
 
