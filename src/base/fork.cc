@@ -49,11 +49,13 @@ Kept::Kept() : nowhere(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 }  // namespace
 
 KeptFromForks::KeptFromForks(int fd) : fd_(fd) {
+  if (fd < 0) return;
   const std::lock_guard lock(kept().mutex);
-  if (fd >= 0) kept().fds.push_back(fd);
+  kept().fds.push_back(fd);
 }
 
 KeptFromForks::~KeptFromForks() {
+  if (fd_ < 0) return;
   const std::lock_guard lock(kept().mutex);
   std::vector<int>& fds = kept().fds;
   const auto found = std::find(fds.begin(), fds.end(), fd_);

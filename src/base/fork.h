@@ -10,17 +10,22 @@
 // about to add or remove one. Errors: none.
 #pragma once
 
+#include <utility>
+
 namespace tutti {
 
 class KeptFromForks {
  public:
   explicit KeptFromForks(int fd);
   ~KeptFromForks();
-  KeptFromForks(const KeptFromForks&) = delete;
-  KeptFromForks& operator=(const KeptFromForks&) = delete;
+  KeptFromForks(KeptFromForks&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  KeptFromForks& operator=(KeptFromForks&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
 
  private:
-  const int fd_;
+  int fd_;
 };
 
 }  // namespace tutti

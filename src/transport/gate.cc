@@ -12,11 +12,7 @@
 namespace tutti::transport {
 
 Gate::Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet)
-    : listener_(std::move(listener)),
-      private_listener_(listener_.get()),
-      key_(key),
-      self_(self),
-      vet_(std::move(vet)) {
+    : listener_(std::move(listener)), key_(key), self_(self), vet_(std::move(vet)) {
   // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
   const int flags = fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
@@ -52,6 +48,19 @@ uint64_t Gate::earliest_expiry_ns() const {
   uint64_t earliest_ns = kNoDeadline;
   for (const Guest& guest : guests_) earliest_ns = std::min(earliest_ns, guest.expiry_ns);
   return earliest_ns;
+}
+
+Status Gate::list_in(const PollSet& set, uint64_t tag) {
+  set_ = &set;
+  tag_ = tag;
+  for (Guest& guest : guests_) {
+    if (Status status = guest.fd.list(set, EPOLLIN, tag); !status.ok()) return status;
+  }
+  return listener_.list(set, EPOLLIN, tag);
+}
+
+void Gate::rest(bool resting) {
+  if (set_ != nullptr) (void)listener_.list(*set_, resting ? 0u : uint32_t{EPOLLIN}, tag_);
 }
 
 Status Gate::step(std::vector<Caller>& admitted) {
@@ -111,7 +120,14 @@ void Gate::welcome(Fd fd) {
     }
   }
   Greeting greeting(fd.get(), key_, self_);
-  guests_.push_back({std::move(fd), monotonic_ns() + kPatienceNs, std::move(greeting)});
+  Guest guest{PolledFd(std::move(fd)), monotonic_ns() + kPatienceNs, std::move(greeting)};
+  if (set_ != nullptr) {
+    if (const Status status = guest.fd.list(*set_, EPOLLIN, tag_); !status.ok()) {
+      refuse(status);
+      return;
+    }
+  }
+  guests_.push_back(std::move(guest));
 }
 
 bool Gate::hear(Guest& guest, std::vector<Caller>& admitted) {
@@ -121,7 +137,7 @@ bool Gate::hear(Guest& guest, std::vector<Caller>& admitted) {
     return true;
   }
   if (done.value()) {
-    admitted.push_back({std::move(guest.fd), guest.greeting.rank()});
+    admitted.push_back({guest.fd.take(), guest.greeting.rank()});
     return true;
   }
   if (monotonic_ns() < guest.expiry_ns) return false;
@@ -132,19 +148,6 @@ bool Gate::hear(Guest& guest, std::vector<Caller>& admitted) {
 void Gate::refuse(const Status& reason) {
   ++refused_;
   last_refusal_ = reason.message();
-}
-
-Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
-                     const Identity& self, uint64_t deadline_ns) {
-  constexpr int kPauseMs = 5;
-  for (;;) {
-    Result<Fd> fd = dial();
-    if (!fd.ok()) return fd;
-    const Status status = handshake_connect(fd.value().get(), key, self, deadline_ns);
-    if (status.ok()) return fd;
-    if (status.code() != Code::kSystemError || monotonic_ns() >= deadline_ns) return status;
-    poll(nullptr, 0, kPauseMs);
-  }
 }
 
 }  // namespace tutti::transport

@@ -3,7 +3,7 @@
 //
 // At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
 // a handshake. When more are waiting, those that have said least for longest make room, so that a
-// flood of silent connections keeps nobody out; a rank that meets this calls again (pass_gate()).
+// flood of silent connections keeps nobody out; a rank that meets this calls again (call.h).
 // Nothing a caller does makes the gate fail.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
@@ -19,8 +19,8 @@
 #include <string>
 #include <vector>
 
-#include "src/base/fork.h"
 #include "src/base/io.h"
+#include "src/base/poll_set.h"
 #include "src/base/status.h"
 #include "src/transport/handshake.h"
 #include "src/transport/member.h"
@@ -50,6 +50,10 @@ class Gate {
   /// after.
   void append_polls(std::vector<pollfd>& polls) const;
   uint64_t earliest_expiry_ns() const;
+  /// The same for a thread that sleeps on a set: listener and callers are in it by this tag.
+  Status list_in(const PollSet& set, uint64_t tag);
+  /// Nobody new comes in until this is undone: accept() cannot go on, and polling is in vain.
+  void rest(bool resting);
   /// Never waits. Appends to `admitted`. An error is accept()'s; the callers at the gate stay.
   Status step(std::vector<Caller>& admitted);
 
@@ -58,7 +62,7 @@ class Gate {
 
  private:
   struct Guest {
-    Fd fd;
+    PolledFd fd;
     uint64_t expiry_ns;
     Greeting greeting;
   };
@@ -72,21 +76,16 @@ class Gate {
   bool hear(Guest& guest, std::vector<Caller>& admitted);
   void refuse(const Status& reason);
 
-  const Fd listener_;
-  const KeptFromForks private_listener_;
+  PolledFd listener_;
   const JobKey key_;
   const Identity self_;
   const Vet vet_;
+  const PollSet* set_ = nullptr;
+  uint64_t tag_ = 0;
   std::vector<Guest> guests_;
   std::vector<Caller> ready_;  // proved themselves, not yet handed out by next()
   size_t refused_ = 0;
   std::string last_refusal_;
 };
-
-/// The caller's side: dials until it is let in, refused, or out of time. Being hung up on before
-/// the gate has said anything is no refusal: it may be busy with others. Errors of `dial` are
-/// final.
-Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
-                     const Identity& self, uint64_t deadline_ns);
 
 }  // namespace tutti::transport

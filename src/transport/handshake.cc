@@ -137,49 +137,92 @@ Status send_now(int fd, std::span<const uint8_t> bytes) {
   return send_all(fd, bytes.data(), bytes.size(), 0);
 }
 
-/// An end of file before the other side has said anything says nothing about this rank.
-Status explain_silence(const Status& status) {
-  if (status.code() != Code::kRemoteError) return status;
-  return Status::system_error("the peer hung up before it said anything");
-}
-
-/// An end of file where a proof was due has one likely reason.
-Status explain_refusal(const Status& status) {
-  if (status.code() != Code::kRemoteError) return status;
-  return Status::remote_error(
-      "the peer refused this rank: it closed the connection during the handshake (another key, "
-      "version, communicator or epoch? its own error says which)");
+/// What recv() left behind, in words; an end of file is a peer that hung up, as a reset is.
+Status lost(ssize_t count) {
+  if (count == 0 || errno == ECONNRESET || errno == EPIPE) {
+    return Status::remote_error("the peer closed the connection");
+  }
+  return errno_status("recv");
 }
 
 }  // namespace
 
 Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns) {
-  if (Status status = start_sodium(); !status.ok()) return status;
-  const HelloBytes ours = encode(self, Role::kCaller);
-  HelloBytes theirs{};
-  if (Status status = send_all(fd, ours.data(), ours.size(), deadline_ns); !status.ok()) {
-    return explain_silence(status);
+  Introduction introduction(fd, key, self);
+  for (;;) {
+    const Result<bool> done = introduction.advance();
+    if (!done.ok()) return done.status();
+    if (done.value()) return {};
+    if (!wait_ready(fd, POLLIN, deadline_ns)) {
+      return Status::timeout("the peer did not finish the handshake in time");
+    }
   }
-  if (Status status = receive_exactly(fd, theirs.data(), theirs.size(), deadline_ns);
-      !status.ok()) {
-    return explain_silence(status);
-  }
-  if (Status status = check_hello(theirs, self, Role::kAcceptor); !status.ok()) return status;
+}
 
-  const Proof proof = prove(key, Role::kCaller, ours, theirs);
-  Proof answer{};
-  if (Status status = send_all(fd, proof.data(), proof.size(), deadline_ns); !status.ok()) {
-    return explain_refusal(status);
+Introduction::Introduction(int fd, const JobKey& key, const Identity& self)
+    : fd_(fd), key_(&key), self_(self) {}
+
+Result<bool> Introduction::advance() {
+  if (said_ == 0) {
+    if (Status status = start_sodium(); !status.ok()) return status;
+    ours_ = encode(self_, Role::kCaller);
+    // An end of file before the other side has said anything says nothing about this rank.
+    if (!send_now(fd_, ours_).ok()) return silence();
+    said_ = kHelloBytes;
   }
-  if (Status status = receive_exactly(fd, answer.data(), answer.size(), deadline_ns);
-      !status.ok()) {
-    return explain_refusal(status);
+  while (received_ < kHelloBytes + kProofBytes) {
+    const Result<bool> more = receive();
+    if (!more.ok() || !more.value()) return more;
+    if (received_ == kHelloBytes) {
+      if (Status status = prove_self(); !status.ok()) return status;
+    }
   }
-  const Proof expected = prove(key, Role::kAcceptor, ours, theirs);
-  if (sodium_memcmp(answer.data(), expected.data(), expected.size()) != 0) {
-    return Status::remote_error("the peer does not hold this job's key");
+  if (Status status = check_proof(); !status.ok()) return status;
+  return true;
+}
+
+/// False: nothing has arrived.
+Result<bool> Introduction::receive() {
+  const bool in_hello = received_ < kHelloBytes;
+  uint8_t* next = in_hello ? &theirs_[received_] : &answer_[received_ - kHelloBytes];
+  const size_t wanted = (in_hello ? kHelloBytes : kHelloBytes + kProofBytes) - received_;
+  ssize_t count = 0;
+  do {
+    count = recv(fd_, next, wanted, MSG_DONTWAIT);
+  } while (count < 0 && errno == EINTR);
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+  if (count > 0) {
+    received_ += static_cast<size_t>(count);
+    return true;
   }
+  const Status status = lost(count);
+  if (status.code() != Code::kRemoteError) return status;
+  return in_hello ? silence() : refusal();
+}
+
+Status Introduction::prove_self() {
+  if (Status status = check_hello(theirs_, self_, Role::kAcceptor); !status.ok()) return status;
+  if (!send_now(fd_, prove(*key_, Role::kCaller, ours_, theirs_)).ok()) return refusal();
+  said_ += kProofBytes;
   return {};
+}
+
+Status Introduction::silence() const {
+  return Status::system_error("the peer hung up before it said anything");
+}
+
+/// An end of file where a proof was due has one likely reason.
+Status Introduction::refusal() {
+  cut_off_ = true;
+  return Status::remote_error(
+      "the peer refused this rank: it closed the connection during the handshake (another key, "
+      "version, communicator or epoch? its own error says which)");
+}
+
+Status Introduction::check_proof() const {
+  const Proof expected = prove(*key_, Role::kAcceptor, ours_, theirs_);
+  if (sodium_memcmp(answer_.data(), expected.data(), expected.size()) == 0) return {};
+  return Status::remote_error("the peer does not hold this job's key");
 }
 
 Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self,

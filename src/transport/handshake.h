@@ -6,14 +6,14 @@
 //   C -> A  MAC(key, label | C's role | C's hello | A's hello)
 //   A -> C  MAC(key, label | A's role | C's hello | A's hello)
 // Integers are little endian. MACs are compared in constant time. A proves itself only to a caller
-// that proved itself first, so handshake_connect() returning OK means that A has let this rank in.
+// that proved itself first, so a caller that is done knows that A has let it in.
 // Exactly these bytes are read: nothing else is believed before, nothing that follows is swallowed.
 // Payloads that follow are not encrypted.
 //
 // Errors: kRemoteError names what differed; kTimeout; kSystemError when the connection broke, or
 // ended before the other side had said anything: then another attempt may succeed. Threads: the two
-// calls block, bounded by the deadline; Greeting never blocks. Ownership: the socket stays the
-// caller's; it may be blocking or not.
+// functions block, bounded by the deadline; Introduction and Greeting never do. Ownership: the
+// socket stays the caller's; it may be blocking or not.
 #pragma once
 
 #include <array>
@@ -44,6 +44,39 @@ Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64
 
 /// The accepting side: returns the rank that called, which is at least 0.
 Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns);
+
+/// The connecting side in steps, for one thread that calls many at once.
+class Introduction {
+ public:
+  /// `fd` is connected; `key` outlives the introduction.
+  Introduction(int fd, const JobKey& key, const Identity& self);
+
+  /// Says what is due, reads what has arrived. True: the peer is who it should be and has let this
+  /// rank in. False: wait until the socket is readable. An error is final.
+  Result<bool> advance();
+  /// The peer has all it needs to let this rank in, and may have done so.
+  bool proved() const { return said_ > kHelloBytes; }
+  /// The peer said nothing against this rank, it hung up where its proof was due: a refusal, or it
+  /// makes room for others.
+  bool cut_off() const { return cut_off_; }
+
+ private:
+  Result<bool> receive();
+  Status prove_self();
+  Status check_proof() const;
+  Status silence() const;
+  Status refusal();
+
+  int fd_;
+  const JobKey* key_;
+  Identity self_;
+  std::array<uint8_t, kHelloBytes> ours_{};
+  std::array<uint8_t, kHelloBytes> theirs_{};
+  std::array<uint8_t, kProofBytes> answer_{};
+  size_t said_ = 0;      // bytes of hello and proof
+  size_t received_ = 0;  // the same, theirs
+  bool cut_off_ = false;
+};
 
 /// The accepting side in steps, for one thread that greets many callers at once.
 class Greeting {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/transport/call.h"
 #include "src/transport/gate.h"
 #include "src/transport/handshake.h"
 #include "transports/shm/card.h"

@@ -4,7 +4,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 
 #include <cerrno>
@@ -86,22 +85,12 @@ Result<Endpoint> local_endpoint(int fd) {
   return endpoint;
 }
 
-Result<Fd> dial(const Endpoint& endpoint, uint64_t deadline_ns) {
+Result<Fd> dial(const Endpoint& endpoint) {
   Result<Fd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;
-  const int socket = fd.value().get();
-  if (connect(socket, endpoint.get(), endpoint.bytes) == 0) return fd;
-  if (errno != EINPROGRESS && errno != EINTR) return errno_status("connect");
-  if (!wait_ready(socket, POLLOUT, deadline_ns)) {
-    return Status::timeout("no answer in time");
-  }
-  int error = 0;
-  socklen_t bytes = sizeof error;
-  if (getsockopt(socket, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) {
-    return errno_status("getsockopt");
-  }
+  const int error = connect(fd.value().get(), endpoint.get(), endpoint.bytes) == 0 ? 0 : errno;
   errno = error;
-  if (error != 0) return errno_status("connect");
+  if (error != 0 && error != EINPROGRESS && error != EINTR) return errno_status("connect");
   return fd;
 }
 

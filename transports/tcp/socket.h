@@ -1,7 +1,6 @@
 // TCP sockets and their addresses. All sockets made here are non-blocking.
 //
-// Units: nanoseconds of CLOCK_MONOTONIC for deadlines. Errors: Status with errno's text; the caller
-// adds who was meant. Threads: no state.
+// Errors: Status with errno's text; the caller adds who was meant. Threads: no state.
 #pragma once
 
 #include <sys/socket.h>
@@ -34,8 +33,8 @@ Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port);
 
 Result<Fd> listen_on(const Endpoint& endpoint);
 Result<Endpoint> local_endpoint(int fd);
-/// Connects; bounded by the deadline.
-Result<Fd> dial(const Endpoint& endpoint, uint64_t deadline_ns);
+/// Begins to connect: the socket is writable when that is decided (transport/call.h).
+Result<Fd> dial(const Endpoint& endpoint);
 /// Small messages leave at once.
 Status make_fast(int fd);
 /// Bytes that the peer's kernel has not acknowledged yet.

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "src/transport/gate.h"
+#include "src/transport/call.h"
 #include "transports/tcp/doorman.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/socket.h"
@@ -82,7 +82,7 @@ class TcpTransport final : public transport::Transport {
     self.communicator = member_.communicator;
     self.epoch = member_.epoch;
     self.purpose = transport::Purpose::kTcp;
-    return transport::pass_gate([&] { return dial(card.endpoint, deadline_ns); }, member_.key, self,
+    return transport::pass_gate([&] { return dial(card.endpoint); }, member_.key, self,
                                 deadline_ns);
   }
 

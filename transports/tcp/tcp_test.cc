@@ -2,6 +2,7 @@
 #include "transports/tcp/tcp.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 
 #include <thread>
 
@@ -137,8 +138,9 @@ TEST(Tcp, TheDoormanTellsWhomHeRefused) {
   ASSERT_TRUE(listener.ok());
   const Endpoint endpoint = local_endpoint(listener.value().get()).value();
   Doorman doorman(std::move(listener).value(), one);
-  const auto stranger = dial(endpoint, monotonic_ns() + kNanosecondsPerSecond);
+  const auto stranger = dial(endpoint);
   ASSERT_TRUE(stranger.ok());
+  ASSERT_TRUE(wait_ready(stranger.value().get(), POLLOUT, monotonic_ns() + kNanosecondsPerSecond));
   const std::string words(200, 'x');
   ASSERT_TRUE(send_all(stranger.value().get(), words.data(), words.size(),
                        monotonic_ns() + kNanosecondsPerSecond)

@@ -1,0 +1,123 @@
+// The caller's side of a gate against gates that do not let in at once.
+#include "src/transport/call.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <deque>
+#include <thread>
+#include <vector>
+
+#include "src/base/clock.h"
+
+namespace tutti::transport {
+namespace {
+
+constexpr uint64_t kPatienceNs = 10 * kNanosecondsPerSecond;
+
+Identity identity(int rank, int peer) {
+  Identity self;
+  self.rank = rank;
+  self.peer = peer;
+  self.purpose = Purpose::kTcp;
+  return self;
+}
+
+struct Pair {
+  Pair() {
+    int fds[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    caller = Fd(fds[0]);
+    gate = Fd(fds[1]);
+  }
+  Fd caller, gate;
+};
+
+TEST(Call, TakesAStepAtATimeAndSaysWhenItMayBeLetIn) {
+  const JobKey key{};
+  Pair pair;
+  Call call(std::move(pair.caller), key, identity(0, 1));
+  Greeting greeting(pair.gate.get(), key, identity(1, -1));
+  EXPECT_FALSE(call.reached());
+  ASSERT_TRUE(call.step().ok());  // hello
+  EXPECT_TRUE(call.reached());
+  EXPECT_FALSE(call.proved());
+  ASSERT_TRUE(greeting.advance().ok());
+  const Result<bool> proof = call.step();
+  ASSERT_TRUE(proof.ok());
+  EXPECT_FALSE(proof.value());
+  EXPECT_TRUE(call.proved());
+  const Result<bool> admitted = greeting.advance();
+  ASSERT_TRUE(admitted.ok() && admitted.value());
+  const Result<bool> done = call.step();
+  ASSERT_TRUE(done.ok() && done.value());
+  EXPECT_TRUE(call.take().valid());
+}
+
+/// A gate that hangs up after so many steps of each call, in turn; on the last it stays.
+Status call_a_busy_gate(const JobKey& theirs, std::deque<int> steps, size_t& calls) {
+  const JobKey key{};
+  std::vector<std::thread> gates;
+  const auto dial = [&]() -> Result<Fd> {
+    ++calls;
+    Pair pair;
+    const int most = steps.empty() ? 2 : steps.front();
+    if (!steps.empty()) steps.pop_front();
+    gates.emplace_back([&theirs, most, gate = std::move(pair.gate)] {
+      Greeting greeting(gate.get(), theirs, identity(1, -1));
+      for (int step = 0; step < most; ++step) {
+        if (!wait_ready(gate.get(), POLLIN, monotonic_ns() + kPatienceNs)) return;
+        const Result<bool> done = greeting.advance();
+        if (!done.ok() || done.value()) return;
+      }
+    });
+    return std::move(pair.caller);
+  };
+  const Result<Fd> fd = pass_gate(dial, key, identity(0, 1), monotonic_ns() + kPatienceNs);
+  for (std::thread& gate : gates) gate.join();
+  return fd.status();
+}
+
+TEST(Call, AGateThatMakesRoomIsCalledAgain) {
+  size_t calls = 0;
+  const Status status = call_a_busy_gate({}, {0, 0, 1, 0, 1, 0}, calls);
+  EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(calls, 7u);
+}
+
+TEST(Call, ARefusalCountsWhenItComesAgain) {
+  size_t calls = 0;
+  JobKey other{};
+  other[5] = 1;
+  const Status status = call_a_busy_gate(other, {}, calls);
+  EXPECT_EQ(status.code(), Code::kRemoteError) << status.message();
+  EXPECT_EQ(calls, 3u);
+}
+
+TEST(Call, WhoeverCannotBeDialledIsNotCalledAgain) {
+  const JobKey key{};
+  size_t calls = 0;
+  const auto dial = [&]() -> Result<Fd> {
+    ++calls;
+    return Status::system_error("nobody");
+  };
+  EXPECT_EQ(pass_gate(dial, key, identity(0, 1), monotonic_ns() + kPatienceNs).status().message(),
+            "nobody");
+  EXPECT_EQ(calls, 1u);
+}
+
+TEST(Call, ASilentGateEndsAtTheDeadline) {
+  const JobKey key{};
+  std::vector<Fd> gates;
+  const auto dial = [&]() -> Result<Fd> {
+    Pair pair;
+    gates.push_back(std::move(pair.gate));
+    return std::move(pair.caller);
+  };
+  const auto fd = pass_gate(dial, key, identity(0, 1), monotonic_ns() + 50'000'000);
+  EXPECT_EQ(fd.status().code(), Code::kTimeout);
+  EXPECT_EQ(gates.size(), 1u);
+}
+
+}  // namespace
+}  // namespace tutti::transport
