@@ -50,17 +50,32 @@ Status Attendant::attend(transport::Link& link) {
     const std::lock_guard lock(mutex_);
     if (Status status = start(); !status.ok()) return status;
     ticket = next_ticket_++;
-    epoll_event event{};
-    event.events = EPOLLONESHOT;  // armed below
-    event.data.u64 = ticket;
-    if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, link.one_sided()->descriptor(), &event) < 0) {
-      return errno_status("epoll_ctl");
-    }
     entries_.emplace(ticket, Entry{&link, 0});
   }
   // Not under mutex_: the link calls wake() under a lock of its own.
   link.one_sided()->on_answers([this, ticket] { wake(ticket); });
-  wake(ticket);
+  Status joined;
+  if (link.state() != transport::Link::State::kIdle &&
+      link.state() != transport::Link::State::kWanted) {
+    joined = join(ticket);
+  } else {
+    link.on_settled([this, ticket] { (void)join(ticket); });
+  }
+  if (!joined.ok()) leave(link);
+  return joined;
+}
+
+// The link has its descriptor.
+Status Attendant::join(uint64_t ticket) {
+  const std::lock_guard lock(mutex_);
+  const auto found = entries_.find(ticket);
+  const int fd = found == entries_.end() ? -1 : found->second.link->one_sided()->descriptor();
+  if (fd < 0) return {};
+  epoll_event event{};
+  event.events = EPOLLONESHOT;  // armed below
+  event.data.u64 = ticket;
+  if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) return errno_status("epoll_ctl");
+  arm(ticket, found->second);
   return {};
 }
 

@@ -27,7 +27,7 @@ class Attendant {
   Attendant(const Attendant&) = delete;
   Attendant& operator=(const Attendant&) = delete;
 
-  /// `link` has one-sided access.
+  /// `link` has one-sided access. Where it connects later it is moved from then on.
   Status attend(transport::Link& link);
   void leave(transport::Link& link);
 
@@ -39,6 +39,7 @@ class Attendant {
 
   Status start();
   void run();
+  Status join(uint64_t ticket);
   void visit(uint64_t ticket);
   bool arm(uint64_t ticket, Entry& entry);
   void wake(uint64_t ticket);

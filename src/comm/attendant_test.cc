@@ -49,7 +49,9 @@ class FakeLink final : public transport::Link,
     return moved;
   }
   void on_note(std::function<void(transport::ChannelId)>) override {}
-  int descriptor() const override { return bell_.get(); }
+  State state() const override { return idle.load() ? State::kIdle : Link::state(); }
+  void on_settled(std::function<void()> call) override { settled = std::move(call); }
+  int descriptor() const override { return idle.load() ? -1 : bell_.get(); }
   bool has_output() const override { return output.load(); }
   void on_answers(std::function<void()> wake) override {
     const std::lock_guard lock(mutex_);
@@ -88,6 +90,8 @@ class FakeLink final : public transport::Link,
 
   std::atomic<uint64_t> taken{0}, visits{0};
   std::atomic<bool> busy{false}, broken{false}, held{false}, inside{false}, output{false};
+  std::atomic<bool> idle{false};
+  std::function<void()> settled;
 
  private:
   transport::Capabilities capabilities_;
@@ -157,6 +161,25 @@ TEST(Attendant, LeaveWaitsForTheThread) {
   EXPECT_FALSE(left.load());
   link.held.store(false);
   leaver.join();
+}
+
+TEST(Attendant, ALinkThatConnectsLaterIsMovedFromThenOn) {
+  FakeLink link, left;
+  link.idle.store(true);
+  left.idle.store(true);
+  Attendant attendant;
+  ASSERT_TRUE(attendant.attend(link).ok());
+  ASSERT_TRUE(attendant.attend(left).ok());
+  link.ring();
+  attendant.leave(left);
+  for (FakeLink* settling : {&link, &left}) {
+    settling->idle.store(false);
+    settling->settled();
+  }
+  EXPECT_TRUE(eventually([&] { return link.taken.load() == 1; }));
+  left.ring();
+  attendant.leave(link);
+  EXPECT_EQ(left.visits.load(), 0u);
 }
 
 TEST(Attendant, ABrokenLinkIsMovedNoMore) {

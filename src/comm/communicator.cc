@@ -43,7 +43,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
   const CommunicatorOptions& given = made->options_;
   const Config& config = *given.membership.env->config;
-  Result<std::unique_ptr<Membership>> membership = Membership::create(given.membership);
+  MembershipOptions joining = given.membership;
+  joining.watch = given.watch;
+  Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   made->membership_ = std::move(membership).value();
   const Membership& members = *made->membership_;
@@ -102,6 +104,7 @@ Status Communicator::open_recorder() {
 }
 
 Communicator::~Communicator() {
+  if (membership_ != nullptr) membership_->stop_serving();
   leave_attendant();
   peer_watch_.reset();
 }
@@ -418,8 +421,8 @@ std::string Communicator::explain(const Request& request) {
 
 Result<double> Communicator::predict_ns(const Request& request) {
   const bool shares = request.counts != nullptr;
-  return planner_->predict_ns(
-      request, shares ? comm::is_in_place(request, rank()) : is_in_place(request));
+  return planner_->predict_ns(request,
+                              shares ? comm::is_in_place(request, rank()) : is_in_place(request));
 }
 
 double Communicator::predict_ns(std::span<const exec::Transfer> transfers) const {

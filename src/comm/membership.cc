@@ -71,6 +71,29 @@ Status Membership::open_transports() {
   return Status::invalid_usage("TUTTI_TRANSPORTS allows no transport this library has");
 }
 
+// The control thread makes the connections of links that have none yet.
+Status Membership::serve_transports() {
+  for (const auto& transport : transports_) {
+    const int fd = transport->service_fd();
+    if (fd < 0 || self_.ranks == 1 || options_.watch == nullptr) continue;
+    const auto serve = [raw = transport.get()] {
+      raw->serve();
+      return uint64_t{0};
+    };
+    if (Status status = options_.watch->attend(fd, bootstrap::Watch::News::kInput, serve);
+        !status.ok()) {
+      return status;
+    }
+    served_.push_back(fd);
+  }
+  return {};
+}
+
+void Membership::stop_serving() {
+  for (const int fd : served_) options_.watch->remove(fd);
+  served_.clear();
+}
+
 // Where this rank listens for the others should they have to meet again.
 Status Membership::open_roster() {
   roster_ = std::make_shared<Roster>();
@@ -184,6 +207,21 @@ std::string Membership::name_of(int rank) const {
          profile.host + ")";
 }
 
+// All at once: every rank calls and is called meanwhile.
+Status Membership::connect_streams() {
+  if (has_streams_ && options_.watch == nullptr) {
+    return Status::internal_error("links to other hosts need a watch that serves their transport");
+  }
+  for (const auto& link : links_) {
+    if (link != nullptr) link->want();
+  }
+  for (const auto& link : links_) {
+    if (link == nullptr) continue;
+    if (Status status = link->await(options_.deadline_ns); !status.ok()) return status;
+  }
+  return {};
+}
+
 std::vector<exec::Peer> Membership::peers() const {
   std::vector<exec::Peer> peers(links_.size());
   for (size_t i = 0; i < links_.size(); ++i) {
@@ -216,12 +254,14 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   if (!cards.ok()) return cards.status();
   if (Status status = made->read_cards(cards.value()); !status.ok()) return status;
   made->find_hosts();
+  if (Status status = made->serve_transports(); !status.ok()) return status;
   populate(exec::ArenaView(made->arena_.data(), made->options_.layout), made->options_.layout);
   // Every rank meets its peers in rising order: the least pair that has not met is next for both.
   for (int peer = 0; peer < made->ranks(); ++peer) {
     if (peer == made->rank()) continue;
     if (Status status = made->connect(peer); !status.ok()) return status;
   }
+  if (Status status = made->connect_streams(); !status.ok()) return status;
   made->populate_peers();
   return made;
 }

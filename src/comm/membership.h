@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/bootstrap/watch.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
 #include "src/plan/match.h"
@@ -31,6 +32,7 @@ struct MembershipOptions {
   exec::ArenaLayout layout{4 << 20, 0, 1};
   uint64_t deadline_ns = 0;
   Exchange exchange;
+  bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
 };
 
 /// What every rank knows of a rank.
@@ -43,6 +45,9 @@ struct Profile {
 class Membership {
  public:
   static Result<std::unique_ptr<Membership>> create(MembershipOptions options);
+  ~Membership() { stop_serving(); }
+  /// Nobody is called or let in any more, and nothing that Link::on_settled() was given runs.
+  void stop_serving();
 
   int rank() const { return self_.rank; }
   int ranks() const { return self_.ranks; }
@@ -71,7 +76,9 @@ class Membership {
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
   void find_hosts();
+  Status serve_transports();
   Status connect(int peer);
+  Status connect_streams();
   void populate_peers() const;
   std::string write_card() const;
   std::string settings() const;
@@ -79,6 +86,7 @@ class Membership {
   MembershipOptions options_;
   transport::Member self_;
   transport::Arena arena_;
+  std::vector<int> served_;  // descriptors of transports that the watch has
   std::vector<std::unique_ptr<transport::Transport>> transports_;
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]

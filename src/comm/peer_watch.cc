@@ -66,7 +66,6 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
 PeerWatch::~PeerWatch() {
   for (const exec::Peer& peer : peers_) {
     if (peer.stream == nullptr) continue;
-    peer.link->on_settled({});
     peer.stream->on_note({});
   }
   for (int fd : watched_) watch_.remove(fd);

@@ -8,7 +8,8 @@
 // Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
 // a stream that no call reads has input, and when a note for it has come, whoever read it.
 //
-// Owns: its entries of the watch; no link. Lifetime: within the membership's and the stall's.
+// Owns: its entries of the watch; no link. Lifetime: within the membership's and the stall's; it is
+// destroyed when no link settles any more (Membership::stop_serving()).
 // Threads: any. Errors: a descriptor that cannot be watched is not; calls still see their peers.
 #pragma once
 

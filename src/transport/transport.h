@@ -8,9 +8,9 @@
 // null).
 //
 // Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
-// from one thread; a Stream from several threads (it locks inside); Mapped is read-only after
-// connect(). Errors: a broken link keeps its first error in status(); it never comes back.
-// Ordering: per channel, first in, first out; nothing is promised between channels.
+// from one thread, serve() from any; a Stream from several threads (it locks inside); Mapped is
+// read-only after connect(). Errors: a broken link keeps its first error in status(); it never
+// comes back. Ordering: per channel, first in, first out; nothing is promised between channels.
 #pragma once
 
 #include <atomic>
@@ -160,17 +160,6 @@ class Link {
   /// while there is no room for them, then progress() or a further call tries again. Nothing to do
   /// where the peer sees the failure in the arena.
   virtual bool hang_up() { return true; }
-  /// A link may have no connection until its first use: a message, a get or a put of either side.
-  enum class State : uint8_t { kIdle, kWanted, kConnected, kFailed };
-  virtual State state() const { return status().ok() ? State::kConnected : State::kFailed; }
-  /// Connects though there is nothing to send. Never waits.
-  virtual void want() {}
-  /// Runs `call` once, when the link has left kIdle and kWanted and its descriptors are what they
-  /// will be: at once if it has. It may call the link, but not end it. Empty: none, and then it
-  /// runs no more.
-  virtual void on_settled(std::function<void()> call) {
-    if (call) call();
-  }
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;
   /// Tells the control thread (bootstrap/watch.h) that the peer's process is gone, or its end
@@ -179,6 +168,22 @@ class Link {
   /// stream, status() says which: OK while the peer left in good order. -1 if there is none (yet),
   /// or the transport needs none (threads share their fate).
   virtual int liveness_fd() const { return -1; }
+
+  /// A link may have no connection until its first use: a message, a get or a put of either side.
+  /// Notes are kept until then. What has been asked of it meanwhile is done in order afterwards.
+  enum class State : uint8_t { kIdle, kWanted, kConnected, kFailed };
+  virtual State state() const { return status().ok() ? State::kConnected : State::kFailed; }
+  /// Connects though there is nothing to send. Never waits.
+  virtual void want() {}
+  /// want(), and waits for it: OK, or why there is no connection.
+  virtual Status await(uint64_t deadline_ns) {
+    (void)deadline_ns;
+    return status();
+  }
+  /// Runs `call` once, when the link has left kIdle and kWanted and its descriptors are what they
+  /// will be: at once if it has, otherwise from within Transport::serve(). It may not call the
+  /// transport, nor end the link.
+  virtual void on_settled(std::function<void()> call) { call(); }
 };
 
 class Transport {
@@ -193,10 +198,16 @@ class Transport {
   /// near whom. Empty: none are.
   virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
   /// Both ends call this for each other, in any order of peers; bounded by `deadline_ns`
-  /// (base/clock.h). A rank finishes with all its peers of one transport before it starts with the
-  /// next transport, in the order of registration: then nobody can wait in a circle.
+  /// (base/clock.h). Where links connect at their first use, it only makes one. A rank finishes
+  /// with all its peers of one transport before it starts with the next transport, in the order of
+  /// registration: then nobody can wait in a circle.
   virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
                                                 uint64_t deadline_ns) = 0;
+
+  /// Where links connect at their first use, somebody must let peers in and call them: serve(),
+  /// which never waits, whenever this descriptor is readable (bootstrap/watch.h). -1: nobody must.
+  virtual int service_fd() const { return -1; }
+  virtual void serve() {}
 
   static constexpr size_t kMaxCardBytes = 512;
 };

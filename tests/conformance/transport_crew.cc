@@ -28,8 +28,8 @@ transport::Member make_member(int rank, int ranks, Distance distance) {
   return member;
 }
 
-std::unique_ptr<Crew> Crew::at(const registry::TransportEntry& entry, int ranks,
-                               Distance distance, const Adjust& adjust) {
+std::unique_ptr<Crew> Crew::at(const registry::TransportEntry& entry, int ranks, Distance distance,
+                               const Adjust& adjust) {
   auto crew = std::make_unique<Crew>();
   for (int r = 0; r < ranks; ++r) {
     auto rank = std::make_unique<Rank>();
@@ -47,7 +47,7 @@ std::unique_ptr<Crew> Crew::at(const registry::TransportEntry& entry, int ranks,
   for (int r = 1; r < ranks; ++r) {
     if (!crew->rank(0).transport->reaches(crew->rank(r).transport->card())) return nullptr;
   }
-  return crew;
+  return crew->serve() ? std::move(crew) : nullptr;
 }
 
 std::unique_ptr<Crew> Crew::create(const registry::TransportEntry& entry, int ranks,
@@ -58,14 +58,36 @@ std::unique_ptr<Crew> Crew::create(const registry::TransportEntry& entry, int ra
   return nullptr;
 }
 
+bool Crew::serve() {
+  Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();
+  if (!watch.ok()) return false;
+  watch_ = std::move(watch).value();
+  for (const auto& rank : ranks_) {
+    transport::Transport* transport = rank->transport.get();
+    const int fd = transport->service_fd();
+    if (fd >= 0 && !watch_
+                        ->add(
+                            fd, [transport] { transport->serve(); }, true)
+                        .ok())
+      return false;
+  }
+  return true;
+}
+
 Crew::~Crew() {
   // Links before any transport: a link may lean on what its peer's transport holds.
   for (const auto& rank : ranks_) rank->links.clear();
+  watch_.reset();
 }
 
 Status Crew::connect_one(int from, int to, uint64_t deadline_ns) {
-  auto link = rank(from).transport->connect(to, rank(to).transport->card(), deadline_ns);
+  return connect_one(from, to, rank(to).transport->card(), deadline_ns);
+}
+
+Status Crew::connect_one(int from, int to, const std::string& card, uint64_t deadline_ns) {
+  auto link = rank(from).transport->connect(to, card, deadline_ns);
   if (!link.ok()) return link.status();
+  if (Status status = link.value()->await(deadline_ns); !status.ok()) return status;
   rank(from).links[to] = std::move(link).value();
   return {};
 }
@@ -75,8 +97,15 @@ Status Crew::connect_all() {
   const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
   in_parallel(size(), [&](int r) {
     Status& status = statuses[static_cast<size_t>(r)];
+    auto& links = rank(r).links;
     for (int step = 1; step < size() && status.ok(); ++step) {
-      status = connect_one(r, (r + step) % size(), deadline_ns);
+      const int peer = (r + step) % size();
+      auto link = rank(r).transport->connect(peer, rank(peer).transport->card(), deadline_ns);
+      status = link.status();
+      if (link.ok()) links[peer] = std::move(link).value();
+    }
+    for (const auto& [peer, link] : links) {
+      if (status.ok()) status = link->await(deadline_ns);
     }
   });
   for (Status& status : statuses) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/bootstrap/watch.h"
 #include "src/registry/transports.h"
 
 namespace tutti::conformance {
@@ -52,16 +53,20 @@ class Crew {
   Rank& rank(int index) { return *ranks_[static_cast<size_t>(index)]; }
   transport::Link& link(int rank_index, int peer) { return rank(rank_index).link(peer); }
 
-  /// Everyone with everyone; rank r starts with peer r + 1 and goes round.
+  /// Everyone with everyone; rank r starts with peer r + 1 and goes round. A connection that is
+  /// made at the first use is made now.
   Status connect_all();
-  /// What rank `from` gets when it connects to `to` alone.
+  /// What rank `from` gets when it connects to `to` alone; `card` may be another `to`'s.
   Status connect_one(int from, int to, uint64_t deadline_ns);
+  Status connect_one(int from, int to, const std::string& card, uint64_t deadline_ns);
 
  private:
+  bool serve();
   static std::unique_ptr<Crew> at(const registry::TransportEntry& entry, int ranks,
                                   Distance distance, const Adjust& adjust);
 
   std::vector<std::unique_ptr<Rank>> ranks_;
+  std::unique_ptr<bootstrap::Watch> watch_;  // serves the transports
 };
 
 /// Runs f(0) ... f(count - 1) on threads of their own.
@@ -83,10 +88,9 @@ class TransportTest : public testing::TestWithParam<registry::TransportEntry> {
 
 std::string name_of(const testing::TestParamInfo<registry::TransportEntry>& info);
 
-#define TUTTI_FOR_EVERY_TRANSPORT(suite)                                                    \
-  INSTANTIATE_TEST_SUITE_P(Every, suite,                                                    \
-                           testing::ValuesIn(registry::transports().begin(),                \
-                                             registry::transports().end()),                 \
-                           name_of)
+#define TUTTI_FOR_EVERY_TRANSPORT(suite) \
+  INSTANTIATE_TEST_SUITE_P(              \
+      Every, suite,                      \
+      testing::ValuesIn(registry::transports().begin(), registry::transports().end()), name_of)
 
 }  // namespace tutti::conformance

@@ -1,11 +1,14 @@
 #include "tests/support/sparse.h"
 
-#include <chrono>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
 #include <mutex>
-#include <thread>
 #include <utility>
 #include <vector>
 
+#include "src/base/io.h"
 #include "src/exec/stall.h"
 
 namespace tutti::testing_support {
@@ -36,22 +39,26 @@ class SparseLink final : public transport::Link, public transport::Stream {
   transport::Stream* stream() override { return this; }
   transport::OneSided* one_sided() override { return inner_->one_sided(); }
   bool hang_up() override { return inner_->hang_up(); }
-  void want() override { board_.connect(rank_, peer_); }
+  void want() override {
+    board_.connect(rank_, peer_);
+    look();
+  }
   Status status() const override { return connected() ? inner_->status() : Status(); }
   int liveness_fd() const override { return connected() ? inner_->liveness_fd() : -1; }
-  State state() const override {
-    if (!connected()) return State::kIdle;
-    return inner_->status().ok() ? State::kConnected : State::kFailed;
-  }
-  /// Also where it has settled: by the transport's thread.
+  State state() const override { return connected() ? inner_->state() : State::kIdle; }
+  /// Also where it has settled: from within serve().
   void on_settled(std::function<void()> call) override {
     const std::lock_guard lock(mutex_);
     call_ = std::move(call);
   }
-  /// Of the transport's thread.
+  /// What the other side wanted is wanted here, too.
   void look() {
+    if (connected() && !wanted_.exchange(true)) inner_->want();
+  }
+  void announce() {
+    const bool settled = state() == State::kConnected || state() == State::kFailed;
     const std::lock_guard lock(mutex_);
-    if (call_ && connected()) std::exchange(call_, nullptr)();
+    if (call_ && settled) std::exchange(call_, nullptr)();
   }
 
   Ticket send(Channel channel, uint32_t signature,
@@ -67,7 +74,7 @@ class SparseLink final : public transport::Link, public transport::Stream {
   bool sent(Ticket ticket) const override { return stream_.sent(ticket); }
   bool received(Ticket ticket) const override { return stream_.received(ticket); }
   void tell(Channel channel, const transport::Note& note) override {
-    if (!connected()) return;
+    if (!connected()) return;  // nobody will have heard of it
     if (channel.lane == exec::kNewsLane) board_.news[rank_][peer_].fetch_add(1);
     stream_.tell(channel, note);
   }
@@ -87,9 +94,10 @@ class SparseLink final : public transport::Link, public transport::Stream {
   const int rank_, peer_;
   std::mutex mutex_;
   std::function<void()> call_;  // under mutex_: until the link has settled
+  std::atomic<bool> wanted_{false};
 };
 
-/// A link that is given away, while the transport's thread still looks at it.
+/// A link that is given away, while the transport still looks at it.
 class Lent final : public transport::Link {
  public:
   explicit Lent(std::shared_ptr<SparseLink> link) : link_(std::move(link)) {}
@@ -110,11 +118,20 @@ class Lent final : public transport::Link {
 
 class Sparse final : public transport::Transport {
  public:
-  Sparse(std::unique_ptr<transport::Transport> inner, SparseBoard& board, int rank)
-      : inner_(std::move(inner)), board_(board), rank_(rank), thread_([this] { look(); }) {}
-  ~Sparse() override {
-    ending_.store(true);
-    thread_.join();
+  static Result<std::unique_ptr<transport::Transport>> make(
+      std::unique_ptr<transport::Transport> inner, SparseBoard& board, int rank) {
+    Fd set(epoll_create1(EPOLL_CLOEXEC));
+    Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+    const itimerspec often{{0, kLookNs}, {0, kLookNs}};
+    epoll_event event{};
+    event.events = EPOLLIN;
+    const bool made = set.valid() && timer.valid() &&
+                      timerfd_settime(timer.get(), 0, &often, nullptr) == 0 &&
+                      epoll_ctl(set.get(), EPOLL_CTL_ADD, timer.get(), &event) == 0 &&
+                      epoll_ctl(set.get(), EPOLL_CTL_ADD, inner->service_fd(), &event) == 0;
+    if (!made) return errno_status("a sparse transport");
+    return std::unique_ptr<transport::Transport>(
+        new Sparse(std::move(inner), board, rank, std::move(set), std::move(timer)));
   }
 
   std::string_view name() const override { return "sparse"; }
@@ -130,35 +147,48 @@ class Sparse final : public transport::Transport {
     return std::unique_ptr<transport::Link>(std::make_unique<Lent>(link));
   }
 
- private:
-  void look() {
-    while (!ending_.load()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      std::vector<std::weak_ptr<SparseLink>> links;
-      {
-        const std::lock_guard lock(mutex_);
-        links = links_;
-      }
-      for (const auto& weak : links) {
-        if (const auto link = weak.lock()) link->look();
-      }
+  int service_fd() const override { return set_.get(); }
+  void serve() override {
+    uint64_t ticks = 0;
+    [[maybe_unused]] const ssize_t bytes = read(timer_.get(), &ticks, sizeof ticks);
+    inner_->serve();
+    std::vector<std::weak_ptr<SparseLink>> links;
+    {
+      const std::lock_guard lock(mutex_);
+      links = links_;
+    }
+    for (const auto& weak : links) {
+      const auto link = weak.lock();
+      if (link == nullptr) continue;
+      link->look();
+      link->announce();
     }
   }
+
+ private:
+  static constexpr long kLookNs = 1'000'000;
+
+  Sparse(std::unique_ptr<transport::Transport> inner, SparseBoard& board, int rank, Fd set,
+         Fd timer)
+      : inner_(std::move(inner)),
+        board_(board),
+        rank_(rank),
+        set_(std::move(set)),
+        timer_(std::move(timer)) {}
 
   const std::unique_ptr<transport::Transport> inner_;
   SparseBoard& board_;
   const int rank_;
-  std::atomic<bool> ending_{false};
+  const Fd set_;    // to sleep on: the wrapped transport's descriptor and the timer
+  const Fd timer_;  // the other side wants a connection on the board, which wakes nobody
   std::mutex mutex_;
   std::vector<std::weak_ptr<SparseLink>> links_;  // under mutex_
-  std::thread thread_;
 };
 
 Result<std::unique_ptr<transport::Transport>> make_sparse(const transport::Member& member) {
   auto inner = setting().wrapped->make(member);
   if (!inner.ok()) return inner.status();
-  return std::unique_ptr<transport::Transport>(
-      std::make_unique<Sparse>(std::move(inner).value(), *setting().board, member.rank));
+  return Sparse::make(std::move(inner).value(), *setting().board, member.rank);
 }
 
 }  // namespace

@@ -2,8 +2,7 @@
 // first use. The connections are there, but a link that nobody wanted does not let through.
 //
 // It wraps a registered transport, for tests of what happens to ranks that are not connected. Ranks
-// are processes that share the board, or threads. Threads: as the wrapped one; one thread per
-// transport runs the hooks of links that the other side wanted.
+// are processes that share the board, or threads. Threads: as the wrapped one.
 #pragma once
 
 #include <atomic>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 
 #include "src/base/clock.h"
 #include "transports/tcp/socket.h"
@@ -16,24 +17,28 @@ namespace {
 // links and threads that wait for the mutex get their turn.
 constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
+constexpr uint64_t kLongestWaitNs = 3600 * kNanosecondsPerSecond;
+
+bool say(const Fd& call, Verdict verdict) {
+  const auto byte = static_cast<char>(verdict);
+  return send(call.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
+}
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
 
-TcpLink::TcpLink(Fd socket, int rank, int peer, std::string where)
-    : socket_(std::move(socket)),
-      private_socket_(socket_.get()),
-      rank_(rank),
-      peer_(peer),
-      where_(std::move(where)),
-      exchange_(rank, peer) {
+TcpLink::TcpLink(int rank, int peer, std::string where, Dialer* dialer)
+    : rank_(rank), peer_(peer), where_(std::move(where)), dialer_(dialer), exchange_(rank, peer) {
   capabilities_.stream = true;
   capabilities_.latency_ns = 10'000;
   capabilities_.bytes_per_ns = 1.5;
 }
 
-TcpLink::~TcpLink() { close_gently(); }
+TcpLink::~TcpLink() {
+  if (dialer_ != nullptr) dialer_->forget(peer_);
+  close_gently();
+}
 
 Status TcpLink::status() const {
   return failed_.load(std::memory_order_acquire) ? status_ : Status();
@@ -59,7 +64,7 @@ void TcpLink::tell(transport::ChannelId channel, const transport::Note& note) {
   const std::lock_guard lock(mutex_);
   if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
   exchange_.tell(channel, note);
-  after_call(true);
+  if (open_) after_call(true);  // a note makes no connection
 }
 
 uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) const {
@@ -73,7 +78,8 @@ void TcpLink::on_note(std::function<void(transport::ChannelId)> hook) {
 }
 
 void TcpLink::after_call(bool flush) {
-  if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
+  if (!open_) [[unlikely]]
+    return after_early_call();
   if (exchange_.faulty()) {
     note_fault();
     return;
@@ -103,8 +109,8 @@ bool TcpLink::progress() {
 }
 
 bool TcpLink::work() {
-  if (leaving_ || failed_.load(std::memory_order_relaxed)) {
-    say_last_words();
+  if (!open_) [[unlikely]] {
+    if (connected()) say_last_words();
     return false;
   }
   const bool wrote = write_some();
@@ -173,8 +179,13 @@ bool TcpLink::read_some() {
 
 void TcpLink::wait(uint64_t timeout_ns) {
   if (failed_.load(std::memory_order_acquire)) return;
+  if (descriptor() < 0) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [this] { return settled(); });
+    return;
+  }
   const bool output = output_pending_.load(std::memory_order_relaxed);
-  pollfd entry{socket_.get(), static_cast<short>(output ? POLLIN | POLLOUT : POLLIN), 0};
+  pollfd entry{descriptor(), static_cast<short>(output ? POLLIN | POLLOUT : POLLIN), 0};
   timespec timeout{};
   timeout.tv_sec = static_cast<time_t>(timeout_ns / kNanosecondsPerSecond);
   timeout.tv_nsec = static_cast<long>(timeout_ns % kNanosecondsPerSecond);
@@ -219,6 +230,105 @@ void TcpLink::on_answers(std::function<void()> wake) {
   wake_ = std::move(wake);
 }
 
+// ---- the connection -----------------------------------------------------------------------------
+
+bool TcpLink::settled() const { return connected() || failed_.load(std::memory_order_relaxed); }
+
+transport::Link::State TcpLink::state() const {
+  const std::lock_guard lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return State::kFailed;
+  if (connected()) return State::kConnected;
+  return wanted_ ? State::kWanted : State::kIdle;
+}
+
+void TcpLink::want() {
+  const std::lock_guard lock(mutex_);
+  want_once();
+}
+
+void TcpLink::want_once() {
+  if (wanted_ || leaving_ || settled()) return;
+  wanted_ = true;
+  if (dialer_ != nullptr) dialer_->want(peer_);
+}
+
+void TcpLink::after_early_call() {
+  if (exchange_.faulty()) note_fault();
+  want_once();
+}
+
+Status TcpLink::await(uint64_t deadline_ns) {
+  want();
+  std::unique_lock lock(mutex_);
+  for (uint64_t now_ns = 0; !settled() && (now_ns = monotonic_ns()) < deadline_ns;) {
+    changed_.wait_for(lock,
+                      std::chrono::nanoseconds(std::min(deadline_ns - now_ns, kLongestWaitNs)));
+  }
+  if (settled()) return failed_.load(std::memory_order_relaxed) ? status_ : Status();
+  lock.unlock();
+  return dialer_ != nullptr ? dialer_->overdue(peer_) : Status::timeout("nobody connects it");
+}
+
+void TcpLink::on_settled(std::function<void()> call) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!settled()) {
+      settled_calls_.push_back(std::move(call));
+      return;
+    }
+  }
+  call();
+}
+
+void TcpLink::announce() {
+  std::vector<std::function<void()>> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    if (settled()) calls.swap(settled_calls_);
+  }
+  for (const std::function<void()>& call : calls) call();
+}
+
+bool TcpLink::answer(Fd call) {
+  const std::lock_guard lock(mutex_);
+  // Who calls a second time has lost the connection that this rank still believes in.
+  if (settled()) {
+    say(call, Verdict::kGone);
+    return false;
+  }
+  if (wanted_ && rank_ < peer_) {
+    if (say(call, Verdict::kDeclined)) declined_ = PolledFd(std::move(call));
+    return false;
+  }
+  if (!say(call, Verdict::kTaken)) return false;  // it has hung up meanwhile
+  connect_with(std::move(call));
+  return true;
+}
+
+void TcpLink::adopt(Fd call) {
+  const std::lock_guard lock(mutex_);
+  if (!settled()) connect_with(std::move(call));
+}
+
+void TcpLink::give_up(Status why) {
+  const std::lock_guard lock(mutex_);
+  if (!settled()) fail(std::move(why));
+}
+
+void TcpLink::connect_with(Fd call) {
+  socket_ = std::move(call);
+  private_socket_ = KeptFromForks(socket_.get());
+  fd_.store(socket_.get(), std::memory_order_release);
+  declined_ = PolledFd();
+  open_ = !leaving_;
+  if (open_) {
+    after_call(true);
+  } else {
+    say_last_words();
+  }
+  changed_.notify_all();
+}
+
 // ---- the end ------------------------------------------------------------------------------------
 
 void TcpLink::note_fault() {
@@ -236,6 +346,9 @@ bool TcpLink::hang_up() {
   const std::lock_guard lock(mutex_);
   if (!leaving_) exchange_.leave();
   leaving_ = true;
+  open_ = false;
+  // Who has never been met is told when it calls; who is being called, as soon as it answers.
+  if (!connected()) return !wanted_ || failed_.load(std::memory_order_relaxed);
   return say_last_words();
 }
 
@@ -264,6 +377,9 @@ void TcpLink::fail(Status status) {
   if (failed_.load(std::memory_order_relaxed)) return;
   status_ = std::move(status);
   failed_.store(true, std::memory_order_release);
+  open_ = false;
+  declined_ = PolledFd();
+  changed_.notify_all();
 }
 
 void TcpLink::fail_lost(const std::string& why) {
@@ -277,6 +393,7 @@ void TcpLink::close_gently() {
   // Data that arrives at a closed socket answers with a reset, and a reset throws away what is
   // still on its way to the peer. So read along until its kernel has everything.
   const std::lock_guard lock(mutex_);
+  if (!connected()) return;
   const bool told_mismatch = failed_.load(std::memory_order_relaxed) &&
                              exchange_.fault_status().code() == Code::kInvalidUsage;
   const bool last_word = (leaving_ || told_mismatch) && !output_dead_;

@@ -1,27 +1,55 @@
 // One TCP connection to one peer, as a Link, a Stream and one-sided access.
 //
+// It exists before its connection: what is queued until then waits in the exchange, and the first
+// message makes it wanted. Both ranks may want it and call each other. The lower rank decides,
+// under its link's mutex: idle, it takes the call of the higher one; wanted, it declines, since its
+// own call is out. The higher rank takes any call until it is connected. So two calls that cross
+// end as one connection, and neither side sends a message before that is settled.
+//
 // Owns: the socket. Threads: any; one mutex, which progress() only tries, so that threads that
 // poll the same link do not queue up behind each other. Errors: the first one stays in status().
 // Closing waits, at most a second, until the peer's kernel has what sent() has promised.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "src/base/fork.h"
 #include "src/base/io.h"
+#include "src/base/poll_set.h"
 #include "src/transport/transport.h"
 #include "transports/tcp/exchange.h"
 
 namespace tutti::transports::tcp {
 
+/// What a caller is told, in the byte behind the handshake.
+enum class Verdict : char {
+  kTaken = 'Y',     // this is the connection
+  kDeclined = 'N',  // another call will be; if this one ends before, call again
+  kGone = 'G',      // there is none, or was: the link failed
+};
+
+/// Who connects the links of a rank.
+class Dialer {
+ public:
+  virtual ~Dialer() = default;
+  /// Calls the peer soon. Never waits; the link's mutex is held.
+  virtual void want(int peer) = 0;
+  /// The link ends. No call of it is running afterwards.
+  virtual void forget(int peer) = 0;
+  /// Why there is no connection yet.
+  virtual Status overdue(int peer) = 0;
+};
+
 class TcpLink final : public transport::Link, public transport::Stream, public transport::OneSided {
  public:
   using Ticket = transport::Stream::Ticket;
 
-  /// `socket` is authenticated and non-blocking; `where` is the peer's address for messages.
-  TcpLink(Fd socket, int rank, int peer, std::string where);
+  /// Idle. `where` is the peer's address for messages. Without a dialer it waits for adopt().
+  TcpLink(int rank, int peer, std::string where, Dialer* dialer = nullptr);
   ~TcpLink() override;
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
@@ -29,7 +57,21 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   transport::OneSided* one_sided() override { return this; }
   Status status() const override;
   bool hang_up() override;
-  int liveness_fd() const override { return socket_.get(); }
+  int liveness_fd() const override { return descriptor(); }
+  State state() const override;
+  void want() override;
+  Status await(uint64_t deadline_ns) override;
+  void on_settled(std::function<void()> call) override;
+
+  // For the dialer.
+  /// The peer, proved to be it, calls by this socket. True: it is the connection now.
+  bool answer(Fd call);
+  /// The peer has taken this call of ours. The socket is non-blocking and for small messages.
+  void adopt(Fd call);
+  /// There will be no connection.
+  void give_up(Status why);
+  /// Runs what on_settled() left, if it is time to. The dialer's thread.
+  void announce();
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
               std::span<const transport::ConstBuffer> pieces) override;
@@ -49,7 +91,8 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
              uint32_t signal) override;
   Ticket get(transport::ChannelId region, uint64_t offset, transport::Buffer target) override;
   bool refused(transport::ChannelId region) const override;
-  int descriptor() const override { return socket_.get(); }
+  /// -1 until it is connected.
+  int descriptor() const override { return fd_.load(std::memory_order_acquire); }
   bool has_output() const override { return output_pending_.load(std::memory_order_seq_cst); }
   void on_answers(std::function<void()> wake) override;
 
@@ -62,27 +105,39 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   bool read_some();
   bool work();
   void after_call(bool flush);
+  void after_early_call();
+  void want_once();
+  void connect_with(Fd call);
+  bool connected() const { return socket_.valid(); }
+  bool settled() const;
   void note_fault();
   void fail(Status status);
   void fail_lost(const std::string& why);
   void close_gently();
 
-  const Fd socket_;
-  const KeptFromForks private_socket_;
   const int rank_;
   const int peer_;
   const std::string where_;
+  Dialer* const dialer_;
   transport::Capabilities capabilities_;
 
   mutable std::mutex mutex_;
+  std::condition_variable changed_;  // settled() became true
+  Fd socket_;
+  KeptFromForks private_socket_{-1};
+  PolledFd declined_;  // tells the peer by its end that this rank went away before it called
   Exchange exchange_;
-  bool leaving_ = false;      // hang_up() was called: nothing but last words
+  bool open_ = false;     // connected, and neither failed nor leaving: all that common calls ask
+  bool wanted_ = false;   // stays
+  bool leaving_ = false;  // hang_up() was called: nothing but last words
   bool output_full_ = false;  // the kernel takes no more for now
   bool output_dead_ = false;  // why is found by reading what the peer said last
+  std::atomic<int> fd_{-1};   // socket_, for those that hold no lock
   std::atomic<bool> failed_{false};
   std::atomic<bool> output_pending_{false};  // for those that hold no lock while they sleep
   std::function<void()> wake_;               // of on_answers()
-  Status status_;                            // constant once failed_ is set
+  std::vector<std::function<void()>> settled_calls_;
+  Status status_;  // constant once failed_ is set
 };
 
 }  // namespace tutti::transports::tcp

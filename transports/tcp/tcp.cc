@@ -1,107 +1,48 @@
 #include "transports/tcp/tcp.h"
 
-#include <charconv>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "src/transport/call.h"
-#include "transports/tcp/doorman.h"
+#include "transports/tcp/card.h"
+#include "transports/tcp/connector.h"
 #include "transports/tcp/link.h"
 #include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
 namespace {
 
-constexpr std::string_view kTag = "tutti-tcp-1";
-constexpr size_t kMaxHostIdBytes = 256;
-
-/// "tutti-tcp-1 ADDRESS PORT HOST-ID".
-struct Card {
-  Endpoint endpoint;
-  std::string host_id;
-};
-
-std::string_view next_word(std::string_view& text) {
-  const size_t end = text.find(' ');
-  const std::string_view word = text.substr(0, end);
-  text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  return word;
-}
-
-std::optional<Card> parse_card(std::string_view text) {
-  if (text.size() > transport::Transport::kMaxCardBytes || next_word(text) != kTag) return {};
-  const std::string host(next_word(text));
-  const std::string_view digits = next_word(text);
-  uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port == 0) return {};
-  Result<Endpoint> endpoint = parse_endpoint(host, port);
-  if (!endpoint.ok()) return {};
-  return Card{endpoint.value(), std::string(text)};
-}
-
 class TcpTransport final : public transport::Transport {
  public:
-  TcpTransport(const transport::Member& member, Endpoint endpoint, Fd listener)
-      : member_(member), endpoint_(endpoint), doorman_(std::move(listener), member) {}
+  TcpTransport(const transport::Member& member, Card card, std::unique_ptr<Connector> connector)
+      : member_(member), card_(std::move(card)), connector_(std::move(connector)) {}
 
   std::string_view name() const override { return "tcp"; }
-
-  std::string card() const override {
-    return std::string(kTag) + " " + endpoint_.host() + " " + std::to_string(endpoint_.port()) +
-           " " + member_.host_id.substr(0, kMaxHostIdBytes);
-  }
-
+  std::string card() const override { return card_.write(); }
   bool reaches(std::string_view peer_card) const override {
-    return parse_card(peer_card).has_value();
+    return Card::read(peer_card).has_value();
   }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   uint64_t deadline_ns) override {
-    const std::optional<Card> card = parse_card(peer_card);
+                                                   uint64_t) override {
+    const std::optional<Card> card = Card::read(peer_card);
     if (!card || peer < 0 || peer >= member_.ranks || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " has no TCP card, or is not another rank");
     }
-    Result<Fd> fd =
-        member_.rank < peer ? call(peer, *card, deadline_ns) : doorman_.admit(peer, deadline_ns);
-    if (!fd.ok()) return explain(fd.status(), peer, *card);
-    if (Status status = make_fast(fd.value().get()); !status.ok()) {
-      return explain(status, peer, *card);
-    }
-    return std::unique_ptr<transport::Link>(std::make_unique<TcpLink>(
-        std::move(fd).value(), member_.rank, peer, card->endpoint.text()));
+    auto link =
+        std::make_unique<TcpLink>(member_.rank, peer, card->endpoint.text(), connector_.get());
+    connector_->add(*link, peer, *card);
+    return std::unique_ptr<transport::Link>(std::move(link));
   }
+
+  int service_fd() const override { return connector_->fd(); }
+  void serve() override { connector_->serve(); }
 
  private:
-  Result<Fd> call(int peer, const Card& card, uint64_t deadline_ns) const {
-    transport::Identity self;
-    self.rank = member_.rank;
-    self.peer = peer;
-    self.communicator = member_.communicator;
-    self.epoch = member_.epoch;
-    self.purpose = transport::Purpose::kTcp;
-    return transport::pass_gate([&] { return dial(card.endpoint); }, member_.key, self,
-                                deadline_ns);
-  }
-
-  /// A reason as the socket knows it, in the words of the ranks.
-  Status explain(const Status& reason, int peer, const Card& card) const {
-    const bool network = reason.code() == Code::kSystemError || reason.code() == Code::kTimeout;
-    std::string text = "rank " + std::to_string(member_.rank) + " has no connection with rank " +
-                       std::to_string(peer) + " at " + card.endpoint.text() + " (host " +
-                       card.host_id + "): " + std::string(reason.message());
-    if (network) {
-      text += "; check that its process runs, that no firewall is between the hosts, and that " +
-              endpoint_.host() + " and " + card.endpoint.host() + " are in one network";
-    }
-    return {network && reason.code() != Code::kTimeout ? Code::kRemoteError : reason.code(), text};
-  }
-
   const transport::Member& member_;
-  const Endpoint endpoint_;
-  Doorman doorman_;
+  const Card card_;
+  const std::unique_ptr<Connector> connector_;
 };
 
 }  // namespace
@@ -122,8 +63,12 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   }
   Result<Endpoint> endpoint = local_endpoint(listener.value().get());
   if (!endpoint.ok()) return endpoint.status();
+  Card card{endpoint.value(), member.host_id};
+  Result<std::unique_ptr<Connector>> connector =
+      Connector::create(member, card, std::move(listener).value());
+  if (!connector.ok()) return connector.status();
   return std::unique_ptr<transport::Transport>(
-      std::make_unique<TcpTransport>(member, endpoint.value(), std::move(listener).value()));
+      std::make_unique<TcpTransport>(member, std::move(card), std::move(connector).value()));
 }
 
 }  // namespace tutti::transports::tcp

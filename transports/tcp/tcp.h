@@ -1,8 +1,8 @@
 // Messages over TCP, IPv4 and IPv6: reaches every rank, so it is registered last.
 //
 // Owns: a listener for the life of the transport. Threads, Errors, Ordering: see
-// src/transport/transport.h. Of two ranks the lower one connects and the higher one accepts. Not a
-// byte is believed before the handshake. Data is authenticated by the connection, not encrypted.
+// src/transport/transport.h. Links connect at their first use (connector.h). Not a byte is believed
+// before the handshake. Data is authenticated by the connection, not encrypted.
 #pragma once
 
 #include <memory>

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
-#include <thread>
+#include <memory>
+#include <vector>
 
 #include "src/base/clock.h"
-#include "transports/tcp/doorman.h"
+#include "src/bootstrap/watch.h"
+#include "transports/tcp/card.h"
 #include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
@@ -27,6 +29,25 @@ Member member(int rank, const std::string& address) {
   return result;
 }
 
+/// Serves transports while it lives.
+class Served {
+ public:
+  explicit Served(const std::vector<Transport*>& transports) {
+    auto made = bootstrap::Watch::create();
+    EXPECT_TRUE(made.ok());
+    watch_ = std::move(made).value();
+    for (Transport* transport : transports) {
+      EXPECT_TRUE(watch_
+                      ->add(
+                          transport->service_fd(), [transport] { transport->serve(); }, true)
+                      .ok());
+    }
+  }
+
+ private:
+  std::unique_ptr<bootstrap::Watch> watch_;
+};
+
 bool has_ipv6_loopback() {
   const auto endpoint = parse_endpoint("::1", 0);
   return endpoint.ok() && listen_on(endpoint.value()).ok();
@@ -42,16 +63,12 @@ void expect_messages_pass(const std::string& address) {
   }
   EXPECT_NE(transports[0]->card().find(address), std::string::npos);
   std::unique_ptr<Link> links[2];
-  const auto connect = [&](int r) {
-    auto link = transports[r]->connect(1 - r, transports[1 - r]->card(),
-                                       monotonic_ns() + 10 * kNanosecondsPerSecond);
+  for (int r = 0; r < 2; ++r) {
+    auto link = transports[r]->connect(1 - r, transports[1 - r]->card(), kNoDeadline);
     ASSERT_TRUE(link.ok()) << link.status().message();
     links[r] = std::move(link).value();
-  };
-  std::thread other(connect, 1);
-  connect(0);
-  other.join();
-  ASSERT_TRUE(links[0] != nullptr && links[1] != nullptr);
+  }
+  const Served served({transports[0].get(), transports[1].get()});
   const std::byte source[3] = {std::byte{1}, std::byte{2}, std::byte{3}};
   std::byte target[3] = {};
   const transport::ConstBuffer source_piece{source, 3};
@@ -99,13 +116,16 @@ TEST(Tcp, NobodyListeningIsSaidAtOnceWithTheAddress) {
     card = gone.value()->card();
   }
   const uint64_t start_ns = monotonic_ns();
-  auto link = transport.value()->connect(1, card, start_ns + 60 * kNanosecondsPerSecond);
-  ASSERT_FALSE(link.ok());
+  auto link = transport.value()->connect(1, card, kNoDeadline);
+  ASSERT_TRUE(link.ok());
+  const Served served({transport.value().get()});
+  const Status status = link.value()->await(start_ns + 60 * kNanosecondsPerSecond);
+  ASSERT_FALSE(status.ok());
   EXPECT_LT(monotonic_ns() - start_ns, 5 * kNanosecondsPerSecond);
-  EXPECT_EQ(link.status().code(), Code::kRemoteError);
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_EQ(link.value()->status().message(), status.message());
   for (const char* text : {"rank 0", "rank 1", "127.0.0.1:", "host1", "firewall"}) {
-    EXPECT_NE(link.status().message().find(text), std::string_view::npos)
-        << link.status().message();
+    EXPECT_NE(status.message().find(text), std::string_view::npos) << status.message();
   }
 }
 
@@ -114,11 +134,11 @@ TEST(Tcp, CardsAreReadStrictly) {
   auto made = make(zero);
   ASSERT_TRUE(made.ok());
   const Transport& transport = *made.value();
-  EXPECT_TRUE(transport.reaches("tutti-tcp-1 10.0.0.1 4000 somewhere"));
-  EXPECT_TRUE(transport.reaches("tutti-tcp-1 fe80::1 4000 a host with spaces"));
+  EXPECT_TRUE(transport.reaches("tutti-tcp-2 10.0.0.1 4000 somewhere"));
+  EXPECT_TRUE(transport.reaches("tutti-tcp-2 fe80::1 4000 a host with spaces"));
   for (const char* card :
-       {"tutti-tcp-2 10.0.0.1 4000 h", "tutti-tcp-1 10.0.0.1 0 h", "tutti-tcp-1 10.0.0.1 65536 h",
-        "tutti-tcp-1 10.0.0.1 40x h", "tutti-tcp-1 example.org 40 h", "tutti-tcp-1", ""}) {
+       {"tutti-tcp-9 10.0.0.1 4000 h", "tutti-tcp-2 10.0.0.1 0 h", "tutti-tcp-2 10.0.0.1 65536 h",
+        "tutti-tcp-2 10.0.0.1 40x h", "tutti-tcp-2 example.org 40 h", "tutti-tcp-2", ""}) {
     EXPECT_FALSE(transport.reaches(card)) << card;
   }
 }
@@ -132,24 +152,26 @@ TEST(Tcp, ALongHostIdFitsTheCard) {
   EXPECT_TRUE(made.value()->reaches(made.value()->card()));
 }
 
-TEST(Tcp, TheDoormanTellsWhomHeRefused) {
-  const Member one = member(1, "127.0.0.1");
-  auto listener = listen_on(parse_endpoint("127.0.0.1", 0).value());
-  ASSERT_TRUE(listener.ok());
-  const Endpoint endpoint = local_endpoint(listener.value().get()).value();
-  Doorman doorman(std::move(listener).value(), one);
-  const auto stranger = dial(endpoint);
+TEST(Tcp, ARankThatNobodyCallsTellsWhomItRefused) {
+  const Member zero = member(0, "127.0.0.1"), one = member(1, "127.0.0.1");
+  auto silent = make(zero);  // nobody serves it
+  auto waiting = make(one);
+  ASSERT_TRUE(silent.ok() && waiting.ok());
+  const Served served({waiting.value().get()});
+  auto link = waiting.value()->connect(0, silent.value()->card(), kNoDeadline);
+  ASSERT_TRUE(link.ok());
+  const auto stranger = dial(Card::read(waiting.value()->card())->endpoint);
   ASSERT_TRUE(stranger.ok());
   ASSERT_TRUE(wait_ready(stranger.value().get(), POLLOUT, monotonic_ns() + kNanosecondsPerSecond));
   const std::string words(200, 'x');
   ASSERT_TRUE(send_all(stranger.value().get(), words.data(), words.size(),
                        monotonic_ns() + kNanosecondsPerSecond)
                   .ok());
-  const auto fd = doorman.admit(0, monotonic_ns() + 200'000'000);
-  ASSERT_FALSE(fd.ok());
-  EXPECT_EQ(fd.status().code(), Code::kTimeout);
-  EXPECT_NE(fd.status().message().find("protocol"), std::string_view::npos)
-      << fd.status().message();
+  const Status status = link.value()->await(monotonic_ns() + 200'000'000);
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.code(), Code::kTimeout);
+  EXPECT_NE(status.message().find("protocol"), std::string_view::npos) << status.message();
+  EXPECT_EQ(link.value()->state(), Link::State::kWanted);  // late is not broken
 }
 
 }  // namespace
