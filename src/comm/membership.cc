@@ -212,6 +212,7 @@ Status Membership::connect_streams() {
   if (has_streams_ && options_.watch == nullptr) {
     return Status::internal_error("links to other hosts need a watch that serves their transport");
   }
+  if (options_.env->config->lazy_connect) return {};
   for (const auto& link : links_) {
     if (link != nullptr) link->want();
   }

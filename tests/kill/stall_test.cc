@@ -179,6 +179,33 @@ __attribute__((no_sanitize("thread"))) char peek(const char* at) {
   return *static_cast<const volatile char*>(at);
 }
 
+// Its kernel accepts the call, and nothing follows: the deadline is the call's, not a handshake's.
+TEST(Stall, AStoppedProcessThatWasNeverTalkedToEndsTheCallAtItsDeadline) {
+  const auto shape =
+      shape_for(Network::kTcp, 2,
+                {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}, {"TUTTI_LAZY_CONNECT", "1"}});
+  expect_ok(shape, [](Member& member) {
+    tuttiComm_t comm = join(member);
+    if (comm == nullptr) return;
+    if (member.rank() == 1) {
+      raise(SIGSTOP);
+      return;  // rank 0 has let it go on
+    }
+    const pid_t other = member.board().slots[1].process.load();
+    while (!is_stopped(other)) testing_support::sleep_ns(1'000'000);
+    const uint64_t begin_ns = testing_support::now_ns();
+    const int value = 3;
+    const tuttiResult_t result = tuttiSend(&value, 1, tuttiInt32, 1, comm, tuttiBlocking());
+    const uint64_t took_ns = testing_support::now_ns() - begin_ns;
+    const std::string message = tuttiGetLastError(comm);
+    kill(other, SIGCONT);
+    if (result != tuttiTimeout || message.find("rank 1") == std::string::npos) {
+      member.fail("not a timeout that names rank 1: " + message);
+    }
+    if (took_ns > 5'000'000'000) member.fail("it took longer than the deadline says");
+  });
+}
+
 /// Gets from rank 0 again and again, and stops while that goes on.
 void stop_in_a_get(tuttiComm_t comm, tuttiWindow_t window, size_t bytes) {
   constexpr int kGets = 64;

@@ -60,6 +60,9 @@ class Generator {
       job_.shape.process_of.push_back(rank / static_cast<int>(per_process));
     }
     job_.shape.use(job_.network);
+    for (testing_support::Environment& environment : job_.shape.environment) {
+      environment["TUTTI_LAZY_CONNECT"] = ranks_ % 2 == 0 ? "1" : "0";
+    }
   }
 
   Batch draw_batch(int left) {
