@@ -40,7 +40,7 @@ struct Connection {
 Connection connect_loopback() {
   const Fd listener = must(listen_on(must(parse_endpoint("127.0.0.1", 0))));
   Connection connection;
-  connection.ends[0] = must(dial(must(local_endpoint(listener.get())), kNoDeadline));
+  connection.ends[0] = must(dial(must(local_endpoint(listener.get()))));
   wait_ready(listener.get(), POLLIN, kNoDeadline);
   connection.ends[1] = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
   for (const Fd& end : connection.ends) {
@@ -83,7 +83,7 @@ class BarePipe final : public Pipe {
 
 class LinkPipe final : public Pipe {
  public:
-  LinkPipe(Fd fd, int rank) : link_(std::move(fd), rank, 1 - rank, "loopback") {}
+  LinkPipe(Fd fd, int rank) : link_(rank, 1 - rank, "loopback") { link_.adopt(std::move(fd)); }
   void write(const std::vector<std::byte>& data) override {
     const transport::ConstBuffer piece{data.data(), data.size()};
     const uint64_t ticket = link_.send(kChannel, kSignature, {&piece, 1});
@@ -150,12 +150,10 @@ void compare(benchmark::State& state, const Bench& bench) {
   constexpr int kRounds = 25;
   Connection bare = connect_loopback();
   Connection tutti = connect_loopback();
-  const std::unique_ptr<Pipe> near[2] = {
-      std::make_unique<BarePipe>(std::move(bare.ends[0])),
-      std::make_unique<LinkPipe>(std::move(tutti.ends[0]), 0)};
-  const std::unique_ptr<Pipe> far[2] = {
-      std::make_unique<BarePipe>(std::move(bare.ends[1])),
-      std::make_unique<LinkPipe>(std::move(tutti.ends[1]), 1)};
+  const std::unique_ptr<Pipe> near[2] = {std::make_unique<BarePipe>(std::move(bare.ends[0])),
+                                         std::make_unique<LinkPipe>(std::move(tutti.ends[0]), 0)};
+  const std::unique_ptr<Pipe> far[2] = {std::make_unique<BarePipe>(std::move(bare.ends[1])),
+                                        std::make_unique<LinkPipe>(std::move(tutti.ends[1]), 1)};
   for ([[maybe_unused]] auto unused : state) {
     std::thread partner([&] {
       std::vector<std::byte> data(bench.bytes);

@@ -61,7 +61,7 @@ struct Config {
   std::vector<std::string> transports;  // empty: all, in order of registration
   std::vector<std::pair<std::string, std::string>> algorithms;  // collective, algorithm
   bool deterministic = false;
-  bool lazy_connect = false;
+  bool lazy_connect = true;
 
   // How long to wait.
   uint64_t timeout_ns = kNoDeadline;

@@ -65,11 +65,12 @@ bool Crew::serve() {
   for (const auto& rank : ranks_) {
     transport::Transport* transport = rank->transport.get();
     const int fd = transport->service_fd();
-    if (fd >= 0 && !watch_
-                        ->add(
-                            fd, [transport] { transport->serve(); }, true)
-                        .ok())
-      return false;
+    if (fd < 0) continue;
+    const auto serve = [transport] {
+      transport->serve();
+      return uint64_t{0};
+    };
+    if (!watch_->attend(fd, bootstrap::Watch::News::kInput, serve).ok()) return false;
   }
   return true;
 }

@@ -128,6 +128,7 @@ class Rank {
       if (factory.name == "tcp") testing_support::set_sparse(shared_.sparse, factory);
     }
     factories_.push_back(testing_support::sparse_factory());
+    config_.lazy_connect = true;
     comm::CommunicatorOptions wanted;
     wanted.algorithms = registry::algorithms();
     wanted.watch = watch_.get();

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/options.h"
 #include "tests/support/team.h"
 
 namespace tutti::ranks_test {
@@ -126,21 +127,12 @@ int main(int argc, char** argv) {
   using namespace tutti::testing_support;
   int ranks = 8;
   bool lazy = true;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string name = argv[i];
-    const long value = i + 1 < argc ? std::atol(argv[i + 1]) : -1;
-    if (name == "--ranks" && value >= 2 && value <= kMaxRanks) {
-      ranks = static_cast<int>(value);
-    } else if (name == "--lazy" && (value == 0 || value == 1)) {
-      lazy = value == 1;
-    } else {
-      std::fprintf(stderr, "connections: see the head of %s\n", __FILE__);
-      return 2;
-    }
+  if (!read_options(argc, argv, {{"--ranks", into(ranks, 2, kMaxRanks)}, {"--lazy", into(lazy)}})) {
+    return 2;
   }
   TeamShape shape = TeamShape::processes(ranks);
-  shape.environment.assign(static_cast<size_t>(ranks),
-                           {{"TUTTI_TRANSPORTS", "tcp"}, {"TUTTI_LAZY_CONNECT", lazy ? "1" : "0"}});
+  shape.environment.assign(static_cast<size_t>(ranks), {{"TUTTI_LAZY_CONNECT", lazy ? "1" : "0"}});
+  shape.use(Network::kTcp);
   const auto result = run_team(
       shape, [lazy](Member member) { run_rank(member, lazy); },
       [](uint64_t) { return std::string("the calls"); }, kLimitNs);

@@ -37,10 +37,12 @@ class Served {
     EXPECT_TRUE(made.ok());
     watch_ = std::move(made).value();
     for (Transport* transport : transports) {
-      EXPECT_TRUE(watch_
-                      ->add(
-                          transport->service_fd(), [transport] { transport->serve(); }, true)
-                      .ok());
+      const auto serve = [transport] {
+        transport->serve();
+        return uint64_t{0};
+      };
+      EXPECT_TRUE(
+          watch_->attend(transport->service_fd(), bootstrap::Watch::News::kInput, serve).ok());
     }
   }
 
