@@ -74,7 +74,7 @@ void Workload::renew(const PreparedCase& one, size_t iteration) {
   if (!reads_input(one.operation.collective, one.place())) return;
   auto* input = const_cast<std::byte*>(send(one, iteration));
   const size_t bytes = one.shape.send_count * one.type.bytes;
-  // The lowest bit of a little-endian element: no float becomes infinite or not a number.
+  // The lowest bit of a little-endian element: of a float the least that can be changed.
   for (size_t at = 0; at < bytes; at += kCacheLineBytes) input[at] ^= std::byte{1};
 }
 

@@ -254,7 +254,9 @@ void HostExecutor::move(Lane& lane, const Op& op) {
   }
   if (op.divide) call.divisor = plan_->divisor;
   if (op.streaming_kernel == nullptr) return op.kernel(call);
-  write_staging_(lane.piece_bytes, op.source_count == 1,
+  const bool is_copy =
+      op.source_count == 1 && op.target_count == 1 && call.scaled == nullptr && !op.divide;
+  write_staging_(lane.piece_bytes, is_copy,
                  [&](bool streaming) { (streaming ? op.streaming_kernel : op.kernel)(call); });
 }
 
