@@ -331,8 +331,9 @@ Stall::Situation Stall::situation_of(uint32_t rank) const {
     situation.seen_ns = situation.told_ns = heard.at_ns;
     situation.number = heard.note.small[0];
     situation.peer = low(heard.note.large[0]);
-    if (kind_of(heard.note) == Kind::kElsewhere) situation.seen_ns = 0;
-    if (kind_of(heard.note) == Kind::kGaveUp && situation.peer < ranks) {
+    const Kind kind = kind_of(heard.note);
+    if (kind == Kind::kElsewhere || kind == Kind::kGaveUp) situation.seen_ns = 0;
+    if (kind == Kind::kGaveUp && situation.peer < ranks) {
       situation.cause = static_cast<int>(situation.peer);
     }
   }
