@@ -12,6 +12,7 @@
 //   --per-host N   ranks of one host; the first of them keeps the connections
 //   --cut yes      nobody is connected at all, so that it must go wrong
 //   --connected yes  all are connected with all
+//   --asleep yes   the others look once, after a while: all that happens is the control threads'
 //
 // Whatever it is, nobody tells it to another one twice.
 //
@@ -50,6 +51,7 @@ constexpr int kVictim = 7;
 constexpr int kStride = 5;  // of the chain 0, 5, 10, 3 ... 7
 constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kMillisecond = 1'000'000;
+constexpr uint64_t kAsleepNs = 5 * kSecond / 2;
 constexpr uint64_t kHangNs = 30 * kSecond;
 
 struct Options {
@@ -57,6 +59,7 @@ struct Options {
   int per_host = 1;
   bool cut = false;
   bool connected = false;
+  bool asleep = false;
 };
 
 /// Memory of all processes.
@@ -95,7 +98,9 @@ class Rank {
       communicator_->abort(Status::remote_error("it does not want to go on"));
       communicator_->give_up();
     } else {
-      wait_for([&] { return !communicator_->failure().ok() || shared_.end.load(); });
+      if (options_.asleep) sleep_ns(kAsleepNs);
+      wait_for(
+          [&] { return !communicator_->failure().ok() || shared_.end.load() || options_.asleep; });
       const Status failure = communicator_->failure();
       if (!failure.ok()) member_.fail(std::string(failure.message()));
     }
@@ -261,7 +266,8 @@ class Job {
   }
 
   uint64_t limit_ns() const {
-    return (options_.what == "blame" ? 4 : options_.what == "abort" ? 2 : 1) * kSecond;
+    const bool late = options_.what == "blame" || options_.asleep;
+    return (late ? 4 : options_.what == "abort" ? 2 : 1) * kSecond;
   }
 
   // A rank that left says goodbye; those who lost one tell it.
@@ -334,6 +340,7 @@ bool read_options(int argc, char** argv, Options& options) {
     if (name == "--case") options.what = value;
     if (name == "--per-host") options.per_host = std::atoi(value.c_str());
     if (name == "--cut") options.cut = value == "yes";
+    if (name == "--asleep") options.asleep = value == "yes";
     if (name == "--connected") options.connected = value == "yes";
   }
   const bool known = options.what == "death" || options.what == "abort" ||

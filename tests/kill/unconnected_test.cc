@@ -7,9 +7,10 @@ namespace tutti::kill_test {
 namespace {
 
 void expect_right(const std::string& what, const std::string& per_host,
-                  const std::string& connected = "no") {
-  const auto outcome = testing_support::run_program(
-      "unconnected", {"--case", what, "--per-host", per_host, "--connected", connected}, 60);
+                  const std::string& flag = "") {
+  std::vector<std::string> arguments = {"--case", what, "--per-host", per_host};
+  if (!flag.empty()) arguments.insert(arguments.end(), {flag, "yes"});
+  const auto outcome = testing_support::run_program("unconnected", arguments, 60);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -24,9 +25,13 @@ TEST(Unconnected, ADeathThatNobodyCanTellIsFoundMissing) {
 
 TEST(Unconnected, ADeathIsToldToAllHosts) { expect_right("death", "1"); }
 TEST(Unconnected, ADeathIsToldToAllRanksOfAllHosts) { expect_right("death", "2"); }
-TEST(Unconnected, WhatAllSeeIsToldOnce) { expect_right("death", "1", "yes"); }
+TEST(Unconnected, WhatAllSeeIsToldOnce) { expect_right("death", "1", "--connected"); }
 TEST(Unconnected, ARankThatGivesUpIsToldOf) { expect_right("abort", "1"); }
 TEST(Unconnected, AHostTellsThatOneOfItsRanksGaveUp) { expect_right("abort", "2"); }
+TEST(Unconnected, ARankInNoCallTellsItOn) {
+  expect_right("death", "2", "--asleep");
+  expect_right("abort", "2", "--asleep");
+}
 TEST(Unconnected, WhoLeavesInGoodOrderIsNotTakenForDead) { expect_right("leave", "1"); }
 TEST(Unconnected, WhoLeavesAHostInGoodOrderIsNotTakenForDead) { expect_right("leave", "2"); }
 TEST(Unconnected, AChainOfStrangersIsFollowedToItsEnd) { expect_right("blame", "1"); }
