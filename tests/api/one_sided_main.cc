@@ -227,7 +227,7 @@ class Rank {
         !ok(tuttiCommWindowRegister(comm_, memory, kSlot, &window, 0))) {
       return false;
     }
-    const Bytes data(kSlot, 0x55);
+    const Bytes data(kSlot / static_cast<size_t>(ranks_), 0x55);
     bool good = true;
     if (rank_ == 0) {
       testing_support::sleep_ns(3'000'000);  // the others are at it
@@ -251,11 +251,13 @@ class Rank {
     return good && ok(tuttiBarrier(comm_, tuttiBlocking())) && ok(tuttiMemFree(memory));
   }
 
+  // Each where no other puts: nothing orders them.
   bool put_until_refused(tuttiWindow_t window, const Bytes& data) {
+    const size_t offset = static_cast<size_t>(rank_) * data.size();
     for (const uint64_t end_ns = testing_support::now_ns() + kPatienceNs;
          testing_support::now_ns() < end_ns;) {
       const tuttiResult_t result =
-          tuttiPut(data.data(), data.size(), 0, window, 0, tuttiBlocking());
+          tuttiPut(data.data(), data.size(), 0, window, offset, tuttiBlocking());
       if (result == tuttiSuccess) continue;
       return refused(result, tuttiInvalidUsage, "a put to a deregistered part") &&
              right(std::strstr(tuttiGetLastError(comm_), "rank 0") != nullptr,
