@@ -13,7 +13,9 @@
 #include "tests/support/options.h"
 
 // The handler of the signal that ends a run allocates; at worst its line is lost.
-extern "C" const char* __tsan_default_options() { return "report_signal_unsafe=0"; }
+extern "C" __attribute__((visibility("default"))) const char* __tsan_default_options() {
+  return "report_signal_unsafe=0";
+}
 extern "C" void __sanitizer_set_death_callback(void (*callback)()) __attribute__((weak));
 
 namespace tutti::fuzz {
