@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <limits>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "src/base/io.h"
@@ -26,13 +28,78 @@ Status check_size(size_t bytes) {
   return {};
 }
 
-Result<std::byte*> map_shared(int fd, size_t bytes) {
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kMapOnce = true;
+#else
+constexpr bool kMapOnce = false;
+#endif
+
+/// The thread sanitizer knows memory by its address: a flag stored by one thread and seen by
+/// another through a mapping of its own orders nothing for it. So there a process maps a file once.
+class Mappings {
+ public:
+  /// The mapping of `file` that there is, for one more user, or null.
+  std::byte* share(const struct stat& file) {
+    const auto found = mapped_.find({file.st_dev, file.st_ino});
+    if (found == mapped_.end()) return nullptr;
+    ++found->second.users;
+    return found->second.data;
+  }
+  void add(const struct stat& file, std::byte* data) {
+    mapped_[{file.st_dev, file.st_ino}] = {data, 1};
+  }
+  /// Whether that was its last user.
+  bool leave(const std::byte* data) {
+    for (auto it = mapped_.begin(); it != mapped_.end(); ++it) {
+      if (it->second.data != data || --it->second.users > 0) continue;
+      mapped_.erase(it);
+      return true;
+    }
+    return false;
+  }
+  std::mutex mutex;
+
+ private:
+  struct Mapping {
+    std::byte* data = nullptr;
+    int users = 0;
+  };
+  std::map<std::pair<dev_t, ino_t>, Mapping> mapped_;
+};
+
+Mappings& mappings() {
+  // tidy: allow mutable (the address space is the process's; destroyed by nobody)
+  static Mappings* const all = new Mappings();
+  return *all;
+}
+
+Result<std::byte*> map_new(int fd, size_t bytes) {
   // No reservation: the arena is sparse, and most of it may never be touched.
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
   if (data == MAP_FAILED) {
     return errno_status("mmap of an arena of " + std::to_string(bytes) + " bytes");
   }
   return static_cast<std::byte*>(data);
+}
+
+Result<std::byte*> map_shared(int fd, size_t bytes) {
+  if (!kMapOnce) return map_new(fd, bytes);
+  struct stat file{};
+  if (fstat(fd, &file) < 0) return errno_status("fstat of an arena");
+  const std::lock_guard lock(mappings().mutex);
+  if (std::byte* const shared = mappings().share(file); shared != nullptr) return shared;
+  Result<std::byte*> data = map_new(fd, bytes);
+  if (data.ok()) mappings().add(file, data.value());
+  return data;
+}
+
+void unmap(std::byte* data, size_t bytes) {
+  if (!kMapOnce) {
+    munmap(data, bytes);
+    return;
+  }
+  const std::lock_guard lock(mappings().mutex);
+  if (mappings().leave(data)) munmap(data, bytes);
 }
 
 Status check_adopted(int fd, size_t bytes) {
@@ -90,7 +157,7 @@ Arena& Arena::operator=(Arena&& other) noexcept {
 }
 
 Arena::~Arena() {
-  if (data_ != nullptr) munmap(data_, bytes_);
+  if (data_ != nullptr) unmap(data_, bytes_);
   if (fd_ >= 0) close(fd_);
 }
 

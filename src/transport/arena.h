@@ -1,8 +1,9 @@
 // The memory a rank offers to the ranks of its host: a sealed memfd. Sparse: a page costs memory
 // when it is first touched.
 //
-// Owns: the mapping and the descriptor. Units: bytes. Errors: Status with errno's text. It needs
-// neither /dev/shm nor a file system.
+// Owns: the descriptor and the mapping, which under the thread sanitizer all arenas of one file in
+// a process share. Units: bytes. Errors: Status with errno's text. It needs neither /dev/shm nor a
+// file system.
 #pragma once
 
 #include <cstddef>

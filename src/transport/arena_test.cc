@@ -2,13 +2,16 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "src/base/io.h"
 #include "src/transport/memory_handle.h"
@@ -53,6 +56,25 @@ TEST(Arena, AdoptedIsTheSameMemory) {
   ASSERT_TRUE(theirs.ok()) << theirs.status().message();
   mine.value().data()[9999] = std::byte{42};
   EXPECT_EQ(theirs.value().data()[9999], std::byte{42});
+}
+
+// The thread sanitizer, too, has to see it.
+TEST(Arena, AFlagOrdersThroughEveryMapping) {
+  Result<Arena> mine = Arena::create("tutti-flag", 4096);
+  ASSERT_TRUE(mine.ok()) << mine.status().message();
+  Result<Arena> theirs = Arena::adopt(fcntl(mine.value().fd(), F_DUPFD_CLOEXEC, 0), 4096);
+  ASSERT_TRUE(theirs.ok()) << theirs.status().message();
+  const auto flag_of = [](const Arena& arena) -> std::atomic<uint32_t>& {
+    return *reinterpret_cast<std::atomic<uint32_t>*>(arena.data());
+  };
+  int message = 0;
+  std::thread writer([&] {
+    message = 7;
+    flag_of(mine.value()).store(1, std::memory_order_release);
+  });
+  while (flag_of(theirs.value()).load(std::memory_order_acquire) == 0) sched_yield();
+  EXPECT_EQ(message, 7);
+  writer.join();
 }
 
 TEST(Arena, NothingLeaksAndMovingKeepsOneOwner) {

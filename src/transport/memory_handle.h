@@ -2,9 +2,10 @@
 //
 // A handle is text without secrets. It names the owner's process and descriptor; an importer in
 // another process fetches that descriptor (pidfd_getfd), compares the file's identity, since
-// descriptor numbers are reused, and adopts it as an arena. A thread of the owner's process uses
-// the address as it is. Errors: kInvalidArgument on anything that describe() did not write.
-// Threads: no state. Lifetime: a handle is good as long as the arena it was made from.
+// descriptor numbers are reused, and adopts it as an arena. So does a thread of the owner's
+// process, which may outlive the owner's mapping. Errors: kInvalidArgument on anything that
+// describe() did not write. Threads: no state. Lifetime: a handle is good as long as the arena it
+// was made from.
 #pragma once
 
 #include <cstddef>

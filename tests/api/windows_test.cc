@@ -23,9 +23,6 @@ TEST(Windows, OnTwoHosts) { expect_right({"--network", "mixed"}); }
 
 // Sizes, many origins, passive targets, deregistered parts.
 TEST(OneSided, Threads) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "barriers of threads order by memory that is mapped twice, which it cannot see";
-#endif
   const auto outcome =
       testing_support::run_program("one_sided", {"--threads", "1", "--ranks", "4"}, 180);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
@@ -96,9 +93,6 @@ TEST(MixedWindowsChecker, FindsAWrongByte) {
 
 // Threads of one process need no memory from tuttiMemAlloc, and parts may differ in size.
 TEST(Windows, OrdinaryMemoryOfThreads) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "no direct access under the thread sanitizer";
-#endif
   run_ranks(2, [](tuttiComm_t& comm, int rank) {
     std::vector<int> part(rank == 0 ? 0 : 100, 0);
     tuttiWindow_t window = nullptr;
@@ -176,9 +170,6 @@ TEST(Windows, ARankWithoutAPlaceForItsHandleIsEverybodysError) {
 
 // A thread aborts and frees its part while its peers put there.
 TEST(Windows, WhoAbortsIsPutToNoMore) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "no direct access under the thread sanitizer";
-#endif
   run_ranks(3, [](tuttiComm_t& comm, int rank) {
     std::vector<char> part(1 << 16), data(part.size(), 1);
     tuttiWindow_t window = nullptr;

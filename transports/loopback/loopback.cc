@@ -22,14 +22,6 @@ namespace {
 constexpr std::string_view kTag = "tutti-loopback-1";
 constexpr size_t kMaxHostIdBytes = 256;
 
-// The thread sanitizer follows flags by address, and a peer's arena lies at two. Without this it
-// would call every direct access to a peer's buffers a race; src/exec tests those with one address.
-#if defined(__SANITIZE_THREAD__)
-constexpr bool kAllMemory = false;
-#else
-constexpr bool kAllMemory = true;
-#endif
-
 /// "tutti-loopback-1 TOKEN PROCESS FD BYTES HOST-ID". The process id is there because a forked
 /// child inherits its parent's token. The descriptor is mapped once more by every peer, because a
 /// thread may leave while another still reads its last message.
@@ -70,7 +62,7 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
  public:
   explicit LoopbackLink(transport::Arena arena) : arena_(std::move(arena)) {
     capabilities_.mapped = true;
-    capabilities_.all_memory = kAllMemory;
+    capabilities_.all_memory = true;
     capabilities_.single_copy = true;
     capabilities_.latency_ns = 100;
     capabilities_.bytes_per_ns = 10;
