@@ -244,10 +244,10 @@ TEST(Connector, AFailedLinkSaysSoToWhoeverCalls) {
       << high.link(0).status().message();
 }
 
-// A thread on each side, thousands of times: one connection whatever the order, and what was queued
+// A thread on each side, a thousand times: one connection whatever the order, and what was queued
 // before arrives on it.
 TEST(Connector, CallsThatCrossEndAsOneConnection) {
-  constexpr int kRounds = 2000;
+  constexpr int kRounds = 1000;
   for (int round = 0; round < kRounds && !testing::Test::HasFailure(); ++round) {
     Two two;
     two.start();
