@@ -394,10 +394,15 @@ void TcpLink::close_gently() {
   // still on its way to the peer. So read along until its kernel has everything.
   const std::lock_guard lock(mutex_);
   if (!connected()) return;
-  const bool told_mismatch = failed_.load(std::memory_order_relaxed) &&
-                             exchange_.fault_status().code() == Code::kInvalidUsage;
+  const bool failed = failed_.load(std::memory_order_relaxed);
+  const bool told_mismatch = failed && exchange_.fault_status().code() == Code::kInvalidUsage;
+  if (!failed && !leaving_) {  // notes that had no room yet: a goodbye
+    exchange_.leave();
+    leaving_ = true;
+    open_ = false;
+  }
   const bool last_word = (leaving_ || told_mismatch) && !output_dead_;
-  if (failed_.load(std::memory_order_relaxed) && !last_word) return;
+  if (failed && !last_word) return;
   const uint64_t deadline_ns = monotonic_ns() + kGentleCloseNs;
   while (monotonic_ns() < deadline_ns && !output_dead_) {
     if (last_word) say_last_words();

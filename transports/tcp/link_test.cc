@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include <memory>
+#include <thread>
 #include <vector>
 
 namespace tutti::transports::tcp {
@@ -55,6 +56,19 @@ TEST(TcpLink, LastWordsWaitForRoom) {
   ASSERT_EQ(links.one->heard(kNotes, heard), 1u);
   EXPECT_EQ(heard, note);
   for (const std::byte byte : links.received) ASSERT_NE(byte, std::byte{2});
+}
+
+TEST(TcpLink, ALinkThatEndsSaysFirstWhatHadNoRoom) {
+  Links links;
+  links.fill();
+  const transport::Note note{{1, 2}, {3, 4}};
+  links.zero->tell(kNotes, note);
+  std::thread end([&] { links.zero.reset(); });
+  while (links.one->status().ok()) links.one->progress();
+  end.join();
+  transport::Note heard;
+  ASSERT_EQ(links.one->heard(kNotes, heard), 1u);
+  EXPECT_EQ(heard, note);
 }
 
 // Both wait for room, and neither reads what the other sends.
