@@ -304,6 +304,7 @@ uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
 }
 
 void Communicator::conclude(const Status& outcome) {
+  executor_->end_wait();
   recorder_->conclude(outcome.ok());
   if (!status().ok()) publish_failure();
 }

@@ -137,6 +137,7 @@ bool FastPath::await(const Context& context, const Flag& flag, uint32_t peer) {
     executor.check_rare();
     if (!executor.status_.ok()) return false;
   }
+  executor.end_wait();
   return true;
 }
 
@@ -229,6 +230,7 @@ Status FastPath::run(HostExecutor& executor, const Call& call) const {
       if (backoff.pause()) executor.check_rare();
       if (!executor.status_.ok()) return executor.status_;
     }
+    executor.end_wait();
   }
   const Context context{&executor, executor.registers_.data(), executor.mine_.cells() + shift,
                         shift, executor.cell_flag(lane.progress + 1)};

@@ -120,6 +120,11 @@ class HostExecutor {
   /// Moves what streams can move, and looks at what is rare: for threads that drive many executors.
   bool poll_streams();
   void check_rare();
+  /// The wait is over, and this rank does not say that it waits any more.
+  void end_wait() {
+    if (spoke_) [[unlikely]]
+      end_long_wait();
+  }
 
   /// Marks this rank as failed for its peers; later calls return `status`.
   void fail(Status status);
@@ -189,6 +194,7 @@ class HostExecutor {
   void check_signature(uint32_t peer);
   void announce_far();
   LongWait wait_at(uint32_t peer) const;
+  void end_long_wait();
 
   ExecutorOptions options_;
   std::vector<Peer> peers_;
@@ -206,6 +212,7 @@ class HostExecutor {
   const plan::Plan* plan_ = nullptr;
   bool exposed_ = false;  // peers may touch this call's buffers, and I theirs
   bool inside_ = false;   // what Guard::inside says
+  bool spoke_ = false;    // the wait took long enough to say so
   uint32_t prologue_ = 0, epilogue_ = 0;
   uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages
   uint32_t transfers_ = 0;    // sends and receives, which have no call number
@@ -242,6 +249,7 @@ Status HostExecutor::wait(Advance advance) {
   for (uint32_t polls = 1;; ++polls) {
     switch (advance()) {
       case Progress::kDone:
+        end_wait();
         return status_;
       case Progress::kMoved:
         backoff.reset();

@@ -118,7 +118,13 @@ LongWait HostExecutor::wait_at(uint32_t peer) const {
 
 void HostExecutor::check_rare() {
   if (!status_.ok()) return;
+  spoke_ = true;
   if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) fail(std::move(status));
+}
+
+void HostExecutor::end_long_wait() {
+  spoke_ = false;
+  stall_->ended();
 }
 
 void HostExecutor::check_signature(uint32_t peer) {

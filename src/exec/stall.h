@@ -38,6 +38,8 @@ class Stall {
   }
   /// Why the wait should end: failures, mismatches, the deadline; OK if it should not.
   Status check(const LongWait& wait);
+  /// A wait that check() was told of has ended: who asks from now on hears nothing of it.
+  void ended() { mine_.counter(0).awake_ns.store(0, std::memory_order_release); }
   /// The waiting rank's call and the peer's are different ones.
   Status compare_calls(const LongWait& wait, uint32_t peer) const;
   /// The rank that the last error is about, as far as it is known.

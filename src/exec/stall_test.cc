@@ -203,6 +203,31 @@ TEST(Stall, ARankThatIsElsewhereSaysSo) {
   EXPECT_TRUE(contains(status.message(), "ranks 0-4 wait for it")) << status.message();
 }
 
+// The others wait for a moment, too short to tell it, just before they are asked.
+TEST(Stall, AWaitThatEndedIsNotTold) {
+  Network network;
+  std::vector<std::unique_ptr<Rank>> ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(std::make_unique<Rank>(network, rank, 3));
+    ranks.back()->enter();
+    network.control_threads[rank] = &ranks.back()->stall();
+  }
+  network.connect(0, 1);
+  const uint64_t start_ns = monotonic_ns();
+  Status status;
+  for (bool waited = false; status.ok();) {
+    status = ranks[0]->wait_for(1, start_ns + kDeadlineNs);
+    if (waited || monotonic_ns() < start_ns + kDeadlineNs / 3) continue;
+    waited = true;
+    for (const int rank : {1, 2}) {
+      EXPECT_TRUE(ranks[static_cast<size_t>(rank)]->wait_for((rank + 1) % 3).ok());
+      ranks[static_cast<size_t>(rank)]->stall().ended();
+    }
+  }
+  EXPECT_EQ(ranks[0]->stall().culprit(), 1) << status.message();
+  EXPECT_FALSE(network.connected(0, 2)) << status.message();
+}
+
 TEST(Stall, ACircleIsSeenAsOne) {
   Chain chain(5, Last::kWaitsForTheFirst);
   const Status status = chain.run_to_deadline();
