@@ -83,7 +83,10 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   made->direct_ = members.all_memory() && members.domain_size() > 1;
   made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
   if (given.watch != nullptr) {
-    made->peer_watch_ = std::make_unique<PeerWatch>(*given.watch, members, *made->executor_);
+    Result<std::unique_ptr<PeerWatch>> peers =
+        PeerWatch::create(*given.watch, members, *made->executor_, *made);
+    if (!peers.ok()) return peers.status();
+    made->peer_watch_ = std::move(peers).value();
   }
   return made;
 }

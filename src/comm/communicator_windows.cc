@@ -95,6 +95,7 @@ Status Communicator::be_attended() {
     }
     attended_.push_back(link);
   }
+  if (peer_watch_ != nullptr) peer_watch_->attended(true);
   return {};
 }
 
@@ -102,6 +103,7 @@ Status Communicator::be_attended() {
 void Communicator::leave_attendant() {
   for (transport::Link* link : attended_) options_.attendant->leave(*link);
   attended_.clear();
+  if (peer_watch_ != nullptr) peer_watch_->attended(false);
 }
 
 // The executor's failure, which other threads must not read there.

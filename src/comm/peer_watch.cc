@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -22,6 +21,9 @@ using bootstrap::Watch;
 constexpr uint64_t kGraceNs = 100'000'000;
 // Streams have input all the time while calls run, which then read it themselves.
 constexpr uint64_t kRestNs = 10'000'000;
+// Input may come as fast as it is read, and this thread watches for all communicators.
+constexpr uint64_t kVisitNs = 500'000;
+constexpr uint64_t kShortRestNs = 1'000'000;
 // A call's thread is reading what a peer sent before it hung up.
 constexpr uint64_t kLookAgainNs = 1'000'000;
 constexpr int kMostLooks = 100;
@@ -36,20 +38,43 @@ void drain(int fd) {
 
 }  // namespace
 
-PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecutor& executor)
+PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecutor& executor,
+                     exec::Health& health)
     : watch_(watch),
       membership_(membership),
       executor_(executor),
+      health_(health),
       peers_(executor.peers()),
       rank_(membership.rank()),
-      heard_(peers_.size()) {
-  if (membership_.has_streams()) {
-    streams_.reset(epoll_create1(EPOLL_CLOEXEC));
-    bell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    this->watch(bell_.get(), Watch::News::kInput, [this] { return read_notes(); });
-    this->watch(streams_.get(), Watch::News::kInput, [this] { return hear_streams(); });
-    start_timer();
+      heard_(peers_.size()) {}
+
+Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const Membership& membership,
+                                                     exec::HostExecutor& executor,
+                                                     exec::Health& health) {
+  std::unique_ptr<PeerWatch> made(new PeerWatch(watch, membership, executor, health));
+  if (Status status = made->open(); !status.ok()) {
+    made->end();  // no goodbye: the others are to learn that this rank is gone
+    return Status(status.code(), health.name_of(made->rank_) +
+                                     " cannot watch its peers: " + std::string(status.message()) +
+                                     "; it may need a higher limit of open files (ulimit -n)");
   }
+  made->listen_to_all();
+  return made;
+}
+
+Status PeerWatch::open() {
+  if (!membership_.has_streams()) return {};
+  streams_.reset(epoll_create1(EPOLL_CLOEXEC));
+  if (!streams_.valid()) return errno_status("epoll_create1");
+  bell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!bell_.valid()) return errno_status("eventfd");
+  Status status = watch(bell_.get(), Watch::News::kInput, [this] { return read_notes(); });
+  if (!status.ok()) return status;
+  status = watch(streams_.get(), Watch::News::kInput, [this] { return hear_streams(); });
+  return status.ok() ? start_timer() : status;
+}
+
+void PeerWatch::listen_to_all() {
   for (int rank = 0; rank < membership_.ranks(); ++rank) {
     const exec::Peer& other = peer(rank);
     if (other.link == nullptr) continue;
@@ -77,16 +102,21 @@ PeerWatch::~PeerWatch() {
   }
 }
 
-void PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
+Status PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
   const std::lock_guard lock(watched_mutex_);
-  if (watch_.attend(fd, news, std::move(visit)).ok()) watched_.push_back(fd);
+  Status status = watch_.attend(fd, news, std::move(visit));
+  if (status.ok()) watched_.push_back(fd);
+  return status;
 }
 
-void PeerWatch::start_timer() {
+Status PeerWatch::start_timer() {
   timer_.reset(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  if (!timer_.valid()) return errno_status("timerfd_create");
   const itimerspec every_second{{1, 0}, {1, 0}};
-  if (!timer_.valid() || timerfd_settime(timer_.get(), 0, &every_second, nullptr) < 0) return;
-  watch(timer_.get(), Watch::News::kInput, [this] { return answer(); });
+  if (timerfd_settime(timer_.get(), 0, &every_second, nullptr) < 0) {
+    return errno_status("timerfd_settime");
+  }
+  return watch(timer_.get(), Watch::News::kInput, [this] { return answer(); });
 }
 
 transport::ChannelId PeerWatch::channel(uint32_t lane) const {
@@ -106,12 +136,12 @@ void PeerWatch::settled(int rank) {
     if (!other.link->status().ok()) lost({rank, -1});
     return;
   }
-  watch(fd, Watch::News::kHangUp, [this, rank] { return hung_up(rank); });
+  if (Status status = watch_connection(rank, fd); !status.ok()) {
+    health_.report(health_.name_of(rank_) + " cannot watch its connection to " +
+                   health_.name_of(rank) + ": " + std::string(status.message()) +
+                   "; outside of calls it does not learn when that rank is gone");
+  }
   if (other.stream == nullptr) return;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.fd = rank;
-  epoll_ctl(streams_.get(), EPOLL_CTL_ADD, fd, &event);
   ring(rank);  // it may have sent notes before
   std::optional<exec::Loss> known;
   {
@@ -121,20 +151,40 @@ void PeerWatch::settled(int rank) {
   if (known) other.stream->tell(channel(exec::kNewsLane), note_of(*known));
 }
 
-// Input that calls do not read: of a rank that is in none.
+Status PeerWatch::watch_connection(int rank, int fd) {
+  Status status = watch(fd, Watch::News::kHangUp, [this, rank] { return hung_up(rank); });
+  if (!status.ok() || peer(rank).stream == nullptr) return status;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = rank;
+  if (epoll_ctl(streams_.get(), EPOLL_CTL_ADD, fd, &event) < 0) return errno_status("epoll_ctl");
+  return {};
+}
+
+// Input that calls do not read: of a rank that is in none. One event at a time, since the kernel
+// then puts the stream at the end of its line: those that this visit does not reach come first in
+// the next one, and who comes twice has been reached after all others.
 uint64_t PeerWatch::hear_streams() {
-  constexpr int kMostStreams = 64;
-  std::array<epoll_event, kMostStreams> events{};
-  const int count = epoll_wait(streams_.get(), events.data(), kMostStreams, 0);
-  for (int i = 0; i < count; ++i) {
-    const exec::Peer& other = peer(events[static_cast<size_t>(i)].data.fd);
-    other.stream->progress();
-    // It would have news for ever. hung_up() looks after it.
-    if (!other.link->status().ok() || over_.load(std::memory_order_acquire)) {
-      epoll_ctl(streams_.get(), EPOLL_CTL_DEL, other.link->liveness_fd(), nullptr);
-    }
+  const uint64_t end_ns = monotonic_ns() + kVisitNs;
+  ++visits_;
+  for (epoll_event event{}; epoll_wait(streams_.get(), &event, 1, 0) == 1;) {
+    const int rank = event.data.fd;
+    if (std::exchange(heard_[static_cast<size_t>(rank)].visit, visits_) == visits_) break;
+    hear_stream(rank);
+    if (monotonic_ns() >= end_ns) return kShortRestNs;
   }
   return kRestNs;
+}
+
+void PeerWatch::hear_stream(int rank) {
+  const exec::Peer& other = peer(rank);
+  const bool is_read =
+      attended_.load(std::memory_order_acquire) && other.link->one_sided() != nullptr;
+  if (!is_read) other.stream->progress();
+  // It would have news for ever. hung_up() looks after it.
+  if (!other.link->status().ok() || over_.load(std::memory_order_acquire)) {
+    epoll_ctl(streams_.get(), EPOLL_CTL_DEL, other.link->liveness_fd(), nullptr);
+  }
 }
 
 uint64_t PeerWatch::answer() {

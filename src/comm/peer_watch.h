@@ -2,19 +2,22 @@
 //
 // A peer that is gone hangs up; one that leaves in good order says so before. Whoever sees that a
 // peer is gone tells the ranks it is connected with, which tell it on, once. Since every rank keeps
-// some connections (overlay.h), all learn of it in milliseconds, in a call or in none. Ranks of one
-// host tell each other in the arenas.
+// some connections (overlay.h), all that are connected learn of it in milliseconds, in a call or in
+// none. Ranks of one host tell each other in the arenas, where calls look at once, and who is in
+// none within a second.
 //
 // Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
 // a stream that no call reads has input, and when a note for it has come, whoever read it.
 //
 // Owns: its entries of the watch; no link. Lifetime: within the membership's and the stall's; it is
 // destroyed when no link settles any more (Membership::stop_serving()).
-// Threads: any. Errors: a descriptor that cannot be watched is not; calls still see their peers.
+// Threads: any. Errors: create() fails if this rank could not be told of anything; a connection
+// that cannot be watched is reported, and calls still see that peer.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -29,7 +32,11 @@ namespace tutti::comm {
 
 class PeerWatch {
  public:
-  PeerWatch(bootstrap::Watch& watch, const Membership& membership, exec::HostExecutor& executor);
+  /// What it is given outlives it.
+  static Result<std::unique_ptr<PeerWatch>> create(bootstrap::Watch& watch,
+                                                   const Membership& membership,
+                                                   exec::HostExecutor& executor,
+                                                   exec::Health& health);
   /// Says goodbye to those who are connected, unless the group has failed.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
@@ -40,19 +47,29 @@ class PeerWatch {
   std::optional<exec::Loss> judge();
   /// This rank has failed: whoever is connected with it sees that, and no more is told on.
   void end() { over_.store(true, std::memory_order_release); }
+  /// Whether a thread of its own (comm::Attendant) reads the links with one-sided access.
+  void attended(bool is) { attended_.store(is, std::memory_order_release); }
 
  private:
+  PeerWatch(bootstrap::Watch& watch, const Membership& membership, exec::HostExecutor& executor,
+            exec::Health& health);
+
   struct Heard {
     uint64_t news = 0;
     uint64_t asked = 0;
-    int looks = 0;  // at a hang-up that is not understood
+    uint64_t visit = 0;  // the last one that came to its stream
+    int looks = 0;       // at a hang-up that is not understood
   };
 
-  void watch(int fd, bootstrap::Watch::News news, bootstrap::Watch::Visit visit);
-  void start_timer();
+  Status open();
+  void listen_to_all();
+  Status watch(int fd, bootstrap::Watch::News news, bootstrap::Watch::Visit visit);
+  Status start_timer();
   void settled(int peer);
+  Status watch_connection(int peer, int fd);
   uint64_t hung_up(int peer);
   uint64_t hear_streams();
+  void hear_stream(int peer);
   uint64_t read_notes();
   uint64_t answer();
   void ring(int peer);
@@ -70,6 +87,7 @@ class PeerWatch {
   bootstrap::Watch& watch_;
   const Membership& membership_;
   exec::HostExecutor& executor_;
+  exec::Health& health_;
   const std::vector<exec::Peer>& peers_;
   const int rank_;
 
@@ -77,6 +95,7 @@ class PeerWatch {
   Fd bell_;     // rung by whoever reads a note for this thread
   Fd timer_;
   std::vector<Heard> heard_;  // by rank; of the control thread
+  uint64_t visits_ = 0;       // of hear_streams()
 
   std::mutex watched_mutex_;
   std::vector<int> watched_;  // under watched_mutex_
@@ -89,6 +108,7 @@ class PeerWatch {
   uint64_t judged_at_ns_ = 0;       // under loss_mutex_
   std::atomic<bool> has_loss_{false};
   std::atomic<bool> over_{false};
+  std::atomic<bool> attended_{false};
 };
 
 }  // namespace tutti::comm
