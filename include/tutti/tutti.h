@@ -195,8 +195,8 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
  * can only be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Waits for the rank's own queued operations, then frees; waits a while for the other ranks, as
- * long as all of them are well, and for those that are reading its windows. Where a process holds
- * several ranks, its last one waits for all. A second destroy is tuttiInvalidUsage. */
+ * long as all of them are well, and for those in its windows: who stays inside is an error (of an
+ * abort, too). A process's last rank waits for all. A second destroy is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
  * call that another thread is in returns before anything is freed; one that comes later, the end of
@@ -451,9 +451,9 @@ typedef struct tuttiWindow* tuttiWindow_t;
 TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                                 tuttiWindow_t* window, int flags);
 /* Ends this rank's part; the other ranks' are their own affair. Waits for this rank's own
- * operations and for peers that are reading or writing the part, then nobody touches it. What comes
- * later is refused, so a rank does this when it knows, by signals or a collective, that its peers
- * are done. */
+ * operations and for peers in the part; what comes later is refused, so first know, by signals or a
+ * collective, that they are done. Then nobody touches the part, unless the communicator fails and
+ * the error names who is still inside: keep the memory until that process ends. */
 TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window);
 /* Copies to `peer`'s part at `offset` bytes. Complete: `source` may be overwritten. The peer may
  * read it behind a later signal of this rank. */

@@ -56,13 +56,18 @@ Lounge::Ranks Lounge::take_if_complete(uint64_t communicator) {
   return std::move(groups_.extract(found).mapped().parked);
 }
 
-void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
-  rank->close_windows(kLeaveNs);  // it may be parked for long, and their memory freed
-  if (rank->failure().ok()) return leave(lounge.park(std::move(rank)));
+  // It may be parked for long, and their memory freed.
+  Status closed = rank->close_windows(kLeaveNs);
+  if (rank->failure().ok()) {
+    leave(lounge.park(std::move(rank)));
+    return closed;
+  }
   const uint64_t communicator = rank->id();
   rank.reset();  // nobody waits for it, and it for nobody
   leave(lounge.strike(communicator));
+  return closed;
 }
 
 void interrupt(comm::Communicator& rank) {
@@ -70,13 +75,14 @@ void interrupt(comm::Communicator& rank) {
       Status::remote_error("rank " + std::to_string(rank.rank()) + " aborted the communicator"));
 }
 
-void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   rank->give_up();
-  rank->close_windows(kLeaveNs);
+  Status closed = rank->close_windows(kLeaveNs);
   const uint64_t communicator = rank->id();
   rank.reset();
   leave(lounge.strike(communicator));
+  return closed;
 }
 
 }  // namespace tutti::api

@@ -4,7 +4,8 @@
 // a group and destroy one after the other, so the ranks of a process do not wait for each other:
 // they are parked, and the last one leaves for all.
 //
-// Threads: any. Errors: none; a rank that is gone cannot be waited for.
+// Threads: any. Errors: none of the way out, since a rank that is gone cannot be waited for; only
+// that a peer is still inside a window's memory. The rank has ended all the same.
 #pragma once
 
 #include <cstdint>
@@ -41,10 +42,10 @@ class Lounge {
 };
 
 /// Waits for what is queued and for the other ranks, as said above, and frees.
-void depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
+Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
 /// Ends what is in flight with an error, here and on the other ranks. From any thread.
 void interrupt(comm::Communicator& rank);
 /// After interrupt(), with nobody in a blocking call: waits for what is queued, and frees.
-void abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
+Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
 
 }  // namespace tutti::api

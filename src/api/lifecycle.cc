@@ -42,11 +42,8 @@ Status leave_to_worker(tuttiComm_t comm) {
 }
 
 Status end_claimed(tuttiComm_t comm) {
-  if (comm->config.blocking) {
-    end_communicator(comm, State::kNone);
-    return {};
-  }
-  start_worker(comm, [comm] { end_communicator(comm, State::kEnded); });
+  if (comm->config.blocking) return end_communicator(comm, State::kNone);
+  start_worker(comm, [comm] { (void)end_communicator(comm, State::kEnded); });
   return in_progress();
 }
 
@@ -86,7 +83,7 @@ Status finish_finalizing(tuttiComm_t comm) {
   const Status failure = comm->communicator->failure();
   State busy = State::kBusy;
   if (!comm->state.compare_exchange_strong(busy, State::kFinalized, std::memory_order_acq_rel)) {
-    end_communicator(comm, State::kEnded);
+    (void)end_communicator(comm, State::kEnded);
   }
   return failure;
 }

@@ -20,7 +20,7 @@ bool change(tuttiComm* handle, State from, State to) {
 void release_parent(const Making& making) {
   tuttiComm* parent = making.parent;
   if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
-  end_communicator(parent, State::kEnded);
+  (void)end_communicator(parent, State::kEnded);
 }
 
 void fail(const Making& making, const Status& reason) {
@@ -43,7 +43,7 @@ Status make_now(const Making& making) {
   making.handle->communicator = std::move(made).value();
   making.handle->lounge->enroll(making.handle->communicator->id());
   if (!change(making.handle, State::kMaking, State::kAlive)) {
-    end_communicator(making.handle, State::kEnded);
+    (void)end_communicator(making.handle, State::kEnded);
   }
   return {};
 }
@@ -174,18 +174,20 @@ void wait_for_use(tuttiComm* handle) {
 
 }  // namespace
 
-void end_communicator(tuttiComm* handle, State ended) {
+Status end_communicator(tuttiComm* handle, State ended) {
   wait_for_use(handle);
+  Status outcome;
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;
     if (handle->abort) {
-      abandon(std::move(communicator), lounge);
+      outcome = abandon(std::move(communicator), lounge);
     } else {
-      depart(std::move(communicator), lounge);
+      outcome = depart(std::move(communicator), lounge);
     }
   }
   handle->state.store(ended, std::memory_order_release);
+  return outcome;
 }
 
 }  // namespace tutti::api

@@ -41,7 +41,8 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason);
 void start_worker(tuttiComm* handle, std::function<void()> work);
 /// Waits for the handle's worker, which is done or about to be.
 void join_worker(tuttiComm* handle);
-/// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`.
-void end_communicator(tuttiComm* handle, State ended);
+/// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
+/// error says that a peer is still inside a window's memory.
+Status end_communicator(tuttiComm* handle, State ended);
 
 }  // namespace tutti::api

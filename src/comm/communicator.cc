@@ -132,7 +132,7 @@ void Communicator::abort(Status reason) { fail(std::move(reason), -1); }
 void Communicator::give_up() {
   executor_->expect(static_cast<uint32_t>(rank()));  // the one to blame
   executor_->fail(check());
-  leave_attendant();
+  leave_windows();
 }
 
 Status Communicator::check() {

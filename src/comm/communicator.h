@@ -86,11 +86,12 @@ class Communicator final : public exec::Health {
   Status remove_window(void* memory);
   /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
-  /// Ends this rank's part of it: its memory is not touched any more, whatever is returned.
+  /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
+  /// still inside.
   Status close_window(Window* window);
   /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
-  /// long to end it; then the communicator fails.
-  void close_windows(uint64_t timeout_ns);
+  /// long to end it; then the communicator fails. An error only if it is still inside.
+  Status close_windows(uint64_t timeout_ns);
 
   /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
   /// wait for.
@@ -140,6 +141,8 @@ class Communicator final : public exec::Health {
   void leave_attendant();
   Status close_until(Window* window, uint64_t deadline_ns);
   void publish_failure();
+  void leave_windows();
+  Status left_alone(const Window& window, const Status& failure, const Status& outcome) const;
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
@@ -156,6 +159,7 @@ class Communicator final : public exec::Health {
   Active active_ = Active::kPlan;  // what advance() advances
   Access access_;
   std::vector<std::unique_ptr<Window>> windows_;  // closed ones, too
+  bool left_windows_ = false;
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call

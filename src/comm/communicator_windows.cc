@@ -2,11 +2,19 @@
 // or a window for one-sided access.
 #include <algorithm>
 #include <cstring>
+#include <thread>
+#include <utility>
 
 #include "src/base/clock.h"
 #include "src/comm/communicator.h"
 
 namespace tutti::comm {
+namespace {
+
+// For peers that are in the middle of a piece when a communicator fails.
+constexpr uint64_t kPatienceNs = 300'000'000;
+
+}  // namespace
 
 Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
   constexpr size_t kSlot = 512;
@@ -109,9 +117,20 @@ void Communicator::leave_attendant() {
 // The executor's failure, which other threads must not read there.
 void Communicator::publish_failure() {
   abort(status());
-  leave_attendant();
-  for (const auto& window : windows_) window->give_up();
+  leave_windows();
   calls_->dump(status());
+}
+
+// Once: what was shut stays shut, and whoever is inside after that moment is close_until()'s to
+// name.
+void Communicator::leave_windows() {
+  leave_attendant();
+  if (std::exchange(left_windows_, true)) return;
+  for (const auto& window : windows_) window->shut();
+  const uint64_t until_ns = monotonic_ns() + kPatienceNs;
+  for (const auto& window : windows_) {
+    while (window->who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
+  }
 }
 
 Status Communicator::close_window(Window* window) {
@@ -121,24 +140,41 @@ Status Communicator::close_window(Window* window) {
 Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
   executor_->name_call({nullptr, nullptr, 0, deadline_ns, "window_deregister", false});
   if (window->close() < 0) return {};
-  if (!status().ok()) {
-    window->give_up();
-    return {};
-  }
+  if (!status().ok()) return left_alone(*window, status(), {});
   const Status outcome = executor_->wait([&] {
     const int busy = window->close();
     if (busy < 0 || !status().ok()) return exec::Progress::kDone;
     executor_->expect(static_cast<uint32_t>(busy));
     return exec::Progress::kBlocked;
   });
-  if (!outcome.ok()) publish_failure();
-  return outcome;
+  if (outcome.ok()) return {};
+  publish_failure();
+  return left_alone(*window, outcome, outcome);
 }
 
-void Communicator::close_windows(uint64_t timeout_ns) {
+// After a failure: `outcome` if nobody can touch the part any more, else an error of that failure's
+// kind. A process that was stopped inside goes on when it is let, whatever this rank does.
+Status Communicator::left_alone(const Window& window, const Status& failure,
+                                const Status& outcome) const {
+  const int peer = window.who_is_inside();
+  if (peer < 0) return outcome;
+  return Status(failure.code(), std::string(failure.message()) + "; " + membership_->name_of(peer) +
+                                    " is still inside rank " + std::to_string(rank()) +
+                                    "'s part of a window: keep that memory until it ends");
+}
+
+Status Communicator::close_windows(uint64_t timeout_ns) {
   const uint64_t deadline_ns = monotonic_ns() + timeout_ns;
   for (const auto& window : windows_) (void)close_until(window.get(), deadline_ns);
   leave_attendant();
+  if (status().ok()) return {};
+  for (const auto& window : windows_) {
+    Status alone = left_alone(*window, status(), {});
+    if (alone.ok()) continue;
+    report(std::string(alone.message()));  // a worker that leaves has nobody to return it to
+    return alone;
+  }
+  return {};
 }
 
 uint64_t Communicator::queue(const Access& access) {

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <thread>
 
-#include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
@@ -14,7 +13,6 @@
 namespace tutti::comm {
 namespace {
 
-constexpr uint64_t kPatienceNs = 300'000'000;
 // Of a copy on one host, so that whoever ends its part does not wait for long.
 constexpr uint64_t kPieceBytes = 4 << 20;
 
@@ -274,7 +272,8 @@ bool Window::advance_remote(Access& access, const Part& part) const {
 }
 
 int Window::close() {
-  parts_[rank_].board.set(Door::kClosed);
+  // Whoever comes to a failed communicator's part shall learn of the failure.
+  if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kClosed);
   int busy = who_is_inside();
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
     const Part& part = parts_[peer];
@@ -283,16 +282,11 @@ int Window::close() {
   return busy;
 }
 
-void Window::give_up() {
+void Window::shut() {
   if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kFailed);
-  for (const uint64_t until_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < until_ns;) {
-    if (who_is_inside() < 0) return;
-    std::this_thread::yield();
-  }
 }
 
-// A living process that is at the memory of this rank; -1: none. Threads are waited for: each is
-// inside for one piece and waits for nobody. The dead stay inside.
+// Threads are waited for: each is inside for one piece and waits for nobody. The dead stay inside.
 int Window::who_is_inside() const {
   const PartBoard& own = parts_[rank_].board;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {

@@ -76,9 +76,11 @@ class Window {
   bool advance(Access& access);
   /// Ends this rank's part. Returns a peer that is still at its memory (ask again), or -1.
   int close();
-  /// After a failure: peers begin nothing any more, and those of this host that live are given a
-  /// moment to end what they are in.
-  void give_up();
+  /// After a failure: peers begin nothing any more, and find out why; close() changes nothing then.
+  void shut();
+  /// A peer of this host that lives and is at this rank's memory; -1: none. After shut() nobody
+  /// comes, and peers of other hosts write only where somebody moves their links.
+  int who_is_inside() const;
 
  private:
   struct Part {
@@ -103,7 +105,6 @@ class Window {
   bool advance_here(Access& access, const Part& part) const;
   bool touch(Access& access, const Part& part) const;
   bool advance_remote(Access& access, const Part& part) const;
-  int who_is_inside() const;
   Status gone(const Access& access) const;
   Status out_of_reach(const Access& access) const;
 

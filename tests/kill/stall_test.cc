@@ -238,13 +238,21 @@ void leave_a_stopped_reader(Member& member,
   kill(other, SIGCONT);
 }
 
-// On one host the get is a single copy, and the peer stops in it.
+/// On one host the get is a single copy, and the peer stops in it: then the memory is not free.
+bool says_who_is_inside(const std::string& message) {
+  return message.find("rank 1 (process ") != std::string::npos &&
+         message.find("is still inside rank 0's part of a window") != std::string::npos;
+}
+
 void fails_for_a_stopped_reader(Network network) {
   const auto shape = shape_for(network, 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
-  expect_ok(shape, [](Member& member) {
+  expect_ok(shape, [network](Member& member) {
     leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
       const tuttiResult_t ended = tuttiCommWindowDeregister(comm, window);
-      if (ended != tuttiTimeout) member.fail("deregister: " + std::to_string(ended));
+      const std::string message = tuttiGetLastError(comm);
+      if (ended != tuttiTimeout || says_who_is_inside(message) != (network != Network::kTcp)) {
+        member.fail("deregister: " + std::to_string(ended) + ", " + message);
+      }
       tuttiResult_t error = tuttiSuccess;
       tuttiCommGetAsyncError(comm, &error);
       if (error != tuttiTimeout) member.fail("other threads see: " + std::to_string(error));
@@ -256,6 +264,20 @@ void fails_for_a_stopped_reader(Network network) {
 TEST(Stall, AWindowWhosePeerStoppedInAGetFailsTheCommunicator) {
   fails_for_a_stopped_reader(Network::kTcp);
   fails_for_a_stopped_reader(Network::kDefault);
+}
+
+TEST(Stall, AnAbortSaysWhoIsStillInsideAWindow) {
+  const auto shape = shape_for(Network::kDefault, 2, {{"TUTTI_LOG", "off"}});
+  expect_ok(shape, [](Member& member) {
+    leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
+      const tuttiResult_t ended = tuttiCommAbort(comm);
+      const std::string message = tuttiGetLastError(nullptr);
+      if (ended != tuttiRemoteError || !says_who_is_inside(message)) {
+        member.fail("abort: " + std::to_string(ended) + ", " + message);
+      }
+      if (tuttiCommWindowDeregister(comm, window) != tuttiInvalidUsage) member.fail("not ended");
+    });
+  });
 }
 
 TEST(Stall, APeerThatStoppedInAGetDoesNotKeepARankFromLeaving) {
