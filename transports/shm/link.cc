@@ -77,8 +77,17 @@ bool can_copy(pid_t process, const Introduction& theirs) {
          copy_across(Way::kWrite, process, here, there, seen.size()).ok();
 }
 
-/// Both sides must decide alike, so a capability counts only if both have it. The probe must stay
-/// where it is until the peer has tried: this is also the barrier.
+/// For good, since a peer may write it back when this side has long given up the introduction.
+const Probe& own_probe() {
+  static const Probe probe = [] {
+    Probe random{};
+    randombytes_buf(random.data(), random.size());
+    return random;
+  }();
+  return probe;
+}
+
+/// Both sides must decide alike, so a capability counts only if both have it.
 Result<bool> agree(int socket, bool mine, uint64_t deadline_ns) {
   const uint8_t ours = mine ? 1 : 0;
   uint8_t theirs = 0;
@@ -100,9 +109,7 @@ std::string Peer::text() const {
 Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
                                                     const transport::Arena& mine,
                                                     uint64_t deadline_ns) {
-  Probe probe{};
-  randombytes_buf(probe.data(), probe.size());
-  const Introduction ours = introduce_self(mine, probe);
+  const Introduction ours = introduce_self(mine, own_probe());
   if (Status status = send_attached(socket.get(), ours, mine.fd()); !status.ok()) {
     return status;
   }
