@@ -20,7 +20,7 @@ Status describe(Process& process, void* base, size_t bytes, int flags, comm::Win
   mine.base = static_cast<std::byte*>(base);
   mine.bytes = bytes;
   const transport::Arena* arena = bytes == 0 ? nullptr : process.arena_of(base, bytes);
-  if (arena == nullptr) return {};  // ordinary memory: threads of this process reach it
+  if (arena == nullptr) return {};  // nobody maps it: threads reach it, and the kernel's copies
   Result<std::string> handle = transport::describe_memory(*arena);
   if (!handle.ok()) return handle.status();
   mine.handle = std::move(handle).value();

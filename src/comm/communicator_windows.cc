@@ -190,7 +190,10 @@ void Communicator::name_access(const Access& access) {
 exec::Progress Communicator::advance_access() {
   if (!status().ok()) return exec::Progress::kDone;
   executor_->expect(access_.peer);
-  return access_.window->advance(access_) ? exec::Progress::kDone : exec::Progress::kBlocked;
+  const exec::Progress progress = access_.window->advance(access_);
+  // Whoever waits for this call looks only when it is blocked.
+  if (progress == exec::Progress::kMoved) executor_->check_rare();
+  return progress;
 }
 
 Status Communicator::outcome() const {

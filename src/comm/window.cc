@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
@@ -15,6 +16,10 @@ namespace {
 
 // Of a copy on one host, so that whoever ends its part does not wait for long.
 constexpr uint64_t kPieceBytes = 4 << 20;
+// So much in a row before the caller looks at deadlines and aborts.
+constexpr uint64_t kStretchBytes = 16 * kPieceBytes;
+// A process that ends loses its memory before it can be seen to end.
+constexpr uint64_t kEndingNs = 1'000'000'000;
 
 // The lines of what a rank tells the others.
 enum Line : size_t { kBytes, kOffset, kAddress, kRegion, kBoardHandle, kMemoryHandle, kLines };
@@ -25,9 +30,8 @@ Result<uint64_t> number_in(std::string_view text) {
   return Status::internal_error("a window was described as '" + std::string(text) + "'");
 }
 
-Status not_registered_by(int peer) {
-  return Status::invalid_usage("rank " + std::to_string(peer) +
-                               " could not register its part of the window");
+Status not_registered_by(const std::string& rank) {
+  return Status::invalid_usage(rank + " could not register its part of the window");
 }
 
 }  // namespace
@@ -63,7 +67,8 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   texts = gather(problem.ok() ? "mapped" : "");
   if (!texts.ok()) problem = texts.status();  // a rank that is gone may be why mapping failed
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
-    if (texts.value()[static_cast<size_t>(peer)].empty()) problem = not_registered_by(peer);
+    const bool missing = texts.value()[static_cast<size_t>(peer)].empty();
+    if (missing) problem = not_registered_by(members.name_of(peer));
   }
   if (problem.ok()) return made;
   if (made->memory_of_board_.data() != nullptr) made->close();  // no peer has used it
@@ -102,11 +107,11 @@ void Window::expose(const WindowMemory& mine) {
 }
 
 Status Window::connect(int peer, const std::string& text) {
-  if (text.empty()) return not_registered_by(peer);
+  if (text.empty()) return not_registered_by(members_.name_of(peer));
   if (peer == members_.rank()) return {};
   const std::vector<std::string_view> lines = split(text, '\n');
   if (lines.size() != kLines) {
-    return Status::internal_error("rank " + std::to_string(peer) + " described its window badly");
+    return Status::internal_error(members_.name_of(peer) + " described its window badly");
   }
   Result<uint64_t> bytes = number_in(lines[kBytes]), offset = number_in(lines[kOffset]);
   Result<uint64_t> address = number_in(lines[kAddress]), region = number_in(lines[kRegion]);
@@ -157,13 +162,13 @@ Status Window::check(const Access& access) const {
   const std::string what = std::string(name_of(access.kind)) + ": ";
   if (access.peer >= parts_.size()) return Status::invalid_argument(what + "peer is not a rank");
   const Part& part = parts_[access.peer];
-  const std::string whose = "rank " + std::to_string(access.peer) + "'s";
+  const auto peer = [&] { return members_.name_of(static_cast<int>(access.peer)); };
   if (access.signal >= kSignals) {
     return Status::invalid_argument(what + "signal " + std::to_string(access.signal) +
                                     "; there are " + std::to_string(kSignals));
   }
   if (!part.board.valid() && part.remote == nullptr) {
-    return Status::unsupported(what + "the transport to rank " + std::to_string(access.peer) +
+    return Status::unsupported(what + "the transport to " + peer() +
                                " has no one-sided access; send instead");
   }
   const bool waits = access.kind == Access::Kind::kWaitSignal;
@@ -174,8 +179,8 @@ Status Window::check(const Access& access) const {
   if (!moves) return {};
   if (access.offset > part.bytes || access.bytes > part.bytes - access.offset) {
     return Status::invalid_argument(what + "bytes " + std::to_string(access.offset) + " to " +
-                                    std::to_string(access.offset + access.bytes) + " of " + whose +
-                                    " " + std::to_string(part.bytes));
+                                    std::to_string(access.offset + access.bytes) + " of the " +
+                                    std::to_string(part.bytes) + " of " + peer());
   }
   const bool reached = part.memory != nullptr || part.copies != nullptr || part.remote != nullptr;
   if (!reached && access.bytes > 0) return out_of_reach(access);
@@ -186,8 +191,8 @@ Status Window::check(const Access& access) const {
 }
 
 Status Window::gone(const Access& access) const {
-  return Status::invalid_usage(std::string(name_of(access.kind)) + ": rank " +
-                               std::to_string(access.peer) +
+  return Status::invalid_usage(std::string(name_of(access.kind)) + ": " +
+                               members_.name_of(static_cast<int>(access.peer)) +
                                " has deregistered its part of the window; what was not there by "
                                "then is not moved. Ranks deregister when no peer uses their part "
                                "any more");
@@ -203,22 +208,27 @@ Status Window::out_of_reach(const Access& access) const {
       "sysctl kernel.yama.ptrace_scope=0, or for a container --cap-add=SYS_PTRACE");
 }
 
-bool Window::advance(Access& access) {
+exec::Progress Window::advance(Access& access) {
   const Part& part = parts_[access.peer];
   if (access.kind == Access::Kind::kWaitSignal) {
     uint64_t& waited = waited_[access.peer * kSignals + access.signal];
     const PartBoard::Word& mine = parts_[rank_].board.signals(access.peer)[access.signal];
-    if (mine.load(std::memory_order_acquire) - waited < access.times) return false;
+    if (mine.load(std::memory_order_acquire) - waited < access.times) {
+      return exec::Progress::kBlocked;
+    }
     waited += access.times;
-    return true;
+    return exec::Progress::kDone;
   }
-  return part.remote != nullptr ? advance_remote(access, part) : advance_here(access, part);
+  if (part.remote == nullptr) return advance_here(access, part);
+  return advance_remote(access, part) ? exec::Progress::kDone : exec::Progress::kBlocked;
 }
 
 // The owner uses its memory for other things once it has changed the door, and waits for those
 // inside.
-bool Window::advance_here(Access& access, const Part& part) const {
+exec::Progress Window::advance_here(Access& access, const Part& part) const {
   PartBoard::Word& inside = part.board.inside(rank_);
+  const uint64_t rest = access.bytes - access.moved;
+  const uint64_t until = access.moved + std::min(rest, kStretchBytes);
   bool touched = true;
   do {
     inside.store(1, std::memory_order_seq_cst);
@@ -226,8 +236,10 @@ bool Window::advance_here(Access& access, const Part& part) const {
     touched = door == Door::kOpen && touch(access, part);
     inside.store(0, std::memory_order_release);
     if (door == Door::kClosed) access.problem = gone(access);
-  } while (touched && access.moved < access.bytes);
-  return touched || !access.problem.ok();
+  } while (touched && access.moved < until);
+  if (!access.problem.ok()) return exec::Progress::kDone;
+  if (!touched) return exec::Progress::kBlocked;
+  return access.moved == access.bytes ? exec::Progress::kDone : exec::Progress::kMoved;
 }
 
 // One piece, and behind the last one the signal. False if it failed: Access::problem says why, or
@@ -244,7 +256,7 @@ bool Window::touch(Access& access, const Part& part) const {
     const Status copied = gets ? part.copies->read({here, bytes}, part.address + there)
                                : part.copies->write(part.address + there, {here, bytes});
     if (!copied.ok()) {
-      if (copied.code() != Code::kRemoteError) access.problem = copied;
+      note_failed_copy(access, part, copied);
       return false;
     }
   }
@@ -255,6 +267,19 @@ bool Window::touch(Access& access, const Part& part) const {
     theirs.store(theirs.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   return true;
+}
+
+// Who is dead is found where the caller looks at failures. But a process can also live on without
+// the memory, when its main thread has ended before the others: nobody would ever find a failure.
+void Window::note_failed_copy(Access& access, const Part& part, const Status& problem) const {
+  if (problem.code() != Code::kRemoteError) {
+    access.problem = problem.code() == Code::kUnsupported ? out_of_reach(access) : problem;
+    return;
+  }
+  const uint64_t now_ns = monotonic_ns();
+  if (access.lost_ns == 0) access.lost_ns = now_ns;
+  if (now_ns - access.lost_ns < kEndingNs) return;
+  if (part.link->status().ok()) access.problem = problem;
 }
 
 bool Window::advance_remote(Access& access, const Part& part) const {

@@ -21,6 +21,7 @@
 
 #include "src/comm/membership.h"
 #include "src/comm/part_board.h"
+#include "src/exec/host_executor.h"
 
 namespace tutti::comm {
 
@@ -40,6 +41,7 @@ struct Access {
   Window* window = nullptr;
   // Of its run:
   uint64_t moved = 0;                    // of the bytes, on one host
+  uint64_t lost_ns = 0;                  // since when the peer's memory is gone though it lives
   transport::Stream::Ticket ticket = 0;  // 0: the link was not asked yet
   Status problem;                        // not OK: it had no effect, or not all of it
 };
@@ -71,9 +73,10 @@ class Window {
 
   /// Whether the operation can be: its peer within reach, its range and signal within bounds.
   Status check(const Access& access) const;
-  /// True if it is over, see Access::problem; until then ask again with the same one. One whose
-  /// peer is dead or failed is never over: why, the caller finds where it looks at failures.
-  bool advance(Access& access);
+  /// kDone: it is over, see Access::problem; until then ask again with the same one. kMoved: there
+  /// is more to copy, and it is time to look at failures. One whose peer is dead or failed is never
+  /// over: why, the caller finds where it looks at failures.
+  exec::Progress advance(Access& access);
   /// Ends this rank's part. Returns a peer that is still at its memory (ask again), or -1.
   int close();
   /// After a failure: peers begin nothing any more, and find out why; close() changes nothing then.
@@ -102,8 +105,9 @@ class Window {
   Status connect(int peer, const std::string& text);
   Result<std::byte*> map_again(std::string_view handle);
   static Status find_memory(Part& part, std::string_view handle, uint64_t offset);
-  bool advance_here(Access& access, const Part& part) const;
+  exec::Progress advance_here(Access& access, const Part& part) const;
   bool touch(Access& access, const Part& part) const;
+  void note_failed_copy(Access& access, const Part& part, const Status& problem) const;
   bool advance_remote(Access& access, const Part& part) const;
   Status gone(const Access& access) const;
   Status out_of_reach(const Access& access) const;

@@ -8,9 +8,9 @@
 // null).
 //
 // Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
-// from one thread, serve() from any; a Stream from several threads (it locks inside); Mapped is
-// read-only after connect(). Errors: a broken link keeps its first error in status(); it never
-// comes back. Ordering: per channel, first in, first out; nothing is promised between channels.
+// from one thread, serve() from any; a Stream and a Mapped from several threads (they lock inside).
+// Errors: a broken link keeps its first error in status(); it never comes back. Ordering: per
+// channel, first in, first out; nothing is promised between channels.
 #pragma once
 
 #include <atomic>
@@ -71,7 +71,8 @@ class Mapped {
   /// Maps memory the peer registered (its handle travelled by any way); unmapped with the link.
   virtual Result<std::byte*> import(std::string_view handle) = 0;
   /// Capability single_copy: reads, or writes, at an address as the peer sees it. Complete when it
-  /// returns. kRemoteError: the peer is gone; kInvalidUsage: it has no such memory.
+  /// returns. kRemoteError: the peer, or at least its memory, is gone; kInvalidUsage: there is no
+  /// such memory there, or here; kUnsupported: it is permitted no more.
   virtual Status read(Buffer target, uint64_t source) = 0;
   virtual Status write(uint64_t target, ConstBuffer source) = 0;
 };

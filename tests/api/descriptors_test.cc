@@ -85,9 +85,10 @@ class Rank {
 
   bool is_fine(size_t room) {
     const bool poor = member_.rank() == kPoor;
-    const std::string wanted = poor ? "Too many open files" : "rank 1 could not register its part";
+    const std::string who = poor ? "" : "rank 1 (process ";
+    const std::string wanted = poor ? "Too many open files" : ") could not register its part";
     if (result_ != (poor ? tuttiSystemError : tuttiInvalidUsage) || window_ != nullptr ||
-        message_.find(wanted) == std::string::npos) {
+        message_.find(who) == std::string::npos || message_.find(wanted) == std::string::npos) {
       member_.fail("with " + std::to_string(room) + ": " + tuttiGetErrorString(result_) + ", " +
                    message_);
       return false;

@@ -41,10 +41,18 @@ enum class Way { kRead, kWrite };
 
 Status error_of_copy(Way way) {
   const char* call = way == Way::kRead ? "process_vm_readv" : "process_vm_writev";
-  if (errno == ESRCH) return Status::remote_error("its process has ended");
+  if (errno == ESRCH) {
+    return Status::remote_error(
+        "its process has ended, or its main thread, without which nobody reaches its memory");
+  }
   if (errno == EFAULT) {
     return Status::invalid_usage(std::string(call) +
-                                 ": no such memory; it was freed, or may not be accessed so");
+                                 ": no such memory there (it was freed, or may not be accessed "
+                                 "so), or the local buffer is not accessible");
+  }
+  if (errno == EPERM) {
+    return Status::unsupported(std::string(call) +
+                               ": permitted when the ranks connected, and no more");
   }
   return errno_status(call);
 }
