@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/single_copies.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -131,9 +132,15 @@ void register_with_few(const std::string& network) {
   EXPECT_TRUE(result.ok) << result.report;
 }
 
-TEST(FewDescriptors, RegisteringAWindowOnOneHost) { register_with_few("default"); }
+TEST(FewDescriptors, RegisteringAWindowOnOneHost) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
+  register_with_few("default");
+}
 TEST(FewDescriptors, RegisteringAWindowOverTcp) { register_with_few("tcp"); }
-TEST(FewDescriptors, RegisteringAWindowOnTwoHosts) { register_with_few("mixed"); }
+TEST(FewDescriptors, RegisteringAWindowOnTwoHosts) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
+  register_with_few("mixed");
+}
 
 }  // namespace
 }  // namespace tutti::api_test

@@ -7,11 +7,7 @@
 //   --spoil 1   one put changes a byte: the checker must find it
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -25,6 +21,7 @@
 
 #include "tests/support/dice.h"
 #include "tests/support/options.h"
+#include "tests/support/single_copies.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -194,27 +191,13 @@ class Plan {
   const Options& options_;
 };
 
-// What a container's profile does; for this thread and those that it starts.
-bool refuse_single_copies() {
-  const sock_filter filter[] = {
-      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 1, 0),
-      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-  };
-  const sock_fprog program{std::size(filter), const_cast<sock_filter*>(filter)};
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
-}
-
 class Rank {
  public:
   Rank(Member& member, const Options& options)
       : member_(member), options_(options), plan_(options), rank_(member.rank()) {}
 
   void run() {
-    if (options_.refuse && !refuse_single_copies()) {
+    if (options_.refuse && !testing_support::refuse_single_copies()) {
       return member_.fail("seccomp: " + std::string(std::strerror(errno)));
     }
     if (!open()) return;

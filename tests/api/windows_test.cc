@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/api/crowd.h"
+#include "tests/support/single_copies.h"
 #include "tests/support/subprocess.h"
 
 namespace tutti::api_test {
@@ -50,6 +51,7 @@ struct Mix {
   const char* name;
   std::vector<std::string> arguments;
   bool threads = false;
+  bool copies = true;  // between processes
 };
 
 class MixedWindows : public testing::TestWithParam<Mix> {
@@ -58,6 +60,9 @@ class MixedWindows : public testing::TestWithParam<Mix> {
 #if defined(__SANITIZE_THREAD__)
     if (GetParam().threads) GTEST_SKIP() << "no direct access under the thread sanitizer";
 #endif
+    if (GetParam().copies && !testing_support::siblings_may_copy()) {
+      GTEST_SKIP() << testing_support::kNoSingleCopies;
+    }
   }
 };
 
@@ -75,17 +80,20 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Mix{"TwoProcesses", {"--ranks", "2", "--processes", "2"}},
         Mix{"FourProcesses", {"--ranks", "4", "--processes", "4"}},
-        Mix{"Threads", {"--ranks", "4", "--processes", "1"}, true},
+        Mix{"Threads", {"--ranks", "4", "--processes", "1"}, true, false},
         Mix{"ProcessesOfThreads", {"--ranks", "4", "--processes", "2"}, true},
-        Mix{"Tcp", {"--ranks", "3", "--processes", "3", "--network", "tcp"}},
+        Mix{"Tcp", {"--ranks", "3", "--processes", "3", "--network", "tcp"}, false, false},
         Mix{"TwoHosts", {"--ranks", "4", "--processes", "4", "--network", "mixed"}},
         Mix{"TwoHostsOfThreads", {"--ranks", "6", "--processes", "4", "--network", "mixed"}, true},
-        Mix{"Refused", {"--ranks", "4", "--processes", "4", "--refuse", "1"}},
+        Mix{"Refused", {"--ranks", "4", "--processes", "4", "--refuse", "1"}, false, false},
         Mix{"RefusedOnTwoHosts",
-            {"--ranks", "5", "--processes", "5", "--network", "mixed", "--refuse", "1"}}),
+            {"--ranks", "5", "--processes", "5", "--network", "mixed", "--refuse", "1"},
+            false,
+            false}),
     [](const auto& info) { return info.param.name; });
 
 TEST(MixedWindowsChecker, FindsAWrongByte) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   std::string output;
   EXPECT_EQ(mixed_windows({"--ranks", "2", "--processes", "2", "--spoil", "1"}, output), 1);
   EXPECT_NE(output.find("not as it was put"), std::string::npos) << output;

@@ -1,6 +1,7 @@
 // A few kills and stops; slow_kill_test.cc has the gate's many.
 #include <gtest/gtest.h>
 
+#include "tests/support/single_copies.h"
 #include "tests/support/subprocess.h"
 
 namespace tutti::kill_test {
@@ -41,6 +42,7 @@ TEST(Kill, TcpWithChildren) { expect_survivors_know_though_children_live("tcp");
 TEST(Stop, OneSidedOnTwoHosts) { expect_stopped_rank_is_blamed("mixed", "one_sided"); }
 TEST(Kill, OneSidedOnOneHost) { expect_survivors_know("default", "one_sided"); }
 TEST(Kill, OneSidedToOrdinaryMemory) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   expect_survivors_know("default", "one_sided", "1");
   expect_survivors_know("mixed", "one_sided", "1");
 }

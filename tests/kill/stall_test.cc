@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "generated/test_paths.h"
+#include "tests/support/single_copies.h"
 #include "tests/support/team.h"
 #include "tests/support/thorough.h"
 
@@ -207,13 +208,22 @@ TEST(Stall, AStoppedProcessThatWasNeverTalkedToEndsTheCallAtItsDeadline) {
 }
 
 /// Gets from rank 0 again and again, and stops while that goes on.
-void stop_in_a_get(tuttiComm_t comm, tuttiWindow_t window, size_t bytes) {
+void stop_in_a_get(Member& member, tuttiComm_t comm, tuttiWindow_t window, size_t bytes) {
   constexpr int kGets = 64;
   std::vector<char> target(bytes);
   tuttiStream_t stream{};
   tuttiStreamCreate(&stream);
-  for (int i = 0; i < kGets; ++i) tuttiGet(target.data(), bytes, 0, window, 0, stream);
-  while (peek(&target[bytes / 2]) == 0) testing_support::sleep_ns(100'000);
+  for (int i = 0; i < kGets; ++i) {
+    if (tuttiGet(target.data(), bytes, 0, window, 0, stream) == tuttiSuccess) continue;
+    return member.fail(tuttiGetLastError(comm));
+  }
+  while (peek(&target[bytes / 2]) == 0) {
+    tuttiResult_t failure = tuttiSuccess;
+    if (tuttiCommGetAsyncError(comm, &failure) != tuttiSuccess || failure != tuttiSuccess) {
+      return member.fail("the get failed: " + std::to_string(failure));
+    }
+    testing_support::sleep_ns(100'000);
+  }
   raise(SIGSTOP);
   tuttiCommAbort(comm);
   tuttiStreamDestroy(stream);
@@ -230,9 +240,13 @@ void leave_a_stopped_reader(Member& member,
   if (tuttiCommWindowRegister(comm, part.data(), part.size(), &window, 0) != tuttiSuccess) {
     return member.fail(tuttiGetLastError(comm));
   }
-  if (member.rank() == 1) return stop_in_a_get(comm, window, kBytes);
+  if (member.rank() == 1) return stop_in_a_get(member, comm, window, kBytes);
   const pid_t other = member.board().slots[1].process.load();
-  while (!is_stopped(other)) testing_support::sleep_ns(1'000'000);
+  const auto& state = member.board().slots[1].state;
+  while (!is_stopped(other)) {
+    if (state.load() == testing_support::RankState::kFailed) return;
+    testing_support::sleep_ns(1'000'000);
+  }
   end_part(comm, window);
   std::vector<char>().swap(part);
   kill(other, SIGCONT);
@@ -263,10 +277,12 @@ void fails_for_a_stopped_reader(Network network) {
 
 TEST(Stall, AWindowWhosePeerStoppedInAGetFailsTheCommunicator) {
   fails_for_a_stopped_reader(Network::kTcp);
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   fails_for_a_stopped_reader(Network::kDefault);
 }
 
 TEST(Stall, AnAbortSaysWhoIsStillInsideAWindow) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   const auto shape = shape_for(Network::kDefault, 2, {{"TUTTI_LOG", "off"}});
   expect_ok(shape, [](Member& member) {
     leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
