@@ -77,6 +77,7 @@ void interrupt(comm::Communicator& rank) {
 
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
+  interrupt(*rank);  // it may have been idle: nobody in a window is waited for as by a destroy
   rank->give_up();
   Status closed = rank->close_windows(kLeaveNs);
   const uint64_t communicator = rank->id();
