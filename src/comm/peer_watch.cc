@@ -133,7 +133,8 @@ void PeerWatch::settled(int rank) {
   const exec::Peer& other = peer(rank);
   const int fd = other.link->liveness_fd();
   if (fd < 0) {  // there is nothing to watch, or nobody to connect with
-    if (!other.link->status().ok()) lost({rank, -1});
+    // What this rank lacked is the affair of the call that wanted the connection.
+    if (other.link->status().code() == Code::kRemoteError) lost({rank, -1});
     return;
   }
   if (Status status = watch_connection(rank, fd); !status.ok()) {

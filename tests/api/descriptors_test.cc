@@ -121,7 +121,8 @@ class Rank {
 void register_with_few(const std::string& network) {
   TeamShape shape = TeamShape::processes(kRanks);
   for (int rank = 0; rank < kRanks; ++rank) {
-    testing_support::Environment own = {{"TUTTI_TIMEOUT", "20"}};
+    // Connected beforehand: what is missing shall be missing in the registration.
+    testing_support::Environment own = {{"TUTTI_TIMEOUT", "20"}, {"TUTTI_LAZY_CONNECT", "0"}};
     if (network == "tcp") own["TUTTI_TRANSPORTS"] = "tcp";
     if (network == "mixed") own["TUTTI_HOST_ID"] = rank == 0 ? "first" : "second";
     shape.environment.push_back(own);
@@ -140,6 +141,40 @@ TEST(FewDescriptors, RegisteringAWindowOverTcp) { register_with_few("tcp"); }
 TEST(FewDescriptors, RegisteringAWindowOnTwoHosts) {
   if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   register_with_few("mixed");
+}
+
+// Of six ranks on six hosts the first and the fourth are not connected from the start.
+void send_without_descriptors(Member& member) {
+  constexpr int kFar = 3;
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  if (!member.take_id(id) || tuttiCommInitRank(&comm, 6, id, member.rank()) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(nullptr));
+  }
+  int value = 1;
+  if (member.rank() == 0) {
+    const FewDescriptors few(0);
+    const tuttiResult_t sent = tuttiSend(&value, 1, tuttiInt32, kFar, comm, tuttiBlocking());
+    const std::string message = tuttiGetLastError(comm);
+    if (sent == tuttiSuccess || message.find("Too many open files") == std::string::npos) {
+      member.fail("not the error of a rank without descriptors: " + message);
+    }
+  } else if (member.rank() == kFar) {
+    if (tuttiRecv(&value, 1, tuttiInt32, 0, comm, tuttiBlocking()) == tuttiSuccess) {
+      member.fail("received what was not sent");
+    }
+  }
+  member.meet();  // the abort of one would be the others' reason
+  tuttiCommAbort(comm);
+}
+
+TEST(FewDescriptors, AFirstSendThatCannotConnectSaysWhy) {
+  TeamShape shape = TeamShape::processes(6);
+  shape.environment.assign(6, {{"TUTTI_TIMEOUT", "20"}, {"TUTTI_LOG", "off"}});
+  shape.use(testing_support::Network::kTcp);
+  const auto result = testing_support::run_team(
+      shape, send_without_descriptors, [](uint64_t) { return std::string("sending"); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
 }
 
 }  // namespace

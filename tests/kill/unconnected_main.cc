@@ -53,6 +53,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kAsleepNs = 5 * kSecond / 2;
 constexpr uint64_t kHangNs = 30 * kSecond;
+constexpr uint64_t kFirstDeadlineNs = 4 * kSecond;  // of the first of the chain
 
 struct Options {
   std::string what;
@@ -158,7 +159,7 @@ class Rank {
 
   void receive_from_next() {
     comm::CallOptions options;
-    options.timeout_ns = rank_ == 0 ? 3 * kSecond / 2 : 6 * kSecond;
+    options.timeout_ns = rank_ == 0 ? kFirstDeadlineNs : 3 * kFirstDeadlineNs;
     communicator_->set_options(options);
     std::byte word[8];
     const exec::Transfer transfer{static_cast<uint32_t>((rank_ + kStride) % kRanks), false, word,
@@ -266,8 +267,8 @@ class Job {
   }
 
   uint64_t limit_ns() const {
-    const bool late = options_.what == "blame" || options_.asleep;
-    return (late ? 4 : options_.what == "abort" ? 2 : 1) * kSecond;
+    if (options_.what == "blame") return kFirstDeadlineNs + 3 * kSecond;
+    return (options_.asleep ? 4 : options_.what == "abort" ? 2 : 1) * kSecond;
   }
 
   // A rank that left says goodbye; those who lost one tell it.

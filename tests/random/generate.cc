@@ -62,6 +62,7 @@ class Generator {
     job_.shape.use(job_.network);
     for (testing_support::Environment& environment : job_.shape.environment) {
       environment["TUTTI_LAZY_CONNECT"] = ranks_ % 2 == 0 ? "1" : "0";
+      environment["TUTTI_STAGING_STORES"] = ranks_ % 4 < 2 ? "measured" : "streaming";
     }
   }
 

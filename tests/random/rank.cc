@@ -141,15 +141,18 @@ class Rank {
   // a test, which the wait that ends them follows, or by the wait.
   bool complete(size_t i) {
     if (memory_[i] == nullptr) return true;
-    const std::unique_ptr<CallMemory> memory = std::move(memory_[i]);
     const std::vector<tuttiRequest_t> requests = std::exchange(requests_[i], {});
     const bool tests = ++completed_ % 2 == 0;
     const auto is_done = [&](tuttiRequest_t r) { return tests ? test(r) : wait(r); };
     if (!std::ranges::all_of(requests, is_done)) return false;
-    if (const std::string message = memory->check(); !message.empty()) {
+    if (const std::string message = memory_[i]->check(); !message.empty()) {
       return verdict_.wrong("call " + std::to_string(i) + ": " + message);
     }
-    return !tests || std::ranges::all_of(requests, [&](tuttiRequest_t r) { return wait(r); });
+    if (tests && !std::ranges::all_of(requests, [&](tuttiRequest_t r) { return wait(r); })) {
+      return false;
+    }
+    memory_[i].reset();  // not before: after a failure the library may still use it
+    return true;
   }
 
   bool test(tuttiRequest_t request) {

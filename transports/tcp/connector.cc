@@ -206,13 +206,13 @@ void Connector::make_room(uint64_t now_ns) {
 
 void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
   Result<Fd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
-  if (!fd.ok()) return fail(peer, fd.status());
+  if (!fd.ok()) return fail(peer, fd.status(), Fault::kHere);
   outgoing.stage = Stage::kCalling;
   outgoing.due_ns = now_ns + kCallPatienceNs;
   calling_.insert(peer);
   outgoing.call.emplace(std::move(fd).value(), member_.key, identity_of(member_, peer));
   if (Status status = outgoing.call->list_in(*set_, tag_of(peer)); !status.ok()) {
-    fail(peer, status);
+    fail(peer, status, Fault::kHere);
   }
 }
 
@@ -271,10 +271,11 @@ void Connector::call_again(int peer, Outgoing& outgoing) {
 
 // ---- the rest -----------------------------------------------------------------------------------
 
-void Connector::fail(int peer, const Status& reason) {
+void Connector::fail(int peer, const Status& reason, Fault fault) {
   TcpLink& link = *peers_[static_cast<size_t>(peer)].link;
   drop(peer);
-  link.give_up(explain(reason, peer));
+  const Status why = explain(reason, peer);
+  link.give_up(fault == Fault::kHere ? Status(reason.code(), std::string(why.message())) : why);
   link.announce();
 }
 

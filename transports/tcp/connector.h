@@ -92,7 +92,9 @@ class Connector final : public Dialer {
   void call_again(int peer, Outgoing& outgoing);
   void drop(int peer);
   void connected(int peer);
-  void fail(int peer, const Status& reason);
+  /// kHere: not even a call was made, so it says nothing about the peer.
+  enum class Fault { kThere, kHere };
+  void fail(int peer, const Status& reason, Fault fault = Fault::kThere);
   void arm_timer(uint64_t now_ns);
   void set_timer(uint64_t when_ns);
   Status explain(const Status& reason, int peer) const;
