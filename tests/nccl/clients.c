@@ -141,9 +141,9 @@ static void pytorch_versions(Member m) {
           "NCCL_CONFIG_INITIALIZER", m.rank);
   config.magic = 0xcafebeef;
   config.blocking = 2;
-  refused(init_with(m, 0, &config, &comm), ncclInvalidArgument, "blocking",
+  refused(init_with(m, 1, &config, &comm), ncclInvalidArgument, "blocking",
           m.rank);
-  ok(init_with(m, 0, NULL, &comm), "no configuration", m.rank);
+  ok(init_with(m, 2, NULL, &comm), "no configuration", m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 

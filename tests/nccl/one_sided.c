@@ -63,7 +63,7 @@ static void check_refusals(Member m, ncclComm_t comm, ncclWindow_t window) {
   const size_t end = (size_t)m.ranks * COUNT * sizeof(int32_t);
   int32_t word = 0;
   refused(ncclPutSignal(&word, 1, ncclInt32, 0, window, end - 3, 0, 0, 0, comm, NULL),
-          ncclInvalidArgument, "rank 0's", m.rank);
+          ncclInvalidArgument, "of rank 0 (", m.rank);
   refused(ncclPutSignal(&word, (size_t)1 << 62, ncclInt64, 0, window, 0, 0, 0, 0, comm, NULL),
           ncclInvalidArgument, "count", m.rank);
   refused(ncclPutSignal(&word, 1, (ncclDataType_t)99, 0, window, 0, 0, 0, 0, comm, NULL),
