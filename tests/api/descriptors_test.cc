@@ -118,6 +118,21 @@ class Rank {
   std::vector<char> memory_ = std::vector<char>(kBytes);
 };
 
+// The undefined-behaviour sanitizer opens a pipe to see whether an object may be looked at, and
+// takes it for none where that fails.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kSanitizerNeedsDescriptors = true;
+#else
+constexpr bool kSanitizerNeedsDescriptors = false;
+#endif
+
+class FewDescriptorsTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (kSanitizerNeedsDescriptors) GTEST_SKIP() << "the sanitizer itself needs descriptors";
+  }
+};
+
 void register_with_few(const std::string& network) {
   TeamShape shape = TeamShape::processes(kRanks);
   for (int rank = 0; rank < kRanks; ++rank) {
@@ -133,12 +148,12 @@ void register_with_few(const std::string& network) {
   EXPECT_TRUE(result.ok) << result.report;
 }
 
-TEST(FewDescriptors, RegisteringAWindowOnOneHost) {
+TEST_F(FewDescriptorsTest, RegisteringAWindowOnOneHost) {
   if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   register_with_few("default");
 }
-TEST(FewDescriptors, RegisteringAWindowOverTcp) { register_with_few("tcp"); }
-TEST(FewDescriptors, RegisteringAWindowOnTwoHosts) {
+TEST_F(FewDescriptorsTest, RegisteringAWindowOverTcp) { register_with_few("tcp"); }
+TEST_F(FewDescriptorsTest, RegisteringAWindowOnTwoHosts) {
   if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   register_with_few("mixed");
 }
@@ -151,24 +166,20 @@ void send_without_descriptors(Member& member) {
   if (!member.take_id(id) || tuttiCommInitRank(&comm, 6, id, member.rank()) != tuttiSuccess) {
     return member.fail(tuttiGetLastError(nullptr));
   }
-  int value = 1;
-  if (member.rank() == 0) {
+  if (member.rank() == 0) {  // the others are in no call, so none of them connects with it
+    const int value = 1;
     const FewDescriptors few(0);
     const tuttiResult_t sent = tuttiSend(&value, 1, tuttiInt32, kFar, comm, tuttiBlocking());
     const std::string message = tuttiGetLastError(comm);
     if (sent == tuttiSuccess || message.find("Too many open files") == std::string::npos) {
       member.fail("not the error of a rank without descriptors: " + message);
     }
-  } else if (member.rank() == kFar) {
-    if (tuttiRecv(&value, 1, tuttiInt32, 0, comm, tuttiBlocking()) == tuttiSuccess) {
-      member.fail("received what was not sent");
-    }
   }
   member.meet();  // the abort of one would be the others' reason
   tuttiCommAbort(comm);
 }
 
-TEST(FewDescriptors, AFirstSendThatCannotConnectSaysWhy) {
+TEST_F(FewDescriptorsTest, AFirstSendThatCannotConnectSaysWhy) {
   TeamShape shape = TeamShape::processes(6);
   shape.environment.assign(6, {{"TUTTI_TIMEOUT", "20"}, {"TUTTI_LOG", "off"}});
   shape.use(testing_support::Network::kTcp);

@@ -182,26 +182,29 @@ __attribute__((no_sanitize("thread"))) char peek(const char* at) {
 
 // Its kernel accepts the call, and nothing follows: the deadline is the call's, not a handshake's.
 TEST(Stall, AStoppedProcessThatWasNeverTalkedToEndsTheCallAtItsDeadline) {
+  constexpr int kFar = 3;  // of six ranks on six hosts not connected with rank 0 from the start
   const auto shape =
-      shape_for(Network::kTcp, 2,
+      shape_for(Network::kTcp, 6,
                 {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}, {"TUTTI_LAZY_CONNECT", "1"}});
   expect_ok(shape, [](Member& member) {
     tuttiComm_t comm = join(member);
     if (comm == nullptr) return;
-    if (member.rank() == 1) {
-      raise(SIGSTOP);
-      return;  // rank 0 has let it go on
+    if (member.rank() != 0) {
+      if (member.rank() == kFar) raise(SIGSTOP);
+      member.meet();  // rank 0 lets it go on; whoever ends earlier is the reason
+      return;
     }
-    const pid_t other = member.board().slots[1].process.load();
+    const pid_t other = member.board().slots[kFar].process.load();
     while (!is_stopped(other)) testing_support::sleep_ns(1'000'000);
     const uint64_t begin_ns = testing_support::now_ns();
     const int value = 3;
-    const tuttiResult_t result = tuttiSend(&value, 1, tuttiInt32, 1, comm, tuttiBlocking());
+    const tuttiResult_t result = tuttiSend(&value, 1, tuttiInt32, kFar, comm, tuttiBlocking());
     const uint64_t took_ns = testing_support::now_ns() - begin_ns;
     const std::string message = tuttiGetLastError(comm);
     kill(other, SIGCONT);
-    if (result != tuttiTimeout || message.find("rank 1") == std::string::npos) {
-      member.fail("not a timeout that names rank 1: " + message);
+    member.meet();
+    if (result != tuttiTimeout || message.find("rank 3") == std::string::npos) {
+      member.fail("not a timeout that names rank 3: " + message);
     }
     if (took_ns > 5'000'000'000) member.fail("it took longer than the deadline says");
   });
