@@ -176,10 +176,11 @@ TEST(Windows, ARankWithoutAPlaceForItsHandleIsEverybodysError) {
   });
 }
 
-// A thread aborts and frees its part while its peers put there.
+// A thread aborts and frees its part while its peers put there, each to a place of its own.
 TEST(Windows, WhoAbortsIsPutToNoMore) {
   run_ranks(3, [](tuttiComm_t& comm, int rank) {
-    std::vector<char> part(1 << 16), data(part.size(), 1);
+    std::vector<char> part(1 << 17), data(part.size() / 2, 1);
+    const size_t place = rank == 2 ? data.size() : 0;
     tuttiWindow_t window = nullptr;
     EXPECT_OK(tuttiCommWindowRegister(comm, part.data(), part.size(), &window, 0), comm);
     EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
@@ -191,7 +192,7 @@ TEST(Windows, WhoAbortsIsPutToNoMore) {
     }
     tuttiResult_t result = tuttiSuccess;
     while (result == tuttiSuccess) {
-      result = tuttiPutSignal(data.data(), data.size(), 0, window, 0, 0, tuttiBlocking());
+      result = tuttiPutSignal(data.data(), data.size(), 0, window, place, 0, tuttiBlocking());
     }
     EXPECT_TRUE(result == tuttiInvalidUsage || result == tuttiRemoteError) << message_of(comm);
     // Until both have seen it, neither ends.
