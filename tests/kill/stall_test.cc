@@ -56,9 +56,26 @@ TeamShape shape_for(Network network, int ranks, const testing_support::Environme
   return shape;
 }
 
-void expect_ok(const TeamShape& shape, const testing_support::Body& body) {
-  const auto result = testing_support::run_team(
+testing_support::TeamResult run(const TeamShape& shape, const testing_support::Body& body) {
+  return testing_support::run_team(
       shape, body, [](uint64_t step) { return "step " + std::to_string(step); }, kLimitNs);
+}
+
+void expect_ok(const TeamShape& shape, const testing_support::Body& body) {
+  const auto result = run(shape, body);
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+constexpr const char* kMissed = "the reader had just left its copy when it stopped";
+
+/// A reader that is to stop inside of a copy may miss it: then once more.
+void expect_ok_if_inside(const TeamShape& shape, const testing_support::Body& body) {
+  constexpr int kMostTries = 10;
+  testing_support::TeamResult result;
+  for (int i = 0; i < kMostTries; ++i) {
+    result = run(shape, body);
+    if (result.report.find(kMissed) == std::string::npos) break;
+  }
   EXPECT_TRUE(result.ok) << result.report;
 }
 
@@ -263,10 +280,14 @@ bool says_who_is_inside(const std::string& message) {
 
 void fails_for_a_stopped_reader(Network network) {
   const auto shape = shape_for(network, 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
-  expect_ok(shape, [network](Member& member) {
+  expect_ok_if_inside(shape, [network](Member& member) {
     leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
       const tuttiResult_t ended = tuttiCommWindowDeregister(comm, window);
       const std::string message = tuttiGetLastError(comm);
+      if (ended == tuttiSuccess) {
+        tuttiCommAbort(comm);
+        return member.fail(kMissed);
+      }
       if (ended != tuttiTimeout || says_who_is_inside(message) != (network != Network::kTcp)) {
         member.fail("deregister: " + std::to_string(ended) + ", " + message);
       }
@@ -287,10 +308,11 @@ TEST(Stall, AWindowWhosePeerStoppedInAGetFailsTheCommunicator) {
 TEST(Stall, AnAbortSaysWhoIsStillInsideAWindow) {
   if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   const auto shape = shape_for(Network::kDefault, 2, {{"TUTTI_LOG", "off"}});
-  expect_ok(shape, [](Member& member) {
+  expect_ok_if_inside(shape, [](Member& member) {
     leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
       const tuttiResult_t ended = tuttiCommAbort(comm);
       const std::string message = tuttiGetLastError(nullptr);
+      if (ended == tuttiSuccess) return member.fail(kMissed);
       if (ended != tuttiRemoteError || !says_who_is_inside(message)) {
         member.fail("abort: " + std::to_string(ended) + ", " + message);
       }
