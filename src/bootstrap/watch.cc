@@ -22,13 +22,12 @@ uint32_t hang_up_of(int fd) {
   int type = 0;
   socklen_t bytes = sizeof type;
   const bool is_socket = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &bytes) == 0;
-  // Once: a dead peer hangs up for ever and would keep the thread awake.
-  return EPOLLRDHUP | EPOLLONESHOT | (is_socket ? 0u : EPOLLIN);
+  return EPOLLRDHUP | (is_socket ? 0u : EPOLLIN);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Watch>> Watch::create() {
+Result<std::unique_ptr<Watch>> Watch::create(const char* thread_name) {
   Fd epoll(epoll_create1(EPOLL_CLOEXEC));
   if (!epoll.valid()) return errno_status("epoll_create1");
   Fd bell(eventfd(0, EFD_CLOEXEC));
@@ -40,7 +39,7 @@ Result<std::unique_ptr<Watch>> Watch::create() {
     return errno_status("epoll_ctl");
   }
   std::unique_ptr<Watch> watch(new Watch(std::move(epoll), std::move(bell)));
-  Result<std::thread> thread = start_thread("tutti-watch", [raw = watch.get()] { raw->run(); });
+  Result<std::thread> thread = start_thread(thread_name, [raw = watch.get()] { raw->run(); });
   if (!thread.ok()) return thread.status();
   watch->thread_ = std::move(thread).value();
   return watch;
@@ -53,30 +52,45 @@ Watch::~Watch() {
   thread_.join();
 }
 
-Status Watch::add(int fd, Callback callback) {
-  return attend(fd, News::kHangUp, [callback = std::move(callback)] {
-    callback();
-    return uint64_t{0};
-  });
-}
-
 Status Watch::attend(int fd, News news, Visit visit) {
   const std::lock_guard lock(mutex_);
   epoll_event event{};
-  event.events = news == News::kHangUp ? hang_up_of(fd) : static_cast<uint32_t>(EPOLLIN);
+  // Once per visit: a dead peer hangs up for ever, and what rests shall not be heard of at all.
+  event.events = EPOLLONESHOT | (news == News::kHangUp ? hang_up_of(fd) : uint32_t{EPOLLIN});
   event.data.u64 = next_ticket_;
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
     return errno_status("cannot watch descriptor " + std::to_string(fd) + ": epoll_ctl");
   }
-  entries_.emplace(next_ticket_, Entry{fd, event.events, std::move(visit)});
+  entries_.emplace(next_ticket_, Entry{fd, news, event.events, false, std::move(visit)});
   ++next_ticket_;
   return {};
 }
 
+// Under mutex_, as are the next two.
+Watch::Entries::iterator Watch::find(int fd) {
+  return std::find_if(entries_.begin(), entries_.end(),
+                      [&](const auto& entry) { return entry.second.fd == fd; });
+}
+
+// Whatever is there already is news.
+void Watch::arm(const Entries::value_type& entry) {
+  epoll_event event{};
+  event.events = entry.second.events | (entry.second.output ? EPOLLOUT : 0u);
+  event.data.u64 = entry.first;
+  epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, entry.second.fd, &event);
+}
+
+void Watch::hear_output(int fd) {
+  const std::lock_guard lock(mutex_);
+  const auto found = find(fd);
+  if (found == entries_.end()) return;
+  found->second.output = true;
+  if (running_ != found->first) arm(*found);  // otherwise after the visit
+}
+
 void Watch::remove(int fd) {
   std::unique_lock lock(mutex_);
-  const auto found = std::find_if(entries_.begin(), entries_.end(),
-                                  [&](const auto& entry) { return entry.second.fd == fd; });
+  const auto found = find(fd);
   if (found == entries_.end()) return;
   const uint64_t ticket = found->first;
   epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -110,27 +124,27 @@ void Watch::announce(uint64_t ticket) {
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return;
     visit = found->second.visit;  // a copy: it may remove its own entry
+    found->second.output = false;
     running_ = ticket;
   }
   const uint64_t rest_ns = visit();
   {
     const std::lock_guard lock(mutex_);
     running_ = 0;
-    if (rest_ns > 0) rest(ticket, rest_ns);
+    after_visit(ticket, rest_ns);
   }
   idle_.notify_all();
 }
 
 // Under mutex_.
-void Watch::rest(uint64_t ticket, uint64_t duration_ns) {
+void Watch::after_visit(uint64_t ticket, uint64_t rest_ns) {
   const auto found = entries_.find(ticket);
-  if (found == entries_.end()) return;
-  epoll_event event{};
-  event.data.u64 = ticket;
-  if ((found->second.events & EPOLLONESHOT) == 0) {
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event);
+  if (found == entries_.end() || rest_ns == kForEver) return;
+  if (rest_ns > 0) {
+    resting_.emplace(monotonic_ns() + rest_ns, ticket);
+  } else if (found->second.news == News::kInput) {
+    arm(*found);
   }
-  resting_.emplace(monotonic_ns() + duration_ns, ticket);
 }
 
 // What there was to hear meanwhile is heard then. Returns the milliseconds until the next one has
@@ -142,11 +156,7 @@ int Watch::wake_rested() {
     const uint64_t ticket = resting_.begin()->second;
     resting_.erase(resting_.begin());
     const auto found = entries_.find(ticket);
-    if (found == entries_.end()) continue;  // removed
-    epoll_event event{};
-    event.events = found->second.events;
-    event.data.u64 = ticket;
-    epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, found->second.fd, &event);
+    if (found != entries_.end()) arm(*found);
   }
   if (resting_.empty()) return -1;
   constexpr uint64_t kMostMilliseconds = 1'000'000;

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -38,6 +39,14 @@ std::unique_ptr<Watch> make_watch() {
   return std::move(watch).value();
 }
 
+/// Watches for the hang-up and calls once.
+Status add(Watch& watch, int fd, std::function<void()> call) {
+  return watch.attend(fd, Watch::News::kHangUp, [call = std::move(call)] {
+    call();
+    return uint64_t{0};
+  });
+}
+
 bool comes_true(const std::atomic<int>& count, int wanted) {
   for (int i = 0; i < 2000 && count < wanted; ++i) std::this_thread::sleep_for(milliseconds(1));
   return count == wanted;
@@ -47,7 +56,7 @@ TEST(Watch, HangUpRunsTheCallbackOnce) {
   const auto watch = make_watch();
   Pair pair;
   std::atomic<int> calls{0};
-  ASSERT_TRUE(watch->add(pair.a.get(), [&] { ++calls; }).ok());
+  ASSERT_TRUE(add(*watch, pair.a.get(), [&] { ++calls; }).ok());
   ASSERT_EQ(write(pair.b.get(), "data", 4), 4);
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_EQ(calls, 0) << "data is no hang-up";
@@ -73,7 +82,7 @@ TEST(Watch, KilledProcessIsNoticedThroughItsPidfd) {
     GTEST_SKIP() << "no pidfd_open";
   }
   std::atomic<int> calls{0};
-  ASSERT_TRUE(watch->add(process.get(), [&] { ++calls; }).ok());
+  ASSERT_TRUE(add(*watch, process.get(), [&] { ++calls; }).ok());
   kill(child, SIGKILL);
   EXPECT_TRUE(comes_true(calls, 1));
   watch->remove(process.get());
@@ -88,7 +97,7 @@ TEST(Watch, GatheredDescriptorsHaveNewsWhenTheyAreReadable) {
   event.events = EPOLLRDHUP;
   ASSERT_EQ(epoll_ctl(gathered.get(), EPOLL_CTL_ADD, pair.a.get(), &event), 0);
   std::atomic<int> calls{0};
-  ASSERT_TRUE(watch->add(gathered.get(), [&] { ++calls; }).ok());
+  ASSERT_TRUE(add(*watch, gathered.get(), [&] { ++calls; }).ok());
   pair.b.reset();
   EXPECT_TRUE(comes_true(calls, 1));
   watch->remove(gathered.get());
@@ -98,15 +107,15 @@ TEST(Watch, RemovedDescriptorsAreForgotten) {
   const auto watch = make_watch();
   Pair pair;
   std::atomic<int> calls{0};
-  ASSERT_TRUE(watch->add(pair.a.get(), [&] { ++calls; }).ok());
-  EXPECT_FALSE(watch->add(pair.a.get(), [&] { ++calls; }).ok()) << "twice";
+  ASSERT_TRUE(add(*watch, pair.a.get(), [&] { ++calls; }).ok());
+  EXPECT_FALSE(add(*watch, pair.a.get(), [&] { ++calls; }).ok()) << "twice";
   watch->remove(pair.a.get());
   watch->remove(pair.a.get());
   watch->remove(12345);
   pair.b.reset();
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_EQ(calls, 0);
-  EXPECT_FALSE(watch->add(-1, [] {}).ok());
+  EXPECT_FALSE(add(*watch, -1, [] {}).ok());
 }
 
 TEST(Watch, RemoveWaitsForARunningCallback) {
@@ -119,7 +128,7 @@ TEST(Watch, RemoveWaitsForARunningCallback) {
     std::this_thread::sleep_for(milliseconds(50));
     left = true;
   };
-  ASSERT_TRUE(watch->add(pair.a.get(), slow).ok());
+  ASSERT_TRUE(add(*watch, pair.a.get(), slow).ok());
   pair.b.reset();
   ASSERT_TRUE(comes_true(entered, 1));
   watch->remove(pair.a.get());
@@ -130,13 +139,10 @@ TEST(Watch, CallbackMayRemoveItself) {
   const auto watch = make_watch();
   Pair pair;
   std::atomic<int> calls{0};
-  ASSERT_TRUE(watch
-                  ->add(pair.a.get(),
-                        [&] {
-                          watch->remove(pair.a.get());
-                          ++calls;
-                        })
-                  .ok());
+  ASSERT_TRUE(add(*watch, pair.a.get(), [&] {
+                watch->remove(pair.a.get());
+                ++calls;
+              }).ok());
   pair.b.reset();
   EXPECT_TRUE(comes_true(calls, 1));
 }
@@ -149,7 +155,7 @@ TEST(Watch, ManyComeAndGo) {
     threads.emplace_back([&] {
       for (int i = 0; i < 200; ++i) {
         Pair pair;
-        ASSERT_TRUE(watch->add(pair.a.get(), [&] { ++calls; }).ok());
+        ASSERT_TRUE(add(*watch, pair.a.get(), [&] { ++calls; }).ok());
         if (i % 2 == 0) pair.b.reset();
         watch->remove(pair.a.get());
       }
@@ -162,7 +168,7 @@ TEST(Watch, ManyComeAndGo) {
 TEST(Watch, EndsCleanlyWithOpenEntries) {
   Pair pair;
   const auto watch = make_watch();
-  ASSERT_TRUE(watch->add(pair.a.get(), [] {}).ok());
+  ASSERT_TRUE(add(*watch, pair.a.get(), [] {}).ok());
 }
 
 TEST(Watch, ATimerRunsItsCallbackAgainAndAgain) {
@@ -209,6 +215,43 @@ TEST(Watch, InputRestsAndIsHeardOfAgain) {
   const int last = visits;
   std::this_thread::sleep_for(milliseconds(20));
   EXPECT_EQ(visits, last) << "removed while it rested";
+}
+
+TEST(Watch, OutputIsHeardOfOnceForEachWish) {
+  const auto watch = make_watch();
+  Pair pair;
+  const int fd = pair.a.get();
+  std::atomic<int> visits{0};
+  std::atomic<int> wishes{3};
+  const auto visit = [&] {
+    if (--wishes > 0) watch->hear_output(fd);
+    ++visits;
+    return uint64_t{0};
+  };
+  watch->hear_output(fd);  // nobody attends to it
+  ASSERT_TRUE(watch->attend(fd, Watch::News::kInput, visit).ok());
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(visits, 0) << "a socket is writable all the time";
+  watch->hear_output(fd);
+  EXPECT_TRUE(comes_true(visits, 3));
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(visits, 3);
+  watch->remove(fd);
+}
+
+TEST(Watch, OutputEndsARest) {
+  const auto watch = make_watch();
+  Pair pair;
+  std::atomic<int> visits{0};
+  const auto visit = [&] { return ++visits, Watch::kForEver; };
+  ASSERT_TRUE(watch->attend(pair.a.get(), Watch::News::kInput, visit).ok());
+  ASSERT_EQ(write(pair.b.get(), "x", 1), 1);
+  EXPECT_TRUE(comes_true(visits, 1));
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_EQ(visits, 1) << "nobody has read, but it rests for ever";
+  watch->hear_output(pair.a.get());
+  EXPECT_TRUE(comes_true(visits, 2));
+  watch->remove(pair.a.get());
 }
 
 TEST(Watch, AHangUpIsLookedAtUntilItIsUnderstood) {

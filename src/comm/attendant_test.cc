@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
+#include <string>
 #include <thread>
 
 #include "src/base/clock.h"
@@ -44,15 +46,19 @@ class FakeLink final : public transport::Link,
     output.store(false);
     uint64_t rung = 0;
     const bool moved = !busy.load() && read(bell_.get(), &rung, sizeof rung) > 0;
-    if (moved) taken.fetch_add(rung);
+    if (moved) {
+      moved_.fetch_add(1);
+      taken.fetch_add(rung);
+    }
     inside.store(false);
     return moved;
   }
   void on_note(std::function<void(transport::ChannelId)>) override {}
   State state() const override { return idle.load() ? State::kIdle : Link::state(); }
   void on_settled(std::function<void()> call) override { settled = std::move(call); }
-  int descriptor() const override { return idle.load() ? -1 : bell_.get(); }
+  int descriptor() const override { return idle.load() ? -1 : descriptor_; }
   bool has_output() const override { return output.load(); }
+  uint64_t moves() const override { return moved_.load(); }
   void on_answers(std::function<void()> wake) override {
     const std::lock_guard lock(mutex_);
     wake_ = std::move(wake);
@@ -62,6 +68,9 @@ class FakeLink final : public transport::Link,
     const uint64_t one = 1;
     ASSERT_EQ(write(bell_.get(), &one, sizeof one), static_cast<ssize_t>(sizeof one));
   }
+  void take_descriptor_of(const FakeLink& other) { descriptor_ = other.descriptor_; }
+  /// As calls do that leave bytes behind which came later.
+  void move_for_a_call() { moved_.fetch_add(1); }
   /// As a call would that has left an answer unsent.
   void leave_answer() {
     const std::lock_guard lock(mutex_);
@@ -96,6 +105,8 @@ class FakeLink final : public transport::Link,
  private:
   transport::Capabilities capabilities_;
   const Fd bell_{eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)};
+  int descriptor_ = bell_.get();
+  std::atomic<uint64_t> moved_{0};
   std::mutex mutex_;
   std::function<void()> wake_;
 };
@@ -104,8 +115,8 @@ TEST(Attendant, MovesWhatComes) {
   FakeLink first, second;
   Attendant attendant;
   first.ring();  // before it is attended
-  ASSERT_TRUE(attendant.attend(first).ok());
-  ASSERT_TRUE(attendant.attend(second).ok());
+  ASSERT_TRUE(attendant.attend(first, {}).ok());
+  ASSERT_TRUE(attendant.attend(second, {}).ok());
   for (uint64_t times = 1; times <= 20; ++times) {
     EXPECT_TRUE(eventually([&] { return first.taken.load() == times; }));
     second.ring();
@@ -120,7 +131,7 @@ TEST(Attendant, MovesWhatComes) {
 TEST(Attendant, ComesBackToALinkThatACallWasAt) {
   FakeLink link;
   Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link).ok());
+  ASSERT_TRUE(attendant.attend(link, {}).ok());
   link.busy.store(true);
   link.ring();
   EXPECT_TRUE(eventually([&] { return link.visits.load() >= 3; }));
@@ -130,10 +141,42 @@ TEST(Attendant, ComesBackToALinkThatACallWasAt) {
   attendant.leave(link);
 }
 
+TEST(Attendant, LeavesALinkToTheCallsThatMoveIt) {
+  FakeLink link;
+  Attendant attendant;
+  ASSERT_TRUE(attendant.attend(link, {}).ok());
+  for (uint64_t times = 1; times <= 20; ++times) {
+    const uint64_t begin_ns = monotonic_ns();
+    link.move_for_a_call();
+    link.ring();
+    EXPECT_TRUE(eventually([&] { return link.taken.load() == times; }));
+    EXPECT_GE(monotonic_ns() - begin_ns, 1'000'000u) << "it rested first";
+    EXPECT_EQ(link.visits.load(), times) << "and did not even look";
+  }
+  attendant.leave(link);
+}
+
+TEST(Attendant, SaysThatALateLinkCannotBeAttended) {
+  FakeLink link, twin;
+  link.idle.store(true);
+  Attendant attendant;
+  std::string said;
+  ASSERT_TRUE(attendant.attend(link, [&](const Status& why) { said = why.message(); }).ok());
+  link.take_descriptor_of(twin);
+  ASSERT_TRUE(attendant.attend(twin, {}).ok());
+  link.idle.store(false);
+  link.settled();
+  EXPECT_NE(said.find("cannot watch descriptor"), std::string::npos) << said;
+  attendant.leave(link);
+  twin.ring();
+  EXPECT_TRUE(eventually([&] { return twin.taken.load() == 1; }));
+  attendant.leave(twin);
+}
+
 TEST(Attendant, SendsTheAnswersThatACallHasLeft) {
   FakeLink link;
   Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link).ok());
+  ASSERT_TRUE(attendant.attend(link, {}).ok());
   for (int times = 0; times < 20; ++times) {
     link.leave_answer();
     EXPECT_TRUE(eventually([&] { return !link.output.load(); }));
@@ -147,7 +190,7 @@ TEST(Attendant, SendsTheAnswersThatACallHasLeft) {
 TEST(Attendant, LeaveWaitsForTheThread) {
   FakeLink link;
   Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link).ok());
+  ASSERT_TRUE(attendant.attend(link, {}).ok());
   link.held.store(true);
   link.ring();
   ASSERT_TRUE(eventually([&] { return link.inside.load(); }));
@@ -168,8 +211,8 @@ TEST(Attendant, ALinkThatConnectsLaterIsMovedFromThenOn) {
   link.idle.store(true);
   left.idle.store(true);
   Attendant attendant;
-  ASSERT_TRUE(attendant.attend(link).ok());
-  ASSERT_TRUE(attendant.attend(left).ok());
+  ASSERT_TRUE(attendant.attend(link, {}).ok());
+  ASSERT_TRUE(attendant.attend(left, {}).ok());
   link.ring();
   attendant.leave(left);
   for (FakeLink* settling : {&link, &left}) {
@@ -187,8 +230,8 @@ TEST(Attendant, ABrokenLinkIsMovedNoMore) {
   Attendant attendant;
   broken.broken.store(true);
   broken.busy.store(true);  // its descriptor stays readable
-  ASSERT_TRUE(attendant.attend(broken).ok());
-  ASSERT_TRUE(attendant.attend(sound).ok());
+  ASSERT_TRUE(attendant.attend(broken, {}).ok());
+  ASSERT_TRUE(attendant.attend(sound, {}).ok());
   broken.ring();
   for (uint64_t times = 1; times <= 100; ++times) {
     sound.ring();

@@ -97,7 +97,12 @@ Status Communicator::be_attended() {
   for (int peer = 0; peer < ranks(); ++peer) {
     transport::Link* link = membership_->link(peer);
     if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
-    if (Status status = options_.attendant->attend(*link); !status.ok()) {
+    const auto unattended = [this, peer](const Status& why) {
+      report(name_of(this->rank()) + " cannot attend its connection to " + name_of(peer) + ": " +
+             std::string(why.message()) +
+             "; outside of calls its windows answer that rank no more");
+    };
+    if (Status status = options_.attendant->attend(*link, unattended); !status.ok()) {
       leave_attendant();
       return status;
     }

@@ -143,8 +143,10 @@ class OneSided {
   /// To sleep on: progress() has something to do when it is readable, or writable and has_output().
   virtual int descriptor() const = 0;
   virtual bool has_output() const = 0;
+  /// How many calls of progress(), whoever made them, have moved something.
+  virtual uint64_t moves() const = 0;
   /// `wake` runs after progress(), in its thread, while answers to the peer are left to be sent; it
-  /// calls nothing of the link but has_output(). Empty: none; then it runs no more.
+  /// calls nothing of the link but descriptor(). Empty: none; then it runs no more.
   virtual void on_answers(std::function<void()> wake) = 0;
 };
 

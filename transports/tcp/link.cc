@@ -119,7 +119,9 @@ bool TcpLink::work() {
   if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
   output_pending_.store(!exchange_.idle(), std::memory_order_seq_cst);
   if (wake_ && exchange_.has_answers()) wake_();
-  return read || wrote;
+  if (!read && !wrote) return false;
+  moves_.store(moves() + 1, std::memory_order_relaxed);
+  return true;
 }
 
 bool TcpLink::write_some() {

@@ -94,6 +94,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   /// -1 until it is connected.
   int descriptor() const override { return fd_.load(std::memory_order_acquire); }
   bool has_output() const override { return output_pending_.load(std::memory_order_seq_cst); }
+  uint64_t moves() const override { return moves_.load(std::memory_order_relaxed); }
   void on_answers(std::function<void()> wake) override;
 
  private:
@@ -135,6 +136,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   std::atomic<int> fd_{-1};   // socket_, for those that hold no lock
   std::atomic<bool> failed_{false};
   std::atomic<bool> output_pending_{false};  // for those that hold no lock while they sleep
+  std::atomic<uint64_t> moves_{0};           // written under mutex_
   std::function<void()> wake_;               // of on_answers()
   std::vector<std::function<void()>> settled_calls_;
   Status status_;  // constant once failed_ is set
