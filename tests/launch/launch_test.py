@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Processes that a launcher started: mpirun where it is installed, else its variables in a loop."""
 
+import ctypes.util
 import os
 import pathlib
 import shutil
@@ -9,6 +10,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+import slurm
 
 BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")) / "bin"
 PROGRAM = BINARIES / "tests" / "launched"
@@ -52,7 +55,8 @@ class Launched(unittest.TestCase):
     def torchrun(self, common=None, command=(PROGRAM,)):
         """torchrun's variables for all ranks on this host."""
         shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
-                  "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none", **(common or {})}
+                  "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none",
+                  **(common or {})}
         return self.run_loop(shared, lambda rank: {"RANK": str(rank), "LOCAL_RANK": str(rank)},
                              command=command)
 
@@ -170,6 +174,46 @@ class Launched(unittest.TestCase):
                   "PMI_JOBID": "job", "FAKE_PMI2": str(store)}
         results = self.run_loop(shared, lambda rank: {"PMI_RANK": str(rank)})
         self.assert_met(results, "met by PMI2")
+        self.assertEqual(len(list(store.glob("finalized-*"))), RANKS, "every rank says goodbye")
+
+    def srun(self, *arguments):
+        """Real Slurm: its controller and one node, both on this host and only for this test."""
+        if not slurm.installed():
+            self.skipTest("slurmctld, slurmd, srun and munged are not all installed, or not root")
+        with slurm.Cluster() as cluster:
+            result = cluster.srun("-n", str(RANKS), *arguments, str(PROGRAM),
+                                  environment={**clean_environment(), **self.common})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(len(lines), 2 * RANKS, result.stdout + result.stderr)
+        return lines
+
+    def test_real_srun(self):
+        for line in self.srun():
+            self.assertIn(f"sum {EXPECTED_SUM}; ", line)
+            self.assertIn(" by srun; met by a file of this host", line)
+
+    def test_real_srun_with_pmi2(self):
+        if ctypes.util.find_library("pmi2") is None:
+            self.skipTest("libpmi2 is not installed")
+        for line in self.srun("--mpi=pmi2"):
+            self.assertIn(f"sum {EXPECTED_SUM}; ", line)
+            self.assertIn(" by srun; met by PMI2", line)
+
+    def test_real_torchrun(self):
+        torchrun = shutil.which("torchrun")
+        if torchrun is None:
+            self.skipTest("torchrun is not installed")
+        command = [torchrun, "--no_python", f"--nproc_per_node={RANKS}",
+                   f"--master_port={free_port()}", str(PROGRAM)]
+        result = subprocess.run(command, text=True, capture_output=True, timeout=120,
+                                env={**clean_environment(), **self.common})
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        lines = result.stdout.splitlines()
+        self.assertEqual(len(lines), 2 * RANKS, result.stdout + result.stderr)
+        for line in lines:
+            self.assertIn(f"sum {EXPECTED_SUM}; ", line)
+            self.assertIn(" by torchrun; met by a file of this host", line)
 
 
 if __name__ == "__main__":

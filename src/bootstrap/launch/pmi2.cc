@@ -1,5 +1,13 @@
 // Meeting by PMI2: srun --mpi=pmi2. The library is Slurm's or MPICH's.
+//
+// Its state is the process's: one PMI2_Init, which an MPI may have called before, and one
+// PMI2_Finalize. Slurm's closes the descriptor of PMI_FD there, and a second PMI2_Init would write
+// to whatever has that number then. So what is initialized here stays so until the process exits.
+#include <unistd.h>
+
 #include <array>
+#include <cstdlib>
+#include <memory>
 #include <utility>
 
 #include "src/bootstrap/launch/exchange_of_launcher.h"
@@ -14,6 +22,7 @@ constexpr int kNobody = -1;  // PMI2_ID_NULL: the value may have been put by any
 
 struct Functions {
   int (*init)(int* spawned, int* ranks, int* rank, int* application);
+  int (*initialized)();
   int (*finalize)();
   int (*job)(char* name, int bytes);
   int (*put)(const char* key, const char* value);
@@ -26,7 +35,9 @@ Result<Functions> load() {
   if (!library.ok()) return library.status();
   Functions f{};
   const Library& from = library.value();
-  const bool complete = from.find("PMI2_Init", f.init) && from.find("PMI2_Finalize", f.finalize) &&
+  const bool complete = from.find("PMI2_Init", f.init) &&
+                        from.find("PMI2_Initialized", f.initialized) &&
+                        from.find("PMI2_Finalize", f.finalize) &&
                         from.find("PMI2_Job_GetId", f.job) && from.find("PMI2_KVS_Put", f.put) &&
                         from.find("PMI2_KVS_Fence", f.fence) && from.find("PMI2_KVS_Get", f.get);
   if (!complete) return Status::unsupported("libpmi2 is not PMI2 as it should be");
@@ -38,35 +49,41 @@ Status check(const char* call, int error) {
   return Status::system_error(std::string(call) + " failed with " + std::to_string(error));
 }
 
+void finalize_at_exit(int (*finalize)()) {
+  struct Owner {
+    int (*finalize)();
+    pid_t process;  // a forked child that exits leaves its parent's session alone
+  };
+  const auto call = [](int /*status*/, void* given) {
+    const std::unique_ptr<Owner> owner(static_cast<Owner*>(given));
+    if (owner->process == getpid()) owner->finalize();
+  };
+  auto owner = std::make_unique<Owner>(Owner{finalize, getpid()});
+  if (on_exit(call, owner.get()) == 0) (void)owner.release();
+}
+
+Status initialize(const Functions& functions) {
+  if (functions.initialized() != 0) return {};
+  int spawned = 0, ranks = 0, rank = 0, application = 0;
+  const int error = functions.init(&spawned, &ranks, &rank, &application);
+  if (error != kSuccess) {
+    return Status::unsupported("PMI2_Init failed with " + std::to_string(error));
+  }
+  finalize_at_exit(functions.finalize);
+  return {};
+}
+
 class Pmi2 final : public LauncherExchange {
  public:
   static Result<std::unique_ptr<Pmi2>> create() {
     const Result<Functions> functions = load();
     if (!functions.ok()) return functions.status();
+    if (Status status = initialize(functions.value()); !status.ok()) return status;
     std::unique_ptr<Pmi2> made(new Pmi2(functions.value()));
-    int spawned = 0, application = 0;
-    const int error = made->functions_.init(&spawned, &made->ranks_, &made->rank_, &application);
-    if (error != kSuccess) {
-      return Status::unsupported("PMI2_Init failed with " + std::to_string(error));
-    }
-    made->started_ = true;
     const Status status =
         check("PMI2_Job_GetId", made->functions_.job(made->job_.data(), kJobBytes));
     if (!status.ok()) return status;
     return made;
-  }
-  ~Pmi2() override {
-    if (started_) functions_.finalize();
-  }
-
-  Launch launch() const {
-    Launch launch;
-    launch.how = "PMI2";
-    launch.rank = rank_;
-    launch.ranks = ranks_;
-    launch.job = std::string("PMI2:") + job_.data();
-    launch.exchanges = true;
-    return launch;
   }
 
   Status put(const std::string& key, const std::string& value) override {
@@ -86,9 +103,6 @@ class Pmi2 final : public LauncherExchange {
   explicit Pmi2(const Functions& functions) : functions_(functions) {}
 
   const Functions functions_;
-  bool started_ = false;
-  int rank_ = 0;
-  int ranks_ = 1;
   std::array<char, kJobBytes> job_{};
 };
 
@@ -96,12 +110,11 @@ class Pmi2 final : public LauncherExchange {
 
 Result<Meeting> meet_by_pmi2(const Start& start) {
   if (!start.variables.contains("PMI_FD")) return Status::unsupported("PMI_FD is not set");
-  if (start.launch.ok() && !start.launch.value().exchanges) {
-    return Status::unsupported("its ranks are not those of " + start.launch.value().how);
-  }
+  if (!start.launch.ok()) return Status::unsupported("PMI_RANK and PMI_SIZE are not set");
+  const Launch& launch = start.launch.value();
+  if (!launch.exchanges) return Status::unsupported("its ranks are not those of " + launch.how);
   Result<std::unique_ptr<Pmi2>> pmi2 = Pmi2::create();
   if (!pmi2.ok()) return pmi2.status();
-  const Launch launch = start.launch.ok() ? start.launch.value() : pmi2.value()->launch();
   return meet_over(std::move(pmi2).value(), launch, start);
 }
 
