@@ -146,15 +146,19 @@ void Driver::idle(bool rare) {
   for (Node* node : active_) node->task.communicator->idle(rare);
 }
 
+void Driver::turn(exec::Backoff& backoff) {
+  // One communicator that moves must not hide from the others that their peers are gone.
+  constexpr uint32_t kMostTurns = 256;
+  const bool moved = advance();
+  if (moved) backoff.reset();
+  const bool rare = moved ? ++moving_turns_ == kMostTurns : backoff.pause();
+  if (rare) moving_turns_ = 0;
+  if (!moved || rare) idle(rare);
+}
+
 void Driver::run(uint32_t spins) {
   exec::Backoff backoff(spins);
-  while (!empty()) {
-    if (advance()) {
-      backoff.reset();
-    } else {
-      idle(backoff.pause());
-    }
-  }
+  while (!empty()) turn(backoff);
 }
 
 }  // namespace tutti::comm

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/comm/task.h"
+#include "src/exec/wait.h"
 
 namespace tutti::comm {
 
@@ -19,9 +20,9 @@ class Driver {
  public:
   void add(Task task);
   bool empty() const { return free_.size() == nodes_.size(); }
-  /// Advances what is active. True if anything moved.
-  bool advance();
-  void idle(bool rare);
+  /// Advances what is active once. Where nothing moved it waits a little; now and then it looks at
+  /// what is rare: failures, deadlines.
+  void turn(exec::Backoff& backoff);
   /// Until all tasks are finished, waiting in between.
   void run(uint32_t spins);
 
@@ -45,11 +46,14 @@ class Driver {
   void remove(Node& node, const void* order);
   void promote(Node& node, int priority);
   void activate(Node& node);
+  bool advance();
   bool step(Node& node, bool& moved);
+  void idle(bool rare);
   void finish(Node& node, const Status& status);
 
   uint64_t added_ = 0;
-  std::deque<Node> nodes_;  // reused, so that a queue in use allocates nothing
+  uint32_t moving_turns_ = 0;  // since the last look at what is rare
+  std::deque<Node> nodes_;     // reused, so that a queue in use allocates nothing
   std::vector<Node*> free_;
   std::vector<Chain> chains_;  // the first `chain_count_` are in use
   size_t chain_count_ = 0;

@@ -48,11 +48,7 @@ void Engine::loop() {
     }
     for (Task& task : arrived) driver.add(std::move(task));
     arrived.clear();
-    if (driver.advance()) {
-      backoff.reset();
-    } else {
-      driver.idle(backoff.pause());
-    }
+    driver.turn(backoff);
   }
 }
 

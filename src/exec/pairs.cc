@@ -144,12 +144,14 @@ bool PairExecutor::step_ring(Active& active) {
   uint64_t& mine = is_send ? sent_[active.transfer.peer] : received_[active.transfer.peer];
   const uint64_t other = (is_send ? ring.consumed : ring.produced)->load(std::memory_order_acquire);
   uint64_t room = is_send ? kRingBytes - (mine - other) : other - mine;
-  if (!active.announced) {
+  const bool begins = !active.announced;
+  if (begins) {
     if (room < kHeaderBytes || !announce(active, ring, mine)) return false;
     room -= kHeaderBytes;
   }
   const uint64_t left = padded(active.transfer.bytes) - active.moved;
   const uint64_t now = std::min(left, room);
+  if (now == 0 && !begins) return false;  // so that whoever waits looks at deadlines and deaths
   if (now > 0) copy(active, ring, mine, now);
   mine += now;
   active.moved += now;

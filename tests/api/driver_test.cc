@@ -63,7 +63,7 @@ class DriverTest : public testing::Test {
 
   /// After one round: which tasks, by the order they were added, are finished.
   std::string advance() {
-    driver_.advance();
+    driver_.turn(backoff_);
     std::string text;
     for (const auto& outcome : outcomes_) {
       Status status;
@@ -79,6 +79,7 @@ class DriverTest : public testing::Test {
   std::array<std::unique_ptr<Communicator>, kCommunicators> communicators_;
   std::vector<std::shared_ptr<Completion>> outcomes_;
   Driver driver_;
+  exec::Backoff backoff_{1000};
   const int streams_[2] = {0, 0};
 };
 
