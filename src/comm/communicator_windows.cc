@@ -37,6 +37,10 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
 
 Status Communicator::map_window(exec::Window& window, std::span<const std::string> texts) {
   window.peers.resize(static_cast<size_t>(ranks()));
+  if (window.bytes > exec::Window::kMaxBytes) {
+    return Status::invalid_argument("at most " + std::to_string(exec::Window::kMaxBytes) +
+                                    " bytes can be registered at a time");
+  }
   for (int peer = 0; peer < ranks(); ++peer) {
     const std::string& text = texts[static_cast<size_t>(peer)];
     const size_t space = text.find(' ');
@@ -58,7 +62,9 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
 Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
   const Result<std::vector<std::string>> texts = gather_texts(std::to_string(bytes) + " " + handle);
   if (!texts.ok()) return texts.status();
-  exec::Window window{static_cast<std::byte*>(memory), bytes, {}};
+  exec::Window window;
+  window.mine = static_cast<std::byte*>(memory);
+  window.bytes = bytes;
   const Status mapped = map_window(window, texts.value());
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
   const Result<std::vector<std::string>> outcomes = gather_texts(mapped.ok() ? "yes" : "no");
@@ -69,8 +75,9 @@ Status Communicator::add_window(void* memory, uint64_t bytes, const std::string&
     return Status::system_error("rank " + std::to_string(other - outcomes.value().begin()) +
                                 " cannot map the memory that is being registered");
   }
-  executor_->add_window(std::move(window));
-  return {};
+  if (executor_->add_window(std::move(window))) return {};
+  return Status::unsupported(
+      "registered memory that is older than 16 million others is in the way");
 }
 
 Status Communicator::remove_window(void* memory) {

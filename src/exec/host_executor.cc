@@ -266,8 +266,11 @@ bool HostExecutor::read_peer(Lane& lane, const Op& op) {
   const Operand* operand = plan_->operands.data() + op.operands;
   const transport::Buffer target{address(lane, operand[0]), lane.piece_bytes};
   const auto source = reinterpret_cast<uint64_t>(address(lane, operand[1]));
-  if (Status status = peers_[op.peer].mapped->read(target, source); !status.ok()) fail(status);
-  return true;
+  Status status = peers_[op.peer].mapped->read(target, source);
+  if (status.ok()) return true;
+  fail(std::move(status));
+  return false;  // nothing of this plan is signalled any more: others would forward what is not
+                 // there
 }
 
 bool HostExecutor::after(const Lane& lane, const Op& op) const {
@@ -319,8 +322,9 @@ void HostExecutor::enter() {
   if (call_.windows) {
     for (uint64_t& at : addresses) {
       const Window* window = window_of(reinterpret_cast<const void*>(at), 1);
-      at = window == nullptr ? 0  // a rank without input (or output) passes none
-                             : static_cast<uint64_t>(window - windows_.data() + 1) << 48 |
+      // A rank without input (or output) passes none.
+      at = window == nullptr ? Window::kNone
+                             : uint64_t{window->number} << Window::kOffsetBits |
                                    (at - reinterpret_cast<uint64_t>(window->mine));
     }
   }
@@ -338,22 +342,44 @@ bool HostExecutor::entered(uint32_t peer) {
   for (int i = 0; i < 2; ++i) {
     auto* memory = reinterpret_cast<std::byte*>(addresses[i]);
     if (call_.windows) {
-      const uint64_t window = addresses[i] >> 48;
-      const uint64_t offset = addresses[i] & ((uint64_t{1} << 48) - 1);
-      if (window > windows_.size()) {
+      const auto number = static_cast<uint32_t>(addresses[i] >> Window::kOffsetBits);
+      const Window* window = number == Window::kNone ? nullptr : window_numbered(number);
+      if (number != Window::kNone && window == nullptr) {
         fail(Status::remote_error("rank " + std::to_string(peer) + " entered " + call_.what +
-                                  " with a window this rank does not know"));
+                                  " with registered memory that rank " +
+                                  std::to_string(options_.rank) +
+                                  " does not know (any more): deregister it on all ranks before or "
+                                  "after the call"));
         return true;
       }
-      memory = window == 0 ? nullptr : windows_[window - 1].peers[peer] + offset;
+      const uint64_t offset = addresses[i] % Window::kMaxBytes;
+      memory = window == nullptr ? nullptr : window->peers[peer] + offset;
     }
     registers_[plan::register_of(bases[i], static_cast<int>(peer))] = memory;
   }
   return true;
 }
 
+bool HostExecutor::add_window(Window window) {
+  last_window_ = last_window_ % (Window::kNumbers - 1) + 1;  // whatever other ranks have removed
+  if (window_numbered(last_window_) != nullptr) return false;
+  window.number = last_window_;
+  windows_.push_back(std::move(window));
+  return true;
+}
+
 bool HostExecutor::remove_window(const void* memory) {
-  return std::erase_if(windows_, [&](const Window& w) { return w.mine == memory; }) > 0;
+  const auto found = std::find_if(windows_.rbegin(), windows_.rend(),
+                                  [&](const Window& window) { return window.mine == memory; });
+  if (found == windows_.rend()) return false;
+  windows_.erase(std::next(found).base());
+  return true;
+}
+
+const Window* HostExecutor::window_numbered(uint32_t number) const {
+  const auto found = std::find_if(windows_.begin(), windows_.end(),
+                                  [&](const Window& window) { return window.number == number; });
+  return found == windows_.end() ? nullptr : &*found;
 }
 
 const Window* HostExecutor::window_of(const void* memory, uint64_t bytes) const {

@@ -33,10 +33,17 @@ struct Peer {
   transport::Link* link = nullptr;
 };
 
-/// Memory every rank of the domain registered together, in the same order on every rank.
+/// Memory every rank of the domain registered together.
 struct Window {
+  static constexpr uint32_t kNone = 0;
+  // In a word between ranks: the number above the offset.
+  static constexpr int kOffsetBits = 40;
+  static constexpr uint64_t kMaxBytes = uint64_t{1} << kOffsetBits;
+  static constexpr uint32_t kNumbers = 1u << (64 - kOffsetBits);
+
   std::byte* mine = nullptr;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;             // at most kMaxBytes
+  uint32_t number = kNone;        // below kNumbers; how ranks name it to each other
   std::vector<std::byte*> peers;  // the peers' ranges as they lie here; null outside the domain
 };
 
@@ -133,8 +140,11 @@ class HostExecutor {
   /// What of a long wait others may ask for.
   Stall& stall() { return *stall_; }
 
-  void add_window(Window window) { windows_.push_back(std::move(window)); }
+  /// `window` gets its number here: ranks add them in the same order, and may remove them in any.
+  /// False if an old one still has that number.
+  bool add_window(Window window);
   bool has_windows() const { return !windows_.empty(); }
+  /// The last one added that begins there; false if there is none.
   bool remove_window(const void* memory);
   /// The window that holds [memory, memory + bytes); null if none.
   const Window* window_of(const void* memory, uint64_t bytes) const;
@@ -163,6 +173,7 @@ class HostExecutor {
     std::vector<uint32_t> sent_to;
   };
 
+  const Window* window_numbered(uint32_t number) const;
   Progress advance_plan();
   Progress advance_among_buffers();
   void close_buffers();
@@ -205,6 +216,7 @@ class HostExecutor {
   std::vector<Lane> lanes_;
   std::vector<uint64_t> passed_;  // [lane]: every rank of the domain is known to have come so far
   std::vector<Window> windows_;
+  uint32_t last_window_ = Window::kNone;
   RingCursor<kCellRegions> cells_;
   uint64_t cell_shift_ = 0;
   uint32_t call_number_ = 0;

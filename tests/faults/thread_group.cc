@@ -175,7 +175,10 @@ class Rank {
 
 /// What the communicators of a process share.
 struct Surroundings {
-  Surroundings() { config.spin_polls = 50; }
+  explicit Surroundings(const GroupOptions& options) {
+    config.spin_polls = 50;
+    config.single_copy_bytes = options.single_copy_bytes;
+  }
 
   Config config;
   Logger log{LogLevel::kOff};
@@ -185,7 +188,7 @@ struct Surroundings {
 
 std::string run_group(const GroupOptions& options, Finding& finding,
                       const std::function<void(int rank, Rank&)>& body) {
-  Surroundings surroundings;
+  Surroundings surroundings(options);
   Table table(options.ranks);
   // Ranks end together, so that none takes memory away that another still reads.
   std::vector<std::unique_ptr<Rank>> ranks;
