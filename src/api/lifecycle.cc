@@ -13,7 +13,7 @@ namespace {
 Status check_no_group(tuttiComm_t comm, const char* call) {
   if (!group_uses(comm)) return {};
   return Status::invalid_usage(std::string(call) +
-                               ": the open group has operations on this communicator");
+                               ": the open group uses this communicator: end or discard it first");
 }
 
 /// What ends a communicator leaves this one caller to do it. An abort that comes too late for that
@@ -299,6 +299,7 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
     return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
   }
   const auto element = static_cast<tutti::types::DataType>(number);
+  tutti::api::drain(*comm->communicator);  // the engine uses the plans that this may replace
   const std::string answer = tutti::api::explain(comm, named.value(), count, element);
   return report(comm, tutti::api::hand_out(answer, text, bytes, needed));
 }

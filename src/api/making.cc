@@ -48,10 +48,12 @@ Status make_now(const Making& making) {
   return {};
 }
 
-// A blocking call that failed leaves no handle.
+// A blocking call that failed leaves no handle. Who aborted it meanwhile waits to see its end.
 void take_back(const Making& making) {
   if (making.handle == nullptr) return;
-  making.handle->state.store(State::kNone, std::memory_order_release);
+  if (!change(making.handle, State::kFailed, State::kNone)) {
+    (void)change(making.handle, State::kPlanned, State::kNone);
+  }
   *making.out = nullptr;
 }
 

@@ -284,8 +284,11 @@ bool add_to_group(const Making& making) {
 bool group_uses(const tuttiComm* comm) {
   if (group_depth == 0) return false;
   const std::vector<Member>& members = group().members;
+  const std::vector<Making>& makings = group().makings;
   return std::any_of(members.begin(), members.end(),
-                     [comm](const Member& member) { return member.comm == comm; });
+                     [comm](const Member& member) { return member.comm == comm; }) ||
+         std::any_of(makings.begin(), makings.end(),
+                     [comm](const Making& making) { return making.parent == comm; });
 }
 
 tuttiResult_t group_start() {

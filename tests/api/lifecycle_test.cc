@@ -1,7 +1,9 @@
 // How communicators begin and end: configurations, one thread with several ranks, not blocking.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <thread>
 #include <vector>
@@ -250,6 +252,40 @@ TEST(Lifecycle, NothingIsDestroyedUnderAnOpenGroup) {
     EXPECT_OK(tuttiGroupEnd(), nullptr);
     EXPECT_EQ(value, 2);
   });
+}
+
+TEST(Lifecycle, NothingIsDestroyedUnderAGroupThatSplitsIt) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    tuttiComm_t child = nullptr;
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiCommSplit(comm, 0, rank, &child, nullptr), comm);
+    EXPECT_REFUSED(tuttiCommDestroy(comm), tuttiInvalidUsage, comm);
+    EXPECT_REFUSED(tuttiCommAbort(comm), tuttiInvalidUsage, comm);
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    EXPECT_OK(tuttiCommDestroy(child), child);
+  });
+}
+
+/// A rank whose peer never comes is given up by another thread; then the making ends by itself.
+int abort_what_cannot_be_made() {
+  setenv("TUTTI_INIT_TIMEOUT", "1", 1);
+  tuttiUniqueId id;
+  if (tuttiGetUniqueId(&id) != tuttiSuccess) return 1;
+  std::atomic<tuttiComm_t> given{nullptr};
+  tuttiComm_t comm = nullptr;
+  std::thread maker([&] {
+    const tuttiResult_t made = tuttiCommInitRank(&comm, 2, id, 0);
+    EXPECT_NE(made, tuttiSuccess);
+  });
+  while ((given = std::atomic_ref(comm).load()) == nullptr) std::this_thread::yield();
+  const tuttiResult_t aborted = tuttiCommAbort(given);
+  maker.join();
+  return aborted == tuttiSuccess && !testing::Test::HasFailure() ? 0 : 2;
+}
+
+TEST(Lifecycle, WhatIsAbortedWhileItCannotBeMadeEnds) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process whose settings are not read yet
+  EXPECT_EXIT(exit(abort_what_cannot_be_made()), testing::ExitedWithCode(0), "");
 }
 
 }  // namespace
