@@ -36,6 +36,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
   }
   Result<std::string> name = transport::describe_memory(*arena);
   if (!name.ok()) return name.status();
+  drain(*comm->communicator);
   Status status = comm->communicator->add_window(memory, bytes, name.value());
   if (status.ok()) *handle = memory;
   return status;
@@ -44,6 +45,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
 Status deregister(tuttiComm_t comm, void* handle) {
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
+  drain(*comm->communicator);
   return comm->communicator->remove_window(handle);
 }
 
