@@ -253,8 +253,8 @@ typedef struct {
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
- * with a final NUL; returns tuttiInvalidArgument with *needed set if `bytes` is too small.
- * `collective`: "all_reduce" ...; of "all_to_all_v" and its like `count` is the longest share. */
+ * with a final NUL; tuttiInvalidArgument with *needed set if `bytes` is too small. For
+ * "all_to_all_v" and its like `count` is the longest share. Waits for what is queued. */
 TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                                      tuttiDataType_t type, char* text, size_t bytes,
                                      size_t* needed);
@@ -272,7 +272,7 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
 /* Collective: every rank registers one range, from tuttiMemAlloc, of the same size. Calls whose
  * buffers all lie in registered ranges then run without staging; every rank must pass registered
- * buffers, or none, to one call. */
+ * buffers, or none, to one call. Deregistering is local. Both wait for what is queued. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
