@@ -1,4 +1,5 @@
 // Communicators of ranks that a launcher started.
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -26,13 +27,21 @@ struct LaunchedCall {
   Process* process;
   CommConfig config;
   Variables variables;
-  uint64_t sequence;
+  std::shared_ptr<Turns::Place> place;
 };
 
-Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call) {
+Result<bootstrap::Meeting> meet(const LaunchedCall& call) {
   const Config& environment = *call.process->env().config;
-  Result<bootstrap::Meeting> met = bootstrap::meet_launched(
-      environment, call.variables, call.sequence, deadline_after(environment.init_timeout_ns));
+  const uint64_t deadline_ns = deadline_after(environment.init_timeout_ns);
+  if (!call.place->await(deadline_ns)) {
+    return Status::timeout(
+        "a launched communicator that was begun before this one is not made yet");
+  }
+  return bootstrap::meet_launched(environment, call.variables, call.place->number(), deadline_ns);
+}
+
+Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& call) {
+  Result<bootstrap::Meeting> met = meet(call);
   if (!met.ok()) return met.status();
   bootstrap::Meeting meeting = std::move(met).value();
   Founding founding = founding_of(meeting.id, meeting.launch.ranks, meeting.launch.rank);
@@ -48,6 +57,12 @@ Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& ca
   return made;
 }
 
+Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call) {
+  Result<std::unique_ptr<comm::Communicator>> made = meet_and_found(call);
+  call.place->give_up();
+  return made;
+}
+
 Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   constexpr const char* kName = "tuttiCommInitLaunched";
   if (comm == nullptr) return Status::invalid_argument(std::string(kName) + ": comm is null");
@@ -59,7 +74,7 @@ Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   Process* at = process.value();
   return plan_making(comm, read.value(),
                      [call = LaunchedCall{at, read.value(), process_environment(),
-                                          at->next_launch()}] { return make_launched(call); });
+                                          at->launches().take()}] { return make_launched(call); });
 }
 
 }  // namespace

@@ -15,6 +15,7 @@
 
 #include "src/api/handle.h"
 #include "src/base/env.h"
+#include "src/base/turns.h"
 #include "src/bootstrap/watch.h"
 #include "src/transport/arena.h"
 
@@ -38,9 +39,10 @@ class Process {
   tuttiWindow* new_window();
   tuttiRequest* new_request();
   void free_request(tuttiRequest* request);
-  /// Counts the launched communicators of this process: equal on all ranks, since all make them in
-  /// the same order.
-  uint64_t next_launch() { return launches_.fetch_add(1, std::memory_order_relaxed); }
+  /// The launched communicators of this process are made one after another, in the order of their
+  /// calls, which is that of all ranks: a launcher's fence does not say whose it is, and where a
+  /// port is given there is only one.
+  Turns& launches() { return launches_; }
 
   Result<void*> allocate(size_t bytes);
   Status release(void* memory);
@@ -60,7 +62,7 @@ class Process {
   bool has_barrier_ = false;  // prepare_process_barrier()
   comm::Attendant attendant_;
   Lounge lounge_;
-  std::atomic<uint64_t> launches_{0};
+  Turns launches_;
   std::mutex mutex_;
   std::unique_ptr<comm::Engine> engine_;           // under mutex_
   std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable

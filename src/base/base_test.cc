@@ -7,13 +7,16 @@
 
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/env.h"
 #include "src/base/io.h"
+#include "src/base/turns.h"
 #include "src/base/words.h"
 
 namespace tutti {
@@ -120,9 +123,8 @@ TEST(SocketIo, ShortReadsDeadlineAndHangUp) {
   Fd a(pair[0]);
   Fd b(pair[1]);
   std::string large(1 << 20, 'x');
-  std::thread writer([&] {
-    EXPECT_TRUE(send_all(a.get(), large.data(), large.size(), kNoDeadline).ok());
-  });
+  std::thread writer(
+      [&] { EXPECT_TRUE(send_all(a.get(), large.data(), large.size(), kNoDeadline).ok()); });
   std::string got(large.size(), ' ');
   EXPECT_TRUE(receive_exactly(b.get(), got.data(), got.size(), kNoDeadline).ok());
   writer.join();
@@ -134,6 +136,33 @@ TEST(SocketIo, ShortReadsDeadlineAndHangUp) {
   a.reset();
   EXPECT_EQ(receive_exactly(b.get(), got.data(), 1, kNoDeadline).code(), Code::kRemoteError);
   EXPECT_EQ(send_all(b.get(), got.data(), 1, kNoDeadline).code(), Code::kRemoteError);
+}
+
+TEST(Turns, GoInTheOrderOfTheirPlaces) {
+  Turns line;
+  std::vector<std::shared_ptr<Turns::Place>> places;
+  for (int i = 0; i < 8; ++i) places.push_back(line.take());
+  std::vector<uint64_t> order;
+  std::vector<std::thread> threads;
+  while (!places.empty()) {
+    threads.emplace_back([&order, place = std::move(places.back())] {
+      EXPECT_TRUE(place->await(kNoDeadline));
+      order.push_back(place->number());  // by one thread at a time
+      place->give_up();
+    });
+    places.pop_back();
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(order, (std::vector<uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Turns, APlaceThatIsGivenUpHoldsNobodyUp) {
+  Turns line;
+  std::shared_ptr<Turns::Place> first = line.take(), second = line.take(), third = line.take();
+  second.reset();
+  EXPECT_FALSE(third->await(monotonic_ns())) << "the first one is still there";
+  first.reset();
+  EXPECT_TRUE(third->await(monotonic_ns()));
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
-// One rank of a launched job: makes two communicators in a row, reduces over each and says how the
-// ranks met.
+// One rank of a launched job: makes a communicator, then two in one group, reduces over each and
+// says how the ranks met.
+#include <array>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <string>
 
 #include "include/tutti/tutti.h"
@@ -22,9 +24,7 @@ std::string origin(tuttiComm_t comm) {
   return explained.substr(0, explained.find('\n'));
 }
 
-int run_round() {
-  tuttiComm_t comm = nullptr;
-  if (tuttiCommInitLaunched(&comm, nullptr) != tuttiSuccess) return fail("init", nullptr);
+int use(tuttiComm_t comm) {
   int ranks = 0, rank = 0;
   tuttiCommCount(comm, &ranks);
   tuttiCommUserRank(comm, &rank);
@@ -37,11 +37,22 @@ int run_round() {
   return tuttiCommDestroy(comm) == tuttiSuccess ? 0 : fail("destroy", comm);
 }
 
+int run_round(std::span<tuttiComm_t> comms) {
+  tuttiGroupStart();
+  for (tuttiComm_t& comm : comms) {
+    if (tuttiCommInitLaunched(&comm, nullptr) != tuttiSuccess) return fail("init", nullptr);
+  }
+  if (tuttiGroupEnd() != tuttiSuccess) return fail("init", nullptr);
+  for (const tuttiComm_t comm : comms) {
+    if (const int result = use(comm); result != 0) return result;
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main() {
-  for (int round = 0; round < 2; ++round) {
-    if (const int result = run_round(); result != 0) return result;
-  }
-  return 0;
+  std::array<tuttiComm_t, 3> comms{};
+  const int first = run_round(std::span(comms).first(1));
+  return first != 0 ? first : run_round(std::span(comms).subspan(1));
 }

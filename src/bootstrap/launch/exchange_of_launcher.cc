@@ -1,7 +1,10 @@
 #include "src/bootstrap/launch/exchange_of_launcher.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <condition_variable>
+#include <cstdlib>
 #include <mutex>
 #include <utility>
 
@@ -71,6 +74,19 @@ std::string to_text(const UniqueId& id) {
 }
 
 }  // namespace
+
+void at_exit(std::function<void()> leave) {
+  struct Owner {
+    std::function<void()> leave;
+    pid_t process;
+  };
+  const auto call = [](int /*status*/, void* given) {
+    const std::unique_ptr<Owner> owner(static_cast<Owner*>(given));
+    if (owner->process == getpid()) owner->leave();
+  };
+  auto owner = std::make_unique<Owner>(Owner{std::move(leave), getpid()});
+  if (on_exit(call, owner.get()) == 0) (void)owner.release();
+}
 
 Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Launch& launch,
                           const Start& start) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -20,6 +21,10 @@ class LauncherExchange : public Support {
   /// What rank 0 put.
   virtual Result<std::string> get(const std::string& key) = 0;
 };
+
+/// Leaves the launcher's service when the process exits, and no sooner: the others may be at a
+/// fence that this rank is done with. A forked child that exits leaves its parent's session alone.
+void at_exit(std::function<void()> leave);
 
 /// Rank 0 opens a meeting and puts its id; the others get it. A call that does not come back in
 /// time is left behind with its thread.

@@ -3,10 +3,7 @@
 // Its state is the process's: one PMI2_Init, which an MPI may have called before, and one
 // PMI2_Finalize. Slurm's closes the descriptor of PMI_FD there, and a second PMI2_Init would write
 // to whatever has that number then. So what is initialized here stays so until the process exits.
-#include <unistd.h>
-
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -49,19 +46,6 @@ Status check(const char* call, int error) {
   return Status::system_error(std::string(call) + " failed with " + std::to_string(error));
 }
 
-void finalize_at_exit(int (*finalize)()) {
-  struct Owner {
-    int (*finalize)();
-    pid_t process;  // a forked child that exits leaves its parent's session alone
-  };
-  const auto call = [](int /*status*/, void* given) {
-    const std::unique_ptr<Owner> owner(static_cast<Owner*>(given));
-    if (owner->process == getpid()) owner->finalize();
-  };
-  auto owner = std::make_unique<Owner>(Owner{finalize, getpid()});
-  if (on_exit(call, owner.get()) == 0) (void)owner.release();
-}
-
 Status initialize(const Functions& functions) {
   if (functions.initialized() != 0) return {};
   int spawned = 0, ranks = 0, rank = 0, application = 0;
@@ -69,7 +53,7 @@ Status initialize(const Functions& functions) {
   if (error != kSuccess) {
     return Status::unsupported("PMI2_Init failed with " + std::to_string(error));
   }
-  finalize_at_exit(functions.finalize);
+  at_exit([finalize = functions.finalize] { finalize(); });
   return {};
 }
 

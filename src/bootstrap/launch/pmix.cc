@@ -29,6 +29,7 @@ constexpr uint8_t kGlobal = 3;
 constexpr uint32_t kEveryRank = 0xfffffffe;
 
 struct Functions {
+  int (*initialized)();
   int (*init)(Process*, void*, size_t);
   int (*finalize)(const void*, size_t);
   int (*put)(uint8_t, const char*, Value*);
@@ -43,7 +44,8 @@ Result<Functions> load() {
   if (!library.ok()) return library.status();
   Functions f{};
   const Library& from = library.value();
-  const bool complete = from.find("PMIx_Init", f.init) && from.find("PMIx_Finalize", f.finalize) &&
+  const bool complete = from.find("PMIx_Initialized", f.initialized) &&
+                        from.find("PMIx_Init", f.init) && from.find("PMIx_Finalize", f.finalize) &&
                         from.find("PMIx_Put", f.put) && from.find("PMIx_Commit", f.commit) &&
                         from.find("PMIx_Fence", f.fence) && from.find("PMIx_Get", f.get) &&
                         from.find("PMIx_Error_string", f.error);
@@ -56,12 +58,16 @@ class Pmix final : public LauncherExchange {
   static Result<std::unique_ptr<Pmix>> create() {
     const Result<Functions> functions = load();
     if (!functions.ok()) return functions.status();
+    const Functions& call = functions.value();
     Process self{};
-    const int error = functions.value().init(&self, nullptr, 0);
-    if (error != kSuccess) {
-      return Status::unsupported(std::string("PMIx_Init: ") + functions.value().error(error));
+    const bool first = call.initialized() == 0;
+    int error = call.init(&self, nullptr, 0);
+    if (error == kSuccess && first) {  // the library counts; one stays
+      at_exit([finalize = call.finalize] { finalize(nullptr, 0); });
+      error = call.init(&self, nullptr, 0);
     }
-    return std::unique_ptr<Pmix>(new Pmix(functions.value(), self));
+    if (error == kSuccess) return std::unique_ptr<Pmix>(new Pmix(call, self));
+    return Status::unsupported(std::string("PMIx_Init: ") + call.error(error));
   }
   ~Pmix() override { functions_.finalize(nullptr, 0); }
 
