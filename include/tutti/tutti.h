@@ -9,7 +9,7 @@
  *           return for a BLOCKING stream, after tuttiStreamSynchronize() for a HOST stream.
  * Threads:  different communicators may be used from different threads at the same time; one
  *           communicator by one thread at a time. Any thread may at any time abort, destroy or
- *           revoke it and ask for its error, its size and its rank.
+ *           revoke it, deregister its memory and ask for its error, its size and its rank.
  * Ordering: operations of a communicator run in the order of their calls, whatever their streams.
  * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that
  *           names the rank, the host, the operation and what to do. After tuttiRemoteError,
@@ -272,7 +272,7 @@ TUTTI_API tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes);
 TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
 /* Collective: every rank registers one range, from tuttiMemAlloc, of the same size. Calls whose
  * buffers all lie in registered ranges then run without staging; every rank must pass registered
- * buffers, or none, to one call. Deregistering is local. Both wait for what is queued. */
+ * buffers, or none, to one call. Deregistered memory is not used by calls that begin later. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
@@ -450,10 +450,10 @@ typedef struct tuttiWindow* tuttiWindow_t;
  * stays the caller's until it has deregistered the part or ended the communicator. `flags` is 0. */
 TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                                 tuttiWindow_t* window, int flags);
-/* Ends this rank's part; the other ranks' are their own affair. Waits for this rank's own
- * operations and for peers in the part; what comes later is refused, so first know, by signals or a
- * collective, that they are done. Then nobody touches the part, unless the communicator fails and
- * the error names who is still inside: keep the memory until that process ends. */
+/* Ends this rank's part; the other ranks' are their own affair. Waits for peers in the part, never
+ * for operations; what comes later is refused, so first know, by signals or a collective, that they
+ * are done. Then nobody touches the part, unless the communicator fails and the error names who is
+ * still inside: keep the memory until that process ends. */
 TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window);
 /* Copies to `peer`'s part at `offset` bytes. Complete: `source` may be overwritten. The peer may
  * read it behind a later signal of this rank. */

@@ -44,8 +44,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
 
 Status deregister(tuttiComm_t comm, void* handle) {
   const Visitor visitor = visit(comm);
-  if (Status status = check_handle(comm); !status.ok()) return status;
-  drain(*comm->communicator);
+  if (Status status = check_readable(comm); !status.ok()) return status;
   return comm->communicator->remove_window(handle);
 }
 

@@ -61,10 +61,10 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
   const Visitor visitor = visit(comm);
   tuttiComm_t own = nullptr;
   if (Status status = find_comm(window, own); !status.ok()) return status;
-  if (Status status = check_handle(own); !status.ok()) return status;
+  if (Status status = check_readable(own); !status.ok()) return status;
   if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
-  drain(*comm->communicator);
-  window->comm.store(nullptr, std::memory_order_release);
+  // What is queued or running is not waited for: it may wait for a peer that never comes.
+  if (!window->comm.compare_exchange_strong(own, nullptr)) return find_comm(window, own);
   return comm->communicator->close_window(window->window);
 }
 

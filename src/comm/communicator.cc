@@ -164,12 +164,13 @@ bool Communicator::is_in_place(const Request& request) const {
 }
 
 // Follows from what every rank knows alike: the arguments, and which memory was registered.
-Reach Communicator::reach_of(const Request& request) const {
+Reach Communicator::reach_of(const Request& request) {
   const bool parts = schedule::traits_of(request.collective).output.parts;
   const uint64_t size = types::size_of(request.type);
   const uint64_t out = request.count * size * (parts ? static_cast<uint64_t>(ranks()) : 1);
   if (out < kDirectBytes || membership_->domain_size() == 1) return {};
   if (direct_) return {plan::Mode::kDirect, false};
+  forget_retired();
   if (executor_->has_windows() && are_registered(request)) return {plan::Mode::kDirect, true};
   const bool reads = reads_peers_ && out >= options_.membership.env->config->single_copy_bytes;
   return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
@@ -203,7 +204,10 @@ inline Result<const Prepared*> Communicator::prepare(const Request& request) {
 }
 
 uint64_t Communicator::deadline_from_now(const Extras* extras) const {
-  const uint64_t own = planner_->options_of(extras).timeout_ns;
+  return deadline_after(planner_->options_of(extras).timeout_ns);
+}
+
+uint64_t Communicator::deadline_after(uint64_t own) const {
   const uint64_t general =
       options_.timeout_ns > 0 ? options_.timeout_ns : options_.membership.env->config->timeout_ns;
   const uint64_t timeout = own > 0 ? own : general;
@@ -356,6 +360,11 @@ exec::Progress Communicator::advance() {
 bool Communicator::idle(bool rare) {
   if (rare) executor_->check_rare();
   return membership_->has_streams() && executor_->poll_streams();
+}
+
+void Communicator::set_options(const CallOptions& options) {
+  call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
+  planner_->set_options(options);
 }
 
 Status Communicator::check_algorithm(const CallOptions& options) const {

@@ -70,7 +70,7 @@ class Communicator final : public exec::Health {
   Status outcome() const;
 
   /// For calls that bring none of their own.
-  void set_options(const CallOptions& options) { planner_->set_options(options); }
+  void set_options(const CallOptions& options);
   const CallOptions& options() const { return planner_->options(); }
   /// TUTTI_DETERMINISTIC.
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }
@@ -83,11 +83,12 @@ class Communicator final : public exec::Health {
 
   /// Collective. `handle` is what the memory's allocator calls it (transport::MemoryHandle).
   Status add_window(void* memory, uint64_t bytes, const std::string& handle);
+  /// From any thread; known to calls that begin afterwards.
   Status remove_window(void* memory);
   /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
-  /// still inside.
+  /// still inside. From any thread, while another one is in a call.
   Status close_window(Window* window);
   /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
   /// long to end it; then the communicator fails. An error only if it is still inside.
@@ -119,7 +120,7 @@ class Communicator final : public exec::Health {
   void report(const std::string& text) override;
   void fail(Status reason, int culprit);
   bool is_in_place(const Request& request) const;
-  Reach reach_of(const Request& request) const;
+  Reach reach_of(const Request& request);
   bool are_registered(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request);
   uint64_t send_elements(const Request& request) const;
@@ -133,6 +134,7 @@ class Communicator final : public exec::Health {
   bool start_vectors();
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now(const Extras* extras) const;
+  uint64_t deadline_after(uint64_t own_timeout_ns) const;
   exec::Call transfers_call(const Extras* extras) const;
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
   void name_access(const Access& access);
@@ -142,6 +144,7 @@ class Communicator final : public exec::Health {
   Status close_until(Window* window, uint64_t deadline_ns);
   void publish_failure();
   void leave_windows();
+  void forget_retired();
   Status left_alone(const Window& window, const Status& failure, const Status& outcome) const;
 
   CommunicatorOptions options_;
@@ -159,6 +162,11 @@ class Communicator final : public exec::Health {
   Active active_ = Active::kPlan;  // what advance() advances
   Access access_;
   std::vector<std::unique_ptr<Window>> windows_;  // closed ones, too
+  std::mutex registered_mutex_;
+  std::vector<void*> registered_;             // under registered_mutex_; for collectives
+  std::vector<void*> retired_;                // under it: the executor still has them
+  std::atomic<bool> has_retired_{false};      // written under it
+  std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool left_windows_ = false;
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;

@@ -60,6 +60,7 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
 }
 
 Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
+  forget_retired();
   const Result<std::vector<std::string>> texts = gather_texts(std::to_string(bytes) + " " + handle);
   if (!texts.ok()) return texts.status();
   exec::Window window;
@@ -75,14 +76,37 @@ Status Communicator::add_window(void* memory, uint64_t bytes, const std::string&
     return Status::system_error("rank " + std::to_string(other - outcomes.value().begin()) +
                                 " cannot map the memory that is being registered");
   }
-  if (executor_->add_window(std::move(window))) return {};
-  return Status::unsupported(
-      "registered memory that is older than 16 million others is in the way");
+  if (!executor_->add_window(std::move(window))) {
+    return Status::unsupported(
+        "registered memory that is older than 16 million others is in the way");
+  }
+  const std::lock_guard lock(registered_mutex_);
+  registered_.push_back(memory);
+  return {};
 }
 
+// By any thread, while another one may be in a call on it: the executor forgets it when the next
+// call looks for registered memory, which is the same call on every rank.
 Status Communicator::remove_window(void* memory) {
-  if (executor_->remove_window(memory)) return {};
-  return Status::invalid_usage("this memory is not registered with this communicator");
+  const std::lock_guard lock(registered_mutex_);
+  const auto found = std::find(registered_.begin(), registered_.end(), memory);
+  if (found == registered_.end()) {
+    return Status::invalid_usage("this memory is not registered with this communicator");
+  }
+  registered_.erase(found);
+  retired_.push_back(memory);
+  has_retired_.store(true, std::memory_order_release);
+  return {};
+}
+
+// The thread that is in a call.
+void Communicator::forget_retired() {
+  if (!has_retired_.load(std::memory_order_acquire)) [[likely]]
+    return;
+  const std::lock_guard lock(registered_mutex_);
+  for (const void* memory : retired_) executor_->remove_window(memory);
+  retired_.clear();
+  has_retired_.store(false, std::memory_order_relaxed);
 }
 
 Result<Window*> Communicator::open_window(const WindowMemory& mine) {
@@ -146,22 +170,32 @@ void Communicator::leave_windows() {
 }
 
 Status Communicator::close_window(Window* window) {
-  return close_until(window, deadline_from_now(nullptr));
+  const uint64_t timeout_ns = call_timeout_ns_.load(std::memory_order_relaxed);
+  return close_until(window, deadline_after(timeout_ns));
 }
 
+// Nothing of the executor's is used here: another thread may be in a call for as long as a peer is
+// late, and the part must end all the same.
 Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
-  executor_->name_call({nullptr, nullptr, 0, deadline_ns, "window_deregister", false});
-  if (window->close() < 0) return {};
-  if (!status().ok()) return left_alone(*window, status(), {});
-  const Status outcome = executor_->wait([&] {
+  constexpr uint32_t kSpins = 100;
+  exec::Backoff backoff(kSpins);
+  for (;;) {
     const int busy = window->close();
-    if (busy < 0 || !status().ok()) return exec::Progress::kDone;
-    executor_->expect(static_cast<uint32_t>(busy));
-    return exec::Progress::kBlocked;
-  });
-  if (outcome.ok()) return {};
-  publish_failure();
-  return left_alone(*window, outcome, outcome);
+    if (busy < 0) return {};
+    if (const Status known = failure(); !known.ok()) {
+      window->cut_off();
+      return left_alone(*window, known, {});
+    }
+    if (monotonic_ns() > deadline_ns) {
+      fail(Status::timeout("window_deregister: " + membership_->name_of(busy) +
+                           " has not ended its access to rank " + std::to_string(rank()) +
+                           "'s part within the deadline"),
+           busy);
+      window->cut_off();
+      return left_alone(*window, failure(), failure());
+    }
+    backoff.pause();
+  }
 }
 
 // After a failure: `outcome` if nobody can touch the part any more, else an error of that failure's
@@ -177,11 +211,18 @@ Status Communicator::left_alone(const Window& window, const Status& failure,
 
 Status Communicator::close_windows(uint64_t timeout_ns) {
   const uint64_t deadline_ns = monotonic_ns() + timeout_ns;
+  const bool was_well = failure().ok();
   for (const auto& window : windows_) (void)close_until(window.get(), deadline_ns);
   leave_attendant();
-  if (status().ok()) return {};
+  const Status known = failure();
+  if (known.ok()) return {};
+  if (was_well) {  // nobody is in a call that would tell the peers
+    executor_->expect(static_cast<uint32_t>(culprit() < 0 ? rank() : culprit()));
+    executor_->fail(known);
+    leave_windows();
+  }
   for (const auto& window : windows_) {
-    Status alone = left_alone(*window, status(), {});
+    Status alone = left_alone(*window, known, {});
     if (alone.ok()) continue;
     report(std::string(alone.message()));  // a worker that leaves has nobody to return it to
     return alone;

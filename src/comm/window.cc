@@ -302,9 +302,18 @@ int Window::close() {
   int busy = who_is_inside();
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
     const Part& part = parts_[peer];
-    if (part.remote != nullptr && !part.remote->withdraw(region_)) busy = static_cast<int>(peer);
+    if (part.remote == nullptr || part.remote->withdraw(region_)) continue;
+    part.stream->progress();  // the call that would move it may be long in coming
+    busy = static_cast<int>(peer);
   }
   return busy;
+}
+
+void Window::cut_off() {
+  for (const Part& part : parts_) {
+    // Its last words are not waited for: whoever finds the failure ends all links, and waits.
+    if (part.remote != nullptr && !part.remote->withdraw(region_)) (void)part.link->hang_up();
+  }
 }
 
 void Window::shut() {

@@ -77,8 +77,11 @@ class Window {
   /// is more to copy, and it is time to look at failures. One whose peer is dead or failed is never
   /// over: why, the caller finds where it looks at failures.
   exec::Progress advance(Access& access);
-  /// Ends this rank's part. Returns a peer that is still at its memory (ask again), or -1.
+  /// Ends this rank's part. Returns a peer that is still at its memory (ask again), or -1. From any
+  /// thread, and so the following.
   int close();
+  /// After a failure: the links of peers to whom an answer is still read from the part are ended.
+  void cut_off();
   /// After a failure: peers begin nothing any more, and find out why; close() changes nothing then.
   void shut();
   /// A peer of this host that lives and is at this rank's memory; -1: none. After shut() nobody

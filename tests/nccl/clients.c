@@ -100,6 +100,76 @@ static void pytorch_abort(Member m) {
           ncclInvalidUsage, "aborted", m.rank);
 }
 
+typedef struct {
+  ncclComm_t comm;
+  int grouped;
+  int *buffer;
+  volatile int begun;
+  ncclResult_t result;
+} Late;
+
+enum { kLateInts = 1 << 14 };
+
+static void *wait_for_the_late(void *argument) {
+  Late *late = (Late *)argument;
+  if (late->grouped)
+    ncclGroupStart();
+  late->begun = 1;
+  late->result = ncclAllReduce(late->buffer, late->buffer, kLateInts, ncclInt,
+                               ncclSum, late->comm, NULL);
+  if (late->grouped)
+    late->result = ncclGroupEnd();
+  return NULL;
+}
+
+/* A rank waits for one that never comes; its watchdog first takes every handle
+ * back, then aborts. */
+static void watch(Member m, int grouped) {
+  Late late = {NULL, grouped, NULL, 0, ncclSuccess};
+  void *shared = NULL, *own = malloc(64), *handle = NULL;
+  ncclWindow_t windows[2] = {NULL, NULL};
+  pthread_t thread;
+  ok(ncclCommInitRank(&late.comm, m.ranks, take_id(m, grouped), m.rank),
+     "CommInitRank", m.rank);
+  ok(ncclMemAlloc(&shared, kLateInts * sizeof(int)), "MemAlloc", m.rank);
+  late.buffer = (int *)shared;
+  ok(ncclCommRegister(late.comm, own, 64, &handle), "CommRegister", m.rank);
+  ok(ncclCommWindowRegister(late.comm, shared, kLateInts * sizeof(int),
+                            &windows[0], NCCL_WIN_COLL_SYMMETRIC),
+     "CommWindowRegister", m.rank);
+  ok(ncclCommWindowRegister(late.comm, own, 64, &windows[1], 0),
+     "CommWindowRegister", m.rank);
+  meet(m);
+  if (m.rank == 0) {
+    is(pthread_create(&thread, NULL, wait_for_the_late, &late) == 0, "a thread",
+       m.rank);
+    while (!late.begun)
+      usleep(1000);
+    usleep(50000);
+  } else {
+    meet(m); /* rank 0 is done */
+  }
+  for (int i = 0; i < 2; ++i) {
+    ok(ncclCommDeregister(late.comm, (void *)windows[i]),
+       "CommDeregister of a window", m.rank);
+  }
+  ok(ncclCommDeregister(late.comm, handle), "CommDeregister", m.rank);
+  ok(ncclCommAbort(late.comm), "CommAbort", m.rank);
+  if (m.rank == 0) {
+    pthread_join(thread, NULL);
+    is(late.result == ncclRemoteError || late.result == ncclInvalidUsage,
+       "the aborted call", m.rank);
+    meet(m);
+  }
+  ok(ncclMemFree(shared), "MemFree", m.rank);
+  free(own);
+}
+
+static void pytorch_watchdog(Member m) {
+  watch(m, 0);
+  watch(m, 1);
+}
+
 static ncclResult_t init_with(Member m, int number, ncclConfig_t *config,
                               ncclComm_t *comm) {
   return ncclCommInitRankConfig(comm, m.ranks, take_id(m, number), m.rank,
@@ -250,6 +320,7 @@ static const struct {
     {"pytorch_collectives", pytorch_collectives},
     {"megatron_deregister", megatron_deregister},
     {"pytorch_abort", pytorch_abort},
+    {"pytorch_watchdog", pytorch_watchdog},
     {"pytorch_versions", pytorch_versions},
     {"megatron_options", megatron_options},
     {"deepspeed_interposer", deepspeed_interposer},

@@ -49,7 +49,7 @@ print("missing", *missing)
 
 class Clients(WithWorkshop):
     def client(self, name, *arguments, env=None):
-        program = self.workshop.program("clients", "-ldl")
+        program = self.workshop.program("clients", "-ldl", "-pthread")
         self.succeeds(TUTTI, "run", "--", program, name, *arguments, env=env or environment())
 
     def test_1_pytorch_sends_fp8_as_bytes_and_builds_on_send_and_recv(self):
@@ -57,6 +57,10 @@ class Clients(WithWorkshop):
 
     def test_2_megatron_deregisters_windows_as_buffers(self):
         self.client("megatron_deregister", "2")
+
+    def test_2_pytorchs_watchdog_deregisters_what_a_stuck_call_uses(self):
+        self.client("pytorch_watchdog", "2")
+        self.client("pytorch_watchdog", "3")
 
     def test_3_pytorch_polls_after_an_abort(self):
         self.client("pytorch_abort", "2")
