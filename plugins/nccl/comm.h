@@ -1,8 +1,8 @@
 // What ncclComm_t points to: a communicator of tutti.h and what NCCL keeps beside it.
 //
-// Threads: as tutti.h says of communicators; asking for the asynchronous error and aborting from
-// any thread at any time. Lifetime: the shell outlives the communicator (a few hundred bytes), so
-// that a stale handle is an error and not a crash.
+// Threads: as tutti.h says of communicators; asking for the asynchronous error, deregistering and
+// aborting from any thread at any time. Lifetime: the shell outlives the communicator (a few
+// hundred bytes), so that a stale handle is an error and not a crash.
 #pragma once
 
 #include <atomic>
@@ -35,6 +35,7 @@ struct ncclComm {
   uint32_t generation = 0;  // of the process that made it: a fork begins a new one
   int device = 0;
   tuttiComm_t tutti = nullptr;  // null: it was not made
+  std::mutex abort_mutex;       // held while it is being aborted
   std::mutex mutex;
   std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
   std::map<void*, size_t> registrations;  // under mutex; how often an address is registered
@@ -72,7 +73,7 @@ ncclResult_t operate(ncclComm_t comm, const char* function, std::span<const void
                      Call call) {
   ncclResult_t refused = check_usable(comm, function);
   if (refused == ncclSuccess) refused = check_host_memory(buffers, function);
-  return refused != ncclSuccess ? refused : translate(call(comm->tutti));
+  return part_of_group(refused != ncclSuccess ? refused : translate(call(comm->tutti)));
 }
 
 inline tuttiDataType_t type_of(ncclDataType_t type) { return static_cast<tuttiDataType_t>(type); }

@@ -3,8 +3,6 @@
 #include <mutex>
 #include <utility>
 
-#include "plugins/nccl/group.h"
-
 namespace tutti::nccl {
 namespace {
 
@@ -22,7 +20,6 @@ LastMessage& last() {
 }  // namespace
 
 ncclResult_t fail(ncclResult_t result, std::string message) {
-  note_failure(result);
   const std::lock_guard lock(last().mutex);
   last().text = std::move(message);
   return result;

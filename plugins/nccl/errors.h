@@ -1,7 +1,7 @@
 // Results and messages at the border between NCCL's names and tutti.h.
 //
 // Owns: the last message. Threads: any. Errors: the message of a failure is kept for
-// ncclGetLastError, and a failure inside a group is what ncclGroupEnd returns.
+// ncclGetLastError; whether the failure is one of the open group, group.h is told.
 #pragma once
 
 #include <string>

@@ -1,5 +1,9 @@
 #include "plugins/nccl/group.h"
 
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -14,6 +18,7 @@ using Work = std::function<ncclResult_t()>;
 struct Group {
   int depth = 0;
   ncclResult_t failure = ncclSuccess;
+  std::string message;  // of the failure
   std::vector<Work> deferred;
   std::vector<std::function<void()>> at_end;
 };
@@ -24,14 +29,55 @@ Group& group() {
   return group;
 }
 
-/// The work is collective over ranks that may all be this thread's.
+/// Threads that wait until it is known whether all of them exist.
+class Start {
+ public:
+  void decide(bool go) {
+    {
+      const std::lock_guard lock(mutex_);
+      decision_ = go ? Decision::kGo : Decision::kStay;
+    }
+    decided_.notify_all();
+  }
+  bool await() {
+    std::unique_lock lock(mutex_);
+    decided_.wait(lock, [this] { return decision_ != Decision::kNone; });
+    return decision_ == Decision::kGo;
+  }
+
+ private:
+  enum class Decision { kNone, kGo, kStay };
+  std::mutex mutex_;
+  std::condition_variable decided_;
+  Decision decision_ = Decision::kNone;
+};
+
+/// The work is collective over ranks that may all be this thread's: the last piece is done here,
+/// the others beside it, all or none.
 ncclResult_t run_together(const std::vector<Work>& work) {
+  if (work.empty()) return ncclSuccess;
   std::vector<ncclResult_t> results(work.size(), ncclSuccess);
   std::vector<std::thread> threads;
-  for (size_t i = 0; i < work.size(); ++i) {
-    threads.emplace_back([&, i] { results[i] = work[i](); });
+  Start start;
+  std::string refusal;
+  try {
+    while (threads.size() + 1 < work.size()) {
+      threads.emplace_back([&, i = threads.size()] {
+        if (start.await()) results[i] = work[i]();
+      });
+    }
+  } catch (const std::system_error& error) {
+    refusal = error.what();
   }
+  start.decide(refusal.empty());
+  if (refusal.empty()) results.back() = work.back()();
   for (std::thread& thread : threads) thread.join();
+  if (!refusal.empty()) {
+    return fail(ncclSystemError, "ncclGroupEnd: no thread for each of the " +
+                                     std::to_string(work.size()) +
+                                     " windows that this thread registers in the group (" +
+                                     refusal + "); none is registered");
+  }
   for (const ncclResult_t result : results) {
     if (result != ncclSuccess) return result;
   }
@@ -41,7 +87,7 @@ ncclResult_t run_together(const std::vector<Work>& work) {
 ncclResult_t run(const Group& ended) {
   if (ended.failure != ncclSuccess) {
     tuttiGroupDiscard();
-    return ended.failure;
+    return fail(ended.failure, ended.message);
   }
   const ncclResult_t result = translate(tuttiGroupEnd());
   if (result != ncclSuccess && result != ncclInProgress) return result;
@@ -53,9 +99,14 @@ ncclResult_t run(const Group& ended) {
 
 bool in_group() { return group().depth > 0; }
 
-void note_failure(ncclResult_t result) {
+ncclResult_t part_of_group(ncclResult_t result) {
   Group& open = group();
-  if (open.depth > 0 && open.failure == ncclSuccess) open.failure = result;
+  const bool failed = result != ncclSuccess && result != ncclInProgress;
+  if (failed && open.depth > 0 && open.failure == ncclSuccess) {
+    open.failure = result;
+    open.message = last_message();
+  }
+  return result;
 }
 
 ncclResult_t start_group() {

@@ -4,7 +4,9 @@
 // refuses must keep the group from running too, and windows, which are collective, must wait for
 // its end: one thread may register them for several ranks.
 //
-// Threads: a group belongs to its thread; windows are registered by threads of their own.
+// Threads: a group belongs to its thread; several windows are registered by threads of their own.
+// Errors: ncclSystemError if there can be no such thread; then no window of the group is
+// registered.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +24,10 @@ ncclResult_t simulate_group(uint64_t* nanoseconds);
 void discard_group();
 bool in_group();
 
-/// Remembers the first failure inside the open group; nothing outside of one.
-void note_failure(ncclResult_t result);
+/// Passes on the result of a function whose failure is the open group's: what a program puts into a
+/// group, and what makes or ends communicators. The first one keeps the group from running. What a
+/// program only asks for, or tries out, is none of the group's business, as with NCCL.
+ncclResult_t part_of_group(ncclResult_t result);
 
 /// Runs the work: now, or behind the open group beside the other work put off there.
 ncclResult_t run_or_defer(std::function<ncclResult_t()> work);

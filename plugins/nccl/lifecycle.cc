@@ -58,8 +58,9 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   if (const ncclResult_t bad = translate(tuttiGetUniqueId(&id)); bad != ncclSuccess) return bad;
   start_group();
   for (int rank = 0; rank < ranks; ++rank) {
-    create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
-           [&](tuttiComm_t* made) { return tuttiCommInitRank(made, ranks, id, rank); });
+    part_of_group(
+        create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
+               [&](tuttiComm_t* made) { return tuttiCommInitRank(made, ranks, id, rank); }));
   }
   const ncclResult_t result = end_group();
   if (result == ncclSuccess || in_group()) return result;
@@ -77,10 +78,10 @@ void forget_memory(ncclComm_t comm) {
   comm->registrations.clear();
 }
 
+using MakeFrom = std::function<tuttiResult_t(tuttiComm_t*, const tuttiConfig_t*)>;
+
 /// A child's configuration, and the parent's if NULL was given.
-ncclResult_t create_from(
-    ncclComm_t parent, const RankCall& call,
-    const std::function<tuttiResult_t(tuttiComm_t*, const tuttiConfig_t*)>& make) {
+ncclResult_t create_from(ncclComm_t parent, const RankCall& call, const MakeFrom& make) {
   CommConfig read;
   ncclResult_t bad = parent != nullptr ? check_usable(parent, call.function) : ncclSuccess;
   if (bad == ncclSuccess) bad = read_config(call.config, call.function, read);
@@ -91,6 +92,26 @@ ncclResult_t create_from(
                 [&](tuttiComm_t* made) { return make(made, config.get()); });
 }
 
+ncclResult_t split(ncclComm_t comm, int color, int key, const RankCall& call) {
+  if (comm == nullptr) return refuse(call.function, "the communicator is null");
+  return create_from(comm, call, [=](tuttiComm_t* child, auto* ours) {
+    return tuttiCommSplit(comm->tutti, color, key, child, ours);
+  });
+}
+
+struct Leaving {
+  const int* ranks;
+  int count;
+  int flags;
+};
+
+ncclResult_t shrink(ncclComm_t comm, const Leaving& leaving, const RankCall& call) {
+  if (comm == nullptr) return refuse(call.function, "the communicator is null");
+  return create_from(comm, call, [=](tuttiComm_t* child, auto* ours) {
+    return tuttiCommShrink(comm->tutti, leaving.ranks, leaving.count, child, ours, leaving.flags);
+  });
+}
+
 ncclResult_t destroy(ncclComm_t comm) {
   if (const ncclResult_t bad = check_handle(comm, "ncclCommDestroy"); bad != ncclSuccess)
     return bad;
@@ -99,14 +120,21 @@ ncclResult_t destroy(ncclComm_t comm) {
   return result;
 }
 
+/// One after the other: a second abort must know whether the first one was refused. Who asks
+/// meanwhile for the asynchronous error is told that it is aborted, so it is marked before.
 ncclResult_t abort(ncclComm_t comm) {
   constexpr char kName[] = "ncclCommAbort";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
+  const std::lock_guard one_at_a_time(comm->abort_mutex);
   const State before = comm->state.exchange(State::kAborted, std::memory_order_acq_rel);
   if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
-  const ncclResult_t result = translate(tuttiCommAbort(comm->tutti));
-  if (result == ncclSuccess || result == ncclInProgress) forget_memory(comm);
-  return result;
+  const tuttiResult_t ended = tuttiCommAbort(comm->tutti);
+  if (ended == tuttiInvalidUsage) {  // refused, and it lives on
+    comm->state.store(before, std::memory_order_release);
+  } else {
+    forget_memory(comm);
+  }
+  return translate(ended);
 }
 
 }  // namespace
@@ -125,48 +153,44 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id);
+  return part_of_group(init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id));
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                      ncclConfig_t* config) {
-  return init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id);
+  return part_of_group(init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id));
 }
 
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
                                        ncclUniqueId* ids, ncclConfig_t* config) {
   constexpr char kName[] = "ncclCommInitRankScalable";
-  if (ids == nullptr || id_count < 1) return refuse(kName, "at least one unique id is needed");
+  if (ids == nullptr || id_count < 1) {
+    return part_of_group(refuse(kName, "at least one unique id is needed"));
+  }
   std::vector<tuttiUniqueId> ours(static_cast<size_t>(id_count));
   std::memcpy(ours.data(), ids, ours.size() * sizeof ours[0]);
-  return create_from(nullptr, {kName, comm, ranks, rank, config},
-                     [&](tuttiComm_t* made, const tuttiConfig_t* given) {
-                       return tuttiCommInitRankScalable(made, ranks, rank, id_count, ours.data(),
-                                                        given);
-                     });
+  return part_of_group(create_from(nullptr, {kName, comm, ranks, rank, config},
+                                   [&](tuttiComm_t* made, const tuttiConfig_t* given) {
+                                     return tuttiCommInitRankScalable(made, ranks, rank, id_count,
+                                                                      ours.data(), given);
+                                   }));
 }
 
 ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
-  if (comms == nullptr) return refuse("ncclCommInitAll", "the place for communicators is null");
-  return init_all(comms, ranks, devices);
+  return part_of_group(comms == nullptr
+                           ? refuse("ncclCommInitAll", "the place for communicators is null")
+                           : init_all(comms, ranks, devices));
 }
 
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                             ncclConfig_t* config) {
-  if (comm == nullptr) return refuse("ncclCommSplit", "the communicator is null");
-  return create_from(comm, {"ncclCommSplit", made, 0, 0, config},
-                     [=](tuttiComm_t* child, auto* ours) {
-                       return tuttiCommSplit(comm->tutti, color, key, child, ours);
-                     });
+  return part_of_group(split(comm, color, key, {"ncclCommSplit", made, 0, 0, config}));
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made,
                              ncclConfig_t* config, int flags) {
-  if (comm == nullptr) return refuse("ncclCommShrink", "the communicator is null");
-  return create_from(
-      comm, {"ncclCommShrink", made, 0, 0, config}, [=](tuttiComm_t* child, auto* ours) {
-        return tuttiCommShrink(comm->tutti, excluded, excluded_count, child, ours, flags);
-      });
+  return part_of_group(
+      shrink(comm, {excluded, excluded_count, flags}, {"ncclCommShrink", made, 0, 0, config}));
 }
 
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
@@ -181,25 +205,25 @@ ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
 
 ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                            ncclComm_t* made, ncclConfig_t* config) {
-  return create_from(comm, {"ncclCommGrow", made, ranks, rank, config},
-                     [=](tuttiComm_t* child, auto* ours) {
-                       const tuttiUniqueId given = id != nullptr ? id_of(*id) : tuttiUniqueId{};
-                       return tuttiCommGrow(comm != nullptr ? comm->tutti : nullptr, ranks,
-                                            id != nullptr ? &given : nullptr, rank, child, ours);
-                     });
+  return part_of_group(create_from(
+      comm, {"ncclCommGrow", made, ranks, rank, config}, [=](tuttiComm_t* child, auto* ours) {
+        const tuttiUniqueId given = id != nullptr ? id_of(*id) : tuttiUniqueId{};
+        return tuttiCommGrow(comm != nullptr ? comm->tutti : nullptr, ranks,
+                             id != nullptr ? &given : nullptr, rank, child, ours);
+      }));
 }
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {
-  return ask(comm, "ncclCommFinalize", tuttiCommFinalize);
+  return part_of_group(ask(comm, "ncclCommFinalize", tuttiCommFinalize));
 }
 
-ncclResult_t pncclCommDestroy(ncclComm_t comm) { return destroy(comm); }
+ncclResult_t pncclCommDestroy(ncclComm_t comm) { return part_of_group(destroy(comm)); }
 
-ncclResult_t pncclCommAbort(ncclComm_t comm) { return abort(comm); }
+ncclResult_t pncclCommAbort(ncclComm_t comm) { return part_of_group(abort(comm)); }
 
 ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags) {
-  return ask(comm, "ncclCommRevoke",
-             [flags](tuttiComm_t tutti) { return tuttiCommRevoke(tutti, flags); });
+  return part_of_group(ask(comm, "ncclCommRevoke",
+                           [flags](tuttiComm_t tutti) { return tuttiCommRevoke(tutti, flags); }));
 }
 
 [[gnu::weak, gnu::alias("pncclGetUniqueId")]] decltype(pncclGetUniqueId) ncclGetUniqueId;

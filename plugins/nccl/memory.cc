@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "plugins/nccl/comm.h"
@@ -62,14 +63,15 @@ ncclResult_t add_registration(ncclComm_t comm, void* memory, size_t bytes, void*
   return ncclSuccess;
 }
 
-/// Agrees whether every rank's memory can be mapped by the others: whether it can is known to its
-/// own rank only, and registering is collective.
+/// Agrees whether every rank's memory can be mapped by the others and is of one size: whether it is
+/// is known to its own rank only, and registering is collective.
 ncclResult_t agree_to_share(ncclComm_t comm, void* memory, size_t bytes, bool& share) {
-  int32_t mine = can_be_shared(memory, bytes) ? 1 : 0;
-  int32_t all = 0;
-  const ncclResult_t result =
-      translate(tuttiAllReduce(&mine, &all, 1, tuttiInt32, tuttiMin, comm->tutti, tuttiBlocking()));
-  share = all == 1;
+  const auto size = static_cast<int64_t>(bytes);
+  const int64_t mine[] = {can_be_shared(memory, bytes) ? 1 : 0, size, -size};
+  int64_t least[std::size(mine)] = {};
+  const ncclResult_t result = translate(tuttiAllReduce(mine, least, std::size(mine), tuttiInt64,
+                                                       tuttiMin, comm->tutti, tuttiBlocking()));
+  share = least[0] == 1 && least[1] == -least[2];
   return result;
 }
 
@@ -96,9 +98,9 @@ ncclResult_t end_window(ncclComm_t comm, const ncclWindow_vidmem& window) {
   return translate(ended != tuttiSuccess ? ended : deregistered);
 }
 
+/// Whatever is wrong with this rank's arguments, it takes part: the others would wait for it.
+/// tutti.h judges, and tells all of them.
 ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window) {
-  constexpr char kName[] = "ncclCommWindowRegister";
-  if (memory == nullptr || bytes == 0) return refuse(kName, "the memory is empty");
   bool share = false;
   ncclResult_t result = agree_to_share(comm, memory, bytes, share);
   auto made = std::make_unique<ncclWindow_vidmem>();
@@ -107,12 +109,14 @@ ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_
     result = translate(tuttiCommRegister(comm->tutti, memory, bytes, &made->registration));
   }
   if (result == ncclSuccess) {
-    result = translate(tuttiCommWindowRegister(comm->tutti, memory, bytes, &made->window, 0));
+    result = translate(tuttiCommWindowRegister(comm->tutti, memory, bytes,
+                                               window == nullptr ? nullptr : &made->window, 0));
   }
   if (result == ncclSuccess) result = add_signals(comm);
   if (result != ncclSuccess) {
+    const std::string why = last_message();
     end_window(comm, *made);
-    return result;
+    return fail(result, why);
   }
   const std::lock_guard lock(comm->mutex);
   *window = made.get();
@@ -174,10 +178,12 @@ ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes,
                                      ncclWindow_t* window, int) {
   constexpr char kName[] = "ncclCommWindowRegister";
-  if (const ncclResult_t bad = check_usable(comm, kName); bad != ncclSuccess) return bad;
-  if (window == nullptr) return refuse(kName, "the place for the window is null");
-  *window = nullptr;
-  return run_or_defer([=] { return add_window(comm, memory, bytes, window); });
+  if (window != nullptr) *window = nullptr;
+  ncclResult_t result = check_usable(comm, kName);
+  if (result == ncclSuccess) {
+    result = run_or_defer([=] { return add_window(comm, memory, bytes, window); });
+  }
+  return part_of_group(result);
 }
 
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {

@@ -134,18 +134,18 @@ extern "C" {
 ncclResult_t pncclPutSignal(const void* source, size_t count, ncclDataType_t type, int peer,
                             ncclWindow_t window, size_t offset, int number, int context,
                             unsigned int flags, ncclComm_t comm, cudaStream_t) {
-  return tutti::nccl::put_signal(comm, {source, count, type, peer, window, offset, number}, context,
-                                 flags);
+  return tutti::nccl::part_of_group(tutti::nccl::put_signal(
+      comm, {source, count, type, peer, window, offset, number}, context, flags));
 }
 
 ncclResult_t pncclSignal(int peer, int number, int context, unsigned int flags, ncclComm_t comm,
                          cudaStream_t) {
-  return tutti::nccl::signal(comm, peer, number, context, flags);
+  return tutti::nccl::part_of_group(tutti::nccl::signal(comm, peer, number, context, flags));
 }
 
 ncclResult_t pncclWaitSignal(int count, ncclWaitSignalDesc_t* waits, ncclComm_t comm,
                              cudaStream_t) {
-  return tutti::nccl::wait(comm, count, waits);
+  return tutti::nccl::part_of_group(tutti::nccl::wait(comm, count, waits));
 }
 
 [[gnu::weak, gnu::alias("pncclPutSignal")]] decltype(pncclPutSignal) ncclPutSignal;

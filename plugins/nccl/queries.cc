@@ -156,12 +156,14 @@ ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t
 }
 
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
-  if (flags != NCCL_SUSPEND_MEM) return refuse("ncclCommSuspend", "flags must be NCCL_SUSPEND_MEM");
-  return change(comm, "ncclCommSuspend", State::kInUse, State::kSuspended);
+  constexpr char kName[] = "ncclCommSuspend";
+  return part_of_group(flags != NCCL_SUSPEND_MEM
+                           ? refuse(kName, "flags must be NCCL_SUSPEND_MEM")
+                           : change(comm, kName, State::kInUse, State::kSuspended));
 }
 
 ncclResult_t pncclCommResume(ncclComm_t comm) {
-  return change(comm, "ncclCommResume", State::kSuspended, State::kInUse);
+  return part_of_group(change(comm, "ncclCommResume", State::kSuspended, State::kInUse));
 }
 
 [[gnu::weak, gnu::alias("pncclGetVersion")]] decltype(pncclGetVersion) ncclGetVersion;

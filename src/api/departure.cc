@@ -83,7 +83,9 @@ Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   const uint64_t communicator = rank->id();
   rank.reset();
   leave(lounge.strike(communicator));
-  return closed;
+  // Not as the first failure of the communicator: wrong usage would say that this abort was
+  // refused.
+  return closed.ok() ? closed : Status::remote_error(std::string(closed.message()));
 }
 
 }  // namespace tutti::api

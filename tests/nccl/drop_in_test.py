@@ -102,6 +102,25 @@ class Calls(WithWorkshop):
         self.succeeds(TUTTI, "run", "--", program, "3")
 
 
+class Mistakes(WithWorkshop):
+    def mistake(self, name, ranks):
+        self.succeeds(TUTTI, "run", "--", self.workshop.program("mistakes"), name, str(ranks))
+
+    def test_a_communicator_whose_abort_was_refused_lives(self):
+        self.mistake("refused_aborts", 2)
+
+    def test_a_rank_with_an_empty_window_takes_part(self):
+        for ranks in (1, 3):
+            with self.subTest(ranks=ranks):
+                self.mistake("empty_windows", ranks)
+
+    def test_what_a_program_tries_out_in_a_group_does_not_discard_it(self):
+        self.mistake("probes_in_groups", 2)
+
+    def test_windows_of_a_group_without_threads_are_an_error(self):
+        self.mistake("no_threads", 1)
+
+
 class ConfigurationFiles(WithWorkshop):
     DEFAULT = "NCCL_DEBUG=warn"
 
