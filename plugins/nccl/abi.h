@@ -1,4 +1,5 @@
-/* The binary interface of NCCL 2.30.7 as a host program sees it: values, layouts, entry points.
+/* The binary interface of NCCL 2.30.7 as a host program sees it: values, layouts, entry points; and
+ * the collectives with a configuration of 2.31 (docs/decisions/0019).
  *
  * A header of C, written from tables of facts (docs/drop_in.md says which). tests/nccl compares it
  * with the CUDA toolkit's nccl.h where one is installed. What a call does here is stated in
@@ -48,12 +49,13 @@ extern "C" {
 #define NCCL_WIN_STRICT_ORDERING 2
 #define NCCL_WIN_REQUIRED_ALIGNMENT 4096
 
-/* ---- Handles: opaque, but for the stream, which is CUDA's ---- */
+/* ---- Handles: opaque, but for stream and event, which are CUDA's ---- */
 
 typedef struct ncclComm* ncclComm_t;
 typedef struct ncclWindow_vidmem* ncclWindow_t;
 typedef struct ncclParamHandle* ncclParamHandle_t;
 typedef struct CUstream_st* cudaStream_t;
+typedef struct CUevent_st* cudaEvent_t;
 
 typedef struct {
   char internal[NCCL_UNIQUE_ID_BYTES];
@@ -286,6 +288,70 @@ ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType
                         ncclComm_t comm, cudaStream_t stream);
 ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
                          ncclComm_t comm, cudaStream_t stream);
+
+/* ---- Collectives with a configuration (2.31) ---- */
+
+typedef struct ncclConfigExt {
+  struct ncclConfigExt* next;
+  struct {
+    int vendorId; /* not 0, below 2^24 */
+    int optionId;
+  } key;
+  union {
+    int i;
+    const char* s;
+    void* raw;
+  } val;
+} ncclConfigExt_t;
+
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  ncclConfigExt_t* ext;
+  int minCTAs;
+  int maxCTAs;
+  int nvlsCTAs;
+  int cgaClusterSize;
+  const char* algSelection;
+  int forceAlgSelection; /* 1: a selection that cannot be had is an error */
+  int CTAPolicy;
+  uint64_t userProfilerTag;          /* 2.31 */
+  cudaEvent_t launchCompletionEvent; /* 2.32 */
+} ncclCollConfig_t;
+
+#define NCCL_COLLCONFIG_INITIALIZER                                                     \
+  {                                                                                     \
+    sizeof(ncclCollConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_CONFIG_UNDEF_PTR, \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,            \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_PTR, 1, NCCL_CONFIG_UNDEF_INT, 0,      \
+        NCCL_CONFIG_UNDEF_PTR,                                                          \
+  }
+
+ncclResult_t ncclReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                              ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
+                              const ncclCollConfig_t* config);
+ncclResult_t ncclBroadcastConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                 int root, ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config);
+ncclResult_t ncclAllReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                 ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config);
+ncclResult_t ncclReduceScatterConfig(const void* send, void* recv, size_t count,
+                                     ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
+                                     cudaStream_t stream, const ncclCollConfig_t* config);
+ncclResult_t ncclAllGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                 ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config);
+ncclResult_t ncclAlltoAllConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                                ncclComm_t comm, cudaStream_t stream,
+                                const ncclCollConfig_t* config);
+ncclResult_t ncclGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                              int root, ncclComm_t comm, cudaStream_t stream,
+                              const ncclCollConfig_t* config);
+ncclResult_t ncclScatterConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
+                               int root, ncclComm_t comm, cudaStream_t stream,
+                               const ncclCollConfig_t* config);
 
 /* ---- Point to point, one-sided, groups ---- */
 

@@ -34,8 +34,10 @@ def is_running(pid):
 
 class Names(unittest.TestCase):
     def test_the_names_are_nccls_and_no_other(self):
-        wanted = {*names(), *("p" + name for name in names())}
-        self.assertEqual(set(symbols()), wanted)
+        newer = names("host_names_2.31.txt")
+        found = set(symbols()) - {*newer, *("p" + name for name in newer)}
+        known = names("host_names.txt")
+        self.assertEqual(found, {*known, *("p" + name for name in known)})
 
     def test_each_name_is_weak_and_strong_at_one_address(self):
         found = symbols()
@@ -56,8 +58,9 @@ class Layouts(WithWorkshop):
             self.skipTest("no CUDA toolkit with nccl.h: layouts are not compared")
         ours = self.succeeds(self.workshop.program("layouts")).splitlines()
         theirs = self.succeeds(self.workshop.program("layouts", *flags, header="<nccl.h>")).splitlines()
-        self.assertGreater(len(ours), 70)
-        self.assertEqual(ours, theirs)
+        self.assertGreater(len(theirs), 70)
+        known = {line.rpartition(" ")[0] for line in theirs}  # by a header that may be older
+        self.assertEqual([line for line in ours if line.rpartition(" ")[0] in known], theirs)
 
 
 class Calls(WithWorkshop):
@@ -67,6 +70,12 @@ class Calls(WithWorkshop):
 
     def test_every_call_with_our_header(self):
         program = self.workshop.program("calls")
+        for ranks in range(1, 9):
+            with self.subTest(ranks=ranks):
+                self.succeeds(TUTTI, "run", "--", program, str(ranks))
+
+    def test_collectives_with_a_configuration(self):
+        program = self.workshop.program("configured")
         for ranks in range(1, 9):
             with self.subTest(ranks=ranks):
                 self.succeeds(TUTTI, "run", "--", program, str(ranks))

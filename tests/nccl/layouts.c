@@ -95,7 +95,34 @@ static void print_layouts(void) {
   printf("sizeof(ncclDataType_t) %zu\n", sizeof(ncclDataType_t));
 }
 
+/* Newer than most toolkits' headers. */
+static void print_call_configuration(void) {
+#ifdef NCCL_COLLCONFIG_INITIALIZER
+  const ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  OFFSET(ncclConfigExt_t, next);
+  OFFSET(ncclConfigExt_t, key.vendorId);
+  OFFSET(ncclConfigExt_t, key.optionId);
+  OFFSET(ncclConfigExt_t, val);
+  OFFSET(ncclCollConfig_t, size);
+  OFFSET(ncclCollConfig_t, magic);
+  OFFSET(ncclCollConfig_t, version);
+  OFFSET(ncclCollConfig_t, ext);
+  OFFSET(ncclCollConfig_t, minCTAs);
+  OFFSET(ncclCollConfig_t, maxCTAs);
+  OFFSET(ncclCollConfig_t, nvlsCTAs);
+  OFFSET(ncclCollConfig_t, cgaClusterSize);
+  OFFSET(ncclCollConfig_t, algSelection);
+  OFFSET(ncclCollConfig_t, forceAlgSelection);
+  OFFSET(ncclCollConfig_t, CTAPolicy);
+  OFFSET(ncclCollConfig_t, userProfilerTag);
+  printf("config.magic of a call %u\n", config.magic);
+  printf("config.forceAlgSelection %d\n", config.forceAlgSelection);
+  printf("config.CTAPolicy of a call %d\n", config.CTAPolicy);
+#endif
+}
+
 int main(void) {
+  print_call_configuration();
   print_values();
   print_constants();
   print_layouts();

@@ -17,9 +17,13 @@ STUB_RESULT = 77
 LIMIT_SECONDS = 120
 
 
-def names():
-    with open(os.path.join(HERE, "host_names.txt"), encoding="utf-8") as file:
-        return file.read().split()
+def names(*lists):
+    """The host functions of NCCL 2.30.7 and those of 2.31 that the drop-in has too, or of one list."""
+    found = []
+    for name in lists or ("host_names.txt", "host_names_2.31.txt"):
+        with open(os.path.join(HERE, name), encoding="utf-8") as file:
+            found += file.read().split()
+    return found
 
 
 def toolkit_header():
@@ -64,8 +68,8 @@ class Workshop:
 
     def compile(self, source, name, *flags):
         path = os.path.join(self.folder, name)
-        done = run("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{ROOT}", source,
-                   "-o", path, *flags)
+        done = run("cc", "-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O1", f"-I{ROOT}",
+                   f"-I{ROOT}/include", source, "-o", path, *flags)
         if done.returncode != 0:
             raise AssertionError(done.stdout + done.stderr)
         return path
