@@ -21,9 +21,13 @@ ncclResult_t pncclBroadcast(const void* send, void* recv, size_t count, ncclData
   });
 }
 
+// Not by pncclBroadcast: beside NCCL, an entry point that is called here may be NCCL's.
 ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                        cudaStream_t stream) {
-  return pncclBroadcast(buffer, buffer, count, type, root, comm, stream);
+                        cudaStream_t) {
+  const void* const buffers[] = {buffer};
+  return operate(comm, "ncclBcast", buffers, [=](tuttiComm_t tutti) {
+    return tuttiBroadcast(buffer, buffer, count, type_of(type), root, tutti, tuttiBlocking());
+  });
 }
 
 ncclResult_t pncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,

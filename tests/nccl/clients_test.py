@@ -7,8 +7,8 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
-from support import (BUILD, HERE, LIBRARY, STUB_RESULT, TUTTI, WithWorkshop, environment, names,  # noqa: E402
-                     run)
+from support import (BUILD, HERE, LIBRARY, RANKS, STUB_RESULT, TUTTI, WithWorkshop, environment,  # noqa: E402
+                     names, nvidias_library)
 
 # The functions that vLLM's wrapper looks up, and SGLang's.
 VLLM = ["ncclGetErrorString", "ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclAllReduce",
@@ -98,18 +98,21 @@ class Clients(WithWorkshop):
 
 class Loading(WithWorkshop):
     def test_a_program_linked_with_nccl_gets_tutti(self):
-        source = self.workshop.write("version.c", """
-            #include <stdio.h>
-            int ncclGetVersion(int* version);
-            int main(void) {
-              int version = 0;
-              const int result = ncclGetVersion(&version);
-              printf("%d %d\\n", result, version);
-            }""")
-        program = self.workshop.compile(source, "version", f"-L{self.workshop.stub_folder}", "-lnccl",
-                                        f"-Wl,-rpath,{self.workshop.stub_folder}")
+        program = self.workshop.program("version")
         self.assertEqual(self.succeeds(program), f"{STUB_RESULT} 0\n")
         self.assertEqual(self.succeeds(TUTTI, "run", "--", program), "0 23007\n")
+
+    def test_a_program_linked_with_nvidias_nccl_gets_tutti(self):
+        library = nvidias_library()
+        if library is None:
+            self.skipTest("NVIDIA's libnccl.so.2 is not installed")
+        version = self.workshop.program("version", library=library)
+        self.assertNotIn(self.succeeds(version), ("0 23007\n", f"{STUB_RESULT} 0\n"))
+        self.assertEqual(self.succeeds(TUTTI, "run", "--", version), "0 23007\n")
+        calls = self.workshop.program("calls", library=library)
+        for ranks in RANKS:
+            with self.subTest(ranks=ranks):
+                self.succeeds(TUTTI, "run", "--", calls, str(ranks))
 
     def test_a_program_that_opens_nccl_by_name_gets_tutti(self):
         program = self.workshop.compile(os.path.join(HERE, "opens.c"), "opens", "-ldl")
@@ -124,23 +127,34 @@ class Loading(WithWorkshop):
 
 
 class Beside(WithWorkshop):
-    def program(self):
+    """Two libraries in one process. NCCL goes as far as it can on this machine: without a GPU, to the
+    communicator that it cannot make."""
+
+    def program(self, library=None):
         folder = os.path.join(BUILD, "lib")
-        return self.workshop.program("beside", f"-I{os.path.dirname(os.path.dirname(HERE))}/include",
-                                     f"-L{folder}", "-ltutti", "-ldl", f"-Wl,-rpath,{folder}")
+        return self.workshop.program("beside", f"-L{folder}", "-ltutti", "-ldl",
+                                     f"-Wl,-rpath,{folder}", library=library)
+
+    def nvidias(self):
+        found = nvidias_library()
+        if found is None:
+            self.skipTest("NVIDIA's libnccl.so.2 is not installed")
+        return found
 
     def test_libtutti_in_the_same_process(self):
         self.succeeds(TUTTI, "run", "--", self.program())
 
-    def test_nccl_in_the_same_process(self):
-        path = os.environ.get("TUTTI_NCCL_LIBRARY", "/usr/local/cuda/lib/libnccl.so.2")
-        if not os.path.exists(path):
-            self.skipTest(f"NCCL is not installed as {path}")
-        done = run(TUTTI, "run", "--", self.program(), path)
-        if done.returncode == 77:
-            self.skipTest(done.stderr)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertIn("beside Tutti's 23007", done.stdout)
+    def test_tutti_preloaded_and_nccl_opened_by_path(self):
+        for order in ("first", "last"):
+            with self.subTest(opened=order):
+                printed = self.succeeds(TUTTI, "run", "--", self.program(), "nccl", self.nvidias(), order)
+                self.assertIn("beside Tutti's 23007", printed)
+
+    def test_nccl_linked_and_tutti_opened_by_path(self):
+        program = self.program(self.nvidias())
+        for order in ("first", "last"):
+            with self.subTest(opened=order):
+                self.assertIn("beside Tutti's 23007", self.succeeds(program, "tutti", LIBRARY, order))
 
 
 if __name__ == "__main__":

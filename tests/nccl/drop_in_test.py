@@ -2,6 +2,7 @@
 """The drop-in libnccl.so.2: its names, its layouts, every call, and `tutti run`."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,13 @@ class Names(unittest.TestCase):
     def test_soname_and_no_symbol_versions(self):
         self.assertIn("[libnccl.so.2]", run("readelf", "-d", LIBRARY).stdout)
         self.assertNotIn("VERDEF", run("readelf", "-d", LIBRARY).stdout)
+
+
+    def test_its_own_calls_are_its_own(self):
+        # Beside NCCL, whose names are the same, a call that the loader resolves may be NCCL's.
+        listed = run("readelf", "--wide", "--relocs", LIBRARY).stdout
+        self.assertIn("dlsym", listed)
+        self.assertEqual(re.findall(r"\bp?nccl[A-Z]\w+", listed), [])
 
 
 class Layouts(WithWorkshop):

@@ -13,8 +13,11 @@ TUTTI = os.path.join(BUILD, "bin", "tutti")
 LIBRARY = os.path.join(BUILD, "lib", "nccl", "libnccl.so.2")
 OUR_HEADER = '"plugins/nccl/abi.h"'
 TOOLKIT = "/usr/local/cuda/include"
+NCCL_FOLDERS = ("/usr/local/cuda/lib", "/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
+                "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
 STUB_RESULT = 77
 LIMIT_SECONDS = 120
+RANKS = range(1, 9)
 
 
 def names(*lists):
@@ -30,6 +33,13 @@ def toolkit_header():
     """The flags for the CUDA toolkit's nccl.h, or None where there is none."""
     folder = os.environ.get("TUTTI_CUDA_INCLUDE", TOOLKIT)
     return [f"-I{folder}"] if os.path.exists(os.path.join(folder, "nccl.h")) else None
+
+
+def nvidias_library():
+    """The path of NVIDIA's own libnccl.so.2, or None where there is none."""
+    known = [os.path.join(folder, "libnccl.so.2") for folder in NCCL_FOLDERS]
+    named = os.environ.get("TUTTI_NCCL_LIBRARY")
+    return next((path for path in ([named] if named else known) if os.path.exists(path)), None)
 
 
 def environment(**more):
@@ -74,12 +84,13 @@ class Workshop:
             raise AssertionError(done.stdout + done.stderr)
         return path
 
-    def program(self, name, *flags, header=OUR_HEADER):
-        """Builds tests/nccl/NAME.c as a program of NCCL."""
-        suffix = "" if header == OUR_HEADER else "_toolkit"
+    def program(self, name, *flags, header=OUR_HEADER, library=None):
+        """Builds tests/nccl/NAME.c as a program of NCCL, linked with the stand-in or with `library`."""
+        folder = os.path.dirname(library) if library else self.stub_folder
+        suffix = ("" if header == OUR_HEADER else "_toolkit") + ("_nvidia" if library else "")
         return self.compile(os.path.join(HERE, name + ".c"), name + suffix,
-                            f"-DNCCL_HEADER={header}", *flags, f"-L{self.stub_folder}", "-lnccl",
-                            f"-Wl,-rpath,{self.stub_folder}")
+                            f"-DNCCL_HEADER={header}", *flags, f"-L{folder}", "-l:libnccl.so.2",
+                            f"-Wl,-rpath,{folder}")
 
 
 class WithWorkshop(unittest.TestCase):
