@@ -50,14 +50,18 @@ ncclConfig_t all_undefined() {
   return config;
 }
 
-/// Text fields are addresses: one that the caller's version did not have must not be followed.
+/// Text fields are addresses: one that the caller's version did not have, or that the caller's
+/// struct ends in the middle of, must not be followed.
 void forget_newer_fields(ncclConfig_t& config) {
   const ncclConfig_t undefined = all_undefined();
   for (const Field& field : kFields) {
     if (config.version < field.since) config.*field.value = undefined.*field.value;
   }
-  if (config.version < 21700) config.netName = nullptr;
-  if (config.version < 22700) config.commName = nullptr;
+  const auto has = [&](size_t offset, unsigned since) {
+    return config.size >= offset + sizeof(const char*) && config.version >= since;
+  };
+  if (!has(offsetof(ncclConfig_t, netName), 21700)) config.netName = nullptr;
+  if (!has(offsetof(ncclConfig_t, commName), 22700)) config.commName = nullptr;
 }
 
 ncclResult_t check_ranges(const ncclConfig_t& config, const char* function) {

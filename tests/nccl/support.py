@@ -1,6 +1,7 @@
 """What the tests of the drop-in share: a folder of programs of NCCL, built and run."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -18,6 +19,8 @@ NCCL_FOLDERS = ("/usr/local/cuda/lib", "/usr/local/cuda/lib64", "/usr/lib/x86_64
 STUB_RESULT = 77
 LIMIT_SECONDS = 120
 RANKS = range(1, 9)
+# The version of NCCL whose header has all that a program calls; the others are content with the first.
+SINCE = {"": 22803, "lifecycles": 22807, "one_sided": 22902, "queries": 23004, "configured": 23102}
 
 
 def names(*lists):
@@ -30,16 +33,26 @@ def names(*lists):
 
 
 def toolkit_header():
-    """The flags for the CUDA toolkit's nccl.h, or None where there is none."""
+    """The folder of the CUDA toolkit's nccl.h and its version; skips the test where there is none."""
     folder = os.environ.get("TUTTI_CUDA_INCLUDE", TOOLKIT)
-    return [f"-I{folder}"] if os.path.exists(os.path.join(folder, "nccl.h")) else None
+    try:
+        with open(os.path.join(folder, "nccl.h"), encoding="utf-8") as file:
+            found = re.search(r"#define NCCL_VERSION_CODE (\d+)", file.read())
+    except OSError:
+        found = None
+    if found is None:
+        raise unittest.SkipTest("no CUDA toolkit with nccl.h")
+    return folder, int(found[1])
 
 
 def nvidias_library():
-    """The path of NVIDIA's own libnccl.so.2, or None where there is none."""
+    """The path of NVIDIA's own libnccl.so.2; skips the test where there is none."""
     known = [os.path.join(folder, "libnccl.so.2") for folder in NCCL_FOLDERS]
     named = os.environ.get("TUTTI_NCCL_LIBRARY")
-    return next((path for path in ([named] if named else known) if os.path.exists(path)), None)
+    for path in [named] if named else known:
+        if os.path.exists(path):
+            return path
+    raise unittest.SkipTest("NVIDIA's libnccl.so.2 is not installed")
 
 
 def environment(**more):
@@ -103,3 +116,33 @@ class WithWorkshop(unittest.TestCase):
         done = run(*command, **more)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
+
+
+class WithPrograms(WithWorkshop):
+    """Runs programs of tests/nccl under `tutti run`, built with our header."""
+
+    def built(self, name, *flags):
+        return self.workshop.program(name, *flags)
+
+    def runs(self, program, *arguments, **more):
+        self.succeeds(TUTTI, "run", "--", program, *arguments, **more)
+
+    def runs_on_every_number_of_ranks(self, name, *flags, before=(), after=(), ranks=RANKS, **more):
+        program = self.built(name, *flags)
+        for number in ranks:
+            with self.subTest(program=name, arguments=before, ranks=number):
+                self.runs(program, *before, str(number), *after, **more)
+
+
+class WithTheToolkitsHeader:
+    """For a second base behind it: the same with the CUDA toolkit's header, where there is one."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder, cls.version = toolkit_header()
+        super().setUpClass()
+
+    def built(self, name, *flags):
+        if self.version < SINCE.get(name, SINCE[""]):
+            self.skipTest(f"the toolkit's nccl.h is {self.version}; {name} needs {SINCE[name]}")
+        return self.workshop.program(name, f"-I{self.folder}", *flags, header="<nccl.h>")
