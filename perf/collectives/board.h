@@ -2,8 +2,8 @@
 // values.
 //
 // It belongs to the measurement: the same board serves Tutti and MPI, so that neither warms its own
-// queues between timed loops. On one host it is a piece of memory (shared_board.h); under a
-// launcher a communicator of its own (group_board.h).
+// queues between timed loops. Where this program starts the ranks it is a piece of memory
+// (shared_board.h); under a launcher a communicator of its own (group_board.h).
 #pragma once
 
 #include <algorithm>

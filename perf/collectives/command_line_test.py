@@ -198,13 +198,6 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(result.returncode, USAGE)
         self.assertIn("OMPI_COMM_WORLD_RANK='7'", result.stderr)
 
-    def test_a_launched_process_is_one_rank(self):
-        launched = {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
-        for flags in (["-t", "2"], ["--vs", "ompi"]):
-            result = run("perf", "all_reduce", "-b", "8", *flags, **launched)
-            self.assertEqual(result.returncode, USAGE, result.stderr)
-            self.assertIn("torchrun", result.stderr)
-
 
 class Json(unittest.TestCase):
     """The file of --json against docs/perf_results.schema.json."""

@@ -25,26 +25,26 @@ namespace {
 constexpr int kGraceSeconds = 10;
 constexpr useconds_t kPollMicroseconds = 10'000;
 
-/// Runs the ranks of one process.
-int run_process(const CrewShape& shape, int process, Board& board, const RankBody& body) {
-  std::vector<int> results(static_cast<size_t>(shape.threads));
-  const auto run = [&](int thread) {
-    const RankContext context{process * shape.threads + thread, shape.ranks(), board};
-    results[static_cast<size_t>(thread)] = run_rank(context, body);
-  };
-  if (shape.threads == 1) {
-    run(0);
-  } else {
-    std::vector<std::jthread> threads;
-    for (int thread = 0; thread < shape.threads; ++thread) threads.emplace_back(run, thread);
+int run_rank(int rank, int ranks, const BoardOf& board_of, const RankBody& body) {
+  std::shared_ptr<Board> board;
+  try {
+    board = board_of(rank);
+    const RankContext context{rank, ranks, *board};
+    pin_if_two(context);
+    return body(context);
+  } catch (const std::exception& error) {
+    if (board) board->fail();
+    std::fprintf(stderr, "tutti: rank %d: %s\n", rank, error.what());
+    const auto* known = dynamic_cast<const PerfError*>(&error);
+    return known != nullptr ? known->exit_code : kExitFailed;
   }
-  return *std::max_element(results.begin(), results.end());
 }
 
 /// The processes of a crew, seen from their parent.
 class Children {
  public:
-  Children(const CrewShape& shape, Board& board) : shape_(shape), board_(board) {}
+  explicit Children(const CrewShape& shape)
+      : shape_(shape), board_(std::make_shared<SharedBoard>(shape.ranks())) {}
 
   void fork_all(const RankBody& body) {
     for (int process = 0; process < shape_.processes; ++process) fork_one(process, body);
@@ -52,7 +52,7 @@ class Children {
 
   /// Waits for all; after the first failure not for long.
   int wait_all() {
-    while (running_ > 0 && !board_.failed()) wait_one(0);
+    while (running_ > 0 && !board_->failed()) wait_one(0);
     const int polls = kGraceSeconds * 1'000'000 / static_cast<int>(kPollMicroseconds);
     for (int poll = 0; running_ > 0 && poll < polls; ++poll) {
       if (!wait_one(WNOHANG)) usleep(kPollMicroseconds);
@@ -72,7 +72,8 @@ class Children {
     if (child == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);  // the parent died before prctl
-      const int result = run_process(shape_, process, board_, body);
+      const int result = run_process(
+          shape_, process, [&](int) { return board_; }, body);
       std::fflush(nullptr);
       _exit(result);
     }
@@ -96,7 +97,7 @@ class Children {
     if (WIFSIGNALED(status)) {
       report_signal(process, pid, WTERMSIG(status));
       result_ = std::max(result_, 1);
-      board_.fail();
+      board_->fail();
     } else {
       result_ = std::max(result_, WEXITSTATUS(status));
     }
@@ -125,7 +126,7 @@ class Children {
   }
 
   const CrewShape shape_;
-  Board& board_;
+  const std::shared_ptr<Board> board_;
   std::vector<pid_t> pids_;  // -1 once it has ended
   int running_ = 0;
   int result_ = 0;
@@ -133,23 +134,30 @@ class Children {
 
 }  // namespace
 
-int run_rank(const RankContext& context, const RankBody& body) {
-  try {
-    pin_if_two(context);
-    return body(context);
-  } catch (const std::exception& error) {
-    context.board.fail();
-    std::fprintf(stderr, "tutti: rank %d: %s\n", context.rank, error.what());
-    const auto* known = dynamic_cast<const PerfError*>(&error);
-    return known != nullptr ? known->exit_code : kExitFailed;
+int run_process(const CrewShape& shape, int process, const BoardOf& board_of,
+                const RankBody& body) {
+  std::vector<int> results(static_cast<size_t>(shape.threads));
+  const auto run = [&](int thread) {
+    const int rank = process * shape.threads + thread;
+    results[static_cast<size_t>(thread)] = run_rank(rank, shape.ranks(), board_of, body);
+  };
+  if (shape.threads == 1) {
+    run(0);
+  } else {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < shape.threads; ++thread) threads.emplace_back(run, thread);
   }
+  return *std::max_element(results.begin(), results.end());
 }
 
 int run_crew(const CrewShape& shape, const RankBody& body) {
-  SharedBoard board(shape.ranks());
-  if (shape.processes == 1) return run_process(shape, 0, board, body);
+  if (shape.processes == 1) {
+    const auto board = std::make_shared<SharedBoard>(shape.ranks());
+    return run_process(
+        shape, 0, [&](int) { return board; }, body);
+  }
   std::fflush(nullptr);  // or every child writes what is in the buffers again
-  Children children(shape, board);
+  Children children(shape);
   children.fork_all(body);
   return children.wait_all();
 }

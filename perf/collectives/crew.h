@@ -1,7 +1,10 @@
-// Runs a function once per rank: in forked processes, in threads of one process, or both.
+// Runs a function once per rank. A crew is `processes` processes of `threads` threads, and every
+// thread is a rank. Who starts the processes and what board their ranks share differs (run_crew
+// here, run_launched in launched.h); what a process does with its ranks does not (run_process).
 #pragma once
 
 #include <functional>
+#include <memory>
 
 #include "perf/collectives/board.h"
 
@@ -21,17 +24,23 @@ struct CrewShape {
   int ranks() const { return processes * threads; }
 };
 
-/// Rank r is thread r % threads of process r / threads. Returns the greatest return value.
-///
-/// A body that throws, and a process that dies, is reported on stderr with its rank (and signal),
-/// fails the board and makes the result non-zero; the others then get kGraceSeconds to end by
-/// themselves. Requires: no other thread exists yet (the processes are forked). With one process
-/// nothing is forked.
 using RankBody = std::function<int(const RankContext&)>;
+/// The board as this rank holds it: one for all ranks, or a member's handle of something shared.
+/// Called by the rank's own thread; may wait for the other ranks.
+using BoardOf = std::function<std::shared_ptr<Board>(int rank)>;
+
+/// Forks the processes of a crew on this host; their ranks share memory. With one process nothing
+/// is forked. Returns the greatest return value.
+///
+/// A process that dies is reported on stderr with its ranks and signal, and fails the board like a
+/// body that throws; the others then get kGraceSeconds to end by themselves. Requires: no other
+/// thread exists yet.
 int run_crew(const CrewShape& shape, const RankBody& body);
 
-/// Runs the body for one rank of this process and turns an exception into a message and a 1.
-int run_rank(const RankContext& context, const RankBody& body);
+/// Runs the ranks of one process: rank r is thread r % threads of process r / threads. Returns the
+/// greatest return value. A body that throws, or a board that cannot be had, is reported on stderr
+/// with its rank, fails the board and counts as the exit code of its PerfError (others: 1).
+int run_process(const CrewShape& shape, int process, const BoardOf& board_of, const RankBody& body);
 
 /// Binds the calling thread to the rank's own processor if there are two ranks and enough
 /// processors. With more ranks the scheduler does better than a fixed choice.

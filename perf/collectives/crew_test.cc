@@ -4,24 +4,79 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
 #include "perf/collectives/error.h"
+#include "perf/collectives/group_board.h"
 #include "perf/collectives/timed_loop.h"
 
 namespace tutti::perf {
 namespace {
 
+int exchange_numbers(const RankContext& context) {
+  const std::vector<double> all = context.board.exchange(context.rank, context.rank * 10.0);
+  if (all.size() != static_cast<size_t>(context.ranks)) return 1;
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank] != static_cast<double>(rank) * 10) return 1;
+  }
+  const double samples[] = {context.rank + 0.25, context.rank + 0.5};
+  const auto gathered = context.board.gather_samples(context.rank, samples);
+  if (gathered.size() != all.size() || gathered[0] != std::vector{0.25, 0.5}) return 1;
+  return context.board.max(context.rank, context.rank) == context.ranks - 1 ? 0 : 1;
+}
+
+int rank_1_throws(const RankContext& context) {
+  if (context.rank == 1) throw PerfError("on purpose");
+  context.board.barrier();
+  return 0;
+}
+
+/// The processes of a launched crew as threads that know only the id, as processes would.
+int run_like_launched(const CrewShape& shape, const RankBody& body) {
+  tuttiUniqueId id{};
+  if (tuttiGetUniqueId(&id) != tuttiSuccess) return -1;
+  const BoardOf board_of = [&](int rank) {
+    return std::make_shared<GroupBoard>(id, rank, shape.ranks());
+  };
+  std::vector<int> results(static_cast<size_t>(shape.processes));
+  {
+    std::vector<std::jthread> processes;
+    for (int process = 0; process < shape.processes; ++process) {
+      processes.emplace_back([&, process] {
+        results[static_cast<size_t>(process)] = run_process(shape, process, board_of, body);
+      });
+    }
+  }
+  return *std::max_element(results.begin(), results.end());
+}
+
 TEST(Crew, ExchangesBetweenProcessesAndThreads) {
   for (const CrewShape shape : {CrewShape{3, 1}, CrewShape{1, 3}, CrewShape{2, 2}}) {
-    const int result = run_crew(shape, [](const RankContext& context) {
-      const std::vector<double> all = context.board.exchange(context.rank, context.rank * 10.0);
-      if (all.size() != static_cast<size_t>(context.ranks)) return 1;
-      for (size_t rank = 0; rank < all.size(); ++rank) {
-        if (all[rank] != static_cast<double>(rank) * 10) return 1;
-      }
-      return context.board.max(context.rank, context.rank) == context.ranks - 1 ? 0 : 1;
-    });
-    EXPECT_EQ(result, 0);
+    EXPECT_EQ(run_crew(shape, exchange_numbers), 0);
+    EXPECT_EQ(run_like_launched(shape, exchange_numbers), 0);
   }
+}
+
+TEST(Crew, AThrowingRankOfALaunchedProcessReleasesAllOthers) {
+  testing::internal::CaptureStderr();
+  const int result = run_like_launched({2, 2}, rank_1_throws);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result, kExitLibrary) << "the others see a call of the board fail";
+  EXPECT_NE(said.find("rank 1: on purpose"), std::string::npos) << said;
+  for (const char* other : {"rank 0: between", "rank 2: between", "rank 3: between"}) {
+    EXPECT_NE(said.find(other), std::string::npos) << said;
+  }
+}
+
+TEST(Crew, ARankWithoutABoardIsAFailureThatNamesIt) {
+  testing::internal::CaptureStderr();
+  const BoardOf none = [](int) -> std::shared_ptr<Board> { throw PerfError("no board"); };
+  EXPECT_EQ(run_process({2, 1}, 1, none, [](const RankContext&) { return 0; }), kExitFailed);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("rank 1: no board"), std::string::npos);
 }
 
 TEST(Crew, ReturnsTheGreatestResult) {
@@ -31,11 +86,7 @@ TEST(Crew, ReturnsTheGreatestResult) {
 TEST(Crew, AThrowingRankReleasesTheOthers) {
   for (const CrewShape shape : {CrewShape{2, 1}, CrewShape{1, 2}}) {
     testing::internal::CaptureStderr();
-    const int result = run_crew(shape, [](const RankContext& context) -> int {
-      if (context.rank == 1) throw PerfError("on purpose");
-      context.board.barrier();
-      return 0;
-    });
+    const int result = run_crew(shape, rank_1_throws);
     const std::string said = testing::internal::GetCapturedStderr();
     EXPECT_EQ(result, 1);
     EXPECT_NE(said.find("rank 1: on purpose"), std::string::npos) << said;

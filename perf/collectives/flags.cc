@@ -43,6 +43,11 @@ double positive(const std::string& text, double least = 0) {
 
 int count_of_ranks(const std::string& text) { return static_cast<int>(whole(text, 1, kMaxRanks)); }
 
+void set_in_process(const std::string& text, int& count, Draft& draft) {
+  count = count_of_ranks(text);
+  draft.in_one_process = true;
+}
+
 int root_of(const std::string& text) {
   if (text == "all" || text == "-1") return -1;
   return static_cast<int>(whole(text, 0, kMaxRanks - 1));
@@ -128,12 +133,13 @@ constexpr Flag kFlags[] = {
      }},
 
     // ---- ranks and buffers
-    {"--ranks,--np", "N", "2", "processes to fork; 1 with -t or -g. A launcher decides instead",
-     kRanks, kOwn, [](Text text, Draft& d) { d.processes = count_of_ranks(text); }},
+    {"--ranks,--np", "N", "2",
+     "processes to fork; 1 with -t or -g. A launcher decides how many instead", kRanks, kOwn,
+     [](Text text, Draft& d) { d.processes = count_of_ranks(text); }},
     {"-t,--nthreads", "N", "1", "threads per process", kRanks, kNcclTests,
-     [](Text text, Draft& d) { d.options.threads = count_of_ranks(text); }},
+     [](Text text, Draft& d) { set_in_process(text, d.options.threads, d); }},
     {"-g,--ngpus", "N", "1", "ranks per thread, each as a thread of its own", kRanks, kNcclTests,
-     [](Text text, Draft& d) { d.options.gpus = count_of_ranks(text); }},
+     [](Text text, Draft& d) { set_in_process(text, d.options.gpus, d); }},
     {"--algorithm", "NAME", "", "a name of `tutti algorithms`, with lanes: ring:2", kRanks, kOwn,
      [](Text text, Draft& d) { d.options.communicator.algorithm = text; }},
     {"--deterministic", "", "", "only schedules that reduce in the canonical order", kRanks, kOwn,

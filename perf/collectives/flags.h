@@ -17,7 +17,8 @@ struct Draft {
   std::optional<size_t> min_bytes;
   std::optional<size_t> max_bytes;
   std::string op = "sum";
-  int processes = 0;  // 0: not said
+  std::optional<int> processes;
+  bool in_one_process = false;  // -t or -g was given: without --ranks, nothing is forked
 };
 
 enum class FlagKind {

@@ -6,9 +6,12 @@
 
 namespace tutti::perf {
 
-GroupBoard::GroupBoard(tuttiComm_t comm) : comm_(comm) {
-  check(tuttiCommUserRank(comm_, &rank_), "tuttiCommUserRank");
-  check(tuttiCommCount(comm_, &ranks_), "tuttiCommCount");
+GroupBoard::GroupBoard(const tuttiUniqueId& id, int rank, int ranks) : ranks_(ranks) {
+  check(tuttiCommInitRank(&comm_, ranks, id, rank), "tuttiCommInitRank");
+}
+
+GroupBoard::~GroupBoard() {
+  if (!failed_) tuttiCommDestroy(comm_);
 }
 
 void GroupBoard::check(tuttiResult_t result, const char* call) const {

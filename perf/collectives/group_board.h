@@ -1,7 +1,7 @@
-// A board that is a communicator: for ranks that a launcher started, on any hosts.
+// A board that is a communicator: for ranks of processes that a launcher started, on any hosts.
 //
-// Owns: nothing; the communicator outlives it, unless fail() aborts it. Threads: one. Errors:
-// PerfError.
+// Owns: its rank's member of the communicator. Threads: one; each rank has a board of its own, also
+// where several are threads of one process. Errors: PerfError.
 #pragma once
 
 #include "perf/collectives/board.h"
@@ -11,9 +11,10 @@ namespace tutti::perf {
 
 class GroupBoard : public Board {
  public:
-  explicit GroupBoard(tuttiComm_t comm);
+  /// Collective.
+  GroupBoard(const tuttiUniqueId& id, int rank, int ranks);
+  ~GroupBoard() override;
 
-  int rank() const { return rank_; }
   int ranks() const override { return ranks_; }
   void barrier() override;
   /// Ends the communicator, so that the other ranks do not wait.
@@ -25,9 +26,8 @@ class GroupBoard : public Board {
  private:
   void check(tuttiResult_t result, const char* call) const;
 
-  tuttiComm_t comm_;
-  int rank_ = 0;
-  int ranks_ = 1;
+  tuttiComm_t comm_ = nullptr;
+  const int ranks_;
   bool failed_ = false;
 };
 

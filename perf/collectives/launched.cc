@@ -1,11 +1,43 @@
 #include "perf/collectives/launched.h"
 
+#include <memory>
 #include <string>
 
 #include "perf/collectives/error.h"
 #include "perf/collectives/group_board.h"
 
 namespace tutti::perf {
+namespace {
+
+/// The communicator of the launched processes, which has one rank for each.
+class Processes {
+ public:
+  Processes() { check(tuttiCommInitLaunched(&comm_, nullptr), "tuttiCommInitLaunched"); }
+  ~Processes() { tuttiCommDestroy(comm_); }
+  Processes(const Processes&) = delete;
+  Processes& operator=(const Processes&) = delete;
+
+  /// Collective: an id that process 0 makes.
+  tuttiUniqueId make_id(int process) {
+    tuttiUniqueId id{};
+    if (process == 0) check(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
+    check(tuttiBroadcast(&id, &id, sizeof id, tuttiUint8, 0, comm_, tuttiBlocking()),
+          "tuttiBroadcast");
+    return id;
+  }
+
+ private:
+  void check(tuttiResult_t result, const char* call) const {
+    if (result == tuttiSuccess) return;
+    throw PerfError(std::string("the launched processes do not meet: ") + call + ": " +
+                        tuttiGetLastError(comm_),
+                    kExitLibrary);
+  }
+
+  tuttiComm_t comm_ = nullptr;
+};
+
+}  // namespace
 
 std::optional<bootstrap::Launch> this_launch() {
   const Result<bootstrap::Launch> launch = bootstrap::find_launch(process_environment());
@@ -14,16 +46,14 @@ std::optional<bootstrap::Launch> this_launch() {
   throw PerfError(std::string(launch.status().message()), kExitUsage);
 }
 
-int run_launched(const RankBody& body) {
-  tuttiComm_t comm = nullptr;
-  if (tuttiCommInitLaunched(&comm, nullptr) != tuttiSuccess) {
-    throw PerfError(std::string("tuttiCommInitLaunched: ") + tuttiGetLastError(nullptr),
-                    kExitLibrary);
-  }
-  GroupBoard board(comm);
-  const int result = run_rank({board.rank(), board.ranks(), board}, body);
-  if (!board.failed()) tuttiCommDestroy(comm);
-  return result;
+// A launched communicator has one rank per process; a process may have several ranks here. So it
+// only hands out the id of the communicator in which all of them are.
+int run_launched(const CrewShape& shape, int process, const RankBody& body) {
+  const tuttiUniqueId id = Processes().make_id(process);
+  const BoardOf board_of = [&](int rank) {
+    return std::make_shared<GroupBoard>(id, rank, shape.ranks());
+  };
+  return run_process(shape, process, board_of, body);
 }
 
 }  // namespace tutti::perf

@@ -1,4 +1,4 @@
-// `tutti perf` as one rank of a job that a launcher started: torchrun, mpirun, srun.
+// `tutti perf` as one process of a job that a launcher started: torchrun, mpirun, srun.
 #pragma once
 
 #include <optional>
@@ -11,8 +11,8 @@ namespace tutti::perf {
 /// What a launcher says; nothing if none started this process, or only this one. Errors: PerfError.
 std::optional<bootstrap::Launch> this_launch();
 
-/// Runs the body as this process's rank; the board is the launched communicator. As run_rank().
-/// Errors: PerfError if the ranks do not meet.
-int run_launched(const RankBody& body);
+/// Runs the ranks of this process, which is number `process` of the job, as run_process(). Errors:
+/// PerfError if the processes do not meet.
+int run_launched(const CrewShape& shape, int process, const RankBody& body);
 
 }  // namespace tutti::perf

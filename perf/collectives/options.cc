@@ -30,7 +30,7 @@ SizeOptions settle_sizes(const Draft& draft) {
 CrewShape settle_crew(const Draft& draft) {
   CrewShape crew;
   crew.threads = draft.options.threads * draft.options.gpus;
-  crew.processes = draft.processes > 0 ? draft.processes : (crew.threads > 1 ? 1 : 2);
+  crew.processes = draft.processes.value_or(draft.in_one_process ? 1 : 2);
   if (crew.ranks() > kMaxRanks) {
     throw PerfError("at most " + std::to_string(kMaxRanks) + " ranks", kExitUsage);
   }

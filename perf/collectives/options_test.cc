@@ -55,6 +55,7 @@ TEST(Options, NonsenseIsRefused) {
 TEST(Options, RanksAreProcessesTimesThreads) {
   EXPECT_EQ(parse({})->crew.processes, 2);
   EXPECT_EQ(parse({"-t", "2", "-g", "3"})->crew.processes, 1);
+  EXPECT_EQ(parse({"-g", "1"})->crew.ranks(), 1) << "as in nccl-tests";
   EXPECT_EQ(parse({"-t", "2", "-g", "3"})->crew.ranks(), 6);
   EXPECT_EQ(parse({"--np", "4", "-t", "2"})->crew.ranks(), 8);
   EXPECT_EQ(parse({"-r", "all"})->root, -1);

@@ -72,7 +72,7 @@ class Sweep {
       for (const Case& one : cases_) run_case(one, cycle);
     }
     if (options_.report.memory) report_.set_memory(measurement_.memory());
-    return speaks_ ? report_.finish() : kExitOk;
+    return conclude();
   }
 
  private:
@@ -84,6 +84,25 @@ class Sweep {
     }
     check_group(options_, smallest);
     return smallest;
+  }
+
+  /// Collective: every rank returns what rank 0 has concluded, so that every process that a
+  /// launcher started says it; and none before rank 0 is done, for launchers end the others then.
+  ExitCode conclude() {
+    const ExitCode own = speaks_ ? write_results() : kExitOk;
+    return context_.board.exchange(context_.rank, own)[0];
+  }
+
+  ExitCode write_results() {
+    try {
+      const ExitCode code = report_.finish();
+      const ReportOptions& report = options_.report;
+      if (!report.plot_file.empty()) plot_results(report.json_file, report.plot_file);
+      return code;
+    } catch (const PerfError& error) {
+      std::fprintf(stderr, "tutti perf: %s\n", error.what());
+      return error.exit_code;
+    }
   }
 
   void run_case(const Case& one, size_t cycle) {
@@ -124,7 +143,7 @@ int list_collectives(std::FILE* file) {
   return file == stdout ? kExitOk : kExitUsage;
 }
 
-/// The ranks that a launcher started are the last word on how many there are.
+/// The processes that a launcher started are the last word on how many there are.
 std::vector<std::string> arguments_of(int argc, char** argv,
                                       const std::optional<bootstrap::Launch>& launch) {
   std::vector<std::string> arguments(argv, argv + argc);
@@ -133,15 +152,12 @@ std::vector<std::string> arguments_of(int argc, char** argv,
 }
 
 void check_launched(const PerfOptions& options, const bootstrap::Launch& launch) {
-  if (options.crew.ranks() != launch.ranks) {
-    throw PerfError("-t and -g: a process that " + launch.how + " started is one rank", kExitUsage);
-  }
   if (!options.versus.peers.empty()) {
     throw PerfError("--vs starts its own ranks: run it without " + launch.how, kExitUsage);
   }
 }
 
-/// Measures, and draws what was measured if that was asked for.
+/// Looks first for what the end of a long run will need.
 int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch) {
   ReportOptions& report = options.report;
   if (launch) check_launched(options, *launch);
@@ -152,11 +168,7 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
     if (report.json_file.empty()) report.json_file = own_file.emplace().path();
   }
   const RankBody body = [&](const RankContext& context) { return Sweep(context, options).run(); };
-  const int result = launch ? run_launched(body) : run_crew(options.crew, body);
-  if (plots && (result == kExitOk || result == kExitResult)) {
-    plot_results(report.json_file, report.plot_file);
-  }
-  return result;
+  return launch ? run_launched(options.crew, launch->rank, body) : run_crew(options.crew, body);
 }
 
 }  // namespace

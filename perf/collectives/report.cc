@@ -5,8 +5,8 @@
 #include <array>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <ctime>
+#include <map>
 #include <utility>
 
 #include "perf/collectives/report_json.h"
@@ -130,13 +130,11 @@ void Report::print_parameters() const {
 void Report::print_ranks() const {
   std::printf("# Using devices\n");
   const std::vector<Participant>& ranks = results_.ranks;
-  int device = 0;
+  std::map<std::string, int> ranks_of_host;  // nccl-tests gives the next device to each
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    const bool same_process = rank > 0 && ranks[rank].process == ranks[rank - 1].process &&
-                              std::strcmp(ranks[rank].host, ranks[rank - 1].host) == 0;
-    device = same_process ? device + 1 : 0;
     std::printf("#  Rank %2zu Group %2d Pid %6d on %10s device %2d [host memory]\n", rank,
-                ranks[rank].color, ranks[rank].process, ranks[rank].host, device);
+                ranks[rank].color, ranks[rank].process, ranks[rank].host,
+                ranks_of_host[ranks[rank].host]++);
   }
 }
 

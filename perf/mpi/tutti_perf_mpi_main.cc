@@ -17,15 +17,15 @@ namespace tutti::perf {
 namespace {
 
 /// A board that all ranks of the job have mapped; they run on one host.
-std::unique_ptr<SharedBoard> share_board(int rank, int ranks) {
+std::shared_ptr<SharedBoard> share_board(int rank, int ranks) {
   char name[64] = {};
   if (rank == 0) std::snprintf(name, sizeof name, "/tutti-perf-%d", static_cast<int>(getpid()));
   MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
   // The others open what rank 0 has created: it goes through the barrier only then.
-  std::unique_ptr<SharedBoard> board;
-  if (rank == 0) board = std::make_unique<SharedBoard>(ranks, name, SharedBoard::Access::kCreate);
+  std::shared_ptr<SharedBoard> board;
+  if (rank == 0) board = std::make_shared<SharedBoard>(ranks, name, SharedBoard::Access::kCreate);
   MPI_Barrier(MPI_COMM_WORLD);
-  if (rank != 0) board = std::make_unique<SharedBoard>(ranks, name, SharedBoard::Access::kOpen);
+  if (rank != 0) board = std::make_shared<SharedBoard>(ranks, name, SharedBoard::Access::kOpen);
   MPI_Barrier(MPI_COMM_WORLD);
   if (rank == 0) board->unlink();
   return board;
@@ -37,8 +37,9 @@ int run(const PerfOptions& options) {
   int ranks = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  const std::unique_ptr<SharedBoard> board = share_board(rank, ranks);
-  return run_rank({rank, ranks, *board}, [&](const RankContext& context) {
+  const std::shared_ptr<SharedBoard> board = share_board(rank, ranks);
+  const BoardOf board_of = [&](int) { return board; };
+  return run_process({ranks, 1}, rank, board_of, [&](const RankContext& context) {
     const std::vector<Round> rounds = run_duel(context, options);
     if (context.rank == 0) write_rounds(options.versus.rounds_file, rounds);
     return 0;
