@@ -73,7 +73,19 @@ class CommandLine(unittest.TestCase):
             result = run("perf", collective, "-t", "3", "-b", "999", "-n", "1", "-d", "all",
                          "-o", "all")
             self.assertEqual(result.returncode, 0, result.stderr)
-            self.assertEqual(len(rows(result.stdout)), 12 * 5)
+            self.assertEqual(len(rows(result.stdout)), 12 * 6)
+
+    def test_scaled_sums_have_a_scalar_on_every_rank(self):
+        for flags in (["all_reduce", "--stream", "host", "-m", "3"], ["reduce", "-r", "all"],
+                      ["reduce_scatter_v", "--deterministic"], ["all_reduce", "-R", "1", "-z", "1"]):
+            with self.subTest(flags=flags):
+                result = run("perf", *flags, "--ranks", "3", "-b", "4K", "-n", "2", "-c", "2", "-o",
+                             "mulsum", "-d", "half")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                self.assertEqual(rows(result.stdout)[0][3], "mulsum")
+        wrong = run("perf", "all_reduce", "-t", "2", "-b", "4K", "-n", "1", "-o", "mulsum",
+                    "--plant-fault", "1:17")
+        self.assertEqual(wrong.returncode, RESULT, wrong.stderr)
 
     def test_too_slow_is_a_failure(self):
         slow = run("perf", "all_reduce", "-b", "8", NCCL_TESTS_MIN_BW="1e9")
@@ -181,7 +193,7 @@ class CommandLine(unittest.TestCase):
         unknown = run(*few, "--algorithm", "magic")
         self.assertEqual(unknown.returncode, LIBRARY, unknown.stderr)
         self.assertEqual(run(*few, "--json", "/nonexistent/perf.json").returncode, 1)
-        self.assertEqual(run(*few, "-o", "mulsum").returncode, USAGE)
+        self.assertEqual(run(*few, "-o", "mulmax").returncode, USAGE)
 
     def test_mistakes_are_explained(self):
         for arguments in (["perf"], ["perf", "all_shrink"], ["perf", "all_reduce", "-b", "many"],

@@ -2,6 +2,7 @@
 
 #include <exception>
 
+#include "perf/collectives/datatypes.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/pairs.h"
 
@@ -44,6 +45,20 @@ void Communicator::raise(tuttiResult_t result, const char* call) const {
   std::string message = std::string(call) + ": " + tuttiGetErrorString(result);
   if (sentence != nullptr && *sentence != '\0') message += std::string(": ") + sentence;
   throw PerfError(message, result == tuttiTimeout ? kExitTimeout : kExitLibrary);
+}
+
+ReadyOperation::ReadyOperation(const Communicator& communicator, const Operation& operation)
+    : communicator_(communicator), made_(operation.op == kMulSum), operation_(operation) {
+  if (!made_) return;
+  std::byte scalar[8] = {};
+  encode(data_type(operation.type), mulsum_scalar(operation.rank), scalar);
+  communicator.check(tuttiRedOpCreatePreMulSum(&operation_.op, scalar, operation.type,
+                                               tuttiScalarHostImmediate, communicator.comm()),
+                     "tuttiRedOpCreatePreMulSum");
+}
+
+ReadyOperation::~ReadyOperation() {
+  if (made_) tuttiRedOpDestroy(operation_.op, communicator_.comm());
 }
 
 tuttiResult_t enqueue(const Operation& o, const void* send, void* recv,

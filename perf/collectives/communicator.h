@@ -64,6 +64,24 @@ struct Operation {
   const size_t* recv_counts = nullptr;
 };
 
+/// An operation as its communicator takes it: in place of kMulSum stands what this rank makes for
+/// it, with its scalar.
+class ReadyOperation {
+ public:
+  /// Local. Errors: PerfError.
+  ReadyOperation(const Communicator& communicator, const Operation& operation);
+  ~ReadyOperation();
+  ReadyOperation(const ReadyOperation&) = delete;
+  ReadyOperation& operator=(const ReadyOperation&) = delete;
+
+  const Operation& get() const { return operation_; }
+
+ private:
+  const Communicator& communicator_;
+  const bool made_;
+  Operation operation_;
+};
+
 tuttiResult_t enqueue(const Operation& operation, const void* send, void* recv,
                       const Communicator& communicator);
 

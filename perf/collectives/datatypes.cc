@@ -142,11 +142,9 @@ const DataType& data_type(tuttiDataType_t id) {
 }
 
 const std::vector<ReduceOp>& all_reduce_ops() {
-  static const std::vector<ReduceOp> ops = {{tuttiSum, "sum"},
-                                            {tuttiProd, "prod"},
-                                            {tuttiMax, "max"},
-                                            {tuttiMin, "min"},
-                                            {tuttiAvg, "avg"}};
+  static const std::vector<ReduceOp> ops = {{tuttiSum, "sum"}, {tuttiProd, "prod"},
+                                            {tuttiMax, "max"}, {tuttiMin, "min"},
+                                            {tuttiAvg, "avg"}, {kMulSum, "mulsum"}};
   return ops;
 }
 

@@ -25,6 +25,13 @@ struct DataType {
 const std::vector<DataType>& all_data_types();
 const DataType& data_type(tuttiDataType_t id);
 
+/// A sum of what each rank has multiplied by a scalar of its own. Stands in, in options and tables,
+/// for the operation that a rank makes for it (ReadyOperation).
+inline constexpr tuttiRedOp_t kMulSum = tuttiMaxRedOp;
+
+/// The scalar of a rank: nccl-tests' 1, 2, 1, 2 ...
+inline double mulsum_scalar(int rank) { return rank % 2 == 0 ? 1 : 2; }
+
 struct ReduceOp {
   tuttiRedOp_t id;
   const char* name;

@@ -66,6 +66,8 @@ TEST(DataTypes, Names) {
   EXPECT_EQ(parse_data_types("all").size(), all_data_types().size());
   EXPECT_EQ(parse_data_types("half"), std::vector{tuttiFloat16});
   EXPECT_EQ(parse_reduce_ops("avg"), std::vector{tuttiAvg});
+  EXPECT_EQ(parse_reduce_ops("mulsum"), std::vector{kMulSum});
+  EXPECT_EQ(parse_reduce_ops("all").size(), 6u);
   EXPECT_THROW(parse_data_types("float128"), PerfError);
   EXPECT_THROW(parse_reduce_ops(""), PerfError);
 }

@@ -93,8 +93,8 @@ constexpr Flag kFlags[] = {
      kNcclTests, [](Text text, Draft& d) { d.options.sizes.factor = positive(text); }},
     {"--bytes-list", "SIZE,...", "", "exactly these sizes: 8,1K,4M", kSizes, kOwn,
      [](Text text, Draft& d) { d.options.sizes.list.push_back(parse_bytes(text)); }},
-    {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg or all; nccl-tests' mulsum is refused",
-     kSizes, kNcclTests, [](Text text, Draft& d) { d.op = text; }},
+    {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg, mulsum or all", kSizes, kNcclTests,
+     [](Text text, Draft& d) { d.op = text; }},
     {"-d,--datatype", "NAME", "float",
      "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or "
      "all",

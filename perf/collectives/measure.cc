@@ -18,11 +18,11 @@ Measurement::Measurement(const RankContext& context, const Subgroup& group,
       resident_with_buffers_(resident_bytes()) {}
 
 /// This rank's time of one iteration.
-LoopTime Measurement::timed(const PreparedCase& one, Cell& cell) {
+LoopTime Measurement::timed(const PreparedCase& one, const Operation& operation, Cell& cell) {
   const Blocking blocking = options_.blocking;
   const char* name = traits_of(options_.collective).name;
   const auto enqueue_one = [&](size_t iteration) {
-    communicator_.check(enqueue(one.operation, workload_.send(one, iteration),
+    communicator_.check(enqueue(operation, workload_.send(one, iteration),
                                 workload_.recv(one, iteration), communicator_),
                         name);
   };
@@ -81,12 +81,12 @@ IterationTimes Measurement::gather(const std::vector<double>& own) const {
 }
 
 /// Collective: what is wrong on any rank. Ends with the first wrong call.
-std::optional<Finding> Measurement::check(const PreparedCase& one) {
+std::optional<Finding> Measurement::check(const PreparedCase& one, const Operation& operation) {
   for (size_t i = 0; i < options_.checks; ++i) {
     workload_.refill(one, i);
     context_.board.barrier();
     communicator_.check(
-        enqueue(one.operation, workload_.send(one, i), workload_.recv(one, i), communicator_),
+        enqueue(operation, workload_.send(one, i), workload_.recv(one, i), communicator_),
         "the checked call");
     communicator_.synchronize();
     const auto& fault = options_.fault;
@@ -127,7 +127,8 @@ MemoryUse Measurement::memory() const {
 Cell Measurement::run(const PreparedCase& one) {
   Cell cell;
   workload_.prepare(one);
-  const LoopTime own = timed(one, cell);
+  const ReadyOperation operation(communicator_, one.operation);
+  const LoopTime own = timed(one, operation.get(), cell);
   const auto calls = static_cast<double>(options_.aggregate);
   cell.us = over_ranks(own.us / calls);
   if (options_.report.processor_time) cell.queued_us = over_ranks(own.queued_us / calls);
@@ -137,7 +138,7 @@ Cell Measurement::run(const PreparedCase& one) {
   cell.bus_bandwidth = cell.algorithm_bandwidth * bus_factor(options_.collective, group_.ranks);
   if (options_.checks > 0) {
     cell.checked = true;
-    cell.wrong = check(one);
+    cell.wrong = check(one, operation.get());
   }
   return cell;
 }

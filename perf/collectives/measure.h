@@ -55,8 +55,8 @@ class Measurement {
   Choice choice(const PreparedCase& one) const { return choice_of(communicator_, one.operation); }
 
  private:
-  LoopTime timed(const PreparedCase& one, Cell& cell);
-  std::optional<Finding> check(const PreparedCase& one);
+  LoopTime timed(const PreparedCase& one, const Operation& operation, Cell& cell);
+  std::optional<Finding> check(const PreparedCase& one, const Operation& operation);
   double over_ranks(double own_us) const;
   IterationTimes gather(const std::vector<double>& own) const;
 

@@ -195,7 +195,7 @@ TEST(Flags, MistakesNameTheFlag) {
                                                         {"-n", "-1"},
                                                         {"-m", "0"},
                                                         {"-t", "0"},
-                                                        {"-o", "mulsum"},
+                                                        {"-o", "mulmax"},
                                                         {"-I", "2"},
                                                         {"-R", "3"},
                                                         {"-T", "-1"},

@@ -41,8 +41,11 @@ bool Pattern::contributes(int rank, size_t index, int budget) const {
   return (static_cast<size_t>(rank) + index) % static_cast<size_t>(stride) == 0;
 }
 
+/// How much the inputs of a sum may come to: half as much where scalars of up to 2 follow.
+int Pattern::addends_budget() const { return sum_budget(type_) / (op_ == kMulSum ? 2 : 1); }
+
 double Pattern::addend(int rank, size_t index, uint64_t random) const {
-  const int budget = sum_budget(type_);
+  const int budget = addends_budget();
   if (!contributes(rank, index, budget)) return 0;
   const int amplitude = std::clamp(budget / ranks_, 1, kLargestAddend);
   return pick(random, amplitude, type_.is_signed);
@@ -58,14 +61,18 @@ double Pattern::input(int rank, size_t index) const {
   const size_t phase = index % kPeriod;
   const uint64_t random = mix(mix(seed_ * 4096 + static_cast<uint64_t>(rank)) + phase);
   if (op_ == tuttiProd) return factor(rank, phase, random);
-  if (op_ == tuttiSum || op_ == tuttiAvg) return addend(rank, phase, random);
+  if (op_ == tuttiSum || op_ == tuttiAvg || op_ == kMulSum) return addend(rank, phase, random);
   return pick(random, std::min(sum_budget(type_), kLargestCopied), type_.is_signed);
 }
 
+double Pattern::contribution(int rank, size_t index) const {
+  return input(rank, index) * (op_ == kMulSum ? mulsum_scalar(rank) : 1);
+}
+
 double Pattern::reduced(size_t index) const {
-  double result = input(0, index);
+  double result = contribution(0, index);
   for (int rank = 1; rank < ranks_; ++rank) {
-    const double next = input(rank, index);
+    const double next = contribution(rank, index);
     switch (op_) {
       case tuttiProd:
         result *= next;

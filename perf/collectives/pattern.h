@@ -1,6 +1,6 @@
 // Inputs with a result that is known exactly, and the check of an output against it.
 //
-// The value at (rank, index) is a small integer (sum, avg, max, min and plain copies) or a signed
+// The value at (rank, index) is a small integer (sums, avg, max, min and plain copies) or a signed
 // power of two (prod), chosen so that every partial result in every order is exact in the type:
 // then the result does not depend on the schedule, and an output that differs in one bit is wrong.
 // The budget of a type (8-bit floats hold 3 or 4 bits) is shared between the ranks; where it is
@@ -50,6 +50,8 @@ class Pattern {
 
   /// The input of `rank` at `index`, and the exact result over all ranks.
   double input(int rank, size_t index) const;
+  /// What the input counts in the result: in a scaled sum, its product with the rank's scalar.
+  double contribution(int rank, size_t index) const;
   double reduced(size_t index) const;
 
   void fill_input(int rank, std::byte* buffer, size_t count) const;
@@ -60,6 +62,7 @@ class Pattern {
 
  private:
   bool is_exact() const;
+  int addends_budget() const;
   double tolerance(size_t index) const;
   bool contributes(int rank, size_t index, int budget) const;
   double addend(int rank, size_t index, uint64_t random) const;

@@ -52,10 +52,12 @@ TEST(Pattern, EveryPartialResultInEveryOrderIsExactInTheType) {
     std::iota(order.begin(), order.end(), 0);
     for (size_t index = 0; index < 40; ++index) {
       std::shuffle(order.begin(), order.end(), random);
-      double partial = pattern.input(order[0], index);
+      double partial = pattern.contribution(order[0], index);
       ASSERT_TRUE(is_representable(type, partial));
       for (size_t i = 1; i < order.size(); ++i) {
-        partial = apply(op, partial, pattern.input(order[i], index));
+        const double next = pattern.contribution(order[i], index);
+        ASSERT_TRUE(is_representable(type, next)) << "a scaled input is rounded before it is added";
+        partial = apply(op, partial, next);
         ASSERT_TRUE(is_representable(type, partial)) << partial;
       }
       if (op != tuttiAvg) {
@@ -138,6 +140,23 @@ TEST(Pattern, ABlockInTheWrongPlaceIsSeen) {
   EXPECT_EQ(pattern.check(swapped, output.data()).count, 0u);
   EXPECT_GT(pattern.check(wanted, output.data()).count, kCount);
   EXPECT_GT(pattern.check(shifted, output.data()).count, kCount / 2);
+}
+
+TEST(Pattern, AScaledSumIsNotThePlainSumOfItsInputs) {
+  const Block blocks[] = {{Block::kEveryRank, 0, 1000}};
+  for (const DataType& type : all_data_types()) {
+    SCOPED_TRACE(type.name);
+    const Pattern pattern(type, kMulSum, 4, 1);
+    std::vector<std::byte> output(1000 * type.bytes);
+    for (size_t i = 0; i < 1000; ++i) {
+      double plain = 0;
+      for (int rank = 0; rank < 4; ++rank) plain += pattern.input(rank, i);
+      encode(type, plain, output.data() + i * type.bytes);
+    }
+    EXPECT_GT(pattern.check(blocks, output.data()).count, 400u);
+    output = correct_output(type, pattern, 1000);
+    EXPECT_EQ(pattern.check(blocks, output.data()).count, 0u);
+  }
 }
 
 TEST(Pattern, OnlyAveragesOfFloatsMayBeRounded) {
