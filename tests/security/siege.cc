@@ -9,6 +9,7 @@
 #include <map>
 #include <set>
 #include <sstream>
+#include <utility>
 
 #include "tests/support/team.h"
 
@@ -32,9 +33,13 @@ class Locked {
   std::atomic<uint32_t>& lock_;
 };
 
-/// Accepted connections (those that have an inode) in one of the kernel's tables, by local port.
-std::map<uint16_t, uint64_t> count_accepted(const char* path) {
-  std::map<uint16_t, uint64_t> accepted;
+/// A door as the kernel's tables name it: family and port.
+using DoorName = std::pair<sa_family_t, uint16_t>;
+using Inodes = std::set<uint64_t>;
+using Accepted = std::map<DoorName, Inodes>;
+
+/// Adds the accepted connections (those that have an inode) of one of the kernel's tables.
+void read_accepted(const char* path, sa_family_t family, Accepted& accepted) {
   std::ifstream table(path);
   std::string line;
   std::getline(table, line);
@@ -45,9 +50,22 @@ std::map<uint16_t, uint64_t> count_accepted(const char* path) {
     constexpr size_t kLocal = 1, kState = 3, kInode = 9;
     if (fields.size() <= kInode || fields[kInode] == "0" || fields[kState] == "0A") continue;
     const size_t colon = fields[kLocal].rfind(':');
-    ++accepted[static_cast<uint16_t>(std::stoul(fields[kLocal].substr(colon + 1), nullptr, 16))];
+    const auto port =
+        static_cast<uint16_t>(std::stoul(fields[kLocal].substr(colon + 1), nullptr, 16));
+    accepted[{family, port}].insert(std::stoull(fields[kInode]));
   }
+}
+
+Accepted read_accepted() {
+  Accepted accepted;
+  read_accepted("/proc/net/tcp", AF_INET, accepted);
+  read_accepted("/proc/net/tcp6", AF_INET6, accepted);
   return accepted;
+}
+
+size_t count_common(const Inodes& one, const Inodes& other) {
+  return static_cast<size_t>(
+      std::count_if(one.begin(), one.end(), [&](uint64_t inode) { return other.contains(inode); }));
 }
 
 }  // namespace
@@ -93,18 +111,21 @@ std::vector<Door> find_doors() {
   return doors;
 }
 
+// The kernel's tables are no snapshots: who was hung up on and who was let in while one is read may
+// both be in it, by the dozen. But who is in two readings was there all the time between them.
 void watch_doors(Field& field) {
   constexpr uint64_t kPauseNs = 20'000'000;
+  Accepted before = read_accepted();
   while (field.ended.load() == 0) {
-    // A server may listen at one port of two addresses: each is a door.
-    std::map<sa_family_t, std::map<uint16_t, uint64_t>> accepted;
-    accepted[AF_INET] = count_accepted("/proc/net/tcp");
-    accepted[AF_INET6] = count_accepted("/proc/net/tcp6");
-    for (const Door& door : field.doors()) {
-      const uint64_t here = accepted[door.address.ss_family][door.port()];
-      if (here > field.most_half_open.load()) field.most_half_open.store(here);
+    const std::vector<Door> doors = field.doors();
+    Accepted now = read_accepted();
+    for (const Door& door : doors) {
+      const DoorName name{door.address.ss_family, door.port()};
+      const uint64_t at_once = count_common(before[name], now[name]);
+      if (at_once > field.most_accepted.load()) field.most_accepted.store(at_once);
     }
     testing_support::sleep_ns(kPauseNs);
+    before = read_accepted();
   }
 }
 

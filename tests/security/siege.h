@@ -39,7 +39,8 @@ struct Field {
   std::atomic<uint32_t> ended;
   std::atomic<uint64_t> attempts;        // connections that were opened
   std::atomic<uint64_t> let_in;          // intruders: must stay 0
-  std::atomic<uint64_t> most_half_open;  // seen at one door
+  std::atomic<uint64_t> most_accepted;   // at one door at one time
+  std::atomic<uint64_t> most_grown_kib;  // of a rank
   std::atomic<uint32_t> foreign;         // the other user's process attacks too
   Gatehouse gatehouses[kRanks];
 

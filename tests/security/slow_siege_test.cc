@@ -11,5 +11,16 @@ TEST(SlowSiege, TenThousandConnectionsDisturbNobody) {
   std::fputs(outcome.output.c_str(), stdout);
 }
 
+// The checks themselves: a door that keeps everybody breaks the bounds of connections and memory.
+TEST(SlowSiege, ADoorWithoutABoundIsNoticed) {
+  const auto outcome = testing_support::run_program("siege", {"8000", "open-door"}, 280);
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+  const std::string& told = outcome.output;
+  EXPECT_NE(told.find("of 72: TOO MUCH"), std::string::npos) << told;
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  EXPECT_NE(told.find("of 2048: TOO MUCH"), std::string::npos) << told;
+#endif
+}
+
 }  // namespace
 }  // namespace tutti
