@@ -6,8 +6,6 @@
 #include <cstring>
 #include <string>
 
-#include "plugins/nccl/errors.h"
-
 namespace tutti::nccl {
 namespace {
 
@@ -64,40 +62,35 @@ void forget_newer_fields(ncclConfig_t& config) {
   if (!has(offsetof(ncclConfig_t, commName), 22700)) config.commName = nullptr;
 }
 
-ncclResult_t check_ranges(const ncclConfig_t& config, const char* function) {
+std::string check_ranges(const ncclConfig_t& config) {
   for (const Field& field : kFields) {
     const int value = config.*field.value;
     if (value == NCCL_CONFIG_UNDEF_INT || (value >= field.least && value <= field.most)) continue;
     const std::string most = field.most == INT_MAX ? "" : " to " + std::to_string(field.most);
-    return refuse(function, "config." + std::string(field.name) + " is " + std::to_string(value) +
-                                "; it may be " + std::to_string(field.least) +
-                                (most.empty() ? " or more" : most));
+    return "config." + std::string(field.name) + " is " + std::to_string(value) + "; it may be " +
+           std::to_string(field.least) + (most.empty() ? " or more" : most);
   }
   const bool both =
       config.minCTAs != NCCL_CONFIG_UNDEF_INT && config.maxCTAs != NCCL_CONFIG_UNDEF_INT;
-  if (both && config.minCTAs > config.maxCTAs) {
-    return refuse(function, "config.minCTAs is above config.maxCTAs");
-  }
-  return ncclSuccess;
+  return both && config.minCTAs > config.maxCTAs ? "config.minCTAs is above config.maxCTAs" : "";
 }
 
 }  // namespace
 
-ncclResult_t read_config(const ncclConfig_t* config, const char* function, CommConfig& read) {
+std::string read_config(const ncclConfig_t* config, CommConfig& read) {
   read = {};
-  if (config == nullptr) return ncclSuccess;
+  if (config == nullptr) return {};
   if (config->magic != NCCL_API_MAGIC || config->size < kLeastBytes) {
-    return refuse(function, "begin the configuration with NCCL_CONFIG_INITIALIZER");
+    return "begin the configuration with NCCL_CONFIG_INITIALIZER";
   }
   ncclConfig_t known = all_undefined();
   std::memcpy(&known, config, std::min(config->size, sizeof known));
   forget_newer_fields(known);
-  const ncclResult_t checked = check_ranges(known, function);
-  if (checked != ncclSuccess) return checked;
+  if (std::string wrong = check_ranges(known); !wrong.empty()) return wrong;
   read.given = true;
   read.blocking = known.blocking != 0;  // undefined is blocking
   read.name = known.commName;
-  return ncclSuccess;
+  return {};
 }
 
 }  // namespace tutti::nccl

@@ -3,8 +3,11 @@
 // The struct has grown at the end since 2.14: a caller's may be shorter or longer than ours, and
 // fields that its version did not have yet hold whatever the caller left there.
 //
-// Errors: ncclInvalidArgument, with the field and what it may be.
+// Errors: a sentence with the field and what it may be. Depends on nothing of the library, so that
+// tests can give it any bytes.
 #pragma once
+
+#include <string>
 
 #include "plugins/nccl/abi.h"
 
@@ -18,6 +21,7 @@ struct CommConfig {
   const char* name = nullptr;
 };
 
-ncclResult_t read_config(const ncclConfig_t* config, const char* function, CommConfig& read);
+/// What is wrong with it; empty: nothing, and `read` is set.
+std::string read_config(const ncclConfig_t* config, CommConfig& read);
 
 }  // namespace tutti::nccl

@@ -13,8 +13,9 @@
 #include <cstdlib>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
 
+#include "plugins/nccl/configuration_lines.h"
 #include "tutti/tutti.h"
 
 namespace tutti::nccl {
@@ -36,27 +37,14 @@ File open_regular(const std::string& path) {
                                                                              : nullptr;
 }
 
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kBlank);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kBlank) - begin + 1);
-}
-
-void read_line(std::string_view line, const std::string& path) {
-  const size_t equals = line.find('=');
-  if (equals == std::string_view::npos) return;
-  const std::string name(trimmed(line.substr(0, equals)));
-  const std::string value(trimmed(line.substr(equals + 1)));
-  if (name.rfind("NCCL_", 0) == 0) tuttiSetDefault(name.c_str(), value.c_str(), path.c_str());
-}
-
 void read_file(const std::string& path) {
-  constexpr int kLongestLine = 4096;
+  constexpr size_t kMostBytes = 1 << 20;  // more is no file of settings
   const File file = open_regular(path);
-  char line[kLongestLine];
-  while (file != nullptr && std::fgets(line, sizeof line, file.get()) != nullptr) {
-    read_line(line, path);
+  if (file == nullptr) return;
+  std::string text(kMostBytes, '\0');
+  text.resize(std::fread(text.data(), 1, text.size(), file.get()));
+  for (const ConfigurationLine& line : read_configuration_lines(text)) {
+    tuttiSetDefault(line.name.c_str(), line.value.c_str(), path.c_str());
   }
 }
 

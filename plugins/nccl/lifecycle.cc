@@ -41,9 +41,14 @@ struct RankCall {
   const ncclConfig_t* config;
 };
 
+ncclResult_t read_config_of(const RankCall& call, CommConfig& read) {
+  const std::string wrong = read_config(call.config, read);
+  return wrong.empty() ? ncclSuccess : refuse(call.function, wrong);
+}
+
 ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
   CommConfig read;
-  const ncclResult_t bad = read_config(call.config, call.function, read);
+  const ncclResult_t bad = read_config_of(call, read);
   if (bad != ncclSuccess) return bad;
   const TuttiConfig config(read);
   return create(call.comm, call.function, current_device(), [&](tuttiComm_t* made) {
@@ -84,7 +89,7 @@ using MakeFrom = std::function<tuttiResult_t(tuttiComm_t*, const tuttiConfig_t*)
 ncclResult_t create_from(ncclComm_t parent, const RankCall& call, const MakeFrom& make) {
   CommConfig read;
   ncclResult_t bad = parent != nullptr ? check_usable(parent, call.function) : ncclSuccess;
-  if (bad == ncclSuccess) bad = read_config(call.config, call.function, read);
+  if (bad == ncclSuccess) bad = read_config_of(call, read);
   if (bad != ncclSuccess) return bad;
   const TuttiConfig config(read);
   const int device = parent != nullptr ? parent->device : current_device();

@@ -17,6 +17,17 @@ Status wrong(const char* call, const std::string& what) {
                                   "; begin with TUTTI_CONFIG_INITIALIZER");
 }
 
+/// The part of the structure that holds no field but wholly: half an address leads nowhere.
+size_t whole_fields(size_t bytes) {
+  constexpr size_t kEnds[] = {offsetof(tuttiConfig_t, name), offsetof(tuttiConfig_t, timeout_ns),
+                              sizeof(tuttiConfig_t)};
+  size_t whole = kLeastBytes;
+  for (const size_t end : kEnds) {
+    if (bytes >= end) whole = end;
+  }
+  return whole;
+}
+
 }  // namespace
 
 Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& inherited,
@@ -28,7 +39,7 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
     return wrong(call, "size is " + std::to_string(bytes));
   }
   tuttiConfig_t known = TUTTI_CONFIG_INITIALIZER;
-  std::memcpy(&known, config, std::min(bytes, sizeof known));
+  std::memcpy(&known, config, whole_fields(bytes));
   const auto* raw = reinterpret_cast<const unsigned char*>(config);
   for (size_t at = sizeof known; at < bytes; ++at) {
     if (raw[at] == 0) continue;

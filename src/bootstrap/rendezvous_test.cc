@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/base/io.h"
 #include "src/base/prng.h"
 #include "src/base/words.h"
 #include "src/bootstrap/group.h"
@@ -157,9 +158,7 @@ TEST(Rendezvous, WrongKeyOrJobIsRefused) {
 
 TEST(Rendezvous, NoServerIsATimeoutThatSaysWhere) {
   UniqueId id;
-  {
-    id = start()->id();
-  }
+  { id = start()->id(); }
   const Blobs blobs = exchange(id, 3, 4, "", in(200));
   EXPECT_EQ(blobs.status().code(), Code::kTimeout);
   EXPECT_NE(blobs.status().message().find("127.0.0.1:" + std::to_string(id.port)),
@@ -168,9 +167,7 @@ TEST(Rendezvous, NoServerIsATimeoutThatSaysWhere) {
 
 TEST(Rendezvous, ServerMayStartLate) {
   UniqueId id;
-  {
-    id = start()->id();
-  }
+  { id = start()->id(); }
   std::unique_ptr<Server> server;
   std::thread later([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -233,8 +230,8 @@ TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
     const int socket = fd.value().get();
     ASSERT_TRUE(transport::handshake_connect(socket, id.key, self, in(1000)).ok());
     // Sizes and blobs at random, but within what the fields can be: the server must look at them.
-    auto request = encode_request(
-        {{static_cast<int>(random()), 0, 0, 1}, random.below(64), random()});
+    auto request =
+        encode_request({{static_cast<int>(random()), 0, 0, 1}, random.below(64), random()});
     if (i % 3 == 0) request[5] = 0xff;
     std::string bytes(reinterpret_cast<const char*>(request.data()), request.size());
     bytes.append(random.below(128), 'x');
@@ -342,6 +339,43 @@ TEST(Rendezvous, OneListenerForManyServers) {
   listener.value().fd.reset();
   const Blobs refused = exchange(Visit{id, 0, 1, in(60'000), true}, "late");
   EXPECT_EQ(refused.status().code(), Code::kRemoteError);
+}
+
+// A blob of many ranks may be large, but whoever says so has sent nothing yet.
+TEST(Session, TakesMemoryForWhatHasArrived) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd rank(ends[0]);
+  Session session(Fd(ends[1]), 0);
+  const auto header = encode_request({{4, 0, 1, 2}, kMaxMergedBytes, 60'000});
+  const std::string part(100, 'x');
+  ASSERT_TRUE(send_all(rank.get(), header.data(), header.size(), in(1000)).ok());
+  ASSERT_TRUE(send_all(rank.get(), part.data(), part.size(), in(1000)).ok());
+  session.step();
+  EXPECT_FALSE(session.lost());
+  EXPECT_FALSE(session.asks());
+  const std::string blob = session.take_blob();
+  EXPECT_EQ(blob.substr(0, part.size()), part);
+  EXPECT_LE(blob.capacity(), 2 * kMaxBlobBytes);
+}
+
+TEST(Session, TakesALargeBlobInPieces) {
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd calling(ends[0]);
+  Session session(Fd(ends[1]), 0);
+  std::string blob(5 * kMaxBlobBytes + 3, '\0');
+  for (size_t i = 0; i < blob.size(); ++i) blob[i] = static_cast<char>(i * 7 + i / 251);
+  const auto header = encode_request({{4, 0, 1, 2}, blob.size(), 60'000});
+  std::thread rank([&] {
+    EXPECT_TRUE(send_all(calling.get(), header.data(), header.size(), in(5000)).ok());
+    EXPECT_TRUE(send_all(calling.get(), blob.data(), blob.size(), in(5000)).ok());
+  });
+  const uint64_t deadline_ns = in(5000);
+  while (!session.asks() && !session.lost() && monotonic_ns() < deadline_ns) session.step();
+  rank.join();
+  EXPECT_TRUE(session.asks());
+  EXPECT_EQ(session.take_blob(), blob);
 }
 
 }  // namespace

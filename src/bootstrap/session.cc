@@ -72,9 +72,9 @@ void Session::step() {
 void Session::receive() {
   while (!lost_ && !asked_) {
     const bool in_header = received_ < kRequestBytes;
-    const size_t in_blob = in_header ? 0 : received_ - kRequestBytes;
-    void* const next = in_header ? static_cast<void*>(&header_[received_]) : &blob_[in_blob];
-    const size_t wanted = in_header ? kRequestBytes - received_ : blob_.size() - in_blob;
+    const size_t wanted = in_header ? kRequestBytes - received_ : make_room();
+    void* const next =
+        in_header ? static_cast<void*>(&header_[received_]) : &blob_[received_ - kRequestBytes];
     const ssize_t count = recv(fd_.get(), next, wanted, MSG_DONTWAIT);
     if (count < 0 && try_again(errno)) return;
     if (count <= 0) {
@@ -83,8 +83,20 @@ void Session::receive() {
     }
     received_ += static_cast<size_t>(count);
     if (received_ == kRequestBytes) accept_header();
-    asked_ = !lost_ && received_ >= kRequestBytes && received_ == kRequestBytes + blob_.size();
+    asked_ =
+        !lost_ && received_ >= kRequestBytes && received_ == kRequestBytes + request_.blob_bytes;
   }
+}
+
+/// Behind what has arrived of the blob: at most as much again, so that a rank cannot take much by
+/// announcing much.
+size_t Session::make_room() {
+  const size_t arrived = received_ - kRequestBytes;
+  if (blob_.size() == arrived) {
+    const size_t step = std::max(arrived, kMaxBlobBytes);
+    blob_.resize(arrived + std::min(step, request_.blob_bytes - arrived));
+  }
+  return blob_.size() - arrived;
 }
 
 void Session::accept_header() {
@@ -93,7 +105,6 @@ void Session::accept_header() {
     lost_ = true;
     return;
   }
-  blob_.resize(request_.blob_bytes);
   // A quarter second before the rank gives up, so that it still hears whom it waited for.
   const uint64_t patience_ms = std::min(request_.patience_ms, kLongestPatienceMs);
   const uint64_t margin_ms = std::min<uint64_t>(patience_ms / 4, 250);

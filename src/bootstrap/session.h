@@ -2,8 +2,8 @@
 // handshake.
 //
 // Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 2, stages 2}
-// and the blob; answer {code 4, 0
-// 4, bytes 8} and, for code 0, everybody's blobs (group.h), else a message. Integers little endian.
+// and the blob; answer {code 4, 0 4, bytes 8} and, for code 0, everybody's blobs (group.h), else a
+// message. Integers little endian. A blob takes memory as it arrives, whatever its announced size.
 //
 // Owns: the socket, which is non-blocking. Threads: one. Errors: a session whose socket or bytes
 // are bad is lost().
@@ -69,6 +69,7 @@ class Session {
  private:
   void receive();
   void accept_header();
+  size_t make_room();
   void check_hang_up();
 
   Fd fd_;

@@ -1,4 +1,4 @@
-// Every reader over a hundred thousand mutated inputs; slow_fuzz_test.cc runs ten times as many.
+// Every reader over a hundred thousand mutated inputs; slow_fuzz_test.cc runs a million.
 #include <gtest/gtest.h>
 
 #include "tests/fuzz/mutate.h"

@@ -15,6 +15,14 @@ std::vector<std::string> corpus_schedule();
 bool run_key_file(Bytes input);
 std::vector<std::string> corpus_key_file();
 
+// From programs, and files of NCCL's: config_targets.cc.
+bool run_config(Bytes input);
+std::vector<std::string> corpus_config();
+bool run_nccl_config(Bytes input);
+std::vector<std::string> corpus_nccl_config();
+bool run_nccl_file(Bytes input);
+std::vector<std::string> corpus_nccl_file();
+
 // From other processes: recorder_target.cc.
 bool run_recorder(Bytes input);
 std::vector<std::string> corpus_recorder();
