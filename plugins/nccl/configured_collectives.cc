@@ -1,6 +1,7 @@
 // The collectives with a configuration, of NCCL 2.31: the same calls with options of their own.
 #include "plugins/nccl/call_config.h"
 #include "plugins/nccl/comm.h"
+#include "plugins/nccl/group.h"
 
 using namespace tutti::nccl;
 
@@ -22,7 +23,7 @@ ncclResult_t run_configured(const tuttiCall_t& call, ncclComm_t comm, const char
                             const ncclCollConfig_t* config) {
   CallConfig read;
   const ncclResult_t bad = read_call_config(config, function, read);
-  if (bad != ncclSuccess) return bad;
+  if (bad != ncclSuccess) return part_of_group(bad);
   const void* const buffers[] = {call.send, call.recv};
   return operate(comm, function, buffers, [&](tuttiComm_t tutti) {
     const tuttiOptions_t* options = read.given ? &read.options : nullptr;
