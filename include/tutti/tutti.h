@@ -14,7 +14,7 @@
  * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that
  *           names the rank, the host, the operation and what to do. After tuttiRemoteError,
  *           tuttiTimeout or tuttiInternalError a communicator stays failed: every later call
- *           returns the first error.
+ *           returns the first error. In a forked child the parent's handles are tuttiInvalidUsage.
  */
 #ifndef TUTTI_H_
 #define TUTTI_H_

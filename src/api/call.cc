@@ -127,7 +127,9 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
 
 Status check_request(tuttiRequest_t request) {
   if (request == nullptr) return Status::invalid_argument("the request is null");
-  if (request->state.load(std::memory_order_acquire) == tuttiRequest::kAlive) return {};
+  const uint32_t state = request->state.load(std::memory_order_acquire);
+  if (state == tuttiRequest::kAlive) return {};
+  if (state == tuttiRequest::kInherited) return inherited("the request");
   return Status::invalid_usage("the request has been waited for, or is none");
 }
 

@@ -39,6 +39,16 @@ tuttiResult_t result_of(Code code) {
   return tuttiInternalError;
 }
 
+bool is_inherited(const tuttiComm& comm) {
+  return comm.state.load(std::memory_order_relaxed) == State::kInherited;
+}
+
+Status inherited(const char* what) {
+  return Status::invalid_usage(std::string(what) +
+                               " was made before a fork and belongs to the parent process; what "
+                               "this process uses it must make itself");
+}
+
 tuttiResult_t report(tuttiComm* comm, const Status& status) {
   if (status.ok()) return tuttiSuccess;
   std::string message(status.message());
@@ -46,7 +56,7 @@ tuttiResult_t report(tuttiComm* comm, const Status& status) {
     message = "communicator '" + comm->config.name + "': " + message;
   }
   thread_error() = message;
-  if (comm != nullptr) {
+  if (comm != nullptr && !is_inherited(*comm)) {
     const std::lock_guard lock(comm->error_mutex);
     comm->last_error = std::move(message);
   }
@@ -54,7 +64,7 @@ tuttiResult_t report(tuttiComm* comm, const Status& status) {
 }
 
 const char* last_error(tuttiComm* comm) {
-  if (comm == nullptr) return thread_error().c_str();
+  if (comm == nullptr || is_inherited(*comm)) return thread_error().c_str();
   // tidy: allow mutable (another thread may replace the communicator's own message)
   thread_local std::string copy;
   const std::lock_guard lock(comm->error_mutex);
@@ -87,6 +97,8 @@ Status refusal(tuttiComm_t comm, State state) {
     case State::kRevoked:
       return Status::invalid_usage(
           "the communicator is revoked: it can only be shrunk, split or destroyed");
+    case State::kInherited:
+      return inherited("the communicator");
     case State::kEnding:
     case State::kEnded:
     case State::kNone:

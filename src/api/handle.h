@@ -35,6 +35,7 @@ enum class State : uint32_t {
   kRevoked,    // only to be shrunk, split or destroyed
   kEnding,     // destroyed or aborted, but a worker is not done with it
   kEnded,      // that worker is done
+  kInherited,  // this process is a forked child of the one that made it, and may not touch it
 };
 
 }  // namespace tutti::api
@@ -59,6 +60,7 @@ struct tuttiComm {
 /// an error and not a crash until then.
 struct tuttiRequest {
   static constexpr uint32_t kAlive = 0x72657175;
+  static constexpr uint32_t kInherited = 0x666f726b;  // as State::kInherited
 
   std::atomic<uint32_t> state{0};
   std::shared_ptr<tutti::comm::Completion> completion = std::make_shared<tutti::comm::Completion>();
@@ -75,6 +77,7 @@ namespace tutti::api {
 /// The handle of a HOST stream.
 struct HostStream {
   std::shared_ptr<comm::Completion> completion = std::make_shared<comm::Completion>();
+  bool inherited = false;  // as State::kInherited
 };
 
 /// A C caller may pass any integer as an enumeration; reading it as one would be undefined.
@@ -94,6 +97,12 @@ Narrow narrow(const Wide& value) {
 }
 
 tuttiResult_t result_of(Code code);
+
+/// Nothing behind the handle may be touched, its locks included: a thread of the parent's may have
+/// held one when the process was forked.
+bool is_inherited(const tuttiComm& comm);
+/// The refusal of what was made before a fork: "the communicator".
+Status inherited(const char* what);
 
 /// Keeps the message for tuttiGetLastError and returns the code. `comm` may be null.
 tuttiResult_t report(tuttiComm* comm, const Status& status);

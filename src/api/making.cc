@@ -20,6 +20,7 @@ bool change(tuttiComm* handle, State from, State to) {
 void release_parent(const Making& making) {
   tuttiComm* parent = making.parent;
   if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
+  if (is_inherited(*parent)) return;
   (void)end_communicator(parent, State::kEnded);
 }
 
@@ -100,6 +101,14 @@ tuttiResult_t make_communicator(Making making) {
   std::vector<Making> makings;
   makings.push_back(std::move(making));
   return report(nullptr, run_makings(std::move(makings)));
+}
+
+Status check_makings(const std::vector<Making>& makings) {
+  for (const Making& making : makings) {
+    const tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
+    if (is_inherited(*keeper)) return inherited("a communicator of the group");
+  }
+  return {};
 }
 
 Status run_makings(std::vector<Making> makings) {

@@ -32,6 +32,8 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
 /// Now, or with the open group.
 tuttiResult_t make_communicator(Making making);
 
+/// OK if they may run: a fork leaves those of an open group to the parent.
+Status check_makings(const std::vector<Making>& makings);
 /// All of them at once. The first error, kInProgress if some go on behind the caller's back, or OK.
 Status run_makings(std::vector<Making> makings);
 /// For a group that runs nothing.

@@ -50,7 +50,9 @@ Status deregister(tuttiComm_t comm, void* handle) {
 
 Status create_stream(tuttiStream_t* stream) {
   if (stream == nullptr) return Status::invalid_argument("tuttiStreamCreate: stream is null");
-  *stream = {tuttiStreamHost, 0, new HostStream};
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  *stream = {tuttiStreamHost, 0, process.value()->new_stream()};
   return {};
 }
 
@@ -61,8 +63,12 @@ Status synchronize(tuttiStream_t stream) {
 }
 
 Status destroy_stream(tuttiStream_t stream) {
+  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (stream.kind == tuttiStreamBlocking) return {};
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
   Status status = synchronize(stream);
-  if (check_stream(stream).ok()) delete static_cast<HostStream*>(stream.handle);
+  process.value()->free_stream(static_cast<HostStream*>(stream.handle));
   return status;
 }
 

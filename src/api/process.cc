@@ -1,17 +1,19 @@
 #include "src/api/process.h"
 
 #include <sodium.h>
-#include <unistd.h>
 
 #include <utility>
+
+#include "src/base/fork.h"
 
 namespace tutti::api {
 namespace {
 
 struct Slot {
-  std::mutex mutex;
+  Slot();
+
+  std::mutex mutex;            // held across a fork
   Process* process = nullptr;  // never freed: threads may use it while the program ends
-  pid_t owner = 0;
   std::vector<Default> defaults;
 };
 
@@ -21,23 +23,43 @@ Slot& slot() {
   return *slot;
 }
 
+void before_fork() {
+  slot().mutex.lock();
+  if (slot().process != nullptr) slot().process->hold_handles();
+}
+
+void after_fork_in_parent() {
+  if (slot().process != nullptr) slot().process->release_handles();
+  slot().mutex.unlock();
+}
+
+void after_fork_in_child() {
+  if (slot().process != nullptr) {
+    slot().process->disinherit();
+    slot().process->release_handles();
+    slot().process = nullptr;
+  }
+  slot().mutex.unlock();
+}
+
+Slot::Slot() { at_fork({before_fork, after_fork_in_parent, after_fork_in_child}); }
+
 }  // namespace
 
 Result<Process*> Process::current() {
   Slot& at = slot();
   const std::lock_guard lock(at.mutex);
-  if (at.process != nullptr && at.owner == getpid()) return at.process;
+  if (at.process != nullptr) return at.process;
   Result<std::unique_ptr<Process>> made = create(at.defaults);
   if (!made.ok()) return made.status();
   at.process = std::move(made).value().release();
-  at.owner = getpid();
   return at.process;
 }
 
 Status Process::add_default(Default given) {
   Slot& at = slot();
   const std::lock_guard lock(at.mutex);
-  if (at.process != nullptr && at.owner == getpid()) {
+  if (at.process != nullptr) {
     return Status::invalid_usage("tuttiSetDefault: the settings of this process are read already");
   }
   at.defaults.push_back(std::move(given));
@@ -94,6 +116,32 @@ void Process::free_request(tuttiRequest* request) {
   const std::lock_guard lock(mutex_);
   request->state.store(0, std::memory_order_release);
   free_requests_.push_back(request);
+}
+
+HostStream* Process::new_stream() {
+  auto stream = std::make_unique<HostStream>();
+  const std::lock_guard lock(mutex_);
+  streams_.insert(stream.get());
+  return stream.release();
+}
+
+void Process::free_stream(HostStream* stream) {
+  const std::lock_guard lock(mutex_);
+  streams_.erase(stream);
+  delete stream;
+}
+
+void Process::disinherit() {
+  for (tuttiComm& handle : handles_) {
+    if (handle.state.load(std::memory_order_relaxed) != State::kNone) {
+      handle.state.store(State::kInherited, std::memory_order_relaxed);
+    }
+  }
+  for (tuttiRequest& request : requests_) {
+    uint32_t alive = tuttiRequest::kAlive;
+    request.state.compare_exchange_strong(alive, tuttiRequest::kInherited);
+  }
+  for (HostStream* stream : streams_) stream->inherited = true;
 }
 
 Result<void*> Process::allocate(size_t bytes) {

@@ -1,8 +1,9 @@
 // The one process-wide object, because a C API has no other place for what communicators share: the
 // configuration, the log, the thread that watches peers, the engine thread.
 //
-// Threads: current() and the accessors from any. Lifetime: made at the first use; a forked child
-// makes its own, since threads do not survive a fork.
+// Threads: current() and the accessors from any. Lifetime: made at the first use. Threads do not
+// survive a fork, and the arenas are shared with the parent, so a forked child makes its own object
+// and finds all handles of the parent's marked as inherited: nothing they stand for may be touched.
 #pragma once
 
 #include <atomic>
@@ -10,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -39,6 +41,8 @@ class Process {
   tuttiWindow* new_window();
   tuttiRequest* new_request();
   void free_request(tuttiRequest* request);
+  HostStream* new_stream();
+  void free_stream(HostStream* stream);
   /// The launched communicators of this process are made one after another, in the order of their
   /// calls, which is that of all ranks: a launcher's fence does not say whose it is, and where a
   /// port is given there is only one.
@@ -48,6 +52,12 @@ class Process {
   Status release(void* memory);
   /// The arena that [memory, memory + bytes) lies in; null if it is not from allocate().
   const transport::Arena* arena_of(const void* memory, size_t bytes);
+
+  /// Around a fork: the child must not find the handles half changed.
+  void hold_handles() { mutex_.lock(); }
+  void release_handles() { mutex_.unlock(); }
+  /// In a child, of the parent's object: whatever can be used no longer can.
+  void disinherit();
 
  private:
   Process() = default;
@@ -69,6 +79,7 @@ class Process {
   std::deque<tuttiWindow> windows_;                // under mutex_; addresses are stable
   std::deque<tuttiRequest> requests_;              // under mutex_; addresses are stable
   std::vector<tuttiRequest*> free_requests_;       // under mutex_
+  std::set<HostStream*> streams_;                  // under mutex_; owned
   std::map<std::byte*, transport::Arena> arenas_;  // under mutex_
 };
 

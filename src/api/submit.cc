@@ -233,6 +233,7 @@ Status run_members(Group& group) {
 
 // Communicators first: what they wait for is that other ranks make them too, never an operation.
 Status run_group(Group group) {
+  if (group.refusal.ok()) group.refusal = check_makings(group.makings);
   if (!group.refusal.ok()) {
     drop_makings(group.makings, group.refusal);
     for (const Member& member : group.members) member.task.tell(group.refusal);
@@ -265,8 +266,10 @@ Status check_stream(tuttiStream_t stream) {
   if (stream.kind != tuttiStreamHost) {
     return Status::invalid_argument("stream.kind is neither BLOCKING nor HOST");
   }
-  if (stream.handle != nullptr) return {};
-  return Status::invalid_argument("a HOST stream needs the handle from tuttiStreamCreate");
+  if (stream.handle == nullptr) {
+    return Status::invalid_argument("a HOST stream needs the handle from tuttiStreamCreate");
+  }
+  return static_cast<HostStream*>(stream.handle)->inherited ? inherited("the stream") : Status();
 }
 
 tuttiResult_t refuse(tuttiComm* comm, const Status& status) {

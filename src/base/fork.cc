@@ -48,6 +48,11 @@ Kept::Kept() : nowhere(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
 
 }  // namespace
 
+void at_fork(const ForkHandlers& handlers) {
+  (void)kept();  // the handlers that come last run first before a fork
+  pthread_atfork(handlers.before, handlers.in_parent, handlers.in_child);
+}
+
 KeptFromForks::KeptFromForks(int fd) : fd_(fd) {
   if (fd < 0) return;
   const std::lock_guard lock(kept().mutex);
