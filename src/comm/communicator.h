@@ -88,7 +88,8 @@ class Communicator final : public exec::Health {
   /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
-  /// still inside. From any thread, while another one is in a call.
+  /// still inside. From any thread, while another one is in a call. Without an error the window is
+  /// freed when the next one is opened.
   Status close_window(Window* window);
   /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
   /// long to end it; then the communicator fails. An error only if it is still inside.
@@ -141,6 +142,7 @@ class Communicator final : public exec::Health {
   exec::Progress advance_access();
   Status be_attended();
   void leave_attendant();
+  void forget_closed();
   Status close_until(Window* window, uint64_t deadline_ns);
   void publish_failure();
   void leave_windows();
@@ -161,11 +163,12 @@ class Communicator final : public exec::Health {
   enum class Active : uint8_t { kPlan, kPairs, kAccess };
   Active active_ = Active::kPlan;  // what advance() advances
   Access access_;
-  std::vector<std::unique_ptr<Window>> windows_;  // closed ones, too
+  std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
   std::mutex registered_mutex_;
   std::vector<void*> registered_;             // under registered_mutex_; for collectives
   std::vector<void*> retired_;                // under it: the executor still has them
   std::atomic<bool> has_retired_{false};      // written under it
+  std::vector<Window*> closed_;               // under it: in windows_
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool left_windows_ = false;
   uint32_t regions_ = 0;

@@ -52,9 +52,11 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
     }
     transport::Link* link = membership_->link(peer);
     if (link == nullptr || link->mapped() == nullptr) continue;
-    Result<std::byte*> mapped = link->mapped()->import(text.substr(space + 1));
+    Result<transport::Import> mapped =
+        transport::Import::of(*link->mapped(), text.substr(space + 1));
     if (!mapped.ok()) return mapped.status();
-    window.peers[static_cast<size_t>(peer)] = mapped.value();
+    window.peers[static_cast<size_t>(peer)] = mapped.value().data();
+    window.imports.push_back(std::move(mapped).value());
   }
   return {};
 }
@@ -86,7 +88,7 @@ Status Communicator::add_window(void* memory, uint64_t bytes, const std::string&
 }
 
 // By any thread, while another one may be in a call on it: the executor forgets it when the next
-// call looks for registered memory, which is the same call on every rank.
+// call looks for registered memory.
 Status Communicator::remove_window(void* memory) {
   const std::lock_guard lock(registered_mutex_);
   const auto found = std::find(registered_.begin(), registered_.end(), memory);
@@ -109,13 +111,24 @@ void Communicator::forget_retired() {
   has_retired_.store(false, std::memory_order_relaxed);
 }
 
+// Nothing is queued, and no thread is in a call but this one.
+void Communicator::forget_closed() {
+  const std::lock_guard lock(registered_mutex_);
+  std::erase_if(windows_, [this](const auto& window) {
+    return std::find(closed_.begin(), closed_.end(), window.get()) != closed_.end();
+  });
+  closed_.clear();
+}
+
 Result<Window*> Communicator::open_window(const WindowMemory& mine) {
+  forget_closed();
   const transport::ChannelId region{id(), options_.membership.self.epoch, ++regions_};
+  const bool was_attended = !attended_.empty();  // peers may still come to parts that have ended
   Result<std::unique_ptr<Window>> made = Window::create(
       *membership_, mine, region, [this](const std::string& text) { return gather_texts(text); },
       [this] { return be_attended(); });
   if (!made.ok()) {
-    if (windows_.empty()) leave_attendant();
+    if (!was_attended) leave_attendant();
     return made.status();
   }
   windows_.push_back(std::move(made).value());
@@ -171,7 +184,12 @@ void Communicator::leave_windows() {
 
 Status Communicator::close_window(Window* window) {
   const uint64_t timeout_ns = call_timeout_ns_.load(std::memory_order_relaxed);
-  return close_until(window, deadline_after(timeout_ns));
+  Status closed = close_until(window, deadline_after(timeout_ns));
+  if (closed.ok()) {
+    const std::lock_guard lock(registered_mutex_);
+    closed_.push_back(window);
+  }
+  return closed;
 }
 
 // Nothing of the executor's is used here: another thread may be in a call for as long as a peer is

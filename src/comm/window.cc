@@ -1,13 +1,10 @@
 #include "src/comm/window.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cstring>
 #include <thread>
 
 #include "src/base/clock.h"
-#include "src/base/io.h"
 #include "src/base/words.h"
 #include "src/transport/memory_handle.h"
 
@@ -126,10 +123,11 @@ Status Window::connect(int peer, const std::string& text) {
   part.link = members_.link(peer);
   if (part.link == nullptr || part.link->mapped() == nullptr) return {};
   part.thread = part.link->capabilities().all_memory;
-  Result<std::byte*> board = part.thread ? map_again(lines[kBoardHandle])
-                                         : part.link->mapped()->import(lines[kBoardHandle]);
+  Result<transport::Import> board =
+      transport::Import::of(*part.link->mapped(), lines[kBoardHandle]);
   if (!board.ok()) return board.status();
-  part.board = PartBoard(board.value());
+  part.memory_of_board = std::move(board).value();
+  part.board = PartBoard(part.memory_of_board.data());
   return find_memory(part, lines[kMemoryHandle], offset.value());
 }
 
@@ -137,25 +135,14 @@ Status Window::find_memory(Part& part, std::string_view handle, uint64_t offset)
   if (part.thread) {
     part.memory = reinterpret_cast<std::byte*>(part.address);
   } else if (!handle.empty()) {
-    Result<std::byte*> arena = part.link->mapped()->import(handle);
+    Result<transport::Import> arena = transport::Import::of(*part.link->mapped(), handle);
     if (!arena.ok()) return arena.status();
-    part.memory = arena.value() + offset;
+    part.arena = std::move(arena).value();
+    part.memory = part.arena.data() + offset;
   } else if (part.link->capabilities().single_copy) {
     part.copies = part.link->mapped();
   }
   return {};
-}
-
-// The board of a thread of this process, which may leave while another looks at them.
-Result<std::byte*> Window::map_again(std::string_view handle) {
-  const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
-  if (!memory.ok()) return memory.status();
-  const int fd = fcntl(memory.value().fd, F_DUPFD_CLOEXEC, 0);
-  if (fd < 0) return errno_status("cannot share the signals of a window: fcntl");
-  Result<transport::Arena> arena = transport::Arena::adopt(fd, memory.value().bytes);
-  if (!arena.ok()) return arena.status();
-  boards_of_threads_.push_back(std::move(arena).value());
-  return boards_of_threads_.back().data();
 }
 
 Status Window::check(const Access& access) const {

@@ -6,11 +6,12 @@
 // it sees the puts before it. Elsewhere the link does both (transport::OneSided), with the same
 // counters, so that waiting for a signal is one and the same. The peer calls nothing.
 //
-// close() ends this rank's part: peers' operations on it are refused. The window itself stays as
-// long as the communicator, because peers look at its board to learn that.
+// close() ends this rank's part: peers' operations on it are refused. They learn that from its
+// board, which each rank of the host has mapped as long as its own window lives: the file is gone
+// with the last of them.
 //
-// Owns: its board; the peers' memory is mapped as long as their links. Threads and errors: as
-// the communicator. Units: offsets and sizes in bytes.
+// Owns: its board, and mappings of the peers' boards and memory. Threads and errors: as the
+// communicator. Units: offsets and sizes in bytes.
 #pragma once
 
 #include <cstdint>
@@ -22,6 +23,7 @@
 #include "src/comm/membership.h"
 #include "src/comm/part_board.h"
 #include "src/exec/host_executor.h"
+#include "src/transport/import.h"
 
 namespace tutti::comm {
 
@@ -91,9 +93,11 @@ class Window {
  private:
   struct Part {
     uint64_t bytes = 0;
+    transport::Import arena;              // its memory lies in; may be none
     std::byte* memory = nullptr;          // as it lies here; null: it does not
     transport::Mapped* copies = nullptr;  // instead: by single copies
     uint64_t address = 0;                 // of the memory, as its owner sees it
+    transport::Import memory_of_board;
     PartBoard board;
     bool thread = false;                    // of this process
     transport::OneSided* remote = nullptr;  // instead of memory and board
@@ -106,7 +110,6 @@ class Window {
   Result<std::string> open(const WindowMemory& mine);
   void expose(const WindowMemory& mine);
   Status connect(int peer, const std::string& text);
-  Result<std::byte*> map_again(std::string_view handle);
   static Status find_memory(Part& part, std::string_view handle, uint64_t offset);
   exec::Progress advance_here(Access& access, const Part& part) const;
   bool touch(Access& access, const Part& part) const;
@@ -119,7 +122,6 @@ class Window {
   const uint32_t rank_;
   transport::ChannelId region_;
   transport::Arena memory_of_board_;
-  std::vector<transport::Arena> boards_of_threads_;
   std::vector<Part> parts_;       // by rank
   std::vector<uint64_t> waited_;  // [source][signal]: how many this rank has waited for
 };

@@ -21,6 +21,7 @@
 #include "src/exec/wait.h"
 #include "src/plan/plan.h"
 #include "src/trace/recorder.h"
+#include "src/transport/import.h"
 #include "src/transport/transport.h"
 
 namespace tutti::exec {
@@ -45,6 +46,7 @@ struct Window {
   uint64_t bytes = 0;             // at most kMaxBytes
   uint32_t number = kNone;        // below kNumbers; how ranks name it to each other
   std::vector<std::byte*> peers;  // the peers' ranges as they lie here; null outside the domain
+  std::vector<transport::Import> imports;  // keep them there
 };
 
 /// Asked now and then while waiting; an error ends the run.

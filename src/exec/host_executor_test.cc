@@ -29,6 +29,7 @@ class SameProcess final : public transport::Mapped {
  public:
   std::byte* arena() const override { return nullptr; }
   Result<std::byte*> import(std::string_view) override { return Status::unsupported("threads"); }
+  void release(const std::byte*) override {}
   Status read(transport::Buffer target, uint64_t source) override {
     std::memcpy(target.data, reinterpret_cast<const void*>(source), target.bytes);
     return {};

@@ -1,10 +1,13 @@
-// A rank that has no descriptors left when a window is registered: every rank gets an error that
-// says so, nothing hangs, and the communicator is as good as before.
+// Descriptors and mappings. A rank that has no descriptors left when a window is registered: every
+// rank gets an error that says so, nothing hangs, and the communicator is as good as before. What
+// is registered and deregistered leaves nothing behind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <filesystem>
+#include <fstream>
 #include <string>
 #include <vector>
 
@@ -156,6 +159,109 @@ TEST_F(FewDescriptorsTest, RegisteringAWindowOverTcp) { register_with_few("tcp")
 TEST_F(FewDescriptorsTest, RegisteringAWindowOnTwoHosts) {
   if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   register_with_few("mixed");
+}
+
+struct Held {
+  size_t descriptors = 0;
+  size_t mappings = 0;
+};
+
+// Of memory that ranks share; what an allocator or a sanitizer maps is its own affair.
+Held held() {
+  Held held;
+  for ([[maybe_unused]] const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+    ++held.descriptors;
+  }
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:") != std::string::npos) ++held.mappings;
+  }
+  return held;
+}
+
+/// Everything that ends again, on one rank: memory that is registered, and a window.
+class Cycle {
+ public:
+  Cycle(Member& member, tuttiComm_t comm) : member_(member), comm_(comm) {}
+
+  bool run() {
+    void *memory = nullptr, *registered = nullptr;
+    tuttiWindow_t shared = nullptr, ordinary = nullptr;
+    return ok(tuttiMemAlloc(&memory, kSize)) &&
+           ok(tuttiCommRegister(comm_, memory, kSize, &registered)) &&
+           ok(tuttiAllReduce(memory, memory, kSize, tuttiUint8, tuttiSum, comm_,
+                             tuttiBlocking())) &&
+           ok(tuttiCommWindowRegister(comm_, memory, kSize, &shared, 0)) &&
+           ok(tuttiCommWindowRegister(comm_, own_, sizeof own_, &ordinary, 0)) && touch(shared) &&
+           ok(tuttiBarrier(comm_, tuttiBlocking())) &&
+           ok(tuttiCommWindowDeregister(comm_, shared)) &&
+           ok(tuttiCommWindowDeregister(comm_, ordinary)) &&
+           ok(tuttiCommDeregister(comm_, registered)) && ok(tuttiMemFree(memory));
+  }
+
+ private:
+  static constexpr size_t kSize = 1 << 16;
+
+  bool touch(tuttiWindow_t window) {
+    const int next = (member_.rank() + 1) % member_.ranks();
+    const int previous = (member_.rank() + member_.ranks() - 1) % member_.ranks();
+    return ok(tuttiPutSignal(own_, sizeof own_, next, window, 0, 0, tuttiBlocking())) &&
+           ok(tuttiWaitSignal(previous, window, 0, 1, tuttiBlocking()));
+  }
+  bool ok(tuttiResult_t result) {
+    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(comm_));
+    return result == tuttiSuccess;
+  }
+
+  Member& member_;
+  tuttiComm_t comm_;
+  char own_[64] = {};
+};
+
+void register_again_and_again(Member& member) {
+  constexpr int kWarm = 10, kCycles = 300;
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  if (!member.take_id(id) ||
+      tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(nullptr));
+  }
+  Cycle cycle(member, comm);
+  for (int i = 0; i < kWarm; ++i) {
+    if (!cycle.run()) return;
+  }
+  // All of a process are between two cycles when one of them counts.
+  if (!member.meet()) return;
+  const Held before = held();
+  if (!member.meet()) return;
+  for (int i = 0; i < kCycles; ++i) {
+    member.at(static_cast<uint64_t>(i));
+    if (!cycle.run()) return;
+  }
+  if (!member.meet()) return;
+  const Held after = held();
+  if (!member.meet()) return;
+  // Other ranks of this process count at the same time, each with a descriptor of its own.
+  const size_t counting = static_cast<size_t>(member.ranks());
+  if (after.descriptors > before.descriptors + counting || after.mappings > before.mappings) {
+    member.fail("descriptors " + std::to_string(before.descriptors) + " -> " +
+                std::to_string(after.descriptors) + ", mappings " +
+                std::to_string(before.mappings) + " -> " + std::to_string(after.mappings));
+  }
+  if (tuttiCommDestroy(comm) != tuttiSuccess) member.fail(tuttiGetLastError(comm));
+}
+
+void expect_nothing_left(const TeamShape& shape) {
+  const auto result = testing_support::run_team(
+      shape, register_again_and_again,
+      [](uint64_t cycle) { return "cycle " + std::to_string(cycle); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+TEST(Registrations, LeaveNothingInProcesses) { expect_nothing_left(TeamShape::processes(kRanks)); }
+TEST(Registrations, LeaveNothingInThreads) { expect_nothing_left(TeamShape::threads(kRanks)); }
+TEST(Registrations, LeaveNothingOnTwoHosts) {
+  expect_nothing_left(TeamShape::of(4, false, testing_support::Network::kMixed));
 }
 
 // Of six ranks on six hosts the first and the fourth are not connected from the start.

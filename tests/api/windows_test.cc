@@ -142,6 +142,10 @@ TEST(Windows, WhatIsRefused) {
     EXPECT_REFUSED(tuttiPut(&other, 1, -1, window, 0, stream), tuttiInvalidArgument, comm);
     EXPECT_REFUSED(tuttiSignal(0, window, TUTTI_WINDOW_SIGNALS, stream), tuttiInvalidArgument,
                    comm);
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    EXPECT_OK(tuttiPut(&other, 1, 0, window, 0, stream), comm);
+    EXPECT_REFUSED(tuttiCommWindowDeregister(comm, window), tuttiInvalidUsage, comm);
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
     EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
     EXPECT_REFUSED(tuttiSignal(0, window, 0, stream), tuttiInvalidUsage, comm);
     EXPECT_REFUSED(tuttiCommWindowDeregister(comm, window), tuttiInvalidUsage, comm);

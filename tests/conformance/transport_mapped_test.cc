@@ -3,8 +3,10 @@
 
 #include <atomic>
 #include <cstring>
+#include <filesystem>
 #include <thread>
 
+#include "src/transport/import.h"
 #include "src/transport/memory_handle.h"
 #include "tests/conformance/transport_crew.h"
 
@@ -82,6 +84,38 @@ TEST_P(TransportMapped, ImportsWhatThePeerRegistered) {
   EXPECT_EQ(std::memcmp(seen.value(), data.data(), data.size()), 0);
   registered.value().data()[77] = std::byte{0x99};
   EXPECT_EQ(seen.value()[77], std::byte{0x99});
+}
+
+size_t descriptors_of(const transport::MemoryHandle& memory) {
+  size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    count += transport::names_file(memory, std::stoi(entry.path().filename())) ? 1 : 0;
+  }
+  return count;
+}
+
+TEST_P(TransportMapped, WhatIsReleasedAsOftenAsImportedIsUnmapped) {
+  auto crew = mapped(2);
+  if (crew == nullptr) return;
+  auto registered = transport::Arena::create("tutti-test-release", 4096);
+  ASSERT_TRUE(registered.ok()) << registered.status().message();
+  const std::string handle = transport::describe_memory(registered.value()).value();
+  const transport::MemoryHandle file = transport::parse_memory(handle).value();
+  Mapped& link = *crew->link(0, 1).mapped();
+  for (int round = 0; round < 3; ++round) {
+    EXPECT_EQ(descriptors_of(file), 1u);
+    auto first = transport::Import::of(link, handle);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    {
+      const auto second = transport::Import::of(link, handle);
+      ASSERT_TRUE(second.ok()) << second.status().message();
+      EXPECT_EQ(second.value().data(), first.value().data()) << "mapped twice";
+    }
+    EXPECT_EQ(descriptors_of(file), 2u);
+    registered.value().data()[5] = static_cast<std::byte>(round);
+    EXPECT_EQ(first.value().data()[5], static_cast<std::byte>(round));
+  }
+  EXPECT_EQ(descriptors_of(file), 1u);
 }
 
 TEST_P(TransportMapped, ImportRefusesNonsense) {

@@ -3,17 +3,17 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cinttypes>
 #include <cstdio>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
 #include "src/base/io.h"
 #include "src/base/words.h"
+#include "src/transport/import.h"
 #include "src/transport/memory_handle.h"
 
 namespace tutti::transports::loopback {
@@ -81,21 +81,16 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
       return Status::invalid_argument("the handle names memory of another process");
     }
     const transport::MemoryHandle& named = memory.value();
-    const std::lock_guard lock(mutex_);
-    const std::pair<uint64_t, uint64_t> file{named.device, named.inode};
-    if (const auto found = imported_.find(file); found != imported_.end()) {
-      return found->second.data();
-    }
-    Fd fd(fcntl(named.fd, F_DUPFD_CLOEXEC, 0));
-    if (!fd.valid() || !transport::names_file(named, fd.get())) {
-      return Status::remote_error("the registered memory of another thread is gone");
-    }
-    Result<transport::Arena> memory_here = transport::Arena::adopt(fd.release(), named.bytes);
-    if (!memory_here.ok()) return memory_here.status();
-    std::byte* const data = memory_here.value().data();
-    imported_.emplace(file, std::move(memory_here).value());
-    return data;
+    return imports_.import(named, [&]() -> Result<Fd> {
+      Fd fd(fcntl(named.fd, F_DUPFD_CLOEXEC, 0));
+      if (!fd.valid() && errno != EBADF) return errno_status("cannot share memory of a thread");
+      if (!transport::names_file(named, fd.get())) {
+        return Status::remote_error("the registered memory of another thread is gone");
+      }
+      return fd;
+    });
   }
+  void release(const std::byte* memory) override { imports_.release(memory); }
 
   Status read(transport::Buffer target, uint64_t source) override {
     if (target.bytes > 0) {
@@ -112,10 +107,8 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
 
  private:
   transport::Capabilities capabilities_;
-  const transport::Arena arena_;  // the peer's, mapped once more
-  std::mutex mutex_;
-  // Under mutex_; mapped once more as well, by device and inode.
-  std::map<std::pair<uint64_t, uint64_t>, transport::Arena> imported_;
+  const transport::Arena arena_;    // the peer's, mapped once more
+  transport::ImportCache imports_;  // mapped once more as well
 };
 
 class Loopback final : public transport::Transport {

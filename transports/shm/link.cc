@@ -163,18 +163,7 @@ Result<std::byte*> ShmLink::import(std::string_view handle) {
     return Status::invalid_argument("the handle names memory of process " +
                                     std::to_string(named.process) + ", not of " + peer_.text());
   }
-  const std::lock_guard lock(mutex_);
-  const std::pair<uint64_t, uint64_t> file{named.device, named.inode};
-  if (const auto found = imported_.find(file); found != imported_.end()) {
-    return found->second.data();
-  }
-  Result<Fd> fd = fetch(named);
-  if (!fd.ok()) return fd.status();
-  Result<transport::Arena> arena = transport::Arena::adopt(fd.value().release(), named.bytes);
-  if (!arena.ok()) return arena.status();
-  std::byte* const data = arena.value().data();
-  imported_.emplace(file, std::move(arena).value());
-  return data;
+  return imports_.import(named, [&] { return fetch(named); });
 }
 
 Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {

@@ -7,15 +7,13 @@
 
 #include <sys/types.h>
 
-#include <map>
 #include <memory>
-#include <mutex>
 #include <string>
-#include <utility>
 
 #include "src/base/io.h"
 #include "src/base/status.h"
 #include "src/transport/arena.h"
+#include "src/transport/import.h"
 #include "src/transport/memory_handle.h"
 #include "src/transport/transport.h"
 #include "transports/shm/liveness.h"
@@ -50,6 +48,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   /// The descriptor in the handle is opened through /proc or fetched with pidfd_getfd(): the peer
   /// needs no thread to serve it. Both need the same user and PID namespace.
   Result<std::byte*> import(std::string_view handle) override;
+  void release(const std::byte* memory) override { imports_.release(memory); }
   Status read(transport::Buffer target, uint64_t source) override;
   Status write(uint64_t target, transport::ConstBuffer source) override;
 
@@ -63,8 +62,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   const Liveness liveness_;
   const transport::Arena arena_;
   transport::Capabilities capabilities_;
-  std::mutex mutex_;
-  std::map<std::pair<uint64_t, uint64_t>, transport::Arena> imported_;  // by device and inode
+  transport::ImportCache imports_;
 };
 
 }  // namespace tutti::transports::shm

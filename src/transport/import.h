@@ -1,0 +1,68 @@
+// Memory that a peer registered, as it lies here: what stands behind Mapped::import().
+//
+// Owns: an ImportCache its mappings; an Import one use of one, which it gives back, so that neither
+// mapping nor descriptor outlives what it was for. The link outlives its imports. Threads: a cache
+// locks inside; an Import is a value. Errors: kInvalidArgument for what is no handle; else as the
+// caller's way to open it.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string_view>
+#include <utility>
+
+#include "src/base/io.h"
+#include "src/transport/arena.h"
+#include "src/transport/memory_handle.h"
+#include "src/transport/transport.h"
+
+namespace tutti::transport {
+
+/// What a link has mapped of its peer: every file once, for as long as somebody uses it.
+class ImportCache {
+ public:
+  using Open = std::function<Result<Fd>()>;
+
+  /// `open` finds the file's descriptor where it is not mapped yet.
+  Result<std::byte*> import(const MemoryHandle& named, const Open& open);
+  void release(const std::byte* memory);
+
+ private:
+  struct Entry {
+    Arena arena;
+    int users = 0;
+  };
+
+  std::mutex mutex_;
+  std::map<std::pair<uint64_t, uint64_t>, Entry> entries_;  // under mutex_; by device and inode
+};
+
+/// One use of a peer's memory.
+class Import {
+ public:
+  Import() = default;
+  static Result<Import> of(Mapped& link, std::string_view handle);
+
+  Import(Import&& other) noexcept
+      : link_(std::exchange(other.link_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+  Import& operator=(Import&& other) noexcept {
+    std::swap(link_, other.link_);
+    std::swap(data_, other.data_);
+    return *this;
+  }
+  ~Import() {
+    if (link_ != nullptr) link_->release(data_);
+  }
+
+  /// Null: of nothing.
+  std::byte* data() const { return data_; }
+
+ private:
+  Import(Mapped& link, std::byte* data) : link_(&link), data_(data) {}
+
+  Mapped* link_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
+}  // namespace tutti::transport
