@@ -85,10 +85,13 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   return made;
 }
 
-comm::Engine& Process::engine() {
+Result<comm::Engine*> Process::engine() {
   const std::lock_guard lock(mutex_);
-  if (engine_ == nullptr) engine_ = std::make_unique<comm::Engine>();
-  return *engine_;
+  if (engine_ != nullptr) return engine_.get();
+  Result<std::unique_ptr<comm::Engine>> made = comm::Engine::create();
+  if (!made.ok()) return made.status();
+  engine_ = std::move(made).value();
+  return engine_.get();
 }
 
 tuttiComm* Process::new_handle() {

@@ -33,7 +33,8 @@ class Process {
   const Env& env() const { return env_; }
   uint64_t token() const { return token_; }
   bootstrap::Watch& watch() { return *watch_; }
-  comm::Engine& engine();
+  /// Started at the first use.
+  Result<comm::Engine*> engine();
   comm::Attendant& attendant() { return attendant_; }
   Lounge& lounge() { return lounge_; }
 

@@ -69,14 +69,20 @@ comm::Task::Stream stream_of(tuttiStream_t stream) {
   return {static_cast<HostStream*>(stream.handle)->completion, stream.handle};
 }
 
-template <class Work>
-Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
+Result<comm::Engine*> find_engine() {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
+  return process.value()->engine();
+}
+
+template <class Work>
+Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
+  Result<comm::Engine*> engine = find_engine();
+  if (!engine.ok()) return engine.status();
   comm::Task task = make_task(asked);
   task.stream = stream_of(stream);
   task.announce();
-  process.value()->engine().submit(std::move(task));
+  engine.value()->submit(std::move(task));
   return {};
 }
 
@@ -200,12 +206,10 @@ comm::Task announce(Member& member) {
 
 // A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
 // thread at a time.
-Status queue_group(Group& group) {
-  Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
+Status queue_group(Group& group, comm::Engine& engine) {
   std::vector<comm::Task> tasks;
   for (Member& member : group.members) tasks.push_back(announce(member));
-  process.value()->engine().submit(tasks);
+  engine.submit(tasks);
   return group.own->wait();
 }
 
@@ -220,11 +224,18 @@ Status run_members(Group& group) {
   order(members);
   const bool queued = std::any_of(members.begin(), members.end(), needs_engine);
   // Idle before any task is counted as pending: a group may hold several of one communicator.
-  if (Status status = enter(members, !queued); !status.ok()) {
-    for (const Member& member : members) member.task.tell(status);
-    return status;
+  Status ready = enter(members, !queued);
+  comm::Engine* engine = nullptr;
+  if (ready.ok() && queued) {
+    Result<comm::Engine*> found = find_engine();
+    if (found.ok()) engine = found.value();
+    ready = found.status();
   }
-  if (queued) return queue_group(group);
+  if (!ready.ok()) {
+    for (const Member& member : members) member.task.tell(ready);
+    return ready;
+  }
+  if (engine != nullptr) return queue_group(group, *engine);
   comm::Driver driver;
   for (Member& member : members) driver.add(announce(member));
   driver.run(kGroupSpins);

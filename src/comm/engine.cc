@@ -2,11 +2,20 @@
 
 #include <utility>
 
+#include "src/base/thread.h"
+
 namespace tutti::comm {
 
-Engine::Engine() : thread_([this] { loop(); }) {}
+Result<std::unique_ptr<Engine>> Engine::create() {
+  std::unique_ptr<Engine> made(new Engine);
+  Result<std::thread> thread = start_thread("tutti-engine", [raw = made.get()] { raw->loop(); });
+  if (!thread.ok()) return thread.status();
+  made->thread_ = std::move(thread).value();
+  return made;
+}
 
 Engine::~Engine() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;

@@ -1,10 +1,11 @@
 // The thread that runs HOST streams and the groups that use one; it sleeps while nothing is queued.
 //
-// Threads: submit() from any. Errors: a task's failure is told where the task says. Lifetime: what
-// was submitted is finished before the engine ends.
+// Threads: submit() from any. Errors: kSystemError where there can be no thread; a task's failure
+// is told where the task says. Lifetime: what was submitted is finished before the engine ends.
 #pragma once
 
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <span>
 #include <thread>
@@ -16,7 +17,7 @@ namespace tutti::comm {
 
 class Engine {
  public:
-  Engine();
+  static Result<std::unique_ptr<Engine>> create();
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -26,6 +27,7 @@ class Engine {
   void submit(std::span<Task> group);
 
  private:
+  Engine() = default;
   void loop();
 
   std::mutex mutex_;

@@ -1,5 +1,6 @@
 // Calls as values: every collective by tuttiSubmit, options of one call, handles of its outcome.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "tests/api/crowd.h"
+#include "tests/support/team.h"
 
 namespace tutti::api_test {
 namespace {
@@ -343,6 +345,63 @@ TEST(Submit, RequestsOutliveTheirCommunicator) {
     EXPECT_EQ(request, nullptr);
     comm = nullptr;
   });
+}
+
+/// As long as it lives, no thread can be made: no address space has room for its stack.
+class NoThreads {
+ public:
+  NoThreads() {
+    pthread_getattr_default_np(&before_);
+    pthread_attr_t huge;
+    pthread_attr_init(&huge);
+    pthread_attr_setstacksize(&huge, size_t{1} << 60);
+    pthread_setattr_default_np(&huge);
+    pthread_attr_destroy(&huge);
+  }
+  ~NoThreads() {
+    pthread_setattr_default_np(&before_);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_{};
+};
+
+// In a process of its own, whose engine has not begun.
+void submit_without_threads(testing_support::Member& member) {
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  tuttiStream_t stream{};
+  if (!member.take_id(id) || tuttiCommInitRank(&comm, 1, id, 0) != tuttiSuccess ||
+      tuttiStreamCreate(&stream) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(nullptr));
+  }
+  int send = 1, recv = 0;
+  const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
+  tuttiRequest_t request = nullptr;
+  {
+    const NoThreads none;
+    if (tuttiSubmit(&call, comm, stream, nullptr, nullptr) != tuttiSystemError) {
+      member.fail("a call on a HOST stream did not say that there is no thread");
+    }
+    tuttiGroupStart();
+    tuttiSubmit(&call, comm, stream, nullptr, &request);
+    if (tuttiGroupEnd() != tuttiSystemError) member.fail("nor did a group");
+    if (tuttiRequestWait(request) != tuttiSystemError) member.fail("nor did its request");
+  }
+  const bool works = tuttiSubmit(&call, comm, stream, nullptr, nullptr) == tuttiSuccess &&
+                     tuttiStreamDestroy(stream) == tuttiSuccess && recv == 1 &&
+                     tuttiCommDestroy(comm) == tuttiSuccess;
+  if (!works) member.fail(tuttiGetLastError(nullptr));
+}
+
+TEST(Submit, WithoutAThreadForTheEngine) {
+  const auto result = testing_support::run_team(
+      testing_support::TeamShape::processes(1), submit_without_threads,
+      [](uint64_t) { return std::string("submitting"); }, kHangMs * 1'000'000);
+  EXPECT_TRUE(result.ok) << result.report;
 }
 
 // A refused call keeps its whole group from running; the requests of the others say so.
