@@ -35,8 +35,7 @@ struct Edit {
 };
 
 uint64_t deadline_of(const Edit& edit) {
-  const uint64_t timeout = edit.process->env().config->init_timeout_ns;
-  return timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
+  return deadline_after(edit.process->env().config->init_timeout_ns);
 }
 
 // Nothing of the parent may run any more.

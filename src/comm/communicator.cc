@@ -210,8 +210,7 @@ uint64_t Communicator::deadline_from_now(const Extras* extras) const {
 uint64_t Communicator::deadline_after(uint64_t own) const {
   const uint64_t general =
       options_.timeout_ns > 0 ? options_.timeout_ns : options_.membership.env->config->timeout_ns;
-  const uint64_t timeout = own > 0 ? own : general;
-  return timeout == kNoDeadline ? kNoDeadline : monotonic_ns() + timeout;
+  return deadline_after(own > 0 ? own : general);
 }
 
 inline exec::Call Communicator::call_of(const Request& request, const Prepared& prepared) const {

@@ -228,7 +228,7 @@ Status Communicator::left_alone(const Window& window, const Status& failure,
 }
 
 Status Communicator::close_windows(uint64_t timeout_ns) {
-  const uint64_t deadline_ns = monotonic_ns() + timeout_ns;
+  const uint64_t deadline_ns = deadline_after(timeout_ns);
   const bool was_well = failure().ok();
   for (const auto& window : windows_) (void)close_until(window.get(), deadline_ns);
   leave_attendant();

@@ -347,6 +347,17 @@ TEST(Submit, RequestsOutliveTheirCommunicator) {
   });
 }
 
+// Nearly for ever is not at once.
+TEST(Submit, ADeadlineBeyondTheClock) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.timeout_ns = UINT64_MAX - 1;
+    EXPECT_OK(tuttiCommSetOptions(comm, &options), comm);
+    if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+  });
+}
+
 /// As long as it lives, no thread can be made: no address space has room for its stack.
 class NoThreads {
  public:
