@@ -168,7 +168,8 @@ const transport::Arena* Process::arena_of(const void* memory, size_t bytes) {
   auto above = arenas_.upper_bound(const_cast<std::byte*>(begin));
   if (above == arenas_.begin()) return nullptr;
   const transport::Arena& arena = std::prev(above)->second;
-  const bool inside = begin + bytes <= arena.data() + arena.bytes();
+  const auto at = static_cast<size_t>(begin - arena.data());
+  const bool inside = at <= arena.bytes() && bytes <= arena.bytes() - at;
   return inside ? &arena : nullptr;
 }
 

@@ -1,4 +1,5 @@
 // One-sided access of tutti.h: windows, put, get, signals.
+#include <limits>
 #include <string>
 
 #include "src/api/process.h"
@@ -16,6 +17,10 @@ Status describe(Process& process, void* base, size_t bytes, int flags, comm::Win
   if (flags != 0) return Status::invalid_argument("tuttiCommWindowRegister: flags must be 0");
   if (base == nullptr && bytes > 0) {
     return Status::invalid_argument("tuttiCommWindowRegister: base is null");
+  }
+  if (bytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max())) {
+    return Status::invalid_argument("tuttiCommWindowRegister: no memory has " +
+                                    std::to_string(bytes) + " bytes");
   }
   mine.base = static_cast<std::byte*>(base);
   mine.bytes = bytes;

@@ -246,6 +246,7 @@ TEST(Arguments, RegisteredMemory) {
     void* memory = nullptr;
     ASSERT_EQ(tuttiMemAlloc(&memory, 4096), tuttiSuccess);
     EXPECT_REFUSED(tuttiCommRegister(comm, memory, 8192, &handle), tuttiInvalidArgument, comm);
+    EXPECT_REFUSED(tuttiCommRegister(comm, memory, SIZE_MAX, &handle), tuttiInvalidArgument, comm);
     EXPECT_OK(tuttiCommRegister(comm, memory, 4096, &handle), comm);
     EXPECT_OK(tuttiCommDeregister(comm, handle), comm);
     EXPECT_NE(tuttiCommDeregister(comm, handle), tuttiSuccess);

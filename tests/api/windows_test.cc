@@ -130,6 +130,13 @@ TEST(Windows, WhatIsRefused) {
                    comm);
     EXPECT_REFUSED(tuttiCommWindowRegister(comm, nullptr, 64, &window, 0), tuttiInvalidArgument,
                    comm);
+    EXPECT_REFUSED(tuttiCommWindowRegister(comm, memory, SIZE_MAX, &window, 0),
+                   tuttiInvalidArgument, comm);
+    void* shared = nullptr;
+    EXPECT_EQ(tuttiMemAlloc(&shared, 4096), tuttiSuccess);
+    EXPECT_REFUSED(tuttiCommWindowRegister(comm, shared, SIZE_MAX, &window, 0),
+                   tuttiInvalidArgument, comm);
+    EXPECT_EQ(tuttiMemFree(shared), tuttiSuccess);
     EXPECT_EQ(window, nullptr);
     EXPECT_EQ(tuttiPut(&other, 1, 0, nullptr, 0, stream), tuttiInvalidArgument);
     EXPECT_OK(tuttiCommWindowRegister(comm, memory, 64, &window, 0), comm);
