@@ -116,15 +116,21 @@ Status revoke(tuttiComm_t comm, int flags) {
   return {};
 }
 
-Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
-  const Visitor visitor = visit(comm);
-  if (Status status = check_readable(comm); !status.ok()) return status;
+// Of a split that gave this rank nothing: told once.
+tuttiResult_t take_child_failure(tuttiComm_t comm) {
   Status failure;
   {
     const std::lock_guard lock(comm->error_mutex);
     failure = std::exchange(comm->failure, Status());
   }
-  *error = failure.ok() ? result_of(comm->communicator->failure().code()) : report(comm, failure);
+  return report(comm, failure);
+}
+
+Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
+  const Visitor visitor = visit(comm);
+  if (Status status = check_readable(comm); !status.ok()) return status;
+  *error = take_child_failure(comm);
+  if (*error == tuttiSuccess) *error = result_of(comm->communicator->failure().code());
   return {};
 }
 
@@ -148,6 +154,8 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
       join_worker(comm);
       return {};
     case State::kRevoked:
+      join_worker(comm);
+      *error = take_child_failure(comm);
       return {};
     case State::kAlive:
     case State::kFinalized:

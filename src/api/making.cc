@@ -34,7 +34,10 @@ void fail(const Making& making, const Status& reason) {
 // Everything but the caller's variable, which a worker must not touch.
 Status make_now(const Making& making) {
   Result<std::unique_ptr<comm::Communicator>> made = making.make();
-  if (making.handle == nullptr && !made.ok()) making.parent->failure = made.status();
+  if (making.handle == nullptr && !making.blocking && !made.ok()) {
+    const std::lock_guard lock(making.parent->error_mutex);
+    making.parent->failure = made.status();
+  }
   release_parent(making);
   if (!made.ok()) {
     fail(making, made.status());

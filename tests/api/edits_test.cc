@@ -322,5 +322,28 @@ TEST(Edits, NotBlocking) {
   }
 }
 
+// A split that gives a rank nothing has no handle to keep its failure in.
+TEST(Edits, AFailureWithoutColourIsToldOnce) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  for (const bool revoked : {false, true}) {
+    for (const int blocking : {0, 1}) {
+      config.blocking = blocking;
+      run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+        tuttiComm_t made = nullptr;
+        if (revoked) EXPECT_OK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT), comm);
+        if (rank == 1) {  // wants something else
+          EXPECT_REFUSED(tuttiCommShrink(comm, nullptr, 0, &made, nullptr, 0), tuttiInvalidUsage,
+                         nullptr);
+          return;
+        }
+        EXPECT_REFUSED(tuttiCommSplit(comm, TUTTI_SPLIT_NOCOLOR, 0, &made, &config),
+                       blocking == 1 ? tuttiInvalidUsage : tuttiInProgress, nullptr);
+        if (blocking == 0) EXPECT_EQ(settle(comm), tuttiInvalidUsage) << message_of(comm);
+        EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
+      });
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tutti::api_test
