@@ -237,7 +237,7 @@ void Connector::advance_call(int peer, Outgoing& outgoing) {
   outgoing.socket = PolledFd(outgoing.call->take());
   outgoing.call.reset();
   if (Status status = outgoing.socket.list(*set_, EPOLLIN, tag_of(peer)); !status.ok()) {
-    fail(peer, status);
+    fail(peer, status, Fault::kHere);
   }
 }
 
