@@ -47,6 +47,8 @@ uint64_t Planner::variant_of(const CallOptions& options) {
     last_ = last_vectors_ = nullptr;
     vector_choice_.reset();
     sizes_.reset();
+    variant_ = variant_of(call_options_);  // its old number may become another's
+    return variant_of(options);
   }
   variants_.emplace_back(options.algorithm, options.deterministic);
   return variants_.size();
@@ -177,9 +179,9 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
 }
 
 Result<select::Candidate> Planner::choose(const select::Query& query) {
-  return select::choose(
-      options_.algorithms, query,
-      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+  return select::choose(options_.algorithms, query, [this](const auto& algorithm, const auto& p) {
+    return is_canonical(algorithm, p);
+  });
 }
 
 Result<double> Planner::predict_ns(const Request& request, bool in_place) {
