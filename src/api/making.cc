@@ -140,7 +140,7 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason) {
   for (const Making& making : makings) {
     release_parent(making);
     if (making.handle == nullptr) continue;
-    if (making.blocking) {
+    if (making.blocking && making.out != nullptr) {
       take_back(making);
     } else {
       making.handle->failure = reason;

@@ -20,7 +20,8 @@ using Maker = std::function<Result<std::unique_ptr<comm::Communicator>>()>;
 struct Making {
   Maker make;                   // bounded by a deadline; null in a good result: no communicator
   tuttiComm* handle = nullptr;  // null: this rank gets none
-  tuttiComm_t* out = nullptr;   // where the caller finds the handle; used until the call is over
+  tuttiComm_t* out = nullptr;   // where the caller finds the handle; used until the call is over.
+                                // Null: the caller is gone, and the handle stays as a failed one
   tuttiComm* parent = nullptr;  // busy meanwhile
   State parent_was = State::kAlive;
   bool blocking = true;

@@ -30,11 +30,19 @@ struct Group {
 // tidy: allow mutable (the C API's groups belong to a thread)
 constinit thread_local int group_depth = 0;
 
+void abandon_group(Group group);
+
+/// A thread may end without having ended its group.
+struct ThreadGroup {
+  Group open;
+  ~ThreadGroup() { abandon_group(std::move(open)); }
+};
+
 /// What the open group of this thread holds.
 Group& group() {
   // tidy: allow mutable (the C API's groups belong to a thread)
-  thread_local Group group;
-  return group;
+  thread_local ThreadGroup group;
+  return group.open;
 }
 
 /// An operation before it is known where it will run. Extras may be null, the handle too.
@@ -253,6 +261,18 @@ Status run_group(Group group) {
   const Status made = run_makings(std::move(group.makings));
   const Status ran = run_members(group);
   return made.ok() || (made.code() == Code::kInProgress && !ran.ok()) ? ran : made;
+}
+
+// Others wait for its requests, and for communicators that are busy for it. The caller's variables
+// may have been on the stack that is gone.
+void abandon_group(Group group) {
+  const auto of_parent = [](const Member& member) { return is_inherited(*member.comm); };
+  const bool inherited = !check_makings(group.makings).ok() ||
+                         std::any_of(group.members.begin(), group.members.end(), of_parent);
+  if (inherited || (group.makings.empty() && group.members.empty())) return;
+  for (Making& making : group.makings) making.out = nullptr;
+  group.refusal = Status::invalid_usage("the thread that began the group ended before the group");
+  (void)run_group(std::move(group));
 }
 
 }  // namespace

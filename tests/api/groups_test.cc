@@ -320,5 +320,32 @@ TEST(Groups, RequestsOfASimulatedGroupAreToldSo) {
   });
 }
 
+// Nobody else could end it.
+TEST(Groups, AThreadThatEndsDiscardsItsGroup) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int send = 1, recv = 0;
+    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+    call.collective = tuttiCollAllReduce;
+    call.send = &send;
+    call.recv = &recv;
+    call.count = 1;
+    call.type = tuttiInt32;
+    tuttiRequest_t request = nullptr;
+    tuttiComm_t second = nullptr, made = nullptr;
+    ASSERT_EQ(tuttiCommSplit(comm, 0, 0, &second, nullptr), tuttiSuccess) << message_of(nullptr);
+    std::thread([&] {
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+      EXPECT_OK(tuttiCommSplit(second, 0, 0, &made, nullptr), second);
+    }).join();
+    EXPECT_REFUSED(tuttiRequestWait(request), tuttiInvalidUsage, nullptr);
+    EXPECT_EQ(recv, 0);
+    EXPECT_OK(tuttiBarrier(second, tuttiBlocking()), second);  // no longer busy
+    EXPECT_REFUSED(tuttiBarrier(made, tuttiBlocking()), tuttiInvalidUsage, made);
+    EXPECT_OK(tuttiCommDestroy(made), made);
+    EXPECT_OK(tuttiCommDestroy(second), second);
+  });
+}
+
 }  // namespace
 }  // namespace tutti::api_test
