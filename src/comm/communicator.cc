@@ -19,10 +19,20 @@ namespace {
 // cost more than one small copy.
 constexpr uint64_t kDirectBytes = 8 << 10;
 
+int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
 uint32_t spins_of(const Config& config, int ranks) {
   if (config.spin_polls > 0) return config.spin_polls;
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  return ranks <= cores ? 20'000 : 5;
+  return ranks <= cores() ? 20'000 : 5;
+}
+
+/// As far as it says how long the buffers of a rank are.
+schedule::Shape buffers_of(const Request& request, int ranks) {
+  schedule::Shape shape;
+  shape.collective = request.collective;
+  shape.ranks = ranks;
+  shape.root = request.root;
+  return shape;
 }
 
 plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
@@ -71,9 +81,8 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.tamper = given.tamper;
   planning.calls = made->calls_.get();
   planning.tuning = tuning_of(config, execution.layout.region_bytes());
-  const auto cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
   planning.link = members.has_streams() ? select::network_link()
-                                        : select::host_link(members.domain_size(), cores);
+                                        : select::host_link(members.domain_size(), cores());
   for (const auto& [collective, algorithm] : config.algorithms) {
     planning.forced[collective] = algorithm;
   }
@@ -178,18 +187,11 @@ Reach Communicator::reach_of(const Request& request) {
 
 uint64_t Communicator::send_elements(const Request& request) const {
   if (request.counts != nullptr) return input_elements_of(*request.counts, rank());
-  schedule::Shape shape;
-  shape.collective = request.collective;
-  shape.ranks = ranks();
-  shape.root = request.root;
-  return schedule::input_elements(shape, rank(), request.count);
+  return schedule::input_elements(buffers_of(request, ranks()), rank(), request.count);
 }
 
 bool Communicator::are_registered(const Request& request) const {
-  schedule::Shape shape;
-  shape.collective = request.collective;
-  shape.ranks = ranks();
-  shape.root = request.root;
+  const schedule::Shape shape = buffers_of(request, ranks());
   const uint64_t size = types::size_of(request.type);
   const uint64_t send_bytes = schedule::input_elements(shape, rank(), request.count) * size;
   const uint64_t recv_bytes = schedule::output_elements(shape, rank(), request.count) * size;

@@ -9,12 +9,6 @@
 #include "src/comm/communicator.h"
 
 namespace tutti::comm {
-namespace {
-
-// For peers that are in the middle of a piece when a communicator fails.
-constexpr uint64_t kPatienceNs = 300'000'000;
-
-}  // namespace
 
 Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
   constexpr size_t kSlot = 512;
@@ -176,7 +170,7 @@ void Communicator::leave_windows() {
   leave_attendant();
   if (std::exchange(left_windows_, true)) return;
   for (const auto& window : windows_) window->shut();
-  const uint64_t until_ns = monotonic_ns() + kPatienceNs;
+  const uint64_t until_ns = monotonic_ns() + exec::kStretchPatienceNs;
   for (const auto& window : windows_) {
     while (window->who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
   }

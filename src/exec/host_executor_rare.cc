@@ -5,11 +5,6 @@
 #include "src/schedule/layout.h"
 
 namespace tutti::exec {
-namespace {
-
-constexpr uint64_t kPatienceNs = 300'000'000;
-
-}  // namespace
 
 using plan::Op;
 using plan::OpCode;
@@ -93,7 +88,7 @@ void HostExecutor::close_buffers() {
       if (closed.compare_exchange_weak(before, mine, std::memory_order_seq_cst)) break;
     }
   }
-  const uint64_t until_ns = monotonic_ns() + kPatienceNs;
+  const uint64_t until_ns = monotonic_ns() + kStretchPatienceNs;
   for (uint32_t rank : domain_) {
     const Peer& peer = peers_[rank];
     const bool thread = peer.link != nullptr && peer.link->capabilities().all_memory;

@@ -12,7 +12,7 @@ namespace tutti::exec {
 namespace {
 
 // A peer that gave up may have done so because of one that died, which Health knows in a moment.
-constexpr uint64_t kPatienceNs = 300'000'000;
+constexpr uint64_t kHearsayNs = 300'000'000;
 // Notes cost a system call and a wake-up each, so they begin late.
 constexpr uint64_t kTellNs = 200'000'000;
 constexpr uint64_t kTellPerStreamNs = 1'000'000;
@@ -196,7 +196,7 @@ Status Stall::hearsay(Status status) {
   if (status.code() != Code::kRemoteError) return status;
   const uint64_t now_ns = monotonic_ns();
   if (gave_up_at_ns_ == 0) gave_up_at_ns_ = now_ns;
-  return now_ns - gave_up_at_ns_ < kPatienceNs ? Status() : status;
+  return now_ns - gave_up_at_ns_ < kHearsayNs ? Status() : status;
 }
 
 Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {

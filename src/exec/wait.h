@@ -11,6 +11,10 @@
 
 namespace tutti::exec {
 
+/// How long who gives up waits for peers of other processes that are in the middle of a stretch of
+/// work in its memory, which takes them a moment if they run.
+inline constexpr uint64_t kStretchPatienceNs = 300'000'000;
+
 inline void relax() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

@@ -225,19 +225,6 @@ Status Introduction::check_proof() const {
   return Status::remote_error("the peer does not hold this job's key");
 }
 
-Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self,
-                             uint64_t deadline_ns) {
-  Greeting greeting(fd, key, self);
-  for (;;) {
-    const Result<bool> done = greeting.advance();
-    if (!done.ok()) return done.status();
-    if (done.value()) return greeting.rank();
-    if (!wait_ready(fd, POLLIN, deadline_ns)) {
-      return Status::timeout("the caller did not finish the handshake in time");
-    }
-  }
-}
-
 Greeting::Greeting(int fd, const JobKey& key, const Identity& self)
     : fd_(fd), key_(&key), self_(self) {}
 

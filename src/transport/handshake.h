@@ -11,9 +11,9 @@
 // Payloads that follow are not encrypted.
 //
 // Errors: kRemoteError names what differed; kTimeout; kSystemError when the connection broke, or
-// ended before the other side had said anything: then another attempt may succeed. Threads: the two
-// functions block, bounded by the deadline; Introduction and Greeting never do. Ownership: the
-// socket stays the caller's; it may be blocking or not.
+// ended before the other side had said anything: then another attempt may succeed. Threads:
+// handshake_connect() blocks, bounded by the deadline; Introduction and Greeting never do.
+// Ownership: the socket stays the caller's; it may be blocking or not.
 #pragma once
 
 #include <array>
@@ -41,9 +41,6 @@ inline constexpr size_t kProofBytes = 32;
 
 /// The connecting side: knows whom it wants.
 Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns);
-
-/// The accepting side: returns the rank that called, which is at least 0.
-Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns);
 
 /// The connecting side in steps, for one thread that calls many at once.
 class Introduction {
@@ -87,7 +84,7 @@ class Greeting {
   /// Reads what has arrived. True: the caller is rank(). False: wait until the socket is readable.
   /// An error is final.
   Result<bool> advance();
-  int rank() const { return rank_; }
+  int rank() const { return rank_; }  // at least 0
   /// Bytes of the caller so far.
   size_t received() const { return received_; }
 

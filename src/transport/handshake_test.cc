@@ -1,6 +1,7 @@
 #include "src/transport/handshake.h"
 
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <chrono>
@@ -19,6 +20,20 @@ constexpr uint64_t kMillisecond = 1'000'000;
 constexpr size_t kTranscriptBytes = kHelloBytes + kProofBytes;
 
 uint64_t in(uint64_t milliseconds) { return monotonic_ns() + milliseconds * kMillisecond; }
+
+/// The accepting side in one call: the rank that called.
+Result<int> handshake_accept(int fd, const JobKey& key, const Identity& self,
+                             uint64_t deadline_ns) {
+  Greeting greeting(fd, key, self);
+  for (;;) {
+    const Result<bool> done = greeting.advance();
+    if (!done.ok()) return done.status();
+    if (done.value()) return greeting.rank();
+    if (!wait_ready(fd, POLLIN, deadline_ns)) {
+      return Status::timeout("the caller did not finish the handshake in time");
+    }
+  }
+}
 
 struct Pair {
   Fd a;
@@ -224,12 +239,10 @@ TEST(Handshake, BytesMayComeOneByOne) {
   Pair left;
   Pair right;
   Outcome outcome;
-  std::thread c([&] {
-    outcome.connected = handshake_connect(left.a.get(), key_of(1), caller(), in(5000));
-  });
-  std::thread a([&] {
-    outcome.accepted = handshake_accept(right.b.get(), key_of(1), acceptor(), in(5000));
-  });
+  std::thread c(
+      [&] { outcome.connected = handshake_connect(left.a.get(), key_of(1), caller(), in(5000)); });
+  std::thread a(
+      [&] { outcome.accepted = handshake_accept(right.b.get(), key_of(1), acceptor(), in(5000)); });
   const auto trickle = [&](int source, int target, size_t bytes) {
     for (size_t i = 0; i < bytes; ++i) {
       char byte = 0;
