@@ -13,6 +13,7 @@
 
 #include "tests/support/single_copies.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
@@ -51,13 +52,12 @@ class FewDescriptors {
   std::vector<int> kept_;
 };
 
-class Rank {
+class Rank : testing_support::TeamRank {
  public:
-  explicit Rank(Member& member) : member_(member) {}
+  explicit Rank(Member& member) : TeamRank(member) {}
 
   void run() {
-    tuttiUniqueId id;
-    if (!member_.take_id(id) || !ok(tuttiCommInitRank(&comm_, kRanks, id, member_.rank()))) return;
+    if (!join()) return;
     size_t failures = 0;
     // With one more each time, so that every descriptor of a registration is once the missing one.
     while (failures < kMostFailures && !registered(failures)) {
@@ -70,11 +70,6 @@ class Rank {
 
  private:
   static constexpr size_t kMostFailures = 20;
-
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
-    return result == tuttiSuccess;
-  }
 
   bool registered(size_t room) {
     if (member_.rank() == kPoor) {
@@ -113,8 +108,6 @@ class Rank {
     return ok(tuttiBarrier(comm_, tuttiBlocking()));
   }
 
-  Member& member_;
-  tuttiComm_t comm_ = nullptr;
   tuttiWindow_t window_ = nullptr;
   tuttiResult_t result_ = tuttiSuccess;
   std::string message_;
@@ -179,12 +172,45 @@ Held held() {
   return held;
 }
 
-/// Everything that ends again, on one rank: memory that is registered, and a window.
-class Cycle {
+/// Everything that ends again, again and again.
+class Cycles : testing_support::TeamRank {
  public:
-  Cycle(Member& member, tuttiComm_t comm) : member_(member), comm_(comm) {}
+  explicit Cycles(Member& member) : TeamRank(member) {}
 
-  bool run() {
+  void run() {
+    constexpr int kWarm = 10, kCycles = 300;
+    if (!join()) return;
+    for (int i = 0; i < kWarm; ++i) {
+      if (!cycle()) return;
+    }
+    const Held before = held_by_all();
+    for (int i = 0; i < kCycles; ++i) {
+      member_.at(static_cast<uint64_t>(i));
+      if (!cycle()) return;
+    }
+    const Held after = held_by_all();
+    // Other ranks of this process count at the same time, each with a descriptor of its own.
+    const size_t counting = static_cast<size_t>(member_.ranks());
+    if (after.descriptors > before.descriptors + counting || after.mappings > before.mappings) {
+      member_.fail("descriptors " + std::to_string(before.descriptors) + " -> " +
+                   std::to_string(after.descriptors) + ", mappings " +
+                   std::to_string(before.mappings) + " -> " + std::to_string(after.mappings));
+    }
+    ok(tuttiCommDestroy(comm_));
+  }
+
+ private:
+  static constexpr size_t kSize = 1 << 16;
+
+  // All ranks of a process are between two cycles while one of them counts.
+  Held held_by_all() {
+    member_.meet();
+    const Held now = held();
+    member_.meet();
+    return now;
+  }
+
+  bool cycle() {
     void *memory = nullptr, *registered = nullptr;
     tuttiWindow_t shared = nullptr, ordinary = nullptr;
     return ok(tuttiMemAlloc(&memory, kSize)) &&
@@ -199,61 +225,19 @@ class Cycle {
            ok(tuttiCommDeregister(comm_, registered)) && ok(tuttiMemFree(memory));
   }
 
- private:
-  static constexpr size_t kSize = 1 << 16;
-
   bool touch(tuttiWindow_t window) {
     const int next = (member_.rank() + 1) % member_.ranks();
     const int previous = (member_.rank() + member_.ranks() - 1) % member_.ranks();
     return ok(tuttiPutSignal(own_, sizeof own_, next, window, 0, 0, tuttiBlocking())) &&
            ok(tuttiWaitSignal(previous, window, 0, 1, tuttiBlocking()));
   }
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(comm_));
-    return result == tuttiSuccess;
-  }
 
-  Member& member_;
-  tuttiComm_t comm_;
   char own_[64] = {};
 };
 
-void register_again_and_again(Member& member) {
-  constexpr int kWarm = 10, kCycles = 300;
-  tuttiUniqueId id;
-  tuttiComm_t comm = nullptr;
-  if (!member.take_id(id) ||
-      tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
-    return member.fail(tuttiGetLastError(nullptr));
-  }
-  Cycle cycle(member, comm);
-  for (int i = 0; i < kWarm; ++i) {
-    if (!cycle.run()) return;
-  }
-  // All of a process are between two cycles when one of them counts.
-  if (!member.meet()) return;
-  const Held before = held();
-  if (!member.meet()) return;
-  for (int i = 0; i < kCycles; ++i) {
-    member.at(static_cast<uint64_t>(i));
-    if (!cycle.run()) return;
-  }
-  if (!member.meet()) return;
-  const Held after = held();
-  if (!member.meet()) return;
-  // Other ranks of this process count at the same time, each with a descriptor of its own.
-  const size_t counting = static_cast<size_t>(member.ranks());
-  if (after.descriptors > before.descriptors + counting || after.mappings > before.mappings) {
-    member.fail("descriptors " + std::to_string(before.descriptors) + " -> " +
-                std::to_string(after.descriptors) + ", mappings " +
-                std::to_string(before.mappings) + " -> " + std::to_string(after.mappings));
-  }
-  if (tuttiCommDestroy(comm) != tuttiSuccess) member.fail(tuttiGetLastError(comm));
-}
-
 void expect_nothing_left(const TeamShape& shape) {
   const auto result = testing_support::run_team(
-      shape, register_again_and_again,
+      shape, [](Member& member) { Cycles(member).run(); },
       [](uint64_t cycle) { return "cycle " + std::to_string(cycle); }, kLimitNs);
   EXPECT_TRUE(result.ok) << result.report;
 }

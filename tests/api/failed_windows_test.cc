@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
@@ -16,9 +17,9 @@ using testing_support::TeamShape;
 constexpr uint64_t kLimitNs = 60'000'000'000;
 
 /// Rank 0 ends its communicator in a way of its own; rank 1, which has not noticed, puts there.
-class Pair {
+class Pair : testing_support::TeamRank {
  public:
-  explicit Pair(Member& member) : member_(member) {}
+  explicit Pair(Member& member) : TeamRank(member) {}
 
   template <class End>
   void run(End end) {
@@ -41,17 +42,8 @@ class Pair {
   void deregister() { ok(tuttiCommWindowDeregister(comm_, window_)); }
 
  private:
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
-    return result == tuttiSuccess;
-  }
-
   bool open() {
-    tuttiUniqueId id;
-    if (!member_.take_id(id) || !ok(tuttiCommInitRank(&comm_, 2, id, member_.rank())) ||
-        !ok(tuttiMemAlloc(&memory_, 64))) {
-      return false;
-    }
+    if (!join() || !ok(tuttiMemAlloc(&memory_, 64))) return false;
     mine_ = static_cast<volatile char*>(memory_);
     *mine_ = 0;
     return ok(tuttiCommWindowRegister(comm_, memory_, 64, &window_, 0));
@@ -69,8 +61,6 @@ class Pair {
     if (failure != tuttiRemoteError) member_.fail("the communicator has not failed");
   }
 
-  Member& member_;
-  tuttiComm_t comm_ = nullptr;
   tuttiWindow_t window_ = nullptr;
   void* memory_ = nullptr;
   volatile char* mine_ = nullptr;

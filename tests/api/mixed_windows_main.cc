@@ -23,6 +23,7 @@
 #include "tests/support/options.h"
 #include "tests/support/single_copies.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
@@ -191,10 +192,10 @@ class Plan {
   const Options& options_;
 };
 
-class Rank {
+class Rank : testing_support::TeamRank {
  public:
   Rank(Member& member, const Options& options)
-      : member_(member), options_(options), plan_(options), rank_(member.rank()) {}
+      : TeamRank(member), options_(options), plan_(options), rank_(member.rank()) {}
 
   void run() {
     if (options_.refuse && !testing_support::refuse_single_copies()) {
@@ -214,16 +215,8 @@ class Rank {
   }
 
  private:
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
-    return result == tuttiSuccess;
-  }
-
   bool open() {
-    tuttiUniqueId id;
-    if (!member_.take_id(id) || !ok(tuttiCommInitRank(&comm_, options_.ranks, id, rank_))) {
-      return false;
-    }
+    if (!join()) return false;
     for (int window = 0; window < kWindows; ++window) {
       memory_.push_back(std::make_unique<Memory>(part_of(options_, window, rank_), window, rank_));
       const uint64_t bytes = plan_.bytes(window, rank_);
@@ -331,11 +324,9 @@ class Rank {
     return true;
   }
 
-  Member& member_;
   const Options& options_;
   const Plan plan_;
   const int rank_;
-  tuttiComm_t comm_ = nullptr;
   tuttiWindow_t windows_[kWindows] = {};
   std::vector<std::unique_ptr<Memory>> memory_;
   std::vector<std::vector<unsigned char>> mirror_;  // [window][rank]

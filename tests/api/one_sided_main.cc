@@ -12,6 +12,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/options.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
@@ -38,9 +39,9 @@ uint64_t seed_of(int origin, int target, size_t bytes) {
   return bytes * 10'000 + static_cast<uint64_t>(origin * 100 + target);
 }
 
-class Rank {
+class Rank : testing_support::TeamRank {
  public:
-  Rank(Member& member) : member_(member), rank_(member.rank()), ranks_(member.ranks()) {}
+  explicit Rank(Member& member) : TeamRank(member), rank_(member.rank()), ranks_(member.ranks()) {}
 
   void run() {
     if (!open()) return;
@@ -60,10 +61,6 @@ class Rank {
   }
 
  private:
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
-    return result == tuttiSuccess;
-  }
   bool right(bool condition, const std::string& what) {
     if (!condition) member_.fail(what);
     return condition;
@@ -74,9 +71,7 @@ class Rank {
   }
 
   bool open() {
-    tuttiUniqueId id;
-    return member_.take_id(id) && ok(tuttiCommInitRank(&comm_, ranks_, id, rank_)) &&
-           ok(tuttiMemAlloc(&memory_, kBytes)) &&
+    return join() && ok(tuttiMemAlloc(&memory_, kBytes)) &&
            ok(tuttiCommWindowRegister(comm_, memory_, kBytes, &window_, 0));
   }
   unsigned char* mine() const { return static_cast<unsigned char*>(memory_); }
@@ -289,9 +284,7 @@ class Rank {
            ok(tuttiCommWindowDeregister(comm_, signals));
   }
 
-  Member& member_;
   const int rank_, ranks_;
-  tuttiComm_t comm_ = nullptr;
   void* memory_ = nullptr;
   tuttiWindow_t window_ = nullptr;
 };

@@ -17,6 +17,7 @@
 #include "tests/api/crowd.h"
 #include "tests/support/single_copies.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
@@ -28,14 +29,12 @@ using testing_support::TeamShape;
 constexpr uint64_t kLimitNs = 60'000'000'000;
 
 /// Two processes with a part each, in which a put from rank 0 to rank 1 has been done.
-class Pair {
+class Pair : testing_support::TeamRank {
  public:
-  explicit Pair(Member& member) : member_(member) {}
+  explicit Pair(Member& member) : TeamRank(member) {}
 
   bool open() {
-    tuttiUniqueId id;
-    return member_.take_id(id) && ok(tuttiCommInitRank(&comm_, 2, id, member_.rank())) &&
-           ok(tuttiCommWindowRegister(comm_, part_.data(), part_.size(), &window_, 0)) &&
+    return join() && ok(tuttiCommWindowRegister(comm_, part_.data(), part_.size(), &window_, 0)) &&
            (member_.rank() != 0 || ok(put())) && member_.meet();
   }
   tuttiResult_t put() {
@@ -51,13 +50,6 @@ class Pair {
   }
 
  private:
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
-    return result == tuttiSuccess;
-  }
-
-  Member& member_;
-  tuttiComm_t comm_ = nullptr;
   tuttiWindow_t window_ = nullptr;
   std::vector<char> part_ = std::vector<char>(64);
 };

@@ -9,6 +9,7 @@
 
 #include "tests/support/options.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
@@ -21,9 +22,9 @@ constexpr size_t kBytes = 1 << 20;
 constexpr uint64_t kLimitNs = 60'000'000'000;
 constexpr uint32_t kData = 3, kTaken = 4;  // signals
 
-class Rank {
+class Rank : testing_support::TeamRank {
  public:
-  explicit Rank(Member& member) : member_(member) {
+  explicit Rank(Member& member) : TeamRank(member) {
     next_ = (member.rank() + 1) % member.ranks();
     previous_ = (member.rank() + member.ranks() - 1) % member.ranks();
   }
@@ -42,20 +43,14 @@ class Rank {
   }
 
  private:
-  bool ok(tuttiResult_t result) {
-    if (result != tuttiSuccess) member_.fail(tuttiGetLastError(nullptr));
-    return result == tuttiSuccess;
-  }
   bool right(bool condition, const char* what) {
     if (!condition) member_.fail(what);
     return condition;
   }
 
   bool open() {
-    tuttiUniqueId id;
-    return member_.take_id(id) &&
-           ok(tuttiCommInitRank(&comm_, member_.ranks(), id, member_.rank())) &&
-           ok(tuttiStreamCreate(&queue_)) && ok(tuttiMemAlloc(&memory_, kBytes + kPage)) &&
+    return join() && ok(tuttiStreamCreate(&queue_)) &&
+           ok(tuttiMemAlloc(&memory_, kBytes + kPage)) &&
            // Not where the memory begins.
            ok(tuttiCommWindowRegister(comm_, mine(), kBytes, &window_, 0));
   }
@@ -120,9 +115,7 @@ class Rank {
     return true;
   }
 
-  Member& member_;
   int next_ = 0, previous_ = 0;
-  tuttiComm_t comm_ = nullptr;
   tuttiStream_t queue_{};
   void* memory_ = nullptr;
   tuttiWindow_t window_ = nullptr;
