@@ -20,7 +20,7 @@ Choice parse_choice(std::string_view explanation) {
 
 Choice choice_of(const Communicator& communicator, const Operation& operation) {
   const CollectiveTraits& traits = traits_of(operation.collective);
-  if (!traits.of_pairs) return parse_choice(explanation(communicator, operation));
+  if (!traits.has(Trait::kOfPairs)) return parse_choice(explanation(communicator, operation));
   Operation barrier = operation;
   barrier.collective = Collective::kBarrier;
   barrier.count = 0;

@@ -10,35 +10,27 @@ const std::vector<CollectiveTraits>& all_collectives() {
   using enum Collective;
   using enum Extent;
   using enum BusRule;
-  // name, program, send, recv, bus, reduces, has_root, in_place, of_pairs, uneven
+  using enum Trait;
+  // collective, name, program, send, recv, bus, traits
   static const std::vector<CollectiveTraits> collectives = {
-      {kAllReduce, "all_reduce", "all_reduce_perf", kCount, kCount, kTwiceOthers, true, false, true,
-       false, false},
-      {kAllGather, "all_gather", "all_gather_perf", kCount, kPerRank, kOthers, false, false, true,
-       false, false},
-      {kReduceScatter, "reduce_scatter", "reduce_scatter_perf", kPerRank, kCount, kOthers, true,
-       false, true, false, false},
-      {kBroadcast, "broadcast", "broadcast_perf", kCount, kCount, kOnce, false, true, true, false,
-       false},
-      {kReduce, "reduce", "reduce_perf", kCount, kCount, kOnce, true, true, true, false, false},
-      {kGather, "gather", "gather_perf", kCount, kPerRank, kOthers, false, true, true, false,
-       false},
-      {kScatter, "scatter", "scatter_perf", kPerRank, kCount, kOthers, false, true, true, false,
-       false},
-      {kAllToAll, "all_to_all", "alltoall_perf", kPerRank, kPerRank, kOthers, false, false, true,
-       false, false},
-      {kAllGatherV, "all_gather_v", "all_gather_v_perf", kCount, kPerRank, kOthers, false, false,
-       true, false, true},
+      {kAllReduce, "all_reduce", "all_reduce_perf", kCount, kCount, kTwiceOthers,
+       kReduces | kInPlace},
+      {kAllGather, "all_gather", "all_gather_perf", kCount, kPerRank, kOthers, kInPlace},
+      {kReduceScatter, "reduce_scatter", "reduce_scatter_perf", kPerRank, kCount, kOthers,
+       kReduces | kInPlace},
+      {kBroadcast, "broadcast", "broadcast_perf", kCount, kCount, kOnce, kHasRoot | kInPlace},
+      {kReduce, "reduce", "reduce_perf", kCount, kCount, kOnce, kReduces | kHasRoot | kInPlace},
+      {kGather, "gather", "gather_perf", kCount, kPerRank, kOthers, kHasRoot | kInPlace},
+      {kScatter, "scatter", "scatter_perf", kPerRank, kCount, kOthers, kHasRoot | kInPlace},
+      {kAllToAll, "all_to_all", "alltoall_perf", kPerRank, kPerRank, kOthers, kInPlace},
+      {kAllGatherV, "all_gather_v", "all_gather_v_perf", kCount, kPerRank, kOthers,
+       kInPlace | kUneven},
       {kReduceScatterV, "reduce_scatter_v", "reduce_scatter_v_perf", kPerRank, kCount, kOthers,
-       true, false, true, false, true},
-      {kAllToAllV, "all_to_all_v", "alltoallv_perf", kPerRank, kPerRank, kOthers, false, false,
-       false, false, true},
-      {kBarrier, "barrier", "barrier_perf", kNothing, kNothing, kOnce, false, false, false, false,
-       false},
-      {kSendRecv, "sendrecv", "sendrecv_perf", kCount, kCount, kOnce, false, false, false, true,
-       false},
-      {kHypercube, "hypercube", "hypercube_perf", kCount, kPerRank, kOnce, false, false, true, true,
-       false},
+       kReduces | kInPlace | kUneven},
+      {kAllToAllV, "all_to_all_v", "alltoallv_perf", kPerRank, kPerRank, kOthers, kUneven},
+      {kBarrier, "barrier", "barrier_perf", kNothing, kNothing, kOnce, {}},
+      {kSendRecv, "sendrecv", "sendrecv_perf", kCount, kCount, kOnce, kOfPairs},
+      {kHypercube, "hypercube", "hypercube_perf", kCount, kPerRank, kOnce, kInPlace | kOfPairs},
   };
   return collectives;
 }
@@ -87,7 +79,7 @@ class Blocks {
       : traits_(traits), elements_(elements), ranks_(ranks) {}
 
   size_t between(int from, int to) const {
-    if (!traits_.uneven) return elements_ / static_cast<size_t>(ranks_);
+    if (!traits_.has(Trait::kUneven)) return elements_ / static_cast<size_t>(ranks_);
     const bool pairs = traits_.send == traits_.recv;
     return uneven_block(elements_, pairs ? distance(from, to, ranks_) : to, ranks_);
   }

@@ -39,6 +39,31 @@ enum class BusRule {
   kTwiceOthers,  // 2 (n - 1) / n
 };
 
+enum class Trait {
+  kReduces,  // -o applies
+  kHasRoot,  // -r applies
+  kInPlace,  // has an in-place form
+  kOfPairs,  // the library has no such call: it is built of sends and receives
+  kUneven,   // blocks per rank have different sizes: those of uneven_block()
+};
+
+/// Written as kReduces | kInPlace.
+class TraitSet {
+ public:
+  constexpr TraitSet() = default;
+  constexpr TraitSet(Trait trait) : bits_(1U << static_cast<unsigned>(trait)) {}
+  constexpr bool has(Trait trait) const { return (bits_ & TraitSet(trait).bits_) != 0; }
+  friend constexpr TraitSet operator|(TraitSet a, TraitSet b) {
+    a.bits_ |= b.bits_;
+    return a;
+  }
+
+ private:
+  unsigned bits_ = 0;
+};
+/// Of two traits neither is a set yet.
+constexpr TraitSet operator|(Trait a, Trait b) { return TraitSet(a) | TraitSet(b); }
+
 struct CollectiveTraits {
   Collective id;
   const char* name;     // tutti perf NAME
@@ -46,13 +71,9 @@ struct CollectiveTraits {
   Extent send;
   Extent recv;
   BusRule bus;
-  bool reduces;   // -o applies
-  bool has_root;  // -r applies
-  bool in_place;  // has an in-place form
-  /// The library has no such call: it is built of sends and receives.
-  bool of_pairs;
-  /// Blocks per rank have different sizes: those of uneven_block().
-  bool uneven;
+  TraitSet traits;
+
+  bool has(Trait trait) const { return traits.has(trait); }
 };
 
 const std::vector<CollectiveTraits>& all_collectives();

@@ -105,7 +105,7 @@ std::string explanation(const Communicator& communicator, const Operation& opera
   const int ranks = operation.ranks;
   const size_t longest =
       uneven_block(operation.count * static_cast<size_t>(ranks), ranks - 1, ranks);
-  const size_t count = traits.uneven ? longest : operation.count;
+  const size_t count = traits.has(Trait::kUneven) ? longest : operation.count;
   std::string text(4096, '\0');
   size_t needed = 0;
   const auto ask = [&] {

@@ -54,7 +54,7 @@ PerfOptions settle(Draft& draft) {
   const CollectiveTraits& traits = traits_of(options.collective);
   options.sizes = settle_sizes(draft);
   if (options.types.empty()) options.types = {tuttiFloat32};
-  options.ops = traits.reduces ? parse_reduce_ops(draft.op) : std::vector{tuttiMax};
+  options.ops = traits.has(Trait::kReduces) ? parse_reduce_ops(draft.op) : std::vector{tuttiMax};
   options.crew = settle_crew(draft);
   settle_report(options);
   const bool has_buffers = traits.send != Extent::kNothing;

@@ -25,7 +25,7 @@ namespace {
 
 /// The roots of a sweep: one, or each.
 std::vector<int> roots_of(const PerfOptions& options, int ranks) {
-  const bool all = options.root < 0 && traits_of(options.collective).has_root;
+  const bool all = options.root < 0 && traits_of(options.collective).has(Trait::kHasRoot);
   std::vector<int> roots;
   if (!all) return {std::max(options.root, 0)};
   for (int root = 0; root < ranks; ++root) roots.push_back(root);
@@ -111,7 +111,7 @@ class Sweep {
     progress_.show(number_, words_for(one, "out of place"));
     Line line{one, out_of_place.size_bytes(), out_of_place.shape.count, cycle, {}, {}, {}, {}};
     line.out_of_place = measurement_.run(out_of_place);
-    if (traits_of(options_.collective).in_place) {
+    if (traits_of(options_.collective).has(Trait::kInPlace)) {
       progress_.show(number_, words_for(one, "in place"));
       line.in_place = measurement_.run({options_, group_, one, true});
     }

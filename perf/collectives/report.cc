@@ -174,8 +174,8 @@ std::string Report::cell_text(const std::optional<Cell>& cell) const {
 
 void Report::add(const Line& line) {
   const CollectiveTraits& traits = traits_of(options_.collective);
-  const std::string op = traits.reduces ? reduce_op_name(line.one.op) : "none";
-  const std::string root = std::to_string(traits.has_root ? line.one.root : -1);
+  const std::string op = traits.has(Trait::kReduces) ? reduce_op_name(line.one.op) : "none";
+  const std::string root = std::to_string(traits.has(Trait::kHasRoot) ? line.one.root : -1);
   const std::string key =
       key_text(right_aligned(std::to_string(line.size_bytes), 12),
                {std::to_string(line.count), data_type(line.one.type).name, op, root});

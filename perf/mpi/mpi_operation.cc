@@ -61,7 +61,7 @@ MpiOperation::MpiOperation(const Operation& operation)
       count_(mpi_count(operation.count)),
       type_(mpi_type(operation.type)),
       op_(mpi_op(operation.op)) {
-  if (!traits_of(operation.collective).uneven) return;
+  if (!traits_of(operation.collective).has(Trait::kUneven)) return;
   const auto fill = [&](const size_t* blocks, std::vector<int>& counts, std::vector<int>& offsets) {
     size_t offset = 0;
     for (int rank = 0; blocks != nullptr && rank < operation.ranks; offset += blocks[rank++]) {

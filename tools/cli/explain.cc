@@ -42,7 +42,7 @@ int explain_main(int argc, char** argv) {
                  "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n");
     return 2;
   }
-  if (traits->of_pairs) {
+  if (traits->has(Trait::kOfPairs)) {
     std::fprintf(stderr, "tutti explain: %s is made of sends and receives: nothing is chosen\n",
                  traits->name);
     return 2;
