@@ -203,6 +203,14 @@ double Planner::predict_ns(size_t messages, uint64_t bytes) const {
   return select::predict_ns(cost, options_.link, static_cast<double>(bytes));
 }
 
+// Matches are kept as long as the planner, and what `request` views as long as the plan.
+plan::Plan Planner::bind(const plan::Match& match, const plan::BindRequest& request) const {
+  plan::Plan plan = plan::bind(match, request, options_.tuning);
+  plan.match = &match;
+  plan.layout = request.layout(match.shape);
+  return plan;
+}
+
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
                                       std::unique_ptr<Prepared>& entry) {
   Result<select::Candidate> chosen = choose(query_of(request, in_place));
@@ -213,8 +221,7 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key_of(request, in_place, reach);
   prepared->windows = reach.windows;
-  prepared->plan = plan::bind(*match.value(), {request.count, request.type, folded_op(request)},
-                              options_.tuning);
+  prepared->plan = bind(*match.value(), {request.count, request.type, folded_op(request)});
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =
       schedule::traits_of(request.collective).rooted() || !match.value()->placement_matters;

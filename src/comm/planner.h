@@ -42,7 +42,8 @@ struct Prepared {
   trace::Label label;  // what the flight recorder says of it
   // v-collectives: what else the plan depends on.
   KeptCounts counts;
-  std::vector<uint64_t> sizes;  // of forwarded blocks, by scratch block
+  std::vector<uint64_t> sizes;     // of forwarded blocks, by scratch block
+  schedule::CountVectors vectors;  // what the plan's layout views
 };
 
 struct PlannerOptions {
@@ -121,6 +122,7 @@ class Planner {
   PlanKey vector_key(const Request& request, uint64_t longest, bool in_place);
   Result<const select::Candidate*> choose_vectors(const Request& request, uint64_t longest,
                                                   bool in_place);
+  plan::Plan bind(const plan::Match& match, const plan::BindRequest& request) const;
   Result<std::unique_ptr<Prepared>> bind_vectors(const Request& request, uint64_t longest,
                                                  bool in_place, std::span<const uint64_t> sizes);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,

@@ -68,10 +68,10 @@ Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, 
   prepared->key = vector_key(request, longest, in_place);
   prepared->counts = KeptCounts(*request.counts);
   prepared->sizes.assign(sizes.begin(), sizes.end());
-  schedule::CountVectors vectors = vectors_of(*request.counts, options_.rank, longest);
-  vectors.scratch = prepared->sizes;
-  const plan::BindRequest bound{longest, request.type, folded_op(request), &vectors};
-  prepared->plan = plan::bind(*match.value(), bound, options_.tuning);
+  prepared->vectors = vectors_of(*request.counts, options_.rank, longest);
+  prepared->vectors.scratch = prepared->sizes;
+  const plan::BindRequest bound{longest, request.type, folded_op(request), &prepared->vectors};
+  prepared->plan = bind(*match.value(), bound);
   // What every rank knows alike is signed; private counts have been compared pair by pair.
   CountView shared;
   if (!request.counts->is_private()) {
@@ -94,7 +94,7 @@ Result<const Prepared*> Planner::prepare_sizes(const Request& request, uint64_t 
   if (!match.ok()) return match.status();
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key;
-  prepared->plan = plan::bind(*match.value(), {1, types::DataType::kUint64}, options_.tuning);
+  prepared->plan = bind(*match.value(), {1, types::DataType::kUint64});
   prepared->sizes.resize(match.value()->schedule.scratch.size());
   if (Status s = finish(*prepared, *chosen.value(), request, {~uint64_t{0}}); !s.ok()) return s;
   sizes_ = std::move(prepared);

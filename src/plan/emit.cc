@@ -129,12 +129,14 @@ void Emitter::open_lane(uint16_t lane) {
 }
 
 void Emitter::emit(uint16_t lane, Op op, std::span<const Operand> operands) {
+  op.index = step_;
   op.operands = static_cast<uint32_t>(plan_.operands.size());
   plan_.operands.insert(plan_.operands.end(), operands.begin(), operands.end());
   lanes_[lane].push_back(op);
 }
 
 void Emitter::emit_step(uint32_t index) {
+  step_ = index;
   const Step& step = match_.schedule.steps[index];
   emit_afters(step);
   if (step.kind == StepKind::kSend) {
@@ -289,7 +291,6 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   op.target_count = 1;
   op.source_count = static_cast<uint16_t>(operands.size() - 1);
   op.fold = step.fold;
-  op.index = index;
   op.block = i;
   op.length = length;
   emit(step.lane, op, operands);
@@ -321,6 +322,7 @@ void Emitter::await_entry(int peer) {
 }
 
 void Emitter::close_lanes() {
+  step_ = static_cast<uint32_t>(match_.schedule.steps.size());
   for (uint16_t lane = 0; lane < lanes_.size(); ++lane) {
     for (const Unsent& unsent : unsent_) {
       if (unsent.lane != lane) continue;

@@ -86,6 +86,7 @@ class Emitter {
   std::vector<Unsent> unsent_;  // sends by stream whose source must not be written yet
   uint64_t landing_bytes_ = 0;
   std::unique_ptr<Touches> touches_;
+  uint32_t step_ = 0;  // that is being translated
   Plan plan_;
 };
 

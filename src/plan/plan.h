@@ -24,10 +24,13 @@
 #include <string>
 #include <vector>
 
+#include "src/schedule/layout.h"
 #include "src/schedule/schedule.h"
 #include "src/types/kernels.h"
 
 namespace tutti::plan {
+
+struct Match;
 
 /// How one message crosses a link. Chosen per message by lowering; algorithms never ask.
 enum class Mechanism : uint8_t { kInline, kSlot, kPull, kRead, kPush, kStream };
@@ -92,7 +95,7 @@ struct Op {
   uint32_t operands = 0;    // first of target_count targets, then source_count sources
   uint32_t lengths = 0;     // streams: one element count an operand, in Plan::lengths
   uint32_t mask = kNoMask;  // first word of the `scaled` mask in Plan::masks
-  uint32_t index = 0;       // the schedule's step it came from
+  uint32_t index = 0;       // the schedule's step it came from; behind the last one: the lane's end
   uint32_t block = 0;       // which of the step's blocks
   uint64_t length = 0;      // kMove, kReadPeer: elements of the whole block
   types::FoldKernel kernel = nullptr;
@@ -110,7 +113,7 @@ struct LanePlan {
   uint64_t frame_bytes = 0;  // of the staging ring, equal on all ranks
   // Frames lie within so much of a region of the ring, however long it is; equal on all ranks.
   uint64_t region_bytes = ~uint64_t{0};
-  uint32_t receives = 0;     // streams: posted in every slice
+  uint32_t receives = 0;  // streams: posted in every slice
   uint32_t sends = 0;
   bool publishes = false;  // this rank writes to its ring or cells
 };
@@ -134,6 +137,9 @@ struct Plan {
   // What explain and the flight recorder print.
   std::string algorithm;
   std::string passes;  // names of the passes that changed something
+  // What it was bound from, if that outlives it: for who asks how far a call has come (exchange.h).
+  const Match* match = nullptr;
+  schedule::Layout layout;
 };
 
 /// The size of a message that fits a cell: design section 4, "small".
