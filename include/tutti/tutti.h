@@ -473,7 +473,7 @@ TUTTI_API tuttiResult_t tuttiWaitSignal(int peer, tuttiWindow_t window, uint32_t
                                         uint64_t times, tuttiStream_t stream);
 
 /* ---- Point to point, groups ----
- * Sends and receives between two ranks pair in order. Calls
+ * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. Calls
  * between GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the
  * first error. Groups belong to a thread and nest. A group in which a call was refused runs
  * nothing; its outermost GroupEnd returns the first refusal. Communicators are made before the
