@@ -35,7 +35,8 @@ tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream
   transfer.peer = static_cast<uint32_t>(message.peer);
   transfer.is_send = message.is_send;
   transfer.data = static_cast<std::byte*>(const_cast<void*>(message.memory));
-  transfer.bytes = message.count * types::size_of(static_cast<types::DataType>(message.type));
+  transfer.type = static_cast<types::DataType>(message.type);
+  transfer.bytes = message.count * types::size_of(transfer.type);
   return submit(comm, transfer, stream, extras, handle);
 }
 

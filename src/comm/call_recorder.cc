@@ -12,6 +12,7 @@ namespace tutti::comm {
 namespace {
 
 constexpr size_t kLoggedCalls = 8;
+constexpr size_t kLoggedExchanges = 8;  // of a call that failed
 
 template <size_t kCount>
 uint8_t at(const uint8_t (&numbers)[kCount], size_t index) {
@@ -73,7 +74,14 @@ trace::Label CallRecorder::label(std::span<const exec::Transfer> transfers) cons
   trace::Description description;
   if (transfers.empty()) return trace::label_of(description);
   description.collective = transfers.size() > 1 ? both_ : transfers[0].is_send ? send_ : receive_;
-  if (transfers.size() == 1) description.root = static_cast<int>(transfers[0].peer);
+  const exec::Transfer& first = transfers[0];
+  const auto all_have = [&](auto member) {
+    return std::all_of(transfers.begin(), transfers.end(),
+                       [&](const auto& transfer) { return transfer.*member == first.*member; });
+  };
+  if (all_have(&exec::Transfer::peer)) description.root = static_cast<int>(first.peer);
+  if (all_have(&exec::Transfer::type))
+    description.type = at(types_, static_cast<size_t>(first.type));
   for (const exec::Transfer& transfer : transfers) description.bytes += transfer.bytes;
   return trace::label_of(description);
 }
@@ -95,7 +103,12 @@ void CallRecorder::dump(const Status& reason) {
   const uint64_t now_ns = env_.now_ns();
   const std::vector<trace::CallRecord>& calls = snapshot.value().calls;
   for (size_t i = calls.size() - std::min(calls.size(), kLoggedCalls); i < calls.size(); ++i) {
-    env_.log->warning("rank {}: {}", snapshot.value().rank, trace::to_line(calls[i], now_ns));
+    const int rank = snapshot.value().rank;
+    env_.log->warning("rank {}: {}", rank, trace::to_line(calls[i], now_ns));
+    if (calls[i].state != trace::State::kFailed) continue;
+    for (const std::string& line : trace::to_lines(calls[i], kLoggedExchanges)) {
+      env_.log->warning("rank {}:   {}", rank, line);
+    }
   }
   if (env_.config->trace_file.empty()) return;
   const std::string path = expand_log_path(env_.config->trace_file);

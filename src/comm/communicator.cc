@@ -296,8 +296,8 @@ exec::Call Communicator::transfers_call(const Extras* extras) const {
 }
 
 Status Communicator::run(std::span<const exec::Transfer> transfers, const Extras* extras) {
-  executor_->name_call(transfers_call(extras));
-  recorder_->begin_timed(calls_->label(transfers), 0);
+  executor_->name_call(transfers_call(extras), pairs_.get());
+  recorder_->begin_timed(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
   Status status = pairs_->run(transfers);
   conclude(status);
   return status;
@@ -335,11 +335,12 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
 
 Status Communicator::begin(std::span<const exec::Transfer> transfers, const Extras* extras,
                            uint64_t ticket) {
-  recorder_->begin_queued(ticket, calls_->label(transfers), 0);
+  recorder_->begin_queued(ticket, calls_->label(transfers), ++transfer_calls_,
+                          trace::Series::kTransfers);
   if (!status().ok()) return status();
   active_ = Active::kPairs;
   outcome_ = Status();
-  executor_->name_call(transfers_call(extras));
+  executor_->name_call(transfers_call(extras), pairs_.get());
   pairs_->start(transfers);
   return {};
 }

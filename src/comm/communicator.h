@@ -35,7 +35,7 @@ struct CommunicatorOptions {
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
 };
 
-class Communicator final : public exec::Health {
+class Communicator final : public exec::Health, private exec::ProgressSource {
  public:
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
   ~Communicator() override;
@@ -140,6 +140,7 @@ class Communicator final : public exec::Health {
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
   void name_access(const Access& access);
   exec::Progress advance_access();
+  void tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const override;
   Status be_attended();
   void leave_attendant();
   void forget_closed();
@@ -163,6 +164,8 @@ class Communicator final : public exec::Health {
   enum class Active : uint8_t { kPlan, kPairs, kAccess };
   Active active_ = Active::kPlan;  // what advance() advances
   Access access_;
+  uint32_t transfer_calls_ = 0;
+  uint32_t access_calls_ = 0;
   std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
   std::mutex registered_mutex_;
   std::vector<void*> registered_;             // under registered_mutex_; for collectives

@@ -7,6 +7,7 @@
 
 #include "src/base/clock.h"
 #include "src/comm/communicator.h"
+#include "src/exec/stall.h"
 
 namespace tutti::comm {
 
@@ -249,7 +250,18 @@ uint64_t Communicator::queue(const Access& access) {
 void Communicator::name_access(const Access& access) {
   access_ = access;
   executor_->name_call(
-      {nullptr, nullptr, 0, deadline_from_now(nullptr), comm::name_of(access.kind), false});
+      {nullptr, nullptr, 0, deadline_from_now(nullptr), comm::name_of(access.kind), false}, this);
+}
+
+void Communicator::tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const {
+  if (recorder.open_lines(1) == 0) return;
+  trace::Exchange exchange{.peer = access_.peer};
+  exchange.sends = access_.kind == Access::Kind::kPut || access_.kind == Access::Kind::kSignal;
+  exchange.bytes = access_.bytes;
+  exchange.moved = access_.moved;
+  exchange.messages = 1;
+  stall.describe_peer(exchange);
+  recorder.set_line(0, exchange);
 }
 
 exec::Progress Communicator::advance_access() {
@@ -267,7 +279,7 @@ Status Communicator::outcome() const {
 }
 
 Status Communicator::run(const Access& access) {
-  recorder_->begin_timed(calls_->label(access), 0);
+  recorder_->begin_timed(calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   name_access(access);
   active_ = Active::kAccess;
   (void)executor_->wait([this] { return advance_access(); });
@@ -277,7 +289,7 @@ Status Communicator::run(const Access& access) {
 }
 
 Status Communicator::begin(const Access& access, uint64_t ticket) {
-  recorder_->begin_queued(ticket, calls_->label(access), 0);
+  recorder_->begin_queued(ticket, calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   if (!status().ok()) return status();
   active_ = Active::kAccess;
   name_access(access);

@@ -61,7 +61,7 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
       Instruction wait{};
       wait.handler = FastPath::wait;
       wait.target = {plan::register_of(PeerBase::kCell, static_cast<int>(op.peer)), op.peer, 0,
-                     uint64_t{op.value} * plan::kCellStride};
+                     uint64_t{op.value} * plan::kCellStride, path.plan_};
       path.instructions_.push_back(wait);
     }
   }
@@ -71,11 +71,11 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
 FastPath::Source FastPath::source_of(const Operand& operand, uint32_t my_cells) const {
   const bool in_cell = operand.shift == plan::Shift::kCell;
   if (!in_cell || operand.base == my_cells)
-    return {operand.base, Source::kLocal, operand.offset, 0};
+    return {operand.base, Source::kLocal, operand.offset, 0, plan_};
   const uint64_t cell = operand.offset / plan::kCellStride * plan::kCellStride;
   const uint32_t peer = (operand.base - plan::register_of(PeerBase::kSlot, 0)) /
                         static_cast<uint32_t>(PeerBase::kCount);
-  return {operand.base, peer, operand.offset - cell, cell};
+  return {operand.base, peer, operand.offset - cell, cell, plan_};
 }
 
 bool FastPath::add_move(const Plan& plan, const Op& op, uint32_t my_cells) {
@@ -127,14 +127,14 @@ void FastPath::add_flag(const Op& op) {
   instructions_.push_back(instruction);
 }
 
-bool FastPath::await(const Context& context, const Flag& flag, uint32_t peer) {
+bool FastPath::await(const Context& context, const Flag& flag, const Source& source) {
   HostExecutor& executor = *context.executor;
-  executor.waiting_for_ = peer;
+  executor.waiting_for_ = source.peer;
   executor.plan_ = nullptr;
   Backoff backoff(executor.options_.spins);
   while (flag.load(std::memory_order_acquire) != context.flag) {
     if (!backoff.pause()) continue;
-    executor.check_rare();
+    executor.check_rare(*source.plan, context.cell_shift);
     if (!executor.status_.ok()) return false;
   }
   executor.end_wait();
@@ -148,7 +148,7 @@ inline const std::byte* FastPath::in_time(const Context& context, const Source& 
   const std::byte* cell = base + context.cell_shift + source.cell;
   const Flag& flag = *reinterpret_cast<const Flag*>(cell);
   if (flag.load(std::memory_order_acquire) != context.flag) [[unlikely]] {
-    if (!await(context, flag, source.peer)) return nullptr;
+    if (!await(context, flag, source)) return nullptr;
   }
   return cell + source.offset;
 }
@@ -227,7 +227,7 @@ Status FastPath::run(HostExecutor& executor, const Call& call) const {
     Backoff backoff(executor.options_.spins);
     executor.plan_ = nullptr;
     while (!executor.credit(lane, 0)) {
-      if (backoff.pause()) executor.check_rare();
+      if (backoff.pause()) executor.check_rare(*plan_, shift);
       if (!executor.status_.ok()) return executor.status_;
     }
     executor.end_wait();

@@ -30,6 +30,7 @@ class FastPath {
     uint32_t peer;    // kLocal: memory of this rank
     uint64_t offset;  // local: from the register. Message: the payload's, from the cell
     uint64_t cell;    // message: the cell's, from the frame
+    const plan::Plan* plan = nullptr;  // for who asks during a long wait how far the call has come
     static constexpr uint32_t kLocal = ~0u;
   };
   struct Context {
@@ -56,7 +57,7 @@ class FastPath {
   Source source_of(const plan::Operand& operand, uint32_t my_cells) const;
   void add_flag(const plan::Op& op);
 
-  static bool await(const Context& context, const Flag& flag, uint32_t peer);
+  static bool await(const Context& context, const Flag& flag, const Source& source);
   static const std::byte* in_time(const Context& context, const Source& source);
   template <size_t kBytes>
   static bool publish(const Context& context, const Instruction& op, const Source* sources);

@@ -40,6 +40,7 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
     lanes_[i].ring = RingCursor<kRingRegions>(options.layout.region_bytes());
     mine_.counter(i).progress.store(options.first_progress, std::memory_order_release);
   }
+  if (options.recorder != nullptr) tally_.resize(2 * size_t{ranks});
   stall_ = std::make_unique<Stall>(options_, peers_, health_);
 }
 

@@ -19,6 +19,7 @@
 #include "src/exec/staging.h"
 #include "src/exec/staging_stores.h"
 #include "src/exec/wait.h"
+#include "src/plan/exchange.h"
 #include "src/plan/plan.h"
 #include "src/trace/recorder.h"
 #include "src/transport/import.h"
@@ -101,6 +102,14 @@ struct LongWait {
 
 class Stall;
 
+/// Knows how far a call has come that is not a plan.
+class ProgressSource {
+ public:
+  virtual ~ProgressSource() = default;
+  /// Writes the lines of the running call.
+  virtual void tell_progress(trace::Recorder& recorder, const Stall& stall) const = 0;
+};
+
 enum class Progress { kDone, kMoved, kBlocked };
 
 class HostExecutor {
@@ -120,10 +129,12 @@ class HostExecutor {
   Status wait(Advance advance);
   /// The peer the caller is about to wait for, for messages.
   void expect(uint32_t peer) { waiting_for_ = peer; }
-  /// The call that wait() belongs to if it is not a plan.
-  void name_call(const Call& call) {
+  /// The call that wait() belongs to if it is not a plan. `source` lives as long as it; may be
+  /// null.
+  void name_call(const Call& call, const ProgressSource* source = nullptr) {
     call_ = call;
     plan_ = nullptr;
+    source_ = source;
     ++transfers_;
   }
   /// Moves what streams can move, and looks at what is rare: for threads that drive many executors.
@@ -206,6 +217,12 @@ class HostExecutor {
   void reserve(const plan::Plan& plan);
   void check_signature(uint32_t peer);
   void announce_far();
+  void check_rare(const plan::Plan& in_cells, uint64_t cell_shift);
+  void tell_progress();
+  void tell_lines();
+  bool has_posted(const Lane& lane) const;
+  bool is_complete(const plan::Plan& plan, const plan::Exchange& exchange) const;
+  void add_to_tally(const plan::Plan& plan, const plan::Exchange& exchange);
   LongWait wait_at(uint32_t peer) const;
   void end_long_wait();
 
@@ -224,6 +241,9 @@ class HostExecutor {
   uint32_t call_number_ = 0;
   Call call_;
   const plan::Plan* plan_ = nullptr;
+  // Without `plan_`: the plan of a FastPath that waits for long, or who knows of any other call.
+  const plan::Plan* plan_in_cells_ = nullptr;
+  const ProgressSource* source_ = nullptr;
   bool exposed_ = false;  // peers may touch this call's buffers, and I theirs
   bool inside_ = false;   // what Guard::inside says
   bool spoke_ = false;    // the wait took long enough to say so
@@ -233,6 +253,12 @@ class HostExecutor {
   uint32_t chain_ = 0;        // of the signatures of all calls so far
   uint32_t far_chain_ = 0;    // of the far signatures
   bool has_streams_ = false;
+  // What a call that waits for long exchanges: by rank and direction, filled when it is told.
+  struct Tally {
+    uint64_t bytes = 0, moved = 0;
+    uint32_t messages = 0, complete = 0;
+  };
+  std::vector<Tally> tally_;
   StagingWriter write_staging_;
   std::unique_ptr<Stall> stall_;
   Status status_;

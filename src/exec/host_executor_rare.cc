@@ -62,6 +62,7 @@ void HostExecutor::announce_far() {
 
 void HostExecutor::fail(Status status) {
   if (!status_.ok()) return;
+  if (options_.recorder != nullptr && options_.recorder->in_call()) tell_progress();
   status_ = std::move(status);
   const int culprit = stall_->culprit();
   // A rank that others blame, too, tells the third ones about the other side.
@@ -114,7 +115,18 @@ LongWait HostExecutor::wait_at(uint32_t peer) const {
 void HostExecutor::check_rare() {
   if (!status_.ok()) return;
   spoke_ = true;
-  if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) fail(std::move(status));
+  if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) {
+    fail(std::move(status));
+  } else if (options_.recorder != nullptr && options_.recorder->lines_due(monotonic_ns())) {
+    tell_progress();
+  }
+}
+
+// A FastPath keeps its place to itself until somebody may want to know.
+void HostExecutor::check_rare(const plan::Plan& in_cells, uint64_t cell_shift) {
+  plan_in_cells_ = &in_cells;
+  cell_shift_ = cell_shift;
+  check_rare();
 }
 
 void HostExecutor::end_long_wait() {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "src/exec/stall.h"
 #include "src/types/kernels.h"
 
 namespace tutti::exec {
@@ -27,9 +28,14 @@ struct PairExecutor::Ring {
 PairExecutor::PairExecutor(HostExecutor& executor)
     : executor_(executor),
       tails_(2 * executor.peers().size(), kNone),
+      begun_(2 * executor.peers().size(), 0),
       sent_(executor.peers().size(), 0),
       received_(executor.peers().size(), 0) {
   static_assert(kPairBytes >= 2 * kLineBytes + kRingBytes);
+  trace::Recorder* recorder = executor.options().recorder;
+  for (int type = 0; recorder != nullptr && type < types::kDataTypes; ++type) {
+    type_names_.push_back(recorder->name(types::name_of(static_cast<types::DataType>(type))));
+  }
 }
 
 PairExecutor::Ring PairExecutor::ring_of(const Active& active) const {
@@ -44,16 +50,44 @@ PairExecutor::Ring PairExecutor::ring_of(const Active& active) const {
 void PairExecutor::start(std::span<const Transfer> transfers) {
   active_.clear();
   for (const Transfer& transfer : transfers) active_.push_back({transfer});
+  number_all();
   pair_with_myself();
   line_up();
+}
+
+// Both ends of a transfer give it the same number, as transfers pair in order.
+void PairExecutor::number_all() {
+  for (Active& active : active_) active.number = ++begun_[way(active.transfer)];
+  trace::Recorder* recorder = executor_.options().recorder;
+  if (recorder != nullptr) tell_lines(*recorder, nullptr);
+}
+
+void PairExecutor::tell_progress(trace::Recorder& recorder, const Stall& stall) const {
+  tell_lines(recorder, &stall);
+}
+
+// The lines of a call stay in its order, which is the program's.
+void PairExecutor::tell_lines(trace::Recorder& recorder, const Stall* stall) const {
+  const uint32_t room = recorder.open_lines(active_.size());
+  for (uint32_t i = 0; i < room; ++i) {
+    const Active& active = active_[i];
+    const Transfer& transfer = active.transfer;
+    trace::Exchange exchange{.peer = transfer.peer, .sends = transfer.is_send};
+    exchange.type = type_names_[static_cast<size_t>(transfer.type)];
+    exchange.number = active.number;
+    exchange.bytes = transfer.bytes;
+    exchange.moved = active.done ? transfer.bytes : std::min(active.moved, transfer.bytes);
+    exchange.messages = 1;
+    exchange.complete = active.done ? 1 : 0;
+    if (stall != nullptr) stall->describe_peer(exchange);
+    recorder.set_line(i, exchange);
+  }
 }
 
 // A ring takes one transfer after the other; a stream keeps them in order itself.
 void PairExecutor::line_up() {
   open_.clear();
-  const auto tail_of = [&](const Transfer& transfer) -> uint32_t& {
-    return tails_[2 * size_t{transfer.peer} + (transfer.is_send ? 1 : 0)];
-  };
+  const auto tail_of = [&](const Transfer& transfer) -> uint32_t& { return tails_[way(transfer)]; };
   for (uint32_t i = 0; i < active_.size(); ++i) {
     const Active& active = active_[i];
     if (active.done) continue;

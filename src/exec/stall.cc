@@ -341,6 +341,18 @@ Stall::Situation Stall::situation_of(uint32_t rank) const {
   return situation;
 }
 
+void Stall::describe_peer(trace::Exchange& exchange) const {
+  const Situation situation = situation_of(exchange.peer);
+  if (!situation.known) return;
+  exchange.call = situation.number;
+  exchange.blame = situation.peer;
+  exchange.state =
+      waits(situation, monotonic_ns()) ? trace::PeerState::kWaits : trace::PeerState::kElsewhere;
+  if (situation.cause < 0) return;
+  exchange.state = trace::PeerState::kGaveUp;
+  exchange.blame = static_cast<uint32_t>(situation.cause);
+}
+
 /// A short deadline leaves less time to be seen waiting.
 uint64_t Stall::silence_ns(uint64_t now_ns) const {
   return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);

@@ -48,6 +48,8 @@ class Stall {
   void leave(uint32_t number, uint32_t cause);
   /// The rank because of which `peer` on another host gave up; -1 if it has said nothing.
   int cause_told_by(uint32_t peer) const;
+  /// What is known of the peer of `exchange`.
+  void describe_peer(trace::Exchange& exchange) const;
   /// From the control thread: tells those who wait for this rank what it is in, if it does not
   /// itself.
   void answer();

@@ -4,6 +4,7 @@
 //   page 0            Header
 //   kNamesAt          kNames texts of kNameBytes: what the small numbers in records stand for
 //   kRecordsAt        Header::records records, a ring: order n lies at n % records
+//   lines_at(records) Header::lines lines, a ring: what a record's call exchanges, by peer
 //
 // The layout is fixed for a version, native byte order: the reader runs on the same host. Names
 // make the file readable for a program of another build: records name collectives, types and
@@ -11,8 +12,10 @@
 //
 // Ordering: one writer at a time per record. It sets `order` to 0, writes the other words, and sets
 // `order` to the record's number; a reader that sees one number before and after has a whole
-// record. What changes later (state, end, wait) are single words, each valid when its bit in
-// `progress` says so. Threads: every word that changes is atomic.
+// record. What changes later (state, end, wait, lines) are single words, each valid when its bit in
+// `progress` says so. A line is written like a record; its `order` is that of the record it belongs
+// to, so one that was overwritten for another call is known. Threads: every word that changes is
+// atomic.
 #pragma once
 
 #include <atomic>
@@ -22,17 +25,23 @@
 namespace tutti::trace {
 
 inline constexpr uint64_t kMagic = 0x4543415254545554;  // "TUTTRACE"
-inline constexpr uint32_t kVersion = 1;
+inline constexpr uint32_t kVersion = 2;
 /// The memfd's name, as /proc/PID/fd shows it.
 inline constexpr const char* kFileLabel = "tutti-trace";
 
 enum class State : uint8_t { kNone = 0, kQueued = 1, kRunning = 2, kDone = 3, kFailed = 4 };
 
-/// Record::progress: call number << 32 | bits | State.
+/// What a call's number counts: each kind of call has numbers of its own, rising from 1.
+enum class Series : uint8_t { kCollective = 0, kTransfers = 1, kOneSided = 2 };
+
+/// Record::progress: call number << 32 | Series << 16 | bits | State.
 inline constexpr uint64_t kStateMask = 0xff;
 inline constexpr uint64_t kHasStart = 0x100;
 inline constexpr uint64_t kHasEnd = 0x200;
 inline constexpr uint64_t kHasWait = 0x400;
+inline constexpr uint64_t kHasLines = 0x800;
+inline constexpr uint32_t kSeriesAt = 16;
+inline constexpr uint64_t kSeriesMask = 0xff;
 
 /// Record::wait: peer (20 bits) << 44 | lane (4) << 40 | step (12) << 28 | milliseconds since the
 /// start of the call (28) when the wait was first noticed. What is larger is shown as the largest.
@@ -48,9 +57,30 @@ struct alignas(64) Record {
   std::atomic<uint64_t> start_ns;  // CLOCK_MONOTONIC
   std::atomic<uint64_t> end_ns;
   std::atomic<uint64_t> wait;  // one word, so that it is never half old (kWait...)
-  std::atomic<uint64_t> reserved;
+  // The first line << 32 | how many << 16 | how many more had no room. Line n lies at n % lines.
+  std::atomic<uint64_t> lines;
 };
 static_assert(sizeof(Record) == 64);
+
+/// What is known of a peer that a call exchanges bytes with, when its line was written.
+enum class PeerState : uint8_t { kUnknown = 0, kElsewhere = 1, kWaits = 2, kGaveUp = 3 };
+
+/// One direction of what a call exchanges with one peer: for a collective all of it, else one
+/// transfer.
+struct alignas(64) Line {
+  std::atomic<uint64_t> order;    // of the record; 0: empty, or being written
+  std::atomic<uint64_t> what;     // peer << 32 | PeerState << 16 | name of the type << 8 | sends
+  std::atomic<uint64_t> numbers;  // of the transfer << 32 | the call the peer was last seen in
+  std::atomic<uint64_t> bytes;
+  std::atomic<uint64_t> moved;     // of the bytes
+  std::atomic<uint64_t> messages;  // complete ones << 32 | all
+  std::atomic<uint64_t> blame;     // whom the peer waits for, or gave up because of
+  std::atomic<uint64_t> reserved;
+};
+static_assert(sizeof(Line) == 64);
+inline constexpr uint64_t kLineSends = 1;
+/// A call has no more lines than this, and than half of all.
+inline constexpr uint64_t kMostLinesOfCall = 0xffff;
 
 inline constexpr size_t kHostBytes = 256;
 inline constexpr size_t kNames = 256;
@@ -65,7 +95,8 @@ struct Header {
   uint32_t epoch;
   int32_t rank;
   int32_t ranks;
-  uint32_t reserved;
+  uint32_t line_bytes;
+  uint64_t lines;    // a power of two
   uint64_t process;  // as it sees itself
   // Calls end in order: a record up to here is done, unless it says that it failed.
   std::atomic<uint64_t> ended;
@@ -78,6 +109,10 @@ inline constexpr size_t kRecordsAt = kNamesAt + kNames * kNameBytes;
 static_assert(sizeof(Header) <= kNamesAt && kRecordsAt % sizeof(Record) == 0);
 
 inline constexpr uint64_t kMostRecords = uint64_t{1} << 20;
-constexpr size_t file_bytes(uint64_t records) { return kRecordsAt + records * sizeof(Record); }
+inline constexpr uint64_t kMostLines = uint64_t{1} << 13;
+constexpr size_t lines_at(uint64_t records) { return kRecordsAt + records * sizeof(Record); }
+constexpr size_t file_bytes(uint64_t records, uint64_t lines) {
+  return lines_at(records) + lines * sizeof(Line);
+}
 
 }  // namespace tutti::trace

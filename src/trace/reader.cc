@@ -28,6 +28,10 @@ class Reading {
   const Record& record(uint64_t index) const {
     return reinterpret_cast<const Record*>(file_.data() + kRecordsAt)[index];
   }
+  const Line& line(uint64_t number) const {
+    const size_t at = lines_at(header().records) + number % header().lines * sizeof(Line);
+    return *reinterpret_cast<const Line*>(file_.data() + at);
+  }
   /// Bounded, whatever is in the file.
   std::string name(uint64_t number) const {
     const std::string_view room = file_.substr(kNamesAt + (number & 0xff) * kNameBytes, kNameBytes);
@@ -57,8 +61,70 @@ void unpack_wait(uint64_t wait, CallRecord& call) {
 }
 
 // A writer that is always faster than this reader would be a very short ring.
-std::optional<CallRecord> read_record(const Reading& reading, const Record& record) {
-  constexpr int kTries = 1000;
+constexpr int kTries = 1000;
+
+template <class Enum>
+Enum known(uint64_t value, Enum last, Enum otherwise) {
+  return value <= static_cast<uint64_t>(last) ? static_cast<Enum>(value) : otherwise;
+}
+
+std::optional<ExchangeRecord> read_line(const Reading& reading, const Line& line, uint64_t order) {
+  for (int i = 0; i < kTries; ++i) {
+    const uint64_t before = line.order.load(std::memory_order_acquire);
+    if (before == 0) continue;
+    if (before != order) return std::nullopt;
+    const uint64_t what = line.what.load(std::memory_order_acquire);
+    const uint64_t numbers = line.numbers.load(std::memory_order_acquire);
+    ExchangeRecord exchange;
+    exchange.bytes = line.bytes.load(std::memory_order_acquire);
+    exchange.moved = line.moved.load(std::memory_order_acquire);
+    const uint64_t messages = line.messages.load(std::memory_order_acquire);
+    exchange.blame = static_cast<uint32_t>(line.blame.load(std::memory_order_acquire));
+    if (line.order.load(std::memory_order_relaxed) != order) continue;
+    exchange.peer = static_cast<uint32_t>(what >> 32);
+    exchange.sends = (what & kLineSends) != 0;
+    exchange.type = optional_name(reading, what >> 8);
+    exchange.state = known(what >> 16 & 0xff, PeerState::kGaveUp, PeerState::kUnknown);
+    exchange.messages = static_cast<uint32_t>(messages);
+    exchange.complete = static_cast<uint32_t>(messages >> 32);
+    exchange.number = static_cast<uint32_t>(numbers >> 32);
+    exchange.call = static_cast<uint32_t>(numbers);
+    return exchange;
+  }
+  return std::nullopt;
+}
+
+// Lines are overwritten in the order in which they were given out, so where the last of a record is
+// not its own, none is. `budget`: how many may be looked at, since a file may say anything.
+void read_lines(const Reading& reading, uint64_t word, CallRecord& call, uint64_t& budget) {
+  const uint64_t first = word >> 32;
+  const uint64_t count = word >> 16 & 0xffff;
+  call.left_out = static_cast<uint32_t>(word & 0xffff);
+  if (count == 0 || !read_line(reading, reading.line(first + count - 1), call.order)) return;
+  for (uint64_t i = 0; i < count && budget > 0; ++i, --budget) {
+    if (auto exchange = read_line(reading, reading.line(first + i), call.order)) {
+      call.exchanges.push_back(std::move(*exchange));
+    }
+  }
+}
+
+// What is done has exchanged everything, whenever its lines were written last.
+void settle(CallRecord& call, uint64_t ended) {
+  if (call.state == State::kRunning && call.order <= ended) call.state = State::kDone;
+  if (call.state != State::kDone) return;
+  if (call.series == Series::kCollective) {
+    call.exchanges.clear();
+    call.left_out = 0;
+  }
+  for (ExchangeRecord& exchange : call.exchanges) {
+    exchange.moved = exchange.bytes;
+    exchange.complete = exchange.messages;
+    exchange.state = PeerState::kUnknown;
+  }
+}
+
+std::optional<CallRecord> read_record(const Reading& reading, const Record& record,
+                                      uint64_t& budget) {
   for (int i = 0; i < kTries; ++i) {
     const uint64_t order = record.order.load(std::memory_order_acquire);
     if (order == 0) continue;
@@ -69,12 +135,13 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
     call.start_ns = record.start_ns.load(std::memory_order_acquire);
     call.end_ns = record.end_ns.load(std::memory_order_acquire);
     const uint64_t wait = record.wait.load(std::memory_order_acquire);
+    const uint64_t lines = record.lines.load(std::memory_order_acquire);
     if (record.order.load(std::memory_order_relaxed) != order) continue;
     call.order = order;
     call.number = static_cast<uint32_t>(progress >> 32);
-    const uint64_t state = progress & kStateMask;
-    call.state =
-        state <= static_cast<uint64_t>(State::kFailed) ? static_cast<State>(state) : State::kNone;
+    call.series =
+        known(progress >> kSeriesAt & kSeriesMask, Series::kOneSided, Series::kCollective);
+    call.state = known(progress & kStateMask, State::kFailed, State::kNone);
     call.collective = reading.name(what);
     call.type = optional_name(reading, what >> 8);
     call.op = optional_name(reading, what >> 16);
@@ -83,6 +150,7 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
     if ((progress & kHasStart) == 0) call.start_ns = 0;
     if ((progress & kHasEnd) == 0) call.end_ns = 0;
     if ((progress & kHasWait) != 0) unpack_wait(wait, call);
+    if ((progress & kHasLines) != 0) read_lines(reading, lines, call, budget);
     return call;
   }
   return std::nullopt;
@@ -96,12 +164,18 @@ Result<Snapshot> read_aligned(std::string_view file) {
   const Reading reading(file);
   const Header& header = reading.header();
   if (header.magic != kMagic) return refuse("its first bytes are others");
-  if (header.version != kVersion || header.record_bytes != sizeof(Record)) {
+  const bool known_layout = header.version == kVersion && header.record_bytes == sizeof(Record) &&
+                            header.line_bytes == sizeof(Line);
+  if (!known_layout) {
     return refuse("it has version " + std::to_string(header.version) + ", known is " +
                   std::to_string(kVersion));
   }
   const uint64_t records = header.records;
-  if (records > kMostRecords || file.size() < file_bytes(records)) return refuse("it is cut off");
+  const uint64_t lines = header.lines;
+  if (records > kMostRecords || lines > kMostLines || file.size() < file_bytes(records, lines)) {
+    return refuse("it is cut off");
+  }
+  if (lines == 0) return refuse("it has no lines");
   Snapshot snapshot;
   snapshot.communicator = header.communicator;
   snapshot.epoch = header.epoch;
@@ -112,11 +186,12 @@ Result<Snapshot> read_aligned(std::string_view file) {
   snapshot.host = Reading::clean(host.substr(0, host.find('\0')));
   const uint64_t ended = header.ended.load(std::memory_order_acquire);
   snapshot.missed = header.missed.load(std::memory_order_relaxed);
+  uint64_t budget = 2 * lines;
   for (uint64_t i = 0; i < records; ++i) {
     const Record& record = reading.record(i);
     if (record.progress.load(std::memory_order_relaxed) == 0) continue;
-    if (std::optional<CallRecord> call = read_record(reading, record)) {
-      if (call->state == State::kRunning && call->order <= ended) call->state = State::kDone;
+    if (std::optional<CallRecord> call = read_record(reading, record, budget)) {
+      settle(*call, ended);
       snapshot.calls.push_back(std::move(*call));
     }
   }
@@ -157,7 +232,7 @@ Result<Snapshot> read_file(const std::string& path, ino_t& inode) {
   if (fstat(fd.get(), &file) < 0) return errno_status("fstat " + path);
   inode = file.st_ino;
   const auto bytes = static_cast<size_t>(file.st_size);
-  if (bytes < kRecordsAt || bytes > file_bytes(kMostRecords)) {
+  if (bytes < kRecordsAt || bytes > file_bytes(kMostRecords, kMostLines)) {
     return Status::remote_error(path + " has not the size of a flight recorder");
   }
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);

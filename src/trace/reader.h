@@ -17,9 +17,27 @@
 
 namespace tutti::trace {
 
+/// One direction of what a call exchanges with one peer.
+struct ExchangeRecord {
+  uint32_t peer = 0;
+  bool sends = false;
+  std::string type;  // of a transfer
+  uint32_t number =
+      0;  // of a transfer: the peer's with this number, the other way, is its other end
+  uint64_t bytes = 0;
+  uint64_t moved = 0;  // of the bytes
+  uint32_t messages = 0;
+  uint32_t complete = 0;  // of the messages
+  // What was known of the peer then:
+  PeerState state = PeerState::kUnknown;
+  uint32_t call = 0;   // the last collective it entered
+  uint32_t blame = 0;  // whom it waits for, or gave up because of
+};
+
 struct CallRecord {
   uint64_t order = 0;
-  uint32_t number = 0;  // of the call; 0: send and receive, or not begun
+  Series series = Series::kCollective;
+  uint32_t number = 0;  // of the call, in its series; 0: not begun
   State state = State::kNone;
   std::string collective, type, op, algorithm;  // empty where there is none
   int root = -1;                                // or peer
@@ -28,6 +46,9 @@ struct CallRecord {
   int waits_for = -1;                 // the last peer it waited for longer than its spinning
   uint32_t lane = 0, step = 0;
   uint64_t wait_ns = 0;  // since when
+  // Of sends and receives, and of a collective that has waited for long and is not done.
+  std::vector<ExchangeRecord> exchanges;
+  uint32_t left_out = 0;  // exchanges that the file had no room for
 };
 
 struct Snapshot {
@@ -54,6 +75,9 @@ std::vector<pid_t> find_processes();
 std::string to_text(const Snapshot& snapshot, uint64_t now_ns, size_t calls = ~size_t{0});
 /// One line for a call, without a line end.
 std::string to_line(const CallRecord& call, uint64_t now_ns);
+/// What it exchanges: a line each, without line ends, what is not complete first; at most `most`,
+/// and one that says how many there are more.
+std::vector<std::string> to_lines(const CallRecord& call, size_t most);
 std::string to_json(const std::vector<Snapshot>& snapshots);
 
 }  // namespace tutti::trace

@@ -14,6 +14,17 @@ namespace {
 
 // Calls of at least this size are always timed: two looks at the clock do not show in them.
 constexpr uint64_t kTimedBytes = 64 << 10;
+// Where ranks share cores every call waits a little, and what it exchanges takes microseconds to
+// find out.
+constexpr uint64_t kFirstLinesNs = 10'000'000;
+constexpr uint64_t kNextLinesNs = 100'000'000;
+constexpr uint64_t kLeastLines = 256;
+
+// Room for the last calls that waited: each has a line for either direction of every peer.
+uint64_t lines_for(int ranks) {
+  const auto wanted = 4 * static_cast<uint64_t>(std::max(ranks, 1));
+  return std::bit_ceil(std::clamp(wanted, kLeastLines, kMostLines));
+}
 
 void copy_text(char* target, size_t room, std::string_view text) {
   const size_t bytes = std::min(text.size(), room - 1);
@@ -42,7 +53,8 @@ Label label_of(const Description& description) {
 
 Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& options) {
   const uint64_t records = std::bit_ceil(std::clamp<uint64_t>(options.records, 1, kMostRecords));
-  const size_t bytes = file_bytes(records);
+  const uint64_t lines = lines_for(options.ranks);
+  const size_t bytes = file_bytes(records, lines);
   Fd fd;
   if (options.records > 0) {
     fd.reset(memfd_create(kFileLabel, MFD_CLOEXEC));
@@ -57,6 +69,8 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& option
   header->version = kVersion;
   header->record_bytes = sizeof(Record);
   header->records = records;
+  header->line_bytes = sizeof(Line);
+  header->lines = lines;
   header->communicator = options.communicator;
   header->epoch = options.epoch;
   header->rank = options.rank;
@@ -75,6 +89,8 @@ Recorder::Recorder(Fd fd, std::byte* memory, size_t bytes)
       bytes_(bytes),
       records_(reinterpret_cast<Record*>(memory + kRecordsAt)),
       mask_(header().records - 1),
+      lines_(reinterpret_cast<Line*>(memory + lines_at(header().records))),
+      line_mask_(header().lines - 1),
       ended_(header().ended) {}
 
 Recorder::~Recorder() { munmap(memory_, bytes_); }
@@ -104,8 +120,14 @@ void Recorder::start_clock(Record& record, uint64_t bytes) {
   record.progress.store(progress | stamp_start(record), std::memory_order_release);
 }
 
-void Recorder::begin_timed(const Label& label, uint32_t number) {
-  begin(label, number);
+uint64_t Recorder::progress_of(uint32_t number, Series series) {
+  return uint64_t{number} << 32 | static_cast<uint64_t>(series) << kSeriesAt |
+         static_cast<uint64_t>(State::kRunning);
+}
+
+void Recorder::begin_timed(const Label& label, uint32_t number, Series series) {
+  const uint64_t order = running_ = ++orders_;
+  write(current(), order, label, progress_of(number, series));
   start_clock(current(), label.bytes);
 }
 
@@ -140,12 +162,11 @@ uint64_t Recorder::queue(const Label& label) {
   return order;
 }
 
-void Recorder::begin_queued(uint64_t ticket, const Label& label, uint32_t number) {
+void Recorder::begin_queued(uint64_t ticket, const Label& label, uint32_t number, Series series) {
   running_ = ticket;
   Record& record = current();
   record.what.store(label.what, std::memory_order_release);
-  record.progress.store(uint64_t{number} << 32 | static_cast<uint64_t>(State::kRunning),
-                        std::memory_order_release);
+  record.progress.store(progress_of(number, series), std::memory_order_release);
   start_clock(record, label.bytes);
 }
 
@@ -163,6 +184,51 @@ void Recorder::waits_for(uint32_t peer, uint32_t lane, uint32_t step) {
   record.wait.store(at | std::min(since_ns / kMillisecond, kMostMilliseconds),
                     std::memory_order_release);
   record.progress.store(progress | kHasWait, std::memory_order_release);
+}
+
+bool Recorder::lines_due(uint64_t now_ns) {
+  if (!in_call()) return false;
+  if (timed_ != running_) {
+    timed_ = running_;
+    due_ns_ = now_ns + kFirstLinesNs;
+  }
+  if (now_ns < due_ns_) return false;
+  due_ns_ = now_ns + kNextLinesNs;
+  return true;
+}
+
+uint32_t Recorder::open_lines(uint64_t count) {
+  if (running_ == 0) return 0;
+  const uint64_t most = std::min((line_mask_ + 1) / 2, kMostLinesOfCall);
+  const auto room = static_cast<uint32_t>(std::min(count, most));
+  if (lined_ != running_ || room > room_) {
+    lined_ = running_;
+    first_line_ = lines_given_;
+    lines_given_ += room;
+    room_ = room;
+  }
+  Record& record = current();
+  const uint64_t left_out = std::min(count - room, kMostLinesOfCall);
+  record.lines.store((first_line_ & line_mask_) << 32 | uint64_t{room} << 16 | left_out,
+                     std::memory_order_release);
+  const uint64_t progress = record.progress.load(std::memory_order_relaxed);
+  record.progress.store(progress | kHasLines, std::memory_order_release);
+  return room;
+}
+
+void Recorder::set_line(uint32_t index, const Exchange& exchange) {
+  Line& at = line(first_line_ + index);
+  at.order.store(0, std::memory_order_relaxed);
+  at.what.store(uint64_t{exchange.peer} << 32 | static_cast<uint64_t>(exchange.state) << 16 |
+                    uint64_t{exchange.type} << 8 | (exchange.sends ? kLineSends : 0),
+                std::memory_order_release);
+  at.numbers.store(uint64_t{exchange.number} << 32 | exchange.call, std::memory_order_release);
+  at.bytes.store(exchange.bytes, std::memory_order_release);
+  at.moved.store(exchange.moved, std::memory_order_release);
+  at.messages.store(uint64_t{exchange.complete} << 32 | exchange.messages,
+                    std::memory_order_release);
+  at.blame.store(exchange.blame, std::memory_order_release);
+  at.order.store(running_, std::memory_order_release);
 }
 
 }  // namespace tutti::trace

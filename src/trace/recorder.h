@@ -2,7 +2,10 @@
 //
 // The ring is a memfd whose descriptor stays open, so that `tutti trace dump` finds it in
 // /proc/PID/fd, also while the process is stopped. A small call costs a few plain stores and no
-// clock: its start is known of every kSampled-th, and when it waits for long.
+// clock: its start is known of every kSampled-th, and when it waits for long. What it exchanges
+// with each peer is written when it has waited for some milliseconds and now and then from there
+// on, and when it fails; that of sends and receives, which may differ in peers and types, from the
+// start.
 //
 // Owns: the file and its mapping. Threads: queue() by the thread that queues, everything else by
 // the one that runs calls; begin() only while nothing is queued. Units: bytes, nanoseconds of
@@ -47,6 +50,21 @@ struct Description {
 };
 Label label_of(const Description& description);
 
+/// One direction of what a call exchanges with one peer (format.h: Line).
+struct Exchange {
+  uint32_t peer = 0;
+  bool sends = false;
+  uint8_t type = 0;     // of a transfer: the number of its name
+  uint32_t number = 0;  // of a transfer: how many this rank has begun with this peer, this way
+  uint64_t bytes = 0;
+  uint64_t moved = 0;
+  uint32_t messages = 0;  // a barrier's have no bytes
+  uint32_t complete = 0;  // of the messages
+  PeerState state = PeerState::kUnknown;
+  uint32_t call = 0;   // the peer's last collective
+  uint32_t blame = 0;  // whom the peer waits for, or gave up because of
+};
+
 class Recorder {
  public:
   static Result<std::unique_ptr<Recorder>> create(const RecorderOptions& options);
@@ -57,22 +75,31 @@ class Recorder {
   /// The number of a text in the file; 0, which reads as "?", when there is no room. Threads: one.
   uint8_t name(std::string_view text);
 
-  /// A call begins. `number` is its call number, 0 for send and receive.
+  /// A collective begins. `number` is its call number.
   void begin(const Label& label, uint32_t number);
   /// The call that began last has ended well. For small calls, which have no time for conclude().
   void end();
   /// The same, and its time is taken if its bytes are worth it.
-  void begin_timed(const Label& label, uint32_t number);
+  void begin_timed(const Label& label, uint32_t number, Series series = Series::kCollective);
   void conclude(bool ok);
   /// Now it is known how the running call runs. Its bytes stay.
   void refine(const Label& label) { current().what.store(label.what, std::memory_order_release); }
 
   /// A call waits for its turn. Returns its ticket for begin_queued(); 0: it is not recorded.
   uint64_t queue(const Label& label);
-  void begin_queued(uint64_t ticket, const Label& label, uint32_t number);
+  void begin_queued(uint64_t ticket, const Label& label, uint32_t number,
+                    Series series = Series::kCollective);
 
   /// The running call waits for a peer for long: slow paths only.
   void waits_for(uint32_t peer, uint32_t lane, uint32_t step);
+  /// Whether it has waited for so long that its lines should be written, or written again.
+  bool lines_due(uint64_t now_ns);
+  /// There is a call, and it has not ended.
+  bool in_call() const { return running_ > ended_.load(std::memory_order_relaxed); }
+  /// The running call has `count` lines. Returns for how many there is room: those are to be set,
+  /// each time.
+  uint32_t open_lines(uint64_t count);
+  void set_line(uint32_t index, const Exchange& exchange);
 
   std::string_view file() const { return {reinterpret_cast<const char*>(memory_), bytes_}; }
 
@@ -80,10 +107,12 @@ class Recorder {
   Recorder(Fd fd, std::byte* memory, size_t bytes);
 
   Header& header() { return *reinterpret_cast<Header*>(memory_); }
+  Line& line(uint64_t number) { return lines_[number & line_mask_]; }
   Record& current() { return running_ == 0 ? unrecorded_ : records_[running_ & mask_]; }
   static uint64_t stamp_start(Record& record);
   static void start_clock(Record& record, uint64_t bytes);
   bool is_unfinished(const Record& record) const;
+  static uint64_t progress_of(uint32_t number, Series series);
   static void write(Record& record, uint64_t order, const Label& label, uint64_t progress);
 
   static constexpr uint64_t kSampled = 64;  // a power of two
@@ -93,10 +122,18 @@ class Recorder {
   const size_t bytes_;
   Record* const records_;
   const uint64_t mask_;
+  Line* const lines_;
+  const uint64_t line_mask_;
   std::atomic<uint64_t>& ended_;  // in the file
   uint64_t orders_ = 0;           // given out; by the thread that queues
   uint64_t running_ = 0;          // order of the call that runs; 0: it is not recorded
   Record unrecorded_{};
+  uint64_t lines_given_ = 0;  // of all calls
+  uint64_t first_line_ = 0;   // of the running call
+  uint32_t room_ = 0;         // lines that it has
+  uint64_t lined_ = 0;        // the order of the call that the last two are about
+  uint64_t timed_ = 0;        // and of the one that the next is about
+  uint64_t due_ns_ = 0;
   uint32_t names_ = 1;
 };
 

@@ -10,6 +10,8 @@ namespace tutti::trace {
 namespace {
 
 constexpr double kSecond = 1e9;
+constexpr size_t kShownExchanges = 16;  // of a call, in text
+constexpr int kIndent = 26;             // below the name of the collective
 
 const char* name_of(State state) {
   switch (state) {
@@ -25,6 +27,23 @@ const char* name_of(State state) {
       return "failed";
   }
   return "?";
+}
+
+/// A call of a peer, or of this rank, in the series it belongs to.
+std::string name_of(Series series, uint32_t number) {
+  if (number == 0) return "-";
+  constexpr const char* kPrefixes[] = {"", "p2p ", "win "};
+  return kPrefixes[static_cast<size_t>(series)] + std::to_string(number);
+}
+
+const char* json_name_of(Series series) {
+  constexpr const char* kNames[] = {"collective", "point_to_point", "one_sided"};
+  return kNames[static_cast<size_t>(series)];
+}
+
+const char* json_name_of(PeerState state) {
+  constexpr const char* kNames[] = {"unknown", "elsewhere", "waits", "gave_up"};
+  return kNames[static_cast<size_t>(state)];
 }
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
@@ -55,22 +74,89 @@ std::string escaped(const std::string& text) {
   return json;
 }
 
+void add_exchanges(std::string& json, const CallRecord& call) {
+  const char* separator = R"(,"exchanges":[)";
+  for (const ExchangeRecord& exchange : call.exchanges) {
+    fmt::format_to(std::back_inserter(json),
+                   R"({}{{"rank":{},"direction":"{}","number":{},"type":"{}","bytes":{},)"
+                   R"("moved":{},"messages":{},"complete":{},"peer_state":"{}",)"
+                   R"("peer_call":{},"peer_blames":{}}})",
+                   separator, exchange.peer, exchange.sends ? "to" : "from", exchange.number,
+                   escaped(exchange.type), exchange.bytes, exchange.moved, exchange.messages,
+                   exchange.complete, json_name_of(exchange.state), exchange.call, exchange.blame);
+    separator = ",";
+  }
+  if (!call.exchanges.empty()) json += ']';
+  if (call.left_out > 0) {
+    fmt::format_to(std::back_inserter(json), R"(,"exchanges_left_out":{})", call.left_out);
+  }
+}
+
 void add_call(std::string& json, const CallRecord& call) {
   fmt::format_to(std::back_inserter(json),
-                 R"({{"order":{},"call":{},"state":"{}","collective":"{}","type":"{}","op":"{}",)"
+                 R"({{"order":{},"series":"{}","call":{},"state":"{}","collective":"{}",)"
+                 R"("type":"{}","op":"{}",)"
                  R"("root":{},"bytes":{},"algorithm":"{}","start_ns":{},"end_ns":{})",
-                 call.order, call.number, name_of(call.state), escaped(call.collective),
-                 escaped(call.type), escaped(call.op), call.root, call.bytes,
-                 escaped(call.algorithm), call.start_ns, call.end_ns);
+                 call.order, json_name_of(call.series), call.number, name_of(call.state),
+                 escaped(call.collective), escaped(call.type), escaped(call.op), call.root,
+                 call.bytes, escaped(call.algorithm), call.start_ns, call.end_ns);
   if (call.waits_for >= 0) {
     fmt::format_to(std::back_inserter(json),
                    R"(,"waits_for":{{"rank":{},"lane":{},"step":{},"since_ns":{}}})",
                    call.waits_for, call.lane, call.step, call.wait_ns);
   }
+  add_exchanges(json, call);
   json += '}';
 }
 
+bool is_complete(const ExchangeRecord& exchange) { return exchange.complete >= exchange.messages; }
+
+std::string situation_of(const ExchangeRecord& exchange) {
+  switch (exchange.state) {
+    case PeerState::kUnknown:
+      return "";
+    case PeerState::kElsewhere:
+      return exchange.call == 0 ? "; it has entered no call yet"
+                                : fmt::format("; the last call it entered is {}", exchange.call);
+    case PeerState::kWaits:
+      return fmt::format("; in call {} it waits for rank {}", exchange.call, exchange.blame);
+    case PeerState::kGaveUp:
+      return fmt::format("; in call {} it gave up because of rank {}", exchange.call,
+                         exchange.blame);
+  }
+  return "";
+}
+
+std::string to_line(const ExchangeRecord& exchange) {
+  std::string line = exchange.sends ? "to" : "from";
+  if (exchange.number > 0) {
+    line = fmt::format("{} {} {}", exchange.sends ? "send" : "recv", exchange.number, line);
+  }
+  line += fmt::format(" rank {}: ", exchange.peer);
+  line += is_complete(exchange) ? fmt::format("all {} bytes", exchange.bytes)
+                                : fmt::format("{} of {} bytes", exchange.moved, exchange.bytes);
+  if (exchange.messages > 1 && !is_complete(exchange)) {
+    line += fmt::format(" ({} of {} messages)", exchange.complete, exchange.messages);
+  }
+  if (!exchange.type.empty()) line += ", " + exchange.type;
+  return line + situation_of(exchange);
+}
+
 }  // namespace
+
+std::vector<std::string> to_lines(const CallRecord& call, size_t most) {
+  std::vector<std::string> lines;
+  for (const bool complete : {false, true}) {
+    for (const ExchangeRecord& exchange : call.exchanges) {
+      if (is_complete(exchange) == complete && lines.size() < most) {
+        lines.push_back(to_line(exchange));
+      }
+    }
+  }
+  const size_t more = call.exchanges.size() - lines.size() + call.left_out;
+  if (more > 0) lines.push_back(fmt::format("and {} more", more));
+  return lines;
+}
 
 std::string to_line(const CallRecord& call, uint64_t now_ns) {
   const std::string start =
@@ -82,7 +168,7 @@ std::string to_line(const CallRecord& call, uint64_t now_ns) {
                        call.waits_for, call.lane, call.step);
     if (!over) wait += fmt::format(" since {:.3f} s", seconds(call.wait_ns, now_ns));
   }
-  return fmt::format(kColumns, call.order, or_dash(call.number, 0), name_of(call.state),
+  return fmt::format(kColumns, call.order, name_of(call.series, call.number), name_of(call.state),
                      call.collective, or_dash(call.type), or_dash(call.op), or_dash(call.root, -1),
                      call.bytes, or_dash(call.algorithm), start, duration(call), wait);
 }
@@ -100,6 +186,9 @@ std::string to_text(const Snapshot& snapshot, uint64_t now_ns, size_t calls) {
   const size_t skipped = snapshot.calls.size() - std::min(calls, snapshot.calls.size());
   for (size_t i = skipped; i < snapshot.calls.size(); ++i) {
     text += to_line(snapshot.calls[i], now_ns) + "\n";
+    for (const std::string& line : to_lines(snapshot.calls[i], kShownExchanges)) {
+      text += fmt::format("{:>{}}{}\n", "", kIndent, line);
+    }
   }
   return text;
 }

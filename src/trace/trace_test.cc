@@ -181,7 +181,7 @@ TEST(Trace, WhatIsNoRecorderIsRefused) {
   const std::string file(recorder->file());
   EXPECT_FALSE(read("").ok());
   EXPECT_FALSE(read(file.substr(0, file.size() - 1)).ok());
-  for (const size_t at : {size_t{0}, size_t{8}, size_t{12}, size_t{22}}) {
+  for (const size_t at : {size_t{0}, size_t{8}, size_t{12}, size_t{22}, size_t{44}, size_t{54}}) {
     std::string other = file;
     other[at] = static_cast<char>(other[at] ^ 0x55);
     EXPECT_FALSE(read(other).ok()) << at;
@@ -222,6 +222,174 @@ TEST(Trace, AProcessThatIsGoneIsAnError) {
   int status = 0;
   waitpid(child, &status, 0);
   EXPECT_FALSE(read_process(child).ok());
+}
+
+/// A line of which every word follows from `seed`.
+Exchange exchange_of(uint32_t seed) {
+  Exchange exchange{.peer = seed, .sends = seed % 2 == 1};
+  exchange.number = seed + 1;
+  exchange.bytes = uint64_t{seed} * 1000;
+  exchange.moved = uint64_t{seed} * 10;
+  exchange.messages = seed + 2;
+  exchange.call = seed + 3;
+  exchange.blame = seed + 4;
+  exchange.state = PeerState::kWaits;
+  return exchange;
+}
+
+bool follows_from(const ExchangeRecord& seen, uint32_t seed) {
+  return seen.peer == seed && seen.sends == (seed % 2 == 1) && seen.number == seed + 1 &&
+         seen.bytes == uint64_t{seed} * 1000 && seen.moved == uint64_t{seed} * 10 &&
+         seen.messages == seed + 2 && seen.call == seed + 3 && seen.blame == seed + 4;
+}
+
+TEST(Trace, LinesAreKeptUntilTheCallIsDone) {
+  auto recorder = make(8);
+  recorder->begin(label(64), 1);
+  ASSERT_EQ(recorder->open_lines(3), 3u);
+  for (uint32_t i = 0; i < 3; ++i) recorder->set_line(i, exchange_of(i));
+  ASSERT_EQ(recorder->open_lines(2), 2u) << "again, and fewer";
+  for (uint32_t i = 0; i < 2; ++i) recorder->set_line(i, exchange_of(i + 10));
+  std::vector<CallRecord> calls = snapshot_of(*recorder).calls;
+  ASSERT_EQ(calls[0].exchanges.size(), 2u);
+  EXPECT_TRUE(follows_from(calls[0].exchanges[1], 11));
+  EXPECT_FALSE(follows_from(calls[0].exchanges[1], 10)) << "the check of lines sees another";
+  recorder->end();
+  EXPECT_TRUE(snapshot_of(*recorder).calls[0].exchanges.empty());
+
+  recorder->begin(label(64), 2);
+  ASSERT_EQ(recorder->open_lines(1), 1u);
+  recorder->set_line(0, exchange_of(5));
+  recorder->conclude(false);
+  calls = snapshot_of(*recorder).calls;
+  ASSERT_EQ(calls[1].exchanges.size(), 1u) << "of a call that failed";
+  EXPECT_TRUE(follows_from(calls[1].exchanges[0], 5));
+}
+
+TEST(Trace, TransfersKeepTheirLinesWithTheirOwnNumbers) {
+  auto recorder = make(8);
+  recorder->begin_timed(label(64), 7, Series::kTransfers);
+  ASSERT_EQ(recorder->open_lines(1), 1u);
+  recorder->set_line(0, exchange_of(3));
+  recorder->conclude(true);
+  const uint64_t ticket = recorder->queue(label(64));
+  recorder->begin_queued(ticket, label(64), 9, Series::kOneSided);
+  const std::vector<CallRecord> calls = snapshot_of(*recorder).calls;
+  ASSERT_EQ(calls.size(), 2u);
+  EXPECT_EQ(calls[0].series, Series::kTransfers);
+  EXPECT_EQ(calls[0].number, 7u);
+  ASSERT_EQ(calls[0].exchanges.size(), 1u);
+  EXPECT_EQ(calls[0].exchanges[0].moved, 3000u) << "it is done, so all of it has moved";
+  EXPECT_EQ(calls[1].series, Series::kOneSided);
+  EXPECT_EQ(calls[1].number, 9u);
+}
+
+TEST(Trace, ACallHasNoMoreLinesThanThereIsRoomFor) {
+  auto recorder = make(8);  // of 4 ranks: 256 lines
+  recorder->begin(label(64), 1);
+  const uint32_t room = recorder->open_lines(1000);
+  EXPECT_EQ(room, 128u);
+  for (uint32_t i = 0; i < room; ++i) recorder->set_line(i, exchange_of(i));
+  const CallRecord call = snapshot_of(*recorder).calls[0];
+  EXPECT_EQ(call.exchanges.size(), 128u);
+  EXPECT_EQ(call.left_out, 872u);
+  EXPECT_EQ(to_lines(call, 4).back(), "and 996 more");
+}
+
+// 256 lines are those of the last four calls here.
+TEST(Trace, TheLinesOfOldCallsMakeRoom) {
+  auto recorder = make(16);
+  for (uint32_t number = 1; number <= 10; ++number) {
+    recorder->begin_timed(label(64), number, Series::kTransfers);
+    const uint32_t room = recorder->open_lines(64);
+    for (uint32_t i = 0; i < room; ++i) recorder->set_line(i, exchange_of(number * 100 + i));
+    recorder->conclude(false);
+  }
+  const std::vector<CallRecord> calls = snapshot_of(*recorder).calls;
+  ASSERT_EQ(calls.size(), 10u);
+  for (const CallRecord& call : calls) {
+    EXPECT_EQ(call.exchanges.size(), call.number > 6 ? 64u : 0u) << call.number;
+    for (uint32_t i = 0; i < call.exchanges.size(); ++i) {
+      EXPECT_TRUE(follows_from(call.exchanges[i], call.number * 100 + i)) << call.number;
+    }
+  }
+}
+
+TEST(Trace, LinesAreDueWhenACallHasWaitedForAWhile) {
+  auto recorder = make(8);
+  constexpr uint64_t kMillisecond = 1'000'000;
+  EXPECT_FALSE(recorder->lines_due(kMillisecond)) << "there is no call";
+  recorder->begin(label(64), 1);
+  EXPECT_TRUE(recorder->in_call());
+  EXPECT_FALSE(recorder->lines_due(100 * kMillisecond)) << "the wait begins";
+  EXPECT_TRUE(recorder->lines_due(200 * kMillisecond));
+  EXPECT_FALSE(recorder->lines_due(201 * kMillisecond)) << "they were just written";
+  EXPECT_TRUE(recorder->lines_due(400 * kMillisecond));
+  recorder->end();
+  EXPECT_FALSE(recorder->in_call());
+  recorder->begin(label(64), 2);
+  EXPECT_FALSE(recorder->lines_due(500 * kMillisecond)) << "another call, another wait";
+}
+
+TEST(Trace, ALineIsNeverTorn) {
+  auto recorder = make(4);
+  recorder->begin(label(64), 1);
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    for (uint32_t n = 0; !stop.load(std::memory_order_relaxed); n = (n + 1) % 10'000) {
+      (void)recorder->open_lines(1);
+      recorder->set_line(0, exchange_of(n));
+    }
+  });
+  constexpr size_t kEnough = 20'000;
+  size_t seen = 0, torn = 0;
+  for (int i = 0; i < 10'000'000 && seen < kEnough && torn == 0; ++i) {
+    const Snapshot snapshot = snapshot_of(*recorder);
+    for (const ExchangeRecord& exchange : snapshot.calls[0].exchanges) {
+      ++seen;
+      torn += follows_from(exchange, exchange.peer) ? 0 : 1;
+    }
+    if (snapshot.calls[0].exchanges.empty()) std::this_thread::yield();
+  }
+  stop = true;
+  writer.join();
+  EXPECT_EQ(torn, 0u);
+  EXPECT_GE(seen, kEnough);
+}
+
+TEST(Trace, LinesAsTextAndJson) {
+  auto recorder = make(8);
+  recorder->begin(label(64), 3);
+  ASSERT_EQ(recorder->open_lines(2), 2u);
+  Exchange exchange{.peer = 1, .bytes = 64, .moved = 64, .messages = 4, .complete = 4};
+  exchange.state = PeerState::kWaits;
+  exchange.call = 3;
+  exchange.blame = 2;
+  recorder->set_line(0, exchange);
+  exchange = {.peer = 2, .sends = true, .type = recorder->name("float"), .number = 9};
+  exchange.bytes = 64;
+  exchange.moved = 16;
+  exchange.messages = 4;
+  exchange.complete = 1;
+  exchange.state = PeerState::kElsewhere;
+  exchange.call = 2;
+  recorder->set_line(1, exchange);
+  const Snapshot snapshot = snapshot_of(*recorder);
+  const std::vector<std::string> lines = to_lines(snapshot.calls[0], 10);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0],
+            "send 9 to rank 2: 16 of 64 bytes (1 of 4 messages), float; the last call it entered "
+            "is 2");
+  EXPECT_EQ(lines[1], "from rank 1: all 64 bytes; in call 3 it waits for rank 2");
+  EXPECT_NE(to_text(snapshot, 0).find(lines[0] + "\n"), std::string::npos);
+  const auto json = nlohmann::json::parse(to_json({snapshot}));
+  const auto& seen = json[0]["calls"][0]["exchanges"];
+  ASSERT_EQ(seen.size(), 2u);
+  EXPECT_EQ(seen[0]["direction"], "from");
+  EXPECT_EQ(seen[0]["peer_state"], "waits");
+  EXPECT_EQ(seen[1]["rank"], 2);
+  EXPECT_EQ(seen[1]["moved"], 16);
+  EXPECT_EQ(json[0]["calls"][0]["series"], "collective");
 }
 
 TEST(Trace, TextAndJson) {

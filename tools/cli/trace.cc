@@ -15,7 +15,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: tutti trace dump [--pid PID] [--json]\n"
-    "Prints the last calls of every communicator of a process, or of all processes of this user.\n"
+    "Prints the last calls of every communicator of a process, or of all processes of this user,\n"
+    "and what a call that waits for long has exchanged with each rank (docs/flight_recorder.md).\n"
     "The process may run, wait or be stopped; it is not touched. Text times are seconds before "
     "now,\n"
     "JSON times nanoseconds of CLOCK_MONOTONIC.\n";
