@@ -123,8 +123,9 @@ ncclResult_t simulate_group(uint64_t* nanoseconds) {
   }
   const Group ended = std::exchange(open, {});
   if (ended.failure != ncclSuccess) tuttiGroupDiscard();
-  const ncclResult_t result =
-      ended.failure != ncclSuccess ? ended.failure : translate(tuttiGroupSimulateEnd(nanoseconds));
+  const ncclResult_t result = ended.failure != ncclSuccess
+                                  ? fail(ended.failure, ended.message)
+                                  : translate(tuttiGroupSimulateEnd(nanoseconds));
   for (const auto& work : ended.at_end) work();
   return result;
 }

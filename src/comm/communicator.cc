@@ -206,10 +206,10 @@ inline Result<const Prepared*> Communicator::prepare(const Request& request) {
 }
 
 uint64_t Communicator::deadline_from_now(const Extras* extras) const {
-  return deadline_after(planner_->options_of(extras).timeout_ns);
+  return deadline_of_call(planner_->options_of(extras).timeout_ns);
 }
 
-uint64_t Communicator::deadline_after(uint64_t own) const {
+uint64_t Communicator::deadline_of_call(uint64_t own) const {
   const uint64_t general =
       options_.timeout_ns > 0 ? options_.timeout_ns : options_.membership.env->config->timeout_ns;
   return deadline_after(own > 0 ? own : general);

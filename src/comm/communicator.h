@@ -135,7 +135,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   bool start_vectors();
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now(const Extras* extras) const;
-  uint64_t deadline_after(uint64_t own_timeout_ns) const;
+  uint64_t deadline_of_call(uint64_t own_timeout_ns) const;
   exec::Call transfers_call(const Extras* extras) const;
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
   void name_access(const Access& access);

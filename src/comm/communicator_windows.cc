@@ -10,6 +10,13 @@
 #include "src/exec/stall.h"
 
 namespace tutti::comm {
+namespace {
+
+// For a peer that is in the middle of a piece when its part is ended, though calls may take longer:
+// whoever ends it may be the one who aborts next.
+constexpr uint64_t kLongestCloseNs = 60 * kNanosecondsPerSecond;
+
+}  // namespace
 
 Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
   constexpr size_t kSlot = 512;
@@ -179,7 +186,9 @@ void Communicator::leave_windows() {
 
 Status Communicator::close_window(Window* window) {
   const uint64_t timeout_ns = call_timeout_ns_.load(std::memory_order_relaxed);
-  Status closed = close_until(window, deadline_after(timeout_ns));
+  const uint64_t deadline_ns =
+      std::min(deadline_of_call(timeout_ns), monotonic_ns() + kLongestCloseNs);
+  Status closed = close_until(window, deadline_ns);
   if (closed.ok()) {
     const std::lock_guard lock(registered_mutex_);
     closed_.push_back(window);
