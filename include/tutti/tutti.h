@@ -108,8 +108,8 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 /* ---- Communicators ---- */
 
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
-/* Makes the id of a new group; one process calls it and hands the bytes to the others. The id
- * holds the group's key: send it by a channel you trust, and do not print it. */
+/* Makes the id of a new group; one process calls it, or each if TUTTI_ID is HOST:PORT of rank 0. It
+ * holds the group's key: hand it to the others by a channel you trust, and do not print it. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
 
 /* How a communicator is made. A structure of another version may be shorter or longer; what this

@@ -143,7 +143,9 @@ Child grow(const Edit& edit) {
   if (!agreed.ok()) return agreed.status();
   const Result<bootstrap::UniqueId> id = id_for_all(edit, agreed.value().proposals);
   if (!id.ok()) return id.status();
-  return found(*edit.process, founding_of(id.value(), edit.ranks, edit.roster->rank), edit.config);
+  const Config& environment = *edit.process->env().config;
+  return found(*edit.process, founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank),
+               edit.config);
 }
 
 struct EditCall {
@@ -280,8 +282,13 @@ Status plan_grow(Edit& edit, int ranks, const tuttiUniqueId* id, int rank) {
 Status get_unique_id(tuttiComm_t comm, tuttiUniqueId* id) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (id == nullptr) return Status::invalid_argument("tuttiCommGetUniqueId: id is null");
-  const tuttiResult_t made = tuttiGetUniqueId(id);
-  return made == tuttiSuccess ? Status() : Status::system_error(last_error(nullptr));
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  // Not at the place of TUTTI_ID: it is the caller that hands this one on.
+  const auto made = bootstrap::create_unique_id(*process.value()->env().config);
+  if (!made.ok()) return made.status();
+  *id = encode_id(made.value());
+  return {};
 }
 
 }  // namespace

@@ -1,12 +1,13 @@
 #include "src/api/found.h"
 
 #include <cstring>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "src/bootstrap/host.h"
 #include "src/bootstrap/interfaces.h"
-#include "src/bootstrap/rendezvous.h"
+#include "src/bootstrap/place.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 
@@ -50,19 +51,31 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   return comm::Communicator::create(std::move(options));
 }
 
-Founding founding_of(const std::vector<bootstrap::UniqueId>& ids, int ranks, int rank) {
-  return {rank,
-          ranks,
-          ids[0].communicator(),
-          ids[0].key,
-          [ids, ranks, rank](std::string_view card, uint64_t deadline_ns) {
-            return bootstrap::exchange(std::span(ids), rank, ranks, card, deadline_ns);
-          },
-          ""};
+Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,
+                     int rank) {
+  Founding founding;
+  founding.rank = rank;
+  founding.ranks = ranks;
+  founding.communicator = ids[0].communicator();
+  founding.key = ids[0].key;
+  founding.exchange = [&config, ids, ranks, rank](std::string_view card, uint64_t deadline_ns) {
+    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, deadline_ns}, card);
+  };
+  if (ids[0].rank_0_opens) {
+    founding.origin = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +
+                      " by its caller; met by TUTTI_ID";
+    if (ids[0].keyless) founding.origin += kWithoutKey;
+  }
+  return founding;
 }
 
-Founding founding_of(const bootstrap::UniqueId& id, int ranks, int rank) {
-  return founding_of(std::vector{id}, ranks, rank);
+void tell_origin(const Process& process, const Founding& founding, bool keyless) {
+  Logger& log = *process.env().log;
+  if (keyless) {
+    log.warning("{}", founding.origin);
+  } else if (!founding.origin.empty()) {
+    log.info("{}", founding.origin);
+  }
 }
 
 Result<bootstrap::UniqueId> decode_id(const tuttiUniqueId& bytes) {

@@ -28,9 +28,16 @@ struct Founding {
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
                                                   const CommConfig& config);
 
-/// A group that meets where the ids say, of which there is at least one.
-Founding founding_of(const std::vector<bootstrap::UniqueId>& ids, int ranks, int rank);
-Founding founding_of(const bootstrap::UniqueId& id, int ranks, int rank);
+/// A group that meets where the ids say, of which there is at least one. `config` lives as long as
+/// the process.
+Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,
+                     int rank);
+
+/// Behind an origin, where a key that anybody can compute is used.
+inline constexpr const char* kWithoutKey =
+    "; WITHOUT A KEY (TUTTI_INSECURE): whoever reaches the ports of the ranks can join";
+/// Says it in the log, as a warning if there is no key.
+void tell_origin(const Process& process, const Founding& founding, bool keyless);
 
 /// From the bytes of a caller.
 Result<bootstrap::UniqueId> decode_id(const tuttiUniqueId& bytes);

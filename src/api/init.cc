@@ -8,16 +8,22 @@
 #include "src/api/found.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
-#include "src/bootstrap/server.h"
+#include "src/bootstrap/place.h"
 
 namespace tutti::api {
 namespace {
 
-Status get_unique_id(tuttiUniqueId* id) {
+// At the place of TUTTI_ID every rank may ask; elsewhere, and for ranks of this process, each id is
+// new and its own.
+Status get_unique_id(tuttiUniqueId* id, bool for_others) {
   if (id == nullptr) return Status::invalid_argument("tuttiGetUniqueId: id is null");
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  Result<bootstrap::UniqueId> made = bootstrap::create_unique_id(*process.value()->env().config);
+  const Config& config = *process.value()->env().config;
+  const auto place = bootstrap::parse_place(config.id);
+  const Result<bootstrap::UniqueId> made =
+      place && for_others ? bootstrap::id_at(*place, config, process.value()->next_id())
+                          : bootstrap::create_unique_id(config);
   if (!made.ok()) return made.status();
   *id = encode_id(made.value());
   return {};
@@ -38,6 +44,11 @@ Result<std::vector<bootstrap::UniqueId>> decode_ids(std::span<const tuttiUniqueI
     if (!id.ok()) return id.status();
     ids.push_back(std::move(id).value());
   }
+  if (ids.size() > 1 &&
+      std::any_of(ids.begin(), ids.end(), [](const auto& id) { return id.rank_0_opens; })) {
+    return Status::invalid_usage(
+        "ids at the place of TUTTI_ID (NCCL_COMM_ID) meet at one server: pass one id");
+  }
   return ids;
 }
 
@@ -55,9 +66,11 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
   if (!ids.ok()) return ids.status();
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
+  const Founding founding =
+      founding_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
+  tell_origin(*process.value(), founding, ids.value().front().keyless);
   return plan_making(call.comm, config.value(),
-                     [at = process.value(), config = config.value(),
-                      founding = founding_of(ids.value(), call.ranks, call.rank)] {
+                     [at = process.value(), config = config.value(), founding] {
                        return found(*at, founding, config);
                      });
 }
@@ -88,7 +101,9 @@ tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
   }
   std::fill_n(comms, ranks, nullptr);
   tuttiUniqueId id;
-  if (Status status = get_unique_id(&id); !status.ok()) return refuse(nullptr, status);
+  if (Status status = get_unique_id(&id, false); !status.ok()) {
+    return refuse(nullptr, status);
+  }
   (void)group_start();
   for (int rank = 0; rank < ranks; ++rank) {
     (void)init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, {&id, 1});
@@ -109,7 +124,7 @@ tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
 extern "C" {
 
 tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
-  return tutti::api::report(nullptr, tutti::api::get_unique_id(id));
+  return tutti::api::report(nullptr, tutti::api::get_unique_id(id, true));
 }
 
 tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank) {

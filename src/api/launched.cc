@@ -16,9 +16,7 @@ std::string origin_of(const bootstrap::Meeting& meeting) {
   const bootstrap::Launch& launch = meeting.launch;
   std::string text = "rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.ranks) +
                      " by " + launch.how + "; met by " + meeting.way;
-  if (meeting.insecure) {
-    text += "; WITHOUT A KEY (TUTTI_INSECURE): whoever reaches the ports of the ranks can join";
-  }
+  if (meeting.insecure) text += kWithoutKey;
   return text;
 }
 
@@ -44,14 +42,10 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
   Result<bootstrap::Meeting> met = meet(call);
   if (!met.ok()) return met.status();
   bootstrap::Meeting meeting = std::move(met).value();
-  Founding founding = founding_of(meeting.id, meeting.launch.ranks, meeting.launch.rank);
+  Founding founding =
+      founding_of(environment, {meeting.id}, meeting.launch.ranks, meeting.launch.rank);
   founding.origin = origin_of(meeting);
-  Logger& log = *call.process->env().log;
-  if (meeting.insecure) {
-    log.warning("{}", founding.origin);
-  } else {
-    log.info("{}", founding.origin);
-  }
+  tell_origin(*call.process, founding, meeting.insecure);
   Result<std::unique_ptr<comm::Communicator>> made = found(*call.process, founding, call.config);
   meeting.close(made.ok());
   return made;

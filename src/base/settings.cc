@@ -152,7 +152,8 @@ std::string show_single_copy(const Config& config) {
 // name, NCCL's name, unit, accepted, effect, parse, show
 constexpr Setting kSettings[] = {
     {"TUTTI_ID", "NCCL_COMM_ID", "", "an id from tuttiGetUniqueId, or HOST:PORT",
-     "Where the ranks of a job meet when the program hands over no unique id",
+     "Where the ranks of a job meet when the program hands over no unique id, or every rank gets "
+     "one by itself",
      take_text<&Config::id>, [](const Config& c) { return show_secret(!c.id.empty()); }},
     {"TUTTI_KEY", "", "", "64 hexadecimal digits (openssl rand -hex 32)",
      "The job's secret: every connection proves it. Prefer TUTTI_KEY_FILE", take_key,

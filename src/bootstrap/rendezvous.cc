@@ -21,6 +21,8 @@ constexpr uint64_t kLongestDialNs = 8 * kNanosecondsPerSecond;
 constexpr int kPauseMs = 20;
 // Whoever refuses the handshake this often means it, or is not our server.
 constexpr int kMaxRefusals = 3;
+// Where groups meet one after the other, an earlier one may not have left yet.
+constexpr int kMaxRefusalsAtPlace = 250;
 
 transport::Identity rank_identity(const UniqueId& id, int rank) {
   transport::Identity self;
@@ -70,6 +72,7 @@ std::string places(const UniqueId& id) {
 /// Tries all addresses in turn until one answers: the server may not be there yet.
 Result<Fd> meet(const Visit& visit) {
   const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
+  const int most_refusals = id.rank_0_opens ? kMaxRefusalsAtPlace : kMaxRefusals;
   int refusals = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
@@ -86,7 +89,7 @@ Result<Fd> meet(const Visit& visit) {
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
     const bool late = monotonic_ns() >= deadline_ns;
-    if (late || refusals >= kMaxRefusals) {
+    if (late || refusals >= most_refusals) {
       const Code code = late ? Code::kTimeout : Code::kRemoteError;
       return Status(code, "rank " + std::to_string(rank) +
                               " cannot reach the rendezvous (the process that made the unique id; "

@@ -18,8 +18,10 @@ constexpr std::string_view kMagic = "TUTTI-ID";
 constexpr uint16_t kVersion = 1;
 
 // Offsets of the fields; the magic is at 0.
-constexpr size_t kVersionAt = 8, kCountAt = 10, kPortAt = 12, kJobAt = 16, kKeyAt = 32;
+constexpr size_t kVersionAt = 8, kCountAt = 10, kFlagsAt = 11, kPortAt = 12;
+constexpr size_t kJobAt = 16, kKeyAt = 32;
 constexpr size_t kAddressesAt = 64, kAddressBytes = 20, kChecksumAt = 124, kChecksumBytes = 4;
+constexpr uint8_t kRank0Opens = 1, kKeyless = 2;
 static_assert(kAddressesAt + UniqueId::kMaxAddresses * kAddressBytes == kChecksumAt);
 static_assert(kChecksumAt + kChecksumBytes == kUniqueIdBytes);
 
@@ -112,6 +114,8 @@ UniqueIdBytes UniqueId::encode() const {
   put_little(&bytes[kVersionAt], kVersion, 2);
   const size_t count = std::min(addresses.size(), kMaxAddresses);
   bytes[kCountAt] = static_cast<uint8_t>(count);
+  bytes[kFlagsAt] =
+      static_cast<uint8_t>((rank_0_opens ? kRank0Opens : 0) | (keyless ? kKeyless : 0));
   put_little(&bytes[kPortAt], port, 2);
   std::copy(job.begin(), job.end(), &bytes[kJobAt]);
   std::copy(key.begin(), key.end(), &bytes[kKeyAt]);
@@ -133,8 +137,12 @@ Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes) {
                                     ", this one is " + std::to_string(kVersion) + ")");
   }
   if (get_little(&bytes[kChecksumAt], kChecksumBytes) != checksum(bytes)) return wrong("checksum");
-  if (bytes[kCountAt + 1] != 0 || get_little(&bytes[kPortAt + 2], 2) != 0) return wrong("padding");
+  const uint8_t flags = bytes[kFlagsAt];
+  if ((flags & ~(kRank0Opens | kKeyless)) != 0) return wrong("flags field");
+  if (get_little(&bytes[kPortAt + 2], 2) != 0) return wrong("padding");
   UniqueId id;
+  id.rank_0_opens = (flags & kRank0Opens) != 0;
+  id.keyless = (flags & kKeyless) != 0;
   id.port = static_cast<uint16_t>(get_little(&bytes[kPortAt], 2));
   if (id.port == 0) return wrong("port");
   std::copy_n(&bytes[kJobAt], id.job.size(), id.job.begin());

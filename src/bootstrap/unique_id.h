@@ -3,7 +3,7 @@
 // 128 bytes, so that it fits where NCCL's id goes. It holds the key: it is a secret, never logged
 // and never on a command line. Bytes from outside are believed only after decode().
 //
-// Wire: magic 8, version 2, addresses 1, 0 1, port 2, 0 2, job 16, key 32, three addresses of
+// Wire: magic 8, version 2, addresses 1, flags 1, port 2, 0 2, job 16, key 32, three addresses of
 // {family 1, 0 3, bytes 16}, checksum 4. Integers little endian.
 //
 // Errors: kInvalidArgument says which field is wrong, without showing it. Threads: a value.
@@ -42,6 +42,8 @@ struct UniqueId {
   uint16_t port = 0;
   JobId job{};
   transport::JobKey key{};
+  bool rank_0_opens = false;  // the place: no process did when the id was made
+  bool keyless = false;       // anybody can compute the key
 
   UniqueIdBytes encode() const;
   static Result<UniqueId> decode(std::span<const uint8_t> bytes);

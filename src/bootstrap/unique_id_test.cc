@@ -29,6 +29,21 @@ TEST(UniqueId, GoesBothWays) {
   EXPECT_EQ(back.value().port, id.port);
   EXPECT_EQ(back.value().job, id.job);
   EXPECT_EQ(back.value().key, id.key);
+  EXPECT_FALSE(back.value().rank_0_opens || back.value().keyless);
+}
+
+TEST(UniqueId, SaysWhoOpensThePlaceAndWhetherThereIsAKey) {
+  for (const bool opens : {false, true}) {
+    for (const bool keyless : {false, true}) {
+      UniqueId id = sample();
+      id.rank_0_opens = opens;
+      id.keyless = keyless;
+      const Result<UniqueId> back = UniqueId::decode(id.encode());
+      ASSERT_TRUE(back.ok()) << back.status().message();
+      EXPECT_EQ(back.value().rank_0_opens, opens);
+      EXPECT_EQ(back.value().keyless, keyless);
+    }
+  }
 }
 
 TEST(UniqueId, EveryChangedByteIsFound) {

@@ -5,13 +5,15 @@ import ctypes.util
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
 
-import slurm
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from ports import free_port  # noqa: E402
+import slurm  # noqa: E402
 
 BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")) / "bin"
 PROGRAM = BINARIES / "tests" / "launched"
@@ -20,12 +22,6 @@ RANKS = 3
 COMMUNICATORS = 3  # that the program makes
 EXPECTED_SUM = RANKS * (RANKS + 1) // 2
 LAUNCHERS = ("TUTTI_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "TORCHELASTIC_", "NCCL_", "XDG_RUNTIME")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def clean_environment():

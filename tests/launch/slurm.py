@@ -8,6 +8,8 @@ import subprocess
 import tempfile
 import time
 
+from ports import free_port
+
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sinfo", "munged")
 PATIENCE_S = 60
 
@@ -44,16 +46,6 @@ def path_of(program):
 
 def installed():
     return os.geteuid() == 0 and all(path_of(program) for program in PROGRAMS)
-
-
-def free_ports(count):
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 class Cluster:
@@ -94,10 +86,9 @@ class Cluster:
         key.touch(mode=0o400)
         key.write_bytes(os.urandom(1024))
         self._configuration = folder / "slurm.conf"
-        controller_port, node_port = free_ports(2)
-        self._configuration.write_text(CONFIGURATION.format(
+                self._configuration.write_text(CONFIGURATION.format(
             host=socket.gethostname().split(".")[0], folder=folder,
-            controller_port=controller_port, node_port=node_port))
+            controller_port=free_port(), node_port=free_port()))
         self._daemon("munged", "--foreground", "--force", f"--key-file={key}",
                      f"--socket={folder}/munge.socket", f"--pid-file={folder}/munged.pid",
                      f"--log-file={folder}/munged.log", f"--seed-file={folder}/munged.seed")

@@ -171,6 +171,30 @@ static void pytorch_watchdog(Member m) {
   watch(m, 1);
 }
 
+/* NCCL_COMM_ID=HOST:PORT: nobody hands an id on, every rank asks for one. */
+static void by_comm_id(Member m) {
+  for (int i = 0; i < 3; ++i) {
+    ncclUniqueId id;
+    ncclComm_t comm = NULL, half = NULL;
+    int mine = 1, sum = 0;
+    if (m.rank == 0 && i == 0)
+      usleep(100000); /* the others wait for it */
+    ok(ncclGetUniqueId(&id), "GetUniqueId", m.rank);
+    ok(ncclCommInitRank(&comm, m.ranks, id, m.rank), "CommInitRank", m.rank);
+    ok(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), "CommSplit", m.rank);
+    ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+       m.rank);
+    is(sum == m.ranks, "AllReduce", m.rank);
+    ok(ncclCommDestroy(half), "CommDestroy", m.rank);
+    if (i > 0)
+      ok(ncclCommDestroy(comm), "CommDestroy", m.rank); /* one stays */
+  }
+  ncclComm_t own[2];
+  ok(ncclCommInitAll(own, 2, NULL), "CommInitAll", m.rank);
+  for (int i = 0; i < 2; ++i)
+    ok(ncclCommDestroy(own[i]), "CommDestroy", m.rank);
+}
+
 static ncclResult_t init_with(Member m, int number, ncclConfig_t *config,
                               ncclComm_t *comm) {
   return ncclCommInitRankConfig(comm, m.ranks, take_id(m, number), m.rank,
@@ -297,6 +321,7 @@ static const struct {
     {"megatron_deregister", megatron_deregister},
     {"pytorch_abort", pytorch_abort},
     {"pytorch_watchdog", pytorch_watchdog},
+    {"by_comm_id", by_comm_id},
     {"pytorch_versions", pytorch_versions},
     {"megatron_options", megatron_options},
     {"deepspeed_interposer", deepspeed_interposer},

@@ -2,13 +2,16 @@
 """What known clients of NCCL do: the drop-in must bear it. One test per habit, named after its client."""
 
 import os
+import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "support")]
 
+from ports import free_port  # noqa: E402
 from support import (BUILD, HERE, LIBRARY, STUB_RESULT, TUTTI, WithPrograms, WithTheToolkitsHeader,  # noqa: E402
-                     WithWorkshop, environment, names, nvidias_library)
+                     WithWorkshop, environment, names, nvidias_library, run)
 
 # The functions that vLLM's wrapper looks up, and SGLang's.
 VLLM = ["ncclGetErrorString", "ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclAllReduce",
@@ -76,6 +79,35 @@ class Clients(WithPrograms):
         interposer = self.workshop.compile(os.path.join(HERE, "interposer.c"), "libinterposer.so",
                                            "-shared", "-fPIC", '-DNCCL_HEADER="plugins/nccl/abi.h"')
         self.client("deepspeed_interposer", env=environment(LD_PRELOAD=interposer))
+
+    def test_nccls_own_bootstrap_by_a_place_that_every_rank_knows(self):
+        key = self.workshop.write("key", "5f" * 32 + "\n")
+        os.chmod(key, 0o600)
+        for host, secret in (("127.0.0.1", {"TUTTI_KEY_FILE": key}), ("localhost", {"TUTTI_INSECURE": "1"})):
+            with self.subTest(host=host, **secret):
+                place = {"NCCL_COMM_ID": f"{host}:{free_port()}", "NCCL_DEBUG": "error"}
+                self.client("by_comm_id", ranks=(3,), env=environment(**place, **secret))
+
+    def test_a_place_without_a_key_is_refused_with_what_to_do(self):
+        program = self.workshop.program("clients", "-ldl", "-pthread")
+        done = run(TUTTI, "run", "--", program, "by_comm_id", "1",
+                   env=environment(NCCL_COMM_ID=f"127.0.0.1:{free_port()}"))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("NCCL_COMM_ID", done.stderr)
+        self.assertIn("TUTTI_KEY_FILE", done.stderr)
+
+    def test_ranks_with_another_key_stay_outside(self):
+        keys = [self.workshop.write(f"key{i}", f"{i}" * 64 + "\n") for i in (1, 2)]
+        for key in keys:
+            os.chmod(key, 0o600)
+        program = self.workshop.program("comm_id")
+        place = environment(NCCL_COMM_ID=f"127.0.0.1:{free_port()}", TUTTI_INIT_TIMEOUT="3", NCCL_DEBUG="error")
+        ranks = [subprocess.Popen([TUTTI, "run", "--", program, str(rank), "2"], stderr=subprocess.PIPE,
+                                  text=True, env={**place, "TUTTI_KEY_FILE": key})
+                 for rank, key in enumerate(keys)]
+        for rank, process in enumerate(ranks):
+            said = process.communicate(timeout=60)[1]
+            self.assertEqual(process.returncode, 1, f"rank {rank}: {said}")
 
     def test_10_nccl_tests_refers_weakly_to_newer_names(self):
         self.client("nccl_tests_weak")

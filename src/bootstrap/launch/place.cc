@@ -1,70 +1,25 @@
-// Meeting at a place that every rank was told: TUTTI_ID=HOST:PORT, or torchrun's MASTER_ADDR. Rank
-// 0 opens it there; the key comes another way.
-#include <sodium.h>
+// Launched ranks that meet at a place that every one was told.
+#include "src/bootstrap/place.h"
 
-#include <algorithm>
 #include <utility>
 
-#include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/launch/meeting.h"
 
 namespace tutti::bootstrap {
 namespace {
-
-/// The shared key, or with TUTTI_INSECURE one that anybody can compute: it keeps jobs apart, no
-/// intruder.
-Result<SecretKey> key_of(const Start& start, std::string_view name, bool& insecure) {
-  if (start.config.key) return *start.config.key;
-  if (!start.config.insecure) {
-    return Status::invalid_usage(
-        "the ranks share no key, so nobody could tell them from intruders: set TUTTI_KEY_FILE on "
-        "every rank to a file with mode 0600 that holds the output of 'openssl rand -hex 32' "
-        "(TUTTI_INSECURE=1 goes on without a key)");
-  }
-  insecure = true;
-  SecretKey key{};
-  crypto_generichash(key.data(), key.size(), reinterpret_cast<const uint8_t*>(name.data()),
-                     name.size(), nullptr, 0);
-  return key;
-}
-
-/// A name may mean another address here than elsewhere (Debian: 127.0.1.1 for the host's own), so
-/// rank 0 listens on its own addresses as well.
-Result<std::unique_ptr<Server>> serve(const Start& start, const Meeting& meeting,
-                                      const Place& place) {
-  UniqueId served = meeting.id;
-  if (!meeting.launch.one_host && !Address::parse(place.host).ok()) {
-    const Result<std::vector<Address>> own = own_addresses(start.config);
-    if (!own.ok()) return own.status();
-    for (const Address& address : own.value()) {
-      const auto& known = served.addresses;
-      if (std::find(known.begin(), known.end(), address) == known.end()) {
-        served.addresses.push_back(address);
-      }
-    }
-  }
-  ServerOptions options;
-  options.idle_ns = start.config.init_timeout_ns;
-  Result<std::unique_ptr<Server>> server = Server::start(served, options);
-  if (server.ok()) return server;
-  return Status(server.status().code(), std::string(server.status().message()) + " for " +
-                                            place.host + ":" + std::to_string(place.port) +
-                                            "; rank 0 must run on that host, and nothing else "
-                                            "may use that port");
-}
 
 Result<Meeting> meet_at(const Start& start, const Place& place) {
   if (!start.launch.ok()) return start.launch.status();
   Meeting meeting;
   meeting.launch = start.launch.value();
   const std::string name = meeting_name(start, meeting.launch) + "@" + std::to_string(place.port);
-  const Result<SecretKey> key = key_of(start, name, meeting.insecure);
-  if (!key.ok()) return key.status();
-  Result<UniqueId> id = UniqueId::at(place, key.value(), name);
+  Result<UniqueId> id = id_at(place, start.config, std::string_view(name));
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();
+  meeting.insecure = meeting.id.keyless;
   if (meeting.launch.rank != 0) return meeting;
-  Result<std::unique_ptr<Server>> server = serve(start, meeting, place);
+  Result<std::unique_ptr<Server>> server =
+      open_place(place, meeting.id, start.config, meeting.launch.one_host);
   if (!server.ok()) return server.status();
   meeting.server = std::move(server).value();
   return meeting;

@@ -1,0 +1,112 @@
+#include "src/bootstrap/place.h"
+
+#include <sodium.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "src/bootstrap/interfaces.h"
+#include "src/bootstrap/rendezvous.h"
+
+namespace tutti::bootstrap {
+namespace {
+
+/// With TUTTI_INSECURE a key that anybody can compute: it keeps jobs apart, no intruder.
+Result<SecretKey> key_of(const Config& config, std::string_view name) {
+  if (config.key) return *config.key;
+  if (!config.insecure) {
+    return Status::invalid_usage(
+        "the ranks share no key, so nobody could tell them from intruders: set TUTTI_KEY_FILE on "
+        "every rank to a file with mode 0600 that holds the output of 'openssl rand -hex 32' "
+        "(TUTTI_INSECURE=1 goes on without a key)");
+  }
+  SecretKey key{};
+  crypto_generichash(key.data(), key.size(), reinterpret_cast<const uint8_t*>(name.data()),
+                     name.size(), nullptr, 0);
+  return key;
+}
+
+/// An earlier group may not have left the place yet.
+Result<std::unique_ptr<Server>> open_when_free(const Place& place, const UniqueId& id,
+                                               const Config& config, uint64_t deadline_ns) {
+  constexpr uint64_t kPatienceNs = 5 * kNanosecondsPerSecond;
+  constexpr useconds_t kPauseUs = 10'000;
+  const uint64_t until_ns = std::min(deadline_ns, monotonic_ns() + kPatienceNs);
+  for (;;) {
+    Result<std::unique_ptr<Server>> server = open_place(place, id, config, false);
+    if (server.ok() || monotonic_ns() > until_ns) return server;
+    usleep(kPauseUs);
+  }
+}
+
+}  // namespace
+
+Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name) {
+  const Result<SecretKey> key = key_of(config, name);
+  if (!key.ok()) return key.status();
+  Result<UniqueId> id = UniqueId::at(place, key.value(), name);
+  if (id.ok()) id.value().keyless = !config.key;
+  return id;
+}
+
+Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence) {
+  const std::string name = "id #" + std::to_string(sequence) + "@" + std::to_string(place.port);
+  Result<UniqueId> id = id_at(place, config, std::string_view(name));
+  if (id.ok()) {
+    id.value().rank_0_opens = true;
+    return id;
+  }
+  return Status(id.status().code(),
+                "TUTTI_ID (NCCL_COMM_ID) is a place, so every rank makes the id by itself; " +
+                    std::string(id.status().message()));
+}
+
+/// A name may mean another address here than elsewhere (Debian: 127.0.1.1 for the host's own), so
+/// rank 0 listens on its own addresses as well.
+Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& id,
+                                           const Config& config, bool one_host) {
+  UniqueId served = id;
+  if (!one_host && !Address::parse(place.host).ok()) {
+    const Result<std::vector<Address>> own = own_addresses(config);
+    if (!own.ok()) return own.status();
+    for (const Address& address : own.value()) {
+      const auto& known = served.addresses;
+      if (std::find(known.begin(), known.end(), address) == known.end()) {
+        served.addresses.push_back(address);
+      }
+    }
+  }
+  ServerOptions options;
+  options.idle_ns = config.init_timeout_ns;
+  Result<std::unique_ptr<Server>> server = Server::start(served, options);
+  if (server.ok()) return server;
+  return Status(server.status().code(), std::string(server.status().message()) + " for " +
+                                            place.host + ":" + std::to_string(place.port) +
+                                            "; rank 0 must run on that host, and nothing else "
+                                            "may use that port");
+}
+
+Result<std::vector<std::string>> exchange_at(const Config& config, std::span<const UniqueId> ids,
+                                             const Newcomer& me, std::string_view blob) {
+  const UniqueId& id = ids.front();
+  std::unique_ptr<Server> server;
+  if (me.rank == 0 && id.rank_0_opens) {
+    // The id may come from a rank that resolved the name; this one's environment has the name.
+    const Place place =
+        parse_place(config.id).value_or(Place{id.addresses.front().text(), id.port});
+    Result<std::unique_ptr<Server>> opened = open_when_free(place, id, config, me.deadline_ns);
+    if (!opened.ok()) return opened.status();
+    server = std::move(opened).value();
+  }
+  Result<std::vector<std::string>> blobs = exchange(ids, me.rank, me.ranks, blob, me.deadline_ns);
+  if (server == nullptr) return blobs;
+  if (blobs.ok()) {
+    server->finish(me.deadline_ns);
+  } else {
+    Server::release(std::move(server));  // it tells late ranks why
+  }
+  return blobs;
+}
+
+}  // namespace tutti::bootstrap

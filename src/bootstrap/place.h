@@ -1,0 +1,45 @@
+// Meeting at a place that every rank was told: HOST:PORT of TUTTI_ID, or torchrun's MASTER_ADDR.
+// Every rank computes the same id from it; the key comes another way, and rank 0 opens the place.
+//
+// Errors: kInvalidUsage without a shared key says what to set; kSystemError names the place that
+// cannot be opened. Threads: no state. Units: deadlines of CLOCK_MONOTONIC.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/config.h"
+#include "src/base/status.h"
+#include "src/bootstrap/server.h"
+#include "src/bootstrap/unique_id.h"
+
+namespace tutti::bootstrap {
+
+/// `name` tells the groups apart that meet there one after the other. UniqueId::keyless says that
+/// TUTTI_INSECURE took the place of a key.
+Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name);
+
+/// The same for ids that programs hand to their ranks: each process that asks as often as the
+/// others gets the same id, which says that rank 0 opens the place (exchange_at).
+Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence);
+
+/// Opens the place of an id. `one_host`: all ranks are on this one.
+Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& id,
+                                           const Config& config, bool one_host);
+
+struct Newcomer {
+  int rank = 0;
+  int ranks = 1;
+  uint64_t deadline_ns = 0;
+};
+
+/// The all-gather of the group whose ids these are (rendezvous.h). Rank 0 opens the place where
+/// the id says so, and closes it when every rank has its answer.
+Result<std::vector<std::string>> exchange_at(const Config& config, std::span<const UniqueId> ids,
+                                             const Newcomer& me, std::string_view blob);
+
+}  // namespace tutti::bootstrap
