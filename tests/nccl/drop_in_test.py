@@ -93,6 +93,9 @@ class Calls(WithPrograms):
     def test_every_way_to_make_and_end_communicators(self):
         self.runs_on_every_number_of_ranks("lifecycles", "-pthread")
 
+    def test_several_unique_ids(self):
+        self.runs_on_every_number_of_ranks("scalable")
+
     def test_configurations_of_any_size_and_version(self):
         self.runs_on_every_number_of_ranks("configurations", ranks=[2])
 
