@@ -42,8 +42,8 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
   Result<bootstrap::Meeting> met = meet(call);
   if (!met.ok()) return met.status();
   bootstrap::Meeting meeting = std::move(met).value();
-  Founding founding =
-      founding_of(environment, {meeting.id}, meeting.launch.ranks, meeting.launch.rank);
+  Founding founding = founding_of(*call.process->env().config, {meeting.id}, meeting.launch.ranks,
+                                  meeting.launch.rank);
   founding.origin = origin_of(meeting);
   tell_origin(*call.process, founding, meeting.insecure);
   Result<std::unique_ptr<comm::Communicator>> made = found(*call.process, founding, call.config);

@@ -10,8 +10,8 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "support")]
 
 from ports import free_port  # noqa: E402
-from support import (BUILD, HERE, LIBRARY, STUB_RESULT, TUTTI, WithPrograms, WithTheToolkitsHeader,  # noqa: E402
-                     WithWorkshop, environment, names, nvidias_library, run)
+from support import (BUILD, HERE, LIBRARY, RANKS, STUB_RESULT, TUTTI, WithPrograms,  # noqa: E402
+                     WithTheToolkitsHeader, WithWorkshop, environment, names, nvidias_library, run)
 
 # The functions that vLLM's wrapper looks up, and SGLang's.
 VLLM = ["ncclGetErrorString", "ncclGetVersion", "ncclGetUniqueId", "ncclCommInitRank", "ncclAllReduce",
@@ -51,8 +51,10 @@ print("missing", *missing)
 
 
 class Clients(WithPrograms):
-    def client(self, name, **more):
-        self.runs_on_every_number_of_ranks("clients", "-ldl", "-pthread", before=[name], **more)
+    def client(self, name, *ranks, **more):
+        """On these numbers of ranks, or on every one."""
+        self.runs_on_every_number_of_ranks("clients", "-ldl", "-pthread", before=[name],
+                                           ranks=ranks or RANKS, **more)
 
     def test_1_pytorch_sends_fp8_as_bytes_and_builds_on_send_and_recv(self):
         self.client("pytorch_collectives")
@@ -61,7 +63,7 @@ class Clients(WithPrograms):
         self.client("megatron_deregister")
 
     def test_2_pytorchs_watchdog_deregisters_what_a_stuck_call_uses(self):
-        self.client("pytorch_watchdog", ranks=(2, 3))
+        self.client("pytorch_watchdog", 2, 3)
 
     def test_3_pytorch_polls_after_an_abort(self):
         self.client("pytorch_abort")
@@ -86,7 +88,7 @@ class Clients(WithPrograms):
         for host, secret in (("127.0.0.1", {"TUTTI_KEY_FILE": key}), ("localhost", {"TUTTI_INSECURE": "1"})):
             with self.subTest(host=host, **secret):
                 place = {"NCCL_COMM_ID": f"{host}:{free_port()}", "NCCL_DEBUG": "error"}
-                self.client("by_comm_id", ranks=(3,), env=environment(**place, **secret))
+                self.client("by_comm_id", 3, env=environment(**place, **secret))
 
     def test_a_place_without_a_key_is_refused_with_what_to_do(self):
         program = self.workshop.program("clients", "-ldl", "-pthread")
