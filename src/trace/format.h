@@ -13,9 +13,9 @@
 // Ordering: one writer at a time per record. It sets `order` to 0, writes the other words, and sets
 // `order` to the record's number; a reader that sees one number before and after has a whole
 // record. What changes later (state, end, wait, lines) are single words, each valid when its bit in
-// `progress` says so. A line is written like a record; its `order` is that of the record it belongs
-// to, so one that was overwritten for another call is known. Threads: every word that changes is
-// atomic.
+// `progress` says so. A line is written like a record; its `order` holds that of the record it
+// belongs to, so one that was overwritten for another call is known, and a revision, because a call
+// writes its lines again and again. Threads: every word that changes is atomic.
 #pragma once
 
 #include <atomic>
@@ -68,7 +68,7 @@ enum class PeerState : uint8_t { kUnknown = 0, kElsewhere = 1, kWaits = 2, kGave
 /// One direction of what a call exchanges with one peer: for a collective all of it, else one
 /// transfer.
 struct alignas(64) Line {
-  std::atomic<uint64_t> order;    // of the record; 0: empty, or being written
+  std::atomic<uint64_t> order;    // of the record << 16 | revision; 0: empty, or being written
   std::atomic<uint64_t> what;     // peer << 32 | PeerState << 16 | name of the type << 8 | sends
   std::atomic<uint64_t> numbers;  // of the transfer << 32 | the call the peer was last seen in
   std::atomic<uint64_t> bytes;
@@ -79,6 +79,10 @@ struct alignas(64) Line {
 };
 static_assert(sizeof(Line) == 64);
 inline constexpr uint64_t kLineSends = 1;
+inline constexpr uint32_t kLineOrderAt = 16;
+/// Line::order of a record's line, whatever its revision, begins with this.
+constexpr uint64_t line_order(uint64_t order) { return order << kLineOrderAt; }
+inline constexpr uint64_t kLineRevision = (uint64_t{1} << kLineOrderAt) - 1;
 /// A call has no more lines than this, and than half of all.
 inline constexpr uint64_t kMostLinesOfCall = 0xffff;
 

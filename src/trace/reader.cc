@@ -72,7 +72,7 @@ std::optional<ExchangeRecord> read_line(const Reading& reading, const Line& line
   for (int i = 0; i < kTries; ++i) {
     const uint64_t before = line.order.load(std::memory_order_acquire);
     if (before == 0) continue;
-    if (before != order) return std::nullopt;
+    if ((before & ~kLineRevision) != line_order(order)) return std::nullopt;
     const uint64_t what = line.what.load(std::memory_order_acquire);
     const uint64_t numbers = line.numbers.load(std::memory_order_acquire);
     ExchangeRecord exchange;
@@ -80,7 +80,7 @@ std::optional<ExchangeRecord> read_line(const Reading& reading, const Line& line
     exchange.moved = line.moved.load(std::memory_order_acquire);
     const uint64_t messages = line.messages.load(std::memory_order_acquire);
     exchange.blame = static_cast<uint32_t>(line.blame.load(std::memory_order_acquire));
-    if (line.order.load(std::memory_order_relaxed) != order) continue;
+    if (line.order.load(std::memory_order_relaxed) != before) continue;
     exchange.peer = static_cast<uint32_t>(what >> 32);
     exchange.sends = (what & kLineSends) != 0;
     exchange.type = optional_name(reading, what >> 8);

@@ -228,7 +228,7 @@ void Recorder::set_line(uint32_t index, const Exchange& exchange) {
   at.messages.store(uint64_t{exchange.complete} << 32 | exchange.messages,
                     std::memory_order_release);
   at.blame.store(exchange.blame, std::memory_order_release);
-  at.order.store(running_, std::memory_order_release);
+  at.order.store(line_order(running_) | (++revisions_ & kLineRevision), std::memory_order_release);
 }
 
 }  // namespace tutti::trace

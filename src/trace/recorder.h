@@ -129,6 +129,7 @@ class Recorder {
   uint64_t running_ = 0;          // order of the call that runs; 0: it is not recorded
   Record unrecorded_{};
   uint64_t lines_given_ = 0;  // of all calls
+  uint64_t revisions_ = 0;    // of lines
   uint64_t first_line_ = 0;   // of the running call
   uint32_t room_ = 0;         // lines that it has
   uint64_t lined_ = 0;        // the order of the call that the last two are about
