@@ -330,7 +330,9 @@ TEST(Edits, AFailureWithoutColourIsToldOnce) {
       config.blocking = blocking;
       run_ranks(2, [&](tuttiComm_t& comm, int rank) {
         tuttiComm_t made = nullptr;
-        if (revoked) EXPECT_OK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT), comm);
+        if (revoked) {
+          EXPECT_OK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT), comm);
+        }
         if (rank == 1) {  // wants something else
           EXPECT_REFUSED(tuttiCommShrink(comm, nullptr, 0, &made, nullptr, 0), tuttiInvalidUsage,
                          nullptr);
@@ -338,7 +340,9 @@ TEST(Edits, AFailureWithoutColourIsToldOnce) {
         }
         EXPECT_REFUSED(tuttiCommSplit(comm, TUTTI_SPLIT_NOCOLOR, 0, &made, &config),
                        blocking == 1 ? tuttiInvalidUsage : tuttiInProgress, nullptr);
-        if (blocking == 0) EXPECT_EQ(settle(comm), tuttiInvalidUsage) << message_of(comm);
+        if (blocking == 0) {
+          EXPECT_EQ(settle(comm), tuttiInvalidUsage) << message_of(comm);
+        }
         EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
       });
     }
