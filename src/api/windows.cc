@@ -68,6 +68,10 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
   if (Status status = find_comm(window, own); !status.ok()) return status;
   if (Status status = check_readable(own); !status.ok()) return status;
   if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
+  if (group_uses(comm)) {
+    return Status::invalid_usage(
+        "tuttiCommWindowDeregister: the open group has operations on this communicator");
+  }
   // What is queued or running is not waited for: it may wait for a peer that never comes.
   if (!window->comm.compare_exchange_strong(own, nullptr)) return find_comm(window, own);
   return comm->communicator->close_window(window->window);

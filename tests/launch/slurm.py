@@ -86,7 +86,7 @@ class Cluster:
         key.touch(mode=0o400)
         key.write_bytes(os.urandom(1024))
         self._configuration = folder / "slurm.conf"
-                self._configuration.write_text(CONFIGURATION.format(
+        self._configuration.write_text(CONFIGURATION.format(
             host=socket.gethostname().split(".")[0], folder=folder,
             controller_port=free_port(), node_port=free_port()))
         self._daemon("munged", "--foreground", "--force", f"--key-file={key}",
