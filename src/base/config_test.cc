@@ -59,6 +59,36 @@ TEST(Config, DefaultsNeedNoVariable) {
   EXPECT_TRUE(config.origins.empty());
 }
 
+using Algorithms = std::vector<std::pair<std::string, std::string>>;
+
+TEST(Config, NcclsAlgorithmsForceTheirCounterparts) {
+  const auto forced = [](Variables variables) { return accepted(variables).algorithms; };
+  const Algorithms rings = {{"all_gather", "ring"},
+                            {"all_reduce", "ring"},
+                            {"broadcast", "chain"},
+                            {"reduce_scatter", "ring"}};
+  EXPECT_EQ(forced({{"NCCL_ALGO", "Ring"}}), rings);
+  EXPECT_EQ(forced({{"NCCL_ALGO", "NVLS,Tree,Ring"}})[1],
+            (std::pair<std::string, std::string>{"all_reduce", "double_binary_tree"}));
+  EXPECT_EQ(forced({{"NCCL_ALGO", "allreduce:tree;AllGather:PAT"}}),
+            (Algorithms{{"all_gather", "pat"}, {"all_reduce", "double_binary_tree"}}));
+  EXPECT_EQ(
+      forced({{"NCCL_ALGO", "ring;allgather:pat;reduce:nvls;broadcast:nvls"}}),
+      (Algorithms{{"all_gather", "pat"}, {"all_reduce", "ring"}, {"reduce_scatter", "ring"}}));
+  EXPECT_EQ(forced({{"NCCL_ALGO", "CollNetDirect"}}), Algorithms{});
+  EXPECT_EQ(
+      forced({{"NCCL_ALGO", "allreduce:ring,tree"}, {"TUTTI_ALGORITHM", "all_reduce:one_shot"}}),
+      (Algorithms{{"all_reduce", "one_shot"}}));
+  EXPECT_EQ(forced({{"NCCL_ALGO", "Ring"}, {"TUTTI_DETERMINISTIC", "1"}}),
+            (Algorithms{{"all_gather", "ring"}, {"broadcast", "chain"}}));
+  for (const char* odd : {"^Ring", "spiral", "", "allreduce:", ":ring", "scan:ring", "ring;tree",
+                          "allreduce:^tree", "allreduce:ring;;", "all_reduce:ring"}) {
+    const Config config = accepted({{"NCCL_ALGO", odd}});
+    EXPECT_TRUE(config.algorithms.empty()) << odd;
+    EXPECT_EQ(config.warnings.size(), 1u) << odd;
+  }
+}
+
 TEST(Config, ReadsEveryField) {
   const Config config = accepted({{"TUTTI_TRANSPORTS", "shm, tcp"},
                                   {"TUTTI_ALGORITHM", "all_reduce:ring,broadcast:binomial"},

@@ -93,6 +93,21 @@ bool take_algorithms(std::string_view value, Config& config) {
   return true;
 }
 
+/// Below what TUTTI_ALGORITHM says, and never in the way of TUTTI_DETERMINISTIC: NCCL's algorithms
+/// give results of their own.
+bool take_nccl_algorithms(std::string_view value, Config& config) {
+  const auto parsed = parse_nccl_algorithms(value);
+  if (!parsed) return false;
+  for (const auto& [collective, algorithm] : *parsed) {
+    const bool given = std::any_of(config.algorithms.begin(), config.algorithms.end(),
+                                   [&](const auto& known) { return known.first == collective; });
+    const bool reduces = collective.find("reduce") != std::string::npos;
+    if (given || (reduces && config.deterministic)) continue;
+    config.algorithms.emplace_back(collective, algorithm);
+  }
+  return true;
+}
+
 bool take_socket_family(std::string_view value, Config& config) {
   const auto parsed = parse_socket_family(value);
   if (parsed) config.socket_family = *parsed;
@@ -181,6 +196,10 @@ constexpr Setting kSettings[] = {
     {"TUTTI_DETERMINISTIC", "", "", kSwitchWords,
      "Results do not depend on algorithm, transport or timing", take_switch<&Config::deterministic>,
      [](const Config& c) { return show_switch(c.deterministic); }},
+    {"TUTTI_NCCL_ALGO", "NCCL_ALGO", "",
+     "Ring, Tree, PAT or lists of them, allreduce:tree;allgather:ring for some collectives",
+     "In NCCL's words what TUTTI_ALGORITHM does not say; what has no counterpart forces nothing",
+     take_nccl_algorithms, show_algorithms},
     {"TUTTI_TIMEOUT", "", "seconds", "none, or a number above 0 like 30 or 0.5",
      "A call that takes longer is an error naming the rank it waits for",
      take_seconds<&Config::timeout_ns>, [](const Config& c) { return show_seconds(c.timeout_ns); }},

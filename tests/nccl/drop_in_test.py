@@ -81,6 +81,14 @@ class Calls(WithPrograms):
     def test_collectives_with_a_configuration(self):
         self.runs_on_every_number_of_ranks("configured")
 
+    def test_every_call_with_algorithms_of_nccl(self):
+        program = self.workshop.program("calls")
+        for algorithms in ("Ring", "Tree", "PAT", "allreduce:tree,ring;allgather:pat;broadcast:ring"):
+            for ranks in (1, 2, 3, 5, 8):
+                with self.subTest(algorithms=algorithms, ranks=ranks):
+                    self.succeeds(TUTTI, "run", "--", program, str(ranks),
+                                  env=environment(NCCL_ALGO=algorithms))
+
     def test_what_is_newer_and_the_device_api(self):
         self.runs_on_every_number_of_ranks("queries")
 
