@@ -19,7 +19,7 @@ constexpr Target kTargets[] = {
     {"handshake", run_handshake, corpus_handshake, 400},
     {"rendezvous", run_rendezvous, corpus_rendezvous, 2000},
     {"card", run_card, corpus_card, 2000},
-    {"recorder", run_recorder, corpus_recorder, 14000},
+    {"recorder", run_recorder, corpus_recorder, 32000},
 };
 
 }  // namespace
