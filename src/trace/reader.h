@@ -75,7 +75,7 @@ std::vector<pid_t> find_processes();
 std::string to_text(const Snapshot& snapshot, uint64_t now_ns, size_t calls = ~size_t{0});
 /// One line for a call, without a line end.
 std::string to_line(const CallRecord& call, uint64_t now_ns);
-/// What it exchanges: a line each, without line ends, what is not complete first; at most `most`,
+/// What it exchanges: a line each, without line ends, where most is missing first; at most `most`,
 /// and one that says how many there are more.
 std::vector<std::string> to_lines(const CallRecord& call, size_t most);
 std::string to_json(const std::vector<Snapshot>& snapshots);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
 
 #include "src/trace/reader.h"
@@ -111,6 +112,11 @@ void add_call(std::string& json, const CallRecord& call) {
 
 bool is_complete(const ExchangeRecord& exchange) { return exchange.complete >= exchange.messages; }
 
+/// Messages that are not complete.
+uint32_t missing(const ExchangeRecord* exchange) {
+  return is_complete(*exchange) ? 0 : exchange->messages - exchange->complete;
+}
+
 std::string situation_of(const ExchangeRecord& exchange) {
   switch (exchange.state) {
     case PeerState::kUnknown:
@@ -145,13 +151,12 @@ std::string to_line(const ExchangeRecord& exchange) {
 }  // namespace
 
 std::vector<std::string> to_lines(const CallRecord& call, size_t most) {
+  std::vector<const ExchangeRecord*> exchanges;
+  for (const ExchangeRecord& exchange : call.exchanges) exchanges.push_back(&exchange);
+  std::ranges::stable_sort(exchanges, std::ranges::greater(), missing);
   std::vector<std::string> lines;
-  for (const bool complete : {false, true}) {
-    for (const ExchangeRecord& exchange : call.exchanges) {
-      if (is_complete(exchange) == complete && lines.size() < most) {
-        lines.push_back(to_line(exchange));
-      }
-    }
+  for (const ExchangeRecord* exchange : exchanges) {
+    if (lines.size() < most) lines.push_back(to_line(*exchange));
   }
   const size_t more = call.exchanges.size() - lines.size() + call.left_out;
   if (more > 0) lines.push_back(fmt::format("and {} more", more));

@@ -392,6 +392,22 @@ TEST(Trace, LinesAsTextAndJson) {
   EXPECT_EQ(json[0]["calls"][0]["series"], "collective");
 }
 
+TEST(Trace, WhereMostIsMissingComesFirst) {
+  auto recorder = make(8);
+  recorder->begin(label(64), 1);
+  ASSERT_EQ(recorder->open_lines(4), 4u);
+  constexpr uint32_t kComplete[] = {4, 3, 1, 4};
+  for (uint32_t peer = 0; peer < 4; ++peer) {
+    recorder->set_line(peer, {.peer = peer, .messages = 4, .complete = kComplete[peer]});
+  }
+  const std::vector<std::string> lines = to_lines(snapshot_of(*recorder).calls[0], 3);
+  ASSERT_EQ(lines.size(), 4u);
+  EXPECT_EQ(lines[0], "from rank 2: 0 of 0 bytes (1 of 4 messages)");
+  EXPECT_EQ(lines[1], "from rank 1: 0 of 0 bytes (3 of 4 messages)");
+  EXPECT_EQ(lines[2], "from rank 0: all 0 bytes");
+  EXPECT_EQ(lines[3], "and 1 more");
+}
+
 TEST(Trace, TextAndJson) {
   auto recorder = make(8);
   recorder->begin(label(64, 0, recorder->name("broadcast")), 1);
