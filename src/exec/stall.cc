@@ -70,9 +70,13 @@ Status Stall::check(const LongWait& wait) {
   const uint64_t now_ns = monotonic_ns();
   begin(wait, now_ns);
   say(wait, now_ns);
-  if (Status status = health_.check(); !status.ok()) {
+  if (Status lost = health_.check(); !lost.ok()) {
+    // Who is gone may have left because of calls that differ: that says more.
+    Status status = compare_with_host(wait);
+    if (status.ok()) status = hear(wait, now_ns);
+    if (!status.ok()) return status;
     culprit_ = health_.culprit();
-    return status;
+    return lost;
   }
   if (Status status = diagnose(wait); !status.ok()) return status;
   if (Status status = hear(wait, now_ns); !status.ok()) return status;
@@ -186,10 +190,24 @@ Status Stall::diagnose(const LongWait& wait) {
   } else {
     return {};
   }
+  if (Status status = compare_with_host(wait); !status.ok()) return status;
   culprit_ = cause;
   return hearsay(Status::remote_error(health_.name_of(static_cast<int>(wait.peer)) +
                                       " gave up in " + wait.call->what + " because of " +
                                       health_.name_of(cause)));
+}
+
+// Of two whose calls differ each blames the other, and who gave up because of one of them blames
+// whom that one did. So a rank that hears of it looks itself.
+Status Stall::compare_with_host(const LongWait& wait) {
+  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
+    if (!peers_[peer].arena.valid()) continue;
+    Status status = compare_calls(wait, peer);
+    if (status.ok()) continue;
+    culprit_ = static_cast<int>(peer);
+    return status;
+  }
+  return {};
 }
 
 Status Stall::hearsay(Status status) {

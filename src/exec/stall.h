@@ -83,6 +83,7 @@ class Stall {
   Status hear(const LongWait& wait, uint64_t now_ns);
   Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const;
   Status diagnose(const LongWait& wait);
+  Status compare_with_host(const LongWait& wait);
   Status hearsay(Status status);
   bool hang_up_all() const;
   Situation situation_of(uint32_t rank) const;

@@ -10,7 +10,7 @@ class SlowFuzz : public testing::TestWithParam<Target> {};
 
 TEST_P(SlowFuzz, HoldsForAMillionInputs) {
   const auto outcome = testing_support::run_program(
-      "fuzz", {"--target", std::string(GetParam().name), "--runs", "1000000", "--seed", "2"}, 280);
+      "fuzz", {"--target", std::string(GetParam().name), "--runs", "1000000", "--seed", "2"}, 600);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

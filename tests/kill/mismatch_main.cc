@@ -1,16 +1,28 @@
 // mismatch: one rank makes another call than the others (collective, count, type, root or
-// operation), or two calls in another order. Every rank must end with an error that names two
-// ranks; nobody may hang, and nobody may be told that a call succeeded whose result is not what its
-// arguments say. A call that can be finished without the odd rank may be; then the calls after it
-// must tell.
+// operation), or two calls in another order. Every rank must end with an error that names the odd
+// rank and another one (of two, neither can know who is odd); nobody may hang, and nobody may be
+// told that a call succeeded whose result is not what its arguments say. A call that can be
+// finished without the odd rank may be; then the calls after it must tell.
 //
-//   --ranks N (2 to 4: all of them without it)  --network default|tcp|mixed  --threads 0|1
-//   --patient 0|1
+//   --ranks N (2 to 6: all of them without it)  --network default|tcp|mixed  --threads 0|1
+//   --patient 0|1  --every 0|1 (each mismatch for the first, a middle and the last rank; otherwise
+//   in turns)  --jobs N (side by side: ranks that have failed wait for each other)
+//   --planted 1 (nobody differs, so that every case must fail)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
 #include <cctype>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <new>
 #include <set>
 #include <string>
 #include <utility>
@@ -29,22 +41,26 @@ using random_calls::CallMemory;
 using reference::Collective;
 using testing_support::Member;
 
-constexpr uint64_t kDeadlineNs = 8'000'000'000;  // what takes so long hangs
-constexpr uint64_t kLimitNs = 30'000'000'000;
+constexpr uint64_t kDeadlineNs = 25'000'000'000;  // what takes so long hangs
+constexpr uint64_t kLimitNs = 60'000'000'000;
 
 struct Options {
   int least_ranks = 2;
-  int most_ranks = 4;
+  int most_ranks = 6;
+  int jobs = 6;
   testing_support::Network network = testing_support::Network::kDefault;
   bool threads = false;
   bool patient = false;  // a rank keeps its failed communicator until all ranks have failed
+  bool every = false;    // place of the odd rank
+  bool planted = false;
 };
 
 struct Case {
   std::string name;
   Call usual;
-  Call odd;              // what the last rank calls
-  bool swapped = false;  // both calls on every rank; the last rank in the other order
+  Call odd;  // what the odd rank calls
+  int odd_rank = 0;
+  bool swapped = false;  // both calls on every rank; the odd rank in the other order
 };
 
 Call make_call(Collective collective, int ranks, uint64_t count) {
@@ -59,78 +75,129 @@ Call make_call(Collective collective, int ranks, uint64_t count) {
   return call;
 }
 
-void add_odd(std::vector<Case>& cases, const Call& usual, const std::string& what, Call odd) {
-  const std::string name = std::string(reference::name_of(usual.problem.collective)) + " of " +
-                           std::to_string(usual.problem.count) + " floats on " +
-                           std::to_string(usual.problem.ranks) + " ranks, other " + what;
-  cases.push_back({name, usual, std::move(odd), what == "order"});
-}
-
-// Every entry of the counts that the odd rank shares with others, one more than they say, and some
-// with nothing in place of something.
-void add_odd_counts(std::vector<Case>& cases, const Call& usual) {
-  const reference::Problem& p = usual.problem;
-  const auto ranks = static_cast<size_t>(p.ranks), odd_rank = ranks - 1;
-  const bool is_private = p.collective == Collective::kAllToAllV;
-  const auto add = [&](size_t entry, uint64_t count, const char* what) {
-    Call odd = usual;
-    odd.problem.counts[entry] = count;
-    add_odd(cases, usual, what + (" " + std::to_string(entry)), odd);
-  };
-  for (size_t entry = 0; entry < p.counts.size(); ++entry) {
-    const bool sends = entry / ranks == odd_rank, expects = entry % ranks == odd_rank;
-    if (is_private && sends == expects) continue;  // between others, or between it and itself
-    add(entry, p.counts[entry] + 1, "count");
-    if (p.counts[entry] > 0 && entry % 2 == 1) add(entry, 0, "(no) count");
+/// All mismatches of some number of ranks.
+class Cases {
+ public:
+  Cases(int ranks, bool every) : ranks_(ranks), every_(every) {
+    std::set<int> places = {0, ranks / 2, ranks - 1};
+    places_.assign(places.begin(), places.end());
+    next_ = static_cast<size_t>(ranks);
   }
-  Call odd = usual;  // of shared counts: no call at all, which the next one tells
-  odd.problem.counts.assign(p.counts.size(), 0);
-  add_odd(cases, usual, "counts, all 0", odd);
-  if (is_private) return;
-  odd = usual;  // no size of the plan differs, nor the sum
-  std::swap(odd.problem.counts[0], odd.problem.counts[1]);
-  if (odd.problem.counts != p.counts) add_odd(cases, usual, "order of counts", odd);
-}
 
-std::vector<Case> cases_of(int ranks) {
-  std::vector<Case> cases;
-  for (int i = 0; i < reference::kCollectives; ++i) {
-    const auto collective = static_cast<Collective>(i);
-    for (const uint64_t count : {uint64_t{7}, uint64_t{100'000}}) {
-      const Call usual = make_call(collective, ranks, count);
-      const auto other = static_cast<Collective>((i + 1) % reference::kCollectives);
-      add_odd(cases, usual, "collective", make_call(other, ranks, count));
-      if (collective == Collective::kBarrier) break;
-      if (reference::has_counts(collective)) {
-        add_odd_counts(cases, usual);
-      } else {
-        add_odd(cases, usual, "count", make_call(collective, ranks, count + 1));
+  std::vector<Case> make() {
+    for (int i = 0; i < reference::kCollectives; ++i) {
+      for (const uint64_t count : {uint64_t{7}, uint64_t{100'000}}) {
+        usual_ = make_call(static_cast<Collective>(i), ranks_, count);
+        add_calls(static_cast<Collective>((i + 1) % reference::kCollectives), count);
+        if (usual_.problem.collective == Collective::kBarrier) break;
+        add_arguments();
+        if (reference::has_counts(usual_.problem.collective)) {
+          add_vectors();
+        } else {
+          add_counts(count);
+        }
       }
-      Call odd = usual;
-      odd.problem.type = tuttiInt32;
-      odd.values = random_calls::Values::kAny;
-      add_odd(cases, usual, "type", odd);
-      if (reference::reduces(collective)) {
-        odd = usual;
-        odd.problem.op = tuttiMax;
-        add_odd(cases, usual, "operation", odd);
+    }
+    return std::move(cases_);
+  }
+
+ private:
+  /// Changes the call that the odd rank makes.
+  using Change = std::function<void(Call& odd, int odd_rank)>;
+
+  void add(const std::string& what, const Change& change) {
+    const size_t times = every_ ? places_.size() : 1;
+    for (size_t i = 0; i < times; ++i) {
+      Case made;
+      made.odd_rank = places_[next_++ % places_.size()];
+      made.usual = made.odd = usual_;
+      made.swapped = what == "order";
+      made.name = std::string(reference::name_of(usual_.problem.collective)) + " of " +
+                  std::to_string(usual_.problem.count) + " floats on " + std::to_string(ranks_) +
+                  " ranks, on rank " + std::to_string(made.odd_rank) + " other " + what;
+      change(made.odd, made.odd_rank);
+      if (made.odd.problem.counts != usual_.problem.counts || !is_vector_change(what)) {
+        cases_.push_back(std::move(made));
       }
-      if (reference::is_rooted(collective)) {
-        odd = usual;
-        odd.problem.root = ranks - 1;
-        add_odd(cases, usual, "root", odd);
-      }
-      add_odd(cases, usual, "order", make_call(collective, ranks, count / 2));
     }
   }
-  return cases;
-}
+
+  /// Where entries are 0 or equal, there may be nothing to change.
+  bool is_vector_change(const std::string& what) const {
+    return reference::has_counts(usual_.problem.collective) &&
+           what.find("count") != std::string::npos;
+  }
+
+  void add_calls(Collective other, uint64_t count) {
+    add("collective", [&](Call& odd, int) { odd = make_call(other, ranks_, count); });
+    if (usual_.problem.collective == Collective::kBarrier) return;
+    const Collective same = usual_.problem.collective;
+    add("order", [&](Call& odd, int) { odd = make_call(same, ranks_, count / 2); });
+  }
+
+  void add_arguments() {
+    add("type", [](Call& odd, int) {
+      odd.problem.type = tuttiInt32;
+      odd.values = random_calls::Values::kAny;
+    });
+    if (reference::reduces(usual_.problem.collective)) {
+      add("operation", [](Call& odd, int) { odd.problem.op = tuttiMax; });
+    }
+    if (!reference::is_rooted(usual_.problem.collective)) return;
+    add("root", [this](Call& odd, int odd_rank) {
+      odd.problem.root = odd_rank != usual_.problem.root ? odd_rank : ranks_ - 1;
+    });
+  }
+
+  void add_counts(uint64_t count) {
+    const Collective same = usual_.problem.collective;
+    for (const uint64_t other : {count + 1, count / 2, uint64_t{0}}) {
+      add("count, " + std::to_string(other),
+          [&](Call& odd, int) { odd = make_call(same, ranks_, other); });
+    }
+  }
+
+  // Every entry of the counts that the odd rank shares with others.
+  void add_vectors() {
+    const bool is_private = usual_.problem.collective == Collective::kAllToAllV;
+    for (size_t entry = 0; entry < usual_.problem.counts.size(); ++entry) {
+      const uint64_t count = usual_.problem.counts[entry];
+      add_entry(entry, count + 1, "");
+      if (entry % 2 == 1) add_entry(entry, 0, "(no) ");
+      if (entry % 2 == 0) add_entry(entry, count / 2, "(half) ");
+    }
+    // Of shared counts: no call at all, which the next one tells.
+    add("counts, all 0",
+        [](Call& odd, int) { odd.problem.counts.assign(odd.problem.counts.size(), 0); });
+    if (is_private) return;
+    add("order of counts", [](Call& odd, int) {  // no size of the plan differs, nor the sum
+      std::swap(odd.problem.counts[0], odd.problem.counts[1]);
+    });
+  }
+
+  void add_entry(size_t entry, uint64_t count, const std::string& how) {
+    const bool is_private = usual_.problem.collective == Collective::kAllToAllV;
+    add(how + "count " + std::to_string(entry), [=, this](Call& odd, int odd_rank) {
+      const auto ranks = static_cast<size_t>(ranks_), place = static_cast<size_t>(odd_rank);
+      const bool sends = entry / ranks == place, expects = entry % ranks == place;
+      // Not between others, nor between it and itself.
+      if (!is_private || sends != expects) odd.problem.counts[entry] = count;
+    });
+  }
+
+  const int ranks_;
+  const bool every_;
+  std::vector<int> places_;
+  size_t next_ = 0;  // of places_
+  Call usual_;
+  std::vector<Case> cases_;
+};
 
 tuttiResult_t issue(const Call& call, const CallMemory& memory, tuttiComm_t comm) {
   return random_calls::issue(call.problem, memory.send(), memory.recv(), comm, tuttiBlocking());
 }
 
-bool names_two_ranks(const std::string& message) {
+std::set<int> ranks_in(const std::string& message) {
   std::set<int> named;
   for (size_t at = message.find("rank "); at != std::string::npos;
        at = message.find("rank ", at + 1)) {
@@ -139,29 +206,37 @@ bool names_two_ranks(const std::string& message) {
       named.insert(std::atoi(message.c_str() + digit));
     }
   }
-  return named.size() > 1;
+  return named;
 }
 
-std::string judge_error(tuttiResult_t result, tuttiComm_t comm) {
+/// An error that names the odd rank and another one. Between hosts a rank may hear first that a
+/// third one, which had its error, is gone: it names that one, unless all of them stay.
+std::string judge_error(const Options& how, const Case& c, tuttiResult_t result, tuttiComm_t comm) {
   const std::string message = tuttiGetLastError(comm);
   if (result != tuttiInvalidUsage && result != tuttiRemoteError) {
     return std::string(tuttiGetErrorString(result)) + ": " + message;
   }
-  return names_two_ranks(message) ? "" : "the error does not name two ranks: " + message;
+  const std::set<int> named = ranks_in(message);
+  const bool third_left = how.network == testing_support::Network::kMixed && !how.patient &&
+                          result == tuttiRemoteError &&
+                          message.find(" is gone; ") != std::string::npos;
+  if (named.size() > 1 && (named.contains(c.odd_rank) || third_left)) return "";
+  return "the error does not name rank " + std::to_string(c.odd_rank) + " and another: " + message;
 }
 
 // Ranks that agree can finish the call only if they do not need the odd one; then the calls that
 // follow must tell them.
-std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiComm_t comm) {
-  const bool odd = member.rank() == member.ranks() - 1;
+std::string run_calls(const Options& how, const Case& c, CallMemory& memory, Member& member,
+                      tuttiComm_t comm) {
+  const bool odd = member.rank() == c.odd_rank;
   const tuttiResult_t first = issue(odd ? c.odd : c.usual, memory, comm);
-  if (first != tuttiSuccess) return judge_error(first, comm);
+  if (first != tuttiSuccess) return judge_error(how, c, first, comm);
   if (std::string wrong = memory.check(); !wrong.empty()) return "silently: " + wrong;
   if (c.swapped) {
     const Call& second = odd ? c.usual : c.odd;
     CallMemory more(second, member.rank(), nullptr);
     const tuttiResult_t result = issue(second, more, comm);
-    if (result != tuttiSuccess) return judge_error(result, comm);
+    if (result != tuttiSuccess) return judge_error(how, c, result, comm);
     if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
   }
   const Call next = make_call(Collective::kAllReduce, member.ranks(), 50);
@@ -169,7 +244,7 @@ std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiCo
     member.at(turn);
     CallMemory more(next, member.rank(), nullptr);
     const tuttiResult_t later = issue(next, more, comm);
-    if (later != tuttiSuccess) return judge_error(later, comm);
+    if (later != tuttiSuccess) return judge_error(how, c, later, comm);
     if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
   }
   return "nobody noticed";
@@ -185,9 +260,9 @@ void run_rank(const Options& how, const Case& c, Member& member) {
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.timeout_ns = kDeadlineNs;
   tuttiCommSetOptions(comm, &options);
-  const bool odd = member.rank() == member.ranks() - 1;
+  const bool odd = member.rank() == c.odd_rank;
   CallMemory memory(odd ? c.odd : c.usual, member.rank(), nullptr);
-  const std::string wrong = run_calls(c, memory, member, comm);
+  const std::string wrong = run_calls(how, c, memory, member, comm);
   // Threads read each other's buffers, and one that has not failed yet may still do so.
   if (how.threads || how.patient) member.meet();
   if (!wrong.empty()) member.fail(wrong);
@@ -207,17 +282,47 @@ bool run_case(const Options& options, const Case& c) {
   return result.ok;
 }
 
+/// Counts for all jobs, in memory that they share.
+struct Counts {
+  std::atomic<int> done;
+  std::atomic<int> failed;
+};
+
+Counts& map_counts() {
+  void* memory =
+      mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  return *new (memory) Counts();
+}
+
 int run(const Options& options) {
-  int failed = 0, all = 0;
+  std::vector<Case> cases;
   for (int ranks = options.least_ranks; ranks <= options.most_ranks; ++ranks) {
-    for (const Case& c : cases_of(ranks)) {
-      ++all;
-      if (!run_case(options, c)) ++failed;
-    }
+    for (Case& made : Cases(ranks, options.every).make()) cases.push_back(std::move(made));
   }
-  std::printf("%d mismatches, %d not handled (network %s, %s)\n", all, failed,
+  for (Case& c : cases) {
+    if (!options.planted) break;
+    c.odd = c.usual;
+    c.swapped = false;
+  }
+  Counts& counts = map_counts();
+  std::vector<pid_t> jobs;
+  for (int job = 0; job < options.jobs; ++job) {
+    jobs.push_back(fork());
+    if (jobs.back() != 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (auto i = static_cast<size_t>(job); i < cases.size();
+         i += static_cast<size_t>(options.jobs)) {
+      if (!run_case(options, cases[i])) counts.failed.fetch_add(1);
+      counts.done.fetch_add(1);
+    }
+    _exit(0);
+  }
+  for (const pid_t job : jobs) waitpid(job, nullptr, 0);
+  const int done = counts.done.load(), failed = counts.failed.load();
+  std::printf("%d of %zu mismatches, %d not handled (network %s, %s)\n", done, cases.size(), failed,
               name_of(options.network), options.threads ? "threads" : "processes");
-  return failed == 0 ? 0 : 1;
+  return failed == 0 && done == static_cast<int>(cases.size()) ? 0 : 1;
 }
 
 bool read(int argc, char** argv, Options& options) {
@@ -228,7 +333,10 @@ bool read(int argc, char** argv, Options& options) {
                                     {{"--ranks", into(ranks, 2, testing_support::kMaxRanks)},
                                      {"--network", into(options.network)},
                                      {"--threads", into(options.threads)},
-                                     {"--patient", into(options.patient)}});
+                                     {"--patient", into(options.patient)},
+                                     {"--every", into(options.every)},
+                                     {"--planted", into(options.planted)},
+                                     {"--jobs", into(options.jobs, 1, 64)}});
   if (ranks > 0) options.least_ranks = options.most_ranks = ranks;
   return understood;
 }

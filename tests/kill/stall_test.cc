@@ -119,7 +119,32 @@ TEST_P(Late, ALateRankIsReportedAndTheCallCompletes) {
       << log;
 }
 
-INSTANTIATE_TEST_SUITE_P(Networks, Late, testing::Values(Network::kDefault, Network::kMixed));
+// A call of nothing ends at once and is none that others could see. Where they call with something
+// and nothing follows, their deadline tells.
+TEST_P(Late, ARankThatPassedNoCountIsNamedAtTheDeadline) {
+  const auto shape = shape_for(GetParam(), 4, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
+  expect_ok(shape, [](Member& member) {
+    tuttiComm_t comm = join(member);
+    if (comm == nullptr) return;
+    if (sum(comm, 2) != tuttiSuccess) return member.fail(tuttiGetLastError(comm));
+    const bool odd = member.rank() == 2;
+    const tuttiResult_t result = sum(comm, odd ? 0 : 1000);
+    const std::string message = odd ? "" : tuttiGetLastError(comm);
+    if (odd && result != tuttiSuccess) member.fail(tuttiGetLastError(comm));
+    // Who gave up because of another that did hears of its timeout.
+    if (!odd && result != tuttiTimeout && result != tuttiRemoteError) member.fail("no timeout");
+    if (!odd && message.find("rank 2") == std::string::npos) member.fail(message);
+    if (result == tuttiTimeout &&
+        message.find("never entered call 2: its last is call 1") == std::string::npos) {
+      member.fail(message);
+    }
+    member.meet();
+    tuttiCommDestroy(comm);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Late,
+                         testing::Values(Network::kDefault, Network::kTcp, Network::kMixed));
 
 TEST(Stall, AFailedCommunicatorDumpsItsCalls) {
   const Folder folder;
