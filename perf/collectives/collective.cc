@@ -59,29 +59,27 @@ const CollectiveTraits* find_collective(std::string_view name) {
   return nullptr;
 }
 
-size_t uneven_block(size_t total, int weight, int ranks) {
-  if (ranks == 1) return total;
-  const size_t all_weights = static_cast<size_t>(ranks) * static_cast<size_t>(ranks - 1) / 2;
-  return total / all_weights * static_cast<size_t>(weight) +
-         total % all_weights * static_cast<size_t>(weight) / all_weights;
-}
-
 namespace {
 
-/// How far `to` is behind `from`, round the end.
-int distance(int from, int to, int ranks) { return (to - from + ranks) % ranks; }
+size_t sum_before(const std::vector<size_t>& blocks, int end) {
+  return std::accumulate(blocks.begin(), blocks.begin() + end, size_t{0});
+}
+
+size_t sum_of(const std::vector<size_t>& blocks) {
+  return std::accumulate(blocks.begin(), blocks.end(), size_t{0});
+}
 
 /// The blocks of one call: what rank `from` holds for, or has from, rank `to`. Uneven ones that all
 /// ranks have alike belong to `to`.
 class Blocks {
  public:
-  Blocks(const CollectiveTraits& traits, size_t elements, int ranks)
-      : traits_(traits), elements_(elements), ranks_(ranks) {}
+  Blocks(const CollectiveTraits& traits, size_t elements, int ranks, const Traffic& traffic)
+      : traits_(traits), elements_(elements), ranks_(ranks), traffic_(traffic) {}
 
   size_t between(int from, int to) const {
     if (!traits_.has(Trait::kUneven)) return elements_ / static_cast<size_t>(ranks_);
-    const bool pairs = traits_.send == traits_.recv;
-    return uneven_block(elements_, pairs ? distance(from, to, ranks_) : to, ranks_);
+    if (is_between_pairs()) return traffic_.between(elements_, from, to, ranks_);
+    return uneven_block(elements_, to, ranks_);
   }
   std::vector<size_t> from(int rank) const {
     std::vector<size_t> blocks;
@@ -93,26 +91,28 @@ class Blocks {
     for (int from = 0; from < ranks_; ++from) blocks.push_back(between(from, rank));
     return blocks;
   }
+  /// The largest buffer of any rank, in elements.
+  size_t largest() const {
+    if (traits_.has(Trait::kUneven)) {
+      return is_between_pairs() ? traffic_.largest(elements_, ranks_) : sum_of(from(0));
+    }
+    return between(0, 0) * static_cast<size_t>(ranks_);
+  }
 
  private:
+  bool is_between_pairs() const { return traits_.send == traits_.recv; }
+
   const CollectiveTraits& traits_;
   size_t elements_;
   int ranks_;
+  const Traffic& traffic_;
 };
-
-size_t sum_before(const std::vector<size_t>& blocks, int end) {
-  return std::accumulate(blocks.begin(), blocks.begin() + end, size_t{0});
-}
-
-size_t sum_of(const std::vector<size_t>& blocks) {
-  return std::accumulate(blocks.begin(), blocks.end(), size_t{0});
-}
 
 }  // namespace
 
-Shape shape_of(Collective id, size_t elements, const Place& place) {
+Shape shape_of(Collective id, size_t elements, const Place& place, const Traffic& traffic) {
   const CollectiveTraits& traits = traits_of(id);
-  const Blocks blocks(traits, elements, place.ranks);
+  const Blocks blocks(traits, elements, place.ranks, traffic);
   Shape shape;
   if (traits.send == Extent::kNothing && traits.recv == Extent::kNothing) return shape;
   const bool by_rank = traits.send == Extent::kPerRank || traits.recv == Extent::kPerRank;
@@ -128,7 +128,7 @@ Shape shape_of(Collective id, size_t elements, const Place& place) {
     shape.recv_blocks = from_all ? blocks.to(place.rank) : blocks.from(place.rank);
     shape.recv_count = sum_of(shape.recv_blocks);
   }
-  shape.largest_count = by_rank ? sum_of(blocks.from(0)) : elements;
+  shape.largest_count = by_rank ? blocks.largest() : elements;
   return shape;
 }
 
@@ -172,21 +172,21 @@ std::vector<Block> one_of_each(const Shape& shape) {
   return blocks;
 }
 
-std::vector<Block> from_all_to_me(Collective id, size_t elements, const Place& place) {
+std::vector<Block> from_all_to_me(const Blocks& all, const Place& place) {
   std::vector<Block> blocks;
   for (int source = 0; source < place.ranks; ++source) {
-    const Shape theirs = shape_of(id, elements, {source, place.ranks, place.root});
+    const std::vector<size_t> theirs = all.from(source);
     const auto mine = static_cast<size_t>(place.rank);
-    blocks.push_back(
-        {source, sum_before(theirs.send_blocks, place.rank), theirs.send_blocks[mine]});
+    blocks.push_back({source, sum_before(theirs, place.rank), theirs[mine]});
   }
   return blocks;
 }
 
 }  // namespace
 
-std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place) {
-  const Shape shape = shape_of(id, elements, place);
+std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place,
+                                   const Traffic& traffic) {
+  const Shape shape = shape_of(id, elements, place, traffic);
   const bool root_only = id == Collective::kReduce || id == Collective::kGather;
   if (root_only && place.rank != place.root) return {};
   switch (id) {
@@ -209,7 +209,7 @@ std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& 
       return one_of_each(shape);
     case Collective::kAllToAll:
     case Collective::kAllToAllV:
-      return from_all_to_me(id, elements, place);
+      return from_all_to_me({traits_of(id), elements, place.ranks, traffic}, place);
     case Collective::kBarrier:
       return {};
   }

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include "perf/collectives/traffic.h"
+
 namespace tutti::perf {
 
 enum class Collective {
@@ -100,13 +102,9 @@ struct Shape {
 
 /// The call whose larger buffer has at most `elements` elements. Where the buffer holds one block
 /// per rank the count is rounded down; unlike nccl-tests, not further down to a multiple of 16
-/// bytes.
-Shape shape_of(Collective id, size_t elements, const Place& place);
-
-/// Uneven traffic: of `total` elements, the block of weight 0 to ranks - 1, proportional to it. In
-/// an all_to_all_v the weight is by how much the numbers of two ranks differ (to the larger one,
-/// round the end), as in nccl-tests; in others it is the number of the block's rank.
-size_t uneven_block(size_t total, int weight, int ranks);
+/// bytes. `traffic` is that of an all_to_all_v.
+Shape shape_of(Collective id, size_t elements, const Place& place,
+               const Traffic& traffic = Traffic());
 
 /// Where the input and the output lie in one shared buffer for the in-place form, in elements.
 struct InPlaceOffsets {
@@ -134,6 +132,7 @@ struct Block {
 };
 
 /// The blocks that make up the output of one rank, in order. Of the call that shape_of() gives.
-std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place);
+std::vector<Block> expected_blocks(Collective id, size_t elements, const Place& place,
+                                   const Traffic& traffic = Traffic());
 
 }  // namespace tutti::perf

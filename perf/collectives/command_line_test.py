@@ -30,6 +30,7 @@ PROGRAMS = {"all_reduce_perf": "all_reduce", "all_gather_perf": "all_gather",
             "sendrecv_perf": "sendrecv", "hypercube_perf": "hypercube"}
 # Exit codes, as in perf/collectives/error.h.
 USAGE, LIBRARY, TIMEOUT, RESULT = 2, 3, 4, 7
+RIGHT = "# Out of bounds values : 0 OK"
 
 
 # The library warns of TUTTI_ variables that it does not know.
@@ -188,6 +189,40 @@ class CommandLine(unittest.TestCase):
         wrong = run("perf", "all_gather", "--ranks", "2", "-b", "8", NCCL_TESTS_SPLIT="XOR 2")
         self.assertEqual(wrong.returncode, USAGE, wrong.stderr)
 
+    def test_alltoallv_moves_what_the_variables_of_nccl_tests_say(self):
+        prefix = "NCCL_TESTS_ALLTOALLV_"
+        few = ["perf", "alltoallv", "--ranks", "3", "-n", "2", "-b"]
+        equal = run(*few, "1200", **{prefix + "SPREAD": "0", prefix + "PRINT_SUMMARY": "1"})
+        self.assertEqual(equal.returncode, 0, equal.stderr)
+        self.assertIn("mode=generated nranks=3 total_bytes=1200 spread=0.000 ", equal.stdout)
+        self.assertIn("#   rank=2 send_bytes=1200 recv_bytes=1200 alg_bw=", equal.stdout)
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "matrix"
+            path.write_text("0 40 8 0\n4000 8 0 0\n12 0 0 0\n0 0 0 0\n")
+            matrix = {prefix + "MATRIX_FILE": str(path)}
+            uneven = run(*few, "64K", **matrix, **{prefix + "PRINT_SUMMARY": "1"})
+            self.assertEqual(uneven.returncode, 0, uneven.stderr)
+            self.assertIn(RIGHT, uneven.stdout)
+            self.assertEqual(rows(uneven.stdout)[0][0], "4012", "what rank 0 receives")
+            self.assertIn("mode=matrix nranks=3 matrix_dim=4 ", uneven.stdout)
+            self.assertIn("#   rank=0 send_bytes=48 recv_bytes=4012 ", uneven.stdout)
+            double = run(*few, "64K", "-d", "int8", **matrix, **{prefix + "MATRIX_SCALE": "2"})
+            self.assertEqual(rows(double.stdout)[0][0], "8024", double.stderr)
+            wrong = run(*few, "64K", "--plant-fault", "0:1002", **matrix)
+            self.assertEqual(wrong.returncode, RESULT, wrong.stderr)
+            path.write_text("1 2\n3 4\n")
+            for flags in (["64K"], ["2", "--ranks", "2"], ["8", "-e", "16", "-f", "2", "--np", "2"]):
+                mistake = run(*few, *flags, **matrix)
+                self.assertEqual(mistake.returncode, USAGE, mistake.stderr)
+                self.assertIn("the traffic matrix", mistake.stderr)
+        self.assertEqual(run(*few, "8", **{prefix + "SPREAD": "2"}).returncode, USAGE)
+
+    def test_a_choice_of_devices_is_said_to_have_no_effect(self):
+        result = run("perf", "all_reduce", "--ranks", "3", "-b", "8", "-n", "1",
+                     NCCL_TESTS_DEVICE="4")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(result.stderr.count("NCCL_TESTS_DEVICE has no effect"), 1, result.stderr)
+
     def test_exit_codes(self):
         few = ["perf", "all_reduce", "-t", "2", "-b", "8", "-n", "1"]
         unknown = run(*few, "--algorithm", "magic")
@@ -228,6 +263,7 @@ class Json(unittest.TestCase):
     def test_every_kind_of_run_fits_the_schema(self):
         report = self.report("all_gather", "--ranks", "2", "-b", "1K", "-n", "5")
         self.assertEqual(report["config"]["ranks"], 2)
+        self.assertEqual([rank["device"] for rank in report["config"]["devices"]], [0, 1])
         self.assertEqual(report["results"][0]["in_place"]["nwrong"], 0)
         self.report("barrier", "-t", "2", "-n", "2")
         self.report("all_reduce", "-t", "2", "-b", "8", "-e", "32", "-f", "2", "-n", "2", "-c", "0",

@@ -48,6 +48,35 @@ void settle_report(PerfOptions& options) {
   }
 }
 
+/// A matrix has its own sizes. The errors are about all ranks, also where a group has fewer.
+void check_matrix(const PerfOptions& options) {
+  if (options.traffic.matrix() == nullptr) return;
+  const int known = options.traffic.matrix()->ranks;
+  const int ranks = options.crew.ranks();
+  if (ranks > known) {
+    throw PerfError("the traffic matrix has " + std::to_string(known) + " rows: not enough for " +
+                        std::to_string(ranks) + " ranks",
+                    kExitUsage);
+  }
+  const size_t needed = options.traffic.largest(0, ranks);
+  if (options.byte_sizes().size() != 1 || options.largest_bytes() < needed) {
+    throw PerfError("the sizes are those of the traffic matrix: -b and -e must be the same, and " +
+                        std::to_string(needed) + " bytes at least",
+                    kExitUsage);
+  }
+}
+
+/// What nccl-tests reads from the environment, beside what belongs to the report and to groups.
+void settle_environment(PerfOptions& options) {
+  if (std::getenv("NCCL_TESTS_DEVICE") != nullptr) {
+    options.notes.emplace_back("NCCL_TESTS_DEVICE has no effect: buffers are host memory");
+  }
+  if (options.collective != Collective::kAllToAllV) return;
+  options.traffic = traffic_asked_for();
+  options.traffic_summary = traffic_summary_asked_for();
+  check_matrix(options);
+}
+
 /// What no single flag can say by itself.
 PerfOptions settle(Draft& draft) {
   PerfOptions& options = draft.options;
@@ -63,6 +92,7 @@ PerfOptions settle(Draft& draft) {
     throw PerfError("the steps of a hypercube depend on each other: -m does not apply", kExitUsage);
   }
   check_group(options, options.crew.ranks());
+  settle_environment(options);
   return std::move(options);
 }
 

@@ -71,6 +71,8 @@ struct PerfOptions {
   std::vector<tuttiDataType_t> types;
   std::vector<tuttiRedOp_t> ops;
   int root = 0;  // -1: every root
+  Traffic traffic;
+  bool traffic_summary = false;
   int threads = 1;
   int gpus = 1;  // per thread; the crew's threads are threads * gpus
   CrewShape crew;

@@ -109,7 +109,15 @@ class Sweep {
     ++number_;
     const PreparedCase out_of_place(options_, group_, one, false);
     progress_.show(number_, words_for(one, "out of place"));
-    Line line{one, out_of_place.size_bytes(), out_of_place.shape.count, cycle, {}, {}, {}, {}};
+    Line line{one,
+              out_of_place.size_bytes(),
+              out_of_place.shape.count,
+              out_of_place.elements,
+              cycle,
+              {},
+              {},
+              {},
+              {}};
     line.out_of_place = measurement_.run(out_of_place);
     if (traits_of(options_.collective).has(Trait::kInPlace)) {
       progress_.show(number_, words_for(one, "in place"));

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -51,7 +52,10 @@ std::vector<Participant> all_participants(const RankContext& context, const Subg
   own.color = group.color;
   own.process = getpid();
   gethostname(own.host, sizeof own.host - 1);
-  return context.board.exchange(context.rank, own);
+  std::vector<Participant> all = context.board.exchange(context.rank, own);
+  std::map<std::string, int> ranks_of_host;
+  for (Participant& one : all) one.device = ranks_of_host[one.host]++;
+  return all;
 }
 
 std::string time_now() {
@@ -130,11 +134,9 @@ void Report::print_parameters() const {
 void Report::print_ranks() const {
   std::printf("# Using devices\n");
   const std::vector<Participant>& ranks = results_.ranks;
-  std::map<std::string, int> ranks_of_host;  // nccl-tests gives the next device to each
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
     std::printf("#  Rank %2zu Group %2d Pid %6d on %10s device %2d [host memory]\n", rank,
-                ranks[rank].color, ranks[rank].process, ranks[rank].host,
-                ranks_of_host[ranks[rank].host]++);
+                ranks[rank].color, ranks[rank].process, ranks[rank].host, ranks[rank].device);
   }
 }
 
@@ -183,11 +185,39 @@ void Report::add(const Line& line) {
   const std::string text =
       key + cell_text(line.out_of_place) + cell_text(line.in_place) +
       tail_text(options_.report, {choice.algorithm, choice.transports, line.measured_at});
+  if (options_.traffic_summary) print_traffic(line);
   std::printf("%s\n", text.c_str());
   std::fflush(stdout);
   print_wrong(line, line.out_of_place, "out of place");
   if (line.in_place) print_wrong(line, *line.in_place, "in place");
   results_.lines.push_back(line);
+}
+
+/// nccl-tests' lines on what every rank of an all_to_all_v moves.
+void Report::print_traffic(const Line& line) const {
+  const size_t bytes = data_type(line.one.type).bytes;
+  const Traffic traffic = options_.traffic.of_elements(bytes);
+  const int color = results_.ranks.front().color;
+  const auto ranks =
+      static_cast<int>(std::count_if(results_.ranks.begin(), results_.ranks.end(),
+                                     [&](const Participant& rank) { return rank.color == color; }));
+  const double us = line.out_of_place.us;
+  std::printf("# NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY: mode=%s nranks=%d ",
+              traffic.matrix() != nullptr ? "matrix" : "generated", ranks);
+  if (traffic.matrix() != nullptr) {
+    std::printf("matrix_dim=%d", traffic.matrix()->ranks);
+  } else {
+    std::printf("total_bytes=%zu spread=%.3f", line.elements * bytes, traffic.spread());
+  }
+  std::printf(" time_usec=%.2f\n", us);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Shape shape = shape_of(options_.collective, line.elements, {rank, ranks, 0}, traffic);
+    const size_t most = std::max(shape.send_count, shape.recv_count) * bytes;
+    const double bandwidth = static_cast<double>(most) / std::max(us, 1e-3) / 1e3;
+    std::printf("#   rank=%d send_bytes=%zu recv_bytes=%zu alg_bw=%.2f bus_bw=%.2f\n", rank,
+                shape.send_count * bytes, shape.recv_count * bytes, bandwidth,
+                bandwidth * bus_factor(options_.collective, ranks));
+  }
 }
 
 void Report::print_wrong(const Line& line, const Cell& cell, const char* placement) const {

@@ -17,6 +17,7 @@ namespace tutti::perf {
 struct Participant {
   int process = 0;
   int color = 0;
+  int device = 0;  // nccl-tests gives one to each rank of a host, in their order
   char host[200] = {};
 };
 
@@ -27,6 +28,7 @@ struct Line {
   Case one;
   size_t size_bytes;
   size_t count;
+  size_t elements;  // what the shapes of its ranks are made for
   size_t cycle;
   Cell out_of_place;
   std::optional<Cell> in_place;  // empty: the collective has no in-place form
@@ -68,6 +70,7 @@ class Report {
   void print_parameters() const;
   void print_ranks() const;
   void print_columns() const;
+  void print_traffic(const Line& line) const;
   void print_wrong(const Line& line, const Cell& cell, const char* placement) const;
   std::string cell_text(const std::optional<Cell>& cell) const;
 

@@ -83,7 +83,8 @@ Json ranks_json(const Results& results) {
     ranks.push_back({{"rank", rank},
                      {"group", results.ranks[rank].color},
                      {"pid", results.ranks[rank].process},
-                     {"hostname", results.ranks[rank].host}});
+                     {"hostname", results.ranks[rank].host},
+                     {"device", results.ranks[rank].device}});
   }
   return ranks;
 }
@@ -102,7 +103,7 @@ Json config_json(const PerfOptions& options, const Results& results) {
     json["step_bytes"] = sizes.step_bytes;
   }
   const CommunicatorOptions& communicator = options.communicator;
-  json.update({{"warmup_iterations", options.warmup},
+  json.update({{"warmup_iters", options.warmup},
                {"iterations", options.iterations},
                {"aggregated_iterations", options.aggregate},
                {"validation", options.checks},

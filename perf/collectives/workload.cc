@@ -12,8 +12,9 @@ constexpr size_t kCacheLineBytes = 64;
 
 PreparedCase::PreparedCase(const PerfOptions& options, const Subgroup& group, const Case& one,
                            bool in_place_form)
-    : elements(one.bytes / data_type(one.type).bytes),
-      shape(shape_of(options.collective, elements, {group.rank, group.ranks, one.root})),
+    : traffic(options.traffic.of_elements(data_type(one.type).bytes)),
+      elements(traffic.settled(one.bytes / data_type(one.type).bytes, group.ranks)),
+      shape(shape_of(options.collective, elements, {group.rank, group.ranks, one.root}, traffic)),
       type(data_type(one.type)),
       in_place(in_place_form) {
   operation = {options.collective,
@@ -82,7 +83,7 @@ BufferMistakes Workload::check(const PreparedCase& one, size_t iteration) const 
   const Pattern pattern = this->pattern(one);
   const Operation& operation = one.operation;
   BufferMistakes mistakes;
-  const auto output = expected_blocks(operation.collective, one.elements, one.place());
+  const auto output = expected_blocks(operation.collective, one.elements, one.place(), one.traffic);
   mistakes.output = pattern.check(output, recv(one, iteration));
   if (!one.in_place && reads_input(operation.collective, one.place())) {
     const Block input[] = {{operation.rank, 0, one.shape.send_count}};

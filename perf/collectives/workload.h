@@ -31,6 +31,7 @@ struct PreparedCase {
   Operation operation;
   Place place() const { return {operation.rank, operation.ranks, operation.root}; }
 
+  Traffic traffic;
   size_t elements;  // what the shape was made for
   Shape shape;
   DataType type;
