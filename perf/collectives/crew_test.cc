@@ -30,6 +30,7 @@ int exchange_numbers(const RankContext& context) {
 }
 
 int rank_1_throws(const RankContext& context) {
+  context.board.barrier();  // all have joined: what follows is about ranks at work
   if (context.rank == 1) throw PerfError("on purpose");
   context.board.barrier();
   return 0;
