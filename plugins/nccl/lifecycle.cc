@@ -1,6 +1,7 @@
 // Making and ending communicators.
 #include <cstring>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -59,13 +60,20 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
 /// One thread makes all the ranks of the group.
 ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   if (ranks < 1) return refuse("ncclCommInitAll", "the number of ranks must be above 0");
-  tuttiUniqueId id;
-  if (const ncclResult_t bad = translate(tuttiGetUniqueId(&id)); bad != ncclSuccess) return bad;
+  // Where a communicator cannot be made this is said at the end of the group.
+  const auto all = std::make_shared<std::vector<tuttiComm_t>>(ranks, nullptr);
   start_group();
+  part_of_group(translate(tuttiCommInitAll(all->data(), ranks, nullptr)));
   for (int rank = 0; rank < ranks; ++rank) {
-    part_of_group(
-        create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
-               [&](tuttiComm_t* made) { return tuttiCommInitRank(made, ranks, id, rank); }));
+    part_of_group(create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
+                         [&](tuttiComm_t* made) {
+                           const auto take = [all, made, rank] {
+                             *made = (*all)[static_cast<size_t>(rank)];
+                           };
+                           take();
+                           at_group_end(take);
+                           return tuttiSuccess;
+                         }));
   }
   const ncclResult_t result = end_group();
   if (result == ncclSuccess || in_group()) return result;
