@@ -210,7 +210,8 @@ std::set<int> ranks_in(const std::string& message) {
 }
 
 /// An error that names the odd rank and another one. Between hosts a rank may hear first that a
-/// third one, which had its error, is gone: it names that one, unless all of them stay.
+/// third one, which had its error, is gone or gave up: it passes on what that one said, unless all
+/// of them stay.
 std::string judge_error(const Options& how, const Case& c, tuttiResult_t result, tuttiComm_t comm) {
   const std::string message = tuttiGetLastError(comm);
   if (result != tuttiInvalidUsage && result != tuttiRemoteError) {
@@ -219,7 +220,7 @@ std::string judge_error(const Options& how, const Case& c, tuttiResult_t result,
   const std::set<int> named = ranks_in(message);
   const bool third_left = how.network == testing_support::Network::kMixed && !how.patient &&
                           result == tuttiRemoteError &&
-                          message.find(" is gone; ") != std::string::npos;
+                          message.find("cannot go on with this communicator") != std::string::npos;
   if (named.size() > 1 && (named.contains(c.odd_rank) || third_left)) return "";
   return "the error does not name rank " + std::to_string(c.odd_rank) + " and another: " + message;
 }
