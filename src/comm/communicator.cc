@@ -97,6 +97,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     if (!peers.ok()) return peers.status();
     made->peer_watch_ = std::move(peers).value();
   }
+  made->complete_ = true;
   return made;
 }
 
@@ -116,6 +117,7 @@ Status Communicator::open_recorder() {
 }
 
 Communicator::~Communicator() {
+  if (membership_ != nullptr && !complete_) membership_->give_up();
   if (membership_ != nullptr) membership_->stop_serving();
   leave_attendant();
   peer_watch_.reset();

@@ -173,6 +173,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::atomic<bool> has_retired_{false};      // written under it
   std::vector<Window*> closed_;               // under it: in windows_
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
+  bool complete_ = false;                     // every rank can count on this one
   bool left_windows_ = false;
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;

@@ -8,9 +8,11 @@
 #include <charconv>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/words.h"
 #include "src/comm/card.h"
 #include "src/comm/overlay.h"
+#include "src/exec/wait.h"
 
 namespace tutti::comm {
 namespace {
@@ -244,28 +246,67 @@ std::vector<exec::Peer> Membership::peers() const {
 
 Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options) {
   std::unique_ptr<Membership> made(new Membership(std::move(options)));
-  Result<transport::Arena> arena =
-      transport::Arena::create("tutti-arena", made->options_.layout.bytes());
-  if (!arena.ok()) return arena.status();
-  made->arena_ = std::move(arena).value();
-  made->self_.arena = &made->arena_;
-  if (Status status = made->open_roster(); !status.ok()) return status;
-  if (Status status = made->open_transports(); !status.ok()) return status;
-  Result<std::vector<std::string>> cards =
-      made->options_.exchange(made->write_card(), made->options_.deadline_ns);
-  if (!cards.ok()) return cards.status();
-  if (Status status = made->read_cards(cards.value()); !status.ok()) return status;
-  made->find_hosts();
-  if (Status status = made->serve_transports(); !status.ok()) return status;
-  populate(exec::ArenaView(made->arena_.data(), made->options_.layout), made->options_.layout);
-  // Every rank meets its peers in rising order: the least pair that has not met is next for both.
-  for (int peer = 0; peer < made->ranks(); ++peer) {
-    if (peer == made->rank()) continue;
-    if (Status status = made->connect(peer); !status.ok()) return status;
+  if (Status status = made->join(); !status.ok()) {
+    made->give_up();
+    return status;
   }
-  if (Status status = made->connect_streams(); !status.ok()) return status;
-  made->populate_peers();
   return made;
+}
+
+Status Membership::join() {
+  Result<transport::Arena> arena = transport::Arena::create("tutti-arena", options_.layout.bytes());
+  if (!arena.ok()) return arena.status();
+  arena_ = std::move(arena).value();
+  self_.arena = &arena_;
+  if (Status status = open_roster(); !status.ok()) return status;
+  if (Status status = open_transports(); !status.ok()) return status;
+  Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.deadline_ns);
+  if (!cards.ok()) return cards.status();
+  if (Status status = read_cards(cards.value()); !status.ok()) return status;
+  find_hosts();
+  if (Status status = serve_transports(); !status.ok()) return status;
+  populate(exec::ArenaView(arena_.data(), options_.layout), options_.layout);
+  // Every rank meets its peers in rising order: the least pair that has not met is next for both.
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer == rank()) continue;
+    if (Status status = connect(peer); !status.ok()) return status;
+  }
+  if (Status status = connect_streams(); !status.ok()) return status;
+  if (Status status = await_domain(); !status.ok()) return status;
+  populate_peers();
+  return {};
+}
+
+void Membership::give_up() const {
+  if (arena_.data() == nullptr) return;
+  const exec::ArenaView mine(arena_.data(), options_.layout);
+  mine.counter(0).failed.store(static_cast<uint32_t>(self_.rank) + 1, std::memory_order_release);
+}
+
+// Who is done first may call, fail and leave at once: then others could not map its arena any more,
+// and those that had would wait for them.
+Status Membership::await_domain() {
+  const std::vector<exec::Peer> peers = this->peers();
+  const exec::ArenaView& mine = peers[static_cast<size_t>(rank())].arena;
+  mine.counter(0).joined.store(1, std::memory_order_release);
+  constexpr uint32_t kSpins = 100;
+  exec::Backoff backoff(kSpins);
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const exec::Peer& other = peers[static_cast<size_t>(peer)];
+    if (other.link == nullptr || !other.arena.valid()) continue;
+    const exec::Counter& theirs = other.arena.counter(0);
+    while (theirs.joined.load(std::memory_order_acquire) == 0) {
+      if (theirs.failed.load(std::memory_order_acquire) != 0) {
+        return Status::remote_error(name_of(peer) + " could not join the communicator; see there");
+      }
+      if (Status status = other.link->status(); !status.ok()) return status;
+      if (monotonic_ns() > options_.deadline_ns) {
+        return Status::timeout(name_of(peer) + " has not joined the communicator in time");
+      }
+      backoff.pause();
+    }
+  }
+  return {};
 }
 
 // Page tables only: the memory is the peers'. Bounded, since a large domain has many rings.

@@ -46,6 +46,8 @@ class Membership {
  public:
   static Result<std::unique_ptr<Membership>> create(MembershipOptions options);
   ~Membership() { stop_serving(); }
+  /// This rank will not take part after all: those that have mapped its arena are told.
+  void give_up() const;
   /// Nobody is called or let in any more, and nothing that Link::on_settled() was given runs.
   void stop_serving();
 
@@ -71,6 +73,7 @@ class Membership {
  private:
   explicit Membership(MembershipOptions options);
 
+  Status join();
   Status open_roster();
   Status read_place(int rank, std::string_view text);
   Status open_transports();
@@ -79,6 +82,7 @@ class Membership {
   Status serve_transports();
   Status connect(int peer);
   Status connect_streams();
+  Status await_domain();
   void populate_peers() const;
   std::string write_card() const;
   std::string settings() const;

@@ -203,6 +203,30 @@ TEST(Abort, EndsACallThatWaits) {
   waiting.join();
 }
 
+// Who aborts as soon as its communicator is made ends the first call of all others, however late
+// they are with the making of theirs.
+TEST(Abort, RightAfterTheMaking) {
+  constexpr int kCrew = 4, kRounds = 50;
+  for (int round = 0; round < kRounds; ++round) {
+    tuttiUniqueId id;
+    ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kCrew; ++rank) {
+      threads.emplace_back([&id, rank, round] {
+        tuttiComm_t comm = nullptr;
+        EXPECT_EQ(tuttiCommInitRank(&comm, kCrew, id, rank), tuttiSuccess) << message_of(nullptr);
+        if (comm == nullptr) return;
+        const bool calls = rank != round % kCrew;
+        if (calls) {
+          EXPECT_NE(tuttiBarrier(comm, tuttiBlocking()), tuttiSuccess);
+        }
+        EXPECT_OK(tuttiCommAbort(comm), comm);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 // A thread in the group of two communicators must not keep the one that is ended first.
 TEST(Abort, OneCommunicatorAfterTheOtherOfAGroup) {
   std::vector<Rank> first(kRanks), second(kRanks);

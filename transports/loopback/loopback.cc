@@ -22,40 +22,49 @@ namespace {
 constexpr std::string_view kTag = "tutti-loopback-1";
 constexpr size_t kMaxHostIdBytes = 256;
 
-/// "tutti-loopback-1 TOKEN PROCESS FD BYTES HOST-ID". The process id is there because a forked
-/// child inherits its parent's token. The descriptor is mapped once more by every peer, because a
-/// thread may leave while another still reads its last message.
+/// "tutti-loopback-1 TOKEN MEMORY-HANDLE HOST-ID". The handle's process is there because a forked
+/// child inherits its parent's token. The arena is mapped once more by every peer, because a thread
+/// may leave while another still reads its last message.
 struct Card {
   uint64_t token = 0;
-  int64_t process = 0;
-  int arena_fd = -1;
-  uint64_t arena_bytes = 0;
+  transport::MemoryHandle arena;
   std::string_view host_id;
 
   /// Equal on the ranks of one process.
   std::string neighborhood() const {
-    return std::to_string(token) + " " + std::to_string(process) + " " + std::string(host_id);
+    return std::to_string(token) + " " + std::to_string(arena.process) + " " + std::string(host_id);
   }
 };
 
-std::string write_card(const transport::Member& member) {
-  char text[96];
-  const int bytes =
-      std::snprintf(text, sizeof text, "%s %" PRIx64 " %d %d %zu ", kTag.data(),
-                    member.process_token, getpid(), member.arena->fd(), member.arena->bytes());
-  return std::string(text, static_cast<size_t>(bytes)) + member.host_id;
+Result<std::string> write_card(const transport::Member& member) {
+  const Result<std::string> arena = transport::describe_memory(*member.arena);
+  if (!arena.ok()) return arena.status();
+  char token[24];
+  std::snprintf(token, sizeof token, "%" PRIx64, member.process_token);
+  return std::string(kTag) + " " + token + " " + arena.value() + " " + member.host_id;
 }
 
 std::optional<Card> read_card(std::string_view text) {
+  constexpr size_t kHandleAt = 2, kHostAt = 9;
   const std::vector<std::string_view> words = split(text, ' ');
-  if (words.size() < 6 || words[0] != kTag) return std::nullopt;
+  if (words.size() <= kHostAt || words[0] != kTag) return std::nullopt;
   const auto token = parse_integer<uint64_t>(words[1], 16);
-  const auto process = parse_integer<int32_t>(words[2]);
-  const auto fd = parse_integer<int32_t>(words[3]);
-  const auto bytes = parse_integer<uint64_t>(words[4]);
-  if (!token || !process || !fd || !bytes || *fd < 0) return std::nullopt;
-  const size_t host_at = static_cast<size_t>(words[5].data() - text.data());
-  return Card{*token, *process, *fd, *bytes, text.substr(host_at)};
+  const auto place = [&](size_t word) {
+    return static_cast<size_t>(words[word].data() - text.data());
+  };
+  const size_t handle_at = place(kHandleAt), host_at = place(kHostAt);
+  const auto arena = transport::parse_memory(text.substr(handle_at, host_at - 1 - handle_at));
+  if (!token || !arena.ok()) return std::nullopt;
+  return Card{*token, arena.value(), text.substr(host_at)};
+}
+
+/// A descriptor of one's own for memory of another thread.
+Result<Fd> share(const transport::MemoryHandle& memory) {
+  Fd fd(fcntl(static_cast<int>(memory.fd), F_DUPFD_CLOEXEC, 0));
+  if (!fd.valid() && errno != EBADF) return errno_status("cannot share memory of a thread");
+  // Its number may be another file's by now.
+  if (transport::names_file(memory, fd.get())) return fd;
+  return Status::remote_error("the memory of another thread is gone");
 }
 
 class LoopbackLink final : public transport::Link, public transport::Mapped {
@@ -81,14 +90,7 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
       return Status::invalid_argument("the handle names memory of another process");
     }
     const transport::MemoryHandle& named = memory.value();
-    return imports_.import(named, [&]() -> Result<Fd> {
-      Fd fd(fcntl(named.fd, F_DUPFD_CLOEXEC, 0));
-      if (!fd.valid() && errno != EBADF) return errno_status("cannot share memory of a thread");
-      if (!transport::names_file(named, fd.get())) {
-        return Status::remote_error("the registered memory of another thread is gone");
-      }
-      return fd;
-    });
+    return imports_.import(named, [&] { return share(named); });
   }
   void release(const std::byte* memory) override { imports_.release(memory); }
 
@@ -113,7 +115,7 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
 
 class Loopback final : public transport::Transport {
  public:
-  explicit Loopback(const transport::Member& member) : card_(write_card(member)) {}
+  explicit Loopback(std::string card) : card_(std::move(card)) {}
 
   std::string_view name() const override { return "loopback"; }
   std::string card() const override { return card_; }
@@ -136,12 +138,14 @@ class Loopback final : public transport::Transport {
                                       " is not a thread of this process");
     }
     const std::optional<Card> card = read_card(peer_card);
-    const int fd = fcntl(card->arena_fd, F_DUPFD_CLOEXEC, 0);
-    if (fd < 0) {
-      return Status::remote_error("rank " + std::to_string(peer) +
-                                  ", a thread of this process, has left already");
+    Result<Fd> fd = share(card->arena);
+    if (!fd.ok()) {
+      return Status(fd.status().code(), "rank " + std::to_string(peer) +
+                                            ", a thread of this process, has left already: " +
+                                            std::string(fd.status().message()));
     }
-    Result<transport::Arena> arena = transport::Arena::adopt(fd, card->arena_bytes);
+    Result<transport::Arena> arena =
+        transport::Arena::adopt(fd.value().release(), card->arena.bytes);
     if (!arena.ok()) return arena.status();
     return std::unique_ptr<transport::Link>(
         std::make_unique<LoopbackLink>(std::move(arena).value()));
@@ -162,7 +166,9 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
                                     " bytes; at most " + std::to_string(kMaxHostIdBytes) +
                                     " are allowed (TUTTI_HOST_ID)");
   }
-  return std::unique_ptr<transport::Transport>(std::make_unique<Loopback>(member));
+  Result<std::string> card = write_card(member);
+  if (!card.ok()) return card.status();
+  return std::unique_ptr<transport::Transport>(std::make_unique<Loopback>(std::move(card).value()));
 }
 
 }  // namespace tutti::transports::loopback
