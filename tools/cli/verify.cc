@@ -252,7 +252,8 @@ int verify_main(int argc, char** argv) {
   app.add_option("what", options.what, "collective, or collective/algorithm; default: all");
   app.add_option("--ranks", options.ranks,
                  "a number or a range; default: 1-64 and samples to 4096");
-  app.add_flag("--deep", options.deep, "every sample and every number of lanes: takes minutes");
+  app.add_flag("--deep", options.deep,
+               "every number of lanes, and all samples that memory can hold: takes long");
   app.add_flag("--mutants", options.mutants, "change one thing everywhere; all must be refused");
   app.add_option("--text", options.text, "prove the schedule in this file instead");
   bool plans = false;

@@ -14,7 +14,9 @@ using namespace schedule;
 
 constexpr int kHazardRanks = 64;         // beyond, lanes are the same pattern again
 constexpr int kLogarithmicRanks = 4000;  // from here on only where a rank has O(log ranks) steps
-constexpr uint64_t kAffordableWords = 1u << 22;  // of all ranks
+// Words and steps of all ranks together.
+constexpr uint64_t kAffordableWords = 1u << 22;
+constexpr uint64_t kBearableWords = 1u << 25;  // some gigabytes of memory for each thread
 
 struct Case {
   Findings* findings = nullptr;
@@ -51,14 +53,22 @@ bool has_few_steps(const Schedule& schedule, const Parameters& p) {
   return steps <= 8u * p.lanes * std::bit_width(static_cast<unsigned>(p.ranks));
 }
 
+uint64_t words_of(const Schedule& of_a_rank, int ranks) {
+  return (of_a_rank.words.size() + of_a_rank.steps.size()) * static_cast<uint64_t>(ranks);
+}
+
+bool bearable(const Case& c) {
+  const Parameters& p = c.parameters;
+  return words_of(c.findings->algorithm->schedule(p, 0), p.ranks) <= kBearableWords;
+}
+
 // Of a large number of ranks one lane with tree folds stands for the others. Of a very large one
 // only what has few steps is looked at, and where these name many blocks, one root in place.
 bool affordable(const Case& c) {
   const Algorithm& algorithm = *c.findings->algorithm;
   const Parameters& p = c.parameters;
   const Schedule first = algorithm.schedule(p, 0);
-  const auto ranks = static_cast<uint64_t>(p.ranks);
-  if ((first.words.size() + first.steps.size()) * ranks <= kAffordableWords) {
+  if (words_of(first, p.ranks) <= kAffordableWords) {
     return p.ranks < kLogarithmicRanks || has_few_steps(first, p);
   }
   if (p.lanes > 1 || p.fold != Fold::kTree) return false;
@@ -109,7 +119,7 @@ class Sweep {
       if (next >= cases_.size()) return;
       const Case& c = cases_[next];
       const Algorithm& algorithm = *c.findings->algorithm;
-      if (c.sample && !options_.deep && !affordable(c)) {
+      if (c.sample && !(options_.deep ? bearable(c) : affordable(c))) {
         const std::lock_guard lock(mutex_);
         ++c.findings->skipped;
         continue;
