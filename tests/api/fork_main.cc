@@ -161,6 +161,7 @@ bool free_handles(Handles& mine) {
   return tuttiRequestWait(mine.request) == tuttiSuccess &&
          tuttiPut(&received, sizeof received, 0, mine.window, 0, tuttiBlocking()) == tuttiSuccess &&
          tuttiStreamDestroy(mine.stream) == tuttiSuccess &&
+         tuttiBarrier(mine.comm, tuttiBlocking()) == tuttiSuccess &&  // nobody puts any more
          tuttiCommWindowDeregister(mine.comm, mine.window) == tuttiSuccess &&
          tuttiCommDeregister(mine.comm, mine.memory) == tuttiSuccess &&
          tuttiCommDestroy(mine.comm) == tuttiSuccess && tuttiMemFree(mine.memory) == tuttiSuccess;
