@@ -386,8 +386,9 @@ const Window* HostExecutor::window_numbered(uint32_t number) const {
 const Window* HostExecutor::window_of(const void* memory, uint64_t bytes) const {
   const auto* begin = static_cast<const std::byte*>(memory);
   for (const Window& window : windows_) {
-    const bool inside = begin >= window.mine && begin + bytes <= window.mine + window.bytes;
-    if (inside) return &window;
+    const std::byte* end = window.mine + window.bytes;
+    const bool inside = begin >= window.mine && begin <= end;
+    if (inside && bytes <= static_cast<uint64_t>(end - begin)) return &window;
   }
   return nullptr;
 }
