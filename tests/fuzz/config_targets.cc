@@ -19,12 +19,15 @@ constexpr size_t kMostBytes = 4096;  // of a structure that is made here as larg
 /// text its addresses lead to: the bytes behind it.
 class Structure {
  public:
-  Structure(Bytes input, size_t least_bytes) {
+  /// `absurd_bytes`: what the reader may look at where the claim is absurd.
+  Structure(Bytes input, size_t least_bytes, size_t absurd_bytes) {
     size_t claimed = 0;
-    std::memcpy(&claimed, input.data(), std::min(input.size(), sizeof claimed));
-    bytes_ = claimed > kMostBytes ? least_bytes : std::max(claimed, least_bytes);
+    std::copy_n(input.data(), std::min(input.size(), sizeof claimed),
+                reinterpret_cast<uint8_t*>(&claimed));
+    bytes_ = claimed > kMostBytes ? absurd_bytes : std::max(claimed, least_bytes);
     memory_ = std::make_unique<std::byte[]>(bytes_);
-    std::memcpy(memory_.get(), input.data(), std::min(bytes_, input.size()));
+    std::copy_n(input.data(), std::min(bytes_, input.size()),
+                reinterpret_cast<uint8_t*>(memory_.get()));
     const Bytes rest = input.subspan(std::min(bytes_, input.size()));
     const auto* text = reinterpret_cast<const char*>(rest.data());
     const size_t letters = rest.empty() ? 0 : strnlen(text, rest.size());
@@ -66,7 +69,7 @@ std::string bytes_of(const Config& config, size_t bytes = sizeof(Config)) {
 }  // namespace
 
 bool run_config(Bytes input) {
-  Structure structure(input, sizeof(size_t));
+  Structure structure(input, sizeof(size_t), sizeof(size_t));
   structure.point(offsetof(tuttiConfig_t, name));
   const auto read = api::read_config(structure.as<tuttiConfig_t>(), {}, "fuzz");
   if (!read.ok()) {
@@ -102,7 +105,8 @@ std::vector<std::string> corpus_config() {
 
 bool run_nccl_config(Bytes input) {
   constexpr size_t kHeaderBytes = 16;
-  Structure structure(input, kHeaderBytes);
+  // NCCL's magic number vouches for the size: a newer caller's may be any.
+  Structure structure(input, kHeaderBytes, sizeof(ncclConfig_t));
   structure.point(offsetof(ncclConfig_t, netName));
   structure.point(offsetof(ncclConfig_t, commName));
   nccl::CommConfig read;
