@@ -15,6 +15,8 @@ namespace {
 // For a peer that is in the middle of a piece when its part is ended, though calls may take longer:
 // whoever ends it may be the one who aborts next.
 constexpr uint64_t kLongestCloseNs = 60 * kNanosecondsPerSecond;
+// For a peer that looks whether a window is shut.
+constexpr uint64_t kLookNs = 100'000'000;
 
 }  // namespace
 
@@ -224,6 +226,9 @@ Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
 // kind. A process that was stopped inside goes on when it is let, whatever this rank does.
 Status Communicator::left_alone(const Window& window, const Status& failure,
                                 const Status& outcome) const {
+  // A peer that comes to a shut window is inside until it has seen that.
+  const uint64_t until_ns = monotonic_ns() + kLookNs;
+  while (window.who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
   const int peer = window.who_is_inside();
   if (peer < 0) return outcome;
   return Status(failure.code(), std::string(failure.message()) + "; " + membership_->name_of(peer) +

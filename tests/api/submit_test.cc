@@ -409,6 +409,9 @@ void submit_without_threads(testing_support::Member& member) {
 }
 
 TEST(Submit, WithoutAThreadForTheEngine) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the thread sanitizer forbids threads in a child of a process that has some";
+#endif
   const auto result = testing_support::run_team(
       testing_support::TeamShape::processes(1), submit_without_threads,
       [](uint64_t) { return std::string("submitting"); }, kHangMs * 1'000'000);
