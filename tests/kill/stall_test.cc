@@ -311,8 +311,9 @@ bool says_who_is_inside(const std::string& message) {
          message.find("is still inside rank 0's part of a window") != std::string::npos;
 }
 
+// The deadline is that of the calls before, too.
 void fails_for_a_stopped_reader(Network network) {
-  const auto shape = shape_for(network, 2, {{"TUTTI_TIMEOUT", "0.5"}, {"TUTTI_LOG", "off"}});
+  const auto shape = shape_for(network, 2, {{"TUTTI_TIMEOUT", "3"}, {"TUTTI_LOG", "off"}});
   expect_ok_if_inside(shape, [network](Member& member) {
     leave_a_stopped_reader(member, [&](tuttiComm_t comm, tuttiWindow_t window) {
       const tuttiResult_t ended = tuttiCommWindowDeregister(comm, window);
