@@ -206,7 +206,7 @@ TEST(Abort, EndsACallThatWaits) {
 // Who aborts as soon as its communicator is made ends the first call of all others, however late
 // they are with the making of theirs.
 TEST(Abort, RightAfterTheMaking) {
-  constexpr int kCrew = 4, kRounds = 50;
+  constexpr int kCrew = 4, kRounds = 12;
   for (int round = 0; round < kRounds; ++round) {
     tuttiUniqueId id;
     ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
