@@ -31,10 +31,13 @@ class SameProcess final : public transport::Mapped {
   Result<std::byte*> import(std::string_view) override { return Status::unsupported("threads"); }
   void release(const std::byte*) override {}
   Status read(transport::Buffer target, uint64_t source) override {
+    if (refuses) return Status::remote_error("the peer's memory is gone");
     std::memcpy(target.data, reinterpret_cast<const void*>(source), target.bytes);
     return {};
   }
   Status write(uint64_t, transport::ConstBuffer) override { return Status::unsupported("reads"); }
+
+  bool refuses = false;
 };
 
 struct Case {
@@ -75,6 +78,10 @@ class Domain {
   HostExecutor& executor(int rank) { return *executors_[rank]; }
   int ranks() const { return static_cast<int>(executors_.size()); }
   uint64_t region_bytes() const { return layout_.region_bytes(); }
+  void refuse_reads() { mapped_.refuses = true; }
+  uint64_t progress(int rank) const {
+    return ArenaView(arenas_[rank].data(), layout_).counter(0).progress.load();
+  }
 
  private:
   ArenaLayout layout_;
@@ -232,6 +239,27 @@ TEST(HostExecutor, FourRanksNearTheEndOf32Bits) {
 }
 TEST(HostExecutor, FiveRanks) { sweep(5, 1); }
 TEST(HostExecutor, EightRanks) { sweep(8, 1); }
+
+// Whoever waits for it would take, and pass on, what is not there.
+TEST(HostExecutor, WhatCouldNotBeReadIsNotSignalled) {
+  constexpr int kRanks = 3;
+  Domain domain(kRanks, 64 << 10, 1);
+  domain.refuse_reads();
+  plan::Group group;
+  group.ranks = kRanks;
+  group.domain.assign(kRanks, 0);
+  Case c;
+  c.algorithm = registry::find(Collective::kBroadcast, "chain");
+  c.parameters.ranks = kRanks;
+  c.mode = plan::Mode::kSingleCopy;
+  c.count = 5003;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] { EXPECT_NE(run_rank(domain, group, c, rank), ""); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(domain.progress(1), 1u);
+}
 
 // One rank's part of `calls` sums of one element, most of them by the short form.
 std::string run_small_calls(Domain& domain, int rank, uint64_t calls) {

@@ -175,10 +175,7 @@ class Rank {
 
 /// What the communicators of a process share.
 struct Surroundings {
-  explicit Surroundings(const GroupOptions& options) {
-    config.spin_polls = 50;
-    config.single_copy_bytes = options.single_copy_bytes;
-  }
+  Surroundings() { config.spin_polls = 50; }
 
   Config config;
   Logger log{LogLevel::kOff};
@@ -188,7 +185,7 @@ struct Surroundings {
 
 std::string run_group(const GroupOptions& options, Finding& finding,
                       const std::function<void(int rank, Rank&)>& body) {
-  Surroundings surroundings(options);
+  Surroundings surroundings;
   Table table(options.ranks);
   // Ranks end together, so that none takes memory away that another still reads.
   std::vector<std::unique_ptr<Rank>> ranks;

@@ -20,7 +20,6 @@ struct GroupOptions {
   int ranks = 4;
   bool one_process = true;  // false: the ranks take each other for other processes of this host
   uint64_t ring_bytes = 4 << 20;
-  uint64_t single_copy_bytes = 0;  // 0: off
   Tamper tamper;
 };
 
