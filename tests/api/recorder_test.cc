@@ -10,12 +10,15 @@
 #include "include/tutti/tutti.h"
 #include "src/trace/reader.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::api_test {
 namespace {
 
+using testing_support::join;
 using testing_support::Member;
 using testing_support::Network;
+using testing_support::sum;
 using testing_support::TeamShape;
 using trace::CallRecord;
 using trace::ExchangeRecord;
@@ -24,16 +27,6 @@ using trace::State;
 constexpr uint64_t kLimitNs = 60'000'000'000;
 constexpr int kRanks = 4;
 constexpr int kLate = kRanks - 1;
-
-tuttiComm_t join(Member& member) {
-  tuttiUniqueId id;
-  tuttiComm_t comm = nullptr;
-  if (!member.take_id(id)) return nullptr;
-  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
-    member.fail(tuttiGetLastError(nullptr));
-  }
-  return comm;
-}
 
 /// A process of every rank. What `body` returns is a failure, unless it is tuttiSuccess.
 void expect_ok(Network network, const std::function<tuttiResult_t(Member&, tuttiComm_t)>& body) {
@@ -80,13 +73,6 @@ const ExchangeRecord* find(const CallRecord& call, uint32_t peer, bool sends) {
 bool is_complete(const ExchangeRecord* exchange) {
   return exchange != nullptr && exchange->complete == exchange->messages &&
          exchange->moved == exchange->bytes;
-}
-
-tuttiResult_t sum(tuttiComm_t comm, size_t count) {
-  const std::vector<float> send(count, 1.0f);
-  std::vector<float> recv(count);
-  return tuttiAllReduce(send.data(), recv.data(), count, tuttiFloat32, tuttiSum, comm,
-                        tuttiBlocking());
 }
 
 class InFlight : public testing::TestWithParam<Network> {};

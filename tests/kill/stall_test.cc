@@ -16,13 +16,16 @@
 #include "generated/test_paths.h"
 #include "tests/support/single_copies.h"
 #include "tests/support/team.h"
+#include "tests/support/team_rank.h"
 #include "tests/support/thorough.h"
 
 namespace tutti::kill_test {
 namespace {
 
+using testing_support::join;
 using testing_support::Member;
 using testing_support::Network;
+using testing_support::sum;
 using testing_support::TeamShape;
 
 constexpr uint64_t kLimitNs = 60'000'000'000;
@@ -77,23 +80,6 @@ void expect_ok_if_inside(const TeamShape& shape, const testing_support::Body& bo
     if (result.report.find(kMissed) == std::string::npos) break;
   }
   EXPECT_TRUE(result.ok) << result.report;
-}
-
-tuttiComm_t join(Member& member) {
-  tuttiUniqueId id;
-  tuttiComm_t comm = nullptr;
-  if (!member.take_id(id)) return nullptr;
-  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
-    member.fail(tuttiGetLastError(nullptr));
-  }
-  return comm;
-}
-
-tuttiResult_t sum(tuttiComm_t comm, size_t count) {
-  const std::vector<float> send(count, 1.0f);
-  std::vector<float> recv(count);
-  return tuttiAllReduce(send.data(), recv.data(), count, tuttiFloat32, tuttiSum, comm,
-                        tuttiBlocking());
 }
 
 class Late : public testing::TestWithParam<Network> {};

@@ -3,9 +3,30 @@
 // Owns: nothing; the body ends what it makes. Threads: one. Errors: reported to the team.
 #pragma once
 
+#include <vector>
+
 #include "tests/support/team.h"
 
 namespace tutti::testing_support {
+
+/// Null, and the rank's failure is said, if it cannot be made.
+inline tuttiComm_t join(Member& member) {
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  if (!member.take_id(id)) return nullptr;
+  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+    member.fail(tuttiGetLastError(nullptr));
+  }
+  return comm;
+}
+
+/// A call for any time: the sum of `count` ones.
+inline tuttiResult_t sum(tuttiComm_t comm, size_t count) {
+  const std::vector<float> send(count, 1.0f);
+  std::vector<float> recv(count);
+  return tuttiAllReduce(send.data(), recv.data(), count, tuttiFloat32, tuttiSum, comm,
+                        tuttiBlocking());
+}
 
 class TeamRank {
  public:
@@ -19,9 +40,8 @@ class TeamRank {
   }
   /// Makes comm_.
   bool join() {
-    tuttiUniqueId id;
-    return member_.take_id(id) &&
-           ok(tuttiCommInitRank(&comm_, member_.ranks(), id, member_.rank()));
+    comm_ = testing_support::join(member_);
+    return comm_ != nullptr;
   }
 
   Member& member_;
