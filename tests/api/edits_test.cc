@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <latch>
 #include <numeric>
 #include <thread>
 #include <vector>
@@ -145,16 +146,19 @@ TEST(Edits, ShrinkKeepsTheOrderOfTheOthers) {
 
 // A rank that will never come: what waits for it ends, and the others go on without it.
 TEST(Edits, ShrinkEndsWhatIsInFlight) {
-  run_ranks(3, [](tuttiComm_t& comm, int rank) {
+  std::latch shrunk(2);
+  run_ranks(3, [&shrunk](tuttiComm_t& comm, int rank) {
     const int excluded = 1;
-    if (rank == 1) return;
+    if (rank == 1) return shrunk.wait();  // its destroy is a call that the broadcast would meet
     tuttiStream_t stream;
     ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
     int value = 1;
     EXPECT_OK(tuttiBroadcast(&value, &value, 1, tuttiInt32, 1, comm, stream), comm);
     tuttiComm_t made = nullptr;
-    ASSERT_EQ(tuttiCommShrink(comm, &excluded, 1, &made, nullptr, TUTTI_SHRINK_ABORT), tuttiSuccess)
-        << message_of(nullptr);
+    const tuttiResult_t result =
+        tuttiCommShrink(comm, &excluded, 1, &made, nullptr, TUTTI_SHRINK_ABORT);
+    shrunk.count_down();
+    ASSERT_EQ(result, tuttiSuccess) << message_of(nullptr);
     EXPECT_EQ(tuttiStreamSynchronize(stream), tuttiRemoteError);
     EXPECT_EQ(tuttiStreamDestroy(stream), tuttiSuccess);
     EXPECT_EQ(sum_over(made, 1), 2);
