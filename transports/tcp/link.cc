@@ -346,7 +346,8 @@ void TcpLink::note_fault() {
 // caller's buffers are his again.
 bool TcpLink::hang_up() {
   const std::lock_guard lock(mutex_);
-  if (!leaving_) exchange_.leave();
+  // Over a connection that is lost nothing can be finished, and what was half out is the owner's.
+  if (!leaving_ && !output_dead_) exchange_.leave();
   leaving_ = true;
   open_ = false;
   // Who has never been met is told when it calls; who is being called, as soon as it answers.

@@ -2,6 +2,7 @@
 #include "transports/tcp/link.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include <memory>
@@ -106,6 +107,25 @@ TEST(TcpLink, NothingIsReadAfterHangingUp) {
     links.zero->progress();
   }
   for (const std::byte byte : links.received) ASSERT_EQ(byte, std::byte{0});
+}
+
+// The owner of a region frees it as soon as withdraw() says so.
+TEST(TcpLink, AfterALossNothingOfARegionIsRead) {
+  constexpr transport::ChannelId kRegion{1, 0, 9};
+  void* memory = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  Links links;
+  links.zero->expose(kRegion, {static_cast<std::byte*>(memory), kBytes, nullptr, 0});
+  links.one->get(kRegion, 0, {links.received.data(), kBytes});
+  links.one->progress();
+  constexpr int kTurns = 100;
+  for (int turn = 0; turn < kTurns; ++turn) links.zero->progress();  // an answer is half out
+  ASSERT_TRUE(links.zero->has_output());
+  links.one.reset();
+  while (links.zero->status().ok()) links.zero->progress();
+  ASSERT_TRUE(links.zero->withdraw(kRegion));
+  ASSERT_EQ(munmap(memory, kBytes), 0);
+  EXPECT_TRUE(links.zero->hang_up());
 }
 
 }  // namespace
