@@ -130,7 +130,6 @@ void FastPath::add_flag(const Op& op) {
 bool FastPath::await(const Context& context, const Flag& flag, const Source& source) {
   HostExecutor& executor = *context.executor;
   executor.waiting_for_ = source.peer;
-  executor.plan_ = nullptr;
   Backoff backoff(executor.options_.spins);
   while (flag.load(std::memory_order_acquire) != context.flag) {
     if (!backoff.pause()) continue;
@@ -225,7 +224,6 @@ Status FastPath::run(HostExecutor& executor, const Call& call) const {
   const uint64_t shift = executor.cells_.take(plan.cells, lane.progress) * plan::kCellStride;
   if (plan.publishes && !executor.cells_.credited()) [[unlikely]] {
     Backoff backoff(executor.options_.spins);
-    executor.plan_ = nullptr;
     while (!executor.credit(lane, 0)) {
       if (backoff.pause()) executor.check_rare(*plan_, shift);
       if (!executor.status_.ok()) return executor.status_;

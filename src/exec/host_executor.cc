@@ -91,7 +91,9 @@ Status HostExecutor::run(const plan::Plan& plan, const Call& call) {
 
 Progress HostExecutor::advance() {
   if (!status_.ok()) return Progress::kDone;
-  return exposed_ ? advance_among_buffers() : advance_plan();
+  const Progress progress = exposed_ ? advance_among_buffers() : advance_plan();
+  if (progress == Progress::kDone) plan_ = nullptr;  // whose plans they are may drop it now
+  return progress;
 }
 
 // Between the two stores a peer that leaves the call with an error waits for me; before the first

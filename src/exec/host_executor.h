@@ -133,7 +133,6 @@ class HostExecutor {
   /// null.
   void name_call(const Call& call, const ProgressSource* source = nullptr) {
     call_ = call;
-    plan_ = nullptr;
     source_ = source;
     ++transfers_;
   }
@@ -240,7 +239,7 @@ class HostExecutor {
   uint64_t cell_shift_ = 0;
   uint32_t call_number_ = 0;
   Call call_;
-  const plan::Plan* plan_ = nullptr;
+  const plan::Plan* plan_ = nullptr;  // null between calls
   // Without `plan_`: the plan of a FastPath that waits for long, or who knows of any other call.
   const plan::Plan* plan_in_cells_ = nullptr;
   const ProgressSource* source_ = nullptr;

@@ -131,6 +131,7 @@ void HostExecutor::check_rare(const plan::Plan& in_cells, uint64_t cell_shift) {
 
 void HostExecutor::end_long_wait() {
   spoke_ = false;
+  plan_in_cells_ = nullptr;
   stall_->ended();
 }
 

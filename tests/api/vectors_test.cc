@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <numeric>
+#include <thread>
 #include <vector>
 
 #include "tests/api/crowd.h"
@@ -356,6 +358,33 @@ TEST(VectorMismatch, AllToAllNamesBothSidesOnBothSides) {
       }
     });
   }
+}
+
+// The planner keeps some hundreds of plans. One that a rank once waited in for long must not be
+// looked at when another call fails, long after it was dropped.
+TEST(VectorMismatch, AfterMorePlansThanAreKept) {
+  constexpr size_t kCounts = 14;  // such that all are small
+  constexpr auto kLong = std::chrono::milliseconds(100);
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    std::vector<double> send(kCounts), recv(kCounts);
+    if (rank == 0) std::this_thread::sleep_for(kLong);
+    for (const auto type : {tuttiInt8, tuttiUint8, tuttiInt32, tuttiUint32, tuttiInt64, tuttiUint64,
+                            tuttiFloat16, tuttiFloat32, tuttiFloat64, tuttiBfloat16}) {
+      for (const auto op : {tuttiSum, tuttiProd, tuttiMax, tuttiMin}) {
+        for (size_t count = 1; count < kCounts; ++count) {
+          ASSERT_EQ(
+              tuttiAllReduce(send.data(), recv.data(), count, type, op, comm, tuttiBlocking()),
+              tuttiSuccess)
+              << message_of(comm);
+        }
+      }
+    }
+    Exchange exchange(2, rank, 0, 0);
+    if (rank == 0) exchange.send_counts[1] = 7;
+    exchange.send.resize(100);
+    exchange.recv.resize(100);
+    EXPECT_EQ(exchange.call(comm, tuttiBlocking(), true), tuttiInvalidUsage);
+  });
 }
 
 // Both sides of the pair agree; the third rank must not compute with it either.
