@@ -291,6 +291,11 @@ class Json(unittest.TestCase):
         self.assertIn("NCCL_TESTS_MIN_BW=0", report["env"])
         self.assertNotIn("NCCL_TESTS_TOKEN", json.dumps(report["env"]))
 
+    def test_bytes_that_are_no_text_end_no_run(self):
+        report = self.report("all_reduce", "-t", "2", "-b", "8", "-n", "1",
+                             NCCL_TESTS_NOTE=os.fsdecode(b"\xff"))
+        self.assertIn("NCCL_TESTS_NOTE=\ufffd", report["env"])
+
     def test_the_check_finds_what_does_not_fit(self):
         good = self.report("all_reduce", "-t", "2", "-b", "8", "-n", "1")
         for spoil in (lambda r: r.pop("results"), lambda r: r.update(surprise=1),

@@ -171,8 +171,10 @@ void write_json(const PerfOptions& options, const Results& results) {
   for (const Line& line : results.lines) json["results"].push_back(to_json(options, line));
   json.update(footer_json(results));
 
+  // The environment and the arguments may hold bytes that are no UTF-8.
+  const std::string text = json.dump(2, ' ', false, Json::error_handler_t::replace);
   std::ofstream file(path);
-  file << json.dump(2) << "\n";
+  file << text << "\n";
   if (!file.flush()) throw PerfError("cannot write " + path);
 }
 
