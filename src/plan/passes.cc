@@ -49,7 +49,8 @@ bool forward_stores(Plan& plan) {
   kept.reserve(plan.ops.size());
   for (const Op& op : plan.ops) {
     const bool follows = !kept.empty() && kept.back().code == OpCode::kMove && is_copy(op) &&
-                         kept.back().length == op.length && kept.back().target_count == 1;
+                         kept.back().length == op.length && kept.back().target_count == 1 &&
+                         op.target_count < kMaxTargets;
     if (follows) {
       Op& move = kept.back();
       const Operand& stored = plan.operands[move.operands];

@@ -68,6 +68,10 @@ TEST(ForwardStores, LeavesEverythingElse) {
     plan.ops.push_back({.code = OpCode::kCredit});
     add_move(plan, {kSlot}, {kOut}, 8);
   }));
+  EXPECT_FALSE(changes([](Plan& plan) {  // one target more than a move may have
+    add_move(plan, {kOut}, {kIn}, 8);
+    add_move(plan, std::vector<Operand>(kMaxTargets, kSlot), {kOut}, 8);
+  }));
   EXPECT_FALSE(changes([](Plan& plan) {  // lanes count each other's micro-operations
     add_move(plan, {kOut}, {kIn}, 8);
     add_move(plan, {kSlot}, {kOut}, 8);
