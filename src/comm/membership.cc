@@ -91,6 +91,14 @@ Status Membership::serve_transports() {
   return {};
 }
 
+// Unreachable peers cost one patience, not one each.
+Membership::~Membership() {
+  stop_serving();
+  for (const auto& link : links_) {
+    if (link != nullptr) (void)link->linger();
+  }
+}
+
 void Membership::stop_serving() {
   for (const int fd : served_) options_.watch->remove(fd);
   served_.clear();

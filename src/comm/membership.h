@@ -45,7 +45,7 @@ struct Profile {
 class Membership {
  public:
   static Result<std::unique_ptr<Membership>> create(MembershipOptions options);
-  ~Membership() { stop_serving(); }
+  ~Membership();
   /// This rank will not take part after all: those that have mapped its arena are told.
   void give_up() const;
   /// Nobody is called or let in any more, and nothing that Link::on_settled() was given runs.

@@ -37,7 +37,11 @@ TcpLink::TcpLink(int rank, int peer, std::string where, Dialer* dialer)
 
 TcpLink::~TcpLink() {
   if (dialer_ != nullptr) dialer_->forget(peer_);
-  close_gently();
+  while (linger()) {
+    const auto events = static_cast<short>(exchange_.idle() ? POLLIN : POLLIN | POLLOUT);
+    pollfd entry{socket_.get(), events, 0};
+    poll(&entry, 1, 1);
+  }
 }
 
 Status TcpLink::status() const {
@@ -392,11 +396,12 @@ void TcpLink::fail_lost(const std::string& why) {
                             "; look at what rank " + std::to_string(peer_) + " said last"));
 }
 
-void TcpLink::close_gently() {
-  // Data that arrives at a closed socket answers with a reset, and a reset throws away what is
-  // still on its way to the peer. So read along until its kernel has everything.
+// Data that arrives at a closed socket answers with a reset, and a reset throws away what is still on
+// its way to the peer. So read along until its kernel has everything.
+bool TcpLink::linger() {
   const std::lock_guard lock(mutex_);
-  if (!connected()) return;
+  if (!connected()) return false;
+  if (linger_until_ns_ == 0) linger_until_ns_ = monotonic_ns() + kGentleCloseNs;
   const bool failed = failed_.load(std::memory_order_relaxed);
   const bool told_mismatch = failed && exchange_.fault_status().code() == Code::kInvalidUsage;
   if (!failed && !leaving_) {  // notes that had no room yet: a goodbye
@@ -404,17 +409,11 @@ void TcpLink::close_gently() {
     leaving_ = true;
     open_ = false;
   }
-  const bool last_word = (leaving_ || told_mismatch) && !output_dead_;
-  if (failed && !last_word) return;
-  const uint64_t deadline_ns = monotonic_ns() + kGentleCloseNs;
-  while (monotonic_ns() < deadline_ns && !output_dead_) {
-    if (last_word) say_last_words();
-    const bool words_left = last_word && !exchange_.idle();
-    if (!words_left && unacknowledged_bytes(socket_.get()) == 0) return;
-    if (!discard_input()) return;
-    pollfd entry{socket_.get(), static_cast<short>(words_left ? POLLIN | POLLOUT : POLLIN), 0};
-    poll(&entry, 1, 1);
-  }
+  if (failed && !leaving_ && !told_mismatch) return false;
+  if (output_dead_ || monotonic_ns() >= linger_until_ns_) return false;
+  say_last_words();
+  if (exchange_.idle() && unacknowledged_bytes(socket_.get()) == 0) return false;
+  return discard_input();
 }
 
 }  // namespace tutti::transports::tcp

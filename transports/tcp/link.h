@@ -57,6 +57,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   transport::OneSided* one_sided() override { return this; }
   Status status() const override;
   bool hang_up() override;
+  bool linger() override;
   int liveness_fd() const override { return descriptor(); }
   State state() const override;
   void want() override;
@@ -114,7 +115,6 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   void note_fault();
   void fail(Status status);
   void fail_lost(const std::string& why);
-  void close_gently();
 
   const int rank_;
   const int peer_;
@@ -130,6 +130,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   Exchange exchange_;
   bool open_ = false;     // connected, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;   // stays
+  uint64_t linger_until_ns_ = 0;  // from the first linger() on
   bool leaving_ = false;  // hang_up() was called: nothing but last words
   bool output_full_ = false;  // the kernel takes no more for now
   bool output_dead_ = false;  // why is found by reading what the peer said last

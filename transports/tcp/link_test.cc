@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 
+#include <chrono>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -107,6 +108,18 @@ TEST(TcpLink, NothingIsReadAfterHangingUp) {
     links.zero->progress();
   }
   for (const std::byte byte : links.received) ASSERT_EQ(byte, std::byte{0});
+}
+
+// Many links end together: the patience of each begins when it is asked first.
+TEST(TcpLink, LingersForAWhileOnly) {
+  constexpr auto kMoreThanItsPatience = std::chrono::milliseconds(1100);
+  Links links[3];
+  for (Links& pair : links) {
+    pair.fill();  // and the peer does not read
+    EXPECT_TRUE(pair.zero->linger());
+  }
+  std::this_thread::sleep_for(kMoreThanItsPatience);
+  for (Links& pair : links) EXPECT_FALSE(pair.zero->linger());
 }
 
 // The owner of a region frees it as soon as withdraw() says so.
