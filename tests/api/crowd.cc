@@ -1,5 +1,6 @@
 #include "tests/api/crowd.h"
 
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -27,6 +28,16 @@ void set_deadline(tuttiComm_t comm, uint64_t milliseconds) {
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
   options.timeout_ns = milliseconds * 1'000'000;
   EXPECT_OK(tuttiCommSetOptions(comm, &options), comm);
+}
+
+tuttiResult_t settle(tuttiComm_t comm) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  tuttiResult_t error = tuttiInProgress;
+  while (error == tuttiInProgress && std::chrono::steady_clock::now() < end) {
+    EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return error;
 }
 
 std::string message_of(tuttiComm_t comm) { return tuttiGetLastError(comm); }

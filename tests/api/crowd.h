@@ -20,6 +20,9 @@ void run_ranks(int ranks, const RankBody& body);
 /// For tests of what must not hang: calls of this communicator fail after a while.
 void set_deadline(tuttiComm_t comm, uint64_t milliseconds);
 
+/// Polls until the communicator is no longer in progress, but not for ever.
+tuttiResult_t settle(tuttiComm_t comm);
+
 /// The communicator's last message.
 std::string message_of(tuttiComm_t comm);
 

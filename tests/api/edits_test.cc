@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <latch>
 #include <numeric>
 #include <thread>
@@ -279,15 +278,6 @@ TEST(Edits, AGroupHasOperationsOrEditsOfACommunicator) {
   EXPECT_EQ(made, nullptr);
   EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
   EXPECT_OK(tuttiCommDestroy(comm), comm);
-}
-
-tuttiResult_t settle(tuttiComm_t comm) {
-  tuttiResult_t error = tuttiInProgress;
-  for (uint64_t ms = 0; ms < kHangMs && error == tuttiInProgress; ++ms) {
-    EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return error;
 }
 
 // One thread, no group.

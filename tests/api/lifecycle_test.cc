@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <thread>
@@ -12,8 +11,6 @@
 
 namespace tutti::api_test {
 namespace {
-
-constexpr auto kHang = std::chrono::seconds(30);
 
 tuttiUniqueId new_id() {
   tuttiUniqueId id;
@@ -25,17 +22,6 @@ tuttiConfig_t nonblocking() {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.blocking = 0;
   return config;
-}
-
-/// Polls until the communicator is no longer in progress.
-tuttiResult_t settle(tuttiComm_t comm) {
-  const auto end = std::chrono::steady_clock::now() + kHang;
-  tuttiResult_t error = tuttiInProgress;
-  while (error == tuttiInProgress && std::chrono::steady_clock::now() < end) {
-    EXPECT_EQ(tuttiCommGetAsyncError(comm, &error), tuttiSuccess) << message_of(comm);
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return error;
 }
 
 void expect_sums(const std::vector<tuttiComm_t>& comms) {
