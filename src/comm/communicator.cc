@@ -141,8 +141,9 @@ void Communicator::fail(Status reason, int culprit) {
 void Communicator::abort(Status reason) { fail(std::move(reason), -1); }
 
 void Communicator::give_up() {
-  executor_->expect(static_cast<uint32_t>(rank()));  // the one to blame
-  executor_->fail(check());
+  const Status known = check();
+  executor_->expect(static_cast<uint32_t>(culprit() < 0 ? rank() : culprit()));  // whom to blame
+  executor_->fail(known);
   leave_windows();
 }
 

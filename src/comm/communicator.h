@@ -100,8 +100,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   bool begin_leaving(uint64_t timeout_ns);
   /// What runs ends with this error soon. From any thread.
   void abort(Status reason);
-  /// After abort(), when nothing runs any more: peers of this host see it in the arena, which their
-  /// mappings keep.
+  /// After a failure, when nothing runs any more, by whoever drives this communicator: what begins
+  /// from now on returns it, and peers of this host see it in the arena, which their mappings keep.
   void give_up();
   /// Why the communicator is failed, found by a call or by the watch; OK if it is not. From any
   /// thread.

@@ -243,11 +243,7 @@ Status Communicator::close_windows(uint64_t timeout_ns) {
   leave_attendant();
   const Status known = failure();
   if (known.ok()) return {};
-  if (was_well) {  // nobody is in a call that would tell the peers
-    executor_->expect(static_cast<uint32_t>(culprit() < 0 ? rank() : culprit()));
-    executor_->fail(known);
-    leave_windows();
-  }
+  if (was_well) give_up();  // nobody is in a call that would tell the peers
   for (const auto& window : windows_) {
     Status alone = left_alone(*window, known, {});
     if (alone.ok()) continue;

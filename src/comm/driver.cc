@@ -45,16 +45,21 @@ void Driver::append(Node& node, const void* order, uint64_t group) {
   }
   Chain& chain = *found;
   if (group == 0 || chain.group != group) {
-    std::swap(chain.before, chain.last);
-    chain.last.clear();
+    // All of the latest may have been retired, while those before them still run.
+    if (!chain.last.empty()) {
+      std::swap(chain.before, chain.last);
+      chain.last.clear();
+    }
     chain.group = group;
   }
-  for (Node* earlier : chain.before) {
-    if (std::find(node.ahead.begin(), node.ahead.end(), earlier) != node.ahead.end()) continue;
-    node.ahead.push_back(earlier);
-    earlier->behind.push_back(&node);
-  }
+  for (Node* earlier : chain.before) put_behind(node, *earlier);
   chain.last.push_back(&node);
+}
+
+void Driver::put_behind(Node& later, Node& earlier) {
+  if (std::find(later.ahead.begin(), later.ahead.end(), &earlier) != later.ahead.end()) return;
+  later.ahead.push_back(&earlier);
+  earlier.behind.push_back(&later);
 }
 
 void Driver::remove(Node& node, const void* order) {
@@ -144,6 +149,39 @@ bool Driver::advance() {
 
 void Driver::idle(bool rare) {
   for (Node* node : active_) node->task.communicator->idle(rare);
+  if (rare && active_.size() + free_.size() < nodes_.size()) retire_failed();
+}
+
+// What waits in line behind another communicator's operation is looked at by nobody else. Who ends
+// its communicator must not have to wait for that operation: it may be the one to end that next.
+void Driver::retire_failed() {
+  for (Node& node : nodes_) {
+    for (Node* next = &node; next != nullptr && has_failed_in_line(*next);) next = retire(*next);
+  }
+}
+
+// The first of its communicator's, whose operations end in their order.
+bool Driver::has_failed_in_line(const Node& node) {
+  Communicator* const own = node.task.communicator;
+  const auto is_own = [own](const Node* earlier) { return earlier->task.communicator == own; };
+  return !node.ahead.empty() && std::none_of(node.ahead.begin(), node.ahead.end(), is_own) &&
+         !own->failure().ok();
+}
+
+// What waits for the node waits for what the node waited for. Returns the next one of its
+// communicator; null if there is none.
+Driver::Node* Driver::retire(Node& node) {
+  Communicator& communicator = *node.task.communicator;
+  Node* next = nullptr;
+  for (Node* earlier : node.ahead) std::erase(earlier->behind, &node);
+  for (Node* later : node.behind) {
+    for (Node* earlier : node.ahead) put_behind(*later, *earlier);
+    if (next == nullptr && later->task.communicator == &communicator) next = later;
+  }
+  node.ahead.clear();
+  communicator.give_up();  // so begin() starts nothing
+  finish(node, node.task.begin());
+  return next;
 }
 
 void Driver::turn(exec::Backoff& backoff) {

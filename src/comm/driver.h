@@ -4,8 +4,9 @@
 //
 // Ordering: tasks of one communicator run in the order they were added, and so do those of one
 // stream unless they belong to one group. Of the active ones, a lower priority advances when no
-// higher one can; a task that holds up one of higher priority has that priority. Errors: a task's
-// failure is told where the task says; the others go on. Threads: one.
+// higher one can; a task that holds up one of higher priority has that priority. One whose
+// communicator has failed before its turn ends without waiting for other communicators'. Errors: a
+// task's failure is told where the task says; the others go on. Threads: one.
 #pragma once
 
 #include <deque>
@@ -44,11 +45,15 @@ class Driver {
   Node& new_node(Task task);
   void append(Node& node, const void* order, uint64_t group);
   void remove(Node& node, const void* order);
+  static void put_behind(Node& later, Node& earlier);
   void promote(Node& node, int priority);
   void activate(Node& node);
   bool advance();
   bool step(Node& node, bool& moved);
   void idle(bool rare);
+  void retire_failed();
+  static bool has_failed_in_line(const Node& node);
+  Node* retire(Node& node);
   void finish(Node& node, const Status& status);
 
   uint64_t added_ = 0;

@@ -50,9 +50,14 @@ class DriverTest : public testing::Test {
   };
 
   void add(const Wanted& wanted) {
+    add(wanted, Request{.collective = schedule::Collective::kBarrier});
+  }
+
+  template <class Work>
+  void add(const Wanted& wanted, const Work& work) {
     Task task;
     task.communicator = communicators_[wanted.communicator].get();
-    task.work = Request{.collective = schedule::Collective::kBarrier};
+    task.work = work;
     task.priority = wanted.priority;
     task.group = wanted.group;
     task.stream = {std::make_shared<Completion>(), wanted.stream};
@@ -64,6 +69,16 @@ class DriverTest : public testing::Test {
   /// After one round: which tasks, by the order they were added, are finished.
   std::string advance() {
     driver_.turn(backoff_);
+    return finished();
+  }
+
+  /// After so many rounds that what is rare was looked at.
+  std::string advance_long() {
+    for (uint32_t i = 0; i < 2 * kSpins; ++i) driver_.turn(backoff_);
+    return finished();
+  }
+
+  std::string finished() {
     std::string text;
     for (const auto& outcome : outcomes_) {
       Status status;
@@ -79,7 +94,8 @@ class DriverTest : public testing::Test {
   std::array<std::unique_ptr<Communicator>, kCommunicators> communicators_;
   std::vector<std::shared_ptr<Completion>> outcomes_;
   Driver driver_;
-  exec::Backoff backoff_{1000};
+  static constexpr uint32_t kSpins = 1000;
+  exec::Backoff backoff_{kSpins};
   const int streams_[2] = {0, 0};
 };
 
@@ -135,6 +151,78 @@ TEST_F(DriverTest, ManyTasksOfOneStream) {
   driver_.run(1);
   EXPECT_EQ(advance(), std::string(5000, 'x'));
   for (const auto& communicator : communicators_) EXPECT_EQ(communicator->pending.load(), 0u);
+}
+
+/// Communicator 0 holds up a stream until it is let go.
+class HeldUp : public DriverTest {
+ protected:
+  HeldUp() {
+    waiting_.kind = Access::Kind::kWaitSignal;
+    waiting_.times = 1;
+    waiting_.window = communicators_[0]->open_window({}).value();
+    add({.communicator = 0, .stream = streams_}, waiting_);
+  }
+
+  void let_go() {
+    Access signal;
+    signal.kind = Access::Kind::kSignal;
+    EXPECT_EQ(waiting_.window->advance(signal), exec::Progress::kDone);
+  }
+
+  void fail(size_t communicator) {
+    communicators_[communicator]->abort(Status::remote_error("given up"));
+  }
+
+ private:
+  Access waiting_;
+};
+
+TEST_F(HeldUp, WhatFailedInLineDoesNotWait) {
+  for (int i = 0; i < 3; ++i) add({.communicator = 1, .stream = streams_});
+  add({.communicator = 1});
+  EXPECT_EQ(advance_long(), ".....");
+  fail(1);
+  EXPECT_EQ(advance_long(), ".xxxx");
+  EXPECT_EQ(communicators_[1]->pending.load(), 0u);
+  for (size_t i = 1; i < outcomes_.size(); ++i) {
+    EXPECT_EQ(outcomes_[i]->wait().message(), "given up");
+  }
+  let_go();
+  EXPECT_EQ(advance_long(), "xxxxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(HeldUp, WhatFailedInLineLetsNobodyPass) {
+  add({.communicator = 1, .stream = streams_});
+  add({.communicator = 2, .stream = streams_});
+  fail(1);
+  EXPECT_EQ(advance_long(), ".x.");
+  let_go();
+  EXPECT_EQ(advance_long(), "xxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(HeldUp, WhatComesAfterAFailureWaitsForWhatWasBeforeIt) {
+  add({.communicator = 1, .stream = streams_});
+  fail(1);
+  EXPECT_EQ(advance_long(), ".x");
+  add({.communicator = 2, .stream = streams_});
+  add({.communicator = 2, .stream = streams_, .group = 7});
+  EXPECT_EQ(advance_long(), ".x..");
+  let_go();
+  EXPECT_EQ(advance_long(), "xxxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(HeldUp, AGroupOfWhichOneFailedInLine) {
+  add({.communicator = 1, .stream = streams_, .group = 7});
+  add({.communicator = 2, .stream = streams_, .group = 7});
+  add({.communicator = 2, .stream = streams_ + 1});
+  fail(1);
+  EXPECT_EQ(advance_long(), ".x..");
+  let_go();
+  EXPECT_EQ(advance_long(), "xxxx");
+  EXPECT_TRUE(driver_.empty());
 }
 
 }  // namespace
