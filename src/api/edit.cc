@@ -1,8 +1,6 @@
 // Communicators made from others: split, shrink, grow.
 #include "src/comm/edit.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -24,7 +22,7 @@ struct Edit {
   const char* call = "";  // "tuttiCommSplit"
   Process* process = nullptr;
   comm::Communicator* parent = nullptr;  // lives while it is busy
-  const Presence* presence = nullptr;    // who is in a call on it
+  tuttiComm* handle = nullptr;           // the parent's
   std::shared_ptr<const comm::Roster> roster;
   std::vector<int> members;  // who meets; all ranks of the parent but those a shrink leaves out
   comm::Proposal proposal;
@@ -40,20 +38,15 @@ uint64_t deadline_of(const Edit& edit) {
 
 // Nothing of the parent may run any more.
 Status quiesce(const Edit& edit, uint64_t deadline_ns) {
-  constexpr useconds_t kPauseUs = 100;
   comm::Communicator& parent = *edit.parent;
   if (edit.abort) {
     parent.abort(Status::remote_error("rank " + std::to_string(parent.rank()) + " called " +
                                       edit.call + " with TUTTI_SHRINK_ABORT"));
   }
-  edit.presence->announce_change();
-  while (parent.pending.load(std::memory_order_acquire) > 0 || !edit.presence->is_empty()) {
-    if (monotonic_ns() > deadline_ns) {
-      return Status::timeout(std::string(edit.call) + ": operations of rank " +
-                             std::to_string(parent.rank()) + " are still in flight; revoke the " +
-                             "communicator, or shrink it with TUTTI_SHRINK_ABORT");
-    }
-    usleep(kPauseUs);
+  if (!wait_for_use(edit.handle, deadline_ns)) {
+    return Status::timeout(std::string(edit.call) + ": operations of rank " +
+                           std::to_string(parent.rank()) + " are still in flight; revoke the " +
+                           "communicator, or shrink it with TUTTI_SHRINK_ABORT");
   }
   if (edit.abort) parent.give_up();
   return edit.needs_health ? parent.failure() : Status();
@@ -178,7 +171,7 @@ Result<Edit> begin_edit(const EditCall& call) {
   edit.call = call.name;
   edit.process = process.value();
   edit.parent = call.comm->communicator.get();
-  edit.presence = &call.comm->presence;
+  edit.handle = call.comm;
   edit.roster = edit.parent->roster();
   edit.config = config.value();
   edit.needs_health = !revoked;

@@ -5,6 +5,7 @@
 
 #include "src/api/making.h"
 #include "src/api/submit.h"
+#include "src/base/clock.h"
 
 namespace tutti::api {
 namespace {
@@ -79,7 +80,7 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
 }
 
 Status finish_finalizing(tuttiComm_t comm) {
-  drain(*comm->communicator);
+  (void)wait_for_use(comm, kNoDeadline);
   const Status failure = comm->communicator->failure();
   State busy = State::kBusy;
   if (!comm->state.compare_exchange_strong(busy, State::kFinalized, std::memory_order_acq_rel)) {

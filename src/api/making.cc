@@ -6,6 +6,7 @@
 #include "src/api/departure.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
+#include "src/base/clock.h"
 #include "src/base/thread.h"
 #include "src/exec/wait.h"
 
@@ -167,11 +168,7 @@ void join_worker(tuttiComm* handle) {
   if (handle->worker.joinable()) handle->worker.join();
 }
 
-namespace {
-
-// Until nobody is inside and nothing is queued. An abort may come while a destroy waits here, and
-// then what it waits for ends soon.
-void wait_for_use(tuttiComm* handle) {
+bool wait_for_use(tuttiComm* handle, uint64_t deadline_ns) {
   const comm::Communicator* communicator = handle->communicator.get();
   exec::Backoff backoff(100);
   bool interrupted = false;
@@ -182,14 +179,14 @@ void wait_for_use(tuttiComm* handle) {
       interrupt(*handle->communicator);
       interrupted = true;
     }
+    if (monotonic_ns() > deadline_ns) return false;
     backoff.pause();
   }
+  return true;
 }
 
-}  // namespace
-
 Status end_communicator(tuttiComm* handle, State ended) {
-  wait_for_use(handle);
+  (void)wait_for_use(handle, kNoDeadline);
   Status outcome;
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {

@@ -44,6 +44,10 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason);
 void start_worker(tuttiComm* handle, std::function<void()> work);
 /// Waits for the handle's worker, which is done or about to be.
 void join_worker(tuttiComm* handle);
+/// After a change of state, until nobody is in a call on the handle and nothing is queued; false if
+/// that takes longer. An abort may come while a destroy, a finalize or an edit waits here, and then
+/// what it waits for ends soon.
+bool wait_for_use(tuttiComm* handle, uint64_t deadline_ns);
 /// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
 /// error says that a peer is still inside a window's memory.
 Status end_communicator(tuttiComm* handle, State ended);

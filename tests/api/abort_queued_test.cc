@@ -68,6 +68,22 @@ class Pair {
   float value_ = 1;
 };
 
+/// Asks until the answer is another one, but not for ever.
+tuttiResult_t ask_while(tuttiResult_t answer, const std::function<tuttiResult_t()>& ask) {
+  const auto end = std::chrono::steady_clock::now() + kHang;
+  tuttiResult_t result = answer;
+  while ((result = ask()) == answer && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return result;
+}
+
+tuttiResult_t async_error_of(tuttiComm_t comm) {
+  tuttiResult_t error = tuttiSuccess;
+  EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
+  return error;
+}
+
 /// The operation of one communicator holds up that of another on their stream. What ends the other
 /// one waits for neither.
 void end_in_line(const std::function<void(tuttiComm_t held)>& end) {
@@ -88,6 +104,55 @@ TEST(AbortQueued, RevokedBehindAnotherCommunicator) {
     EXPECT_OK(tuttiCommRevoke(held, TUTTI_REVOKE_DEFAULT), held);
     EXPECT_OK(tuttiCommDestroy(held), held);
   });
+}
+
+// Another thread destroys it, or begins to.
+std::future<tuttiResult_t> destroy(tuttiComm_t comm) {
+  std::future<tuttiResult_t> destroyed = std::async(std::launch::async, tuttiCommDestroy, comm);
+  const auto ask = [comm] {
+    int ranks = 0;
+    return tuttiCommCount(comm, &ranks);
+  };
+  EXPECT_EQ(ask_while(tuttiSuccess, ask), tuttiInvalidUsage);
+  return destroyed;
+}
+
+// The destroy leaves the end to the call before it, and the abort comes last.
+void abort_what_is_destroyed_after(bool blocking,
+                                   const std::function<tuttiResult_t(tuttiComm_t comm)>& call) {
+  const Stream stream;
+  Pair pair(blocking, stream);
+  tuttiComm_t comm = pair.first();
+  auto called = std::async(std::launch::async, call, comm);
+  EXPECT_EQ(ask_while(tuttiSuccess, [&] { return async_error_of(comm); }), tuttiInProgress);
+  auto destroyed = destroy(comm);
+  EXPECT_EQ(tuttiCommAbort(comm), tuttiInvalidUsage) << "the destroy has begun";
+  if (blocking) {
+    EXPECT_EQ(destroyed.wait_for(kHang), std::future_status::ready);
+  } else {
+    EXPECT_EQ(settle(comm), tuttiSuccess);
+  }
+  pair.abort_second();
+  EXPECT_EQ(destroyed.get(), blocking ? tuttiSuccess : tuttiInProgress);
+  EXPECT_EQ(called.get(), blocking ? tuttiRemoteError : tuttiInProgress);
+}
+
+TEST(AbortQueued, EndsADestroyThatWaitsForAFinalize) {
+  for (const bool blocking : {true, false}) {
+    abort_what_is_destroyed_after(blocking, tuttiCommFinalize);
+  }
+}
+
+TEST(AbortQueued, EndsADestroyThatWaitsForASplit) {
+  for (const bool blocking : {true, false}) {
+    tuttiComm_t child = nullptr;
+    abort_what_is_destroyed_after(blocking, [&child](tuttiComm_t comm) {
+      return tuttiCommSplit(comm, 0, 0, &child, nullptr);
+    });
+    if (child == nullptr) continue;
+    EXPECT_EQ(settle(child), tuttiRemoteError);
+    EXPECT_OK(tuttiCommDestroy(child), child);
+  }
 }
 
 }  // namespace
