@@ -135,35 +135,37 @@ Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
   return {};
 }
 
+Status get_settled(tuttiComm_t comm, State state, tuttiResult_t* error) {
+  if (state == State::kAlive || state == State::kFinalized) return get_failure(comm, error);
+  if (state == State::kFailed) *error = report(comm, comm->failure);
+  if (state == State::kRevoked) *error = take_child_failure(comm);
+  return {};
+}
+
 Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
   if (error == nullptr) {
     return Status::invalid_argument("tuttiCommGetAsyncError: error is null");
   }
   *error = tuttiSuccess;
-  switch (comm->state.load(std::memory_order_acquire)) {
-    case State::kMaking:
-    case State::kBusy:
-    case State::kEnding:
-      *error = tuttiInProgress;
-      return {};
-    case State::kFailed:
-      join_worker(comm);
-      *error = report(comm, comm->failure);
-      return {};
-    case State::kEnded:
-      join_worker(comm);
-      return {};
-    case State::kRevoked:
-      join_worker(comm);
-      *error = take_child_failure(comm);
-      return {};
-    case State::kAlive:
-    case State::kFinalized:
-      join_worker(comm);
-      return get_failure(comm, error);
-    default:
-      return check_handle(comm);
+  for (;;) {
+    const State state = comm->state.load(std::memory_order_acquire);
+    switch (state) {
+      case State::kMaking:
+      case State::kBusy:
+      case State::kEnding:
+        *error = tuttiInProgress;
+        return {};
+      case State::kAlive:
+      case State::kFinalized:
+      case State::kRevoked:
+      case State::kFailed:
+      case State::kEnded:
+        if (join_worker(comm, state)) return get_settled(comm, state, error);
+        break;
+      default:
+        return check_handle(comm);
+    }
   }
 }
 

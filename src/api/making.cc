@@ -168,6 +168,14 @@ void join_worker(tuttiComm* handle) {
   if (handle->worker.joinable()) handle->worker.join();
 }
 
+// A worker is started after its state is stored, and kept under the mutex.
+bool join_worker(tuttiComm* handle, State settled) {
+  const std::lock_guard lock(handle->worker_mutex);
+  if (handle->state.load(std::memory_order_acquire) != settled) return false;
+  if (handle->worker.joinable()) handle->worker.join();
+  return true;
+}
+
 bool wait_for_use(tuttiComm* handle, uint64_t deadline_ns) {
   const comm::Communicator* communicator = handle->communicator.get();
   exec::Backoff backoff(100);

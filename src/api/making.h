@@ -44,6 +44,9 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason);
 void start_worker(tuttiComm* handle, std::function<void()> work);
 /// Waits for the handle's worker, which is done or about to be.
 void join_worker(tuttiComm* handle);
+/// The same in a state in which it is done. Another thread may change that state and start the next
+/// worker at any time, which is not waited for: then false.
+bool join_worker(tuttiComm* handle, State settled);
 /// After a change of state, until nobody is in a call on the handle and nothing is queued; false if
 /// that takes longer. An abort may come while a destroy, a finalize or an edit waits here, and then
 /// what it waits for ends soon.

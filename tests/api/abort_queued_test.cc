@@ -155,5 +155,30 @@ TEST(AbortQueued, EndsADestroyThatWaitsForASplit) {
   }
 }
 
+// Who asks for the error does not wait for what another thread begins meanwhile.
+TEST(AbortQueued, WhoAsksForTheErrorWaitsForNoFinalize) {
+  constexpr int kRounds = 40, kWatchdogs = 4;
+  for (int round = 0; round < kRounds; ++round) {
+    const Stream stream;
+    Pair pair(false, stream);
+    tuttiComm_t comm = pair.first();
+    std::vector<std::future<tuttiResult_t>> watchdogs;
+    for (int i = 0; i < kWatchdogs; ++i) {
+      watchdogs.push_back(std::async(std::launch::async, [comm] {
+        tuttiResult_t error = tuttiSuccess;
+        while (error == tuttiSuccess) error = async_error_of(comm);
+        return error;
+      }));
+    }
+    EXPECT_EQ(tuttiCommFinalize(comm), tuttiInProgress);
+    for (const auto& watchdog : watchdogs) {
+      EXPECT_EQ(watchdog.wait_for(kHang), std::future_status::ready);
+    }
+    EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
+    for (auto& watchdog : watchdogs) EXPECT_EQ(watchdog.get(), tuttiInProgress);
+    EXPECT_EQ(settle(comm), tuttiSuccess);
+  }
+}
+
 }  // namespace
 }  // namespace tutti::api_test
