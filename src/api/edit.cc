@@ -262,6 +262,7 @@ Status plan_grow(Edit& edit, int ranks, const tuttiUniqueId* id, int rank) {
                                     " ranks are not more than the " + std::to_string(old) +
                                     " that there are");
   }
+  if (Status status = check_size("tuttiCommGrow", ranks); !status.ok()) return status;
   edit.ranks = ranks;
   edit.proposal.argument = "to " + std::to_string(ranks) + " ranks";
   if (id == nullptr) return {};

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/bootstrap/group.h"
 #include "src/bootstrap/host.h"
 #include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/place.h"
@@ -21,6 +22,14 @@ Result<std::string> listening_address(const Config& config) {
 }
 
 }  // namespace
+
+// Before anything is allocated for so many.
+Status check_size(const char* call, int ranks) {
+  if (ranks <= bootstrap::kMaxRanks) return {};
+  return Status::invalid_argument(std::string(call) + ": " + std::to_string(ranks) +
+                                  " ranks; a group has at most " +
+                                  std::to_string(bootstrap::kMaxRanks));
+}
 
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
                                                   const CommConfig& config) {

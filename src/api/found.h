@@ -24,6 +24,9 @@ struct Founding {
   std::string origin;       // for people: who started the rank; "" where its caller did
 };
 
+/// The refusal of a group that is larger than any can be.
+Status check_size(const char* call, int ranks);
+
 /// All ranks of a group call this, in any threads. Bounded by TUTTI_INIT_TIMEOUT.
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
                                                   const CommConfig& config);

@@ -60,6 +60,7 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
     return Status::invalid_argument(name + ": rank " + std::to_string(call.rank) + " of " +
                                     std::to_string(call.ranks) + " ranks");
   }
+  if (Status status = check_size(call.name, call.ranks); !status.ok()) return status;
   const Result<CommConfig> config = read_config(call.config, {}, call.name);
   if (!config.ok()) return config.status();
   const Result<std::vector<bootstrap::UniqueId>> ids = decode_ids(bytes);
@@ -86,6 +87,7 @@ Status check_all(const tuttiComm_t* comms, int ranks, const int* devices) {
   if (ranks < 1) {
     return Status::invalid_argument("tuttiCommInitAll: " + std::to_string(ranks) + " ranks");
   }
+  if (Status status = check_size("tuttiCommInitAll", ranks); !status.ok()) return status;
   for (int i = 0; devices != nullptr && i < ranks; ++i) {
     if (devices[i] >= 0) continue;
     return Status::invalid_argument("tuttiCommInitAll: devices[" + std::to_string(i) + "] is " +

@@ -2,6 +2,7 @@
 // and nothing crashes.
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <cstdint>
 #include <set>
 #include <vector>
@@ -92,6 +93,31 @@ TEST(Arguments, Init) {
   id.internal[60] = static_cast<char>(id.internal[60] ^ 1);  // one bit of the key
   EXPECT_REFUSED(tuttiCommInitRank(&comm, 1, id, 0), tuttiInvalidArgument, nullptr);
   EXPECT_EQ(comm, nullptr);
+}
+
+// Refused before there is memory for so many, in the caller's thread and in a worker.
+TEST(Arguments, NoGroupIsThatLarge) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  tuttiComm_t comm = nullptr;
+  for (const int ranks : {INT_MAX, (1 << 20) + 1}) {
+    for (const int blocking : {0, 1}) {
+      tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+      config.blocking = blocking;
+      EXPECT_REFUSED(tuttiCommInitRankConfig(&comm, ranks, id, 0, &config), tuttiInvalidArgument,
+                     nullptr);
+      EXPECT_REFUSED(tuttiCommInitRankScalable(&comm, ranks, 0, 1, &id, &config),
+                     tuttiInvalidArgument, nullptr);
+      EXPECT_REFUSED(tuttiCommGrow(nullptr, ranks, &id, 1, &comm, &config), tuttiInvalidArgument,
+                     nullptr);
+    }
+    EXPECT_REFUSED(tuttiCommInitAll(&comm, ranks, nullptr), tuttiInvalidArgument, nullptr);
+  }
+  EXPECT_EQ(comm, nullptr);
+  run_ranks(1, [&](tuttiComm_t& old, int) {
+    EXPECT_REFUSED(tuttiCommGrow(old, INT_MAX, &id, -1, &comm, nullptr), tuttiInvalidArgument, old);
+    expect_usable(old);
+  });
 }
 
 TEST(Arguments, TypesOperationsRoots) {
