@@ -13,24 +13,39 @@ using comm::Access;
 
 static_assert(comm::Window::kSignals == TUTTI_WINDOW_SIGNALS);
 
-Status describe(Process& process, void* base, size_t bytes, int flags, comm::WindowMemory& mine) {
+Status describe(Process& process, int flags, comm::WindowMemory& mine) {
   if (flags != 0) return Status::invalid_argument("tuttiCommWindowRegister: flags must be 0");
-  if (base == nullptr && bytes > 0) {
+  if (mine.base == nullptr && mine.bytes > 0) {
     return Status::invalid_argument("tuttiCommWindowRegister: base is null");
   }
-  if (bytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max())) {
+  if (mine.bytes > static_cast<size_t>(std::numeric_limits<ptrdiff_t>::max())) {
     return Status::invalid_argument("tuttiCommWindowRegister: no memory has " +
-                                    std::to_string(bytes) + " bytes");
+                                    std::to_string(mine.bytes) + " bytes");
   }
-  mine.base = static_cast<std::byte*>(base);
-  mine.bytes = bytes;
-  const transport::Arena* arena = bytes == 0 ? nullptr : process.arena_of(base, bytes);
+  const transport::Arena* arena =
+      mine.bytes == 0 ? nullptr : process.arena_of(mine.base, mine.bytes);
   if (arena == nullptr) return {};  // nobody maps it: threads reach it, and the kernel's copies
   Result<std::string> handle = transport::describe_memory(*arena);
   if (!handle.ok()) return handle.status();
   mine.handle = std::move(handle).value();
   mine.offset = static_cast<uint64_t>(mine.base - arena->data());
   return {};
+}
+
+Status group_has_operations(const char* call) {
+  return Status::invalid_usage(std::string(call) +
+                               ": the open group has operations on this communicator");
+}
+
+// `mine` becomes what there is to register.
+Status prepare(Process& process, tuttiComm_t comm, const tuttiWindow_t* window, int flags,
+               comm::WindowMemory& mine) {
+  if (window == nullptr) {
+    return Status::invalid_argument("tuttiCommWindowRegister: window is null");
+  }
+  // They may be on a window that another thread has deregistered, and which would be freed now.
+  if (group_uses(comm)) return group_has_operations("tuttiCommWindowRegister");
+  return describe(process, flags, mine);
 }
 
 Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t* window,
@@ -41,10 +56,10 @@ Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   comm::WindowMemory mine;
+  mine.base = static_cast<std::byte*>(base);
+  mine.bytes = bytes;
   // A rank with a problem takes part all the same, or the others would wait for it.
-  mine.problem = window == nullptr
-                     ? Status::invalid_argument("tuttiCommWindowRegister: window is null")
-                     : describe(*process.value(), base, bytes, flags, mine);
+  mine.problem = prepare(*process.value(), comm, window, flags, mine);
   drain(*comm->communicator);
   Result<comm::Window*> made = comm->communicator->open_window(mine);
   if (!made.ok()) return made.status();
@@ -68,10 +83,7 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
   if (Status status = find_comm(window, own); !status.ok()) return status;
   if (Status status = check_readable(own); !status.ok()) return status;
   if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
-  if (group_uses(comm)) {
-    return Status::invalid_usage(
-        "tuttiCommWindowDeregister: the open group has operations on this communicator");
-  }
+  if (group_uses(comm)) return group_has_operations("tuttiCommWindowDeregister");
   // What is queued or running is not waited for: it may wait for a peer that never comes.
   if (!window->comm.compare_exchange_strong(own, nullptr)) return find_comm(window, own);
   return comm->communicator->close_window(window->window);

@@ -89,7 +89,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
   /// still inside. From any thread, while another one is in a call. Without an error the window is
-  /// freed when the next one is opened.
+  /// freed when this rank opens the next one.
   Status close_window(Window* window);
   /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
   /// long to end it; then the communicator fails. An error only if it is still inside.

@@ -125,7 +125,7 @@ void Communicator::forget_closed() {
 }
 
 Result<Window*> Communicator::open_window(const WindowMemory& mine) {
-  forget_closed();
+  if (mine.problem.ok()) forget_closed();  // the problem may be that somebody still has one
   const transport::ChannelId region{id(), options_.membership.self.epoch, ++regions_};
   const bool was_attended = !attended_.empty();  // peers may still come to parts that have ended
   Result<std::unique_ptr<Window>> made = Window::create(
