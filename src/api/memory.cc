@@ -1,4 +1,6 @@
 // Memory and streams of tutti.h.
+#include <utility>
+
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/transport/memory_handle.h"
@@ -23,21 +25,31 @@ Status release(void* memory) {
   return process.ok() ? process.value()->release(memory) : process.status();
 }
 
-Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
-  const Visitor visitor = visit(comm);
-  if (Status status = check_handle(comm); !status.ok()) return status;
+Status describe(Process& process, void* const* handle, comm::WindowMemory& mine) {
   if (handle == nullptr) return Status::invalid_argument("tuttiCommRegister: handle is null");
-  Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
-  const transport::Arena* arena = process.value()->arena_of(memory, bytes);
-  if (arena == nullptr || arena->data() != memory) {
+  const transport::Arena* arena = process.arena_of(mine.base, mine.bytes);
+  if (arena == nullptr || arena->data() != mine.base) {
     return Status::invalid_argument(
         "tuttiCommRegister: the range must begin where memory from tuttiMemAlloc begins");
   }
   Result<std::string> name = transport::describe_memory(*arena);
   if (!name.ok()) return name.status();
+  mine.handle = std::move(name).value();
+  return {};
+}
+
+Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
+  const Visitor visitor = visit(comm);
+  if (Status status = check_handle(comm); !status.ok()) return status;
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  comm::WindowMemory mine;
+  mine.base = static_cast<std::byte*>(memory);
+  mine.bytes = bytes;
+  // A rank with a problem takes part all the same, or the others would wait for it.
+  mine.problem = describe(*process.value(), handle, mine);
   drain(*comm->communicator);
-  Status status = comm->communicator->add_window(memory, bytes, name.value());
+  Status status = comm->communicator->add_window(mine);
   if (status.ok()) *handle = memory;
   return status;
 }

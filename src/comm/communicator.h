@@ -81,8 +81,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   double predict_ns(std::span<const exec::Transfer> transfers) const;
   double predict_ns(const Access& access) const;
 
-  /// Collective. `handle` is what the memory's allocator calls it (transport::MemoryHandle).
-  Status add_window(void* memory, uint64_t bytes, const std::string& handle);
+  /// Collective. The memory is a whole arena's, or its beginning.
+  Status add_window(const WindowMemory& mine);
   /// From any thread; known to calls that begin afterwards.
   Status remove_window(void* memory);
   /// Collective. The window is the communicator's.

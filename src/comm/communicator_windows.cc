@@ -47,6 +47,10 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
   }
   for (int peer = 0; peer < ranks(); ++peer) {
     const std::string& text = texts[static_cast<size_t>(peer)];
+    if (text.empty()) {
+      return Status::invalid_usage(name_of(peer) +
+                                   " could not register its memory; its own error says why");
+    }
     const size_t space = text.find(' ');
     if (text.substr(0, space) != std::to_string(window.bytes)) {
       return Status::invalid_usage("rank " + std::to_string(peer) + " registered " +
@@ -65,14 +69,16 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
   return {};
 }
 
-Status Communicator::add_window(void* memory, uint64_t bytes, const std::string& handle) {
+Status Communicator::add_window(const WindowMemory& mine) {
   forget_retired();
-  const Result<std::vector<std::string>> texts = gather_texts(std::to_string(bytes) + " " + handle);
+  const bool well = mine.problem.ok();
+  const Result<std::vector<std::string>> texts =
+      gather_texts(well ? std::to_string(mine.bytes) + " " + mine.handle : "");
   if (!texts.ok()) return texts.status();
   exec::Window window;
-  window.mine = static_cast<std::byte*>(memory);
-  window.bytes = bytes;
-  const Status mapped = map_window(window, texts.value());
+  window.mine = mine.base;
+  window.bytes = mine.bytes;
+  const Status mapped = well ? map_window(window, texts.value()) : mine.problem;
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
   const Result<std::vector<std::string>> outcomes = gather_texts(mapped.ok() ? "yes" : "no");
   if (!mapped.ok()) return mapped;
@@ -87,7 +93,7 @@ Status Communicator::add_window(void* memory, uint64_t bytes, const std::string&
         "registered memory that is older than 16 million others is in the way");
   }
   const std::lock_guard lock(registered_mutex_);
-  registered_.push_back(memory);
+  registered_.push_back(mine.base);
   return {};
 }
 

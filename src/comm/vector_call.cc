@@ -91,8 +91,7 @@ Status VectorCall::read_counts() {
       return differ(own, view.send_counts[peer], peer, theirs.receives);
     }
     if (theirs.longest > most_in_a_share(request_.type, view.ranks)) {
-      executor_.expect(peer);
-      return fail("rank " + std::to_string(peer) + " says that it has a share of " +
+      return fail(peer, "rank " + std::to_string(peer) + " says that it has a share of " +
                   std::to_string(theirs.longest) + " elements, more than any memory holds");
     }
     longest_ = std::max(longest_, theirs.longest);
@@ -118,16 +117,20 @@ Status VectorCall::read_sizes(const Prepared& prepared) {
     const uint64_t stride = prepared.plan.scratch_bytes / blocks;
     std::memcpy(&sizes_[i], scratch + i * stride, sizeof sizes_[i]);
     if (sizes_[i] <= longest_) continue;
-    return fail("rank " + std::to_string(executor_.options().rank) + " is to forward a share of " +
-                std::to_string(sizes_[i]) +
-                " elements, though no rank has named a longer one than " +
-                std::to_string(longest_));
+    // Who began it is not known here; the last peer that was waited for need not be the one.
+    const int own = executor_.options().rank;
+    return fail(static_cast<uint32_t>(own),
+                "rank " + std::to_string(own) + " is to forward a share of " +
+                    std::to_string(sizes_[i]) +
+                    " elements, though no rank has named a longer one than " +
+                    std::to_string(longest_));
   }
   return {};
 }
 
 // A peer has sent numbers that no Tutti sends.
-Status VectorCall::fail(const std::string& why) {
+Status VectorCall::fail(uint32_t blamed, const std::string& why) {
+  executor_.expect(blamed);
   executor_.fail(Status::remote_error(std::string(name_of(request_)) + ": " + why + " (call " +
                                       std::to_string(executor_.calls()) + ")"));
   return executor_.status();

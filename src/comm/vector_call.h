@@ -58,7 +58,7 @@ class VectorCall {
   Status read_counts();
   Result<Run> run_sizes();
   Status read_sizes(const Prepared& prepared);
-  Status fail(const std::string& why);
+  Status fail(uint32_t blamed, const std::string& why);
   Result<Run> run_data();
   Run run_of(const Prepared& prepared, const void* send, void* recv, Purpose purpose) const;
 

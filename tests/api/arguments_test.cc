@@ -282,6 +282,35 @@ TEST(Arguments, RegisteredMemory) {
   });
 }
 
+// Registration is collective: the others learn of a rank's mistake, instead of waiting for it.
+TEST(Arguments, OneRanksMistakeInRegisteringIsEverybodysError) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    set_deadline(comm, 10'000);
+    void* memory = nullptr;
+    ASSERT_EQ(tuttiMemAlloc(&memory, 4096), tuttiSuccess);
+    char ordinary[64];
+    void* handle = nullptr;
+    struct {
+      void* memory;
+      void** handle;
+    } const mistakes[] = {{ordinary, &handle}, {memory, nullptr}};
+    for (const auto& mistake : mistakes) {
+      if (rank == 0) {
+        EXPECT_REFUSED(tuttiCommRegister(comm, mistake.memory, 64, mistake.handle),
+                       tuttiInvalidArgument, comm);
+      } else {
+        EXPECT_REFUSED(tuttiCommRegister(comm, memory, 64, &handle), tuttiInvalidUsage, comm);
+        EXPECT_NE(message_of(comm).find("rank 0"), std::string::npos) << message_of(comm);
+      }
+      EXPECT_EQ(handle, nullptr);
+    }
+    EXPECT_OK(tuttiCommRegister(comm, memory, 64, &handle), comm);
+    EXPECT_OK(tuttiCommDeregister(comm, handle), comm);
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+    EXPECT_OK(tuttiMemFree(memory), nullptr);
+  });
+}
+
 TEST(Arguments, DestroyedTwice) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
     tuttiComm_t gone = comm;

@@ -24,8 +24,11 @@ class Registered {
   int32_t* data() const { return reinterpret_cast<int32_t*>(arena_.data()); }
 
   void add(comm::Communicator& communicator) {
-    const Status status =
-        communicator.add_window(arena_.data(), bytes(), transport::describe_memory(arena_).value());
+    comm::WindowMemory mine;
+    mine.base = arena_.data();
+    mine.bytes = bytes();
+    mine.handle = transport::describe_memory(arena_).value();
+    const Status status = communicator.add_window(mine);
     EXPECT_TRUE(status.ok()) << status.message();
   }
   void remove(comm::Communicator& communicator) {
