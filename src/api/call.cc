@@ -125,11 +125,16 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
   return result;
 }
 
+Status taken() {
+  return Status::invalid_usage("another thread waits for the request, and takes its result");
+}
+
 Status check_request(tuttiRequest_t request) {
   if (request == nullptr) return Status::invalid_argument("the request is null");
   const uint32_t state = request->state.load(std::memory_order_acquire);
   if (state == tuttiRequest::kAlive) return {};
   if (state == tuttiRequest::kInherited) return inherited("the request");
+  if (state == tuttiRequest::kWaited) return taken();
   return Status::invalid_usage("the request has been waited for, or is none");
 }
 
@@ -149,6 +154,10 @@ Status wait(tuttiRequest_t request) {
   if (waits_for_group_end(request->completion)) {
     return Status::invalid_usage(
         "tuttiRequestWait: the operation waits for this thread's tuttiGroupEnd");
+  }
+  uint32_t alive = tuttiRequest::kAlive;
+  if (!request->state.compare_exchange_strong(alive, tuttiRequest::kWaited)) {
+    return taken();
   }
   const Status outcome = request->completion->wait();
   process.value()->free_request(request);

@@ -60,6 +60,7 @@ struct tuttiComm {
 /// an error and not a crash until then.
 struct tuttiRequest {
   static constexpr uint32_t kAlive = 0x72657175;
+  static constexpr uint32_t kWaited = 0x77616974;     // a thread waits for it, and will free it
   static constexpr uint32_t kInherited = 0x666f726b;  // as State::kInherited
 
   std::atomic<uint32_t> state{0};

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -277,6 +278,40 @@ TEST(Submit, ARequestIsDoneWhenItsCallIs) {
     }
     EXPECT_OK(tuttiRequestWait(request), nullptr);
     EXPECT_EQ(recv, 1);
+  });
+}
+
+// One of them gets the result; the handle is freed once, or two later calls would share it.
+TEST(Submit, TwoThreadsWaitForOneRequest) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    constexpr int kRounds = 200;
+    for (int round = 0; round < kRounds; ++round) {
+      int value = 1;
+      const tuttiCall_t call = call_of(tuttiCollAllReduce, &value, &value, 1);
+      tuttiRequest_t request = nullptr;
+      EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+      std::atomic<int> ready{0};
+      tuttiResult_t results[2];
+      const auto wait = [&](tuttiResult_t& result) {
+        ready.fetch_add(1);
+        while (ready.load() < 2) std::this_thread::yield();
+        result = tuttiRequestWait(request);
+      };
+      std::thread other([&] { wait(results[0]); });
+      wait(results[1]);
+      other.join();
+      EXPECT_EQ((results[0] == tuttiSuccess) + (results[1] == tuttiSuccess), 1);
+      EXPECT_EQ((results[0] == tuttiInvalidUsage) + (results[1] == tuttiInvalidUsage), 1);
+    }
+    int value = 1;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &value, &value, 1);
+    std::set<tuttiRequest_t> requests;
+    for (int i = 0; i < 2 * kRounds; ++i) {
+      tuttiRequest_t request = nullptr;
+      EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
+      EXPECT_TRUE(requests.insert(request).second) << "a handle was given out twice";
+    }
+    for (const tuttiRequest_t request : requests) EXPECT_OK(tuttiRequestWait(request), nullptr);
   });
 }
 
