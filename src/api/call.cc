@@ -1,9 +1,11 @@
 // Calls with options and handles of their own: tuttiSubmit, requests, tuttiCommSetOptions.
 #include "src/api/call.h"
 
+#include <cstddef>
 #include <string>
 
 #include "src/api/process.h"
+#include "src/api/structure.h"
 
 namespace tutti::api {
 namespace {
@@ -95,15 +97,27 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
                                                       std::to_string(number_of(call.collective))));
 }
 
+Status read_call(const tuttiCall_t* call, tuttiCall_t& known) {
+  constexpr size_t kFieldEnds[] = {
+      offsetof(tuttiCall_t, send_counts),  offsetof(tuttiCall_t, send_offsets),
+      offsetof(tuttiCall_t, recv_counts),  offsetof(tuttiCall_t, recv_offsets),
+      offsetof(tuttiCall_t, type),         offsetof(tuttiCall_t, op),
+      offsetof(tuttiCall_t, root),         sizeof(tuttiCall_t),
+  };
+  const Status status = call == nullptr ? Status::invalid_argument("it is null")
+                                        : read_structure(call, kFieldEnds, &known);
+  if (status.ok()) return {};
+  return Status::invalid_argument("tuttiSubmit: call: " + std::string(status.message()) +
+                                  "; begin with TUTTI_CALL_INITIALIZER");
+}
+
 tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOptions_t* options,
                           tuttiRequest_t* request) {
   if (request != nullptr) *request = nullptr;
   const Visitor visitor = visit(target.comm);
   if (Status status = check_handle(target.comm); !status.ok()) return refuse(target.comm, status);
-  if (call == nullptr || call->size < sizeof(tuttiCall_t)) {
-    return refuse(target.comm,
-                  Status::invalid_argument("tuttiSubmit: begin with TUTTI_CALL_INITIALIZER"));
-  }
+  tuttiCall_t known = TUTTI_CALL_INITIALIZER;
+  if (Status status = read_call(call, known); !status.ok()) return refuse(target.comm, status);
   comm::Extras extras;
   if (options != nullptr) {
     Result<comm::CallOptions> wanted = read_options(target.comm, options);
@@ -111,12 +125,12 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
     extras.options = std::move(wanted).value();
   }
   target.extras = &extras;
-  if (request == nullptr) return dispatch(*call, target);
+  if (request == nullptr) return dispatch(known, target);
   Result<Process*> process = Process::current();
   if (!process.ok()) return refuse(target.comm, process.status());
   tuttiRequest* made = process.value()->new_request();
   target.handle = &made->completion;
-  const tuttiResult_t result = dispatch(*call, target);
+  const tuttiResult_t result = dispatch(known, target);
   if (result == tuttiSuccess) {
     *request = made;
   } else {
@@ -169,13 +183,21 @@ Status wait(tuttiRequest_t request) {
 Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* options) {
   comm::CallOptions wanted;
   if (options != nullptr) {
-    if (options->size < sizeof(tuttiOptions_t)) {
-      return Status::invalid_argument("options: begin with TUTTI_OPTIONS_INITIALIZER");
+    constexpr size_t kFieldEnds[] = {
+        offsetof(tuttiOptions_t, deterministic),
+        offsetof(tuttiOptions_t, priority),
+        offsetof(tuttiOptions_t, timeout_ns),
+        sizeof(tuttiOptions_t),
+    };
+    tuttiOptions_t known = TUTTI_OPTIONS_INITIALIZER;
+    if (Status status = read_structure(options, kFieldEnds, &known); !status.ok()) {
+      return Status::invalid_argument("options: " + std::string(status.message()) +
+                                      "; begin with TUTTI_OPTIONS_INITIALIZER");
     }
-    if (options->algorithm != nullptr) wanted.algorithm = options->algorithm;
-    wanted.deterministic = options->deterministic != 0;
-    wanted.priority = options->priority;
-    wanted.timeout_ns = options->timeout_ns;
+    if (known.algorithm != nullptr) wanted.algorithm = known.algorithm;
+    wanted.deterministic = known.deterministic != 0;
+    wanted.priority = known.priority;
+    wanted.timeout_ns = known.timeout_ns;
   }
   // Not for a call to undo: TUTTI_DETERMINISTIC is what every rank was started with.
   wanted.deterministic = wanted.deterministic || comm->communicator->is_deterministic();

@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstring>
 
+#include "src/api/structure.h"
+
 namespace tutti::api {
 namespace {
 
-// The first version had all fields up to and with this one.
-constexpr size_t kLeastBytes = offsetof(tuttiConfig_t, reserved);
-constexpr size_t kMostBytes = 4096;  // more is a structure nobody initialised
+// The first version had all fields before the reserved one.
+constexpr size_t kFieldEnds[] = {offsetof(tuttiConfig_t, reserved), offsetof(tuttiConfig_t, name),
+                                 offsetof(tuttiConfig_t, timeout_ns), sizeof(tuttiConfig_t)};
 constexpr size_t kMaxNameBytes = 128;
 
 Status wrong(const char* call, const std::string& what) {
@@ -17,35 +19,14 @@ Status wrong(const char* call, const std::string& what) {
                                   "; begin with TUTTI_CONFIG_INITIALIZER");
 }
 
-/// The part of the structure that holds no field but wholly: half an address leads nowhere.
-size_t whole_fields(size_t bytes) {
-  constexpr size_t kEnds[] = {offsetof(tuttiConfig_t, name), offsetof(tuttiConfig_t, timeout_ns),
-                              sizeof(tuttiConfig_t)};
-  size_t whole = kLeastBytes;
-  for (const size_t end : kEnds) {
-    if (bytes >= end) whole = end;
-  }
-  return whole;
-}
-
 }  // namespace
 
 Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& inherited,
                                const char* call) {
   if (config == nullptr) return inherited;
-  size_t bytes = 0;
-  std::memcpy(&bytes, config, sizeof bytes);
-  if (bytes < kLeastBytes || bytes > kMostBytes) {
-    return wrong(call, "size is " + std::to_string(bytes));
-  }
   tuttiConfig_t known = TUTTI_CONFIG_INITIALIZER;
-  std::memcpy(&known, config, whole_fields(bytes));
-  const auto* raw = reinterpret_cast<const unsigned char*>(config);
-  for (size_t at = sizeof known; at < bytes; ++at) {
-    if (raw[at] == 0) continue;
-    return wrong(call, "byte " + std::to_string(at) + " of a newer structure is set, which this " +
-                           "version of Tutti does not know");
-  }
+  const Status status = read_structure(config, kFieldEnds, &known);
+  if (!status.ok()) return wrong(call, std::string(status.message()));
   if (known.blocking != 0 && known.blocking != 1) return wrong(call, "blocking is 0 or 1");
   if (known.reserved != 0) return wrong(call, "reserved is 0");
   CommConfig read;

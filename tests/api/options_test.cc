@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <thread>
 #include <vector>
 
@@ -52,6 +53,32 @@ TEST(Options, MalformedOnesAreRefused) {
       EXPECT_FALSE(message_of(comm).empty());
     }
     EXPECT_OK(tuttiCommSetOptions(comm, nullptr), comm);
+    EXPECT_OK(reduce(comm), comm);
+  });
+}
+
+// As tuttiConfig_t: read as far as both versions know it, and nothing is ignored in silence.
+TEST(Options, SizesOfOtherVersions) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    struct {
+      tuttiOptions_t known = TUTTI_OPTIONS_INITIALIZER;
+      unsigned char newer[16] = {};
+    } larger;
+    larger.known.size = sizeof larger;
+    EXPECT_OK(tuttiCommSetOptions(comm, &larger.known), comm);
+    larger.newer[15] = 1;
+    EXPECT_REFUSED(tuttiCommSetOptions(comm, &larger.known), tuttiInvalidArgument, comm);
+    EXPECT_NE(message_of(comm).find("newer"), std::string::npos) << message_of(comm);
+    larger.known.size = size_t{1} << 40;
+    EXPECT_REFUSED(tuttiCommSetOptions(comm, &larger.known), tuttiInvalidArgument, comm);
+
+    tuttiOptions_t smaller = TUTTI_OPTIONS_INITIALIZER;
+    smaller.size = offsetof(tuttiOptions_t, timeout_ns) + 1;
+    smaller.algorithm = "no_such";
+    EXPECT_REFUSED(tuttiCommSetOptions(comm, &smaller), tuttiInvalidArgument, comm);
+    smaller.algorithm = nullptr;
+    smaller.timeout_ns = 1;  // not read: half of it is behind the end
+    EXPECT_OK(tuttiCommSetOptions(comm, &smaller), comm);
     EXPECT_OK(reduce(comm), comm);
   });
 }

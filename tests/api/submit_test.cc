@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <set>
 #include <thread>
 #include <vector>
@@ -239,6 +240,26 @@ TEST(Submit, WhatIsRefusedLeavesNoRequest) {
     EXPECT_OK(tuttiRequestWait(request), nullptr);
     EXPECT_REFUSED(tuttiRequestWait(request), tuttiInvalidUsage, nullptr);
     EXPECT_REFUSED(tuttiRequestTest(request, &done), tuttiInvalidUsage, nullptr);
+  });
+}
+
+TEST(Submit, CallsOfOtherVersions) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int send = 1, recv = 0;
+    struct {
+      tuttiCall_t known;
+      unsigned char newer[16] = {};
+    } larger{call_of(tuttiCollAllReduce, &send, &recv, 1)};
+    larger.known.size = sizeof larger;
+    submit_and_wait(larger.known, comm, tuttiBlocking());
+    EXPECT_EQ(recv, 1);
+    larger.newer[0] = 1;
+    EXPECT_REFUSED(tuttiSubmit(&larger.known, comm, tuttiBlocking(), nullptr, nullptr),
+                   tuttiInvalidArgument, comm);
+    tuttiCall_t smaller = call_of(tuttiCollBroadcast, &send, &recv, 1);
+    smaller.size = offsetof(tuttiCall_t, root);
+    smaller.root = 5;  // not read: it is behind the end
+    submit_and_wait(smaller, comm, tuttiBlocking());
   });
 }
 
