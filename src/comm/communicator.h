@@ -148,7 +148,6 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   void publish_failure();
   void leave_windows();
   void forget_retired();
-  Status left_alone(const Window& window, const Status& failure, const Status& outcome) const;
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;

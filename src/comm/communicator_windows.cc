@@ -214,7 +214,7 @@ Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
     if (busy < 0) return {};
     if (const Status known = failure(); !known.ok()) {
       window->cut_off();
-      return left_alone(*window, known, {});
+      return window->left_alone(known, {}, kLookNs);
     }
     if (monotonic_ns() > deadline_ns) {
       fail(Status::timeout("window_deregister: " + membership_->name_of(busy) +
@@ -222,24 +222,10 @@ Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
                            "'s part within the deadline"),
            busy);
       window->cut_off();
-      return left_alone(*window, failure(), failure());
+      return window->left_alone(failure(), failure(), kLookNs);
     }
     backoff.pause();
   }
-}
-
-// After a failure: `outcome` if nobody can touch the part any more, else an error of that failure's
-// kind. A process that was stopped inside goes on when it is let, whatever this rank does.
-Status Communicator::left_alone(const Window& window, const Status& failure,
-                                const Status& outcome) const {
-  // A peer that comes to a shut window is inside until it has seen that.
-  const uint64_t until_ns = monotonic_ns() + kLookNs;
-  while (window.who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
-  const int peer = window.who_is_inside();
-  if (peer < 0) return outcome;
-  return Status(failure.code(), std::string(failure.message()) + "; " + membership_->name_of(peer) +
-                                    " is still inside rank " + std::to_string(rank()) +
-                                    "'s part of a window: keep that memory until it ends");
 }
 
 Status Communicator::close_windows(uint64_t timeout_ns) {
@@ -251,7 +237,7 @@ Status Communicator::close_windows(uint64_t timeout_ns) {
   if (known.ok()) return {};
   if (was_well) give_up();  // nobody is in a call that would tell the peers
   for (const auto& window : windows_) {
-    Status alone = left_alone(*window, known, {});
+    Status alone = window->left_alone(known, {}, kLookNs);
     if (alone.ok()) continue;
     report(std::string(alone.message()));  // a worker that leaves has nobody to return it to
     return alone;

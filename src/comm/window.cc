@@ -68,8 +68,17 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
     if (missing) problem = not_registered_by(members.name_of(peer));
   }
   if (problem.ok()) return made;
-  if (made->memory_of_board_.data() != nullptr) made->close();  // no peer has used it
-  return problem;
+  if (made->memory_of_board_.data() == nullptr) return problem;
+  return made->discard(problem, texts.ok());
+}
+
+// A part that this rank does not get. If it was `refused`, no rank got its own. Else peers may have
+// heard from all ranks when this one did not, and be inside already.
+Status Window::discard(const Status& problem, bool refused) {
+  if (!refused) shut();
+  if (close() < 0) return problem;
+  cut_off();
+  return left_alone(problem, problem, exec::kStretchPatienceNs);
 }
 
 // Makes the board, exposes the memory, and says what the others need to know.
@@ -305,6 +314,18 @@ void Window::cut_off() {
 
 void Window::shut() {
   if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kFailed);
+}
+
+Status Window::left_alone(const Status& failure, const Status& outcome,
+                          uint64_t patience_ns) const {
+  // A peer that comes to a shut window is inside until it has seen that.
+  const uint64_t until_ns = monotonic_ns() + patience_ns;
+  while (who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
+  const int peer = who_is_inside();
+  if (peer < 0) return outcome;
+  return Status(failure.code(), std::string(failure.message()) + "; " + members_.name_of(peer) +
+                                    " is still inside rank " + std::to_string(rank_) +
+                                    "'s part of a window: keep that memory until it ends");
 }
 
 // Threads are waited for: each is inside for one piece and waits for nobody. The dead stay inside.

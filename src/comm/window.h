@@ -89,6 +89,10 @@ class Window {
   /// A peer of this host that lives and is at this rank's memory; -1: none. After shut() nobody
   /// comes, and peers of other hosts write only where somebody moves their links.
   int who_is_inside() const;
+  /// After a failure: `outcome` if nobody can touch the part any more, else an error of that
+  /// failure's kind. A process that was stopped inside goes on when it is let, whatever this rank
+  /// does.
+  Status left_alone(const Status& failure, const Status& outcome, uint64_t patience_ns) const;
 
  private:
   struct Part {
@@ -108,6 +112,7 @@ class Window {
 
   explicit Window(const Membership& members);
   Result<std::string> open(const WindowMemory& mine);
+  Status discard(const Status& problem, bool refused);
   void expose(const WindowMemory& mine);
   Status connect(int peer, const std::string& text);
   static Status find_memory(Part& part, std::string_view handle, uint64_t offset);
