@@ -33,8 +33,7 @@ void fail(const Making& making, const Status& reason) {
 }
 
 // Everything but the caller's variable, which a worker must not touch.
-Status make_now(const Making& making) {
-  Result<std::unique_ptr<comm::Communicator>> made = making.make();
+Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>> made) {
   if (making.handle == nullptr && !making.blocking && !made.ok()) {
     const std::lock_guard lock(making.parent->error_mutex);
     making.parent->failure = made.status();
@@ -52,6 +51,8 @@ Status make_now(const Making& making) {
   }
   return {};
 }
+
+Status make_now(const Making& making) { return conclude(making, making.make()); }
 
 // A blocking call that failed leaves no handle. Who aborted it meanwhile waits to see its end.
 void take_back(const Making& making) {
@@ -81,6 +82,15 @@ std::vector<Status> make_blocking(const std::vector<Making>& makings) {
   if (!makings.empty()) results.back() = make_now(makings.back());
   for (std::thread& thread : threads) thread.join();
   return results;
+}
+
+// An error if there can be no thread.
+Status try_worker(tuttiComm* handle, const std::function<void()>& work) {
+  join_worker(handle);  // of an earlier step of its life
+  const std::lock_guard lock(handle->worker_mutex);
+  Result<std::thread> thread = start_thread("tutti-make", work);
+  if (thread.ok()) handle->worker = std::move(thread).value();
+  return thread.status();
 }
 
 }  // namespace
@@ -124,7 +134,9 @@ Status run_makings(std::vector<Making> makings) {
     if (making.blocking) continue;
     in_progress = Status(Code::kInProgress, "the communicator is being made");
     tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
-    start_worker(keeper, [making] { (void)make_now(making); });
+    const Status started = try_worker(keeper, [making] { (void)make_now(making); });
+    // Not in this thread: it may be the one to make the rank that this one would wait for.
+    if (!started.ok()) (void)conclude(making, started);
   }
   std::erase_if(makings, [](const Making& making) { return !making.blocking; });
   const std::vector<Status> results = make_blocking(makings);
@@ -150,17 +162,8 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason) {
   }
 }
 
-void start_worker(tuttiComm* handle, std::function<void()> work) {
-  join_worker(handle);  // of an earlier step of its life
-  {
-    const std::lock_guard lock(handle->worker_mutex);
-    Result<std::thread> thread = start_thread("tutti-make", work);
-    if (thread.ok()) {
-      handle->worker = std::move(thread).value();
-      return;
-    }
-  }
-  work();
+void start_worker(tuttiComm* handle, const std::function<void()>& work) {
+  if (!try_worker(handle, work).ok()) work();
 }
 
 void join_worker(tuttiComm* handle) {

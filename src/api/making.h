@@ -41,7 +41,7 @@ Status run_makings(std::vector<Making> makings);
 void drop_makings(const std::vector<Making>& makings, const Status& reason);
 
 /// Runs `work` in a thread of the handle; in this one if there can be none.
-void start_worker(tuttiComm* handle, std::function<void()> work);
+void start_worker(tuttiComm* handle, const std::function<void()>& work);
 /// Waits for the handle's worker, which is done or about to be.
 void join_worker(tuttiComm* handle);
 /// The same in a state in which it is done. Another thread may change that state and start the next

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tests/api/crowd.h"
+#include "tests/support/no_threads.h"
 
 namespace tutti::api_test {
 namespace {
@@ -195,6 +196,26 @@ TEST(Lifecycle, NotBlockingInAGroup) {
   expect_sums(comms);
   for (tuttiComm_t comm : comms) EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
   for (tuttiComm_t comm : comms) EXPECT_EQ(settle(comm), tuttiSuccess);
+}
+
+// No thread is left to make the one while another makes the other.
+TEST(Lifecycle, NotBlockingWithoutAThread) {
+  const tuttiConfig_t config = nonblocking();
+  const tuttiUniqueId id = new_id();
+  std::vector<tuttiComm_t> comms(2);
+  {
+    const testing_support::NoThreads none;
+    EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+    for (int rank = 0; rank < 2; ++rank) {
+      EXPECT_EQ(tuttiCommInitRankConfig(&comms[static_cast<size_t>(rank)], 2, id, rank, &config),
+                tuttiSuccess);
+    }
+    EXPECT_EQ(tuttiGroupEnd(), tuttiInProgress);
+  }
+  for (tuttiComm_t comm : comms) {
+    EXPECT_EQ(settle(comm), tuttiSystemError) << message_of(comm);
+    EXPECT_OK(tuttiCommDestroy(comm), comm);
+  }
 }
 
 TEST(Lifecycle, NotBlockingFailureIsToldWhenAsked) {

@@ -1,6 +1,5 @@
 // Calls as values: every collective by tuttiSubmit, options of one call, handles of its outcome.
 #include <gtest/gtest.h>
-#include <pthread.h>
 
 #include <atomic>
 #include <chrono>
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "tests/api/crowd.h"
+#include "tests/support/no_threads.h"
 #include "tests/support/team.h"
 
 namespace tutti::api_test {
@@ -414,28 +414,6 @@ TEST(Submit, ADeadlineBeyondTheClock) {
   });
 }
 
-/// As long as it lives, no thread can be made: no address space has room for its stack.
-class NoThreads {
- public:
-  NoThreads() {
-    pthread_getattr_default_np(&before_);
-    pthread_attr_t huge;
-    pthread_attr_init(&huge);
-    pthread_attr_setstacksize(&huge, size_t{1} << 60);
-    pthread_setattr_default_np(&huge);
-    pthread_attr_destroy(&huge);
-  }
-  ~NoThreads() {
-    pthread_setattr_default_np(&before_);
-    pthread_attr_destroy(&before_);
-  }
-  NoThreads(const NoThreads&) = delete;
-  NoThreads& operator=(const NoThreads&) = delete;
-
- private:
-  pthread_attr_t before_{};
-};
-
 // In a process of its own, whose engine has not begun.
 void submit_without_threads(testing_support::Member& member) {
   tuttiUniqueId id;
@@ -449,7 +427,7 @@ void submit_without_threads(testing_support::Member& member) {
   const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
   tuttiRequest_t request = nullptr;
   {
-    const NoThreads none;
+    const testing_support::NoThreads none;
     if (tuttiSubmit(&call, comm, stream, nullptr, nullptr) != tuttiSystemError) {
       member.fail("a call on a HOST stream did not say that there is no thread");
     }
