@@ -11,10 +11,13 @@
 
 #include "tests/api/crowd.h"
 #include "tests/support/dice.h"
+#include "tests/support/in_call.h"
 #include "tests/support/thorough.h"
 
 namespace tutti::api_test {
 namespace {
+
+using testing_support::await_waiting;
 
 constexpr int kRanks = 2;
 
@@ -198,7 +201,7 @@ TEST(Abort, EndsACallThatWaits) {
         tuttiRemoteError);
     EXPECT_NE(message_of(nullptr).find("aborted"), std::string::npos) << message_of(nullptr);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(await_waiting(0));
   for (Rank& rank : ranks) EXPECT_OK(tuttiCommAbort(rank.comm), rank.comm);
   waiting.join();
 }
@@ -242,7 +245,7 @@ TEST(Abort, OneCommunicatorAfterTheOtherOfAGroup) {
     }
     EXPECT_EQ(tuttiGroupEnd(), tuttiRemoteError);
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_TRUE(await_waiting(0, 2));
   for (std::vector<Rank>* ranks : {&first, &second}) {
     for (Rank& rank : *ranks) EXPECT_OK(tuttiCommAbort(rank.comm), rank.comm);
   }
@@ -319,9 +322,9 @@ TEST(Abort, EndsADestroyThatWaits) {
     rank.recv.assign(2, 0);
   }
   std::thread caller([&] { EXPECT_NE(all_reduce(ranks[0], 0), tuttiSuccess); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most likely it is inside
+  EXPECT_TRUE(await_waiting(0));
   std::thread destroyer([&] { (void)tuttiCommDestroy(ranks[0].comm); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // most likely it waits
   (void)tuttiCommAbort(ranks[0].comm);  // the other ending has begun: it does the rest
   caller.join();
   destroyer.join();

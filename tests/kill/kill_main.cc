@@ -1,6 +1,7 @@
 // kill: ranks in an endless mixed loop, one is killed at a random instant, and the others must get
 // an error that names it within one second, and leave nothing behind. Or it is stopped: then they
-// have a deadline of two seconds, and within three they must get an error that blames it.
+// have a deadline of two seconds, and within three they must get an error that blames it. What
+// fails while the machine stands still is repeated.
 //
 //   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
 //   --algorithm NAME (all_reduce by it alone; one_sided: puts and waits for signals instead)
@@ -24,6 +25,7 @@
 
 #include "tests/kill/leaks.h"
 #include "tests/support/dice.h"
+#include "tests/support/metronome.h"
 #include "tests/support/options.h"
 #include "tests/support/team.h"
 
@@ -42,7 +44,7 @@ constexpr uint64_t kSecond = 1'000'000'000;
 constexpr uint64_t kKillLimitNs = kSecond;  // what the design promises
 constexpr uint64_t kStopLimitNs = 3 * kSecond;
 constexpr const char* kStopDeadline = "2";
-constexpr uint64_t kHangNs = 20 * kSecond;
+constexpr uint64_t kHangNs = 60 * kSecond;
 
 struct Options {
   uint64_t seed = 1;
@@ -390,12 +392,18 @@ int run(const Options& options) {
   std::vector<uint64_t> times;
   for (int i = 0; i < options.repetitions; ++i) {
     const uint64_t seed = testing_support::mix(options.seed, static_cast<uint64_t>(i));
-    Repetition repetition(options, seed);
-    if (!repetition.run()) {
+    uint64_t slowest_ns = 0;
+    const bool right = testing_support::succeeds_where_the_machine_runs([&](const auto&) {
+      Repetition repetition(options, seed);
+      const bool fine = repetition.run();
+      slowest_ns = repetition.slowest_ns();
+      return fine;
+    });
+    if (!right) {
       ++failed;
       std::printf("repetition %d failed\n", i);
     }
-    times.push_back(repetition.slowest_ns());
+    times.push_back(slowest_ns);
   }
   if (has_children()) {
     ++failed;

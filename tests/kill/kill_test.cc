@@ -13,7 +13,7 @@ void expect_survivors_know(const std::string& network, const std::string& algori
       testing_support::run_program("kill",
                                    {"--seed", "4711", "--repetitions", "5", "--network", network,
                                     "--algorithm", algorithm, "--ordinary", ordinary},
-                                   200);
+                                   500);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -21,7 +21,7 @@ void expect_survivors_know_though_children_live(const std::string& network) {
   const auto outcome = testing_support::run_program(
       "kill",
       {"--seed", "4711", "--repetitions", "2", "--ranks", "4", "--network", network, "--fork", "1"},
-      200);
+      500);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -30,7 +30,7 @@ void expect_stopped_rank_is_blamed(const std::string& network, const std::string
       testing_support::run_program("kill",
                                    {"--seed", "42", "--repetitions", "1", "--network", network,
                                     "--signal", "stop", "--algorithm", algorithm},
-                                   100);
+                                   500);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

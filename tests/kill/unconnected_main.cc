@@ -14,7 +14,8 @@
 //   --connected yes  all are connected with all
 //   --asleep yes   the others look once, after a while: all that happens is the control threads'
 //
-// Whatever it is, nobody tells it to another one twice.
+// Whatever it is, nobody tells it to another one twice. What fails while the machine stands still
+// is repeated.
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -33,6 +34,7 @@
 #include "src/comm/communicator.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
+#include "tests/support/metronome.h"
 #include "tests/support/sparse.h"
 #include "tests/support/team.h"
 
@@ -359,10 +361,15 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "unconnected: see the head of %s\n", __FILE__);
     return 2;
   }
-  Job job(options);
-  const bool fine = job.run();
+  uint64_t slowest_ns = 0;
+  const bool fine = tutti::testing_support::succeeds_where_the_machine_runs([&](const auto&) {
+    Job job(options);
+    const bool right = job.run();
+    slowest_ns = job.slowest_ns();
+    return right;
+  });
   std::printf("%s, %d on a host: %s; the slowest took %d ms\n", options.what.c_str(),
               options.per_host, fine ? "right" : "WRONG",
-              static_cast<int>(job.slowest_ns() / kMillisecond));
+              static_cast<int>(slowest_ns / kMillisecond));
   return fine ? 0 : 1;
 }

@@ -10,14 +10,14 @@ void expect_right(const std::string& what, const std::string& per_host,
                   const std::string& flag = "") {
   std::vector<std::string> arguments = {"--case", what, "--per-host", per_host};
   if (!flag.empty()) arguments.insert(arguments.end(), {flag, "yes"});
-  const auto outcome = testing_support::run_program("unconnected", arguments, 60);
+  const auto outcome = testing_support::run_program("unconnected", arguments, 200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 // Where nobody can know of the death, the program must say that nobody did.
 TEST(Unconnected, ADeathThatNobodyCanTellIsFoundMissing) {
   const auto outcome =
-      testing_support::run_program("unconnected", {"--case", "death", "--cut", "yes"}, 60);
+      testing_support::run_program("unconnected", {"--case", "death", "--cut", "yes"}, 200);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   EXPECT_NE(outcome.output.find("FAILED: rank 0 got no error"), std::string::npos)
       << outcome.output;

@@ -1,0 +1,109 @@
+#include "tests/support/metronome.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "tests/support/team.h"
+
+namespace tutti::testing_support {
+namespace {
+
+constexpr size_t kMostProcessors = 64;
+constexpr uint64_t kBeatNs = 1'000'000;
+// What a busy machine makes of a beat.
+constexpr uint64_t kUsualNs = 20'000'000;
+// What is left of a second after it is room enough for all that ranks do in it.
+constexpr uint64_t kStandstillNs = 250'000'000;
+
+uint64_t beyond_usual(uint64_t gap_ns) { return gap_ns > kUsualNs ? gap_ns - kBeatNs : 0; }
+
+std::vector<int> processors_of_this_process() {
+  std::vector<int> processors;
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return processors;
+  for (int i = 0; i < CPU_SETSIZE && processors.size() < kMostProcessors; ++i) {
+    if (CPU_ISSET(i, &set)) processors.push_back(i);
+  }
+  return processors;
+}
+
+void stay_on(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  sched_setaffinity(0, sizeof set, &set);
+}
+
+}  // namespace
+
+struct Metronome::Beats {
+  std::atomic<uint64_t> last_ns[kMostProcessors];
+  std::atomic<uint64_t> missed_ns[kMostProcessors];
+};
+
+Metronome::Metronome() {
+  void* memory =
+      mmap(nullptr, sizeof(Beats), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  beats_ = new (memory) Beats();
+  std::fflush(nullptr);
+  for (const int processor : processors_of_this_process()) {
+    const size_t place = processes_.size();
+    beats_->last_ns[place].store(now_ns());
+    const pid_t process = fork();
+    if (process < 0) return;
+    processes_.push_back(process);
+    if (process > 0) continue;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    stay_on(processor);
+    for (;;) {
+      sleep_ns(kBeatNs);
+      const uint64_t beat_ns = now_ns();
+      beats_->missed_ns[place].fetch_add(beyond_usual(beat_ns - beats_->last_ns[place].load()));
+      beats_->last_ns[place].store(beat_ns);
+    }
+  }
+}
+
+Metronome::~Metronome() {
+  for (const pid_t process : processes_) {
+    kill(process, SIGKILL);
+    waitpid(process, nullptr, 0);
+  }
+  munmap(beats_, sizeof(Beats));
+}
+
+uint64_t Metronome::stood_still_ns() const {
+  uint64_t worst_ns = 0;
+  for (size_t place = 0; place < processes_.size(); ++place) {
+    const uint64_t last_ns = beats_->last_ns[place].load(), at_ns = now_ns();
+    const uint64_t since_ns = at_ns > last_ns ? beyond_usual(at_ns - last_ns) : 0;
+    worst_ns = std::max(worst_ns, beats_->missed_ns[place].load() + since_ns);
+  }
+  return worst_ns;
+}
+
+bool succeeds_where_the_machine_runs(const Attempt& attempt) {
+  constexpr int kMostAttempts = 5;
+  for (int i = 1;; ++i) {
+    const Metronome metronome;
+    if (attempt(metronome)) return true;
+    const uint64_t still_ns = metronome.stood_still_ns();
+    if (still_ns < kStandstillNs || i == kMostAttempts) return false;
+    std::printf("the machine stood still for %d ms: once more\n",
+                static_cast<int>(still_ns / 1'000'000));
+    std::fflush(stdout);
+  }
+}
+
+}  // namespace tutti::testing_support

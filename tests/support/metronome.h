@@ -1,0 +1,42 @@
+// Whether the machine ran while a test looked at the clock. A virtual processor that its host gave
+// no time, or a machine that swapped, makes everything late, and who is late looks like who is
+// stopped: what was seen then says nothing about the library.
+//
+// Owns: a process for each processor of this one, which sleeps again and again for a moment.
+// Threads: requires that the caller has no other thread, because it forks. Units: nanoseconds.
+// Errors: where no process can be made, the machine ran.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace tutti::testing_support {
+
+class Metronome {
+ public:
+  Metronome();
+  ~Metronome();
+  Metronome(const Metronome&) = delete;
+  Metronome& operator=(const Metronome&) = delete;
+
+  /// How long, all in all, the processor that it was worst for did not run what was due.
+  uint64_t stood_still_ns() const;
+  const std::vector<pid_t>& processes() const { return processes_; }
+
+ private:
+  struct Beats;
+
+  Beats* beats_;
+  std::vector<pid_t> processes_;
+};
+
+using Attempt = std::function<bool(const Metronome&)>;
+
+/// Whether `attempt` succeeds. One that fails while the machine stood still is repeated, a few
+/// times.
+bool succeeds_where_the_machine_runs(const Attempt& attempt);
+
+}  // namespace tutti::testing_support

@@ -1,0 +1,67 @@
+// Is what tests repeat because the machine stood still repeated then, and only then?
+#include "tests/support/metronome.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "tests/support/team.h"
+
+namespace tutti::testing_support {
+namespace {
+
+constexpr uint64_t kStopNs = 400'000'000;
+
+/// As if its processor were given no time.
+void stop_one_processor(const Metronome& metronome) {
+  const pid_t process = metronome.processes().back();
+  kill(process, SIGSTOP);
+  sleep_ns(kStopNs);
+  kill(process, SIGCONT);
+}
+
+TEST(Metronome, SeesThatAProcessorStoodStill) {
+  const Metronome metronome;
+  ASSERT_FALSE(metronome.processes().empty());
+  stop_one_processor(metronome);
+  EXPECT_GE(metronome.stood_still_ns(), kStopNs * 3 / 4);
+  sleep_ns(kStopNs);
+  EXPECT_GE(metronome.stood_still_ns(), kStopNs * 3 / 4) << "it is not forgotten";
+}
+
+TEST(Metronome, WhatFailsThenIsRepeated) {
+  int attempts = 0;
+  EXPECT_TRUE(succeeds_where_the_machine_runs([&](const Metronome& metronome) {
+    if (++attempts == 1) stop_one_processor(metronome);
+    return attempts > 1;
+  }));
+  EXPECT_EQ(attempts, 2);
+}
+
+TEST(Metronome, WhatFailsAlwaysIsAFailure) {
+  int attempts = 0;
+  EXPECT_FALSE(succeeds_where_the_machine_runs([&](const Metronome& metronome) {
+    ++attempts;
+    stop_one_processor(metronome);
+    return false;
+  }));
+  EXPECT_GT(attempts, 1);
+}
+
+// The least of many, as this machine may stand still at any time.
+TEST(Metronome, AFailureOfAMachineThatRunsIsNotRepeated) {
+  int least = 100;
+  for (int i = 0; i < 20 && least > 1; ++i) {
+    int attempts = 0;
+    EXPECT_FALSE(succeeds_where_the_machine_runs([&](const Metronome&) {
+      ++attempts;
+      return false;
+    }));
+    least = std::min(least, attempts);
+  }
+  EXPECT_EQ(least, 1);
+}
+
+}  // namespace
+}  // namespace tutti::testing_support
