@@ -3,12 +3,13 @@
 
 #include <array>
 #include <atomic>
-#include <chrono>
+#include <deque>
 #include <functional>
 #include <thread>
 #include <vector>
 
 #include "tests/api/crowd.h"
+#include "tests/support/in_call.h"
 
 namespace tutti::api_test {
 namespace {
@@ -91,7 +92,7 @@ TEST(BoundedWaits, ATransferThatNobodyTakesEndsByAnAbort) {
     Crew crew(2);
     std::thread waiting(
         [&, comm = crew[0]] { EXPECT_NE(run(each.transfer, each.queued, comm), tuttiSuccess); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(testing_support::await_waiting(0));
     crew.abort(0);
     waiting.join();
   }
@@ -110,6 +111,55 @@ TEST(BoundedWaits, ATransferWhoseSenderGaveUpHalfWayEnds) {
   }
 }
 
+/// Both ranks of a communicator, with calls on HOST streams.
+class BusyRanks {
+ public:
+  explicit BusyRanks(const Crew& crew) : crew_(crew) {
+    for (tuttiStream_t& stream : streams_) EXPECT_OK(tuttiStreamCreate(&stream), nullptr);
+    for (std::vector<float>& each : values_) each.assign(kLong, 1.0f);
+  }
+  ~BusyRanks() {
+    while (!queued_.empty()) await_earlier();
+    for (const tuttiStream_t stream : streams_) EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
+  }
+  BusyRanks(const BusyRanks&) = delete;
+  BusyRanks& operator=(const BusyRanks&) = delete;
+
+  /// Some calls more.
+  void queue() {
+    constexpr int kCalls = 8;
+    for (int i = 0; i < kCalls; ++i) {
+      for (size_t rank = 0; rank < values_.size(); ++rank) {
+        tuttiComm_t comm = crew_[static_cast<int>(rank)];
+        tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+        call.collective = tuttiCollAllReduce;
+        call.send = call.recv = values_[rank].data();
+        call.count = kLong;
+        call.type = tuttiFloat32;
+        call.op = tuttiMax;
+        tuttiRequest_t last = nullptr;
+        EXPECT_OK(
+            tuttiSubmit(&call, comm, streams_[rank], nullptr, i + 1 < kCalls ? nullptr : &last),
+            comm);
+        if (last != nullptr) queued_.push_back(last);
+      }
+    }
+  }
+  /// Until those of the earliest queue() are done.
+  void await_earlier() {
+    for (size_t rank = 0; rank < values_.size() && !queued_.empty(); ++rank) {
+      EXPECT_OK(tuttiRequestWait(queued_.front()), nullptr);
+      queued_.pop_front();
+    }
+  }
+
+ private:
+  const Crew& crew_;
+  std::array<tuttiStream_t, 2> streams_;
+  std::array<std::vector<float>, 2> values_;
+  std::deque<tuttiRequest_t> queued_;
+};
+
 // All queued work of a process is moved by one thread.
 TEST(BoundedWaits, ABusyCommunicatorHidesNoDeadlineOfAnother) {
   const Crew busy(2), stuck(2);
@@ -119,26 +169,13 @@ TEST(BoundedWaits, ABusyCommunicatorHidesNoDeadlineOfAnother) {
     EXPECT_EQ(run(receive, true, stuck[0]), tuttiTimeout);
     over = true;
   });
-  std::array<tuttiStream_t, 2> streams;
-  for (tuttiStream_t& stream : streams) EXPECT_OK(tuttiStreamCreate(&stream), nullptr);
-  std::array<std::vector<float>, 2> values;
-  for (std::vector<float>& each : values) each.assign(kLong, 1.0f);
-  while (!over) {  // the next ones are queued long before the last ones are done
-    for (int call = 0; call < 8; ++call) {
-      for (size_t rank = 0; rank < values.size(); ++rank) {
-        tuttiComm_t comm = busy[static_cast<int>(rank)];
-        EXPECT_OK(tuttiAllReduce(values[rank].data(), values[rank].data(), kLong, tuttiFloat32,
-                                 tuttiMax, comm, streams[rank]),
-                  comm);
-      }
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  BusyRanks ranks(busy);
+  ranks.queue();
+  while (!over) {  // the next ones are queued before the last ones are done
+    ranks.queue();
+    ranks.await_earlier();
   }
   waiting.join();
-  for (const tuttiStream_t stream : streams) {
-    EXPECT_OK(tuttiStreamSynchronize(stream), nullptr);
-    EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
-  }
 }
 
 }  // namespace
