@@ -18,7 +18,8 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(TUTTI_CCACHE ccache)
 if(TUTTI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${TUTTI_CCACHE}")
+  # Without this it does not cache what uses a precompiled header (with g++: -fpch-preprocess, too).
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros "${TUTTI_CCACHE}")
 endif()
 
 find_package(Threads REQUIRED)
@@ -26,7 +27,8 @@ find_package(Threads REQUIRED)
 add_library(tutti_flags INTERFACE)
 # Contraction is off because it would fuse a*b+c on processors with FMA only: the bits of a result
 # must not depend on the machine.
-target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off)
+target_compile_options(tutti_flags INTERFACE -Wall -Wextra -Werror -ffp-contract=off
+  "$<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>")
 target_include_directories(tutti_flags INTERFACE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/include")
 target_link_libraries(tutti_flags INTERFACE Threads::Threads ${CMAKE_DL_LIBS})
 target_link_options(tutti_flags INTERFACE LINKER:--as-needed LINKER:-z,defs)

@@ -62,6 +62,7 @@ if(TUTTI_TEST_HELPERS)
   add_library(tutti_test_helpers OBJECT ${TUTTI_TEST_HELPERS}
               plugins/nccl/config.cc plugins/nccl/configuration_lines.cc)
   target_link_libraries(tutti_test_helpers PUBLIC tutti_flags tutti_dependencies GTest::gtest)
+  tutti_precompile(tutti_test_helpers FROM tutti_core)
   target_include_directories(tutti_test_helpers PRIVATE "${PROJECT_BINARY_DIR}/test-include")
 endif()
 
