@@ -161,26 +161,36 @@ Status Communicator::check() {
   return failure_;
 }
 
-bool Communicator::is_in_place(const Request& request) const {
+bool Communicator::Placement::holds(const Request& request) const {
+  const auto send = reinterpret_cast<uintptr_t>(request.send);
+  return possible && reinterpret_cast<uintptr_t>(request.recv) - send == offset;
+}
+
+Communicator::Placement Communicator::placement_of(const Request& request) const {
   const schedule::Traits& traits = schedule::traits_of(request.collective);
   const bool both =
       traits.input.held_by(rank(), request.root) && traits.output.held_by(rank(), request.root);
-  if (!both) return false;
-  const auto* send = static_cast<const std::byte*>(request.send);
-  const auto* recv = static_cast<const std::byte*>(request.recv);
   const uint64_t part =
       static_cast<uint64_t>(rank()) * request.count * types::size_of(request.type);
-  if (traits.nests(schedule::Space::kInput)) return send == recv + part;
-  if (traits.nests(schedule::Space::kOutput)) return recv == send + part;
-  return send == recv;
+  if (traits.nests(schedule::Space::kInput)) return {both, uintptr_t{0} - part};
+  if (traits.nests(schedule::Space::kOutput)) return {both, part};
+  return {both, 0};
+}
+
+uint64_t Communicator::output_bytes(const Request& request) const {
+  const bool parts = schedule::traits_of(request.collective).output.parts;
+  const uint64_t blocks = parts ? static_cast<uint64_t>(ranks()) : 1;
+  return request.count * types::size_of(request.type) * blocks;
+}
+
+bool Communicator::is_always_staged(uint64_t output_bytes) const {
+  return output_bytes < kDirectBytes || membership_->domain_size() == 1;
 }
 
 // Follows from what every rank knows alike: the arguments, and which memory was registered.
 Reach Communicator::reach_of(const Request& request) {
-  const bool parts = schedule::traits_of(request.collective).output.parts;
-  const uint64_t size = types::size_of(request.type);
-  const uint64_t out = request.count * size * (parts ? static_cast<uint64_t>(ranks()) : 1);
-  if (out < kDirectBytes || membership_->domain_size() == 1) return {};
+  const uint64_t out = output_bytes(request);
+  if (is_always_staged(out)) return {};
   if (direct_) return {plan::Mode::kDirect, false};
   forget_retired();
   if (executor_->has_windows() && are_registered(request)) return {plan::Mode::kDirect, true};
@@ -205,7 +215,11 @@ bool Communicator::are_registered(const Request& request) const {
 }
 
 inline Result<const Prepared*> Communicator::prepare(const Request& request) {
-  return planner_->prepare(request, is_in_place(request), reach_of(request));
+  if (repeat_.is(request)) [[likely]]
+    return planner_->prepare(request, repeat_.placement.holds(request), {});
+  const Placement placement = placement_of(request);
+  if (is_always_staged(output_bytes(request))) repeat_ = {request, placement};
+  return planner_->prepare(request, placement.holds(request), reach_of(request));
 }
 
 uint64_t Communicator::deadline_from_now(const Extras* extras) const {

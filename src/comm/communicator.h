@@ -120,7 +120,27 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::string name_of(int rank) const override;
   void report(const std::string& text) override;
   void fail(Status reason, int culprit);
-  bool is_in_place(const Request& request) const;
+  /// Whether and where a call's buffers are one: `recv` lies `offset` bytes behind `send`.
+  struct Placement {
+    bool possible = false;
+    uintptr_t offset = 0;  // modulo 2^64
+    bool holds(const Request& request) const;
+  };
+  /// What a call that only repeats another one, on any buffers, need not work out again.
+  struct Repeat {
+    Request last{.root = -1};  // which no call has
+    Placement placement;
+    bool is(const Request& request) const {
+      return request.count == last.count && request.collective == last.collective &&
+             request.type == last.type && request.op == last.op && request.root == last.root;
+    }
+  };
+
+  Placement placement_of(const Request& request) const;
+  bool is_in_place(const Request& request) const { return placement_of(request).holds(request); }
+  uint64_t output_bytes(const Request& request) const;
+  /// Through staging, whatever memory is registered.
+  bool is_always_staged(uint64_t output_bytes) const;
   Reach reach_of(const Request& request);
   bool are_registered(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request);
@@ -156,6 +176,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::unique_ptr<CallRecorder> calls_;
   trace::Recorder* recorder_ = nullptr;  // calls_'s
   std::unique_ptr<Planner> planner_;
+  Repeat repeat_;
   std::unique_ptr<VectorCall> vectors_;
   Status outcome_;
   bool direct_ = false;       // all ranks of the domain are threads of this process
