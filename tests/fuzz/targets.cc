@@ -19,6 +19,8 @@ constexpr Target kTargets[] = {
     {"handshake", run_handshake, corpus_handshake, 400},
     {"rendezvous", run_rendezvous, corpus_rendezvous, 2000},
     {"card", run_card, corpus_card, 2000},
+    {"proposal", run_proposal, corpus_proposal, 600},
+    {"memory", run_memory, corpus_memory, 200},
     {"recorder", run_recorder, corpus_recorder, 32000},
 };
 

@@ -39,4 +39,10 @@ std::vector<std::string> corpus_rendezvous();
 bool run_card(Bytes input);
 std::vector<std::string> corpus_card();
 
+// From ranks that meet: meeting_targets.cc.
+bool run_proposal(Bytes input);
+std::vector<std::string> corpus_proposal();
+bool run_memory(Bytes input);
+std::vector<std::string> corpus_memory();
+
 }  // namespace tutti::fuzz
