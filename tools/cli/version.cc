@@ -13,7 +13,8 @@
 namespace tutti::cli {
 namespace {
 
-/// A library that Tutti would load at run time.
+/// A library that Tutti loads at run time (launchers'), or that a transport would be built on: what
+/// this machine has is worth knowing in a report.
 struct OptionalLibrary {
   const char* what;
   const char* file;
@@ -22,7 +23,7 @@ struct OptionalLibrary {
 constexpr OptionalLibrary kOptionalLibraries[] = {
     {"CUDA driver", "libcuda.so.1"}, {"NVML", "libnvidia-ml.so.1"}, {"verbs", "libibverbs.so.1"},
     {"UCX", "libucp.so.0"},          {"hwloc", "libhwloc.so.15"},   {"NCCL", "libnccl.so.2"},
-    {"PMIx", "libpmix.so.2"},
+    {"PMIx", "libpmix.so.2"},        {"PMI2", "libpmi2.so.0"},
 };
 
 void print_libraries() {
