@@ -52,6 +52,7 @@ Algorithm ring() {
       .summary = "each share travels once around the ring",
       .wins = "large counts, near neighbours",
       .source = "Patarasuk, Yuan 2009",
+      .nccl_name = "Ring",
       .max_lanes = 8,
       .shape = patterns::shape_of<Collective::kAllGather>,
       .schedule = schedule_of,

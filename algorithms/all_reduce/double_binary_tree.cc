@@ -86,6 +86,7 @@ Algorithm double_binary_tree() {
       .summary = "each half of the data up and down a tree of its own",
       .wins = "middle and large counts, many ranks",
       .source = "Sanders, Speck, Traeff 2009",
+      .nccl_name = "Tree",
       .shape = shape_of,
       .schedule = schedule_of,
       .cost = cost_of,

@@ -13,6 +13,7 @@ schedule::Algorithm ring() {
       .summary = "one n-th at a time: once around to be reduced, once around to be spread",
       .wins = "large counts, few ranks, near neighbours",
       .source = "Patarasuk, Yuan 2009",
+      .nccl_name = "Ring",
   });
 }
 

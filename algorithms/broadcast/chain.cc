@@ -41,6 +41,7 @@ Algorithm chain() {
       .summary = "every rank hands the data to the next, slice by slice",
       .wins = "long counts over a network",
       .source = "folklore; 'pipeline' in Open MPI",
+      .nccl_name = "Ring",
       .shape = patterns::shape_of<Collective::kBroadcast>,
       .schedule = schedule_of,
       .cost = cost_of,

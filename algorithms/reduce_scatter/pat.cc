@@ -10,6 +10,7 @@ schedule::Algorithm pat() {
       .summary = "a binomial tree for every share, the near hops first, one message a round",
       .wins = "small and middle counts where far links are slow, any number of ranks",
       .source = "Jeaugey 2025 (PAT)",
+      .nccl_name = "PAT",
   });
 }
 

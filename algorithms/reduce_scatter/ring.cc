@@ -60,6 +60,7 @@ Algorithm ring() {
       .summary = "each share collects one contribution a hop on its way to its owner",
       .wins = "large counts, near neighbours",
       .source = "Patarasuk, Yuan 2009",
+      .nccl_name = "Ring",
       .max_lanes = 8,
       .shape = patterns::shape_of<Collective::kReduceScatter>,
       .schedule = schedule_of,

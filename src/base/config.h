@@ -32,6 +32,8 @@ enum class SocketFamily { kAny, kIpv4, kIpv6 };
 enum class StagingStores { kMeasured, kCached, kStreaming };
 
 using SecretKey = std::array<uint8_t, 32>;
+/// By collective, by our name of it: what NCCL calls the algorithms wanted for it, best first.
+using NcclAlgorithms = std::vector<std::pair<std::string, std::vector<std::string>>>;
 using Variables = std::map<std::string, std::string>;
 
 /// The environment of this process.
@@ -60,6 +62,7 @@ struct Config {
   // What to use.
   std::vector<std::string> transports;  // empty: all, in order of registration
   std::vector<std::pair<std::string, std::string>> algorithms;  // collective, algorithm
+  NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
   bool deterministic = false;
   bool lazy_connect = true;
 

@@ -59,33 +59,36 @@ TEST(Config, DefaultsNeedNoVariable) {
   EXPECT_TRUE(config.origins.empty());
 }
 
-using Algorithms = std::vector<std::pair<std::string, std::string>>;
-
-TEST(Config, NcclsAlgorithmsForceTheirCounterparts) {
-  const auto forced = [](Variables variables) { return accepted(variables).algorithms; };
-  const Algorithms rings = {{"all_gather", "ring"},
-                            {"all_reduce", "ring"},
-                            {"broadcast", "chain"},
-                            {"reduce_scatter", "ring"}};
-  EXPECT_EQ(forced({{"NCCL_ALGO", "Ring"}}), rings);
-  EXPECT_EQ(forced({{"NCCL_ALGO", "NVLS,Tree,Ring"}})[1],
-            (std::pair<std::string, std::string>{"all_reduce", "double_binary_tree"}));
-  EXPECT_EQ(forced({{"NCCL_ALGO", "allreduce:tree;AllGather:PAT"}}),
-            (Algorithms{{"all_gather", "pat"}, {"all_reduce", "double_binary_tree"}}));
-  EXPECT_EQ(
-      forced({{"NCCL_ALGO", "ring;allgather:pat;reduce:nvls;broadcast:nvls"}}),
-      (Algorithms{{"all_gather", "pat"}, {"all_reduce", "ring"}, {"reduce_scatter", "ring"}}));
-  EXPECT_EQ(forced({{"NCCL_ALGO", "CollNetDirect"}}), Algorithms{});
-  EXPECT_EQ(
-      forced({{"NCCL_ALGO", "allreduce:ring,tree"}, {"TUTTI_ALGORITHM", "all_reduce:one_shot"}}),
-      (Algorithms{{"all_reduce", "one_shot"}}));
-  EXPECT_EQ(forced({{"NCCL_ALGO", "Ring"}, {"TUTTI_DETERMINISTIC", "1"}}),
-            (Algorithms{{"all_gather", "ring"}, {"broadcast", "chain"}}));
+TEST(Config, ReadsAlgorithmsInNcclsWords) {
+  const auto wanted = [](const char* value) {
+    return accepted({{"NCCL_ALGO", value}}).nccl_algorithms;
+  };
+  const std::vector<std::string> tree_or_ring = {"Tree", "Ring"};
+  EXPECT_EQ(wanted("allreduce:tree,RING;AllGather: pat"),
+            (NcclAlgorithms{{"all_gather", {"PAT"}}, {"all_reduce", tree_or_ring}}));
+  const NcclAlgorithms all = wanted("Tree,Ring;broadcast:CollNetDirect,nvlstree");
+  ASSERT_EQ(all.size(), 5u);
+  for (const auto& [collective, names] : all) {
+    const bool own = collective == "broadcast";
+    EXPECT_EQ(names, own ? (std::vector<std::string>{"CollnetDirect", "NVLSTree"}) : tree_or_ring);
+  }
   for (const char* odd : {"^Ring", "spiral", "", "allreduce:", ":ring", "scan:ring", "ring;tree",
                           "allreduce:^tree", "allreduce:ring;;", "all_reduce:ring"}) {
     const Config config = accepted({{"NCCL_ALGO", odd}});
-    EXPECT_TRUE(config.algorithms.empty()) << odd;
+    EXPECT_TRUE(config.nccl_algorithms.empty()) << odd;
     EXPECT_EQ(config.warnings.size(), 1u) << odd;
+  }
+  const Config both =
+      accepted({{"NCCL_ALGO", "ring"}, {"TUTTI_ALGORITHM", "all_reduce:one_shot"}});
+  EXPECT_EQ(both.algorithms.size(), 1u);  // they are told apart: src/select says which one counts
+}
+
+TEST(Config, ShowsAlgorithmsOfNccl) {
+  const Config config = accepted({{"NCCL_ALGO", "allreduce:tree,ring;allgather:pat"}});
+  for (const Setting& setting : settings()) {
+    if (setting.name != "TUTTI_NCCL_ALGO") continue;
+    EXPECT_EQ(setting.show(config), "all_gather:PAT;all_reduce:Tree,Ring");
+    EXPECT_EQ(setting.show(Config{}), "(unset)");
   }
 }
 

@@ -129,77 +129,55 @@ std::string_view staging_stores_name(StagingStores stores) { return name_of(kSto
 
 namespace {
 
-struct Counterpart {
-  std::string_view algorithm;  // NCCL's, in lower case
-  std::string_view collective;
-  std::string_view ours;
-};
-
-// NCCL's ring of a broadcast is a chain, and its trees are for all_reduce alone.
-constexpr Counterpart kCounterparts[] = {
-    {"ring", "all_reduce", "ring"},
-    {"ring", "all_gather", "ring"},
-    {"ring", "reduce_scatter", "ring"},
-    {"ring", "broadcast", "chain"},
-    {"tree", "all_reduce", "double_binary_tree"},
-    {"pat", "all_gather", "pat"},
-    {"pat", "reduce_scatter", "pat"},
-};
-
 /// NCCL's name of a collective and ours.
 constexpr std::pair<std::string_view, std::string_view> kCollectives[] = {
     {"allreduce", "all_reduce"}, {"allgather", "all_gather"}, {"reducescatter", "reduce_scatter"},
     {"broadcast", "broadcast"},  {"reduce", "reduce"},
 };
 
-bool is_nccl_algorithm(std::string_view name) {
-  constexpr std::string_view kNames[] = {
-      "tree", "ring", "collnetdirect", "collnetchain", "nvls", "nvlstree", "pat"};
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
+/// As NCCL's manual writes them; which of them there is a counterpart of, algorithms say.
+constexpr std::pair<std::string_view, std::string_view> kNcclAlgorithms[] = {
+    {"tree", "Tree"},
+    {"ring", "Ring"},
+    {"collnetdirect", "CollnetDirect"},
+    {"collnetchain", "CollnetChain"},
+    {"nvls", "NVLS"},
+    {"nvlstree", "NVLSTree"},
+    {"pat", "PAT"}};
 
-/// What the first of NCCL's algorithms that this collective has here is called; "": it has none.
-std::string_view counterpart_of(const std::vector<std::string_view>& list,
-                                std::string_view collective) {
-  for (const std::string_view name : list) {
-    for (const Counterpart& one : kCounterparts) {
-      if (one.algorithm == name && one.collective == collective) return one.ours;
-    }
+/// "tree, ring" as NCCL writes them.
+std::optional<std::vector<std::string>> nccl_algorithms_in(std::string_view list) {
+  std::vector<std::string> names;
+  for (const std::string_view word : split(list, ',')) {
+    const auto name = look_up(kNcclAlgorithms, trim(word));
+    if (!name) return std::nullopt;
+    names.emplace_back(*name);
   }
-  return {};
+  return names;
 }
 
 }  // namespace
 
-std::optional<std::vector<std::pair<std::string, std::string>>> parse_nccl_algorithms(
-    std::string_view text) {
-  std::map<std::string_view, std::string_view> forced;  // by collective
+std::optional<NcclAlgorithms> parse_nccl_algorithms(std::string_view text) {
+  std::map<std::string_view, std::vector<std::string>> wanted;  // by collective
   const std::string words = lower(text);
   bool first = true;
   for (const std::string_view part : split(words, ';')) {
     const size_t colon = part.find(':');
     const std::string_view function = trim(part.substr(0, colon == part.npos ? 0 : colon));
     if (function.empty() && (colon != part.npos || !first)) return std::nullopt;
-    std::vector<std::string_view> list;
-    for (const std::string_view name :
-         split(part.substr(colon == part.npos ? 0 : colon + 1), ',')) {
-      if (!is_nccl_algorithm(trim(name))) return std::nullopt;
-      list.push_back(trim(name));
-    }
+    const auto names = nccl_algorithms_in(part.substr(colon == part.npos ? 0 : colon + 1));
+    if (!names) return std::nullopt;
     bool known = function.empty();
     for (const auto& [theirs, ours] : kCollectives) {
       if (!function.empty() && function != theirs) continue;
       known = true;
-      forced[ours] = counterpart_of(list, ours);
+      wanted[ours] = *names;
     }
     if (!known) return std::nullopt;
     first = false;
   }
-  std::vector<std::pair<std::string, std::string>> pairs;
-  for (const auto& [collective, algorithm] : forced) {
-    if (!algorithm.empty()) pairs.emplace_back(collective, algorithm);
-  }
-  return pairs;
+  return NcclAlgorithms(wanted.begin(), wanted.end());
 }
 
 bool is_name(std::string_view text) {

@@ -7,8 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "src/base/config.h"
 
@@ -35,11 +33,9 @@ std::string_view socket_family_name(SocketFamily family);
 std::optional<StagingStores> parse_staging_stores(std::string_view text);
 std::string_view staging_stores_name(StagingStores stores);
 
-/// The value of NCCL_ALGO ("Ring", "allreduce:tree,ring;allgather:pat"), as pairs of a collective
-/// and the algorithm that it forces: the first of a list that has a counterpart here. What has none
-/// (NVLS, CollNet) forces nothing; of exclusions ("^Ring") nothing is known.
-std::optional<std::vector<std::pair<std::string, std::string>>> parse_nccl_algorithms(
-    std::string_view text);
+/// The value of NCCL_ALGO: "Ring", "allreduce:tree,ring;allgather:pat". Of exclusions ("^Ring")
+/// nothing is known.
+std::optional<NcclAlgorithms> parse_nccl_algorithms(std::string_view text);
 
 /// A name as people give transports and algorithms: letters, digits, '_' and '-'.
 bool is_name(std::string_view text);

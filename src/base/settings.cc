@@ -1,6 +1,7 @@
 // The table of all variables. A new one is a field of Config and a row here.
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/config.h"
 #include "src/base/key_file.h"
@@ -93,19 +94,10 @@ bool take_algorithms(std::string_view value, Config& config) {
   return true;
 }
 
-/// Below what TUTTI_ALGORITHM says, and never in the way of TUTTI_DETERMINISTIC: NCCL's algorithms
-/// give results of their own.
 bool take_nccl_algorithms(std::string_view value, Config& config) {
-  const auto parsed = parse_nccl_algorithms(value);
-  if (!parsed) return false;
-  for (const auto& [collective, algorithm] : *parsed) {
-    const bool given = std::any_of(config.algorithms.begin(), config.algorithms.end(),
-                                   [&](const auto& known) { return known.first == collective; });
-    const bool reduces = collective.find("reduce") != std::string::npos;
-    if (given || (reduces && config.deterministic)) continue;
-    config.algorithms.emplace_back(collective, algorithm);
-  }
-  return true;
+  auto parsed = parse_nccl_algorithms(value);
+  if (parsed) config.nccl_algorithms = std::move(*parsed);
+  return parsed.has_value();
 }
 
 bool take_socket_family(std::string_view value, Config& config) {
@@ -156,6 +148,15 @@ std::string show_algorithms(const Config& config) {
   return text.empty() ? "(chosen per call)" : text;
 }
 
+std::string show_nccl_algorithms(const Config& config) {
+  std::string text;
+  for (const auto& [collective, names] : config.nccl_algorithms) {
+    text += (text.empty() ? "" : ";") + collective + ":";
+    for (const std::string& name : names) text += (text.back() == ':' ? "" : ",") + name;
+  }
+  return text.empty() ? "(unset)" : text;
+}
+
 std::string show_port(const Config& config) {
   return config.port == 0 ? "(any)" : std::to_string(config.port);
 }
@@ -199,7 +200,7 @@ constexpr Setting kSettings[] = {
     {"TUTTI_NCCL_ALGO", "NCCL_ALGO", "",
      "Ring, Tree, PAT or lists of them, allreduce:tree;allgather:ring for some collectives",
      "In NCCL's words what TUTTI_ALGORITHM does not say; what has no counterpart forces nothing",
-     take_nccl_algorithms, show_algorithms},
+     take_nccl_algorithms, show_nccl_algorithms},
     {"TUTTI_TIMEOUT", "", "seconds", "none, or a number above 0 like 30 or 0.5",
      "A call that takes longer is an error naming the rank it waits for",
      take_seconds<&Config::timeout_ns>, [](const Config& c) { return show_seconds(c.timeout_ns); }},

@@ -83,9 +83,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.tuning = tuning_of(config, execution.layout.region_bytes());
   planning.link = members.has_streams() ? select::network_link()
                                         : select::host_link(members.domain_size(), cores());
-  for (const auto& [collective, algorithm] : config.algorithms) {
-    planning.forced[collective] = algorithm;
-  }
+  planning.forced = select::forces_of(config, given.algorithms);
   made->planner_ = std::make_unique<Planner>(std::move(planning));
   made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);
   made->set_options({.algorithm = {}, .deterministic = config.deterministic});

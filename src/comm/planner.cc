@@ -71,7 +71,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   query.forced = options.algorithm;
   if (query.forced.empty()) {
     const auto forced = options_.forced.find(schedule::name_of(request.collective));
-    if (forced != options_.forced.end()) query.forced = forced->second;
+    if (forced != options_.forced.end()) query.forced = forced->second.algorithm;
   }
   query.link = options_.link;
   return query;

@@ -20,6 +20,7 @@
 #include "src/comm/request.h"
 #include "src/exec/fast_path.h"
 #include "src/plan/bind.h"
+#include "src/select/forced.h"
 #include "src/select/select.h"
 #include "src/trace/recorder.h"
 
@@ -52,7 +53,7 @@ struct PlannerOptions {
   int rank = 0;
   plan::Tuning tuning;
   select::LinkCost link;
-  std::map<std::string, std::string> forced;  // collective -> algorithm, from TUTTI_ALGORITHM
+  select::Forces forced;  // by the settings
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
   CallRecorder* calls = nullptr;  // makes the labels; may be null

@@ -42,6 +42,9 @@ struct Algorithm {
   std::string_view summary;  // one line: what it does
   std::string_view wins;     // one line: when to use it
   std::string_view source;   // paper or origin
+  // What NCCL_ALGO calls NCCL's algorithm of this idea for this collective: "Ring"; empty: it has
+  // none. One algorithm of a collective has a name.
+  std::string_view nccl_name = {};
   uint16_t max_lanes = 1;
   bool in_place = true;  // false: declared unsupported, the caller's input must not be the output
   // For v-collectives, as Verdict has them for any number of ranks; a test compares.

@@ -46,7 +46,8 @@ constexpr const char* kIntroduction =
     "*Least credit* is how many messages must fit into a channel so that nothing can deadlock; 0 "
     "is\n"
     "rendezvous. *Canonical* algorithms can serve deterministic calls. *Equal counts only*: no\n"
-    "v-collective runs it. *Forwards*: an all_to_all_v with it takes a size round first.\n";
+    "v-collective runs it. *Forwards*: an all_to_all_v with it takes a size round first.\n"
+    "*NCCL* is what NCCL_ALGO calls it.\n";
 
 /// What is true for all of kRanks, every placement, list and tree folds.
 struct Findings {
@@ -152,6 +153,9 @@ std::string describe(const Algorithm& algorithm, const Findings& findings, bool 
   text += item + ("what:   " + std::string(algorithm.summary)) + '\n';
   text += item + ("wins:   " + std::string(algorithm.wins)) + '\n';
   text += item + ("source: " + std::string(algorithm.source)) + '\n';
+  if (!algorithm.nccl_name.empty()) {
+    text += item + ("NCCL:   " + std::string(algorithm.nccl_name)) + '\n';
+  }
   text += item + ("proved: " + sentence(algorithm, findings)) + '\n';
   const std::vector<Row> costs = cost_table(algorithm);
   return text + '\n' + (markdown ? as_markdown(costs) : as_text(costs));

@@ -1,0 +1,30 @@
+// Which algorithm the settings force for a collective: TUTTI_ALGORITHM by our names, below it
+// NCCL_ALGO by those of NCCL that the algorithms themselves say are theirs.
+//
+// Threads: a pure function. Errors: none; a name that no algorithm has is what the first call is
+// refused with (choose()), and what NCCL has and we do not forces nothing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+
+#include "src/base/config.h"
+#include "src/select/select.h"
+
+namespace tutti::select {
+
+struct Force {
+  std::string algorithm;  // "ring" or "ring:2"
+  std::string by;         // for messages: "NCCL_ALGO in /etc/nccl.conf"
+};
+
+/// By the collective's name.
+using Forces = std::map<std::string, Force, std::less<>>;
+
+/// NCCL's algorithms give results of their own, so they never stand in the way of
+/// TUTTI_DETERMINISTIC.
+Forces forces_of(const Config& config, std::span<const schedule::Algorithm> algorithms);
+
+}  // namespace tutti::select
