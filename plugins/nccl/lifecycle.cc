@@ -4,12 +4,15 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <optional>
 #include <vector>
+#include <string_view>
 
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/config.h"
 #include "plugins/nccl/device_memory.h"
 
+#include "plugins/nccl/settings.h"
 namespace tutti::nccl {
 namespace {
 
@@ -20,17 +23,25 @@ tuttiUniqueId id_of(const ncclUniqueId& id) {
   return ours;
 }
 
-/// NULL where the caller gave none: then a child has its parent's configuration.
+/// What NCCL_COMM_BLOCKING says; like NCCL's it wins over configurations.
+std::optional<bool> blocking_of_process() {
+  Setting setting;
+  if (!find_setting("NCCL_COMM_BLOCKING", setting)) return std::nullopt;
+  const std::string_view value = setting.value;
+  return value == "0" || value == "1" ? std::optional(value == "1") : std::nullopt;
+}
+
+/// NULL where a child has its parent's configuration, since the caller gave none.
 class TuttiConfig {
  public:
-  explicit TuttiConfig(const CommConfig& read) : given_(read.given) {
-    config_.blocking = read.blocking ? 1 : 0;
+  TuttiConfig(const CommConfig& read, bool has_parent) : inherited_(has_parent && !read.given) {
+    config_.blocking = blocking_of_process().value_or(read.blocking) ? 1 : 0;
     config_.name = read.name;
   }
-  const tuttiConfig_t* get() const { return given_ ? &config_ : nullptr; }
+  const tuttiConfig_t* get() const { return inherited_ ? nullptr : &config_; }
 
  private:
-  bool given_;
+  bool inherited_;
   tuttiConfig_t config_ = TUTTI_CONFIG_INITIALIZER;
 };
 
@@ -51,7 +62,7 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
   CommConfig read;
   const ncclResult_t bad = read_config_of(call, read);
   if (bad != ncclSuccess) return bad;
-  const TuttiConfig config(read);
+  const TuttiConfig config(read, false);
   return create(call.comm, call.function, current_device(), [&](tuttiComm_t* made) {
     return tuttiCommInitRankConfig(made, call.ranks, id_of(id), call.rank, config.get());
   });
@@ -99,7 +110,7 @@ ncclResult_t create_from(ncclComm_t parent, const RankCall& call, const MakeFrom
   ncclResult_t bad = parent != nullptr ? check_usable(parent, call.function) : ncclSuccess;
   if (bad == ncclSuccess) bad = read_config_of(call, read);
   if (bad != ncclSuccess) return bad;
-  const TuttiConfig config(read);
+  const TuttiConfig config(read, parent != nullptr);
   const int device = parent != nullptr ? parent->device : current_device();
   return create(call.comm, call.function, device,
                 [&](tuttiComm_t* made) { return make(made, config.get()); });

@@ -40,17 +40,23 @@ Status refuse(std::string_view variable, const Setting& setting, std::string_vie
                                   " is not understood; accepted: " + std::string(setting.accepts));
 }
 
+void take(const Setting& setting, std::string_view variable, Config& config) {
+  config.origins[std::string(setting.name)] = variable;
+  if (setting.note.empty() || setting.show(config) == setting.show(Config{})) return;
+  config.warnings.push_back(std::string(variable) + ": " + std::string(setting.note));
+}
+
 Status apply(const Setting& setting, const Variables& variables, Config& config) {
   const auto ours = variables.find(std::string(setting.name));
   if (ours != variables.end()) {
     if (!setting.parse(ours->second, config)) return refuse(setting.name, setting, ours->second);
-    config.origins[std::string(setting.name)] = setting.name;
+    take(setting, setting.name, config);
     return {};
   }
   const auto theirs = variables.find(std::string(setting.nccl_name));
   if (setting.nccl_name.empty() || theirs == variables.end()) return {};
   if (setting.parse(theirs->second, config)) {
-    config.origins[std::string(setting.name)] = setting.nccl_name;
+    take(setting, setting.nccl_name, config);
   } else {
     const Status refusal = refuse(setting.nccl_name, setting, theirs->second);
     config.warnings.push_back(std::string(refusal.message()) + "; ignored");

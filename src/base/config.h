@@ -65,6 +65,7 @@ struct Config {
   NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
   bool deterministic = false;
   bool lazy_connect = true;
+  bool shared_memory = true;  // false: no transport that shares it
 
   // How long to wait.
   uint64_t timeout_ns = kNoDeadline;
@@ -82,8 +83,13 @@ struct Config {
   std::string socket_ifname;
   SocketFamily socket_family = SocketFamily::kAny;
 
-  // What the drop-in says it is.
+  // The drop-in: what it says it is; how it makes communicators whatever their configuration says.
   int nccl_version = 23007;
+  std::optional<bool> nccl_blocking;
+  // Read so that programs may ask for them; Setting::note says why they change nothing.
+  std::string nccl_net;
+  bool nccl_p2p = true;
+  std::string nccl_log_subsystems;
 
   // What to say.
   LogLevel log_level = LogLevel::kWarning;
@@ -109,6 +115,9 @@ struct Setting {
   /// False if the value is not what `accepts` says.
   bool (*parse)(std::string_view value, Config& config);
   std::string (*show)(const Config& config);
+  /// Said once in the log where the setting is given and not the default: why it does not do what
+  /// NCCL's users expect. "": it does.
+  std::string_view note = {};
 };
 
 std::span<const Setting> settings();

@@ -78,8 +78,7 @@ TEST(Config, ReadsAlgorithmsInNcclsWords) {
     EXPECT_TRUE(config.nccl_algorithms.empty()) << odd;
     EXPECT_EQ(config.warnings.size(), 1u) << odd;
   }
-  const Config both =
-      accepted({{"NCCL_ALGO", "ring"}, {"TUTTI_ALGORITHM", "all_reduce:one_shot"}});
+  const Config both = accepted({{"NCCL_ALGO", "ring"}, {"TUTTI_ALGORITHM", "all_reduce:one_shot"}});
   EXPECT_EQ(both.algorithms.size(), 1u);  // they are told apart: src/select says which one counts
 }
 
@@ -126,14 +125,14 @@ TEST(Config, ReadsEveryField) {
 
 TEST(Config, RefusesMalformedValuesByName) {
   const Variables wrong = {
-      {"TUTTI_TIMEOUT", "5s"},         {"TUTTI_INIT_TIMEOUT", "-1"},
-      {"TUTTI_SPIN", "many"},          {"TUTTI_INLINE_BYTES", "1M"},
-      {"TUTTI_FRAME_BYTES", "1"},      {"TUTTI_RING_BYTES", "4 MiB"},
-      {"TUTTI_PORT", "65536"},         {"TUTTI_DETERMINISTIC", "maybe"},
+      {"TUTTI_TIMEOUT", "5s"},          {"TUTTI_INIT_TIMEOUT", "-1"},
+      {"TUTTI_SPIN", "many"},           {"TUTTI_INLINE_BYTES", "1M"},
+      {"TUTTI_FRAME_BYTES", "1"},       {"TUTTI_RING_BYTES", "4 MiB"},
+      {"TUTTI_PORT", "65536"},          {"TUTTI_DETERMINISTIC", "maybe"},
       {"TUTTI_TRANSPORTS", "shm,,tcp"}, {"TUTTI_ALGORITHM", "ring"},
-      {"TUTTI_SOCKET_FAMILY", "ipx"},  {"TUTTI_LOG", "loud"},
-      {"TUTTI_HOST_ID", "a b"},        {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
-      {"TUTTI_SOCKET_IFNAME", ""},     {"TUTTI_STAGING_STORES", "fast"}};
+      {"TUTTI_SOCKET_FAMILY", "ipx"},   {"TUTTI_LOG", "loud"},
+      {"TUTTI_HOST_ID", "a b"},         {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
+      {"TUTTI_SOCKET_IFNAME", ""},      {"TUTTI_STAGING_STORES", "fast"}};
   for (const auto& [name, value] : wrong) {
     const std::string message = refusal({{name, value}});
     EXPECT_NE(message.find(name + "='" + value + "'"), std::string::npos) << message;
@@ -195,6 +194,40 @@ TEST(Config, HonoursNcclNames) {
   EXPECT_EQ(odd.log_level, LogLevel::kWarning);
   ASSERT_EQ(odd.warnings.size(), 1u);
   EXPECT_NE(odd.warnings[0].find("NCCL_DEBUG='LOUD'"), std::string::npos);
+}
+
+// What changes nothing here is accepted, and says so where a user may expect something of it.
+TEST(Config, SaysWhereNcclsVariablesDoNothing) {
+  const Config quiet = accepted({{"NCCL_P2P_DISABLE", "0"},
+                                 {"NCCL_SHM_DISABLE", "1"},
+                                 {"NCCL_NET", "socket"},
+                                 {"NCCL_COMM_BLOCKING", "0"}});
+  EXPECT_TRUE(quiet.warnings.empty());
+  EXPECT_FALSE(quiet.shared_memory);
+  EXPECT_EQ(quiet.nccl_net, "Socket");
+  EXPECT_EQ(quiet.nccl_blocking, false);
+  EXPECT_EQ(accepted({{"NCCL_COMM_BLOCKING", "1"}}).nccl_blocking, true);
+  EXPECT_EQ(accepted({}).nccl_blocking, std::nullopt);
+
+  const std::pair<const char*, const char*> said[] = {
+      {"NCCL_P2P_DISABLE", "1"}, {"NCCL_DEBUG_SUBSYS", "INIT,NET"}, {"NCCL_DEBUG_SUBSYS", "^COLL"}};
+  for (const auto& [name, value] : said) {
+    const Config config = accepted({{name, value}});
+    ASSERT_EQ(config.warnings.size(), 1u) << name;
+    EXPECT_EQ(config.warnings[0].find(std::string(name) + ": "), 0u) << config.warnings[0];
+    EXPECT_EQ(config.warnings[0].find("ignored"), std::string::npos) << config.warnings[0];
+  }
+  const std::pair<const char*, const char*> odd[] = {{"NCCL_NET", "IB"},
+                                                     {"NCCL_COMM_BLOCKING", "-1"},
+                                                     {"NCCL_SHM_DISABLE", "perhaps"},
+                                                     {"NCCL_P2P_DISABLE", ""},
+                                                     {"NCCL_DEBUG_SUBSYS", "INIT,,NET"}};
+  for (const auto& [name, value] : odd) {
+    const Config config = accepted({{name, value}});
+    ASSERT_EQ(config.warnings.size(), 1u) << name;
+    EXPECT_NE(config.warnings[0].find("ignored"), std::string::npos) << config.warnings[0];
+    EXPECT_TRUE(config.shared_memory);
+  }
 }
 
 TEST(Config, KeyFileMustBePrivate) {

@@ -127,6 +127,11 @@ std::optional<StagingStores> parse_staging_stores(std::string_view text) {
 
 std::string_view staging_stores_name(StagingStores stores) { return name_of(kStores, stores); }
 
+std::optional<std::string_view> parse_nccl_network(std::string_view text) {
+  constexpr std::pair<std::string_view, std::string_view> kNetworks[] = {{"socket", "Socket"}};
+  return look_up(kNetworks, text);
+}
+
 namespace {
 
 /// NCCL's name of a collective and ours.

@@ -37,6 +37,9 @@ std::string_view staging_stores_name(StagingStores stores);
 /// nothing is known.
 std::optional<NcclAlgorithms> parse_nccl_algorithms(std::string_view text);
 
+/// The network that NCCL_NET names, as NCCL writes it: of NCCL's the one that is here.
+std::optional<std::string_view> parse_nccl_network(std::string_view text);
+
 /// A name as people give transports and algorithms: letters, digits, '_' and '-'.
 bool is_name(std::string_view text);
 

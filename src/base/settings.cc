@@ -32,6 +32,14 @@ bool take_switch(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
+/// For variables that turn something off.
+template <auto Field>
+bool take_opposite(std::string_view value, Config& config) {
+  const auto parsed = parse_switch(value);
+  if (parsed) config.*Field = !*parsed;
+  return parsed.has_value();
+}
+
 template <auto Field>
 bool take_seconds(std::string_view value, Config& config) {
   const auto parsed = parse_seconds(value);
@@ -120,6 +128,25 @@ bool take_nccl_version(std::string_view value, Config& config) {
   return true;
 }
 
+bool take_nccl_blocking(std::string_view value, Config& config) {
+  if (value != "0" && value != "1") return false;
+  config.nccl_blocking = value == "1";
+  return true;
+}
+
+bool take_nccl_net(std::string_view value, Config& config) {
+  const auto network = parse_nccl_network(value);
+  if (network) config.nccl_net = *network;
+  return network.has_value();
+}
+
+bool take_nccl_log_subsystems(std::string_view value, Config& config) {
+  for (const std::string_view piece : split(value.substr(value.starts_with('^') ? 1 : 0), ',')) {
+    if (!is_name(trim(piece))) return false;
+  }
+  return take_text<&Config::nccl_log_subsystems>(value, config);
+}
+
 bool take_log_level(std::string_view value, Config& config) {
   const auto parsed = parse_log_level(value);
   if (parsed) config.log_level = *parsed;
@@ -165,7 +192,11 @@ std::string show_single_copy(const Config& config) {
   return config.single_copy_bytes == 0 ? "off" : show_bytes(config.single_copy_bytes);
 }
 
-// name, NCCL's name, unit, accepted, effect, parse, show
+std::string show_nccl_blocking(const Config& config) {
+  return config.nccl_blocking ? show_switch(*config.nccl_blocking) : "(by configuration)";
+}
+
+// name, NCCL's name, unit, accepted, effect, parse, show, note
 constexpr Setting kSettings[] = {
     {"TUTTI_ID", "NCCL_COMM_ID", "", "an id from tuttiGetUniqueId, or HOST:PORT",
      "Where the ranks of a job meet when the program hands over no unique id, or every rank gets "
@@ -188,6 +219,18 @@ constexpr Setting kSettings[] = {
      show_port},
     {"TUTTI_TRANSPORTS", "", "", "a comma list of names, each once",
      "Only these transports may be used", take_transports, show_transports},
+    {"TUTTI_NCCL_SHM_DISABLE", "NCCL_SHM_DISABLE", "", kSwitchWords,
+     "Ranks of one host share no memory and use sockets, as those of several do",
+     take_opposite<&Config::shared_memory>,
+     [](const Config& c) { return show_switch(!c.shared_memory); }},
+    {"TUTTI_NCCL_P2P_DISABLE", "NCCL_P2P_DISABLE", "", kSwitchWords,
+     "Nothing: it is about access between GPUs", take_opposite<&Config::nccl_p2p>,
+     [](const Config& c) { return show_switch(!c.nccl_p2p); },
+     "it is about access between GPUs; ranks of one host share host memory unless NCCL_SHM_DISABLE "
+     "is 1"},
+    {"TUTTI_NCCL_NET", "NCCL_NET", "", "Socket",
+     "Nothing: ranks of several hosts use sockets, and plugins of NCCL are not loaded",
+     take_nccl_net, [](const Config& c) { return show_text(c.nccl_net); }},
     {"TUTTI_LAZY_CONNECT", "", "", kSwitchWords,
      "Ranks of different hosts connect when they first talk, not when the communicator is made",
      take_switch<&Config::lazy_connect>,
@@ -241,11 +284,18 @@ constexpr Setting kSettings[] = {
     {"TUTTI_NCCL_VERSION", "", "", "20900 to 99999: major * 10000 + minor * 100 + patch",
      "The version that libnccl.so.2 says it is, for programs that ask for one", take_nccl_version,
      [](const Config& c) { return std::to_string(c.nccl_version); }},
+    {"TUTTI_NCCL_COMM_BLOCKING", "NCCL_COMM_BLOCKING", "", "0 or 1",
+     "Whether libnccl.so.2 makes communicators blocking, whatever their configuration says",
+     take_nccl_blocking, show_nccl_blocking},
     {"TUTTI_LOG", "NCCL_DEBUG", "", "off, error, warn, info, debug, trace", "What is logged",
      take_log_level, [](const Config& c) { return std::string(log_level_name(c.log_level)); }},
     {"TUTTI_LOG_FILE", "NCCL_DEBUG_FILE", "", "a path; %h is the host's name, %p the process id",
      "Where the log goes instead of the error output", take_text<&Config::log_file>,
      [](const Config& c) { return show_text(c.log_file); }},
+    {"TUTTI_NCCL_DEBUG_SUBSYS", "NCCL_DEBUG_SUBSYS", "", "INIT,NET (names), ^COLL (all but these)",
+     "Nothing: the log has levels and no subsystems", take_nccl_log_subsystems,
+     [](const Config& c) { return show_text(c.nccl_log_subsystems); },
+     "the log has no subsystems; its level alone says what is in it"},
     {"TUTTI_SLOW", "", "seconds", "none, or a number above 0 like 30 or 0.5",
      "A call that takes longer is reported in the log, and so again after as long; it goes on",
      take_seconds<&Config::slow_ns>, [](const Config& c) { return show_seconds(c.slow_ns); }},

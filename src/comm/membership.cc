@@ -41,6 +41,13 @@ bool is_allowed(const Config& config, std::string_view name) {
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
 }
 
+/// Its own neighbourhood is that of the ranks whose memory it maps.
+bool shares_memory(const transport::Transport& transport) {
+  return !transport.neighborhood(transport.card()).empty();
+}
+
+constexpr const char* kWithoutMemory = ", and NCCL_SHM_DISABLE none that shares memory";
+
 }  // namespace
 
 Membership::Membership(MembershipOptions options)
@@ -63,14 +70,17 @@ std::string Membership::settings() const {
 }
 
 Status Membership::open_transports() {
+  const Config& config = *options_.env->config;
   for (const transport::Factory& factory : options_.transports) {
-    if (!is_allowed(*options_.env->config, factory.name)) continue;
+    if (!is_allowed(config, factory.name)) continue;
     Result<std::unique_ptr<transport::Transport>> made = factory.make(self_);
     if (!made.ok()) return made.status();
+    if (!config.shared_memory && shares_memory(*made.value())) continue;
     transports_.push_back(std::move(made).value());
   }
   if (!transports_.empty() || self_.ranks == 1) return {};
-  return Status::invalid_usage("TUTTI_TRANSPORTS allows no transport this library has");
+  return Status::invalid_usage("TUTTI_TRANSPORTS allows no transport this library has" +
+                               std::string(config.shared_memory ? "" : kWithoutMemory));
 }
 
 // The control thread makes the connections of links that have none yet.

@@ -187,6 +187,50 @@ class ConfigurationFiles(WithWorkshop):
         self.assertEqual(self.debug_setting(*own), "NCCL_DEBUG=error")
 
 
+class Variables(WithWorkshop):
+    def explained(self, **variables):
+        done = run(TUTTI, "explain", "all_reduce", "--ranks", "2", "-b", "8", "-e", "8",
+                   env=environment(**variables))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout, done.stderr
+
+    def test_without_shared_memory_ranks_of_a_host_use_sockets(self):
+        self.assertIn("over shm", self.explained()[0])
+        self.assertIn("over shm", self.explained(NCCL_SHM_DISABLE="0")[0])
+        self.assertIn("over tcp\n", self.explained(NCCL_SHM_DISABLE="1")[0])
+        for ranks in ("1", "3"):
+            self.succeeds(TUTTI, "run", "--", self.workshop.program("calls"), ranks,
+                          env=environment(NCCL_SHM_DISABLE="1"))
+
+    def test_threads_use_sockets_too(self):
+        done = run(TUTTI, "explain", "all_reduce", "-g", "2", "-b", "8", "-e", "8",
+                   env=environment(NCCL_SHM_DISABLE="1"))
+        self.assertIn("over tcp\n", done.stdout, done.stderr)
+
+    def test_no_memory_and_no_sockets_is_an_error(self):
+        done = run(TUTTI, "explain", "all_reduce", "--ranks", "2", "-b", "8", "-e", "8",
+                   env=environment(NCCL_SHM_DISABLE="1", TUTTI_TRANSPORTS="shm"))
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("NCCL_SHM_DISABLE", done.stderr)
+
+    def test_what_does_nothing_is_said(self):
+        for name, value in (("NCCL_P2P_DISABLE", "1"), ("NCCL_DEBUG_SUBSYS", "INIT,NET"),
+                            ("NCCL_NET", "IB")):
+            text, log = self.explained(**{name: value})
+            self.assertIn("over shm", text)
+            self.assertEqual(log.count(name), 2, log)  # once by each rank's process
+        self.assertEqual(self.explained(NCCL_NET="Socket", NCCL_P2P_DISABLE="0")[1], "")
+
+    def test_blocking_is_as_the_variable_says(self):
+        program = self.workshop.program("blocking")
+        for variables, arguments in (({}, ["1"]), ({}, ["0", "0"]),
+                                     ({"NCCL_COMM_BLOCKING": "0"}, ["0"]),
+                                     ({"NCCL_COMM_BLOCKING": "0"}, ["0", "1"]),
+                                     ({"NCCL_COMM_BLOCKING": "1"}, ["1", "0"])):
+            with self.subTest(variables=variables, arguments=arguments):
+                self.succeeds(TUTTI, "run", "--", program, *arguments, env=environment(**variables))
+
+
 class Run(WithWorkshop):
     def test_help(self):
         self.assertIn("usage: tutti run", self.succeeds(TUTTI, "run", "--help"))
