@@ -120,7 +120,7 @@ typedef struct {
   int blocking;        /* 1. 0: calls that make or end communicators return tuttiInProgress at once;
                           poll tuttiCommGetAsyncError. Collectives are not concerned: streams are */
   int reserved;        /* 0 */
-  const char* name;    /* for messages and traces, copied; NULL: none */
+  const char* name;    /* for messages and traces, copied up to 128 bytes; NULL: none */
   uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT */
 } tuttiConfig_t;
 

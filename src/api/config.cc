@@ -19,6 +19,17 @@ Status wrong(const char* call, const std::string& what) {
                                   "; begin with TUTTI_CONFIG_INITIALIZER");
 }
 
+/// A name is for people, so a long one is cut, before a character of UTF-8 and not within.
+std::string fitting(const char* name) {
+  const auto continues = [](unsigned char byte) { return (byte & 0xc0) == 0x80; };
+  size_t bytes = strnlen(name, kMaxNameBytes + 1);
+  if (bytes > kMaxNameBytes) {
+    bytes = kMaxNameBytes;
+    while (bytes > 0 && continues(static_cast<unsigned char>(name[bytes]))) --bytes;
+  }
+  return std::string(name, bytes);
+}
+
 }  // namespace
 
 Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& inherited,
@@ -33,11 +44,7 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
   read.blocking = known.blocking == 1;
   read.timeout_ns = known.timeout_ns;
   if (known.name == nullptr) return read;
-  const size_t name_bytes = strnlen(known.name, kMaxNameBytes + 1);
-  if (name_bytes > kMaxNameBytes) {
-    return wrong(call, "name has more than " + std::to_string(kMaxNameBytes) + " bytes");
-  }
-  read.name.assign(known.name, name_bytes);
+  read.name = fitting(known.name);
   // It is printed in logs and reports: one line, no control characters.
   std::replace_if(
       read.name.begin(), read.name.end(),

@@ -4,7 +4,9 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/api/crowd.h"
@@ -75,12 +77,6 @@ TEST(Config, RefusedValues) {
                    nullptr);
     EXPECT_EQ(comm, nullptr);
   }
-  tuttiComm_t comm = nullptr;
-  tuttiConfig_t config = good;
-  const std::string endless(1000, 'x');
-  config.name = endless.c_str();
-  EXPECT_REFUSED(tuttiCommInitRankConfig(&comm, 1, new_id(), 0, &config), tuttiInvalidArgument,
-                 nullptr);
 }
 
 TEST(Config, TheNameIsInMessages) {
@@ -92,6 +88,27 @@ TEST(Config, TheNameIsInMessages) {
             tuttiInvalidArgument);
   EXPECT_NE(message_of(comm).find("'data_parallel'"), std::string::npos) << message_of(comm);
   EXPECT_OK(tuttiCommDestroy(comm), comm);
+}
+
+// Cut to what fits, and not within a character.
+TEST(Config, AnyNameIsTaken) {
+  const std::string umlauts = "x\u00fc\u00fc";  // a byte, then two and two
+  const std::pair<std::string, std::string> names[] = {
+      {std::string(128, 'x'), std::string(128, 'x')},
+      {std::string(100'000, 'x'), std::string(128, 'x')},
+      {std::string(123, 'x') + umlauts, std::string(123, 'x') + umlauts},
+      {std::string(124, 'x') + umlauts, std::string(125, 'x') + "\u00fc"}};
+  for (const auto& [given, kept] : names) {
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.name = given.c_str();
+    tuttiComm_t comm = nullptr;
+    ASSERT_EQ(tuttiCommInitRankConfig(&comm, 1, new_id(), 0, &config), tuttiSuccess)
+        << message_of(nullptr);
+    EXPECT_EQ(tuttiBroadcast(nullptr, nullptr, 1, tuttiInt8, 0, comm, tuttiBlocking()),
+              tuttiInvalidArgument);
+    EXPECT_NE(message_of(comm).find("'" + kept + "'"), std::string::npos) << message_of(comm);
+    EXPECT_OK(tuttiCommDestroy(comm), comm);
+  }
 }
 
 TEST(Config, TheTimeoutIsTheDeadlineOfItsCalls) {

@@ -94,6 +94,21 @@ static void check_versions(Member m, ncclComm_t base) {
   }
 }
 
+/* NCCL takes a name of any length; messages have its beginning. */
+static void check_long_name(Member m, ncclComm_t base) {
+  const Version version = {MOST, 23206};
+  char name[300], wanted[200];
+  Space space;
+  int word = 1;
+  memset(name, 'x', sizeof name - 1);
+  name[sizeof name - 1] = '\0';
+  fill(&space, version, name);
+  ncclComm_t comm = make(m, base, &space);
+  snprintf(wanted, sizeof wanted, "communicator '%.128s'", name);
+  refused(ncclBcast(&word, 1, ncclInt, m.ranks, comm, NULL), ncclInvalidArgument, wanted, m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
 /* What an old program left behind its fields is no text and no number. */
 static void check_rubbish(Member m, ncclComm_t base) {
   Space space;
@@ -128,6 +143,7 @@ static void body(Member m) {
   ncclComm_t base = join(m);
   check_sizes(m, base);
   check_versions(m, base);
+  check_long_name(m, base);
   check_rubbish(m, base);
   check_refusals(m);
   ok(ncclCommDestroy(base), "CommDestroy", m.rank);
