@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -76,7 +77,24 @@ ncclResult_t operate(ncclComm_t comm, const char* function, std::span<const void
   return part_of_group(refused != ncclSuccess ? refused : translate(call(comm->tutti)));
 }
 
-inline tuttiDataType_t type_of(ncclDataType_t type) { return static_cast<tuttiDataType_t>(type); }
-inline tuttiRedOp_t op_of(ncclRedOp_t op) { return static_cast<tuttiRedOp_t>(op); }
+/// A C caller may pass any integer as an enumeration; reading it as one would be undefined.
+template <class Enum>
+int number_of(const Enum& value) {
+  static_assert(sizeof(Enum) == sizeof(int));
+  int number = 0;
+  std::memcpy(&number, &value, sizeof number);
+  return number;
+}
+
+/// What NCCL does not have becomes a value that tutti.h does not have and its type can hold.
+inline tuttiDataType_t type_of(const ncclDataType_t& type) {
+  constexpr int kUnknown = 15;
+  const int number = number_of(type);
+  return static_cast<tuttiDataType_t>(number < 0 || number >= ncclNumTypes ? kUnknown : number);
+}
+inline tuttiRedOp_t op_of(const ncclRedOp_t& op) {
+  const int number = number_of(op);
+  return number < 0 ? tuttiMaxRedOp : static_cast<tuttiRedOp_t>(number);
+}
 
 }  // namespace tutti::nccl

@@ -53,7 +53,7 @@ ncclResult_t window_of(ncclComm_t comm, const char* function, ncclWindow_t handl
   return ncclSuccess;
 }
 
-ncclResult_t bytes_of(const char* function, size_t count, ncclDataType_t type, size_t& bytes) {
+ncclResult_t bytes_of(const char* function, size_t count, int type, size_t& bytes) {
   const auto index = static_cast<size_t>(type);
   if (index >= std::size(kElementBytes)) return refuse(function, "unknown data type");
   if (!__builtin_mul_overflow(count, kElementBytes[index], &bytes)) return ncclSuccess;
@@ -63,7 +63,7 @@ ncclResult_t bytes_of(const char* function, size_t count, ncclDataType_t type, s
 struct Put {
   const void* source;
   size_t count;
-  ncclDataType_t type;
+  int type;  // an ncclDataType_t, if it is one
   int peer;
   ncclWindow_t window;
   size_t offset;
@@ -135,7 +135,8 @@ ncclResult_t pncclPutSignal(const void* source, size_t count, ncclDataType_t typ
                             ncclWindow_t window, size_t offset, int number, int context,
                             unsigned int flags, ncclComm_t comm, cudaStream_t) {
   return tutti::nccl::part_of_group(tutti::nccl::put_signal(
-      comm, {source, count, type, peer, window, offset, number}, context, flags));
+      comm, {source, count, tutti::nccl::number_of(type), peer, window, offset, number}, context,
+      flags));
 }
 
 ncclResult_t pncclSignal(int peer, int number, int context, unsigned int flags, ncclComm_t comm,

@@ -8,7 +8,7 @@ extern "C" {
 ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                        ncclComm_t comm, cudaStream_t) {
   const void* const buffers[] = {send};
-  return operate(comm, "ncclSend", buffers, [=](tuttiComm_t tutti) {
+  return operate(comm, "ncclSend", buffers, [&](tuttiComm_t tutti) {
     return tuttiSend(send, count, type_of(type), peer, tutti, tuttiBlocking());
   });
 }
@@ -16,7 +16,7 @@ ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int 
 ncclResult_t pncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t) {
   const void* const buffers[] = {recv};
-  return operate(comm, "ncclRecv", buffers, [=](tuttiComm_t tutti) {
+  return operate(comm, "ncclRecv", buffers, [&](tuttiComm_t tutti) {
     return tuttiRecv(recv, count, type_of(type), peer, tutti, tuttiBlocking());
   });
 }

@@ -16,7 +16,7 @@ ncclResult_t version(int* value) {
   return ncclSuccess;
 }
 
-const char* error_string(ncclResult_t result) {
+const char* error_string(int result) {
   switch (result) {
     case ncclSuccess:
       return "no error";
@@ -86,7 +86,7 @@ ncclResult_t properties_of(ncclComm_t comm, ncclCommProperties_t* properties) {
 }
 
 /// Tutti's buffers lie in host memory; of a GPU's it holds none.
-ncclResult_t memory_of(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
+ncclResult_t memory_of(ncclComm_t comm, int stat, uint64_t* value) {
   constexpr char kName[] = "ncclCommMemStats";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
   if (value == nullptr) return refuse(kName, "the place for the value is null");
@@ -114,7 +114,7 @@ extern "C" {
 
 ncclResult_t pncclGetVersion(int* value) { return version(value); }
 
-const char* pncclGetErrorString(ncclResult_t result) { return error_string(result); }
+const char* pncclGetErrorString(ncclResult_t result) { return error_string(number_of(result)); }
 
 const char* pncclGetLastError(ncclComm_t) {
   // tidy: allow mutable (the text stays valid until this thread asks again)
@@ -152,7 +152,7 @@ ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* pro
 }
 
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
-  return memory_of(comm, stat, value);
+  return memory_of(comm, number_of(stat), value);
 }
 
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {

@@ -270,7 +270,7 @@ tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {
 }
 
 const char* tuttiGetErrorString(tuttiResult_t result) {
-  switch (result) {
+  switch (tutti::api::number_of(result)) {
     case tuttiSuccess:
       return "no error";
     case tuttiUnhandledCudaError:

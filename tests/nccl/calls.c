@@ -1,4 +1,6 @@
 /* Calls every host function of NCCL on buffers in host memory: calls RANKS. */
+#include <limits.h>
+
 #include "tests/nccl/ranks.h"
 
 #define COUNT 1000
@@ -176,9 +178,37 @@ static void check_queries(Member m, ncclComm_t comm) {
           ncclInvalidArgument, "type", m.rank);
 }
 
+/* C passes any number for an enumeration; none may be read as one before it is looked at. */
+static void check_enumerations(Member m, ncclComm_t comm) {
+  static const int kTypes[] = {INT_MIN, -1, ncclNumTypes, 15, 16, 77, 1 << 20, INT_MAX};
+  static const int kOps[] = {INT_MIN, -1, ncclNumOps, 77, INT_MAX};
+  int32_t mine = 1, other = 0;
+  ncclRedOp_t made;
+  for (size_t i = 0; i < sizeof kTypes / sizeof *kTypes; ++i) {
+    const ncclDataType_t type = (ncclDataType_t)kTypes[i];
+    refused(ncclAllReduce(&mine, &other, 1, type, ncclSum, comm, NULL), ncclInvalidArgument, "type",
+            m.rank);
+    refused(ncclSend(&mine, 1, type, 0, comm, NULL), ncclInvalidArgument, "type", m.rank);
+    refused(ncclRedOpCreatePreMulSum(&made, &mine, type, ncclScalarHostImmediate, comm),
+            ncclInvalidArgument, "type", m.rank);
+  }
+  for (size_t i = 0; i < sizeof kOps / sizeof *kOps; ++i) {
+    const ncclRedOp_t op = (ncclRedOp_t)kOps[i];
+    refused(ncclAllReduce(&mine, &other, 1, ncclInt, op, comm, NULL), ncclInvalidArgument,
+            "operation", m.rank);
+    refused(ncclRedOpDestroy(op, comm), ncclInvalidArgument, "operation", m.rank);
+  }
+  for (int odd = -1; odd <= 2; odd += 3) {
+    refused(ncclRedOpCreatePreMulSum(&made, &mine, ncclInt, (ncclScalarResidence_t)odd, comm),
+            ncclInvalidArgument, "residence", m.rank);
+    is(ncclGetErrorString((ncclResult_t)(100 * odd)) != NULL, "GetErrorString", m.rank);
+  }
+}
+
 static void body(Member m) {
   ncclComm_t comm = join(m);
   check_queries(m, comm);
+  check_enumerations(m, comm);
   check_all_reduce(m, comm);
   check_scaled_sum(m, comm);
   check_broadcast(m, comm);
