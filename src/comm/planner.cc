@@ -69,9 +69,13 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   query.vectors = request.counts != nullptr;
   query.deterministic = options.deterministic && schedule::reduces(request.collective);
   query.forced = options.algorithm;
+  query.forced_by = "the options of the call or communicator";
   if (query.forced.empty()) {
     const auto forced = options_.forced.find(schedule::name_of(request.collective));
-    if (forced != options_.forced.end()) query.forced = forced->second.algorithm;
+    if (forced != options_.forced.end()) {
+      query.forced = forced->second.algorithm;
+      query.forced_by = forced->second.by;
+    }
   }
   query.link = options_.link;
   return query;

@@ -6,13 +6,13 @@
 namespace tutti::select {
 namespace {
 
-struct Forced {
+struct ForcedName {
   std::string_view name;
   uint16_t lanes = 0;  // 0: not given
 };
 
-Forced parse_forced(std::string_view text) {
-  Forced forced{text.substr(0, text.find(':')), 0};
+ForcedName parse_forced(std::string_view text) {
+  ForcedName forced{text.substr(0, text.find(':')), 0};
   if (forced.name.size() < text.size()) {
     const std::string_view lanes = text.substr(forced.name.size() + 1);
     std::from_chars(lanes.data(), lanes.data() + lanes.size(), forced.lanes);
@@ -20,10 +20,17 @@ Forced parse_forced(std::string_view text) {
   return forced;
 }
 
+/// "ring:2 is forced by TUTTI_ALGORITHM".
+std::string force_of(const Query& query) {
+  std::string text = std::string(query.forced) + " is forced";
+  if (!query.forced_by.empty()) text += " by " + std::string(query.forced_by);
+  return text;
+}
+
 std::string reject(const schedule::Algorithm& algorithm, const Query& query,
                    const schedule::Parameters& parameters, const CanonicalOracle& is_canonical) {
-  const Forced forced = parse_forced(query.forced);
-  if (!forced.name.empty() && forced.name != algorithm.name) return "another one is forced";
+  const ForcedName forced = parse_forced(query.forced);
+  if (!forced.name.empty() && forced.name != algorithm.name) return force_of(query);
   if (forced.lanes > algorithm.max_lanes) {
     return "it has at most " + std::to_string(algorithm.max_lanes) + " lanes";
   }
@@ -40,6 +47,19 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
 
 double value(schedule::Fraction fraction) {
   return static_cast<double>(fraction.num) / static_cast<double>(fraction.den);
+}
+
+/// Why none of them may run. That the others are not the one that is forced says nothing new.
+std::string reasons(const std::vector<Candidate>& candidates, const Query& query) {
+  const std::string_view forced = parse_forced(query.forced).name;
+  std::string names, text;
+  for (const Candidate& candidate : candidates) {
+    const std::string name(candidate.algorithm->name);
+    if (name == forced) return force_of(query) + ", but " + candidate.rejected;
+    names += (names.empty() ? "" : ", ") + name;
+    text += (text.empty() ? "" : "; ") + name + ": " + candidate.rejected;
+  }
+  return forced.empty() ? text : force_of(query) + "; there are " + names;
 }
 
 }  // namespace
@@ -97,14 +117,9 @@ Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const 
                          const CanonicalOracle& is_canonical) {
   std::vector<Candidate> candidates = rank_candidates(algorithms, query, is_canonical);
   if (!candidates.empty() && candidates.front().rejected.empty()) return candidates.front();
-  std::string reasons;
-  for (const Candidate& candidate : candidates) {
-    if (!reasons.empty()) reasons += "; ";
-    reasons += std::string(candidate.algorithm->name) + ": " + candidate.rejected;
-  }
   return Status::invalid_argument("no algorithm can run this " +
-                                  std::string(schedule::name_of(query.collective)) + " (" +
-                                  reasons + ")");
+                                  std::string(schedule::name_of(query.collective)) + ": " +
+                                  reasons(candidates, query));
 }
 
 }  // namespace tutti::select

@@ -71,12 +71,20 @@ TEST(Select, ObeysAndSaysWhyTheOthersLost) {
   ASSERT_FALSE(ranked.empty());
   EXPECT_EQ(ranked.front().algorithm->name, "ring");
   EXPECT_EQ(ranked.front().parameters.lanes, 2);
-  EXPECT_EQ(ranked.back().rejected, "another one is forced");
+  EXPECT_EQ(ranked.back().rejected, "ring:2 is forced");
 
   query.forced = "spiral";
-  EXPECT_NE(winner(query).find("another one is forced"), std::string::npos);
+  query.forced_by = "NCCL_ALGO";
+  const std::string none = winner(query);
+  EXPECT_NE(none.find("no algorithm can run this all_reduce: spiral is forced by NCCL_ALGO; there "
+                      "are "),
+            std::string::npos)
+      << none;
+  EXPECT_NE(none.find("one_shot"), std::string::npos) << none;
   query.forced = "ring:99";
-  EXPECT_NE(winner(query).find("lanes"), std::string::npos);
+  EXPECT_EQ(winner(query),
+            "no algorithm can run this all_reduce: ring:99 is forced by NCCL_ALGO, but it has at "
+            "most 8 lanes");
 }
 
 TEST(Select, RefusesADeterministicCallThatNothingCanServe) {

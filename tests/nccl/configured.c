@@ -185,7 +185,8 @@ static void check_effects(Member m, ncclComm_t comm) {
   ok(sum(comm, &config), "an algorithm by name", m.rank);
   algorithm.val.s = "pairwise"; /* an all_to_all */
   if (m.ranks > 1)
-    refused(sum(comm, &config), ncclInvalidArgument, "another one is forced", m.rank);
+    refused(sum(comm, &config), ncclInvalidArgument,
+            "pairwise is forced by the options of the call", m.rank);
   algorithm.val.s = "ring";
   algorithm.next = &order;
   if (m.ranks > 2) refused(sum(comm, &config), ncclInvalidArgument, "ring", m.rank);
