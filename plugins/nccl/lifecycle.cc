@@ -1,18 +1,19 @@
 // Making and ending communicators.
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <string>
 #include <optional>
-#include <vector>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/config.h"
 #include "plugins/nccl/device_memory.h"
-
 #include "plugins/nccl/settings.h"
+
 namespace tutti::nccl {
 namespace {
 
@@ -53,6 +54,13 @@ struct RankCall {
   const ncclConfig_t* config;
 };
 
+/// Of every call that makes a communicator, before anything is refused: what the caller finds there
+/// afterwards is a communicator or NULL.
+ncclResult_t make(ncclComm_t* comm, const std::function<ncclResult_t()>& make_it) {
+  if (comm != nullptr) *comm = nullptr;
+  return part_of_group(make_it());
+}
+
 ncclResult_t read_config_of(const RankCall& call, CommConfig& read) {
   const std::string wrong = read_config(call.config, read);
   return wrong.empty() ? ncclSuccess : refuse(call.function, wrong);
@@ -71,6 +79,7 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
 /// One thread makes all the ranks of the group.
 ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   if (ranks < 1) return refuse("ncclCommInitAll", "the number of ranks must be above 0");
+  std::fill_n(comms, ranks, nullptr);
   // Where a communicator cannot be made this is said at the end of the group.
   const auto all = std::make_shared<std::vector<tuttiComm_t>>(ranks, nullptr);
   start_group();
@@ -136,6 +145,25 @@ ncclResult_t shrink(ncclComm_t comm, const Leaving& leaving, const RankCall& cal
   });
 }
 
+ncclResult_t init_scalable(const RankCall& call, const ncclUniqueId* ids, int id_count) {
+  if (ids == nullptr || id_count < 1) {
+    return refuse(call.function, "at least one unique id is needed");
+  }
+  std::vector<tuttiUniqueId> ours(static_cast<size_t>(id_count));
+  std::memcpy(ours.data(), ids, ours.size() * sizeof ours[0]);
+  return create_from(nullptr, call, [&](tuttiComm_t* made, const tuttiConfig_t* given) {
+    return tuttiCommInitRankScalable(made, call.ranks, call.rank, id_count, ours.data(), given);
+  });
+}
+
+ncclResult_t grow(ncclComm_t comm, const ncclUniqueId* id, const RankCall& call) {
+  return create_from(comm, call, [&](tuttiComm_t* child, auto* ours) {
+    const tuttiUniqueId given = id != nullptr ? id_of(*id) : tuttiUniqueId{};
+    return tuttiCommGrow(comm != nullptr ? comm->tutti : nullptr, call.ranks,
+                         id != nullptr ? &given : nullptr, call.rank, child, ours);
+  });
+}
+
 ncclResult_t destroy(ncclComm_t comm) {
   if (const ncclResult_t bad = check_handle(comm, "ncclCommDestroy"); bad != ncclSuccess)
     return bad;
@@ -177,27 +205,23 @@ ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return part_of_group(init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id));
+  return make(comm, [&] {
+    return init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id);
+  });
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                      ncclConfig_t* config) {
-  return part_of_group(init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id));
+  return make(comm, [&] {
+    return init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id);
+  });
 }
 
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
                                        ncclUniqueId* ids, ncclConfig_t* config) {
-  constexpr char kName[] = "ncclCommInitRankScalable";
-  if (ids == nullptr || id_count < 1) {
-    return part_of_group(refuse(kName, "at least one unique id is needed"));
-  }
-  std::vector<tuttiUniqueId> ours(static_cast<size_t>(id_count));
-  std::memcpy(ours.data(), ids, ours.size() * sizeof ours[0]);
-  return part_of_group(create_from(nullptr, {kName, comm, ranks, rank, config},
-                                   [&](tuttiComm_t* made, const tuttiConfig_t* given) {
-                                     return tuttiCommInitRankScalable(made, ranks, rank, id_count,
-                                                                      ours.data(), given);
-                                   }));
+  return make(comm, [&] {
+    return init_scalable({"ncclCommInitRankScalable", comm, ranks, rank, config}, ids, id_count);
+  });
 }
 
 ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
@@ -208,13 +232,14 @@ ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) 
 
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                             ncclConfig_t* config) {
-  return part_of_group(split(comm, color, key, {"ncclCommSplit", made, 0, 0, config}));
+  return make(made, [&] { return split(comm, color, key, {"ncclCommSplit", made, 0, 0, config}); });
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made,
                              ncclConfig_t* config, int flags) {
-  return part_of_group(
-      shrink(comm, {excluded, excluded_count, flags}, {"ncclCommShrink", made, 0, 0, config}));
+  return make(made, [&] {
+    return shrink(comm, {excluded, excluded_count, flags}, {"ncclCommShrink", made, 0, 0, config});
+  });
 }
 
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
@@ -229,12 +254,7 @@ ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
 
 ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                            ncclComm_t* made, ncclConfig_t* config) {
-  return part_of_group(create_from(
-      comm, {"ncclCommGrow", made, ranks, rank, config}, [=](tuttiComm_t* child, auto* ours) {
-        const tuttiUniqueId given = id != nullptr ? id_of(*id) : tuttiUniqueId{};
-        return tuttiCommGrow(comm != nullptr ? comm->tutti : nullptr, ranks,
-                             id != nullptr ? &given : nullptr, rank, child, ours);
-      }));
+  return make(made, [&] { return grow(comm, id, {"ncclCommGrow", made, ranks, rank, config}); });
 }
 
 ncclResult_t pncclCommFinalize(ncclComm_t comm) {

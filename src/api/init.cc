@@ -82,12 +82,13 @@ tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids
                      : refuse(nullptr, making.status());
 }
 
-Status check_all(const tuttiComm_t* comms, int ranks, const int* devices) {
+Status begin_all(tuttiComm_t* comms, int ranks, const int* devices) {
   if (comms == nullptr) return Status::invalid_argument("tuttiCommInitAll: comms is null");
   if (ranks < 1) {
     return Status::invalid_argument("tuttiCommInitAll: " + std::to_string(ranks) + " ranks");
   }
   if (Status status = check_size("tuttiCommInitAll", ranks); !status.ok()) return status;
+  std::fill_n(comms, ranks, nullptr);
   for (int i = 0; devices != nullptr && i < ranks; ++i) {
     if (devices[i] >= 0) continue;
     return Status::invalid_argument("tuttiCommInitAll: devices[" + std::to_string(i) + "] is " +
@@ -98,10 +99,9 @@ Status check_all(const tuttiComm_t* comms, int ranks, const int* devices) {
 
 // As one group of calls, which may be part of a larger one.
 tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
-  if (Status status = check_all(comms, ranks, devices); !status.ok()) {
+  if (Status status = begin_all(comms, ranks, devices); !status.ok()) {
     return refuse(nullptr, status);
   }
-  std::fill_n(comms, ranks, nullptr);
   tuttiUniqueId id;
   if (Status status = get_unique_id(&id, false); !status.ok()) {
     return refuse(nullptr, status);

@@ -101,6 +101,7 @@ TEST(Edits, RefusedArguments) {
     EXPECT_REFUSED(tuttiCommInitAll(nullptr, 1, nullptr), invalid, nullptr);
     EXPECT_REFUSED(tuttiCommInitAll(&made, 0, nullptr), invalid, nullptr);
     const int device = -1;
+    made = comm;
     EXPECT_REFUSED(tuttiCommInitAll(&made, 1, &device), invalid, nullptr);
     EXPECT_EQ(made, nullptr);
     EXPECT_EQ(sum_over(comm, 3), 3);
