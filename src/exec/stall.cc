@@ -48,6 +48,16 @@ std::string seconds(uint64_t duration_ns) {
 
 std::string call_text(uint32_t number) { return "call " + std::to_string(number); }
 
+// Only calls of the whole group have numbers that all ranks know; the last one's is not that of a
+// send.
+bool is_collective(const LongWait& wait) { return wait.call->signature != 0; }
+
+/// "all_reduce (call 7)", "send/recv".
+std::string name_of(const LongWait& wait) {
+  const std::string what = wait.call->what;
+  return is_collective(wait) ? what + " (" + call_text(wait.number) + ")" : what;
+}
+
 }  // namespace
 
 Stall::Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Health& health)
@@ -98,8 +108,7 @@ Status Stall::check(const LongWait& wait) {
 }
 
 Status Stall::conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns) {
-  const std::string text = std::string(wait.call->what) + " (" + call_text(wait.number) + ") on " +
-                           health_.name_of(options_.rank);
+  const std::string text = name_of(wait) + " on " + health_.name_of(options_.rank);
   const std::string why = describe(wait, culprit, now_ns);
   if (now_ns > wait.call->deadline_ns) {
     culprit_ = static_cast<int>(culprit);
@@ -166,9 +175,9 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
   if (number == 0 || behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
   if (far_signatures_[number % kRecentCalls] == note.small[1]) return {};
   return Status::invalid_usage(
-      call_text(number) + " or one before it differs between ranks: " +
-      health_.name_of(options_.rank) + " is in " + wait.call->what + " (" + call_text(wait.number) +
-      "), " + health_.name_of(static_cast<int>(peer)) +
+      call_text(number) +
+      " or one before it differs between ranks: " + health_.name_of(options_.rank) + " is in " +
+      name_of(wait) + ", " + health_.name_of(static_cast<int>(peer)) +
       " called something else (collective, count, type, operation, root or options); every rank "
       "must make the same calls in the same order");
 }
@@ -219,7 +228,7 @@ Status Stall::hearsay(Status status) {
 
 Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {
   const ArenaView& other = peers_[peer].arena;
-  if (wait.call->signature == 0) return {};  // send and receive are not calls of the whole group
+  if (!is_collective(wait)) return {};
   uint64_t word = other.counter(0).call.load(std::memory_order_acquire);
   const auto ahead = static_cast<int32_t>(high(word) - wait.number);
   if (ahead < 0) return {};  // late, not wrong
@@ -443,20 +452,25 @@ std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now
   const Situation situation = situation_of(culprit);
   const std::string name = health_.name_of(static_cast<int>(culprit));
   const std::string others = waiting_ranks(culprit, now_ns) + " for it";
-  const bool collective = wait.call->signature != 0;
   if (!situation.known) {
     return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +
            ": it has not entered the call, is stopped or cannot be reached; " + others;
   }
   if (situation.cause >= 0) return name + " gave up; " + others;
   const auto behind = static_cast<int32_t>(wait.number - situation.number);
-  if (collective && behind > 0) {
+  if (is_collective(wait) && behind > 0) {
     return name + " never entered " + call_text(wait.number) + ": its last is " +
            call_text(situation.number) + "; " + others;
   }
   if (waits(situation, now_ns)) {
-    return name + " waits for rank " + std::to_string(situation.peer) + " in " +
-           call_text(situation.number) + ": ranks wait in a circle; " + others;
+    return name + " waits for rank " + std::to_string(situation.peer) +
+           (is_collective(wait) ? " in " + call_text(situation.number) : std::string()) +
+           ": ranks wait in a circle; " + others;
+  }
+  if (!is_collective(wait)) {
+    return name +
+           " does not go on (stopped, busy, or it has not come so far; its last collective is " +
+           call_text(situation.number) + "); " + others;
   }
   return name + " does not go on in " + call_text(situation.number) +
          " (stopped, busy, or it has left the call); " + others;

@@ -120,7 +120,13 @@ class Rank {
     stall_->entered(kNumber, 0);
   }
   Status wait_for(int peer, uint64_t deadline_ns = kNoDeadline) {
-    const Call call{.deadline_ns = deadline_ns, .what = "all_reduce"};
+    return wait_in({.deadline_ns = deadline_ns, .what = "all_reduce"}, peer);
+  }
+  /// A send has no number of its own: the last collective is what its wait comes with.
+  Status wait_in_send(int peer, uint64_t deadline_ns) {
+    return wait_in({.signature = 0, .deadline_ns = deadline_ns, .what = "send/recv"}, peer);
+  }
+  Status wait_in(const Call& call, int peer) {
     return stall_->check({&call, kNumber, 0, static_cast<uint32_t>(peer), 0, 0});
   }
   Stall& stall() { return *stall_; }
@@ -170,6 +176,7 @@ class Chain {
   }
   Status run_to_deadline() { return run(monotonic_ns() + kDeadlineNs, 1); }
   Rank& first() { return *ranks_.front(); }
+  Rank& second() { return *ranks_[1]; }
 
   Network network;
 
@@ -247,6 +254,24 @@ TEST(Stall, NobodyIsAskedBeforeAReportIsAtHand) {
   Chain chain(4, Last::kStopped);
   EXPECT_TRUE(chain.first().wait_for(1, monotonic_ns() + 3600 * kNanosecondsPerSecond).ok());
   EXPECT_FALSE(chain.network.connected(0, 2));
+}
+
+TEST(Stall, ASendDoesNotCountAsTheLastCollective) {
+  for (const Last last : {Last::kElsewhere, Last::kWaitsForTheFirst}) {
+    Chain chain(2, last);
+    const uint64_t until_ns = monotonic_ns() + kDeadlineNs;
+    Status status;
+    while (status.ok()) {
+      status = chain.first().wait_in_send(1, until_ns);
+      if (last == Last::kWaitsForTheFirst) {
+        EXPECT_TRUE(chain.second().wait_in_send(0, kNoDeadline).ok());
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    EXPECT_EQ(status.code(), Code::kTimeout);
+    EXPECT_TRUE(contains(status.message(), "send/recv on rank 0 passed")) << status.message();
+    EXPECT_FALSE(contains(status.message(), "call 1")) << status.message();
+  }
 }
 
 TEST(Stall, ReportsNameWhoIsToBlameAgainAndAgain) {
