@@ -94,6 +94,7 @@ Child divide(const Edit& edit) {
   bootstrap::UniqueId identity;
   identity.job = bootstrap::derive_job(edit.roster->key, salt);
   founding.communicator = identity.communicator();
+  founding.places = {edit.roster->places[static_cast<size_t>(edit.roster->rank)].address};
   founding.exchange = [meeting, chosen](std::string_view card,
                                         uint64_t) -> Result<std::vector<std::string>> {
     auto all = meeting->exchange(card);
@@ -279,7 +280,8 @@ Status get_unique_id(tuttiComm_t comm, tuttiUniqueId* id) {
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   // Not at the place of TUTTI_ID: it is the caller that hands this one on.
-  const auto made = bootstrap::create_unique_id(*process.value()->env().config);
+  const auto made =
+      bootstrap::create_unique_id(*process.value()->env().config, process_environment());
   if (!made.ok()) return made.status();
   *id = encode_id(made.value());
   return {};

@@ -15,10 +15,16 @@
 namespace tutti::api {
 namespace {
 
-Result<std::string> listening_address(const Config& config) {
-  const Result<std::vector<bootstrap::Address>> own = bootstrap::own_addresses(config);
+/// Where this rank listens for those of other hosts.
+Result<bootstrap::Interface> choose_interface(const Config& config, const Founding& founding) {
+  const auto places = [&] {
+    std::vector<bootstrap::Address> all = bootstrap::named_places(config, process_environment());
+    all.insert(all.end(), founding.places.begin(), founding.places.end());
+    return all;
+  };
+  Result<std::vector<bootstrap::Interface>> own = bootstrap::announced_interfaces(config, places);
   if (!own.ok()) return own.status();
-  return own.value().front().text();
+  return std::move(own).value().front();
 }
 
 }  // namespace
@@ -54,9 +60,13 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   self.key = founding.key;
   self.process_token = process.token();
   self.host_id = bootstrap::host_id(environment);
-  Result<std::string> address = listening_address(environment);
-  if (!address.ok()) return address.status();
-  self.bind_address = address.value();
+  const Result<bootstrap::Interface> chosen = choose_interface(environment, founding);
+  if (!chosen.ok()) return chosen.status();
+  self.bind_address = chosen.value().address.text();
+  process.env().log->info(
+      "rank {} of {} on host {}: ranks of other hosts reach it at {} ({}); TUTTI_SOCKET_IFNAME "
+      "chooses another interface",
+      founding.rank, founding.ranks, self.host_id, self.bind_address, chosen.value().name);
   return comm::Communicator::create(std::move(options));
 }
 
@@ -67,6 +77,7 @@ Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId
   founding.ranks = ranks;
   founding.communicator = ids[0].communicator();
   founding.key = ids[0].key;
+  founding.places = ids[0].addresses;
   founding.exchange = [&config, ids, ranks, rank](std::string_view card, uint64_t deadline_ns) {
     return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, deadline_ns}, card);
   };

@@ -22,6 +22,8 @@ struct Founding {
   transport::JobKey key{};
   comm::Exchange exchange;  // how it meets them
   std::string origin;       // for people: who started the rank; "" where its caller did
+  /// What the ranks call to meet: shows which of several networks they share.
+  std::vector<bootstrap::Address> places;
 };
 
 /// The refusal of a group that is larger than any can be.

@@ -23,7 +23,7 @@ Status get_unique_id(tuttiUniqueId* id, bool for_others) {
   const auto place = bootstrap::parse_place(config.id);
   const Result<bootstrap::UniqueId> made =
       place && for_others ? bootstrap::id_at(*place, config, process.value()->next_id())
-                          : bootstrap::create_unique_id(config);
+                          : bootstrap::create_unique_id(config, process_environment());
   if (!made.ok()) return made.status();
   *id = encode_id(made.value());
   return {};

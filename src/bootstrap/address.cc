@@ -35,8 +35,8 @@ struct Endpoint {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-Result<Fd> open_socket(const Endpoint& endpoint) {
-  Fd fd(socket(endpoint.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<Fd> open_socket(const Endpoint& endpoint, int type = SOCK_STREAM) {
+  Fd fd(socket(endpoint.storage.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return errno_status("socket");
   return fd;
 }
@@ -151,6 +151,18 @@ Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns) {
   if (errno != EINPROGRESS && errno != EINTR) return errno_status("connect");
   if (Status status = finish_connect(socket, deadline_ns); !status.ok()) return status;
   return fd;
+}
+
+std::optional<Address> source_towards(const Address& address) {
+  constexpr uint16_t kAnyPort = 9;  // a datagram socket only asks the routing table
+  const Endpoint endpoint(address, kAnyPort);
+  const Result<Fd> fd = open_socket(endpoint, SOCK_DGRAM);
+  if (!fd.ok() || connect(fd.value().get(), endpoint.get(), endpoint.bytes) < 0) return {};
+  sockaddr_storage storage{};
+  socklen_t bytes = sizeof storage;
+  if (getsockname(fd.value().get(), reinterpret_cast<sockaddr*>(&storage), &bytes) < 0) return {};
+  const Result<Address> source = Address::from(reinterpret_cast<const sockaddr*>(&storage));
+  return source.ok() ? std::optional(source.value()) : std::nullopt;
 }
 
 }  // namespace tutti::bootstrap

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "src/base/io.h"
@@ -43,5 +44,9 @@ struct Listener {
 Result<Listener> listen_on(const Address& address, uint16_t port);
 
 Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns);
+
+/// From which of its addresses this host would call `address`: what its routes say, no packet is
+/// sent. Nothing where there is no route.
+std::optional<Address> source_towards(const Address& address);
 
 }  // namespace tutti::bootstrap

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "src/base/words.h"
 
@@ -46,15 +48,40 @@ bool admits(SocketFamily family, const Address& address) {
 
 /// Bridges usually have the same private address on every host: the worst one to publish.
 bool is_bridge(const std::string& name) {
-  constexpr std::string_view kPrefixes[] = {"docker", "br-", "virbr", "veth",
-                                            "cni",    "lxc", "podman"};
+  constexpr std::string_view kPrefixes[] = {"docker", "br-",   "virbr",   "veth",    "cni",
+                                            "lxc",    "lxdbr", "incusbr", "vboxnet", "podman"};
   return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
+enum class Kind { kNetwork, kBridge, kNoCarrier, kLoopback };  // best first
+
+Kind kind_of(const Interface& interface) {
+  if (interface.address.loopback()) return Kind::kLoopback;
+  if (!interface.carrier) return Kind::kNoCarrier;
+  return is_bridge(interface.name) ? Kind::kBridge : Kind::kNetwork;
+}
+
 int rank_of(const Interface& interface) {
-  const int kind = interface.address.loopback() ? 2 : is_bridge(interface.name) ? 1 : 0;
-  return 2 * kind + (interface.address.family == 6 ? 1 : 0);
+  return 2 * static_cast<int>(kind_of(interface)) + (interface.address.family == 6 ? 1 : 0);
+}
+
+/// The interface by which this host calls the first place that it has a route to, as far as it is
+/// among the chosen. IPv4 first: a name means addresses of both families, and not every host has
+/// the newer one.
+std::vector<Interface>::iterator find_towards(std::vector<Interface>& chosen,
+                                              std::vector<Address> places) {
+  std::stable_partition(places.begin(), places.end(),
+                        [](const Address& place) { return place.family == 4; });
+  for (const Address& place : places) {
+    const std::optional<Address> source = source_towards(place);
+    if (!source || source->loopback()) continue;
+    const auto found = std::find_if(chosen.begin(), chosen.end(), [&](const Interface& interface) {
+      return interface.address == *source;
+    });
+    if (found != chosen.end()) return found;
+  }
+  return chosen.end();
 }
 
 std::string names_of(const std::vector<Interface>& interfaces) {
@@ -76,7 +103,8 @@ Result<std::vector<Interface>> list_interfaces() {
     if ((entry->ifa_flags & IFF_UP) == 0) continue;
     const Result<Address> address = Address::from(entry->ifa_addr);
     if (address.ok() && address.value().usable()) {
-      interfaces.push_back({entry->ifa_name, address.value()});
+      const bool carrier = (entry->ifa_flags & IFF_RUNNING) != 0;
+      interfaces.push_back({entry->ifa_name, address.value(), carrier});
     }
   }
   return interfaces;
@@ -99,14 +127,36 @@ Result<std::vector<Interface>> choose_interfaces(const std::vector<Interface>& a
   return chosen;
 }
 
-Result<std::vector<Address>> own_addresses(const Config& config) {
+std::vector<Interface> worth_announcing(std::vector<Interface> chosen, const Places& places) {
+  const Kind best = kind_of(chosen.front());
+  const bool choice = chosen.size() > 1 && kind_of(chosen[1]) != Kind::kLoopback;
+  auto rest = chosen.begin();
+  if (choice && places) {
+    const auto found = find_towards(chosen, places());
+    if (found != chosen.end()) rest = std::rotate(chosen.begin(), found, found + 1);
+  }
+  chosen.erase(std::remove_if(rest, chosen.end(),
+                              [&](const Interface& one) { return kind_of(one) != best; }),
+               chosen.end());
+  return chosen;
+}
+
+std::vector<Address> addresses_of(const std::vector<Interface>& interfaces) {
+  std::vector<Address> addresses;
+  for (const Interface& interface : interfaces) addresses.push_back(interface.address);
+  return addresses;
+}
+
+Result<std::vector<Interface>> own_interfaces(const Config& config) {
   const Result<std::vector<Interface>> all = list_interfaces();
   if (!all.ok()) return all.status();
-  const Result<std::vector<Interface>> chosen = choose_interfaces(all.value(), config);
-  if (!chosen.ok()) return chosen.status();
-  std::vector<Address> addresses;
-  for (const Interface& interface : chosen.value()) addresses.push_back(interface.address);
-  return addresses;
+  return choose_interfaces(all.value(), config);
+}
+
+Result<std::vector<Interface>> announced_interfaces(const Config& config, const Places& places) {
+  Result<std::vector<Interface>> chosen = own_interfaces(config);
+  if (!chosen.ok()) return chosen;
+  return worth_announcing(std::move(chosen).value(), places);
 }
 
 }  // namespace tutti::bootstrap

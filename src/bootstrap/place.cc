@@ -42,6 +42,19 @@ Result<std::unique_ptr<Server>> open_when_free(const Place& place, const UniqueI
 
 }  // namespace
 
+std::vector<Address> named_places(const Config& config, const Variables& variables) {
+  std::string host;
+  const auto master = variables.find("MASTER_ADDR");
+  if (const auto place = parse_place(config.id)) {
+    host = place->host;
+  } else if (master != variables.end()) {
+    host = master->second;
+  }
+  if (host.empty()) return {};
+  Result<std::vector<Address>> addresses = resolve(host);
+  return addresses.ok() ? std::move(addresses).value() : std::vector<Address>();
+}
+
 Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name) {
   const Result<SecretKey> key = key_of(config, name);
   if (!key.ok()) return key.status();
@@ -68,9 +81,9 @@ Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& i
                                            const Config& config, bool one_host) {
   UniqueId served = id;
   if (!one_host && !Address::parse(place.host).ok()) {
-    const Result<std::vector<Address>> own = own_addresses(config);
+    const Result<std::vector<Interface>> own = own_interfaces(config);
     if (!own.ok()) return own.status();
-    for (const Address& address : own.value()) {
+    for (const Address& address : addresses_of(own.value())) {
       const auto& known = served.addresses;
       if (std::find(known.begin(), known.end(), address) == known.end()) {
         served.addresses.push_back(address);

@@ -19,6 +19,10 @@
 
 namespace tutti::bootstrap {
 
+/// Where the environment tells every rank of the job to meet: the addresses of TUTTI_ID's host, or
+/// else of MASTER_ADDR. Empty where it names none, or none that resolves here.
+std::vector<Address> named_places(const Config& config, const Variables& variables);
+
 /// `name` tells the groups apart that meet there one after the other. UniqueId::keyless says that
 /// TUTTI_INSECURE took the place of a key.
 Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name);

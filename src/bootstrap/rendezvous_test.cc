@@ -267,7 +267,7 @@ TEST(Rendezvous, StoppedServerTellsWhoWaits) {
 TEST(Rendezvous, CreatedIdServesItsGroup) {
   Config config;
   config.socket_ifname = "lo";
-  const Result<UniqueId> id = create_unique_id(config);
+  const Result<UniqueId> id = create_unique_id(config, {});
   ASSERT_TRUE(id.ok()) << id.status().message();
   for (const Blobs& blobs : run(id.value(), everybody(3), in_time())) EXPECT_TRUE(blobs.ok());
 }

@@ -8,6 +8,7 @@
 
 #include "src/base/thread.h"
 #include "src/bootstrap/interfaces.h"
+#include "src/bootstrap/place.h"
 #include "src/bootstrap/server_loop.h"
 
 namespace tutti::bootstrap {
@@ -101,10 +102,10 @@ Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, cons
   return Server::start(id, options);
 }
 
-Result<UniqueId> create_unique_id(const Config& config) {
-  Result<std::vector<Address>> addresses = own_addresses(config);
-  if (!addresses.ok()) return addresses.status();
-  Result<std::unique_ptr<Server>> server = open_server(std::move(addresses).value(), config);
+Result<UniqueId> create_unique_id(const Config& config, const Variables& variables) {
+  const auto own = announced_interfaces(config, [&] { return named_places(config, variables); });
+  if (!own.ok()) return own.status();
+  Result<std::unique_ptr<Server>> server = open_server(addresses_of(own.value()), config);
   if (!server.ok()) return server.status();
   const UniqueId actual = server.value()->id();
   Server::release(std::move(server).value());

@@ -69,7 +69,8 @@ class Server {
 /// published) and at the configuration's port.
 Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config);
 
-/// For tuttiGetUniqueId: such a server at this host's addresses, which is let go.
-Result<UniqueId> create_unique_id(const Config& config);
+/// For tuttiGetUniqueId: such a server at this host's addresses, which is let go. `variables` may
+/// name a place that the ranks share (named_places).
+Result<UniqueId> create_unique_id(const Config& config, const Variables& variables);
 
 }  // namespace tutti::bootstrap

@@ -61,26 +61,6 @@ Result<std::vector<Address>> decode_addresses(std::span<const uint8_t> bytes) {
   return addresses;
 }
 
-Result<std::vector<Address>> resolve(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0) {
-    return Status::system_error("cannot resolve the host '" + host + "': " + gai_strerror(error));
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
-  std::vector<Address> addresses;
-  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
-    const Result<Address> address = Address::from(entry->ai_addr);
-    const bool room = addresses.size() < UniqueId::kMaxAddresses;
-    if (room && address.ok() && address.value().usable()) addresses.push_back(address.value());
-  }
-  if (addresses.empty()) {
-    return Status::system_error("the host '" + host + "' has no usable address");
-  }
-  return addresses;
-}
-
 /// What ranks that hold the same key find by themselves for the same name.
 template <size_t kBytes>
 std::array<uint8_t, kBytes> derive(const SecretKey& key, std::string_view label,
@@ -106,6 +86,26 @@ std::optional<Place> parse_place(std::string_view text) {
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (host.empty() || !port || *port == 0) return std::nullopt;
   return Place{std::string(host), *port};
+}
+
+Result<std::vector<Address>> resolve(const std::string& host) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* list = nullptr;
+  if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0) {
+    return Status::system_error("cannot resolve the host '" + host + "': " + gai_strerror(error));
+  }
+  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
+  std::vector<Address> addresses;
+  for (const addrinfo* entry = list; entry != nullptr; entry = entry->ai_next) {
+    const Result<Address> address = Address::from(entry->ai_addr);
+    const bool room = addresses.size() < UniqueId::kMaxAddresses;
+    if (room && address.ok() && address.value().usable()) addresses.push_back(address.value());
+  }
+  if (addresses.empty()) {
+    return Status::system_error("the host '" + host + "' has no usable address");
+  }
+  return addresses;
 }
 
 UniqueIdBytes UniqueId::encode() const {

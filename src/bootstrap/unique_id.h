@@ -35,6 +35,10 @@ struct Place {
 /// HOST:PORT or [IPv6]:PORT.
 std::optional<Place> parse_place(std::string_view text);
 
+/// The addresses of a host by name or number that others can use, at most
+/// UniqueId::kMaxAddresses; at least one.
+Result<std::vector<Address>> resolve(const std::string& host);
+
 struct UniqueId {
   static constexpr size_t kMaxAddresses = 3;
 

@@ -7,6 +7,7 @@
 #include "src/base/prng.h"
 #include "src/base/words.h"
 #include "src/bootstrap/interfaces.h"
+#include "src/bootstrap/place.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -143,6 +144,69 @@ TEST(Interfaces, AreChosenAsNcclDoes) {
   EXPECT_EQ(names("", SocketFamily::kIpv6), "fd00::1 ");
   EXPECT_NE(names("wlan").find("TUTTI_SOCKET_IFNAME='wlan'"), std::string::npos);
   EXPECT_NE(names("wlan").find("ib0 10.0.2.1"), std::string::npos);
+}
+
+// Bridges have the same address everywhere, and nobody answers at an interface without a cable.
+TEST(Interfaces, OnlyTheBestKindIsAnnounced) {
+  const std::vector<Interface> all = {{"eno1", address("10.9.0.1"), false},
+                                      {"lo", address("127.0.0.1")},
+                                      {"docker0", address("172.17.0.1")},
+                                      {"eth0", address("10.0.0.1")},
+                                      {"eth0", address("fd00::1")}};
+  const auto announced = [&](const std::string& pattern) {
+    Config config;
+    config.socket_ifname = pattern;
+    const auto chosen = choose_interfaces(all, config);
+    EXPECT_TRUE(chosen.ok());
+    std::string text;
+    for (const Address& one : addresses_of(worth_announcing(chosen.value(), {}))) {
+      text += one.text() + " ";
+    }
+    return text;
+  };
+  EXPECT_EQ(announced(""), "10.0.0.1 fd00::1 ");
+  EXPECT_EQ(announced("^eth"), "172.17.0.1 ");
+  EXPECT_EQ(announced("eno,lo"), "10.9.0.1 ");
+  EXPECT_EQ(announced("lo"), "127.0.0.1 ");
+}
+
+// Which route leads where is up to the machine; tests/launch/hosts_test.py has hosts to choose on.
+TEST(Interfaces, ThePlaceToMeetComesFirst) {
+  const auto own = own_interfaces(Config{});
+  ASSERT_TRUE(own.ok());
+  if (own.value().size() < 2 || own.value()[1].address.loopback()) {
+    GTEST_SKIP() << "this machine has one address that others can reach";
+  }
+  for (const Interface& one : own.value()) {
+    if (one.address.loopback()) continue;
+    int asked = 0;
+    const auto first = worth_announcing(own.value(), [&] {
+      ++asked;
+      return std::vector{address("127.0.1.1"), one.address};
+    });
+    EXPECT_EQ(asked, 1);
+    EXPECT_EQ(first.front().name, one.name) << one.address.text();
+  }
+}
+
+TEST(Interfaces, NobodyAsksForAPlaceWhereThereIsNoChoice) {
+  const std::vector<Interface> chosen = {{"eth0", address("10.0.0.1")},
+                                         {"lo", address("127.0.0.1")}};
+  const auto places = [] {
+    ADD_FAILURE() << "a name may take seconds to resolve";
+    return std::vector<Address>();
+  };
+  EXPECT_EQ(worth_announcing(chosen, places).front().address, address("10.0.0.1"));
+}
+
+TEST(Interfaces, PlacesOfTheEnvironment) {
+  Config config;
+  const Variables variables = {{"MASTER_ADDR", "10.0.0.7"}};
+  EXPECT_EQ(named_places(config, {}).size(), 0u);
+  EXPECT_EQ(named_places(config, variables), std::vector{address("10.0.0.7")});
+  EXPECT_EQ(named_places(config, {{"MASTER_ADDR", "no.such.host.invalid"}}).size(), 0u);
+  config.id = "10.0.0.8:4000";
+  EXPECT_EQ(named_places(config, variables), std::vector{address("10.0.0.8")});
 }
 
 TEST(Interfaces, ThisHostHasOne) {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "src/bootstrap/interfaces.h"
+#include "src/bootstrap/place.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -44,11 +45,14 @@ Result<Meeting> meet_launched(const Config& config, const Variables& variables, 
 }
 
 Status open_meeting(const Start& start, Meeting& meeting) {
-  Result<std::vector<Address>> addresses = meeting.launch.one_host
-                                               ? std::vector{Address::parse("127.0.0.1").value()}
-                                               : own_addresses(start.config);
-  if (!addresses.ok()) return addresses.status();
-  Result<std::unique_ptr<Server>> server = open_server(std::move(addresses).value(), start.config);
+  std::vector<Address> addresses = {Address::parse("127.0.0.1").value()};
+  if (!meeting.launch.one_host) {
+    const auto own = announced_interfaces(
+        start.config, [&] { return named_places(start.config, start.variables); });
+    if (!own.ok()) return own.status();
+    addresses = addresses_of(own.value());
+  }
+  Result<std::unique_ptr<Server>> server = open_server(std::move(addresses), start.config);
   if (!server.ok()) return server.status();
   meeting.server = std::move(server).value();
   meeting.id = meeting.server->id();
