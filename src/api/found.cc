@@ -63,6 +63,7 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   const Result<bootstrap::Interface> chosen = choose_interface(environment, founding);
   if (!chosen.ok()) return chosen.status();
   self.bind_address = chosen.value().address.text();
+  self.keepalive_ns = environment.keepalive_ns;
   process.env().log->info(
       "rank {} of {} on host {}: ranks of other hosts reach it at {} ({}); TUTTI_SOCKET_IFNAME "
       "chooses another interface",

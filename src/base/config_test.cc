@@ -97,6 +97,7 @@ TEST(Config, ReadsEveryField) {
                                   {"TUTTI_DETERMINISTIC", "yes"},
                                   {"TUTTI_TIMEOUT", "2.5"},
                                   {"TUTTI_INIT_TIMEOUT", "none"},
+                                  {"TUTTI_KEEPALIVE", "7.5"},
                                   {"TUTTI_SPIN", "7"},
                                   {"TUTTI_RING_BYTES", "8MiB"},
                                   {"TUTTI_SINGLE_COPY_BYTES", "64K"},
@@ -112,6 +113,7 @@ TEST(Config, ReadsEveryField) {
   EXPECT_TRUE(config.deterministic);
   EXPECT_EQ(config.timeout_ns, 2'500'000'000u);
   EXPECT_EQ(config.init_timeout_ns, kNoDeadline);
+  EXPECT_EQ(config.keepalive_ns, 7'500'000'000u);
   EXPECT_EQ(config.spin_polls, 7u);
   EXPECT_EQ(config.ring_bytes, 8u << 20);
   EXPECT_EQ(config.single_copy_bytes, 65536u);
@@ -141,6 +143,7 @@ TEST(Config, RefusesMalformedValuesByName) {
   EXPECT_NE(refusal({{"TUTTI_PORT", "0"}}), "");
   EXPECT_NE(refusal({{"TUTTI_TIMEOUT", "0"}}), "");
   EXPECT_NE(refusal({{"TUTTI_TIMEOUT", "1."}}), "");
+  EXPECT_NE(refusal({{"TUTTI_KEEPALIVE", "0.9"}}), "");
   EXPECT_NE(refusal({{"TUTTI_TRANSPORTS", "shm,shm"}}), "");
   EXPECT_NE(refusal({{"TUTTI_ALGORITHM", "all_reduce:ring,all_reduce:tree"}}), "");
 }

@@ -47,6 +47,14 @@ bool take_seconds(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
+/// The kernel counts in seconds.
+bool take_keepalive(std::string_view value, Config& config) {
+  const auto parsed = parse_seconds(value);
+  if (!parsed || *parsed < kNanosecondsPerSecond) return false;
+  config.keepalive_ns = *parsed;
+  return true;
+}
+
 template <auto Field, uint64_t kLeast, uint64_t kMost>
 bool take_bytes(std::string_view value, Config& config) {
   const auto parsed = parse_bytes(value);
@@ -250,6 +258,9 @@ constexpr Setting kSettings[] = {
     {"TUTTI_INIT_TIMEOUT", "", "seconds", "none, or a number above 0 like 30 or 0.5",
      "Making a communicator may take this long", take_seconds<&Config::init_timeout_ns>,
      [](const Config& c) { return show_seconds(c.init_timeout_ns); }},
+    {"TUTTI_KEEPALIVE", "", "seconds", "none, or a number from 1 on like 30 or 2.5",
+     "A rank whose host acknowledges nothing for this long is lost; none: after the kernel's time",
+     take_keepalive, [](const Config& c) { return show_seconds(c.keepalive_ns); }},
     {"TUTTI_SPIN", "", "polls", "0 to 4294967295",
      "Polls of a flag before the processor is offered to others. 0: by ranks and cores of the host",
      take_number<&Config::spin_polls>,

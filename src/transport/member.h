@@ -18,11 +18,14 @@ struct Member {
   int ranks = 1;
   uint64_t communicator = 0;
   uint32_t epoch = 0;
-  std::string host_id;          // ranks with equal host ids share memory; TUTTI_HOST_ID overrides
-  uint64_t process_token = 0;   // random, made once a process: equal means "threads of one process"
-  JobKey key{};                 // authenticates every connection; never logged, never in a card
+  std::string host_id;         // ranks with equal host ids share memory; TUTTI_HOST_ID overrides
+  uint64_t process_token = 0;  // random, made once a process: equal means "threads of one process"
+  JobKey key{};                // authenticates every connection; never logged, never in a card
   const Arena* arena = nullptr;
-  std::string bind_address;     // for stream transports: numeric address to listen on
+  // For stream transports: the numeric address to listen on, and for how long a peer's host may
+  // acknowledge nothing until it is taken for gone.
+  std::string bind_address;
+  uint64_t keepalive_ns = ~uint64_t{0};
 };
 
 }  // namespace tutti::transport

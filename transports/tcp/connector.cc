@@ -20,6 +20,7 @@ constexpr uint64_t kTimer = 0, kGate = 1, kFirstPeer = 2;
 constexpr uint64_t kCallPatienceNs = transport::Gate::kPatienceNs;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
 constexpr uint64_t kGateRestNs = 100'000'000;
+constexpr uint64_t kLooks = 4;  // in the time that a host may be silent
 
 uint64_t tag_of(int peer) { return kFirstPeer + static_cast<uint64_t>(peer); }
 
@@ -70,7 +71,9 @@ void Connector::add(TcpLink& link, int peer, const Card& card) {
   Peer& entry = peers_[static_cast<size_t>(peer)];
   entry.link = &link;
   entry.card = card;
-  if (entry.early.valid()) answer(peer, entry.early.take());
+  if (!entry.early.valid()) return;
+  answer(peer, entry.early.take());
+  arm_timer(monotonic_ns());
 }
 
 void Connector::want(int peer) {
@@ -117,6 +120,7 @@ void Connector::serve() {
   take_wishes();
   if (at_gate) let_in(now_ns);
   begin_calls(now_ns);
+  look_after_hosts(now_ns);
   arm_timer(now_ns);
 }
 
@@ -155,9 +159,24 @@ void Connector::answer(int caller, Fd call) {
     peer.early = PolledFd(std::move(call));  // who calls again means the newer call
     return;
   }
-  // Where it fails, the first message shows it, as with any connection that breaks.
-  (void)make_fast(call.get());
+  make_ready(call.get());
   if (peer.link->answer(std::move(call))) connected(caller);
+}
+
+// Where it fails, the first message shows it, as with any connection that breaks.
+void Connector::make_ready(int socket) {
+  (void)make_fast(socket);
+  if (member_.keepalive_ns == kNoDeadline) return;
+  (void)keep_alive(socket, member_.keepalive_ns);
+  next_look_ns_ = std::min(next_look_ns_, monotonic_ns() + member_.keepalive_ns / kLooks);
+}
+
+void Connector::look_after_hosts(uint64_t now_ns) {
+  if (now_ns < next_look_ns_) return;
+  next_look_ns_ = now_ns + member_.keepalive_ns / kLooks;
+  for (const Peer& peer : peers_) {
+    if (peer.link != nullptr) peer.link->check_host(member_.keepalive_ns);
+  }
 }
 
 void Connector::connected(int peer) {
@@ -250,7 +269,7 @@ void Connector::read_verdict(int peer, Outgoing& outgoing) {
   switch (static_cast<Verdict>(byte)) {
     case Verdict::kTaken: {
       Fd socket = outgoing.socket.take();
-      (void)make_fast(socket.get());
+      make_ready(socket.get());
       peers_[static_cast<size_t>(peer)].link->adopt(std::move(socket));
       return connected(peer);
     }
@@ -280,7 +299,7 @@ void Connector::fail(int peer, const Status& reason, Fault fault) {
 }
 
 void Connector::arm_timer(uint64_t now_ns) {
-  uint64_t when_ns = gate_.earliest_expiry_ns();
+  uint64_t when_ns = std::min(gate_.earliest_expiry_ns(), next_look_ns_);
   if (gate_rests_until_ns_ > 0) when_ns = std::min(when_ns, gate_rests_until_ns_);
   if (!queue_.empty() && calling_.size() < kMostCalls) {
     when_ns = std::min(when_ns, queue_.begin()->first);
@@ -313,7 +332,8 @@ Status Connector::explain(const Status& reason, int peer) const {
                      card.host_id + "): " + std::string(reason.message());
   if (network) {
     text += "; check that its process runs, that no firewall is between the hosts, and that " +
-            self_.endpoint.host() + " and " + card.endpoint.host() + " are in one network";
+            self_.endpoint.host() + " and " + card.endpoint.host() +
+            " are in one network (TUTTI_SOCKET_IFNAME chooses another on either host)";
   }
   return {network && reason.code() != Code::kTimeout ? Code::kRemoteError : reason.code(), text};
 }

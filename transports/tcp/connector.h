@@ -7,6 +7,9 @@
 // proof: then it may believe that it is connected. The higher of two ranks gives way for a moment,
 // since a call of the lower one wins, and mostly both want the connection at once.
 //
+// A host that is gone without a word, or cut off, ends no connection: the kernel asks it while
+// nothing waits to be sent, and this looks every now and then at what waits.
+//
 //   wanted -> queued -> calling -> asking -> connected, or the link failed
 //               ^          |         |
 //               +----------+---------+-- cut off; declined, and the declined call has ended
@@ -27,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
@@ -90,6 +94,8 @@ class Connector final : public Dialer {
   void advance_call(int peer, Outgoing& outgoing);
   void read_verdict(int peer, Outgoing& outgoing);
   void call_again(int peer, Outgoing& outgoing);
+  void make_ready(int socket);
+  void look_after_hosts(uint64_t now_ns);
   void drop(int peer);
   void connected(int peer);
   /// kHere: not even a call was made, so it says nothing about the peer.
@@ -112,7 +118,8 @@ class Connector final : public Dialer {
   mutable std::mutex mutex_;
   transport::Gate gate_;
   uint64_t gate_rests_until_ns_ = 0;  // 0: it does not
-  std::vector<Peer> peers_;           // by rank
+  uint64_t next_look_ns_ = kNoDeadline;
+  std::vector<Peer> peers_;  // by rank
   std::map<int, Outgoing> calls_;
   std::set<std::pair<uint64_t, int>> queue_;  // kQueued: (due_ns, peer)
   std::set<int> calling_;                     // kCalling

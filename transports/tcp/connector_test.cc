@@ -8,7 +8,10 @@
 #include <sys/socket.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <thread>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "transports/tcp/socket.h"
@@ -19,6 +22,7 @@ namespace {
 using State = transport::Link::State;
 
 constexpr uint64_t kPatienceNs = 60 * kNanosecondsPerSecond;
+constexpr uint64_t kKeepaliveNs = kNanosecondsPerSecond;
 constexpr transport::ChannelId kData{1, 0, 0};
 constexpr transport::ChannelId kNotes{1, 0, 77};
 
@@ -26,6 +30,7 @@ constexpr transport::ChannelId kNotes{1, 0, 77};
 class Rank {
  public:
   Rank(int rank, int ranks, uint64_t give_way_ns = 0) {
+    member_.keepalive_ns = kKeepaliveNs;
     member_.rank = rank;
     member_.ranks = ranks;
     member_.communicator = 5;
@@ -323,6 +328,29 @@ TEST(Connector, AStoppedPeerIsNoFailureAndDelaysNobody) {
   EXPECT_TRUE(low.link(2).await(monotonic_ns() + kPatienceNs).ok());
   low.stop();
   other.stop();
+}
+
+// Its kernel takes no more and says so whenever it is asked. Hosts that say nothing are in
+// tests/launch/hosts_test.py.
+TEST(Connector, APeerThatReadsNothingIsNotTakenForGone) {
+  Two two;
+  two.start();
+  ASSERT_TRUE(two.low.link(1).await(monotonic_ns() + kPatienceNs).ok());
+  constexpr size_t kMoreThanSocketsHold = 64 << 20;
+  std::vector<std::byte> bytes(kMoreThanSocketsHold);
+  const transport::ConstBuffer source{bytes.data(), bytes.size()};
+  std::vector<std::byte> landing(bytes.size());
+  const transport::Buffer target{landing.data(), landing.size()};
+  const auto ticket = two.low.link(1).send(kData, 3, {&source, 1});
+  two.high.link(0).receive(kData, 3, {&target, 1});  // grants credit for all of it
+  const uint64_t end_ns = monotonic_ns() + 3 * kKeepaliveNs;
+  while (monotonic_ns() < end_ns) {
+    two.low.link(1).progress();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_FALSE(two.low.link(1).sent(ticket)) << "the sockets hold more than this";
+  EXPECT_TRUE(two.low.link(1).status().ok()) << two.low.link(1).status().message();
+  EXPECT_TRUE(two.high.link(0).status().ok()) << two.high.link(0).status().message();
 }
 
 // More calls at one door than it holds.

@@ -335,6 +335,14 @@ void TcpLink::connect_with(Fd call) {
   changed_.notify_all();
 }
 
+void TcpLink::check_host(uint64_t silence_ns) {
+  const std::lock_guard lock(mutex_);
+  if (!open_ || !is_silent(socket_.get(), silence_ns)) return;
+  fail_lost("its host has acknowledged nothing for " +
+            std::to_string(silence_ns / kNanosecondsPerSecond) + " s (TUTTI_KEEPALIVE)");
+  shutdown(socket_.get(), SHUT_RDWR);  // who sleeps on it wakes up
+}
+
 // ---- the end ------------------------------------------------------------------------------------
 
 void TcpLink::note_fault() {

@@ -73,6 +73,8 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   void give_up(Status why);
   /// Runs what on_settled() left, if it is time to. The dialer's thread.
   void announce();
+  /// Fails if the peer's host has been silent for so long (is_silent).
+  void check_host(uint64_t silence_ns);
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
               std::span<const transport::ConstBuffer> pieces) override;

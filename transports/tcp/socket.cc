@@ -6,8 +6,11 @@
 #include <netinet/tcp.h>
 #include <sys/ioctl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include "src/base/clock.h"
 
 namespace tutti::transports::tcp {
 namespace {
@@ -100,6 +103,35 @@ Status make_fast(int fd) {
     return errno_status("setsockopt(TCP_NODELAY)");
   }
   return {};
+}
+
+Status keep_alive(int fd, uint64_t silence_ns) {
+  constexpr int kOn = 1, kProbes = 3;
+  constexpr uint64_t kLongestSeconds = 32'767;  // that the kernel takes
+  const uint64_t interval_s = silence_ns / (kProbes + 1) / kNanosecondsPerSecond;
+  const int seconds = static_cast<int>(std::clamp<uint64_t>(interval_s, 1, kLongestSeconds));
+  struct Option {
+    int level, name, value;
+  };
+  for (const Option& option :
+       {Option{IPPROTO_TCP, TCP_KEEPIDLE, seconds}, Option{IPPROTO_TCP, TCP_KEEPINTVL, seconds},
+        Option{IPPROTO_TCP, TCP_KEEPCNT, kProbes}, Option{SOL_SOCKET, SO_KEEPALIVE, kOn}}) {
+    if (setsockopt(fd, option.level, option.name, &option.value, sizeof option.value) < 0) {
+      return errno_status("setsockopt(SO_KEEPALIVE)");
+    }
+  }
+  return {};
+}
+
+// TCP_USER_TIMEOUT would end connections with a peer that is alive and reads nothing, too.
+bool is_silent(int fd, uint64_t silence_ns) {
+  constexpr unsigned kAsked = 2;
+  constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0) return false;
+  const bool asked = info.tcpi_retransmits >= kAsked || info.tcpi_probes >= kAsked;
+  return asked && info.tcpi_last_ack_recv * kNanosecondsPerMillisecond >= silence_ns;
 }
 
 size_t unacknowledged_bytes(int fd) {

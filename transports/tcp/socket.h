@@ -37,6 +37,12 @@ Result<Endpoint> local_endpoint(int fd);
 Result<Fd> dial(const Endpoint& endpoint);
 /// Small messages leave at once.
 Status make_fast(int fd);
+/// The kernel asks the peer's now and then whether it is still there, and ends the connection when
+/// it has heard nothing for `silence_ns`. It asks only while nothing waits to be sent.
+Status keep_alive(int fd, uint64_t silence_ns);
+/// The peer's kernel has acknowledged nothing for so long, though it was asked again and again.
+/// One whose process has stopped, or takes nothing more, acknowledges.
+bool is_silent(int fd, uint64_t silence_ns);
 /// Bytes that the peer's kernel has not acknowledged yet.
 size_t unacknowledged_bytes(int fd);
 
