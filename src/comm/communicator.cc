@@ -45,6 +45,24 @@ plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
   return tuning;
 }
 
+/// A connection that could not be made or broke says more than that a rank is gone, which is all
+/// that others tell.
+std::string describe(const exec::Loss& loss, const Membership& membership) {
+  const transport::Link* link =
+      loss.rank == membership.rank() ? nullptr : membership.link(loss.rank);
+  const Status own = link != nullptr ? link->status() : Status();
+  std::string why = " is gone";
+  if (loss.cause >= 0) {
+    why = " gave up because of " + membership.name_of(loss.cause);
+  } else if (loss.rank == membership.rank()) {
+    why = " is taken for gone by another rank";
+  } else if (!own.ok()) {
+    why = ": " + std::string(own.message());
+  }
+  return membership.name_of(loss.rank) + why + "; rank " + std::to_string(membership.rank()) +
+         " cannot go on with this communicator";
+}
+
 }  // namespace
 
 Communicator::Communicator(CommunicatorOptions options) : options_(std::move(options)) {}
@@ -149,10 +167,7 @@ Status Communicator::check() {
   if (!failed_.load(std::memory_order_acquire)) {
     const auto loss = peer_watch_ != nullptr ? peer_watch_->judge() : std::nullopt;
     if (!loss) return {};
-    const std::string why =
-        loss->cause < 0 ? std::string(" is gone") : " gave up because of " + name_of(loss->cause);
-    fail(Status::remote_error(name_of(loss->rank) + why + "; rank " + std::to_string(rank()) +
-                              " cannot go on with this communicator"),
+    fail(Status::remote_error(describe(*loss, *membership_)),
          loss->cause < 0 ? loss->rank : loss->cause);
   }
   const std::lock_guard lock(failure_mutex_);
