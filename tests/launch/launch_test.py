@@ -12,6 +12,7 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+from environment import clean_environment  # noqa: E402
 from ports import free_port  # noqa: E402
 import slurm  # noqa: E402
 
@@ -21,11 +22,6 @@ HERE = pathlib.Path(__file__).resolve().parent
 RANKS = 3
 COMMUNICATORS = 3  # that the program makes
 EXPECTED_SUM = RANKS * (RANKS + 1) // 2
-LAUNCHERS = ("TUTTI_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "TORCHELASTIC_", "NCCL_", "XDG_RUNTIME")
-
-
-def clean_environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
 
 
 class Launched(unittest.TestCase):
