@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import sys
 import time
 import unittest
@@ -334,12 +335,24 @@ class Failures(OnHosts):
     def test_a_host_that_is_cut_off_ends_calls_by_its_silence(self):
         self.assert_cut_off(TUTTI_KEEPALIVE="2")
 
-    def test_a_killed_rank_is_named_by_all_hosts(self):
-        network, processes = self.loop(TUTTI_KEEPALIVE="none")
+    def assert_death_is_named(self, processes, rank):
         since_ns = time.monotonic_ns()
-        processes[self.LOST[0]].kill()
-        others = [process for rank, process in enumerate(processes) if rank != self.LOST[0]]
-        self.assert_named(others, self.LOST[:1], since_ns)
+        processes[rank].kill()
+        others = [process for process in processes if process is not processes[rank]]
+        self.assert_named(others, [rank], since_ns)
+
+    def test_a_killed_rank_is_named_by_all_hosts(self):
+        _, processes = self.loop(TUTTI_KEEPALIVE="none")
+        self.assert_death_is_named(processes, self.LOST[0])
+
+    def test_a_stopped_rank_is_no_silent_host(self):
+        _, processes = self.loop(TUTTI_KEEPALIVE="2")
+        stopped, other = self.LOST
+        processes[stopped].send_signal(signal.SIGSTOP)
+        time.sleep(3.5)  # more than a silent host has
+        processes[stopped].send_signal(signal.SIGCONT)
+        self.assertEqual([process.poll() for process in processes], [None] * len(processes))
+        self.assert_death_is_named(processes, other)  # so they went on until now
 
 
 class Links(OnHosts):
