@@ -1,5 +1,6 @@
 #include "plugins/nccl/group.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -15,11 +16,22 @@ namespace {
 
 using Work = std::function<ncclResult_t()>;
 
+/// What one communicator does behind the group, in the order of the calls.
+struct Deferred {
+  ncclComm_t comm;
+  std::vector<Work> work;
+};
+
+struct Outcome {
+  ncclResult_t result = ncclSuccess;
+  std::string message;  // of a failure
+};
+
 struct Group {
   int depth = 0;
   ncclResult_t failure = ncclSuccess;
   std::string message;  // of the failure
-  std::vector<Work> deferred;
+  std::vector<Deferred> deferred;
   std::vector<std::function<void()>> at_end;
 };
 
@@ -52,34 +64,47 @@ class Start {
   Decision decision_ = Decision::kNone;
 };
 
-/// The work is collective over ranks that may all be this thread's: the last piece is done here,
-/// the others beside it, all or none.
-ncclResult_t run_together(const std::vector<Work>& work) {
-  if (work.empty()) return ncclSuccess;
-  std::vector<ncclResult_t> results(work.size(), ncclSuccess);
+/// All of it, whatever fails: the other ranks take part in each piece. The first failure.
+Outcome run_in_order(const std::vector<Work>& work) {
+  Outcome first;
+  for (const Work& piece : work) {
+    const ncclResult_t result = piece();
+    if (result == ncclSuccess || first.result != ncclSuccess) continue;
+    first = {result, last_message()};
+  }
+  return first;
+}
+
+/// The work is collective over ranks that may all be this thread's, and a communicator is used by
+/// one thread at a time: the last communicator's is done here, that of the others beside it, all or
+/// none.
+ncclResult_t run_together(const std::vector<Deferred>& deferred) {
+  if (deferred.empty()) return ncclSuccess;
+  std::vector<Outcome> outcomes(deferred.size());
   std::vector<std::thread> threads;
   Start start;
   std::string refusal;
   try {
-    while (threads.size() + 1 < work.size()) {
+    while (threads.size() + 1 < deferred.size()) {
       threads.emplace_back([&, i = threads.size()] {
-        if (start.await()) results[i] = work[i]();
+        if (start.await()) outcomes[i] = run_in_order(deferred[i].work);
       });
     }
   } catch (const std::system_error& error) {
     refusal = error.what();
   }
   start.decide(refusal.empty());
-  if (refusal.empty()) results.back() = work.back()();
+  if (refusal.empty()) outcomes.back() = run_in_order(deferred.back().work);
   for (std::thread& thread : threads) thread.join();
   if (!refusal.empty()) {
     return fail(ncclSystemError, "ncclGroupEnd: no thread for each of the " +
-                                     std::to_string(work.size()) +
-                                     " windows that this thread registers in the group (" +
+                                     std::to_string(deferred.size()) +
+                                     " communicators whose windows this thread registers in the "
+                                     "group (" +
                                      refusal + "); none is registered");
   }
-  for (const ncclResult_t result : results) {
-    if (result != ncclSuccess) return result;
+  for (const Outcome& outcome : outcomes) {
+    if (outcome.result != ncclSuccess) return fail(outcome.result, outcome.message);
   }
   return ncclSuccess;
 }
@@ -149,10 +174,14 @@ ncclResult_t end_group() {
   return result;
 }
 
-ncclResult_t run_or_defer(Work work) {
+ncclResult_t run_or_defer(ncclComm_t comm, Work work) {
   Group& open = group();
   if (open.depth == 0) return work();
-  open.deferred.push_back(std::move(work));
+  std::vector<Deferred>& deferred = open.deferred;
+  auto own = std::find_if(deferred.begin(), deferred.end(),
+                          [comm](const Deferred& one) { return one.comm == comm; });
+  if (own == deferred.end()) own = deferred.insert(own, {comm, {}});
+  own->work.push_back(std::move(work));
   return ncclSuccess;
 }
 

@@ -4,7 +4,8 @@
 // refuses must keep the group from running too, and windows, which are collective, must wait for
 // its end: one thread may register them for several ranks.
 //
-// Threads: a group belongs to its thread; several windows are registered by threads of their own.
+// Threads: a group belongs to its thread; the windows of several communicators are registered by a
+// thread for each.
 // Errors: ncclSystemError if there can be no such thread; then no window of the group is
 // registered.
 #pragma once
@@ -29,8 +30,9 @@ bool in_group();
 /// program only asks for, or tries out, is none of the group's business, as with NCCL.
 ncclResult_t part_of_group(ncclResult_t result);
 
-/// Runs the work: now, or behind the open group beside the other work put off there.
-ncclResult_t run_or_defer(std::function<ncclResult_t()> work);
+/// Runs the communicator's work: now, or behind the open group, after its other work and beside that
+/// of other communicators put off there.
+ncclResult_t run_or_defer(ncclComm_t comm, std::function<ncclResult_t()> work);
 
 /// For the end of the open group, whether it ran or not.
 void at_group_end(std::function<void()> work);

@@ -181,7 +181,7 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes
   if (window != nullptr) *window = nullptr;
   ncclResult_t result = check_usable(comm, kName);
   if (result == ncclSuccess) {
-    result = run_or_defer([=] { return add_window(comm, memory, bytes, window); });
+    result = run_or_defer(comm, [=] { return add_window(comm, memory, bytes, window); });
   }
   return part_of_group(result);
 }

@@ -102,6 +102,66 @@ static void check_grow(Member m) {
 #endif
 }
 
+#define WINDOWS 4
+#define ROUNDS 10
+#define WORDS 1024
+
+#if NCCL_VERSION_CODE >= 22902
+/* A word of its own through each window, to the next rank. */
+static void put_through(const ncclComm_t *comms, int count,
+                        int *memory[2][WINDOWS],
+                        ncclWindow_t windows[2][WINDOWS], int rank) {
+  int words[2][WINDOWS], ranks = 0, own[2];
+  for (int i = 0; i < count; ++i) {
+    ok(ncclCommCount(comms[i], &ranks), "CommCount", rank);
+    ok(ncclCommUserRank(comms[i], &own[i]), "CommUserRank", rank);
+    for (int w = 0; w < WINDOWS; ++w) {
+      words[i][w] = 100 * own[i] + w;
+      ok(ncclPutSignal(&words[i][w], 1, ncclInt, (own[i] + 1) % ranks,
+                       windows[i][w], (size_t)w * sizeof(int), 0, 0, 0,
+                       comms[i], NULL),
+         "PutSignal", rank);
+    }
+  }
+  for (int i = 0; i < count; ++i) {
+    const int previous = (own[i] + ranks - 1) % ranks;
+    ncclWaitSignalDesc_t wait = {WINDOWS, previous, 0, 0};
+    ok(ncclWaitSignal(1, &wait, comms[i], NULL), "WaitSignal", rank);
+    for (int w = 0; w < WINDOWS; ++w)
+      is(memory[i][w][w] == 100 * previous + w, "a put through a window", rank);
+  }
+}
+#endif
+
+/* Several windows of each communicator, registered in one group by the one
+ * thread that drives its ranks, or this one of them. Each is put through. */
+static void check_windows(const ncclComm_t *comms, int count, int rank) {
+  int *memory[2][WINDOWS];
+  ncclWindow_t windows[2][WINDOWS] = {{NULL}};
+  ok(ncclGroupStart(), "GroupStart", rank);
+  for (int w = 0; w < WINDOWS; ++w) {
+    for (int i = 0; i < count; ++i) {
+      ok(ncclMemAlloc((void **)&memory[i][w], WORDS * sizeof(int)), "MemAlloc",
+         rank);
+      ok(ncclCommWindowRegister(comms[i], memory[i][w], WORDS * sizeof(int),
+                                &windows[i][w], NCCL_WIN_COLL_SYMMETRIC),
+         "WindowRegister", rank);
+    }
+  }
+  ok(ncclGroupEnd(), "GroupEnd", rank);
+#if NCCL_VERSION_CODE >= 22902
+  put_through(comms, count, memory, windows, rank);
+#endif
+  for (int w = 0; w < WINDOWS; ++w) {
+    for (int i = 0; i < count; ++i) {
+      is(windows[i][w] != NULL, "a window of a group", rank);
+      ok(ncclCommWindowDeregister(comms[i], windows[i][w]), "WindowDeregister",
+         rank);
+      ok(ncclMemFree(memory[i][w]), "MemFree", rank);
+    }
+  }
+}
+
 /* One thread makes and drives several ranks. */
 static void check_one_thread(int rank) {
   ncclComm_t comms[3] = {NULL, NULL, NULL};
@@ -121,28 +181,17 @@ static void check_one_thread(int rank) {
   for (int i = 0; i < 3; ++i)
     ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
 
-  /* The same by a group of calls, with windows registered in a group. */
-  void *memory[2];
-  ncclWindow_t windows[2];
+  /* The same by a group of calls. */
   ncclUniqueId id;
   ok(ncclGetUniqueId(&id), "GetUniqueId", rank);
   ok(ncclGroupStart(), "GroupStart", rank);
   for (int i = 0; i < 2; ++i)
     ok(ncclCommInitRank(&comms[i], 2, id, i), "CommInitRank", rank);
   ok(ncclGroupEnd(), "GroupEnd", rank);
-  ok(ncclGroupStart(), "GroupStart", rank);
-  for (int i = 0; i < 2; ++i) {
-    ok(ncclMemAlloc(&memory[i], 4096), "MemAlloc", rank);
-    ok(ncclCommWindowRegister(comms[i], memory[i], 4096, &windows[i], 0),
-       "WindowRegister", rank);
-  }
-  ok(ncclGroupEnd(), "GroupEnd", rank);
-  for (int i = 0; i < 2; ++i) {
-    ok(ncclCommWindowDeregister(comms[i], windows[i]), "WindowDeregister",
-       rank);
+  for (int round = 0; round < ROUNDS; ++round)
+    check_windows(comms, 2, rank);
+  for (int i = 0; i < 2; ++i)
     ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
-    ok(ncclMemFree(memory[i]), "MemFree", rank);
-  }
   /* A group that is refused leaves no communicator behind. */
   ok(ncclGroupStart(), "GroupStart", rank);
   ok(ncclCommInitRank(&comms[0], 2, id, 0), "CommInitRank", rank);
@@ -206,6 +255,8 @@ static void check_revoke(Member m) {
 static void body(Member m) {
   ncclComm_t comm = join(m);
   check_children(m, comm);
+  for (int round = 0; round < ROUNDS; ++round)
+    check_windows(&comm, 1, m.rank);
   check_nonblocking(m);
   check_grow(m);
   check_revoke(m);
