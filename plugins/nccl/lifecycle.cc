@@ -1,5 +1,6 @@
 // Making and ending communicators.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <functional>
 #include <memory>
@@ -7,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "plugins/nccl/comm.h"
@@ -164,11 +166,24 @@ ncclResult_t grow(ncclComm_t comm, const ncclUniqueId* id, const RankCall& call)
   });
 }
 
+/// NCCL's destroy has ended when it returns, whatever the configuration says: programs take
+/// anything but success for an error. Waits as long as that of a blocking communicator may take.
+tuttiResult_t await_end(tuttiComm_t comm) {
+  constexpr auto kPause = std::chrono::microseconds(100);
+  tuttiResult_t state = tuttiInProgress;
+  while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInProgress) {
+    std::this_thread::sleep_for(kPause);
+  }
+  return tuttiSuccess;
+}
+
 ncclResult_t destroy(ncclComm_t comm) {
   if (const ncclResult_t bad = check_handle(comm, "ncclCommDestroy"); bad != ncclSuccess)
     return bad;
-  const ncclResult_t result = translate(tuttiCommDestroy(comm->tutti));
-  if (result == ncclSuccess || result == ncclInProgress) forget_memory(comm);
+  tuttiResult_t ended = tuttiCommDestroy(comm->tutti);
+  if (ended == tuttiInProgress) ended = await_end(comm->tutti);
+  const ncclResult_t result = translate(ended);
+  if (result == ncclSuccess) forget_memory(comm);
   return result;
 }
 

@@ -42,7 +42,17 @@ static void check_nonblocking(Member m) {
   wait_for(comm, m.rank);
   check_sum(half, m.rank);
   done_or_in_progress(ncclCommFinalize(half), &half, "CommFinalize", m.rank);
-  done_or_in_progress(ncclCommDestroy(half), &half, "CommDestroy", m.rank);
+  ok(ncclCommDestroy(half), "CommDestroy", m.rank);
+  /* Without a finalize before it, and while it is in progress. */
+  half = NULL;
+  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), &half,
+                      "CommSplit", m.rank);
+  ok(ncclCommDestroy(half), "CommDestroy", m.rank);
+  half = NULL;
+  const ncclResult_t begun = ncclCommSplit(comm, m.rank % 2, 0, &half, NULL);
+  is(begun == ncclSuccess || begun == ncclInProgress, "CommSplit", m.rank);
+  ok(ncclCommDestroy(half), "CommDestroy", m.rank);
+  wait_for(comm, m.rank);
   meet(m);
   done_or_in_progress(ncclCommAbort(comm), &comm, "CommAbort", m.rank);
 }
