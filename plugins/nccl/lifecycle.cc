@@ -166,6 +166,12 @@ ncclResult_t grow(ncclComm_t comm, const ncclUniqueId* id, const RankCall& call)
   });
 }
 
+/// What has no communicator behind it is ended already, as in NCCL: a split without a colour gives
+/// NULL, and programs end it with the others.
+ncclResult_t unless_null(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
+  return comm == nullptr ? ncclSuccess : part_of_group(end(comm));
+}
+
 /// NCCL's destroy has ended when it returns, whatever the configuration says: programs take
 /// anything but success for an error. Waits as long as that of a blocking communicator may take.
 tuttiResult_t await_end(tuttiComm_t comm) {
@@ -186,6 +192,8 @@ ncclResult_t destroy(ncclComm_t comm) {
   if (result == ncclSuccess) forget_memory(comm);
   return result;
 }
+
+ncclResult_t finalize(ncclComm_t comm) { return ask(comm, "ncclCommFinalize", tuttiCommFinalize); }
 
 /// One after the other: a second abort must know whether the first one was refused. Who asks
 /// meanwhile for the asynchronous error is told that it is aborted, so it is marked before.
@@ -272,15 +280,14 @@ ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, i
   return make(made, [&] { return grow(comm, id, {"ncclCommGrow", made, ranks, rank, config}); });
 }
 
-ncclResult_t pncclCommFinalize(ncclComm_t comm) {
-  return part_of_group(ask(comm, "ncclCommFinalize", tuttiCommFinalize));
-}
+ncclResult_t pncclCommFinalize(ncclComm_t comm) { return unless_null(comm, finalize); }
 
-ncclResult_t pncclCommDestroy(ncclComm_t comm) { return part_of_group(destroy(comm)); }
+ncclResult_t pncclCommDestroy(ncclComm_t comm) { return unless_null(comm, destroy); }
 
-ncclResult_t pncclCommAbort(ncclComm_t comm) { return part_of_group(abort(comm)); }
+ncclResult_t pncclCommAbort(ncclComm_t comm) { return unless_null(comm, abort); }
 
 ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags) {
+  if (comm == nullptr) return ncclSuccess;
   return part_of_group(ask(comm, "ncclCommRevoke",
                            [flags](tuttiComm_t tutti) { return tuttiCommRevoke(tutti, flags); }));
 }

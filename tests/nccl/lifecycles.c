@@ -82,6 +82,21 @@ static void check_children(Member m, ncclComm_t comm) {
   check_sum(comm, m.rank);
 }
 
+/* What a split without a colour gave may be ended as any other, in a group
+ * too. */
+static void check_null(Member m, ncclComm_t comm) {
+  int mine = 1, sum = 0;
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+     m.rank);
+  ok(ncclCommFinalize(NULL), "CommFinalize of NULL", m.rank);
+  ok(ncclCommRevoke(NULL, NCCL_REVOKE_DEFAULT), "CommRevoke of NULL", m.rank);
+  ok(ncclCommAbort(NULL), "CommAbort of NULL", m.rank);
+  ok(ncclCommDestroy(NULL), "CommDestroy of NULL", m.rank);
+  ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  is(sum == m.ranks, "the group ran", m.rank);
+}
+
 /* The first ranks grow their communicator by the last one. */
 static void check_grow(Member m) {
 #if NCCL_VERSION_CODE >= 22902
@@ -265,6 +280,7 @@ static void check_revoke(Member m) {
 static void body(Member m) {
   ncclComm_t comm = join(m);
   check_children(m, comm);
+  check_null(m, comm);
   for (int round = 0; round < ROUNDS; ++round)
     check_windows(&comm, 1, m.rank);
   check_nonblocking(m);
