@@ -89,13 +89,23 @@ ncclResult_t add_signals(ncclComm_t comm) {
   return result;
 }
 
-ncclResult_t end_window(ncclComm_t comm, const ncclWindow_vidmem& window) {
-  tuttiResult_t ended = tuttiSuccess, deregistered = tuttiSuccess;
-  if (window.window != nullptr) ended = tuttiCommWindowDeregister(comm->tutti, window.window);
-  if (window.registration != nullptr) {
-    deregistered = tuttiCommDeregister(comm->tutti, window.registration);
+/// A refusal leaves the window, and what it has left, as it was.
+ncclResult_t end_window(ncclComm_t comm, ncclWindow_vidmem& window) {
+  const auto is_refusal = [](tuttiResult_t result) {
+    return result == tuttiInvalidUsage || result == tuttiInvalidArgument;
+  };
+  tuttiResult_t first = tuttiSuccess;
+  if (window.window != nullptr) {
+    first = tuttiCommWindowDeregister(comm->tutti, window.window);
+    if (is_refusal(first)) return translate(first);
+    window.window = nullptr;
   }
-  return translate(ended != tuttiSuccess ? ended : deregistered);
+  if (window.registration != nullptr) {
+    const tuttiResult_t result = tuttiCommDeregister(comm->tutti, window.registration);
+    if (first == tuttiSuccess) first = result;
+    if (!is_refusal(result)) window.registration = nullptr;
+  }
+  return translate(first);
 }
 
 /// Whatever is wrong with this rank's arguments, it takes part: the others would wait for it.
@@ -124,24 +134,37 @@ ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_
   return ncclSuccess;
 }
 
+/// The window of this handle, which nobody else can end meanwhile; null if there is none.
+std::unique_ptr<ncclWindow_vidmem> take_window(ncclComm_t comm, void* handle) {
+  const std::lock_guard lock(comm->mutex);
+  const auto found = comm->windows.find(handle);
+  if (found == comm->windows.end()) return nullptr;
+  std::unique_ptr<ncclWindow_vidmem> window = std::move(found->second);
+  comm->windows.erase(found);
+  return window;
+}
+
+ncclResult_t remove_registration(ncclComm_t comm, void* handle, const char* function) {
+  const std::lock_guard lock(comm->mutex);
+  const auto kept = comm->registrations.find(handle);
+  if (kept == comm->registrations.end()) {
+    return refuse(function, "the handle is neither a registration nor a window");
+  }
+  if (--kept->second == 0) comm->registrations.erase(kept);
+  return ncclSuccess;
+}
+
 /// Takes a window or a registration back; programs pass either kind to either function.
 ncclResult_t remove(ncclComm_t comm, void* handle, const char* function) {
   if (const ncclResult_t bad = check_handle(comm, function); bad != ncclSuccess) return bad;
   if (handle == nullptr) return ncclSuccess;
-  std::unique_ptr<ncclWindow_vidmem> window;
-  {
-    const std::lock_guard lock(comm->mutex);
-    if (const auto found = comm->windows.find(handle); found != comm->windows.end()) {
-      window = std::move(found->second);
-      comm->windows.erase(found);
-    } else if (const auto kept = comm->registrations.find(handle);
-               kept != comm->registrations.end()) {
-      if (--kept->second == 0) comm->registrations.erase(kept);
-    } else {
-      return refuse(function, "the handle is neither a registration nor a window");
-    }
-  }
-  return window == nullptr ? ncclSuccess : end_window(comm, *window);
+  std::unique_ptr<ncclWindow_vidmem> window = take_window(comm, handle);
+  if (window == nullptr) return remove_registration(comm, handle, function);
+  const ncclResult_t result = end_window(comm, *window);
+  if (window->window == nullptr && window->registration == nullptr) return result;
+  const std::lock_guard lock(comm->mutex);  // refused: the program has its handle still
+  comm->windows[handle] = std::move(window);
+  return result;
 }
 
 ncclResult_t memory_of(ncclComm_t comm, ncclWindow_t window, void** memory) {

@@ -132,6 +132,11 @@ class Mistakes(WithWorkshop):
     def test_what_a_program_tries_out_in_a_group_does_not_discard_it(self):
         self.mistake("probes_in_groups", 2)
 
+    def test_a_window_whose_deregistration_was_refused_stays(self):
+        for ranks in (1, 3):
+            with self.subTest(ranks=ranks):
+                self.mistake("refused_deregistrations", ranks)
+
     def test_windows_of_a_group_without_threads_are_an_error(self):
         self.mistake("no_threads", 1)
 

@@ -133,6 +133,32 @@ static void probes_in_groups(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
+/* A window that an open group may use stays, with its handle. */
+static void refused_deregistrations(Member m) {
+  ncclComm_t comm = join(m);
+  int mine = 1, sum = 0;
+  ncclWindow_t window = NULL;
+  void *memory = NULL, *found = NULL;
+  ok(ncclMemAlloc(&memory, 4096), "MemAlloc", m.rank);
+  ok(ncclCommWindowRegister(comm, memory, 4096, &window,
+                            NCCL_WIN_COLL_SYMMETRIC),
+     "WindowRegister", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+     m.rank);
+  refused(ncclCommWindowDeregister(comm, window), ncclInvalidUsage,
+          "the open group", m.rank);
+  ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  is(sum == m.ranks, "the group ran", m.rank);
+  ok(ncclWinGetUserPtr(comm, window, &found), "WinGetUserPtr", m.rank);
+  is(found == memory, "WinGetUserPtr", m.rank);
+  ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
+  refused(ncclCommWindowDeregister(comm, window), ncclInvalidArgument,
+          "neither", m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+  ok(ncclMemFree(memory), "MemFree", m.rank);
+}
+
 static void limit_threads(rlim_t most, int rank) {
   struct rlimit limit;
   is(getrlimit(RLIMIT_NPROC, &limit) == 0, "getrlimit", rank);
@@ -180,6 +206,7 @@ static const struct {
     {"refused_aborts", refused_aborts},
     {"empty_windows", empty_windows},
     {"probes_in_groups", probes_in_groups},
+    {"refused_deregistrations", refused_deregistrations},
     {"no_threads", no_threads},
 };
 
