@@ -104,6 +104,21 @@ TEST(Logger, SaysWhichFileItCannotOpen) {
   EXPECT_EQ(expand_log_path("a%p"), "a" + std::to_string(getpid()));
 }
 
+TEST(Logger, DoesWithoutAFileOfNcclsThatItCannotOpen) {
+  const Variables variables = {{"NCCL_DEBUG_FILE", "/no/such/folder/log"}};
+  testing::internal::CaptureStderr();
+  const auto logger = Logger::create(Config::from_environment(variables).value());
+  ASSERT_TRUE(logger.ok()) << logger.status().message();
+  logger.value()->error("{}", "still here");
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_NE(said.find("warn NCCL_DEBUG_FILE: cannot open '/no/such/folder/log'"), said.npos);
+  EXPECT_NE(said.find("error still here"), said.npos);
+  const Variables own = {{"TUTTI_LOG_FILE", "/no/such/folder/log"}};
+  const auto refused = Logger::create(Config::from_environment(own).value());
+  ASSERT_FALSE(refused.ok());
+  EXPECT_TRUE(refused.status().message().starts_with("TUTTI_LOG_FILE: "));
+}
+
 TEST(Fd, ClosesOnceAndMoves) {
   const int raw = open("/dev/null", O_RDONLY | O_CLOEXEC);
   {

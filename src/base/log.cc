@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include "src/base/setting_values.h"
 
@@ -27,6 +28,23 @@ std::string time_of_day() {
   localtime_r(&now.tv_sec, &local);
   return fmt::format("{:02}:{:02}:{:02}.{:06}", local.tm_hour, local.tm_min, local.tm_sec,
                      now.tv_nsec / 1000);
+}
+
+/// The variable that names the file, and where if not in the environment.
+std::string_view origin_of_file(const Config& config) {
+  const auto origin = config.origins.find("TUTTI_LOG_FILE");
+  return origin == config.origins.end() ? std::string_view("TUTTI_LOG_FILE") : origin->second;
+}
+
+bool is_nccls(const Config& config) { return origin_of_file(config).starts_with("NCCL_"); }
+
+Result<Fd> open_file(const Config& config) {
+  constexpr mode_t kMode = 0644;
+  const std::string path = expand_log_path(config.log_file);
+  // Appending keeps the lines of several processes apart.
+  Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+  if (file.valid()) return file;
+  return errno_status(std::string(origin_of_file(config)) + ": cannot open '" + path + "'");
 }
 
 }  // namespace
@@ -51,11 +69,14 @@ std::string expand_log_path(std::string_view pattern) {
 Result<std::unique_ptr<Logger>> Logger::create(const Config& config) {
   auto logger = std::make_unique<Logger>(config.log_level);
   if (!config.log_file.empty()) {
-    constexpr mode_t kMode = 0644;
-    const std::string path = expand_log_path(config.log_file);
-    // Appending keeps the lines of several processes apart.
-    logger->file_.reset(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
-    if (!logger->file_.valid()) return errno_status("TUTTI_LOG_FILE: cannot open '" + path + "'");
+    Result<Fd> file = open_file(config);
+    if (file.ok()) {
+      logger->file_ = std::move(file).value();
+    } else if (is_nccls(config)) {  // it was not written for us
+      logger->warning("{}; the log goes to the error output", file.status().message());
+    } else {
+      return file.status();
+    }
   }
   for (const std::string& warning : config.warnings) logger->warning("{}", warning);
   return logger;

@@ -236,6 +236,25 @@ class Variables(WithWorkshop):
                 self.succeeds(TUTTI, "run", "--", program, *arguments, env=environment(**variables))
 
 
+class Log(WithWorkshop):
+    def said(self, program, *arguments, **variables):
+        """What the program printed and what was logged, as lines."""
+        done = run(TUTTI, "run", "--", self.workshop.program(program), *arguments,
+                   env=environment(**variables))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout.splitlines(), done.stderr.splitlines()
+
+    def test_a_file_that_was_named_for_nccl_need_not_be_there(self):
+        printed, logged = self.said("settings", "NCCL_DEBUG", NCCL_DEBUG_FILE="/nowhere/x")
+        self.assertEqual(printed, ["NCCL_DEBUG=warn"])
+        self.assertEqual(len(logged), 1, logged)
+        self.assertIn("warn NCCL_DEBUG_FILE: cannot open '/nowhere/x'", logged[0])
+
+    def test_the_version_is_answered_whatever_the_settings_are(self):
+        for wrong in ({"TUTTI_TIMEOUT": "soon"}, {"TUTTI_LOG_FILE": "/nowhere/x"}):
+            self.assertEqual(self.said("version", **wrong)[0], ["0 23007"])
+
+
 class Run(WithWorkshop):
     def test_help(self):
         self.assertIn("usage: tutti run", self.succeeds(TUTTI, "run", "--help"))
