@@ -122,8 +122,8 @@ class Rank {
 
   Status start(const Call& call, const CallMemory& memory) {
     comm::CallOptions wanted;
-    wanted.algorithm = call.algorithm;
-    wanted.deterministic = call.deterministic;
+    wanted.algorithm = call.options.algorithm;
+    wanted.deterministic = call.options.deterministic;
     wanted.timeout_ns = kDeadlineNs;
     communicator_->set_options(wanted);
     comm::Request request;
@@ -210,6 +210,7 @@ std::string find_fault(const GroupOptions& options, uint64_t seed, int calls) {
   limits.calls = calls;
   limits.min_ranks = limits.max_ranks = options.ranks;
   limits.large = false;
+  limits.one_communicator = true;
   const random_calls::Job job = random_calls::make_job(seed, 0, limits);
   Finding finding;
   return run_group(options, finding, [&](int, Rank& rank) { rank.run(job); });

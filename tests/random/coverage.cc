@@ -12,9 +12,12 @@ std::string size_class(uint64_t bytes) {
   return bytes <= 2 << 20 ? "<= 2 MiB" : "64 MiB";
 }
 
-std::string two_digits(int number) {
-  return (number < 10 ? " " : "") + std::to_string(number);
+const char* memory_of(const Job& job, const Call& call) {
+  if (!call.allocated) return "ordinary";
+  return job.of(call).registered ? "registered" : "from tuttiMemAlloc";
 }
+
+std::string two_digits(int number) { return (number < 10 ? " " : "") + std::to_string(number); }
 
 }  // namespace
 
@@ -34,19 +37,23 @@ void Coverage::add(const Job& job, const Batch& batch, const Call& call) {
   const reference::Problem& p = call.problem;
   const std::string name = name_of(call);
   ++collectives_[name];
-  count(name, "ranks", two_digits(job.ranks()));
+  count(name, "ranks", two_digits(job.of(call).ranks()));
   const bool one_process = job.shape.process_count() == 1;
   count(name, "transport",
         std::string(name_of(job.network)) + (one_process ? ", threads" : ", processes"));
   count(name, "way", name_of(batch.way));
+  count(name, "made by", name_of(job.of(call).origin));
+  count(name, "batch of", batch.of_several() ? "several communicators" : "one");
   for (const Transfer& t : call.transfers) count(name, "type", reference::name_of(t.type));
   for (const Access& a : call.accesses) {
     count(name, "access", a.is_get ? "get" : a.reads_back ? "put and get" : "put");
     count(name, "size", size_class(a.bytes));
-    count(name, "memory", job.ordinary_windows ? "ordinary" : "from tuttiMemAlloc");
+    count(name, "memory", job.of(call).ordinary_windows ? "ordinary" : "from tuttiMemAlloc");
   }
   if (call.kind == Kind::kOneSided) return;
   count(name, "called", batch.handles ? "with a handle" : "as a function");
+  count(name, "priority", std::to_string(call.options.priority));
+  count(name, "deadline", call.options.deadline ? "some" : "none");
   if (call.kind == Kind::kPairs) return;
   if (p.collective == reference::Collective::kBarrier) return;
   count(name, "type", reference::name_of(p.type));
@@ -56,8 +63,8 @@ void Coverage::add(const Job& job, const Batch& batch, const Call& call) {
   if (reference::has_counts(p.collective)) {
     count(name, "shares", p.gap > 0 ? "with offsets" : "packed");
   }
-  count(name, "memory", call.registered ? "registered" : "ordinary");
-  count(name, "algorithm", call.algorithm.empty() ? "(chosen)" : call.algorithm);
+  count(name, "memory", memory_of(job, call));
+  count(name, "algorithm", call.options.algorithm.empty() ? "(chosen)" : call.options.algorithm);
   count(name, "order", p.canonical ? "deterministic" : "any");
 }
 

@@ -2,9 +2,12 @@
 // means: a change here changes every seed.
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 
 #include "tests/random/job.h"
 #include "tests/random/pattern.h"
+#include "tests/random/population.h"
 #include "tests/support/algorithm_names.h"
 #include "tests/support/dice.h"
 
@@ -30,16 +33,14 @@ class Generator {
 
   Job make() {
     draw_shape();
-    job_.uses_registered = dice_.one_in(3);
-    job_.windows = 1 + static_cast<uint32_t>(dice_.below(2));
-    // Memory that is not from tuttiMemAlloc is reached over streams by every rank.
-    job_.ordinary_windows = job_.network == Network::kTcp && dice_.one_in(2);
+    job_.has_regions = dice_.one_in(2);
+    population_.emplace(job_, dice_, limits_);
     int left = limits_.calls;
     while (left > 0) {
       job_.batches.push_back(draw_batch(left));
       left -= static_cast<int>(job_.batches.back().calls.size());
     }
-    if (limits_.large && ranks_ > 1 && ranks_ <= 4 && dice_.one_in(3)) {
+    if (limits_.large && job_.ranks() > 1 && job_.ranks() <= 4 && dice_.one_in(3)) {
       job_.batches.push_back({Way::kBlocking, {draw_large()}, dice_.one_in(2)});
     }
     return std::move(job_);
@@ -47,22 +48,22 @@ class Generator {
 
  private:
   void draw_shape() {
-    const int choices = limits_.max_ranks - limits_.min_ranks + 1;
-    ranks_ = limits_.min_ranks + static_cast<int>(dice_.below(static_cast<uint64_t>(choices)));
+    const auto choices = static_cast<uint64_t>(limits_.max_ranks - limits_.min_ranks + 1);
+    const int ranks = limits_.min_ranks + static_cast<int>(dice_.below(choices));
     const uint64_t network = dice_.below(4);  // half of the jobs are on one host
     job_.network = network == 0   ? Network::kTcp
                    : network == 1 ? Network::kMixed
                                   : Network::kDefault;
-    if (ranks_ == 1) job_.network = Network::kDefault;
+    if (ranks == 1) job_.network = Network::kDefault;
     const bool threads = job_.network != Network::kMixed && dice_.one_in(2);
-    const uint64_t per_process = threads ? static_cast<uint64_t>(ranks_) : 1 + dice_.below(2);
-    for (int rank = 0; rank < ranks_; ++rank) {
+    const uint64_t per_process = threads ? static_cast<uint64_t>(ranks) : 1 + dice_.below(2);
+    for (int rank = 0; rank < ranks; ++rank) {
       job_.shape.process_of.push_back(rank / static_cast<int>(per_process));
     }
     job_.shape.use(job_.network);
     for (testing_support::Environment& environment : job_.shape.environment) {
-      environment["TUTTI_LAZY_CONNECT"] = ranks_ % 2 == 0 ? "1" : "0";
-      environment["TUTTI_STAGING_STORES"] = ranks_ % 4 < 2 ? "measured" : "streaming";
+      environment["TUTTI_LAZY_CONNECT"] = ranks % 2 == 0 ? "1" : "0";
+      environment["TUTTI_STAGING_STORES"] = ranks % 4 < 2 ? "measured" : "streaming";
     }
   }
 
@@ -71,13 +72,14 @@ class Generator {
     const uint64_t way = dice_.below(8);  // half of the batches block
     batch.way = way < 4 ? Way::kBlocking : static_cast<Way>(way - 3);
     batch.handles = dice_.one_in(3);
+    batch.changes = population_->draw_changes();
     put_end_ = kReadBytes;
     const uint64_t most = std::min<uint64_t>(kMaxBatch, static_cast<uint64_t>(left));
     const uint64_t calls = 1 + dice_.below(most);
-    const bool registered = job_.uses_registered && dice_.one_in(2);
+    const bool allocated = job_.has_regions && dice_.one_in(2);
     for (uint64_t i = 0; i < calls; ++i) {
       Call call = draw_call();
-      call.registered = registered && call.kind == Kind::kCollective;
+      call.allocated = allocated && call.kind != Kind::kOneSided;
       batch.calls.push_back(std::move(call));
     }
     // Options of functions belong to the communicator, not to a call of a group.
@@ -85,11 +87,14 @@ class Generator {
     return batch;
   }
 
-  void share_options(Batch& batch) {
-    const bool deterministic = limits_.deterministic;
+  // Those of the communicator's first call; an algorithm is one collective's.
+  void share_options(Batch& batch) const {
+    std::map<uint32_t, CallOptions> shared;
     for (Call& call : batch.calls) {
-      call.algorithm.clear();
-      set_deterministic(call, deterministic);
+      if (call.kind == Kind::kOneSided) continue;
+      call.options = shared.try_emplace(call.communicator, call.options).first->second;
+      call.options.algorithm.clear();
+      set_deterministic(call, limits_.deterministic);
     }
   }
 
@@ -102,9 +107,8 @@ class Generator {
         Collective::kReduce,        Collective::kGather,        Collective::kScatter,
         Collective::kAllToAll,      Collective::kAllGatherV,    Collective::kReduceScatterV,
         Collective::kAllToAllV,     Collective::kAllToAllV,     Collective::kBarrier};
-    Call call;
-    call.seed = dice_.next();
     const uint64_t kind = dice_.below(std::size(kWeighted) + 5);
+    Call call = new_call(kind > std::size(kWeighted));
     if (kind < std::size(kWeighted)) {
       draw_collective(call, kWeighted[kind]);
       draw_size(call, kUsualBytes);
@@ -116,9 +120,19 @@ class Generator {
     return call;
   }
 
-  Call draw_large() {
+  Call new_call(bool one_sided) {
     Call call;
     call.seed = dice_.next();
+    call.communicator = population_->pick(one_sided);
+    ranks_ = job_.of(call).ranks();
+    if (one_sided) return call;
+    if (dice_.one_in(2)) call.options.priority = static_cast<int>(dice_.below(5)) - 2;
+    call.options.deadline = dice_.one_in(4);
+    return call;
+  }
+
+  Call draw_large() {
+    Call call = new_call(false);
     draw_collective(call, static_cast<Collective>(dice_.below(reference::kCollectives - 1)));
     // The serial reference checks every element: wide ones keep that short.
     call.problem.type = dice_.one_in(2) ? tuttiFloat32 : tuttiInt64;
@@ -171,7 +185,7 @@ class Generator {
   }
 
   static void set_deterministic(Call& call, bool on) {
-    call.deterministic = on;
+    call.options.deterministic = on;
     call.problem.canonical = on && reference::reduces(call.problem.collective);
   }
 
@@ -187,10 +201,10 @@ class Generator {
     }
     if (fitting.empty()) return;
     const NamedAlgorithm& chosen = dice_.pick(fitting);
-    call.algorithm = chosen.name;
+    call.options.algorithm = chosen.name;
     if (chosen.max_lanes > 1 && dice_.one_in(2)) {
       const auto lanes = static_cast<uint64_t>(chosen.max_lanes);
-      call.algorithm += ":" + std::to_string(1 + dice_.below(lanes));
+      call.options.algorithm += ":" + std::to_string(1 + dice_.below(lanes));
     }
   }
 
@@ -276,7 +290,7 @@ class Generator {
       a.is_get = dice_.one_in(4);
       // Behind its own signal a target may change what is to be read.
       a.reads_back = !a.is_get && call.arrival != Arrival::kPutSignal && dice_.one_in(3);
-      a.window = static_cast<uint32_t>(dice_.below(job_.windows));
+      a.window = static_cast<uint32_t>(dice_.below(job_.of(call).windows));
       a.bytes = dice_.one_in(8) ? 0 : dice_.log_uniform(kMaxAccessBytes);
       a.offset = a.is_get ? dice_.below(kReadBytes - a.bytes) : place_of_put(a.bytes);
       call.accesses.push_back(a);
@@ -298,7 +312,8 @@ class Generator {
   Limits limits_;
   std::vector<NamedAlgorithm> algorithms_;
   Job job_;
-  int ranks_ = 1;
+  std::optional<Population> population_;
+  int ranks_ = 1;         // of the communicator of the call that is drawn
   uint64_t put_end_ = 0;  // in the parts of a window, of this batch
 };
 

@@ -62,6 +62,11 @@ tuttiResult_t issue(const reference::Problem& p, const void* send, void* recv, t
   return tuttiInternalError;
 }
 
+tuttiResult_t run_plainly(const tuttiCall_t& call, tuttiComm_t comm) {
+  const tuttiOptions_t usual = TUTTI_OPTIONS_INITIALIZER;
+  return tuttiSubmit(&call, comm, tuttiBlocking(), &usual, nullptr);
+}
+
 CallValue::CallValue(const reference::Problem& p, int rank, const void* send, void* recv)
     : sends_(p, false, rank), receives_(p, true, rank) {
   constexpr tuttiCollective_t kCollectives[reference::kCollectives] = {

@@ -19,7 +19,10 @@ struct Vectors {
 tuttiResult_t issue(const reference::Problem& problem, const void* send, void* recv,
                     tuttiComm_t comm, tuttiStream_t stream);
 
-/// The same as a value to submit; `problem` and buffers are the caller's.
+/// Blocking, and without the options that the communicator's functions have.
+tuttiResult_t run_plainly(const tuttiCall_t& call, tuttiComm_t comm);
+
+/// A problem as a value to submit; `problem` and buffers are the caller's.
 class CallValue {
  public:
   CallValue(const reference::Problem& problem, int rank, const void* send, void* recv);

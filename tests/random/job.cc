@@ -1,6 +1,9 @@
 #include "tests/random/job.h"
 
 #include <algorithm>
+#include <numeric>
+
+#include "tests/support/dice.h"
 
 namespace tutti::random_calls {
 
@@ -27,6 +30,47 @@ std::string op_name(const Call& call) {
   return call.scalar == Scalar::kImmediate ? "scaled" : "scaled device";
 }
 
+bool Batch::of_several() const {
+  return std::ranges::any_of(
+      calls, [&](const Call& call) { return call.communicator != calls[0].communicator; });
+}
+
+namespace {
+
+// Whoever waits for a call that another rank issues later must not keep that rank from issuing it:
+// options of functions wait for what their communicator has queued.
+bool may_differ(const Batch& batch) {
+  return batch.grouped() || (batch.way == Way::kTwoHost && batch.handles);
+}
+
+bool keep_order(const Batch& batch, size_t a, size_t b) {
+  if (batch.calls[a].communicator == batch.calls[b].communicator) return true;
+  return !batch.grouped() && stream_of(a) == stream_of(b);
+}
+
+}  // namespace
+
+// Every chain of calls is in the order of the batch, and so no circle of ranks can wait.
+std::vector<size_t> issue_order(const Batch& batch, int rank) {
+  std::vector<size_t> left(batch.calls.size());
+  std::iota(left.begin(), left.end(), size_t{0});
+  if (!may_differ(batch)) return left;
+  testing_support::Dice dice(
+      testing_support::mix(batch.calls[0].seed + 1, static_cast<uint64_t>(rank)));
+  std::vector<size_t> order;
+  while (!left.empty()) {
+    std::vector<size_t> ready;
+    for (const size_t call : left) {
+      const bool waits = std::ranges::any_of(
+          left, [&](size_t earlier) { return earlier < call && keep_order(batch, earlier, call); });
+      if (!waits) ready.push_back(call);
+    }
+    order.push_back(dice.pick(ready));
+    std::erase(left, order.back());
+  }
+  return order;
+}
+
 size_t Job::calls() const {
   size_t sum = 0;
   for (const Batch& batch : batches) sum += batch.calls.size();
@@ -37,8 +81,8 @@ uint64_t bytes_of(const Call& call) {
   const reference::Problem& p = call.problem;
   uint64_t elements = 0;
   for (int rank = 0; rank < p.ranks; ++rank) {
-    elements = std::max({elements, reference::input_elements(p, rank),
-                         reference::output_elements(p, rank)});
+    elements = std::max(
+        {elements, reference::input_elements(p, rank), reference::output_elements(p, rank)});
   }
   return elements * reference::size_of(p.type);
 }
@@ -66,12 +110,18 @@ std::string describe_accesses(const Call& call) {
 }
 
 constexpr uint64_t kStepsPerBatch = 16;
+constexpr uint64_t kChanges = kStepsPerBatch - 1;
 
-}  // namespace
+std::string describe(const CallOptions& options) {
+  std::string text;
+  if (!options.algorithm.empty()) text += " algorithm " + options.algorithm;
+  if (options.deterministic) text += " deterministic";
+  if (options.priority != 0) text += " priority " + std::to_string(options.priority);
+  if (options.deadline) text += " with a deadline";
+  return text;
+}
 
-std::string describe(const Call& call) {
-  if (call.kind == Kind::kPairs) return describe_transfers(call);
-  if (call.kind == Kind::kOneSided) return describe_accesses(call);
+std::string describe_collective(const Call& call) {
   const reference::Problem& p = call.problem;
   std::string text = reference::name_of(p.collective);
   if (p.collective == Collective::kBarrier) return text;
@@ -89,13 +139,21 @@ std::string describe(const Call& call) {
   }
   if (reference::is_rooted(p.collective)) text += " root " + std::to_string(p.root);
   if (call.in_place) text += " in place";
-  if (call.registered) text += " registered";
-  if (!call.algorithm.empty()) text += " algorithm " + call.algorithm;
-  if (call.deterministic) text += " deterministic";
   return text;
 }
 
+}  // namespace
+
+std::string describe(const Call& call) {
+  std::string text = "communicator " + std::to_string(call.communicator) + " ";
+  if (call.kind == Kind::kOneSided) return text + describe_accesses(call);
+  text += call.kind == Kind::kPairs ? describe_transfers(call) : describe_collective(call);
+  if (call.allocated) text += " allocated";
+  return text + describe(call.options);
+}
+
 uint64_t step_of(size_t batch, size_t call) { return (batch + 1) * kStepsPerBatch + call; }
+uint64_t step_of_changes(size_t batch) { return step_of(batch, kChanges); }
 
 std::string describe_step(const Job& job, uint64_t step) {
   const uint64_t index = step / kStepsPerBatch;
@@ -105,6 +163,13 @@ std::string describe_step(const Job& job, uint64_t step) {
   std::string text = "batch " + std::to_string(index - 1) + " (" + name_of(batch.way) +
                      (batch.handles ? ", handles)" : ")");
   const uint64_t call = step % kStepsPerBatch;
+  if (call == kChanges) {
+    text += " before:";
+    for (const Change& change : batch.changes) {
+      text += " [" + describe(change, job.communicators) + "]";
+    }
+    return text;
+  }
   if (call < batch.calls.size()) {
     return text + " call " + std::to_string(call) + ": " + describe(batch.calls[call]);
   }
@@ -117,8 +182,8 @@ std::string describe(const Job& job) {
   std::string text = "job " + std::to_string(job.number) + ": " + std::to_string(job.ranks()) +
                      " ranks in " + std::to_string(job.shape.process_count()) +
                      " processes, network " + name_of(job.network);
-  if (job.uses_registered) text += ", registered memory";
-  if (job.ordinary_windows) text += ", ordinary windows";
+  text += ", " + std::to_string(job.communicators.size()) + " communicators";
+  if (job.has_regions) text += ", allocated memory";
   return text + ", " + std::to_string(job.calls()) + " calls";
 }
 

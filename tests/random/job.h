@@ -1,13 +1,15 @@
 // What the random driver runs: jobs of calls, all of it a function of a seed and a job number.
 //
 // Every rank makes the same job for itself, so nothing has to be agreed on and any job can be run
-// again alone. Threads: no state. Units: counts in elements.
+// again alone. Ranks in calls are those of the call's communicator. Threads: no state. Units:
+// counts in elements.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "tests/random/communicators.h"
 #include "tests/reference/reference.h"
 #include "tests/support/team.h"
 
@@ -51,15 +53,25 @@ enum class Kind : uint8_t { kCollective, kPairs, kOneSided };
 /// Of a scaled sum: when the library reads the scalar.
 enum class Scalar : uint8_t { kNone, kImmediate, kDevice };
 
+/// What tuttiOptions_t says, of one call or of a communicator.
+struct CallOptions {
+  std::string algorithm = {};  // empty: chosen
+  bool deterministic = false;
+  int priority = 0;
+  bool deadline = false;  // one that is not reached
+
+  bool operator==(const CallOptions&) const = default;
+};
+
 struct Call {
   Kind kind = Kind::kCollective;
+  uint32_t communicator = 0;
   reference::Problem problem;  // of a collective
   Scalar scalar = Scalar::kNone;
   Values values = Values::kAny;
   bool in_place = false;
-  bool registered = false;
-  std::string algorithm;  // empty: chosen
-  bool deterministic = false;
+  bool allocated = false;           // its buffers are from tuttiMemAlloc
+  CallOptions options;              // not of one-sided calls
   std::vector<Transfer> transfers;  // of pairs: sends and receives
   std::vector<Access> accesses;     // of one-sided calls, with
   Arrival arrival = Arrival::kPutSignal;
@@ -85,9 +97,17 @@ struct Batch {
   Way way = Way::kBlocking;
   std::vector<Call> calls;
   bool handles = false;  // calls are submitted, with options and a handle each; not one-sided ones
+  std::vector<Change> changes = {};  // before it
 
   bool grouped() const { return way == Way::kGroup || way == Way::kHostGroup; }
+  bool of_several() const;  // communicators
 };
+
+/// The order in which a rank issues the calls of a batch. Ranks differ in it where they may: what
+/// belongs to one communicator, or without a group to one stream, is in one order everywhere.
+std::vector<size_t> issue_order(const Batch& batch, int rank);
+/// Which of two streams, where there are two.
+inline size_t stream_of(size_t call) { return call % 2; }
 
 using testing_support::Network;
 
@@ -96,17 +116,18 @@ struct Job {
   uint64_t number = 0;
   Network network = Network::kDefault;
   testing_support::TeamShape shape;
-  bool uses_registered = false;
-  uint32_t windows = 0;
-  bool ordinary_windows = false;  // not from tuttiMemAlloc
+  bool has_regions = false;                // ranks allocate memory for the buffers of some calls
+  uint64_t deadline_ns = 300'000'000'000;  // of calls that have one: later than the job's end
+  std::vector<Communicator> communicators = {};  // in the order in which they are made
   std::vector<Batch> batches;
 
+  const Communicator& of(const Call& call) const { return communicators[call.communicator]; }
   int ranks() const { return shape.ranks(); }
   size_t calls() const;
 };
 
-/// Registered memory of a rank, for sends and for receives each.
-inline constexpr uint64_t kRegisteredBytes = 6 << 20;
+/// What a rank allocates for buffers, for sends and for receives each.
+inline constexpr uint64_t kRegionBytes = 8 << 20;
 inline constexpr size_t kMaxBatch = 4;
 
 /// A rank's part of a window: what is only read, then the places of puts, each between guards.
@@ -121,6 +142,8 @@ struct Limits {
   int max_ranks = 9;
   bool large = true;           // a few calls of 64 MiB
   bool deterministic = false;  // every reduction is
+  bool one_communicator = false;
+  bool single_copies = true;  // the kernel copies between processes
 };
 
 Job make_job(uint64_t seed, uint64_t number, const Limits& limits);
@@ -131,6 +154,8 @@ uint64_t bytes_of(const Call& call);
 std::string describe(const Call& call);
 /// Position of a call as the watchdog's step; describe_step tells what it is.
 uint64_t step_of(size_t batch, size_t call);
+/// The changes before a batch.
+uint64_t step_of_changes(size_t batch);
 std::string describe_step(const Job& job, uint64_t step);
 std::string describe(const Job& job);
 

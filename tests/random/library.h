@@ -15,6 +15,10 @@ struct Library {
   template <auto function>
   using Like = std::function<std::remove_pointer_t<decltype(function)>>;
 
+  Like<& tuttiCommSplit> split = tuttiCommSplit;
+  Like<& tuttiCommSetOptions> set_options = tuttiCommSetOptions;
+  Like<& tuttiGroupStart> group_start = tuttiGroupStart;  // of batches, not of transfers
+  Like<& tuttiGroupEnd> group_end = tuttiGroupEnd;
   Like<& tuttiRedOpCreatePreMulSum> create_scaled_sum = tuttiRedOpCreatePreMulSum;
   Like<& tuttiSubmit> submit = tuttiSubmit;
   Like<& tuttiRequestTest> request_test = tuttiRequestTest;

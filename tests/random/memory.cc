@@ -61,8 +61,11 @@ std::string Block::damage() const {
 
 CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(call), rank_(rank) {
   forget_scalar();
+  const bool allocated = call.allocated && regions != nullptr;
+  Region* send_region = allocated ? &regions->send : nullptr;
+  Region* recv_region = allocated ? &regions->recv : nullptr;
   if (call.kind != Kind::kCollective) {
-    make_transfers();
+    make_transfers(send_region, recv_region);
     return;
   }
   const reference::Problem& p = call.problem;
@@ -71,8 +74,6 @@ CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(cal
   const uint64_t out = reference::output_elements(p, rank) * size;
   const uint64_t part = reference::place_of(p, rank) * size;
   const uint64_t shift = testing_support::mix(call.seed, static_cast<uint64_t>(rank)) % 8 * size;
-  Region* send_region = call.registered ? &regions->send : nullptr;
-  Region* recv_region = call.registered ? &regions->recv : nullptr;
   const bool has_input = reference::has_input(p, rank);
   const bool has_output = reference::has_output(p, rank);
   // What is passed for a buffer that only the root has is not looked at: null here.
@@ -97,13 +98,14 @@ void CallMemory::set_scalar() {
 
 void CallMemory::forget_scalar() { std::memset(scalar_, static_cast<int>(kGone), sizeof scalar_); }
 
-void CallMemory::make_transfers() {
+void CallMemory::make_transfers(Region* send_region, Region* recv_region) {
   for (size_t i = 0; i < call_.transfers.size(); ++i) {
     const Transfer& t = call_.transfers[i];
     const uint64_t size = reference::size_of(t.type);
     for (const bool is_send : {true, false}) {
       if ((is_send ? t.source : t.target) != rank_) continue;
-      TransferMemory memory{i, is_send, Block(t.count * size, i % 4 * size, nullptr)};
+      Region* region = is_send ? send_region : recv_region;
+      TransferMemory memory{i, is_send, Block(t.count * size, i % 4 * size, region)};
       for (uint64_t k = 0; is_send && k < t.count; ++k) {
         reference::store(t.type, memory.block.data() + k * size, transfer_bits(call_, i, k));
       }
@@ -189,8 +191,8 @@ std::string CallMemory::check_output(const std::byte* output) const {
   const bool reduces = reference::reduces(p.collective);
   const uint64_t size = reference::size_of(p.type);
   const uint64_t elements = reference::output_elements(p, rank_);
-  std::vector<std::optional<Expected>> known(
-      reduces ? std::min(elements, Pattern::kPeriod) + 1 : 0);
+  std::vector<std::optional<Expected>> known(reduces ? std::min(elements, Pattern::kPeriod) + 1
+                                                     : 0);
   for (uint64_t i = 0; i < elements; ++i) {
     const uint64_t got = reference::load(p.type, output + i * size);
     if (p.gap > 0 && reference::source_of(p, rank_, i).rank < 0) {

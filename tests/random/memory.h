@@ -2,7 +2,7 @@
 //
 // Every buffer lies between guard bytes. After a call its buffers are overwritten, at once for half
 // of the calls, because a peer that still reads them is as wrong as one that writes there. Owns:
-// the memory, unless it is a part of a registered region. Threads: one. Units: bytes.
+// the memory, unless it is a part of a region. Threads: one. Units: bytes.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace tutti::random_calls {
 
-/// Registered memory, handed out from the front; reset() takes all of it back.
+/// Memory from tuttiMemAlloc, handed out from the front; reset() takes all of it back.
 class Region {
  public:
   Region() = default;
@@ -79,7 +79,7 @@ class CallMemory {
   std::string check();
 
  private:
-  void make_transfers();
+  void make_transfers(Region* send_region, Region* recv_region);
   void overwrite();
   void fill_input();
   void fill(std::byte* at, uint64_t elements) const;

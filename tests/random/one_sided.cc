@@ -4,6 +4,7 @@
 #include <cstring>
 #include <set>
 
+#include "tests/random/issue.h"
 #include "tests/random/pattern.h"
 
 namespace tutti::random_calls {
@@ -15,11 +16,11 @@ std::string at_byte(uint64_t index, uint64_t bytes) {
   return " at byte " + std::to_string(index) + " of " + std::to_string(bytes);
 }
 
-// Whose parts a batch changes.
-std::set<int> targets_of(const Batch& batch) {
+// Whose parts the calls change.
+std::set<int> targets_of(const std::vector<const Call*>& calls) {
   std::set<int> targets;
-  for (const Call& call : batch.calls) {
-    for (const Access& access : call.accesses) {
+  for (const Call* call : calls) {
+    for (const Access& access : call->accesses) {
       if (!access.is_get) targets.insert(access.target);
     }
   }
@@ -28,19 +29,34 @@ std::set<int> targets_of(const Batch& batch) {
 
 }  // namespace
 
+OneSided::OneSided(const Job& job, const Place& place, const Library& library,
+                   const Verdict& verdict)
+    : job_(job),
+      communicator_(job.communicators[place.communicator]),
+      number_(place.communicator),
+      rank_(place.rank),
+      comm_(place.comm),
+      library_(library),
+      verdict_(verdict) {}
+
 OneSided::~OneSided() {
   for (Part& part : parts_) {
     if (part.own == nullptr) tuttiMemFree(part.memory);
   }
 }
 
-bool OneSided::open(tuttiComm_t comm) {
-  comm_ = comm;
-  const bool used = std::ranges::any_of(job_.batches, [](const Batch& batch) {
-    return std::ranges::any_of(batch.calls,
-                               [](const Call& call) { return call.kind == Kind::kOneSided; });
-  });
-  while (used && parts_.size() < job_.windows) {
+OneSided::Calls OneSided::calls_of(const Batch& batch) const {
+  Calls own;
+  for (const Call& call : batch.calls) {
+    if (call.kind == Kind::kOneSided && call.communicator == number_) own.push_back(&call);
+  }
+  return own;
+}
+
+bool OneSided::open() {
+  const bool used = std::ranges::any_of(
+      job_.batches, [&](const Batch& batch) { return !calls_of(batch).empty(); });
+  while (used && parts_.size() < communicator_.windows) {
     if (!add_part()) return false;
   }
   return true;
@@ -49,15 +65,15 @@ bool OneSided::open(tuttiComm_t comm) {
 bool OneSided::add_part() {
   Part part;
   void* memory = nullptr;
-  if (job_.ordinary_windows) {
+  if (communicator_.ordinary_windows) {
     part.own = std::make_unique_for_overwrite<std::byte[]>(kWindowBytes);
     memory = part.own.get();
   } else if (!verdict_.ok(tuttiMemAlloc(&memory, kWindowBytes), "tuttiMemAlloc", nullptr)) {
     return false;
   }
   part.memory = static_cast<std::byte*>(memory);
-  const auto number = static_cast<uint32_t>(parts_.size());
-  for (uint64_t i = 0; i < kReadBytes; ++i) part.memory[i] = window_byte(rank_, number, i);
+  const auto window = static_cast<uint32_t>(parts_.size());
+  for (uint64_t i = 0; i < kReadBytes; ++i) part.memory[i] = window_byte(number_, rank_, window, i);
   std::memset(part.memory + kReadBytes, static_cast<int>(kPoison), kWindowBytes - kReadBytes);
   const tuttiResult_t made = tuttiCommWindowRegister(comm_, memory, kWindowBytes, &part.window, 0);
   parts_.push_back(std::move(part));
@@ -126,7 +142,8 @@ bool OneSided::get(const Access& a, Block& target, tuttiStream_t stream) {
 
 // A signal behind a put is behind it in all windows.
 uint32_t OneSided::window_of_signal(const Call& call, const Access& access) const {
-  return call.arrival == Arrival::kPutSignal ? access.window : (access.window + 1) % job_.windows;
+  return call.arrival == Arrival::kPutSignal ? access.window
+                                             : (access.window + 1) % communicator_.windows;
 }
 
 bool OneSided::await(const Call& call, tuttiStream_t stream) {
@@ -140,37 +157,35 @@ bool OneSided::await(const Call& call, tuttiStream_t stream) {
   return true;
 }
 
-// The communicator's options are those of other calls.
 bool OneSided::barrier() {
-  const tuttiCall_t call = TUTTI_CALL_INITIALIZER;
-  const tuttiOptions_t usual = TUTTI_OPTIONS_INITIALIZER;
-  const tuttiResult_t done = tuttiSubmit(&call, comm_, tuttiBlocking(), &usual, nullptr);
-  return verdict_.ok(done, "barrier", comm_);
+  const tuttiCall_t barrier = TUTTI_CALL_INITIALIZER;
+  return verdict_.ok(run_plainly(barrier, comm_), "barrier", comm_);
 }
 
 bool OneSided::finish(const Batch& batch) {
-  const bool flushes = std::ranges::any_of(batch.calls, [](const Call& call) {
-    return call.kind == Kind::kOneSided && call.arrival == Arrival::kFlush;
-  });
+  const Calls calls = calls_of(batch);
+  if (calls.empty()) return true;
+  const bool flushes =
+      std::ranges::any_of(calls, [](const Call* call) { return call->arrival == Arrival::kFlush; });
   if (flushes && !barrier()) return false;
-  for (const Call& call : batch.calls) {
-    if (!check(call)) return false;
+  for (const Call* call : calls) {
+    if (!check(*call)) return false;
   }
   for (const Buffer& buffer : buffers_) {
     if (const std::string wrong = damage(buffer); !wrong.empty()) return verdict_.wrong(wrong);
   }
   buffers_.clear();
-  return take(batch);
+  return take(calls);
 }
 
 // To all ranks, because any of them may be the next to put there.
-bool OneSided::take(const Batch& batch) {
+bool OneSided::take(const Calls& calls) {
   const tuttiStream_t now = tuttiBlocking();
   const tuttiWindow_t window = parts_[0].window;
-  const std::set<int> targets = targets_of(batch);
+  const std::set<int> targets = targets_of(calls);
   if (targets.contains(rank_)) {
-    for (const Call& call : batch.calls) forget(call);
-    for (int peer = 0; peer < job_.ranks(); ++peer) {
+    for (const Call* call : calls) forget(*call);
+    for (int peer = 0; peer < communicator_.ranks(); ++peer) {
       const tuttiResult_t done = tuttiSignal(peer, window, kTakenSignal, now);
       if (!verdict_.ok(done, "tuttiSignal", comm_)) return false;
     }
@@ -213,7 +228,7 @@ std::string OneSided::damage(const Buffer& buffer) const {
       "get " + std::to_string(buffer.ordinal) + " of [" + describe(*buffer.call) + "]: ";
   if (std::string wrong = buffer.block.damage(); !wrong.empty()) return which + wrong;
   for (uint64_t i = 0; !buffer.is_source && i < a.bytes; ++i) {
-    const std::byte wanted = a.is_get ? window_byte(a.target, a.window, a.offset + i)
+    const std::byte wanted = a.is_get ? window_byte(number_, a.target, a.window, a.offset + i)
                                       : put_byte(*buffer.call, buffer.ordinal, i);
     if (buffer.block.data()[i] != wanted) return which + "wrong" + at_byte(i, a.bytes);
   }

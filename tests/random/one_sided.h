@@ -1,4 +1,5 @@
-// One rank's windows: its puts and gets, and the checks of what others put into its parts.
+// One rank's windows of one communicator: its puts and gets, and the checks of what others put into
+// its parts.
 //
 // In a batch no two puts meet, and nobody puts to a part again before its owner has looked, which
 // it tells all by kTakenSignal. Until then the calls of the batch run beside the accesses. Owns:
@@ -18,8 +19,13 @@ namespace tutti::random_calls {
 
 class OneSided {
  public:
-  OneSided(const Job& job, int rank, const Library& library, const Verdict& verdict)
-      : job_(job), rank_(rank), library_(library), verdict_(verdict) {}
+  /// Whose windows.
+  struct Place {
+    uint32_t communicator = 0;
+    int rank = 0;
+    tuttiComm_t comm = nullptr;
+  };
+  OneSided(const Job& job, const Place& place, const Library& library, const Verdict& verdict);
 
   /// The communicator has ended.
   ~OneSided();
@@ -27,7 +33,7 @@ class OneSided {
   OneSided& operator=(const OneSided&) = delete;
 
   /// Collective.
-  bool open(tuttiComm_t comm);
+  bool open();
   bool close();
 
   /// This rank's accesses. `blocking`: they are complete on return.
@@ -35,7 +41,7 @@ class OneSided {
   /// Until the puts to this rank that a signal announces are there.
   bool await(const Call& call, tuttiStream_t stream);
   /// Everything of the batch has completed here: waits for what no signal announces, looks at all
-  /// of it, and until the others have, too.
+  /// of it, and until the others have, too. Collective; nothing if no call of the batch is its own.
   bool finish(const Batch& batch);
 
  private:
@@ -52,6 +58,9 @@ class OneSided {
     Block block;
   };
 
+  using Calls = std::vector<const Call*>;
+
+  Calls calls_of(const Batch& batch) const;
   bool add_part();
   Block& add_buffer(const Call& call, size_t ordinal, bool is_source);
   bool put(const Call& call, size_t ordinal, bool blocking, tuttiStream_t stream);
@@ -61,14 +70,16 @@ class OneSided {
   bool check(const Call& call);
   std::string damage(const Call& call, size_t ordinal) const;
   std::string damage(const Buffer& buffer) const;
-  bool take(const Batch& batch);
+  bool take(const Calls& calls);
   void forget(const Call& call);
 
   const Job& job_;
+  const Communicator& communicator_;
+  const uint32_t number_;  // of the communicator
   const int rank_;
+  const tuttiComm_t comm_;
   const Library& library_;
   const Verdict& verdict_;
-  tuttiComm_t comm_ = nullptr;
   std::vector<Part> parts_;  // of the windows
   std::vector<Buffer> buffers_;
 };

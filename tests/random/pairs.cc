@@ -8,6 +8,9 @@ namespace {
 
 constexpr const char* kOneProcess = "threads";
 constexpr const char* kHandle = "with a handle";
+constexpr const char* kRegistered = "registered";
+constexpr const char* kNoOther = "1";  // communicator
+constexpr const char* kSeveral = "several communicators";
 
 enum Place : size_t {
   kCollective,
@@ -20,6 +23,12 @@ enum Place : size_t {
   kGrouped,
   kBlocking,
   kCalled,
+  kPriority,
+  kDeadline,
+  kMemory,
+  kOrigin,
+  kAlive,
+  kBatchOf,
   kPlaces
 };
 
@@ -48,46 +57,93 @@ std::vector<Example> examples() {
   return all;
 }
 
-bool can_have(const std::string& name, size_t place) {
-  const auto calls = examples();
-  const Call& call = std::ranges::find(calls, name, &Example::name)->call;
+bool can_have(const Call& call, size_t place) {
   const bool collective = call.kind == Kind::kCollective;
   const bool data = collective && call.problem.collective != reference::Collective::kBarrier;
-  if (place == kType) return data || call.kind == Kind::kPairs;
-  if (place == kBuffers) return data;
-  if (place == kCalled) return call.kind != Kind::kOneSided;
-  return place != kOp || (collective && reference::reduces(call.problem.collective));
+  switch (place) {
+    case kType:
+      return data || call.kind == Kind::kPairs;
+    case kOp:
+      return collective && reference::reduces(call.problem.collective);
+    case kBuffers:
+      return data;
+    case kMemory:
+      return data || !collective;
+    case kCalled:
+    case kPriority:
+    case kDeadline:
+      return call.kind != Kind::kOneSided;
+    default:
+      return true;
+  }
+}
+
+Call example_of(const std::string& name) {
+  const std::vector<Example> all = examples();
+  return std::ranges::find(all, name, &Example::name)->call;
 }
 
 // What no call can have: an operation where nothing is reduced, two hosts in one process, ...
-bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b) {
-  if (a == kCollective && !(b == kCalled && of_b != kHandle) && !can_have(of_a, b)) return false;
-  const bool one_host = a != kTransport || of_a == name_of(Network::kDefault);
-  if (a == kTransport && b == kRanks) return one_host || of_b != "1";
-  if (a == kTransport && b == kProcesses) {
-    return of_a != name_of(Network::kMixed) || of_b != kOneProcess;
+bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b, int max_ranks) {
+  if (a == kCollective) {
+    const Call call = example_of(of_a);
+    if (b == kCalled && of_b != kHandle) return true;
+    if (call.kind == Kind::kOneSided && of_b == kRegistered) return false;
+    return can_have(call, b);
   }
-  if (a == kRanks && b == kProcesses) return of_a != "1" || of_b == kOneProcess;
+  const std::string all = name_of(Origin::kAll);
+  const bool two_hosts = a == kTransport && of_a == name_of(Network::kMixed);
+  if (two_hosts && b == kProcesses) return of_b != kOneProcess;
+  if (two_hosts && b == kOrigin) return of_b != all;
+  if (a == kProcesses && b == kOrigin) return of_a == kOneProcess || of_b != all;
+  if (a == kRanks && b == kOrigin) {
+    if (of_b == name_of(Origin::kGrow)) return of_a != "1";
+    return of_b != name_of(Origin::kShrink) || of_a != std::to_string(max_ranks);
+  }
+  if (a == kOrigin && b == kAlive) return of_b != kNoOther || of_a == name_of(Origin::kId);
+  if (a == kAlive && b == kBatchOf) return of_a != kNoOther || of_b != kSeveral;
   return true;
 }
 
-std::vector<std::string> values_of(const Job& job, const Batch& batch, const Call& call) {
+const char* priority_name(int priority) {
+  return priority == 0 ? "usual" : priority > 0 ? "high" : "low";
+}
+
+std::string alive_name(size_t communicators) {
+  return communicators < 4 ? std::to_string(communicators) : "4 or more";
+}
+
+const char* memory_name(const Job& job, const Call& call) {
+  const Communicator& communicator = job.of(call);
+  const bool one_sided = call.kind == Kind::kOneSided;
+  const bool ordinary = one_sided ? communicator.ordinary_windows : !call.allocated;
+  if (ordinary) return "ordinary";
+  return !one_sided && communicator.registered ? kRegistered : "allocated";
+}
+
+// `alive`: so many communicators there are.
+std::vector<std::string> values_of(const Job& job, const Batch& batch, const Call& call,
+                                   size_t alive) {
   const reference::Problem& p = call.problem;
   std::vector<std::string> values(kPlaces);
   values[kCollective] = name_of(call);
-  if (can_have(values[kCollective], kType)) values[kType] = reference::name_of(p.type);
-  if (can_have(values[kCollective], kBuffers)) {
-    values[kBuffers] = call.in_place ? "in place" : "separate";
-  }
-  if (can_have(values[kCollective], kOp)) values[kOp] = op_name(call);
+  if (can_have(call, kType)) values[kType] = reference::name_of(p.type);
+  if (can_have(call, kBuffers)) values[kBuffers] = call.in_place ? "in place" : "separate";
+  if (can_have(call, kOp)) values[kOp] = op_name(call);
   values[kTransport] = name_of(job.network);
-  values[kRanks] = std::to_string(job.ranks());
+  values[kRanks] = std::to_string(job.of(call).ranks());
   values[kProcesses] = job.shape.process_count() == 1 ? kOneProcess : "processes";
   const bool blocking = batch.way == Way::kBlocking || batch.way == Way::kGroup;
   values[kGrouped] = batch.grouped() ? "in a group" : "alone";
   values[kBlocking] = blocking ? "blocking" : "on a stream";
-  const bool handle = batch.handles && can_have(values[kCollective], kCalled);
+  const bool handle = batch.handles && can_have(call, kCalled);
   values[kCalled] = handle ? kHandle : "as a function";
+  if (can_have(call, kPriority)) values[kPriority] = priority_name(call.options.priority);
+  if (can_have(call, kDeadline)) values[kDeadline] = call.options.deadline ? "some" : "none";
+  if (can_have(call, kMemory)) values[kMemory] = memory_name(job, call);
+  values[kOrigin] = name_of(job.of(call).origin);
+  values[kAlive] = alive_name(alive);
+  values[kBatchOf] = batch.of_several() ? kSeveral : "one communicator";
   return values;
 }
 
@@ -98,7 +154,7 @@ std::string key_of(size_t a, const std::string& of_a, size_t b, const std::strin
 }  // namespace
 
 std::vector<Axis> axes(int max_ranks) {
-  std::vector<std::string> names, types, ops, ranks;
+  std::vector<std::string> names, types, ops, ranks, origins;
   for (const Example& example : examples()) names.emplace_back(example.name());
   for (int i = 0; i < reference::kTypes; ++i) {
     types.push_back(reference::name_of(static_cast<tuttiDataType_t>(i)));
@@ -112,6 +168,7 @@ std::vector<Axis> axes(int max_ranks) {
     ops.push_back(op_name(call));
   }
   for (int i = 1; i <= max_ranks; ++i) ranks.push_back(std::to_string(i));
+  for (int i = 0; i < kOrigins; ++i) origins.emplace_back(name_of(static_cast<Origin>(i)));
   return {
       {"collective", names},
       {"type", types},
@@ -122,7 +179,13 @@ std::vector<Axis> axes(int max_ranks) {
       {"ranks are", {kOneProcess, "processes"}},
       {"issued", {"alone", "in a group"}},
       {"completes", {"blocking", "on a stream"}},
-      {"called", {"as a function", kHandle}}};
+      {"called", {"as a function", kHandle}},
+      {"priority", {"low", "usual", "high"}},
+      {"deadline", {"none", "some"}},
+      {"memory", {"ordinary", "allocated", kRegistered}},
+      {"made by", origins},
+      {"there are", {kNoOther, "2", "3", "4 or more"}},
+      {"batch of", {"one communicator", kSeveral}}};
 }
 
 void Pairs::add(const Job& job) {
@@ -135,9 +198,13 @@ void Pairs::add(const Job& job) {
       }
     }
   };
+  size_t alive = 1;
   for (const Batch& batch : job.batches) {
+    for (const Change& change : batch.changes) {
+      alive = change.made.empty() ? alive - 1 : alive + change.made.size();
+    }
     for (const Call& call : batch.calls) {
-      std::vector<std::string> values = values_of(job, batch, call);
+      std::vector<std::string> values = values_of(job, batch, call, alive);
       if (call.kind == Kind::kCollective) note(values);
       for (const Access& access : call.accesses) {
         values[kCollective] = name_of(call, &access);
@@ -155,7 +222,7 @@ Pairs::Tally Pairs::tally(size_t a, size_t b) const {
   Tally tally;
   for (const std::string& of_a : axes_[a].values) {
     for (const std::string& of_b : axes_[b].values) {
-      if (!can_be(a, of_a, b, of_b)) continue;
+      if (!can_be(a, of_a, b, of_b, max_ranks_)) continue;
       ++tally.possible;
       if (seen_.contains(key_of(a, of_a, b, of_b))) {
         ++tally.seen;
@@ -182,14 +249,14 @@ std::string Pairs::table() const {
   std::string text = "pairs seen, of those that can be\n";
   char cell[64];
   for (size_t a = 0; a < axes_.size(); ++a) {
-    std::snprintf(cell, sizeof cell, "  %-12s", axes_[a].name.c_str());
+    std::snprintf(cell, sizeof cell, "  %-10s", axes_[a].name.c_str());
     text += cell;
     for (size_t b = 0; b < axes_.size(); ++b) {
       const Tally of_two = b > a ? tally(a, b) : Tally{};
       const std::string part =
           b > a ? std::to_string(of_two.seen) + "/" + std::to_string(of_two.possible) : "";
-      std::snprintf(cell, sizeof cell, " %10s",
-                    b == a ? axes_[a].name.substr(0, 10).c_str() : part.c_str());
+      std::snprintf(cell, sizeof cell, " %8s",
+                    b == a ? axes_[a].name.substr(0, 8).c_str() : part.c_str());
       text += cell;
     }
     text += "\n";

@@ -19,13 +19,14 @@ struct Axis {
   std::vector<std::string> values;
 };
 
-/// Collective, type, operation, transport, ranks, place, threads or processes, grouped, blocking,
-/// with a handle.
+/// Of the call: collective, type, operation, place, memory, grouped, blocking, with a handle,
+/// priority, deadline. Of its communicator: ranks, how it was made. Of the job: transport, threads
+/// or processes, how many communicators there are at the time and how many the batch is of.
 std::vector<Axis> axes(int max_ranks);
 
 class Pairs {
  public:
-  explicit Pairs(int max_ranks) : axes_(axes(max_ranks)) {}
+  explicit Pairs(int max_ranks) : max_ranks_(max_ranks), axes_(axes(max_ranks)) {}
 
   void add(const Job& job);
   /// "type int8 with ranks 3", for every pair that can be and was not seen.
@@ -41,6 +42,7 @@ class Pairs {
   };
   Tally tally(size_t a, size_t b) const;
 
+  int max_ranks_;
   std::vector<Axis> axes_;
   std::set<std::string> seen_;
 };

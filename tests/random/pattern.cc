@@ -83,8 +83,8 @@ std::byte put_byte(const Call& call, size_t ordinal, uint64_t index) {
   return static_cast<std::byte>(mix(call.seed + ordinal * 7'907, index % Pattern::kPeriod));
 }
 
-std::byte window_byte(int rank, uint32_t window, uint64_t offset) {
-  const uint64_t seed = static_cast<uint64_t>(rank) * 16 + window;
+std::byte window_byte(uint32_t communicator, int rank, uint32_t window, uint64_t offset) {
+  const uint64_t seed = (uint64_t{communicator} * 64 + static_cast<uint64_t>(rank)) * 16 + window;
   return static_cast<std::byte>(mix(seed, offset % Pattern::kPeriod));
 }
 

@@ -32,7 +32,7 @@ class Pattern {
 uint64_t transfer_bits(const Call& call, size_t ordinal, uint64_t index);
 /// What access `ordinal` of the call puts.
 std::byte put_byte(const Call& call, size_t ordinal, uint64_t index);
-/// What the part of a rank holds from the beginning.
-std::byte window_byte(int rank, uint32_t window, uint64_t offset);
+/// What a rank's part of a communicator's window holds from the beginning.
+std::byte window_byte(uint32_t communicator, int rank, uint32_t window, uint64_t offset);
 
 }  // namespace tutti::random_calls

@@ -1,9 +1,11 @@
-// random_calls: random calls, also point to point and one-sided, against the serial reference.
+// random_calls: random calls, also point to point and one-sided, on several communicators, against
+// the serial reference.
 //
 //   --seed S           what to draw from (default: from the clock)
 //   --jobs N           jobs of --calls calls each (default 40)
 //   --calls N          calls of a job (default 50)
 //   --ranks MAX        jobs have 1 to MAX ranks (default 9)
+//   --one-communicator each job has one, that of all its ranks
 //   --job J            only job J of the seed: how a failure is run again
 //   --deterministic    every reduction is deterministic
 //   --no-large         no calls of 64 MiB
@@ -20,6 +22,7 @@
 #include "tests/random/pairs.h"
 #include "tests/random/rank.h"
 #include "tests/support/options.h"
+#include "tests/support/single_copies.h"
 
 namespace tutti::random_calls {
 namespace {
@@ -49,9 +52,11 @@ bool read(int argc, char** argv, Options& options) {
        {"--ranks", into(options.limits.max_ranks, 1, testing_support::kMaxRanks)}},
       {{"--deterministic", &options.limits.deterministic},
        {"--no-large", &no_large},
+       {"--one-communicator", &options.limits.one_communicator},
        {"--every-pair", &options.every_pair},
        {"--verbose", &options.verbose}});
   options.limits.large = !no_large;
+  options.limits.single_copies = testing_support::siblings_may_copy();
   return understood;
 }
 
@@ -60,6 +65,7 @@ std::string replay(const Options& options, uint64_t job) {
          std::to_string(options.limits.calls) + " --ranks " +
          std::to_string(options.limits.max_ranks) +
          (options.limits.deterministic ? " --deterministic" : "") +
+         (options.limits.one_communicator ? " --one-communicator" : "") +
          (options.limits.large ? "" : " --no-large") + " --job " + std::to_string(job);
 }
 
@@ -83,6 +89,10 @@ bool run_one(const Options& options, uint64_t number, Coverage& coverage, Pairs&
 
 int run(const Options& options) {
   std::printf("seed %llu\n", static_cast<unsigned long long>(options.seed));
+  if (!options.limits.single_copies) {
+    std::printf("windows between processes of a host are not on ordinary memory: %s\n",
+                testing_support::kNoSingleCopies);
+  }
   const uint64_t start_ns = testing_support::now_ns();
   Coverage coverage;
   Pairs pairs(options.limits.max_ranks);

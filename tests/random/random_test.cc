@@ -33,33 +33,72 @@ TEST(Random, DeterministicCallsAreBitwiseCanonical) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
+// Every batch with its changes and calls, and what each rank makes of it.
+std::string whole(const Job& job) {
+  std::string text = describe(job);
+  for (size_t i = 0; i < job.batches.size(); ++i) {
+    const Batch& batch = job.batches[i];
+    text += describe_step(job, step_of_changes(i)) + describe_step(job, step_of(i, kMaxBatch));
+    for (int rank = 0; rank < job.ranks(); ++rank) {
+      for (const size_t call : issue_order(batch, rank)) text += " " + std::to_string(call);
+    }
+  }
+  return text;
+}
+
 TEST(Random, TheSameSeedMakesTheSameJob) {
   for (uint64_t number = 0; number < 20; ++number) {
-    const Job one = make_job(5, number, {});
-    const Job two = make_job(5, number, {});
-    EXPECT_EQ(describe(one), describe(two));
-    ASSERT_EQ(one.batches.size(), two.batches.size());
-    for (size_t i = 0; i < one.batches.size(); ++i) {
-      for (size_t k = 0; k < one.batches[i].calls.size(); ++k) {
-        EXPECT_EQ(describe(one.batches[i].calls[k]), describe(two.batches[i].calls[k]));
-      }
-    }
+    EXPECT_EQ(whole(make_job(5, number, {})), whole(make_job(5, number, {})));
+    EXPECT_NE(whole(make_job(5, number, {})), whole(make_job(6, number, {})));
+  }
+}
+
+bool comes_before(const std::vector<size_t>& order, size_t a, size_t b) {
+  return std::ranges::find(order, a) < std::ranges::find(order, b);
+}
+
+// Calls of one communicator or stream in one order; others in several.
+TEST(Random, RanksIssueInOrdersThatMayDiffer) {
+  Batch batch{Way::kTwoHost, std::vector<Call>(4)};
+  batch.calls[1].communicator = batch.calls[2].communicator = 1;
+  bool differ = false;
+  for (int rank = 0; rank < 20; ++rank) {
+    EXPECT_EQ(issue_order(batch, rank), (std::vector<size_t>{0, 1, 2, 3}));
+    batch.handles = true;
+    const std::vector<size_t> order = issue_order(batch, rank);
+    EXPECT_TRUE(comes_before(order, 0, 3) && comes_before(order, 1, 2));  // communicators
+    EXPECT_TRUE(comes_before(order, 0, 2) && comes_before(order, 1, 3));  // streams
+    differ = differ || comes_before(order, 1, 0);
+    batch.handles = false;
+  }
+  EXPECT_TRUE(differ);
+}
+
+TEST(Random, JobsWithoutOthersHaveOneCommunicator) {
+  Limits limits;
+  limits.one_communicator = true;
+  for (uint64_t number = 0; number < 20; ++number) {
+    const Job job = make_job(5, number, limits);
+    ASSERT_EQ(job.communicators.size(), 1u);
+    EXPECT_EQ(job.communicators[0].ranks(), job.ranks());
   }
 }
 
 TEST(Random, PairsThatNoCallHadAreNamed) {
   Pairs none(9);
   const size_t all = none.missing().size();
-  EXPECT_GT(all, 800u);
+  EXPECT_GT(all, 1500u);
   Job job;
   job.shape = testing_support::TeamShape::threads(3);
+  job.communicators.push_back(Communicator::of_all(3));
   Call call;  // an all_reduce
   call.problem.type = tuttiInt32;
   job.batches.push_back({Way::kBlocking, {call}});
   Pairs pairs(9);
   pairs.add(job);
   const std::vector<std::string> missing = pairs.missing();
-  EXPECT_EQ(missing.size(), all - 10 * 9 / 2);  // one of every two axes was seen
+  const size_t count = axes(9).size();
+  EXPECT_EQ(missing.size(), all - count * (count - 1) / 2);  // one of every two axes was seen
   const auto is_missing = [&](const std::string& pair) {
     return std::ranges::count(missing, pair) == 1;
   };

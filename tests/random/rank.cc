@@ -7,7 +7,7 @@
 
 #include "tests/random/issue.h"
 #include "tests/random/memory.h"
-#include "tests/random/one_sided.h"
+#include "tests/random/seats.h"
 #include "tests/random/verdict.h"
 #include "tests/support/dice.h"
 
@@ -25,19 +25,23 @@ class Rank {
     if (fault) fault(library_, member.rank());
   }
   ~Rank() {
-    if (comm_ != nullptr) tuttiCommAbort(comm_);
+    seats_.abandon();
     for (tuttiStream_t stream : streams_) tuttiStreamDestroy(stream);
-    for (void* memory : registered_) tuttiMemFree(memory);
   }
   Rank(const Rank&) = delete;
   Rank& operator=(const Rank&) = delete;
 
   bool run() {
-    if (!open()) return false;
-    for (size_t i = 0; i < job_.batches.size(); ++i) {
-      if (!run_batch(i)) return false;
+    member_.at(0);
+    for (tuttiStream_t& stream : streams_) {
+      if (!ok(tuttiStreamCreate(&stream), "tuttiStreamCreate", nullptr)) return false;
     }
-    return close();
+    if (!seats_.open()) return false;
+    for (size_t i = 0; i < job_.batches.size(); ++i) {
+      if (!make_changes(i) || !run_batch(i)) return false;
+    }
+    member_.at(step_of(job_.batches.size(), 0));
+    return seats_.close();
   }
 
  private:
@@ -45,60 +49,22 @@ class Rank {
     return verdict_.ok(result, what, comm);
   }
 
-  bool open() {
-    member_.at(0);
-    tuttiUniqueId id;
-    if (!member_.take_id(id)) return false;
-    tuttiResult_t made = tuttiCommInitRank(&comm_, member_.ranks(), id, member_.rank());
-    if (!ok(made, "tuttiCommInitRank", nullptr)) return false;
-    int ranks = -1, rank = -1;
-    if (!ok(tuttiCommCount(comm_, &ranks), "tuttiCommCount", comm_)) return false;
-    if (!ok(tuttiCommUserRank(comm_, &rank), "tuttiCommUserRank", comm_)) return false;
-    if (ranks != member_.ranks() || rank != member_.rank()) {
-      return verdict_.wrong("another rank or count");
-    }
-    for (tuttiStream_t& stream : streams_) {
-      if (!ok(tuttiStreamCreate(&stream), "tuttiStreamCreate", nullptr)) return false;
-    }
-    return (!job_.uses_registered ||
-            (take_registered(regions_.send) && take_registered(regions_.recv))) &&
-           one_sided_.open(comm_);
-  }
-
-  bool take_registered(Region& region) {
-    void* memory = nullptr;
-    void* handle = nullptr;
-    if (!ok(tuttiMemAlloc(&memory, kRegisteredBytes), "tuttiMemAlloc", nullptr)) return false;
-    registered_.push_back(memory);
-    tuttiResult_t done = tuttiCommRegister(comm_, memory, kRegisteredBytes, &handle);
-    if (!ok(done, "tuttiCommRegister", comm_)) return false;
-    handles_.push_back(handle);
-    region = Region(static_cast<std::byte*>(memory), kRegisteredBytes);
-    return true;
-  }
-
-  bool close() {
-    member_.at(step_of(job_.batches.size(), 0));
-    if (!one_sided_.close()) return false;
-    for (void* handle : handles_) {
-      if (!ok(tuttiCommDeregister(comm_, handle), "tuttiCommDeregister", comm_)) return false;
-    }
-    tuttiComm_t comm = std::exchange(comm_, nullptr);
-    return ok(tuttiCommDestroy(comm), "tuttiCommDestroy", comm);
+  bool make_changes(size_t index) {
+    member_.at(step_of_changes(index));
+    return std::ranges::all_of(job_.batches[index].changes,
+                               [&](const Change& change) { return seats_.apply(change); });
   }
 
   bool run_batch(size_t index) {
     const Batch& batch = job_.batches[index];
-    regions_.send.reset();
-    regions_.recv.reset();
-    memory_.clear();
-    requests_.assign(batch.calls.size(), {});
-    for (const Call& call : batch.calls) {
-      memory_.push_back(std::make_unique<CallMemory>(call, member_.rank(), &regions_));
+    prepare(batch);
+    const bool shares_options = batch.grouped() && !batch.handles;
+    for (size_t i = 0; shares_options && i < batch.calls.size(); ++i) {
+      if (seat_of_[i] != nullptr && !set_options(*seat_of_[i], batch.calls[i])) return false;
     }
-    if (batch.grouped() && !batch.handles && !set_options(batch.calls[0])) return false;
-    if (batch.grouped() && !ok(tuttiGroupStart(), "tuttiGroupStart", nullptr)) return false;
-    for (size_t i = 0; i < batch.calls.size(); ++i) {
+    if (batch.grouped() && !ok(library_.group_start(), "tuttiGroupStart", nullptr)) return false;
+    for (const size_t i : issue_order(batch, member_.rank())) {
+      if (seat_of_[i] == nullptr) continue;
       member_.at(step_of(index, i));
       be_late(batch.calls[i]);
       if (!issue(batch, i)) return false;
@@ -108,17 +74,32 @@ class Rank {
     return complete_all(batch);
   }
 
+  // What this rank needs for its part of the calls.
+  void prepare(const Batch& batch) {
+    Regions& regions = seats_.regions();
+    regions.send.reset();
+    regions.recv.reset();
+    memory_.clear();
+    seat_of_.clear();
+    requests_.assign(batch.calls.size(), {});
+    for (const Call& call : batch.calls) {
+      Seat* seat = seats_.find(call.communicator);
+      seat_of_.push_back(seat);
+      memory_.push_back(seat == nullptr ? nullptr
+                                        : std::make_unique<CallMemory>(call, seat->rank, &regions));
+    }
+  }
+
   // What arrives one-sided arrives beside all calls of the batch.
   bool complete_all(const Batch& batch) {
-    bool one_sided = false;
-    for (size_t i = 0; i < batch.calls.size(); ++i) {
-      if (batch.calls[i].kind != Kind::kOneSided) continue;
-      one_sided = true;
-      if (!one_sided_.await(batch.calls[i], stream_of(batch.way, i))) return false;
-    }
-    if (batch.grouped() && !ok(tuttiGroupEnd(), "tuttiGroupEnd", nullptr)) return false;
-    // By handles in another order than that of the calls: each says that its own is complete.
     const size_t calls = batch.calls.size();
+    for (size_t i = 0; i < calls; ++i) {
+      const Call& call = batch.calls[i];
+      if (seat_of_[i] == nullptr || call.kind != Kind::kOneSided) continue;
+      if (!seat_of_[i]->one_sided->await(call, stream_for(batch.way, i))) return false;
+    }
+    if (batch.grouped() && !ok(library_.group_end(), "tuttiGroupEnd", nullptr)) return false;
+    // By handles in another order than that of the calls: each says that its own is complete.
     for (size_t i = 0; batch.handles && i < calls; ++i) {
       if (!complete((batch.calls[0].seed + calls - i) % calls)) return false;
     }
@@ -126,7 +107,8 @@ class Rank {
     for (size_t i = 0; i < calls; ++i) {
       if (!complete(i)) return false;
     }
-    return !one_sided || one_sided_.finish(batch);
+    return std::ranges::all_of(
+        seats_.all(), [&](const auto& entry) { return entry.second.one_sided->finish(batch); });
   }
 
   bool synchronize(Way way) {
@@ -143,29 +125,27 @@ class Rank {
     if (memory_[i] == nullptr) return true;
     const std::vector<tuttiRequest_t> requests = std::exchange(requests_[i], {});
     const bool tests = ++completed_ % 2 == 0;
-    const auto is_done = [&](tuttiRequest_t r) { return tests ? test(r) : wait(r); };
+    tuttiComm_t comm = seat_of_[i]->comm;
+    const auto ends = [&](tuttiRequest_t r) {
+      return ok(library_.request_wait(r), "tuttiRequestWait", comm);
+    };
+    const auto is_done = [&](tuttiRequest_t r) { return tests ? test(r, comm) : ends(r); };
     if (!std::ranges::all_of(requests, is_done)) return false;
     if (const std::string message = memory_[i]->check(); !message.empty()) {
       return verdict_.wrong("call " + std::to_string(i) + ": " + message);
     }
-    if (tests && !std::ranges::all_of(requests, [&](tuttiRequest_t r) { return wait(r); })) {
-      return false;
-    }
+    if (tests && !std::ranges::all_of(requests, ends)) return false;
     memory_[i].reset();  // not before: after a failure the library may still use it
     return true;
   }
 
-  bool test(tuttiRequest_t request) {
+  bool test(tuttiRequest_t request, tuttiComm_t comm) {
     for (int done = 0;;) {
       const tuttiResult_t result = library_.request_test(request, &done);
-      if (!ok(result, "tuttiRequestTest", comm_)) return false;
+      if (!ok(result, "tuttiRequestTest", comm)) return false;
       if (done != 0) return true;
       testing_support::sleep_ns(20'000);
     }
-  }
-
-  bool wait(tuttiRequest_t request) {
-    return ok(library_.request_wait(request), "tuttiRequestWait", comm_);
   }
 
   // Ranks do not come together in real life; now and then one comes very late.
@@ -176,33 +156,35 @@ class Rank {
     if (chance % 200 == 1) testing_support::sleep_ns(5'000'000);
   }
 
-  static tuttiOptions_t options_of(const Call& call) {
+  tuttiOptions_t options_of(const CallOptions& wanted) const {
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
-    options.algorithm = call.algorithm.empty() ? nullptr : call.algorithm.c_str();
-    options.deterministic = call.deterministic ? 1 : 0;
+    options.algorithm = wanted.algorithm.empty() ? nullptr : wanted.algorithm.c_str();
+    options.deterministic = wanted.deterministic ? 1 : 0;
+    options.priority = wanted.priority;
+    options.timeout_ns = wanted.deadline ? job_.deadline_ns : 0;
     return options;
   }
 
-  bool set_options(const Call& call) {
-    if (algorithm_ == call.algorithm && deterministic_ == call.deterministic) return true;
-    algorithm_ = call.algorithm;
-    deterministic_ = call.deterministic;
-    const tuttiOptions_t options = options_of(call);
-    return ok(tuttiCommSetOptions(comm_, &options), "tuttiCommSetOptions", comm_);
+  bool set_options(Seat& seat, const Call& call) {
+    if (call.kind == Kind::kOneSided || seat.options == call.options) return true;
+    seat.options = call.options;
+    const tuttiOptions_t options = options_of(call.options);
+    return ok(library_.set_options(seat.comm, &options), "tuttiCommSetOptions", seat.comm);
   }
 
-  tuttiStream_t stream_of(Way way, size_t i) const {
+  tuttiStream_t stream_for(Way way, size_t i) const {
     if (way == Way::kHost || way == Way::kHostGroup) return streams_[0];
-    return way == Way::kTwoHost ? streams_[i % 2] : tuttiBlocking();
+    return way == Way::kTwoHost ? streams_[stream_of(i)] : tuttiBlocking();
   }
 
   bool issue(const Batch& batch, size_t i) {
     const Call& call = batch.calls[i];
-    const tuttiStream_t stream = stream_of(batch.way, i);
+    Seat& seat = *seat_of_[i];
+    const tuttiStream_t stream = stream_for(batch.way, i);
     if (call.kind == Kind::kOneSided) {
-      return one_sided_.issue(call, batch.way == Way::kBlocking, stream);
+      return seat.one_sided->issue(call, batch.way == Way::kBlocking, stream);
     }
-    if (!batch.grouped() && !batch.handles && !set_options(call)) return false;
+    if (!batch.grouped() && !batch.handles && !set_options(seat, call)) return false;
     if (call.kind == Kind::kPairs) return issue_transfers(batch, i, stream);
     if (call.scalar == Scalar::kNone) return issue(batch, i, call.problem.op, stream);
     return issue_scaled(batch, i, stream);
@@ -211,39 +193,43 @@ class Rank {
   bool issue_scaled(const Batch& batch, size_t i, tuttiStream_t stream) {
     const Call& call = batch.calls[i];
     CallMemory& memory = *memory_[i];
+    tuttiComm_t comm = seat_of_[i]->comm;
     const bool immediate = call.scalar == Scalar::kImmediate;
     const auto residence = immediate ? tuttiScalarHostImmediate : tuttiScalarDevice;
     if (immediate) memory.set_scalar();
     tuttiRedOp_t op = tuttiSum;
     const tuttiResult_t made =
-        library_.create_scaled_sum(&op, memory.scalar(), call.problem.type, residence, comm_);
-    if (!ok(made, "tuttiRedOpCreatePreMulSum", comm_)) return false;
+        library_.create_scaled_sum(&op, memory.scalar(), call.problem.type, residence, comm);
+    if (!ok(made, "tuttiRedOpCreatePreMulSum", comm)) return false;
     // An immediate one has been read; one on the device is read when the call runs.
     immediate ? memory.forget_scalar() : memory.set_scalar();
     return issue(batch, i, op, stream) &&
-           ok(tuttiRedOpDestroy(op, comm_), "tuttiRedOpDestroy", comm_);
+           ok(tuttiRedOpDestroy(op, comm), "tuttiRedOpDestroy", comm);
   }
 
   bool issue(const Batch& batch, size_t i, tuttiRedOp_t op, tuttiStream_t stream) {
     const CallMemory& m = *memory_[i];
+    const Seat& seat = *seat_of_[i];
     reference::Problem p = batch.calls[i].problem;
     p.op = op;
-    const CallValue value(p, member_.rank(), m.send(), m.recv());
+    const CallValue value(p, seat.rank, m.send(), m.recv());
     if (batch.handles) return submit(value.call(), batch, i, stream);
-    return ok(random_calls::issue(p, m.send(), m.recv(), comm_, stream),
-              reference::name_of(p.collective), comm_);
+    return ok(random_calls::issue(p, m.send(), m.recv(), seat.comm, stream),
+              reference::name_of(p.collective), seat.comm);
   }
 
   bool submit(const tuttiCall_t& call, const Batch& batch, size_t i, tuttiStream_t stream) {
-    const tuttiOptions_t options = options_of(batch.calls[i]);
+    const tuttiOptions_t options = options_of(batch.calls[i].options);
+    tuttiComm_t comm = seat_of_[i]->comm;
     tuttiRequest_t request = nullptr;
-    const tuttiResult_t done = library_.submit(&call, comm_, stream, &options, &request);
-    if (!ok(done, "tuttiSubmit", comm_)) return false;
+    const tuttiResult_t done = library_.submit(&call, comm, stream, &options, &request);
+    if (!ok(done, "tuttiSubmit", comm)) return false;
     requests_[i].push_back(request);
     return true;
   }
 
   bool issue_transfers(const Batch& batch, size_t i, tuttiStream_t stream) {
+    tuttiComm_t comm = seat_of_[i]->comm;
     if (!ok(tuttiGroupStart(), "tuttiGroupStart", nullptr)) return false;
     for (const TransferMemory& part : memory_[i]->transfers()) {
       const Transfer& t = batch.calls[i].transfers[part.ordinal];
@@ -258,9 +244,9 @@ class Rank {
         continue;
       }
       const tuttiResult_t done =
-          part.is_send ? tuttiSend(call.send, t.count, t.type, t.target, comm_, stream)
-                       : tuttiRecv(call.recv, t.count, t.type, t.source, comm_, stream);
-      if (!ok(done, part.is_send ? "tuttiSend" : "tuttiRecv", comm_)) return false;
+          part.is_send ? tuttiSend(call.send, t.count, t.type, t.target, comm, stream)
+                       : tuttiRecv(call.recv, t.count, t.type, t.source, comm, stream);
+      if (!ok(done, part.is_send ? "tuttiSend" : "tuttiRecv", comm)) return false;
     }
     return ok(tuttiGroupEnd(), "tuttiGroupEnd", nullptr);
   }
@@ -269,16 +255,13 @@ class Rank {
   Member& member_;
   const Verdict verdict_{member_};
   Library library_;
-  OneSided one_sided_{job_, member_.rank(), library_, verdict_};
-  tuttiComm_t comm_ = nullptr;
   tuttiStream_t streams_[2] = {tuttiBlocking(), tuttiBlocking()};
-  std::vector<void*> registered_, handles_;
-  Regions regions_;
-  std::vector<std::unique_ptr<CallMemory>> memory_;  // of the batch; null: looked at
-  std::vector<std::vector<tuttiRequest_t>> requests_;  // of each call of the batch
+  Seats seats_{job_, member_, library_, verdict_};
+  // Of each call of the batch:
+  std::vector<Seat*> seat_of_;                       // null: the rank has no part in it
+  std::vector<std::unique_ptr<CallMemory>> memory_;  // null: there is none, or it was looked at
+  std::vector<std::vector<tuttiRequest_t>> requests_;
   int completed_ = 0;
-  std::string algorithm_;
-  bool deterministic_ = false;
 };
 
 }  // namespace

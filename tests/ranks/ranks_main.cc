@@ -58,6 +58,7 @@ Job make_job(const Options& options, int ranks) {
   job.number = static_cast<uint64_t>(ranks);
   job.network = options.network;
   job.shape = shape_of(options, ranks);
+  job.communicators.push_back(random_calls::Communicator::of_all(ranks));
   for (const uint64_t count : {uint64_t{3}, uint64_t{1009}}) {
     Batch batch;
     for (int i = 0; i < reference::kCollectives; ++i) {

@@ -1,0 +1,221 @@
+#include "tests/random/seats.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "tests/random/issue.h"
+
+namespace tutti::random_calls {
+
+Seats::~Seats() {
+  abandon();
+  for (void* memory : allocated_) tuttiMemFree(memory);
+}
+
+void Seats::abandon() {
+  for (auto& [number, seat] : seats_) {
+    if (seat.comm != nullptr) tuttiCommAbort(seat.comm);
+  }
+  seats_.clear();
+}
+
+Seat* Seats::find(uint32_t communicator) {
+  const auto found = seats_.find(communicator);
+  return found == seats_.end() ? nullptr : &found->second;
+}
+
+bool Seats::open() {
+  if (job_.has_regions && !(allocate(regions_.send) && allocate(regions_.recv))) return false;
+  tuttiUniqueId id;
+  if (!member_.take_id(id)) return false;
+  tuttiComm_t comm = nullptr;
+  const tuttiResult_t made = tuttiCommInitRank(&comm, member_.ranks(), id, member_.rank());
+  return ok(made, "tuttiCommInitRank", nullptr) && take(0, comm);
+}
+
+bool Seats::allocate(Region& region) {
+  void* memory = nullptr;
+  if (!ok(tuttiMemAlloc(&memory, kRegionBytes), "tuttiMemAlloc", nullptr)) return false;
+  allocated_.push_back(memory);
+  region = Region(static_cast<std::byte*>(memory), kRegionBytes);
+  return true;
+}
+
+bool Seats::apply(const Change& change) {
+  if (change.made.empty()) return end(change.from);
+  switch (change.origin) {
+    case Origin::kId:
+      return by_ids(change);
+    case Origin::kAll:
+      return by_one_thread(change);
+    case Origin::kSplit:
+      return split(change);
+    case Origin::kShrink:
+      return shrink(change);
+    case Origin::kGrow:
+      return grow(change);
+  }
+  return false;
+}
+
+// Over the first communicator.
+bool Seats::tell(tuttiUniqueId& id, int root) {
+  tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+  call.collective = tuttiCollBroadcast;
+  call.send = call.recv = &id;
+  call.count = sizeof id;
+  call.type = tuttiUint8;
+  call.root = root;
+  tuttiComm_t comm = find(0)->comm;
+  return ok(run_plainly(call, comm), "broadcast", comm);
+}
+
+bool Seats::by_ids(const Change& change) {
+  const Communicator& made = job_.communicators[change.made[0]];
+  std::vector<tuttiUniqueId> ids(static_cast<size_t>(change.ids));
+  for (size_t i = 0; i < ids.size(); ++i) {
+    const int maker = made.members[i];
+    if (member_.rank() == maker && !ok(tuttiGetUniqueId(&ids[i]), "tuttiGetUniqueId", nullptr)) {
+      return false;
+    }
+    if (!tell(ids[i], maker)) return false;
+  }
+  const int rank = made.rank_of(member_.rank());
+  if (rank < 0) return true;
+  tuttiComm_t comm = nullptr;
+  const tuttiResult_t done =
+      change.ids == 1
+          ? tuttiCommInitRank(&comm, made.ranks(), ids[0], rank)
+          : tuttiCommInitRankScalable(&comm, made.ranks(), rank, change.ids, ids.data(), nullptr);
+  return ok(done, "tuttiCommInitRank", nullptr) && take(change.made[0], comm);
+}
+
+// The ranks are threads: handles go from one to the other as numbers.
+bool Seats::by_one_thread(const Change& change) {
+  const Communicator& made = job_.communicators[change.made[0]];
+  auto& handles = member_.board().numbers;
+  if (member_.rank() == 0) {
+    std::vector<tuttiComm_t> comms(made.members.size());
+    const tuttiResult_t done = tuttiCommInitAll(comms.data(), made.ranks(), nullptr);
+    if (!ok(done, "tuttiCommInitAll", nullptr)) return false;
+    for (size_t rank = 0; rank < comms.size(); ++rank) {
+      handles[made.members[rank]].store(reinterpret_cast<uintptr_t>(comms[rank]));
+    }
+  }
+  if (!member_.meet()) return false;
+  const uint64_t mine = handles[member_.rank()].load();
+  return member_.meet() && take(change.made[0], reinterpret_cast<tuttiComm_t>(mine));
+}
+
+bool Seats::split(const Change& change) {
+  const Seat* seat = find(change.from);
+  if (seat == nullptr) return true;
+  const auto mine = std::ranges::find_if(change.made, [&](uint32_t made) {
+    return job_.communicators[made].rank_of(member_.rank()) >= 0;
+  });
+  const bool chosen = mine != change.made.end();
+  const int color = chosen ? static_cast<int>(*mine) : TUTTI_SPLIT_NOCOLOR;
+  const int key = change.keys[static_cast<size_t>(seat->rank)];
+  tuttiComm_t comm = nullptr;
+  const tuttiResult_t done = library_.split(seat->comm, color, key, &comm, nullptr);
+  if (!ok(done, "tuttiCommSplit", nullptr)) return false;
+  if (chosen) return take(*mine, comm);
+  return comm == nullptr || verdict_.wrong("a communicator without a colour");
+}
+
+// Who is excluded waits, too: it must not come to the others' meeting with a next split or shrink.
+bool Seats::shrink(const Change& change) {
+  const Seat* seat = find(change.from);
+  if (seat == nullptr) return true;
+  const std::vector<int>& before = job_.communicators[change.from].members;
+  const Communicator& made = job_.communicators[change.made[0]];
+  std::vector<int> excluded;
+  for (size_t rank = 0; rank < before.size(); ++rank) {
+    if (made.rank_of(before[rank]) < 0) excluded.push_back(static_cast<int>(rank));
+  }
+  if (made.rank_of(member_.rank()) >= 0) {
+    tuttiComm_t comm = nullptr;
+    const tuttiResult_t done =
+        tuttiCommShrink(seat->comm, excluded.data(), static_cast<int>(excluded.size()), &comm,
+                        nullptr, TUTTI_SHRINK_DEFAULT);
+    if (!ok(done, "tuttiCommShrink", nullptr) || !take(change.made[0], comm)) return false;
+  }
+  const tuttiCall_t barrier = TUTTI_CALL_INITIALIZER;
+  return ok(run_plainly(barrier, seat->comm), "barrier", seat->comm);
+}
+
+// All ranks hear the id; of those of the old communicator every other one passes it.
+bool Seats::grow(const Change& change) {
+  const Seat* seat = find(change.from);
+  const Communicator& made = job_.communicators[change.made[0]];
+  const int maker = job_.communicators[change.from].members[0];
+  tuttiUniqueId id{};
+  if (member_.rank() == maker &&
+      !ok(tuttiCommGetUniqueId(seat->comm, &id), "tuttiCommGetUniqueId", seat->comm)) {
+    return false;
+  }
+  if (!tell(id, maker)) return false;
+  const int rank = made.rank_of(member_.rank());
+  if (rank < 0) return true;
+  tuttiComm_t comm = nullptr;
+  tuttiResult_t done = tuttiSuccess;
+  if (seat == nullptr) {
+    done = tuttiCommGrow(nullptr, made.ranks(), &id, rank, &comm, nullptr);
+  } else {
+    const tuttiUniqueId* passed = seat->rank % 2 == 0 ? &id : nullptr;
+    done = tuttiCommGrow(seat->comm, made.ranks(), passed, -1, &comm, nullptr);
+  }
+  return ok(done, "tuttiCommGrow", nullptr) && take(change.made[0], comm);
+}
+
+// Looks whether it is the one that was asked for, and gives it what its ranks share.
+bool Seats::take(uint32_t number, tuttiComm_t comm) {
+  const Communicator& wanted = job_.communicators[number];
+  Seat& seat = seats_[number];
+  seat.comm = comm;
+  seat.rank = wanted.rank_of(member_.rank());
+  int ranks = -1, rank = -1;
+  if (!ok(tuttiCommCount(comm, &ranks), "tuttiCommCount", comm)) return false;
+  if (!ok(tuttiCommUserRank(comm, &rank), "tuttiCommUserRank", comm)) return false;
+  if (ranks != wanted.ranks() || rank != seat.rank) {
+    return verdict_.wrong("a communicator has rank " + std::to_string(rank) + " of " +
+                          std::to_string(ranks) + " instead of " + std::to_string(seat.rank) +
+                          " of " + std::to_string(wanted.ranks()));
+  }
+  for (size_t i = 0; wanted.registered && i < allocated_.size(); ++i) {
+    void*& handle = seat.registrations.emplace_back();
+    const tuttiResult_t done = tuttiCommRegister(comm, allocated_[i], kRegionBytes, &handle);
+    if (!ok(done, "tuttiCommRegister", comm)) return false;
+  }
+  const OneSided::Place place{number, seat.rank, comm};
+  seat.one_sided = std::make_unique<OneSided>(job_, place, library_, verdict_);
+  return seat.one_sided->open();
+}
+
+bool Seats::end(uint32_t communicator) {
+  const auto found = seats_.find(communicator);
+  if (found == seats_.end()) return true;
+  Seat& seat = found->second;
+  tuttiComm_t comm = seat.comm;
+  if (!seat.one_sided->close()) return false;
+  for (void* handle : seat.registrations) {
+    if (!ok(tuttiCommDeregister(comm, handle), "tuttiCommDeregister", comm)) return false;
+  }
+  const bool finalizes = communicator % 2 == 1;
+  if (finalizes && !ok(tuttiCommFinalize(comm), "tuttiCommFinalize", comm)) return false;
+  seat.comm = nullptr;
+  if (!ok(tuttiCommDestroy(comm), "tuttiCommDestroy", comm)) return false;
+  seats_.erase(found);
+  return true;
+}
+
+// The first one sometimes before those that were made from it.
+bool Seats::close() {
+  while (!seats_.empty()) {
+    const auto next = job_.number % 2 == 0 ? seats_.begin() : std::prev(seats_.end());
+    if (!end(next->first)) return false;
+  }
+  return true;
+}
+
+}  // namespace tutti::random_calls
