@@ -1,6 +1,7 @@
 // Are the checks of scaled sums, handles and one-sided accesses sharp? Each fault here is one that
 // the library could have at its API; if no job finds it, the driver proves less than it says.
-// (tests/faults has those that lowering could have.)
+// (tests/faults has those that lowering could have, planted_several_test.cc those that only several
+// communicators show.)
 #include <gtest/gtest.h>
 
 #include <list>
@@ -8,39 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "tests/random/rank.h"
+#include "tests/random/planted.h"
 #include "tests/support/team.h"
 
 namespace tutti::random_calls {
 namespace {
 
-constexpr uint64_t kJobs = 10;
-
-testing_support::TeamResult run(uint64_t number, const Fault& fault) {
-  Limits limits;
-  limits.calls = 25;
-  limits.min_ranks = 2;
-  limits.max_ranks = 3;
-  limits.large = false;
-  return run_job(make_job(31, number, limits), fault);
-}
-
-void expect_found(const Fault& fault, const std::string& words) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "many faults are races, and the thread sanitizer sees them";
-#endif
-  for (uint64_t number = 0; number < kJobs; ++number) {
-    const testing_support::TeamResult result = run(number, fault);
-    if (result.ok) continue;
-    EXPECT_NE(result.report.find(words), std::string::npos) << result.report;
-    return;
-  }
-  ADD_FAILURE() << "not found";
-}
-
 TEST(RandomFaults, Control) {
+  constexpr uint64_t kJobs = 10;
   for (uint64_t number = 0; number < kJobs; ++number) {
-    const testing_support::TeamResult result = run(number, {});
+    const testing_support::TeamResult result = run_planted(number, {}, false);
     EXPECT_TRUE(result.ok) << result.report;
   }
 }
@@ -68,7 +46,7 @@ TEST(RandomFaults, OptionsOfACallAreForgotten) {
       return tuttiSubmit(call, comm, stream, nullptr, request);
     };
   };
-  expect_found(fault, "tuttiRequest");
+  expect_different_calls(fault);
 }
 
 TEST(RandomFaults, AHandleIsDoneEarly) {
