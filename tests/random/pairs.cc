@@ -147,10 +147,6 @@ std::vector<std::string> values_of(const Job& job, const Batch& batch, const Cal
   return values;
 }
 
-std::string key_of(size_t a, const std::string& of_a, size_t b, const std::string& of_b) {
-  return std::to_string(a) + of_a + '\n' + std::to_string(b) + of_b;
-}
-
 }  // namespace
 
 std::vector<Axis> axes(int max_ranks) {
@@ -188,16 +184,29 @@ std::vector<Axis> axes(int max_ranks) {
       {"batch of", {"one communicator", kSeveral}}};
 }
 
+Pairs::Pairs(int max_ranks) : max_ranks_(max_ranks), axes_(axes(max_ranks)) {
+  for (const Axis& axis : axes_) values_ += axis.values.size();
+  seen_.resize(values_ * values_);
+}
+
+size_t Pairs::number_of(size_t axis, const std::string& value) const {
+  size_t before = 0;
+  for (size_t i = 0; i < axis; ++i) before += axes_[i].values.size();
+  const std::vector<std::string>& values = axes_[axis].values;
+  return before + static_cast<size_t>(std::ranges::find(values, value) - values.begin());
+}
+
+void Pairs::note(const std::vector<std::string>& values) {
+  std::vector<size_t> numbers;
+  for (size_t axis = 0; axis < values.size(); ++axis) {
+    if (!values[axis].empty()) numbers.push_back(number_of(axis, values[axis]));
+  }
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    for (size_t k = i + 1; k < numbers.size(); ++k) seen_[numbers[i] * values_ + numbers[k]] = true;
+  }
+}
+
 void Pairs::add(const Job& job) {
-  const auto note = [&](const std::vector<std::string>& values) {
-    for (size_t a = 0; a < values.size(); ++a) {
-      for (size_t b = a + 1; b < values.size(); ++b) {
-        if (!values[a].empty() && !values[b].empty()) {
-          seen_.insert(key_of(a, values[a], b, values[b]));
-        }
-      }
-    }
-  };
   size_t alive = 1;
   for (const Batch& batch : job.batches) {
     for (const Change& change : batch.changes) {
@@ -224,7 +233,7 @@ Pairs::Tally Pairs::tally(size_t a, size_t b) const {
     for (const std::string& of_b : axes_[b].values) {
       if (!can_be(a, of_a, b, of_b, max_ranks_)) continue;
       ++tally.possible;
-      if (seen_.contains(key_of(a, of_a, b, of_b))) {
+      if (seen_[number_of(a, of_a) * values_ + number_of(b, of_b)]) {
         ++tally.seen;
       } else {
         tally.missing.push_back(axes_[a].name + " " + of_a + " with " + axes_[b].name + " " + of_b);

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -26,7 +25,7 @@ std::vector<Axis> axes(int max_ranks);
 
 class Pairs {
  public:
-  explicit Pairs(int max_ranks) : max_ranks_(max_ranks), axes_(axes(max_ranks)) {}
+  explicit Pairs(int max_ranks);
 
   void add(const Job& job);
   /// "type int8 with ranks 3", for every pair that can be and was not seen.
@@ -41,10 +40,14 @@ class Pairs {
     std::vector<std::string> missing;
   };
   Tally tally(size_t a, size_t b) const;
+  void note(const std::vector<std::string>& values);
+  /// Of a value among those of all axes.
+  size_t number_of(size_t axis, const std::string& value) const;
 
   int max_ranks_;
   std::vector<Axis> axes_;
-  std::set<std::string> seen_;
+  size_t values_ = 0;       // of all axes
+  std::vector<bool> seen_;  // [number * values_ + number]
 };
 
 }  // namespace tutti::random_calls

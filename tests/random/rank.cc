@@ -82,6 +82,7 @@ class Rank {
     memory_.clear();
     seat_of_.clear();
     requests_.assign(batch.calls.size(), {});
+    looked_at_.assign(batch.calls.size(), false);
     for (const Call& call : batch.calls) {
       Seat* seat = seats_.find(call.communicator);
       seat_of_.push_back(seat);
@@ -122,7 +123,8 @@ class Rank {
   // Looks at a call's memory, once: the call is complete, or its handles say when it is, either by
   // a test, which the wait that ends them follows, or by the wait.
   bool complete(size_t i) {
-    if (memory_[i] == nullptr) return true;
+    if (memory_[i] == nullptr || looked_at_[i]) return true;
+    looked_at_[i] = true;
     const std::vector<tuttiRequest_t> requests = std::exchange(requests_[i], {});
     const bool tests = ++completed_ % 2 == 0;
     tuttiComm_t comm = seat_of_[i]->comm;
@@ -134,9 +136,7 @@ class Rank {
     if (const std::string message = memory_[i]->check(); !message.empty()) {
       return verdict_.wrong("call " + std::to_string(i) + ": " + message);
     }
-    if (tests && !std::ranges::all_of(requests, ends)) return false;
-    memory_[i].reset();  // not before: after a failure the library may still use it
-    return true;
+    return !tests || std::ranges::all_of(requests, ends);
   }
 
   bool test(tuttiRequest_t request, tuttiComm_t comm) {
@@ -259,7 +259,8 @@ class Rank {
   Seats seats_{job_, member_, library_, verdict_};
   // Of each call of the batch:
   std::vector<Seat*> seat_of_;                       // null: the rank has no part in it
-  std::vector<std::unique_ptr<CallMemory>> memory_;  // null: there is none, or it was looked at
+  std::vector<std::unique_ptr<CallMemory>> memory_;  // kept for a library that still uses it
+  std::vector<bool> looked_at_;
   std::vector<std::vector<tuttiRequest_t>> requests_;
   int completed_ = 0;
 };
