@@ -13,7 +13,8 @@ function(tutti_precompile target)
   endif()
   # g++ 12 has false alarms about std::string, which it forgets to keep to itself when the header is
   # precompiled. The address sanitizer looks at bounds.
-  target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-restrict)
+  target_compile_options(${target} PRIVATE
+    -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread -Wno-restrict)
   if(PRECOMPILE_FROM)
     target_precompile_headers(${target} REUSE_FROM ${PRECOMPILE_FROM})
   else()
