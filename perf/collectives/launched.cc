@@ -46,6 +46,13 @@ std::optional<bootstrap::Launch> this_launch() {
   throw PerfError(std::string(launch.status().message()), kExitUsage);
 }
 
+std::vector<std::string> arguments_of(int argc, char** argv,
+                                      const std::optional<bootstrap::Launch>& launch) {
+  std::vector<std::string> arguments(argv, argv + argc);
+  if (launch) arguments.insert(arguments.end(), {"--ranks", std::to_string(launch->ranks)});
+  return arguments;
+}
+
 // A launched communicator has one rank per process; a process may have several ranks here. So it
 // only hands out the id of the communicator in which all of them are.
 int run_launched(const CrewShape& shape, int process, const RankBody& body) {
@@ -54,6 +61,11 @@ int run_launched(const CrewShape& shape, int process, const RankBody& body) {
     return std::make_shared<GroupBoard>(id, rank, shape.ranks());
   };
   return run_process(shape, process, board_of, body);
+}
+
+int run_ranks(const CrewShape& shape, const std::optional<bootstrap::Launch>& launch,
+              const RankBody& body) {
+  return launch ? run_launched(shape, launch->rank, body) : run_crew(shape, body);
 }
 
 }  // namespace tutti::perf

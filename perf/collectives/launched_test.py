@@ -39,12 +39,12 @@ class Launched(unittest.TestCase):
             **{name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)},
             "TUTTI_SOCKET_IFNAME": "lo", "XDG_RUNTIME_DIR": folder.name}
 
-    def torchrun(self, processes, *arguments, **more):
+    def torchrun(self, processes, *arguments, command="perf", **more):
         """torchrun's variables in a loop: every process' (stdout, stderr, exit code)."""
         shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
                   "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none"}
         started = [
-            subprocess.Popen([str(TUTTI), "perf", *arguments], text=True, stdout=subprocess.PIPE,
+            subprocess.Popen([str(TUTTI), command, *arguments], text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE,
                              env={**self.environment, **shared, **more, "RANK": str(process),
                                   "LOCAL_RANK": str(process)})
@@ -69,6 +69,14 @@ class Launched(unittest.TestCase):
             self.assertEqual(len(set(pids[first:first + ranks_each])), 1, output)
         self.assertEqual([device for *_, device in ranks], list(range(len(ranks))),
                          "ranks of one host have a device each")
+
+    def test_explain_is_about_the_ranks_of_the_job(self):
+        results = self.torchrun(3, "all_reduce", "-b", "8", "-e", "8", command="explain")
+        for _, error, code in results:
+            self.assertEqual(code, 0, error)
+        spoken = [output for output, _, _ in results if output]
+        self.assertEqual(len(spoken), 1, results)
+        self.assertIn("# all_reduce, 3 ranks, 8 bytes", spoken[0])
 
     def test_the_command_line_of_nccl_tests_under_mpirun(self):
         result = self.mpirun(2, "all_reduce_perf", "-t", "1", "-g", "4", "-b", "8", "-e", "64K",

@@ -151,14 +151,6 @@ int list_collectives(std::FILE* file) {
   return file == stdout ? kExitOk : kExitUsage;
 }
 
-/// The processes that a launcher started are the last word on how many there are.
-std::vector<std::string> arguments_of(int argc, char** argv,
-                                      const std::optional<bootstrap::Launch>& launch) {
-  std::vector<std::string> arguments(argv, argv + argc);
-  if (launch) arguments.insert(arguments.end(), {"--ranks", std::to_string(launch->ranks)});
-  return arguments;
-}
-
 void check_launched(const PerfOptions& options, const bootstrap::Launch& launch) {
   if (!options.versus.peers.empty()) {
     throw PerfError("--vs starts its own ranks: run it without " + launch.how, kExitUsage);
@@ -176,7 +168,7 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
     if (report.json_file.empty()) report.json_file = own_file.emplace().path();
   }
   const RankBody body = [&](const RankContext& context) { return Sweep(context, options).run(); };
-  return launch ? run_launched(options.crew, launch->rank, body) : run_crew(options.crew, body);
+  return run_ranks(options.crew, launch, body);
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 #include "tools/cli/explain.h"
 
 #include <cstdio>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/crew.h"
 #include "perf/collectives/error.h"
+#include "perf/collectives/launched.h"
 #include "perf/collectives/options.h"
 #include "tutti/tutti.h"
 
@@ -39,7 +42,8 @@ int explain_main(int argc, char** argv) {
   const CollectiveTraits* traits = argc > 1 ? find_collective(argv[1]) : nullptr;
   if (traits == nullptr) {
     std::fprintf(stderr,
-                 "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n");
+                 "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n"
+                 "Under a launcher it explains the job's ranks, of which rank 0 speaks.\n");
     return 2;
   }
   if (traits->has(Trait::kOfPairs)) {
@@ -47,15 +51,21 @@ int explain_main(int argc, char** argv) {
                  traits->name);
     return 2;
   }
-  int exit_code = 0;
-  const auto options = parse_options(*traits, argc - 1, argv + 1, &exit_code);
-  if (!options) return exit_code;
   try {
-    return run_crew(options->crew,
-                    [&](const RankContext& context) { return explain_on_rank(context, *options); });
+    const std::optional<bootstrap::Launch> launch = this_launch();
+    const std::vector<std::string> arguments = arguments_of(argc - 1, argv + 1, launch);
+    std::vector<const char*> words;
+    for (const std::string& argument : arguments) words.push_back(argument.c_str());
+    int exit_code = 0;
+    const auto options =
+        parse_options(*traits, static_cast<int>(words.size()), words.data(), &exit_code);
+    if (!options) return exit_code;
+    return run_ranks(options->crew, launch, [&](const RankContext& context) {
+      return explain_on_rank(context, *options);
+    });
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti explain: %s\n", error.what());
-    return 2;
+    return error.exit_code;
   }
 }
 
