@@ -7,25 +7,38 @@ using namespace tutti::nccl;
 
 namespace {
 
-/// A call of these arguments; what a collective does not have it does not read.
-tuttiCall_t call_of(tuttiCollective_t collective, const void* send, void* recv, size_t count,
-                    ncclDataType_t type) {
+/// What a collective does not have it does not read.
+struct Arguments {
+  const void* send;
+  void* recv;
+  size_t count;
+  tuttiDataType_t type;
+  tuttiRedOp_t op = tuttiSum;
+  int root = 0;
+};
+
+tuttiCall_t call_of(tuttiCollective_t collective, const Arguments& arguments) {
   tuttiCall_t call = TUTTI_CALL_INITIALIZER;
   call.collective = collective;
-  call.send = send;
-  call.recv = recv;
-  call.count = count;
-  call.type = type_of(type);
+  call.send = arguments.send;
+  call.recv = arguments.recv;
+  call.count = arguments.count;
+  call.type = arguments.type;
+  call.op = arguments.op;
+  call.root = arguments.root;
   return call;
 }
 
-ncclResult_t run_configured(const tuttiCall_t& call, ncclComm_t comm, const char* function,
-                            const ncclCollConfig_t* config) {
+/// The name is that of the function, for messages.
+template <tuttiCollective_t kCollective>
+ncclResult_t run(const char* function, const Arguments& arguments, ncclComm_t comm,
+                 const ncclCollConfig_t* config) {
   CallConfig read;
   const ncclResult_t bad = read_call_config(config, function, read);
   if (bad != ncclSuccess) return part_of_group(bad);
-  const void* const buffers[] = {call.send, call.recv};
+  const void* const buffers[] = {arguments.send, arguments.recv};
   return operate(comm, function, buffers, [&](tuttiComm_t tutti) {
+    const tuttiCall_t call = call_of(kCollective, arguments);
     const tuttiOptions_t* options = read.given ? &read.options : nullptr;
     return tuttiSubmit(&call, tutti, tuttiBlocking(), options, nullptr);
   });
@@ -38,62 +51,55 @@ extern "C" {
 ncclResult_t pncclAllReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t,
                                   const ncclCollConfig_t* config) {
-  tuttiCall_t call = call_of(tuttiCollAllReduce, send, recv, count, type);
-  call.op = op_of(op);
-  return run_configured(call, comm, "ncclAllReduceConfig", config);
+  return run<tuttiCollAllReduce>("ncclAllReduceConfig",
+                                 {send, recv, count, type_of(type), op_of(op)}, comm, config);
 }
 
 ncclResult_t pncclBroadcastConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t,
                                   const ncclCollConfig_t* config) {
-  tuttiCall_t call = call_of(tuttiCollBroadcast, send, recv, count, type);
-  call.root = root;
-  return run_configured(call, comm, "ncclBroadcastConfig", config);
+  return run<tuttiCollBroadcast>("ncclBroadcastConfig",
+                                 {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
 }
 
 ncclResult_t pncclReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t,
                                const ncclCollConfig_t* config) {
-  tuttiCall_t call = call_of(tuttiCollReduce, send, recv, count, type);
-  call.op = op_of(op);
-  call.root = root;
-  return run_configured(call, comm, "ncclReduceConfig", config);
+  return run<tuttiCollReduce>("ncclReduceConfig",
+                              {send, recv, count, type_of(type), op_of(op), root}, comm, config);
 }
 
 ncclResult_t pncclAllGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                   ncclComm_t comm, cudaStream_t, const ncclCollConfig_t* config) {
-  const tuttiCall_t call = call_of(tuttiCollAllGather, send, recv, count, type);
-  return run_configured(call, comm, "ncclAllGatherConfig", config);
+  return run<tuttiCollAllGather>("ncclAllGatherConfig", {send, recv, count, type_of(type)}, comm,
+                                 config);
 }
 
 ncclResult_t pncclReduceScatterConfig(const void* send, void* recv, size_t count,
                                       ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                       cudaStream_t, const ncclCollConfig_t* config) {
-  tuttiCall_t call = call_of(tuttiCollReduceScatter, send, recv, count, type);
-  call.op = op_of(op);
-  return run_configured(call, comm, "ncclReduceScatterConfig", config);
+  return run<tuttiCollReduceScatter>("ncclReduceScatterConfig",
+                                     {send, recv, count, type_of(type), op_of(op)}, comm, config);
 }
 
 ncclResult_t pncclAlltoAllConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                  ncclComm_t comm, cudaStream_t, const ncclCollConfig_t* config) {
-  const tuttiCall_t call = call_of(tuttiCollAllToAll, send, recv, count, type);
-  return run_configured(call, comm, "ncclAlltoAllConfig", config);
+  return run<tuttiCollAllToAll>("ncclAlltoAllConfig", {send, recv, count, type_of(type)}, comm,
+                                config);
 }
 
 ncclResult_t pncclGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                int root, ncclComm_t comm, cudaStream_t,
                                const ncclCollConfig_t* config) {
-  tuttiCall_t call = call_of(tuttiCollGather, send, recv, count, type);
-  call.root = root;
-  return run_configured(call, comm, "ncclGatherConfig", config);
+  return run<tuttiCollGather>("ncclGatherConfig",
+                              {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
 }
 
 ncclResult_t pncclScatterConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                 int root, ncclComm_t comm, cudaStream_t,
                                 const ncclCollConfig_t* config) {
-  tuttiCall_t call = call_of(tuttiCollScatter, send, recv, count, type);
-  call.root = root;
-  return run_configured(call, comm, "ncclScatterConfig", config);
+  return run<tuttiCollScatter>("ncclScatterConfig",
+                               {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
 }
 
 [[gnu::weak,

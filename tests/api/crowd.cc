@@ -40,6 +40,16 @@ tuttiResult_t settle(tuttiComm_t comm) {
   return error;
 }
 
+tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count) {
+  tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+  call.collective = collective;
+  call.send = send;
+  call.recv = recv;
+  call.count = count;
+  call.type = tuttiInt32;
+  return call;
+}
+
 std::string message_of(tuttiComm_t comm) { return tuttiGetLastError(comm); }
 
 }  // namespace tutti::api_test

@@ -23,6 +23,9 @@ void set_deadline(tuttiComm_t comm, uint64_t milliseconds);
 /// Polls until the communicator is no longer in progress, but not for ever.
 tuttiResult_t settle(tuttiComm_t comm);
 
+/// A call by tuttiSubmit() on numbers.
+tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count);
+
 /// The communicator's last message.
 std::string message_of(tuttiComm_t comm);
 

@@ -302,14 +302,8 @@ TEST(Groups, SimulationIsRefused) {
 
 TEST(Groups, RequestsOfASimulatedGroupAreToldSo) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
-    float one = 1, sum = 0;
-    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
-    call.collective = tuttiCollAllReduce;
-    call.send = &one;
-    call.recv = &sum;
-    call.count = 1;
-    call.type = tuttiFloat32;
-    call.op = tuttiSum;
+    int one = 1, sum = 0;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &one, &sum, 1);
     tuttiRequest_t request = nullptr;
     EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
     EXPECT_OK(tuttiSubmit(&call, comm, tuttiBlocking(), nullptr, &request), comm);
@@ -324,12 +318,7 @@ TEST(Groups, RequestsOfASimulatedGroupAreToldSo) {
 TEST(Groups, AThreadThatEndsDiscardsItsGroup) {
   run_ranks(1, [](tuttiComm_t& comm, int) {
     int send = 1, recv = 0;
-    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
-    call.collective = tuttiCollAllReduce;
-    call.send = &send;
-    call.recv = &recv;
-    call.count = 1;
-    call.type = tuttiInt32;
+    const tuttiCall_t call = call_of(tuttiCollAllReduce, &send, &recv, 1);
     tuttiRequest_t request = nullptr;
     tuttiComm_t second = nullptr, made = nullptr;
     ASSERT_EQ(tuttiCommSplit(comm, 0, 0, &second, nullptr), tuttiSuccess) << message_of(nullptr);

@@ -18,16 +18,6 @@ namespace {
 constexpr int kRanks = 3;
 constexpr uint64_t kHangMs = 10'000;
 
-tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count) {
-  tuttiCall_t call = TUTTI_CALL_INITIALIZER;
-  call.collective = collective;
-  call.send = send;
-  call.recv = recv;
-  call.count = count;
-  call.type = tuttiInt32;
-  return call;
-}
-
 class Stream {
  public:
   Stream() { EXPECT_EQ(tuttiStreamCreate(&stream_), tuttiSuccess); }
