@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "plugins/nccl/device_memory.h"
+#include "plugins/nccl/version.h"
 
 namespace tutti::nccl {
 namespace {
@@ -44,6 +45,7 @@ ncclComm* new_shell(int device) {
 ncclResult_t create(ncclComm_t* comm, const char* function, int device, const Make& make) {
   if (comm == nullptr) return refuse(function, "the place for the new communicator is null");
   look_for_cuda();
+  tell_version();
   ncclComm* shell = new_shell(device);
   *comm = shell;
   const ncclResult_t result = translate(make(&shell->tutti));

@@ -1,27 +1,39 @@
 #include "plugins/nccl/errors.h"
 
 #include <mutex>
+#include <set>
 #include <utility>
+
+#include "tutti/plugin.h"
 
 namespace tutti::nccl {
 namespace {
 
-struct LastMessage {
+struct Messages {
   std::mutex mutex;
-  std::string text;
+  std::string last;
+  std::set<std::string> logged;
 };
 
-LastMessage& last() {
+Messages& messages() {
   // tidy: allow mutable (NCCL's last error belongs to the process)
-  static auto* const last = new LastMessage;
-  return *last;
+  static auto* const messages = new Messages;
+  return *messages;
+}
+
+/// Keeps the message. Whether it is to be logged: some repeat a call that is refused for ever.
+bool keep(const std::string& message) {
+  constexpr size_t kMostLogged = 100;
+  const std::lock_guard lock(messages().mutex);
+  messages().last = message;
+  std::set<std::string>& logged = messages().logged;
+  return logged.size() < kMostLogged && logged.insert(message).second;
 }
 
 }  // namespace
 
-ncclResult_t fail(ncclResult_t result, std::string message) {
-  const std::lock_guard lock(last().mutex);
-  last().text = std::move(message);
+ncclResult_t fail(ncclResult_t result, const std::string& message) {
+  if (keep(message)) tuttiLog(tuttiLogWarn, message.c_str());
   return result;
 }
 
@@ -47,8 +59,8 @@ ncclResult_t translate(tuttiResult_t result) {
 }
 
 std::string last_message() {
-  const std::lock_guard lock(last().mutex);
-  return last().text;
+  const std::lock_guard lock(messages().mutex);
+  return messages().last;
 }
 
 }  // namespace tutti::nccl

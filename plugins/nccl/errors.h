@@ -1,7 +1,8 @@
 // Results and messages at the border between NCCL's names and tutti.h.
 //
 // Owns: the last message. Threads: any. Errors: the message of a failure is kept for
-// ncclGetLastError; whether the failure is one of the open group, group.h is told.
+// ncclGetLastError, and logged once, since many programs never ask for it; whether the failure is
+// one of the open group, group.h is told.
 #pragma once
 
 #include <string>
@@ -12,7 +13,7 @@
 namespace tutti::nccl {
 
 /// Keeps the message and returns the result.
-ncclResult_t fail(ncclResult_t result, std::string message);
+ncclResult_t fail(ncclResult_t result, const std::string& message);
 ncclResult_t refuse(const char* function, const std::string& why);       // ncclInvalidArgument
 ncclResult_t misuse(const char* function, const std::string& why);       // ncclInvalidUsage
 ncclResult_t unsupported(const char* function, const std::string& why);  // ncclInvalidUsage

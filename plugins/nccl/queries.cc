@@ -3,18 +3,14 @@
 #include <string>
 
 #include "plugins/nccl/comm.h"
-#include "plugins/nccl/settings.h"
+#include "plugins/nccl/version.h"
 
 namespace tutti::nccl {
 namespace {
 
 ncclResult_t version(int* value) {
   if (value == nullptr) return refuse("ncclGetVersion", "the place for the version is null");
-  // Programs ask before anything else; whatever is wrong with the settings the first real call
-  // says.
-  Setting setting;
-  const bool known = find_setting("TUTTI_NCCL_VERSION", setting);
-  *value = known ? std::stoi(setting.value) : NCCL_VERSION_CODE;
+  *value = version_code();
   return ncclSuccess;
 }
 

@@ -9,10 +9,15 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "support")]
 
+from ports import free_port  # noqa: E402
 from support import (BUILD, HERE, LIBRARY, TUTTI, WithPrograms, WithTheToolkitsHeader,  # noqa: E402
                      WithWorkshop, environment, names, run, toolkit_header)
+
+LOG_LINE = r"^tutti \d\d:\d\d:\d\d\.\d{6} \S+:\d+ %s "
+
 
 def symbols():
     """Name -> (binding, address) of what the library defines for others."""
@@ -237,9 +242,9 @@ class Variables(WithWorkshop):
 
 
 class Log(WithWorkshop):
-    def said(self, program, *arguments, **variables):
+    def said(self, program, *arguments, flags=(), **variables):
         """What the program printed and what was logged, as lines."""
-        done = run(TUTTI, "run", "--", self.workshop.program(program), *arguments,
+        done = run(TUTTI, "run", "--", self.workshop.program(program, *flags), *arguments,
                    env=environment(**variables))
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout.splitlines(), done.stderr.splitlines()
@@ -253,6 +258,32 @@ class Log(WithWorkshop):
     def test_the_version_is_answered_whatever_the_settings_are(self):
         for wrong in ({"TUTTI_TIMEOUT": "soon"}, {"TUTTI_LOG_FILE": "/nowhere/x"}):
             self.assertEqual(self.said("version", **wrong)[0], ["0 23007"])
+
+    def test_a_refusal_is_logged_once(self):
+        # vLLM, SGLang, CuPy and DeepSpeed never ask for the last error.
+        _, logged = self.said("mistakes", "probes_in_groups", "1")
+        said = [line for line in logged if "ncclParamBind" in line]
+        self.assertEqual(len(said), 1, logged)
+        self.assertRegex(said[0], LOG_LINE % "warn" + "ncclParamBind: Tutti does not read .* 'NCCL_X'$")
+        _, logged = self.said("mistakes", "probes_in_groups", "1", NCCL_DEBUG="error")
+        self.assertEqual(logged, [])
+
+    def test_a_communicator_that_cannot_be_made_is_logged(self):
+        place = {"NCCL_COMM_ID": f"127.0.0.1:{free_port()}", "TUTTI_INSECURE": "1", "TUTTI_INIT_TIMEOUT": "1"}
+        done = run(TUTTI, "run", "--", self.workshop.program("comm_id"), "0", "2", env=environment(**place))
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, "(?m)" + LOG_LINE % "warn" + ".*1 of 2")
+
+    def test_the_version_alone(self):
+        _, logged = self.said("comm_id", NCCL_DEBUG="INFO")
+        self.assertEqual(len([line for line in logged if "NCCL version" in line]), 1, logged)
+        self.assertRegex(logged[0], LOG_LINE % "info" + r"NCCL version 2\.30\.7 ")
+        _, logged = self.said("comm_id", NCCL_DEBUG="version")
+        self.assertEqual(len(logged), 1, logged)
+        self.assertRegex(logged[0], r"NCCL version 2\.30\.7 ")
+        self.assertEqual(self.said("comm_id", NCCL_DEBUG="version", TUTTI_LOG="warn")[1], [])
+        _, logged = self.said("comm_id", NCCL_DEBUG="VERSION", TUTTI_NCCL_VERSION="22803")
+        self.assertRegex(logged[0], r"NCCL version 2\.28\.3 ")
 
 
 class Run(WithWorkshop):

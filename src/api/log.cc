@@ -1,0 +1,16 @@
+// The log of the process, for plugins.
+#include "include/tutti/plugin.h"
+#include "src/api/process.h"
+
+extern "C" void tuttiLog(tuttiLogLevel_t level, const char* text) {
+  const auto process = tutti::api::Process::current();
+  tutti::Logger plain(tutti::LogLevel::kWarning);
+  tutti::Logger& log = process.ok() ? *process.value()->env().log : plain;
+  if (level == tuttiLogError) {
+    log.error("{}", text);
+  } else if (level == tuttiLogWarn) {
+    log.warning("{}", text);
+  } else {
+    log.info("{}", text);
+  }
+}
