@@ -1,41 +1,28 @@
 #include "plugins/nccl/comm.h"
 
-#include <pthread.h>
-
 #include <deque>
 #include <string>
 #include <utility>
 
 #include "plugins/nccl/device_memory.h"
+#include "plugins/nccl/forks.h"
 #include "plugins/nccl/version.h"
 
 namespace tutti::nccl {
 namespace {
 
-struct Shells {
-  std::mutex mutex;
-  std::deque<ncclComm> all;  // under mutex; addresses are stable
-};
-
-Shells& shells() {
+/// Under the process's mutex, also while it is made; addresses are stable.
+std::deque<ncclComm>& shells() {
   // tidy: allow mutable (the handles of a C API have no other owner)
-  static auto* const shells = new Shells;
+  static auto* const shells = new std::deque<ncclComm>;
   return *shells;
 }
 
-// tidy: allow mutable (pthread_atfork's handler has no argument)
-std::atomic<uint32_t> process_generation{1};
-
-void begin_generation() { process_generation.fetch_add(1, std::memory_order_relaxed); }
-
 ncclComm* new_shell(int device) {
-  // A child has the memory of its parent's communicators but none of their threads.
-  static const int registered = pthread_atfork(nullptr, nullptr, begin_generation);
-  (void)registered;
-  const std::lock_guard lock(shells().mutex);
-  ncclComm& shell = shells().all.emplace_back();
+  const std::lock_guard lock(process_mutex());
+  ncclComm& shell = shells().emplace_back();
   shell.device = device;
-  shell.generation = process_generation.load(std::memory_order_relaxed);
+  shell.generation = process_generation();
   shell.state.store(State::kInUse, std::memory_order_release);
   return &shell;
 }
@@ -65,7 +52,7 @@ ncclResult_t check_handle(ncclComm_t comm, const char* function) {
   if (comm->state.load(std::memory_order_acquire) == State::kNone || comm->tutti == nullptr) {
     return refuse(function, "the handle is not a communicator");
   }
-  if (comm->generation == process_generation.load(std::memory_order_relaxed)) return ncclSuccess;
+  if (comm->generation == process_generation()) return ncclSuccess;
   return misuse(function,
                 "the communicator belongs to the process that made it, not to a forked child");
 }

@@ -4,13 +4,14 @@
 #include <set>
 #include <utility>
 
+#include "plugins/nccl/forks.h"
 #include "tutti/plugin.h"
 
 namespace tutti::nccl {
 namespace {
 
+/// Under the process's mutex, also while it is made.
 struct Messages {
-  std::mutex mutex;
   std::string last;
   std::set<std::string> logged;
 };
@@ -24,7 +25,7 @@ Messages& messages() {
 /// Keeps the message. Whether it is to be logged: some repeat a call that is refused for ever.
 bool keep(const std::string& message) {
   constexpr size_t kMostLogged = 100;
-  const std::lock_guard lock(messages().mutex);
+  const std::lock_guard lock(process_mutex());
   messages().last = message;
   std::set<std::string>& logged = messages().logged;
   return logged.size() < kMostLogged && logged.insert(message).second;
@@ -59,7 +60,7 @@ ncclResult_t translate(tuttiResult_t result) {
 }
 
 std::string last_message() {
-  const std::lock_guard lock(messages().mutex);
+  const std::lock_guard lock(process_mutex());
   return messages().last;
 }
 

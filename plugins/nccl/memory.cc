@@ -10,19 +10,15 @@
 #include <utility>
 
 #include "plugins/nccl/comm.h"
+#include "plugins/nccl/forks.h"
 
 namespace tutti::nccl {
 namespace {
 
-/// What ncclMemAlloc gave out.
-struct Allocations {
-  std::mutex mutex;
-  std::map<const void*, size_t> bytes_of;
-};
-
-Allocations& allocations() {
+/// The bytes of what ncclMemAlloc gave out. Under the process's mutex, also while it is made.
+std::map<const void*, size_t>& allocations() {
   // tidy: allow mutable (ncclMemFree gets nothing but the address)
-  static auto* const allocations = new Allocations;
+  static auto* const allocations = new std::map<const void*, size_t>;
   return *allocations;
 }
 
@@ -32,24 +28,24 @@ ncclResult_t allocate(void** memory, size_t bytes) {
   if (bytes == 0) return ncclSuccess;
   const ncclResult_t result = translate(tuttiMemAlloc(memory, bytes));
   if (result != ncclSuccess) return result;
-  const std::lock_guard lock(allocations().mutex);
-  allocations().bytes_of[*memory] = bytes;
+  const std::lock_guard lock(process_mutex());
+  allocations()[*memory] = bytes;
   return ncclSuccess;
 }
 
 ncclResult_t release(void* memory) {
   if (memory == nullptr) return ncclSuccess;
   {
-    const std::lock_guard lock(allocations().mutex);
-    allocations().bytes_of.erase(memory);
+    const std::lock_guard lock(process_mutex());
+    allocations().erase(memory);
   }
   return translate(tuttiMemFree(memory));
 }
 
 bool can_be_shared(const void* memory, size_t bytes) {
-  const std::lock_guard lock(allocations().mutex);
-  const auto found = allocations().bytes_of.find(memory);
-  return found != allocations().bytes_of.end() && bytes <= found->second;
+  const std::lock_guard lock(process_mutex());
+  const auto found = allocations().find(memory);
+  return found != allocations().end() && bytes <= found->second;
 }
 
 ncclResult_t add_registration(ncclComm_t comm, void* memory, size_t bytes, void** handle) {

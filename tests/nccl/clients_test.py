@@ -158,7 +158,7 @@ class Loading(WithPrograms):
         self.assertEqual(self.succeeds(TUTTI, "run", "--", program, env=stub), "0 23007\n")
 
     def test_fork_leaves_the_parent_unharmed(self):
-        self.runs_on_every_number_of_ranks("forks")
+        self.runs_on_every_number_of_ranks("forks", "-pthread")
 
 
 class Beside(WithWorkshop):

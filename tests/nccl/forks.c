@@ -1,10 +1,46 @@
 /* A rank forks after its communicator exists, as data loaders do; the parent must not notice. */
+#include <pthread.h>
+
 #include "tests/nccl/ranks.h"
+
+enum { kForks = 200 };
 
 static int status_of(pid_t child) {
   int status = -1;
   waitpid(child, &status, 0);
   return status;
+}
+
+static volatile int stop;
+
+/* Calls that keep a message, and that keep what was allocated. */
+static void* call_without_end(void* nothing) {
+  void* memory = NULL;
+  int count = 0;
+  while (!stop) {
+    ncclCommCount(NULL, &count);
+    if (ncclMemAlloc(&memory, 4096) == ncclSuccess) ncclMemFree(memory);
+  }
+  return nothing;
+}
+
+/* A fork finds no lock held by a thread that the child does not have. */
+static void fork_beside_calls(Member m, ncclComm_t comm) {
+  pthread_t thread;
+  int count = 0;
+  stop = 0;
+  ncclCommCount(NULL, &count); /* what is refused again is not logged again */
+  is(pthread_create(&thread, NULL, call_without_end, NULL) == 0, "a thread", m.rank);
+  for (int i = 0; i < kForks; ++i) {
+    const pid_t child = fork();
+    if (child == 0) {
+      alarm(30);
+      _exit(ncclCommDestroy(comm) == ncclInvalidUsage ? 0 : 1);
+    }
+    is(status_of(child) == 0, "a child beside calls", m.rank);
+  }
+  stop = 1;
+  pthread_join(thread, NULL);
 }
 
 static void body(Member m) {
@@ -31,6 +67,7 @@ static void body(Member m) {
     ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
     is(sum == m.ranks * (m.ranks - 1) / 2, "AllReduce after a fork", m.rank);
   }
+  if (m.rank == 0) fork_beside_calls(m, comm);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
