@@ -1,8 +1,10 @@
 // Memory that ranks of one host can map, and its registration.
 //
 // A registration (ncclCommRegister) is one rank's own affair in NCCL and only ever a hint, so here
-// it is a handle and nothing else. A window is collective: memory from ncclMemAlloc that every rank
-// registers as one is used without staging, and any memory is for one-sided access.
+// it is a handle and nothing else. A window is collective, and any memory is for one-sided access.
+// Collectives use it without staging if every rank registers memory from ncclMemAlloc as
+// NCCL_WIN_COLL_SYMMETRIC, which promises that all ranks of a call pass buffers in it. Otherwise a
+// window is a hint as well: in NCCL one rank may call with a window where another has none.
 #include <map>
 #include <memory>
 #include <mutex>
@@ -59,11 +61,20 @@ ncclResult_t add_registration(ncclComm_t comm, void* memory, size_t bytes, void*
   return ncclSuccess;
 }
 
-/// Agrees whether every rank's memory can be mapped by the others and is of one size: whether it is
-/// is known to its own rank only, and registering is collective.
-ncclResult_t agree_to_share(ncclComm_t comm, void* memory, size_t bytes, bool& share) {
-  const auto size = static_cast<int64_t>(bytes);
-  const int64_t mine[] = {can_be_shared(memory, bytes) ? 1 : 0, size, -size};
+struct WindowCall {
+  void* memory;
+  size_t bytes;
+  ncclWindow_t* window;
+  int flags;
+};
+
+/// Agrees whether collectives may use the window: every rank's memory can be mapped by the others,
+/// is of one size, and they say that they will. Each rank knows this of itself only, and
+/// registering is collective.
+ncclResult_t agree_to_share(ncclComm_t comm, const WindowCall& call, bool& share) {
+  const bool symmetric = (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
+  const auto size = static_cast<int64_t>(call.bytes);
+  const int64_t mine[] = {symmetric && can_be_shared(call.memory, call.bytes) ? 1 : 0, size, -size};
   int64_t least[std::size(mine)] = {};
   const ncclResult_t result = translate(tuttiAllReduce(mine, least, std::size(mine), tuttiInt64,
                                                        tuttiMin, comm->tutti, tuttiBlocking()));
@@ -106,17 +117,18 @@ ncclResult_t end_window(ncclComm_t comm, ncclWindow_vidmem& window) {
 
 /// Whatever is wrong with this rank's arguments, it takes part: the others would wait for it.
 /// tutti.h judges, and tells all of them.
-ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_t* window) {
+ncclResult_t add_window(ncclComm_t comm, const WindowCall& call) {
   bool share = false;
-  ncclResult_t result = agree_to_share(comm, memory, bytes, share);
+  ncclResult_t result = agree_to_share(comm, call, share);
   auto made = std::make_unique<ncclWindow_vidmem>();
-  made->memory = memory;
+  made->memory = call.memory;
   if (result == ncclSuccess && share) {
-    result = translate(tuttiCommRegister(comm->tutti, memory, bytes, &made->registration));
+    result =
+        translate(tuttiCommRegister(comm->tutti, call.memory, call.bytes, &made->registration));
   }
   if (result == ncclSuccess) {
-    result = translate(tuttiCommWindowRegister(comm->tutti, memory, bytes,
-                                               window == nullptr ? nullptr : &made->window, 0));
+    result = translate(tuttiCommWindowRegister(
+        comm->tutti, call.memory, call.bytes, call.window == nullptr ? nullptr : &made->window, 0));
   }
   if (result == ncclSuccess) result = add_signals(comm);
   if (result != ncclSuccess) {
@@ -125,7 +137,7 @@ ncclResult_t add_window(ncclComm_t comm, void* memory, size_t bytes, ncclWindow_
     return fail(result, why);
   }
   const std::lock_guard lock(comm->mutex);
-  *window = made.get();
+  *call.window = made.get();
   comm->windows[made.get()] = std::move(made);
   return ncclSuccess;
 }
@@ -195,12 +207,13 @@ ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
 }
 
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes,
-                                     ncclWindow_t* window, int) {
+                                     ncclWindow_t* window, int flags) {
   constexpr char kName[] = "ncclCommWindowRegister";
   if (window != nullptr) *window = nullptr;
   ncclResult_t result = check_usable(comm, kName);
   if (result == ncclSuccess) {
-    result = run_or_defer(comm, [=] { return add_window(comm, memory, bytes, window); });
+    const WindowCall call{memory, bytes, window, flags};
+    result = run_or_defer(comm, [comm, call] { return add_window(comm, call); });
   }
   return part_of_group(result);
 }

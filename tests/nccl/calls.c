@@ -115,6 +115,43 @@ static void check_point_to_point(Member m, ncclComm_t comm) {
   for (int i = 0; i < COUNT; ++i) is(recv[i] == value(previous, i), "Recv", m.rank);
 }
 
+/* A window is a hint: a rank may call with one where another has none, or none any more. */
+static void check_windows_beside_ordinary_memory(Member m, ncclComm_t comm) {
+  enum { kWords = 4096 };
+  const int root = m.ranks / 2;
+  int32_t *in_window = NULL, *ordinary = (int32_t*)malloc(MOST_RANKS * kWords * sizeof *ordinary);
+  const size_t bytes = (size_t)m.ranks * kWords * sizeof *in_window;
+  ncclWindow_t window = NULL;
+  ok(ncclMemAlloc((void**)&in_window, bytes), "MemAlloc", m.rank);
+  ok(ncclCommWindowRegister(comm, in_window, bytes, &window, NCCL_WIN_DEFAULT), "WindowRegister",
+     m.rank);
+  fill(in_window, m.rank, kWords);
+  ok(ncclReduce(in_window, ordinary, kWords, ncclInt32, ncclSum, root, comm, NULL), "Reduce",
+     m.rank);
+  for (int i = 0; m.rank == root && i < kWords; ++i) {
+    is(ordinary[i] == sum_at(m.ranks, i), "Reduce from windows", m.rank);
+  }
+  ok(ncclGather(in_window, ordinary, kWords, ncclInt32, root, comm, NULL), "Gather", m.rank);
+  for (int i = 0; m.rank == root && i < m.ranks * kWords; ++i) {
+    is(ordinary[i] == value(i / kWords, i % kWords), "Gather from windows", m.rank);
+  }
+  int32_t* mine = m.rank == root ? ordinary : in_window;
+  fill(mine, m.rank, kWords);
+  ok(ncclBroadcast(mine, mine, kWords, ncclInt32, root, comm, NULL), "Broadcast", m.rank);
+  for (int i = 0; i < kWords; ++i) is(mine[i] == value(root, i), "Broadcast to windows", m.rank);
+  /* Deregistering is each rank's own affair. */
+  if (m.rank == 0) ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
+  fill(in_window, m.rank, kWords);
+  ok(ncclAllReduce(in_window, in_window, kWords, ncclInt32, ncclSum, comm, NULL), "AllReduce",
+     m.rank);
+  for (int i = 0; i < kWords; ++i) {
+    is(in_window[i] == sum_at(m.ranks, i), "AllReduce in windows", m.rank);
+  }
+  if (m.rank != 0) ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
+  ok(ncclMemFree(in_window), "MemFree", m.rank);
+  free(ordinary);
+}
+
 /* A refused call inside a group is what the end returns, and nothing of the group runs. */
 static void check_groups(Member m, ncclComm_t comm) {
   ncclSimInfo_t simulation = NCCL_SIM_INFO_INITIALIZER;
@@ -214,6 +251,7 @@ static void body(Member m) {
   check_broadcast(m, comm);
   check_gathering(m, comm);
   check_rooted(m, comm);
+  check_windows_beside_ordinary_memory(m, comm);
   check_scattering(m, comm);
   check_point_to_point(m, comm);
   check_groups(m, comm);
