@@ -35,7 +35,7 @@ ncclResult_t create(ncclComm_t* comm, const char* function, int device, const Ma
   tell_version();
   ncclComm* shell = new_shell(device);
   *comm = shell;
-  const ncclResult_t result = translate(make(&shell->tutti));
+  const ncclResult_t result = translate(make(shell->tutti.place()));
   const auto settle = [shell, comm] {
     if (shell->tutti == nullptr) *comm = nullptr;
   };

@@ -31,12 +31,29 @@ struct ncclWindow_vidmem {
   tuttiWindow_t window = nullptr;  // for one-sided access
 };
 
+namespace tutti::nccl {
+
+/// The communicator of tutti.h, which writes it while it is made and takes it back if it cannot be,
+/// with a watchdog looking on: each use of it is one look.
+class Made {
+ public:
+  tuttiComm_t* place() { return &comm_; }
+  operator tuttiComm_t() const {
+    return std::atomic_ref<tuttiComm_t>(comm_).load(std::memory_order_acquire);
+  }
+
+ private:
+  mutable tuttiComm_t comm_ = nullptr;  // null: it was not made
+};
+
+}  // namespace tutti::nccl
+
 struct ncclComm {
   std::atomic<tutti::nccl::State> state{tutti::nccl::State::kNone};
   uint32_t generation = 0;  // of the process that made it: a fork begins a new one
   int device = 0;
-  tuttiComm_t tutti = nullptr;  // null: it was not made
-  std::mutex abort_mutex;       // held while it is being aborted
+  tutti::nccl::Made tutti;
+  std::mutex abort_mutex;  // held while it is being aborted
   std::mutex mutex;
   std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
   std::map<void*, size_t> registrations;  // under mutex; how often an address is registered

@@ -1,5 +1,6 @@
 // Making and ending communicators.
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -90,7 +91,8 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
     part_of_group(create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
                          [&](tuttiComm_t* made) {
                            const auto take = [all, made, rank] {
-                             *made = (*all)[static_cast<size_t>(rank)];
+                             std::atomic_ref(*made).store((*all)[static_cast<size_t>(rank)],
+                                                          std::memory_order_release);
                            };
                            take();
                            at_group_end(take);
@@ -151,6 +153,11 @@ ncclResult_t init_scalable(const RankCall& call, const ncclUniqueId* ids, int id
   if (ids == nullptr || id_count < 1) {
     return refuse(call.function, "at least one unique id is needed");
   }
+  if (id_count > call.ranks) {  // the list may not be as long as that
+    return refuse(call.function, std::to_string(id_count) + " unique ids for " +
+                                     std::to_string(call.ranks) +
+                                     " ranks: at most one for each rank");
+  }
   std::vector<tuttiUniqueId> ours(static_cast<size_t>(id_count));
   std::memcpy(ours.data(), ids, ours.size() * sizeof ours[0]);
   return create_from(nullptr, call, [&](tuttiComm_t* made, const tuttiConfig_t* given) {
@@ -161,8 +168,8 @@ ncclResult_t init_scalable(const RankCall& call, const ncclUniqueId* ids, int id
 ncclResult_t grow(ncclComm_t comm, const ncclUniqueId* id, const RankCall& call) {
   return create_from(comm, call, [&](tuttiComm_t* child, auto* ours) {
     const tuttiUniqueId given = id != nullptr ? id_of(*id) : tuttiUniqueId{};
-    return tuttiCommGrow(comm != nullptr ? comm->tutti : nullptr, call.ranks,
-                         id != nullptr ? &given : nullptr, call.rank, child, ours);
+    const tuttiComm_t old = comm != nullptr ? tuttiComm_t{comm->tutti} : nullptr;
+    return tuttiCommGrow(old, call.ranks, id != nullptr ? &given : nullptr, call.rank, child, ours);
   });
 }
 

@@ -124,7 +124,7 @@ class CallsWithTheToolkitsHeader(WithTheToolkitsHeader, Calls):
 
 class Mistakes(WithWorkshop):
     def mistake(self, name, ranks):
-        self.succeeds(TUTTI, "run", "--", self.workshop.program("mistakes"), name, str(ranks))
+        self.succeeds(TUTTI, "run", "--", self.workshop.program("mistakes", "-pthread"), name, str(ranks))
 
     def test_a_communicator_whose_abort_was_refused_lives(self):
         self.mistake("refused_aborts", 2)
@@ -141,6 +141,9 @@ class Mistakes(WithWorkshop):
         for ranks in (1, 3):
             with self.subTest(ranks=ranks):
                 self.mistake("refused_deregistrations", ranks)
+
+    def test_a_watchdog_looks_at_a_communicator_that_cannot_be_made(self):
+        self.mistake("watched_failures", 1)
 
     def test_windows_of_a_group_without_threads_are_an_error(self):
         self.mistake("no_threads", 1)
@@ -261,11 +264,11 @@ class Log(WithWorkshop):
 
     def test_a_refusal_is_logged_once(self):
         # vLLM, SGLang, CuPy and DeepSpeed never ask for the last error.
-        _, logged = self.said("mistakes", "probes_in_groups", "1")
+        _, logged = self.said("mistakes", "probes_in_groups", "1", flags=["-pthread"])
         said = [line for line in logged if "ncclParamBind" in line]
         self.assertEqual(len(said), 1, logged)
         self.assertRegex(said[0], LOG_LINE % "warn" + "ncclParamBind: Tutti does not read .* 'NCCL_X'$")
-        _, logged = self.said("mistakes", "probes_in_groups", "1", NCCL_DEBUG="error")
+        _, logged = self.said("mistakes", "probes_in_groups", "1", flags=["-pthread"], NCCL_DEBUG="error")
         self.assertEqual(logged, [])
 
     def test_a_communicator_that_cannot_be_made_is_logged(self):

@@ -1,5 +1,6 @@
 /* What must not spoil more than itself, one function each: mistakes NAME
  * [RANKS]. */
+#include <pthread.h>
 #include <sys/resource.h>
 
 #include "tests/nccl/ranks.h"
@@ -159,6 +160,38 @@ static void refused_deregistrations(Member m) {
   ok(ncclMemFree(memory), "MemFree", m.rank);
 }
 
+typedef struct {
+  ncclComm_t comm;
+  int done;
+} Watched;
+
+static void *look_on(void *argument) {
+  Watched *watched = (Watched *)argument;
+  ncclResult_t error = ncclSuccess;
+  while (!__atomic_load_n(&watched->done, __ATOMIC_ACQUIRE)) {
+    ncclComm_t comm = __atomic_load_n(&watched->comm, __ATOMIC_ACQUIRE);
+    if (comm != NULL)
+      ncclCommGetAsyncError(comm, &error);
+  }
+  return NULL;
+}
+
+/* A watchdog looks on while a communicator is made, and cannot be: the other
+ * rank never comes. */
+static void watched_failures(Member m) {
+  Watched watched = {NULL, 0};
+  ncclUniqueId id;
+  pthread_t thread;
+  setenv("TUTTI_INIT_TIMEOUT", "0.3", 1);
+  ok(ncclGetUniqueId(&id), "GetUniqueId", m.rank);
+  is(pthread_create(&thread, NULL, look_on, &watched) == 0, "a thread", m.rank);
+  is(ncclCommInitRank(&watched.comm, 2, id, 0) != ncclSuccess, "CommInitRank",
+     m.rank);
+  __atomic_store_n(&watched.done, 1, __ATOMIC_RELEASE);
+  pthread_join(thread, NULL);
+  is(watched.comm == NULL, "no communicator", m.rank);
+}
+
 static void limit_threads(rlim_t most, int rank) {
   struct rlimit limit;
   is(getrlimit(RLIMIT_NPROC, &limit) == 0, "getrlimit", rank);
@@ -207,6 +240,7 @@ static const struct {
     {"empty_windows", empty_windows},
     {"probes_in_groups", probes_in_groups},
     {"refused_deregistrations", refused_deregistrations},
+    {"watched_failures", watched_failures},
     {"no_threads", no_threads},
 };
 

@@ -1,4 +1,6 @@
 /* Communicators of several unique ids, each made by another rank: scalable RANKS. */
+#include <limits.h>
+
 #include "tests/nccl/ranks.h"
 
 /* Ids from `first` on in what the ranks share; rank i makes the i-th. */
@@ -46,6 +48,7 @@ static void check_refusals(Member m) {
   check_refused(m, m.rank, 0, ids, "at least one unique id");
   check_refused(m, m.rank, 1, NULL, "at least one unique id");
   check_refused(m, m.rank, m.ranks + 1, ids, "ids for");
+  check_refused(m, m.rank, INT_MAX, ids, "ids for");
   check_refused(m, m.ranks, 1, ids, "rank");
 }
 
