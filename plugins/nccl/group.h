@@ -30,8 +30,8 @@ bool in_group();
 /// program only asks for, or tries out, is none of the group's business, as with NCCL.
 ncclResult_t part_of_group(ncclResult_t result);
 
-/// Runs the communicator's work: now, or behind the open group, after its other work and beside that
-/// of other communicators put off there.
+/// Runs the communicator's work: now, or behind the open group, after its other work and beside
+/// that of other communicators put off there.
 ncclResult_t run_or_defer(ncclComm_t comm, std::function<ncclResult_t()> work);
 
 /// For the end of the open group, whether it ran or not.
