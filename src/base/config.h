@@ -80,6 +80,9 @@ struct Config {
   uint64_t single_copy_bytes = 0;  // 0: off
   StagingStores staging_stores = StagingStores::kMeasured;
 
+  // For tests: where the numbers of every communicator begin.
+  uint32_t calls_before = 0;
+
   // Sockets.
   std::string socket_ifname;
   SocketFamily socket_family = SocketFamily::kAny;

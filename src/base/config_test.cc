@@ -103,6 +103,7 @@ TEST(Config, ReadsEveryField) {
                                   {"TUTTI_SINGLE_COPY_BYTES", "64K"},
                                   {"TUTTI_STAGING_STORES", "streaming"},
                                   {"TUTTI_SOCKET_FAMILY", "ipv6"},
+                                  {"TUTTI_CALLS_BEFORE", "4294967295"},
                                   {"TUTTI_LOG", "trace"},
                                   {"TUTTI_PORT", "4711"},
                                   {"TUTTI_KEY", kHexKey}});
@@ -119,6 +120,7 @@ TEST(Config, ReadsEveryField) {
   EXPECT_EQ(config.single_copy_bytes, 65536u);
   EXPECT_EQ(config.staging_stores, StagingStores::kStreaming);
   EXPECT_EQ(config.socket_family, SocketFamily::kIpv6);
+  EXPECT_EQ(config.calls_before, 0xffffffffu);
   EXPECT_EQ(config.log_level, LogLevel::kTrace);
   EXPECT_EQ(config.port, 4711);
   ASSERT_TRUE(config.key.has_value());
@@ -134,7 +136,8 @@ TEST(Config, RefusesMalformedValuesByName) {
       {"TUTTI_TRANSPORTS", "shm,,tcp"}, {"TUTTI_ALGORITHM", "ring"},
       {"TUTTI_SOCKET_FAMILY", "ipx"},   {"TUTTI_LOG", "loud"},
       {"TUTTI_HOST_ID", "a b"},         {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
-      {"TUTTI_SOCKET_IFNAME", ""},      {"TUTTI_STAGING_STORES", "fast"}};
+      {"TUTTI_SOCKET_IFNAME", ""},      {"TUTTI_STAGING_STORES", "fast"},
+      {"TUTTI_CALLS_BEFORE", "4294967296"}};
   for (const auto& [name, value] : wrong) {
     const std::string message = refusal({{name, value}});
     EXPECT_NE(message.find(name + "='" + value + "'"), std::string::npos) << message;

@@ -285,6 +285,11 @@ constexpr Setting kSettings[] = {
      "says",
      take_staging_stores,
      [](const Config& c) { return std::string(staging_stores_name(c.staging_stores)); }},
+    {"TUTTI_CALLS_BEFORE", "", "calls", "0 to 4294967295",
+     "For tests: every communicator numbers calls, transfers and windows as if there had been so "
+     "many",
+     take_number<&Config::calls_before>,
+     [](const Config& c) { return std::to_string(c.calls_before); }},
     {"TUTTI_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "",
      "eth0,ib (prefixes), =eth0 (exact), ^docker,lo (all but these)",
      "The network interfaces whose addresses are used", take_text<&Config::socket_ifname>,

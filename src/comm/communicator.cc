@@ -87,10 +87,13 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   execution.layout = given.membership.layout;
   execution.staging_stores = config.staging_stores;
   execution.slow_ns = config.slow_ns;
+  execution.calls_before = config.calls_before;
+  execution.first_progress = uint64_t{config.calls_before} + 1;
   if (Status status = made->open_recorder(); !status.ok()) return status;
   execution.recorder = made->recorder_;
   made->executor_ = std::make_unique<exec::HostExecutor>(execution, members.peers(), *made);
   made->pairs_ = std::make_unique<exec::PairExecutor>(*made->executor_);
+  made->transfer_calls_ = made->access_calls_ = made->regions_ = config.calls_before;
 
   PlannerOptions planning;
   planning.algorithms = given.algorithms;

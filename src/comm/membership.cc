@@ -59,14 +59,16 @@ Membership::Membership(MembershipOptions options)
   group_.domain.resize(ranks);
 }
 
-// Sizes that follow from the environment must be equal, or ranks would compute different positions.
+// Sizes and numbers that follow from the environment must be equal, or ranks would compute
+// different positions.
 std::string Membership::settings() const {
   const Config& config = *options_.env->config;
   return "TUTTI_INLINE_BYTES=" + std::to_string(config.inline_bytes) +
          " TUTTI_FRAME_BYTES=" + std::to_string(config.frame_bytes) +
          " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
          " TUTTI_SINGLE_COPY_BYTES=" + std::to_string(config.single_copy_bytes) +
-         " TUTTI_DETERMINISTIC=" + std::to_string(config.deterministic);
+         " TUTTI_DETERMINISTIC=" + std::to_string(config.deterministic) +
+         " TUTTI_CALLS_BEFORE=" + std::to_string(config.calls_before);
 }
 
 Status Membership::open_transports() {

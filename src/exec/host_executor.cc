@@ -34,7 +34,9 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
     registers_[plan::register_of(PeerBase::kSlot, r)] = peers_[rank].arena.rings();
     registers_[plan::register_of(PeerBase::kCell, r)] = peers_[rank].arena.cells();
   }
-  call_number_ = options.calls_before;
+  call_number_ = transfers_ = options.calls_before;
+  last_window_ = options.calls_before % Window::kNumbers;
+  mine_.counter(0).call.store(uint64_t{call_number_} << 32, std::memory_order_release);
   for (uint32_t i = 0; i < kLanes; ++i) {
     lanes_[i].progress = options.first_progress;
     lanes_[i].ring = RingCursor<kRingRegions>(options.layout.region_bytes());

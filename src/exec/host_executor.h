@@ -69,9 +69,9 @@ struct ExecutorOptions {
   uint64_t communicator = 0;
   uint32_t epoch = 0;
   uint32_t spins = 2000;
-  // Tests begin near the limits of the counters.
+  // Tests begin near the limits of the counters: what has 32 bits begins anew behind its last.
   uint64_t first_progress = 1;
-  uint32_t calls_before = 0;
+  uint32_t calls_before = 0;  // also transfers, and registered memory as far as its number goes
   ArenaLayout layout{4 << 20, 0, 1};
   StagingStores staging_stores = StagingStores::kMeasured;
   uint64_t slow_ns = ~uint64_t{0};      // after which a call is reported

@@ -79,9 +79,8 @@ class Domain {
   int ranks() const { return static_cast<int>(executors_.size()); }
   uint64_t region_bytes() const { return layout_.region_bytes(); }
   void refuse_reads() { mapped_.refuses = true; }
-  uint64_t progress(int rank) const {
-    return ArenaView(arenas_[rank].data(), layout_).counter(0).progress.load();
-  }
+  ArenaView arena(int rank) const { return ArenaView(arenas_[rank].data(), layout_); }
+  uint64_t progress(int rank) const { return arena(rank).counter(0).progress.load(); }
 
  private:
   ArenaLayout layout_;
@@ -302,6 +301,65 @@ TEST(HostExecutor, SmallCallsAcrossTheEndOf32Bits) {
   other.join();
   for (const std::string& error : errors) EXPECT_EQ(error, "");
   EXPECT_EQ(domain.executor(0).calls(), static_cast<uint32_t>(calls / 2));
+}
+
+/// A call of two ranks in each other's buffers.
+class AmongBuffers {
+ public:
+  AmongBuffers() {
+    group_.ranks = 2;
+    group_.domain.assign(2, 0);
+    wanted_.algorithm = registry::find(Collective::kAllReduce, "one_shot");
+    wanted_.parameters.ranks = 2;
+    wanted_.group = &group_;
+    wanted_.mode = plan::Mode::kDirect;
+    match_ = plan::match(wanted_).value();
+    plan_ = plan::bind(match_, {1000, types::DataType::kInt64, types::ReduceOp::kSum}, {});
+  }
+  /// The first step of rank 0's part.
+  Progress begin(HostExecutor& executor) {
+    Call call;
+    call.send = memory_.data();
+    call.recv = memory_.data() + 1000;
+    executor.start(plan_, call);
+    return executor.advance();
+  }
+  bool is_direct() const { return !plan_.prologue.empty(); }
+
+ private:
+  plan::Group group_;
+  plan::MatchRequest wanted_;
+  plan::Match match_;
+  plan::Plan plan_;
+  std::vector<int64_t> memory_ = std::vector<int64_t>(2000);
+};
+
+// Rank 1 has left a call: this one is behind it, or before it.
+TEST(HostExecutor, ClosedBuffersStayClosedAcrossTheEndOf32Bits) {
+  for (const uint32_t left : {5u, 0x7fffffffu, 0xffffffffu}) {
+    for (const bool behind : {true, false}) {
+      Domain domain(2, 64 << 10, 1, behind ? left : left - 2);
+      domain.arena(0).guard().closed.store(uint64_t{2} << 32 | left);
+      AmongBuffers call;
+      ASSERT_TRUE(call.is_direct());
+      EXPECT_EQ(call.begin(domain.executor(0)), behind ? Progress::kBlocked : Progress::kMoved)
+          << left;
+    }
+  }
+}
+
+TEST(HostExecutor, OfTwoCallsThatWereLeftTheFirstCountsAcrossTheEndOf32Bits) {
+  for (const uint32_t left : {5u, 0x7fffffffu, 0xffffffffu}) {
+    for (const uint32_t number : {left + 1, left - 1}) {
+      Domain domain(2, 64 << 10, 1, number - 1);
+      std::atomic<uint64_t>& closed = domain.arena(1).guard().closed;
+      closed.store(uint64_t{2} << 32 | left);
+      AmongBuffers call;
+      call.begin(domain.executor(0));
+      domain.executor(0).fail(Status::remote_error("it leaves"));
+      EXPECT_EQ(static_cast<uint32_t>(closed.load()), number == left + 1 ? left : number);
+    }
+  }
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ struct PairExecutor::Ring {
 PairExecutor::PairExecutor(HostExecutor& executor)
     : executor_(executor),
       tails_(2 * executor.peers().size(), kNone),
-      begun_(2 * executor.peers().size(), 0),
+      begun_(2 * executor.peers().size(), executor.options().calls_before),
       sent_(executor.peers().size(), 0),
       received_(executor.peers().size(), 0) {
   static_assert(kPairBytes >= 2 * kLineBytes + kRingBytes);

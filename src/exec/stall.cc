@@ -172,7 +172,7 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
   if (kind_of(note) != Kind::kWaits && kind_of(note) != Kind::kGaveUp) return {};  // unsigned
   const uint32_t number = note.small[0];
   const auto behind = static_cast<int32_t>(wait.number - number);
-  if (number == 0 || behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
+  if (behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
   if (far_signatures_[number % kRecentCalls] == note.small[1]) return {};
   return Status::invalid_usage(
       call_text(number) +
@@ -230,13 +230,14 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {
   const ArenaView& other = peers_[peer].arena;
   if (!is_collective(wait)) return {};
   uint64_t word = other.counter(0).call.load(std::memory_order_acquire);
+  if (word == 0) return {};  // it has only just joined
   const auto ahead = static_cast<int32_t>(high(word) - wait.number);
   if (ahead < 0) return {};  // late, not wrong
   if (ahead > 0) word = other.recent(wait.number).load(std::memory_order_acquire);
   if (high(word) != wait.number || low(word) == wait.call->signature) return {};
   // Signatures hold all calls so far: the first that differs may lie back.
   uint32_t first = wait.number;
-  for (uint32_t back = 1; back < kRecentCalls && back < wait.number; ++back) {
+  for (uint32_t back = 1; back < kRecentCalls; ++back) {
     const uint32_t number = wait.number - back;
     const uint64_t theirs = other.recent(number).load(std::memory_order_acquire);
     const uint64_t ours = mine_.recent(number).load(std::memory_order_relaxed);

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -111,7 +112,7 @@ class Stall {
   std::mutex leave_mutex_;
   bool left_ = false;  // under leave_mutex_: what was told last stands
 
-  uint64_t episode_ = ~uint64_t{0};  // the call and transfer the times below belong to
+  std::optional<uint64_t> episode_;  // the call and transfer the times below belong to
   uint64_t since_ns_ = 0;
   uint64_t told_ns_ = 0;
   uint64_t heard_ns_ = 0;

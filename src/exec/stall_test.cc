@@ -17,7 +17,9 @@ namespace tutti::exec {
 namespace {
 
 constexpr uint64_t kDeadlineNs = 700'000'000;
-constexpr uint32_t kNumber = 1;  // of the call that all are in
+constexpr uint32_t kNumber = 1;  // of the call that all are in, unless it is said
+// Numbers of calls begin anew behind their last.
+constexpr uint32_t kNumbers[] = {kNumber, 0x7fffffff, 0xfffffffe, 0xffffffff, 0};
 
 class Network {
  public:
@@ -115,9 +117,10 @@ class Rank {
     counter_ = &peers_[static_cast<size_t>(rank)].arena.counter(0);
   }
 
-  void enter() {
-    counter_->call.store(uint64_t{kNumber} << 32);
-    stall_->entered(kNumber, 0);
+  void enter(uint32_t number = kNumber, uint32_t far_signature = 0) {
+    number_ = number;
+    counter_->call.store(uint64_t{number} << 32);
+    stall_->entered(number, far_signature);
   }
   Status wait_for(int peer, uint64_t deadline_ns = kNoDeadline) {
     return wait_in({.deadline_ns = deadline_ns, .what = "all_reduce"}, peer);
@@ -127,7 +130,7 @@ class Rank {
     return wait_in({.signature = 0, .deadline_ns = deadline_ns, .what = "send/recv"}, peer);
   }
   Status wait_in(const Call& call, int peer) {
-    return stall_->check({&call, kNumber, 0, static_cast<uint32_t>(peer), 0, 0});
+    return stall_->check({&call, number_, 0, static_cast<uint32_t>(peer), 0, 0});
   }
   Stall& stall() { return *stall_; }
   const std::vector<std::string>& reports() const { return reports_.texts; }
@@ -139,6 +142,7 @@ class Rank {
   Reports reports_;
   std::unique_ptr<Stall> stall_;
   Counter* counter_ = nullptr;
+  uint32_t number_ = kNumber;
 };
 
 enum class Last { kStopped, kElsewhere, kWaitsForTheFirst };
@@ -146,12 +150,13 @@ enum class Last { kStopped, kElsewhere, kWaitsForTheFirst };
 /// Rank 0 waits for 1, 1 for 2 and so on; who waits for whom is connected, and nobody else.
 class Chain {
  public:
-  Chain(int ranks, Last last, uint64_t slow_ns = kNoDeadline) : last_(last) {
+  Chain(int ranks, Last last, uint64_t slow_ns = kNoDeadline, uint32_t number = kNumber)
+      : last_(last) {
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<Rank>(network, rank, ranks, slow_ns));
       if (rank > 0) network.connect(rank - 1, rank);
-      if (rank + 1 == ranks && last != Last::kWaitsForTheFirst) break;
-      ranks_.back()->enter();
+      const bool late = rank + 1 == ranks && last != Last::kWaitsForTheFirst;
+      ranks_.back()->enter(late ? number - 1 : number);
     }
     for (int rank = 0; rank < ranks; ++rank) {
       if (rank + 1 == ranks && last == Last::kStopped) break;
@@ -208,6 +213,70 @@ TEST(Stall, ARankThatIsElsewhereSaysSo) {
   EXPECT_TRUE(contains(status.message(), "rank 5 never entered call 1: its last is call 0"))
       << status.message();
   EXPECT_TRUE(contains(status.message(), "ranks 0-4 wait for it")) << status.message();
+}
+
+TEST(Stall, TheCallBeforeTheFirstIsTheLast) {
+  Chain chain(3, Last::kElsewhere, kNoDeadline, 0);
+  const Status status = chain.run_to_deadline();
+  EXPECT_TRUE(
+      contains(status.message(), "rank 2 never entered call 0: its last is call 4294967295"))
+      << status.message();
+}
+
+/// Two ranks of one host, as rank 0 sees them.
+class NearRanks {
+ public:
+  NearRanks() {
+    options_.ranks = 2;
+    options_.layout = ArenaLayout(4096, 0, 2);
+    for (int rank = 0; rank < 2; ++rank) {
+      arenas_.push_back(
+          std::move(transport::Arena::create("stall", options_.layout.bytes())).value());
+      peers_.push_back({.arena = ArenaView(arenas_.back().data(), options_.layout)});
+    }
+    stall_ = std::make_unique<Stall>(options_, peers_, reports_);
+  }
+
+  void enter(size_t rank, uint32_t number, uint32_t signature) {
+    const uint64_t word = uint64_t{number} << 32 | signature;
+    peers_[rank].arena.recent(number).store(word);
+    peers_[rank].arena.counter(0).call.store(word);
+  }
+  /// What rank 0 finds, which waits in this call.
+  Status compare(uint32_t number, uint32_t signature) {
+    Call call;
+    call.signature = signature;
+    call.what = "all_reduce";
+    return stall_->compare_calls({&call, number, 0, 1, 0, 0}, 1);
+  }
+
+ private:
+  ExecutorOptions options_;
+  std::vector<transport::Arena> arenas_;
+  std::vector<Peer> peers_;
+  Reports reports_;
+  std::unique_ptr<Stall> stall_;
+};
+
+TEST(Stall, CallsOfAHostAreComparedWhereverTheirNumbersAre) {
+  for (const uint32_t number : kNumbers) {
+    NearRanks same;
+    for (uint32_t i = 0; i < 4; ++i) same.enter(0, number + i, 7 + i);
+    EXPECT_TRUE(same.compare(number + 3, 10).ok()) << "it has not begun";
+    for (uint32_t i = 0; i < 3; ++i) {
+      same.enter(1, number + i, i == 0 ? 7 : 20 + i);
+      EXPECT_TRUE(same.compare(number + 3, 10).ok()) << "late, not wrong: " << number;
+    }
+    same.enter(1, number + 3, 10);
+    EXPECT_TRUE(same.compare(number + 3, 10).ok()) << number;
+
+    NearRanks other;
+    for (uint32_t i = 0; i < 4; ++i) other.enter(0, number + i, 7 + i);
+    for (uint32_t i = 0; i < 6; ++i) other.enter(1, number + i, i == 0 ? 7 : 20 + i);
+    const Status status = other.compare(number + 3, 10);
+    const std::string begin = "call " + std::to_string(number + 1) + " differs between ranks: ";
+    EXPECT_TRUE(status.message().starts_with(begin)) << status.message();
+  }
 }
 
 // The others wait for a moment, too short to tell it, just before they are asked.

@@ -8,6 +8,7 @@
 //   --patient 0|1  --every 0|1 (each mismatch for the first, a middle and the last rank; otherwise
 //   in turns)  --jobs N (side by side: ranks that have failed wait for each other)
 //   --planted 1 (nobody differs, so that every case must fail)
+//   --calls-before N (TUTTI_CALLS_BEFORE of every rank)
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <sys/mman.h>
@@ -53,6 +54,7 @@ struct Options {
   bool patient = false;  // a rank keeps its failed communicator until all ranks have failed
   bool every = false;    // place of the odd rank
   bool planted = false;
+  std::string calls_before = "0";
 };
 
 struct Case {
@@ -275,9 +277,10 @@ bool run_case(const Options& options, const Case& c) {
   const auto name = [](uint64_t step) {
     return step == 0 ? std::string("the odd call") : "call " + std::to_string(step) + " after it";
   };
+  auto shape = testing_support::TeamShape::of(ranks, options.threads, options.network);
+  shape.set("TUTTI_CALLS_BEFORE", options.calls_before);
   const auto result = testing_support::run_team(
-      testing_support::TeamShape::of(ranks, options.threads, options.network),
-      [&](Member& member) { run_rank(options, c, member); }, name, kLimitNs);
+      shape, [&](Member& member) { run_rank(options, c, member); }, name, kLimitNs);
   if (!result.ok) std::printf("FAILED %s\n%s", c.name.c_str(), result.report.c_str());
   std::fflush(stdout);
   return result.ok;
@@ -337,6 +340,7 @@ bool read(int argc, char** argv, Options& options) {
                                      {"--patient", into(options.patient)},
                                      {"--every", into(options.every)},
                                      {"--planted", into(options.planted)},
+                                     {"--calls-before", into(options.calls_before)},
                                      {"--jobs", into(options.jobs, 1, 64)}});
   if (ranks > 0) options.least_ranks = options.most_ranks = ranks;
   return understood;

@@ -30,6 +30,11 @@ TEST(MismatchOverStreams, PatientTcp) {
   expect_handled({"--network", "tcp", "--patient", "1", "--ranks", "4"});
 }
 
+// Of the numbers that ranks compare, some are behind their end and some before it.
+TEST(MismatchOverStreams, AtTheEndOf32Bits) {
+  expect_handled({"--network", "mixed", "--ranks", "3", "--calls-before", "4294967294"});
+}
+
 TEST(Mismatch, PatientProcesses) {
   if (!testing_support::thorough()) GTEST_SKIP() << "longer; TUTTI_TEST_THOROUGH=1 runs it";
   expect_handled({"--patient", "1"});

@@ -9,6 +9,7 @@
 //   --job J            only job J of the seed: how a failure is run again
 //   --deterministic    every reduction is deterministic
 //   --no-large         no calls of 64 MiB
+//   --calls-before N   TUTTI_CALLS_BEFORE of every rank
 //   --every-pair       it is a failure if a pair of properties that can be was in no call
 //   --verbose          a line for every job
 //
@@ -31,6 +32,7 @@ struct Options {
   uint64_t seed = 0;
   uint64_t jobs = 40;
   std::optional<uint64_t> only;
+  std::string calls_before = "0";
   Limits limits;
   bool every_pair = false;
   bool verbose = false;
@@ -48,6 +50,7 @@ bool read(int argc, char** argv, Options& options) {
       {{"--seed", into(options.seed)},
        {"--jobs", into(options.jobs)},
        {"--job", only},
+       {"--calls-before", into(options.calls_before)},
        {"--calls", into(options.limits.calls, 1, 1 << 20)},
        {"--ranks", into(options.limits.max_ranks, 1, testing_support::kMaxRanks)}},
       {{"--deterministic", &options.limits.deterministic},
@@ -66,11 +69,13 @@ std::string replay(const Options& options, uint64_t job) {
          std::to_string(options.limits.max_ranks) +
          (options.limits.deterministic ? " --deterministic" : "") +
          (options.limits.one_communicator ? " --one-communicator" : "") +
-         (options.limits.large ? "" : " --no-large") + " --job " + std::to_string(job);
+         (options.limits.large ? "" : " --no-large") + " --calls-before " + options.calls_before +
+         " --job " + std::to_string(job);
 }
 
 bool run_one(const Options& options, uint64_t number, Coverage& coverage, Pairs& pairs) {
-  const Job job = make_job(options.seed, number, options.limits);
+  Job job = make_job(options.seed, number, options.limits);
+  job.shape.set("TUTTI_CALLS_BEFORE", options.calls_before);
   if (options.verbose) std::printf("%s\n", describe(job).c_str());
   const testing_support::TeamResult result = run_job(job);
   if (result.ok) {

@@ -232,6 +232,11 @@ void TeamShape::use(Network network) {
   }
 }
 
+void TeamShape::set(const std::string& name, const std::string& value) {
+  environment.resize(static_cast<size_t>(process_count()));
+  for (Environment& of_process : environment) of_process[name] = value;
+}
+
 int TeamShape::process_count() const {
   return *std::max_element(process_of.begin(), process_of.end()) + 1;
 }

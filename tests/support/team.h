@@ -88,6 +88,8 @@ struct TeamShape {
 
   /// Adds to what the processes set already.
   void use(Network network);
+  /// For every process.
+  void set(const std::string& name, const std::string& value);
 
   int ranks() const { return static_cast<int>(process_of.size()); }
   int process_count() const;
