@@ -47,13 +47,14 @@ plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
 
 /// A connection that could not be made or broke says more than that a rank is gone, which is all
 /// that others tell.
-std::string describe(const exec::Loss& loss, const Membership& membership) {
+std::string describe(const exec::Loss& loss, const Membership& membership,
+                     const exec::Health& health) {
   const transport::Link* link =
       loss.rank == membership.rank() ? nullptr : membership.link(loss.rank);
   const Status own = link != nullptr ? link->status() : Status();
   std::string why = " is gone";
-  if (loss.cause >= 0) {
-    why = " gave up because of " + membership.name_of(loss.cause);
+  if (!loss.is_gone()) {
+    why = " gave up " + health.because_of(loss.cause);
   } else if (loss.rank == membership.rank()) {
     why = " is taken for gone by another rank";
   } else if (!own.ok()) {
@@ -148,30 +149,39 @@ void Communicator::report(const std::string& text) {
   options_.membership.env->log->warning("{}", text);
 }
 
-void Communicator::fail(Status reason, int culprit) {
+void Communicator::fail(Status reason, const exec::Cause& cause) {
   const std::lock_guard lock(failure_mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
   failure_ = std::move(reason);
-  culprit_.store(culprit, std::memory_order_relaxed);
+  cause_ = cause;
   failed_.store(true, std::memory_order_release);
   if (peer_watch_ != nullptr) peer_watch_->end();
 }
 
-void Communicator::abort(Status reason) { fail(std::move(reason), -1); }
+exec::Cause Communicator::cause() const {
+  const std::lock_guard lock(failure_mutex_);
+  return cause_;
+}
+
+void Communicator::abort(Status reason) { fail(std::move(reason), {}); }
 
 void Communicator::give_up() {
-  const Status known = check();
-  executor_->expect(static_cast<uint32_t>(culprit() < 0 ? rank() : culprit()));  // whom to blame
-  executor_->fail(known);
+  Status reason = check();
+  executor_->fail(std::move(reason), cause_or_self());
   leave_windows();
+}
+
+exec::Cause Communicator::cause_or_self() const {
+  const exec::Cause known = cause();
+  return known.known() ? known : exec::Cause{rank(), -1};
 }
 
 Status Communicator::check() {
   if (!failed_.load(std::memory_order_acquire)) {
     const auto loss = peer_watch_ != nullptr ? peer_watch_->judge() : std::nullopt;
     if (!loss) return {};
-    fail(Status::remote_error(describe(*loss, *membership_)),
-         loss->cause < 0 ? loss->rank : loss->cause);
+    fail(Status::remote_error(describe(*loss, *membership_, *this)),
+         loss->is_gone() ? exec::Cause{loss->rank, -1} : loss->cause);
   }
   const std::lock_guard lock(failure_mutex_);
   return failure_;

@@ -116,10 +116,11 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status open_recorder();
   Status check() override;
   Status map_window(exec::Window& window, std::span<const std::string> texts);
-  int culprit() const override { return culprit_.load(std::memory_order_relaxed); }
+  exec::Cause cause() const override;
+  exec::Cause cause_or_self() const;
   std::string name_of(int rank) const override;
   void report(const std::string& text) override;
-  void fail(Status reason, int culprit);
+  void fail(Status reason, const exec::Cause& cause);
   /// Whether and where a call's buffers are one: `recv` lies `offset` bytes behind `send`.
   struct Placement {
     bool possible = false;
@@ -200,9 +201,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
   uint64_t contribution_capacity_ = 0;
   std::atomic<bool> failed_{false};
-  std::mutex failure_mutex_;
-  Status failure_;  // under failure_mutex_
-  std::atomic<int> culprit_{-1};
+  mutable std::mutex failure_mutex_;
+  Status failure_;                         // under failure_mutex_
+  exec::Cause cause_;                      // of it; under failure_mutex_
   std::unique_ptr<PeerWatch> peer_watch_;  // null without a watch
 };
 

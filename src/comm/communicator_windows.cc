@@ -220,7 +220,7 @@ Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
       fail(Status::timeout("window_deregister: " + membership_->name_of(busy) +
                            " has not ended its access to rank " + std::to_string(rank()) +
                            "'s part within the deadline"),
-           busy);
+           {busy, -1});
       window->cut_off();
       return window->left_alone(failure(), failure(), kLookNs);
     }

@@ -12,6 +12,7 @@
 #include "src/base/words.h"
 #include "src/comm/card.h"
 #include "src/comm/overlay.h"
+#include "src/exec/loss.h"
 #include "src/exec/wait.h"
 
 namespace tutti::comm {
@@ -300,7 +301,8 @@ Status Membership::join() {
 void Membership::give_up() const {
   if (arena_.data() == nullptr) return;
   const exec::ArenaView mine(arena_.data(), options_.layout);
-  mine.counter(0).failed.store(static_cast<uint32_t>(self_.rank) + 1, std::memory_order_release);
+  const exec::Loss loss{self_.rank, {self_.rank, -1}};
+  mine.counter(0).failed.store(loss.word(), std::memory_order_release);
 }
 
 // Who is done first may call, fail and leave at once: then others could not map its arena any more,

@@ -19,6 +19,9 @@ using bootstrap::Watch;
 // How long a call may go on after a peer's process ended: what it sent before may complete the
 // call.
 constexpr uint64_t kGraceNs = 100'000'000;
+// And after one could not be reached that it was never connected with: it may have left long ago,
+// because of what others saw and tell on. Below exec::Stall's patience with such a link.
+constexpr uint64_t kUnmetGraceNs = 500'000'000;
 // Streams have input all the time while calls run, which then read it themselves.
 constexpr uint64_t kRestNs = 10'000'000;
 // Input may come as fast as it is read, and this thread watches for all communicators.
@@ -134,7 +137,7 @@ void PeerWatch::settled(int rank) {
   const int fd = other.link->liveness_fd();
   if (fd < 0) {  // there is nothing to watch, or nobody to connect with
     // What this rank lacked is the affair of the call that wanted the connection.
-    if (other.link->status().code() == Code::kRemoteError) lost({rank, -1});
+    if (other.link->status().code() == Code::kRemoteError) could_not_meet(rank);
     return;
   }
   if (Status status = watch_connection(rank, fd); !status.ok()) {
@@ -147,7 +150,7 @@ void PeerWatch::settled(int rank) {
   std::optional<exec::Loss> known;
   {
     const std::lock_guard lock(loss_mutex_);
-    known = loss_;
+    if (told_) known = loss_;
   }
   if (known) other.stream->tell(channel(exec::kNewsLane), note_of(*known));
 }
@@ -242,7 +245,9 @@ uint64_t PeerWatch::hung_up(int rank) {
   if (over_.load(std::memory_order_acquire)) return 0;
   const exec::Peer& other = peer(rank);
   if (other.stream == nullptr) {
-    if (!other.link->status().ok()) lost({rank, -1});
+    if (other.link->status().ok()) return 0;
+    const uint64_t word = other.arena.counter(0).failed.load(std::memory_order_acquire);
+    lost(exec::Loss::read(word, peers_.size()).value_or(exec::Loss{rank, {}}));
     return 0;
   }
   while (other.stream->progress()) {  // its last words; it sends no more
@@ -263,16 +268,28 @@ void PeerWatch::hear_host() {
   if (const auto loss = exec::Loss::read(word, peers_.size())) lost(*loss);
 }
 
+// The first one is told on; then one that says more, once.
 void PeerWatch::lost(const exec::Loss& loss) {
   if (over_.load(std::memory_order_acquire)) return;
   {
     const std::lock_guard lock(loss_mutex_);
-    if (loss_) return;
+    const uint64_t due_ns = monotonic_ns() + kGraceNs;
+    judged_at_ns_ = loss_ ? std::min(judged_at_ns_, due_ns) : due_ns;
+    if (told_ && !loss.says_more_than(*loss_)) return;
     loss_ = loss;
-    judged_at_ns_ = monotonic_ns() + kGraceNs;
+    told_ = true;
     has_loss_.store(true, std::memory_order_release);
   }
   tell(loss);
+}
+
+// Nobody who was never connected with it can say why. Others can, if it is dead, too.
+void PeerWatch::could_not_meet(int rank) {
+  const std::lock_guard lock(loss_mutex_);
+  if (loss_ || over_.load(std::memory_order_acquire)) return;
+  loss_ = exec::Loss{rank, {}};
+  judged_at_ns_ = monotonic_ns() + kUnmetGraceNs;
+  has_loss_.store(true, std::memory_order_release);
 }
 
 transport::Note PeerWatch::note_of(const exec::Loss& loss) {
@@ -289,16 +306,17 @@ void PeerWatch::tell(const exec::Loss& loss) {
     if (other.stream != nullptr) {
       other.stream->tell(channel(exec::kNewsLane), note_of(loss));
     } else if (rank != rank_ && other.arena.valid()) {
-      other.arena.counter(0).lost.store(loss.word(), std::memory_order_release);
+      loss.tell(other.arena.counter(0).lost, peers_.size());
     }
   }
 }
 
 std::optional<exec::Loss> PeerWatch::judge() {
-  if (!has_loss_.load(std::memory_order_acquire)) {
-    if (told_by_host().load(std::memory_order_relaxed) == 0) return std::nullopt;
-    hear_host();
+  if (!has_loss_.load(std::memory_order_acquire) &&
+      told_by_host().load(std::memory_order_relaxed) == 0) {
+    return std::nullopt;
   }
+  hear_host();  // it may say more than what is known
   const std::lock_guard lock(loss_mutex_);
   return loss_ && monotonic_ns() >= judged_at_ns_ ? loss_ : std::nullopt;
 }

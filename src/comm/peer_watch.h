@@ -1,10 +1,11 @@
 // What a rank learns of the others' ends besides what its calls see, and tells on.
 //
 // A peer that is gone hangs up; one that leaves in good order says so before. Whoever sees that a
-// peer is gone tells the ranks it is connected with, which tell it on, once. Since every rank keeps
-// some connections (overlay.h), all that are connected learn of it in milliseconds, in a call or in
-// none. Ranks of one host tell each other in the arenas, where calls look at once, and who is in
-// none within a second.
+// peer is gone tells the ranks it is connected with, which tell it on, once (and once again if they
+// then hear that calls differed, which is why others left). Since every rank keeps some connections
+// (overlay.h), all that are connected learn of it in milliseconds, in a call or in none. Ranks of
+// one host tell each other in the arenas, where calls look at once, and who is in none within a
+// second.
 //
 // Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
 // a stream that no call reads has input, and when a note for it has come, whoever read it.
@@ -76,6 +77,7 @@ class PeerWatch {
   void listen(int peer);
   void hear_host();
   void lost(const exec::Loss& loss);
+  void could_not_meet(int peer);
   void tell(const exec::Loss& loss);
   static transport::Note note_of(const exec::Loss& loss);
   bool has_left(int peer) const;
@@ -104,7 +106,8 @@ class PeerWatch {
   std::vector<int> rung_;  // under rung_mutex_: who sent notes
 
   std::mutex loss_mutex_;
-  std::optional<exec::Loss> loss_;  // under loss_mutex_: the first
+  std::optional<exec::Loss> loss_;  // under loss_mutex_: the first, or one that says more
+  bool told_ = false;               // under loss_mutex_: others were told of it
   uint64_t judged_at_ns_ = 0;       // under loss_mutex_
   std::atomic<bool> has_loss_{false};
   std::atomic<bool> over_{false};

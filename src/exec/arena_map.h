@@ -29,15 +29,15 @@ inline constexpr uint32_t kCellRegions = 4;
 inline constexpr uint32_t kRingRegions = 4;
 
 /// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry;
-/// `failed` is 1 + the rank that this one blames, once it has given up on the communicator, and
-/// `joined` is 1 once it has mapped the arenas of its domain. A rank
-/// that waits for long writes whom it waits for (call number << 32 | rank), and when it was last
-/// awake to do so. Ranks of the same host write `lost` where the group has several, once they know
-/// why it cannot go on (comm::PeerWatch).
+/// `failed` is a Loss's word once this rank has given up on the communicator, and `joined` is 1
+/// once it has mapped the arenas of its domain. A rank that waits for long writes whom it waits for
+/// (call number << 32 | rank), and when it was last awake to do so. Ranks of the same host write
+/// `lost`, a Loss's word, where the group has several, once they know why it cannot go on
+/// (comm::PeerWatch).
 struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> call;
-  std::atomic<uint32_t> failed;
+  std::atomic<uint64_t> failed;
   std::atomic<uint32_t> joined;
   std::atomic<uint64_t> waiting;
   std::atomic<uint64_t> awake_ns;

@@ -16,6 +16,7 @@
 #include "src/base/config.h"
 #include "src/base/status.h"
 #include "src/exec/arena_map.h"
+#include "src/exec/loss.h"
 #include "src/exec/staging.h"
 #include "src/exec/staging_stores.h"
 #include "src/exec/wait.h"
@@ -55,10 +56,12 @@ class Health {
  public:
   virtual ~Health() = default;
   virtual Status check() = 0;
-  /// The rank that the error is about; -1 if it is about none.
-  virtual int culprit() const { return -1; }
+  /// Whom the error is about; not known if it is about nobody.
+  virtual Cause cause() const { return {}; }
   /// A rank as messages name it.
   virtual std::string name_of(int rank) const { return "rank " + std::to_string(rank); }
+  /// "because of rank 3"
+  std::string because_of(const Cause& cause) const;
   /// A call is slow, and this is why.
   virtual void report(const std::string& /*text*/) {}
 };
@@ -145,8 +148,10 @@ class HostExecutor {
       end_long_wait();
   }
 
-  /// Marks this rank as failed for its peers; later calls return `status`.
+  /// Marks this rank as failed for its peers; later calls return `status`. Without a cause it is
+  /// the expected peer: whose calls differ from this rank's, if the usage is wrong.
   void fail(Status status);
+  void fail(Status status, const Cause& cause);
   /// For those who write staging memory beside the plans.
   StagingWriter& staging_writer() { return write_staging_; }
   /// What of a long wait others may ask for.

@@ -60,16 +60,25 @@ void HostExecutor::announce_far() {
   stall_->entered(call_number_, far_chain_);
 }
 
+std::string Health::because_of(const Cause& cause) const {
+  if (!cause.calls_differ()) return "because of " + name_of(cause.rank);
+  return "because the calls of " + name_of(cause.rank) + " and " + name_of(cause.witness) +
+         " differ";
+}
+
 void HostExecutor::fail(Status status) {
+  const bool differ = status.code() == Code::kInvalidUsage;
+  const auto peer = static_cast<int>(waiting_for_);
+  fail(std::move(status), {peer, differ && peer != options_.rank ? options_.rank : -1});
+}
+
+void HostExecutor::fail(Status status, const Cause& cause) {
   if (!status_.ok()) return;
   if (options_.recorder != nullptr && options_.recorder->in_call()) tell_progress();
   status_ = std::move(status);
-  const int culprit = stall_->culprit();
-  // A rank that others blame, too, tells the third ones about the other side.
-  const bool unknown = culprit < 0 || culprit == options_.rank;
-  const uint32_t cause = unknown ? waiting_for_ : static_cast<uint32_t>(culprit);
-  mine_.counter(0).failed.store(cause + 1, std::memory_order_release);
-  stall_->leave(call_number_, cause);
+  const Loss loss{options_.rank, cause};
+  mine_.counter(0).failed.store(loss.word(), std::memory_order_release);
+  stall_->leave(call_number_, loss);
   if (!inside_) close_buffers();  // else when the work in hand is done
 }
 
@@ -116,7 +125,11 @@ void HostExecutor::check_rare() {
   if (!status_.ok()) return;
   spoke_ = true;
   if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) {
-    fail(std::move(status));
+    const Cause cause = stall_->cause();
+    // A rank that others blame tells the third ones about the other side.
+    const bool own = cause.rank == options_.rank && !cause.calls_differ();
+    if (!cause.known() || own) return fail(std::move(status));
+    fail(std::move(status), cause);
   } else if (options_.recorder != nullptr && options_.recorder->lines_due(monotonic_ns())) {
     tell_progress();
   }
@@ -139,7 +152,9 @@ void HostExecutor::check_signature(uint32_t peer) {
   const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
   const uint64_t theirs = peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed);
   if (theirs == mine) return;
-  if (Status status = stall_->compare_calls(wait_at(peer), peer); !status.ok()) fail(status);
+  if (Status status = stall_->compare_calls(wait_at(peer), peer); !status.ok()) {
+    fail(std::move(status), stall_->cause());
+  }
 }
 
 }  // namespace tutti::exec

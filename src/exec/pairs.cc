@@ -123,6 +123,7 @@ void PairExecutor::pair_with_myself() {
     from.done = to.done = true;
   }
   if (send == active_.size() && receive == active_.size()) return;
+  executor_.expect(rank);
   executor_.fail(Status::invalid_usage(
       "rank " + std::to_string(rank) +
       " sends to itself without an equal receive from itself in the same group"));

@@ -13,6 +13,9 @@ namespace {
 
 // A peer that gave up may have done so because of one that died, which Health knows in a moment.
 constexpr uint64_t kHearsayNs = 300'000'000;
+// One that cannot be reached, or went without a word, may have left because of others: whoever is
+// connected with them tells it on, and Health takes its time for that.
+constexpr uint64_t kUntoldNs = 2 * kHearsayNs;
 // Notes cost a system call and a wake-up each, so they begin late.
 constexpr uint64_t kTellNs = 200'000'000;
 constexpr uint64_t kTellPerStreamNs = 1'000'000;
@@ -25,8 +28,9 @@ constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 // A rank that is asked and waits was awake so lately.
 constexpr uint64_t kAwakeNs = 250'000'000;
 
-// Note::large[0] on the control lane is kind << 32 | rank. kWaits is said by the call, which knows
-// its signature; kAnswers and kElsewhere by the control thread.
+// Note::large[0] on the control lane is kind << 32 | rank; large[1] of kGaveUp is a Loss's word.
+// kWaits is said by the call, which knows its signature; kAnswers and kElsewhere by the control
+// thread.
 enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
 
 constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
@@ -34,6 +38,13 @@ constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32
 constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 
 Kind kind_of(const transport::Note& note) { return static_cast<Kind>(high(note.large[0])); }
+
+/// Not known if it says nothing of the kind.
+Cause cause_in(const transport::Note& note, size_t ranks) {
+  const auto loss =
+      kind_of(note) == Kind::kGaveUp ? Loss::read(note.large[1], ranks) : std::nullopt;
+  return loss ? loss->cause : Cause();
+}
 
 // A note that waited for a connection would say what was.
 bool is_connected(const Peer& peer) {
@@ -85,7 +96,7 @@ Status Stall::check(const LongWait& wait) {
     Status status = compare_with_host(wait);
     if (status.ok()) status = hear(wait, now_ns);
     if (!status.ok()) return status;
-    culprit_ = health_.culprit();
+    cause_ = health_.cause();
     return lost;
   }
   if (Status status = diagnose(wait); !status.ok()) return status;
@@ -111,7 +122,7 @@ Status Stall::conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns) 
   const std::string text = name_of(wait) + " on " + health_.name_of(options_.rank);
   const std::string why = describe(wait, culprit, now_ns);
   if (now_ns > wait.call->deadline_ns) {
-    culprit_ = static_cast<int>(culprit);
+    cause_ = {static_cast<int>(culprit), -1};
     return Status::timeout(text + " passed its deadline: " + why);
   }
   reported_ns_ = now_ns;
@@ -125,7 +136,7 @@ void Stall::begin(const LongWait& wait, uint64_t now_ns) {
   episode_ = episode;
   since_ns_ = reported_ns_ = told_ns_ = now_ns;
   gave_up_at_ns_ = inquiry_ns_ = 0;
-  culprit_ = -1;
+  cause_ = {};
 }
 
 void Stall::say(const LongWait& wait, uint64_t now_ns) {
@@ -159,21 +170,19 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
     heard.serial = serial;
     heard.note = note;
     heard.at_ns = now_ns;
-    if (Status status = judge_note(wait, peer, note); !status.ok()) {
-      culprit_ = static_cast<int>(peer);
-      return status;
-    }
+    if (Status status = judge_note(wait, peer, note); !status.ok()) return status;
   }
   return {};
 }
 
 // The peer's call is compared by whoever is as far or further: who is behind cannot know.
-Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const {
+Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) {
   if (kind_of(note) != Kind::kWaits && kind_of(note) != Kind::kGaveUp) return {};  // unsigned
   const uint32_t number = note.small[0];
   const auto behind = static_cast<int32_t>(wait.number - number);
   if (behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
   if (far_signatures_[number % kRecentCalls] == note.small[1]) return {};
+  cause_ = {static_cast<int>(peer), options_.rank};
   return Status::invalid_usage(
       call_text(number) +
       " or one before it differs between ranks: " + health_.name_of(options_.rank) + " is in " +
@@ -186,24 +195,32 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
 // one host are told of dead peers by Health; asking their links costs system calls.
 Status Stall::diagnose(const LongWait& wait) {
   const Peer& other = peers_[wait.peer];
-  const bool near = other.arena.valid();
-  int cause = -1;
-  if (near) {
-    const uint32_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
+  Cause cause;
+  if (other.arena.valid()) {
+    const uint64_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
     if (failed == 0) return compare_calls(wait, wait.peer);
-    cause = static_cast<int>(failed - 1);
+    const auto loss = Loss::read(failed, peers_.size());
+    cause = loss ? loss->cause : Cause{static_cast<int>(wait.peer), -1};
   } else if (other.link != nullptr) {
     Status status = other.link->status();
+    if (status.code() == Code::kInvalidUsage) {  // a message and its receive do not match
+      cause_ = {static_cast<int>(wait.peer), options_.rank};
+      return status;
+    }
     cause = cause_told_by(wait.peer);
-    if (cause < 0) return hearsay(std::move(status));
+    if (!cause.known()) {
+      cause_ = {};
+      return hearsay(std::move(status), kUntoldNs);
+    }
   } else {
     return {};
   }
   if (Status status = compare_with_host(wait); !status.ok()) return status;
-  culprit_ = cause;
-  return hearsay(Status::remote_error(health_.name_of(static_cast<int>(wait.peer)) +
-                                      " gave up in " + wait.call->what + " because of " +
-                                      health_.name_of(cause)));
+  cause_ = cause;
+  const std::string why = health_.name_of(static_cast<int>(wait.peer)) + " gave up " +
+                          health_.because_of(cause) + "; rank " + std::to_string(options_.rank) +
+                          " cannot go on with " + wait.call->what;
+  return hearsay(Status::remote_error(why), kHearsayNs);
 }
 
 // Of two whose calls differ each blames the other, and who gave up because of one of them blames
@@ -211,22 +228,19 @@ Status Stall::diagnose(const LongWait& wait) {
 Status Stall::compare_with_host(const LongWait& wait) {
   for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
     if (!peers_[peer].arena.valid()) continue;
-    Status status = compare_calls(wait, peer);
-    if (status.ok()) continue;
-    culprit_ = static_cast<int>(peer);
-    return status;
+    if (Status status = compare_calls(wait, peer); !status.ok()) return status;
   }
   return {};
 }
 
-Status Stall::hearsay(Status status) {
+Status Stall::hearsay(Status status, uint64_t patience_ns) {
   if (status.code() != Code::kRemoteError) return status;
   const uint64_t now_ns = monotonic_ns();
   if (gave_up_at_ns_ == 0) gave_up_at_ns_ = now_ns;
-  return now_ns - gave_up_at_ns_ < kHearsayNs ? Status() : status;
+  return now_ns - gave_up_at_ns_ < patience_ns ? Status() : status;
 }
 
-Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {
+Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
   const ArenaView& other = peers_[peer].arena;
   if (!is_collective(wait)) return {};
   uint64_t word = other.counter(0).call.load(std::memory_order_acquire);
@@ -244,6 +258,7 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {
     if (high(theirs) != number || high(ours) != number || theirs == ours) break;
     first = number;
   }
+  cause_ = {static_cast<int>(peer), options_.rank};
   return Status::invalid_usage(
       call_text(first) + " differs between ranks: " + health_.name_of(options_.rank) +
       (first == wait.number ? std::string(" is in ") + wait.call->what
@@ -254,13 +269,14 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) const {
       "every rank must make the same calls in the same order");
 }
 
-void Stall::leave(uint32_t number, uint32_t cause) {
+void Stall::leave(uint32_t number, const Loss& loss) {
   if (!has_streams_) return;
   transport::Note note;
   note.small[0] = number;
   note.small[1] = far_signatures_[number % kRecentCalls];
-  note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), cause);
-  tell_host(cause);
+  note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), 0);
+  note.large[1] = loss.word();
+  tell_host(loss);
   {
     const std::lock_guard lock(leave_mutex_);
     left_ = true;
@@ -274,12 +290,11 @@ void Stall::leave(uint32_t number, uint32_t cause) {
 }
 
 // They tell it to the hosts that they are connected with and this rank is not.
-void Stall::tell_host(uint32_t cause) const {
-  const Loss loss{options_.rank, static_cast<int>(cause)};
+void Stall::tell_host(const Loss& loss) const {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     const ArenaView& arena = peers_[rank].arena;
     if (static_cast<int>(rank) == options_.rank || !arena.valid()) continue;
-    arena.counter(0).lost.store(loss.word(), std::memory_order_release);
+    loss.tell(arena.counter(0).lost, peers_.size());
   }
 }
 
@@ -331,12 +346,10 @@ void Stall::tell_unless_left(uint32_t peer, const transport::Note& note) {
   if (!left_) peers_[peer].stream->tell(channel(kControlLane), note);
 }
 
-int Stall::cause_told_by(uint32_t peer) const {
-  if (peers_[peer].stream == nullptr) return -1;
+Cause Stall::cause_told_by(uint32_t peer) const {
   transport::Note note;
-  if (peers_[peer].stream->heard(channel(kControlLane), note) == 0) return -1;
-  const uint32_t cause = low(note.large[0]);
-  return kind_of(note) == Kind::kGaveUp && cause < peers_.size() ? static_cast<int>(cause) : -1;
+  if (peers_[peer].stream != nullptr) peers_[peer].stream->heard(channel(kControlLane), note);
+  return cause_in(note, peers_.size());
 }
 
 // ---- who is it? ---------------------------------------------------------------------------------
@@ -351,8 +364,8 @@ Stall::Situation Stall::situation_of(uint32_t rank) const {
     situation.seen_ns = counter.awake_ns.load(std::memory_order_acquire);
     situation.number = high(counter.call.load(std::memory_order_acquire));
     situation.peer = low(counter.waiting.load(std::memory_order_relaxed));
-    const uint32_t failed = counter.failed.load(std::memory_order_acquire);
-    if (failed > 0 && failed <= ranks) situation.cause = static_cast<int>(failed - 1);
+    const auto loss = Loss::read(counter.failed.load(std::memory_order_acquire), ranks);
+    if (loss) situation.cause = loss->cause;
   } else if (rank < heard_.size() && heard_[rank].serial > 0) {
     const Heard& heard = heard_[rank];
     situation.known = true;
@@ -361,9 +374,7 @@ Stall::Situation Stall::situation_of(uint32_t rank) const {
     situation.peer = low(heard.note.large[0]);
     const Kind kind = kind_of(heard.note);
     if (kind == Kind::kElsewhere || kind == Kind::kGaveUp) situation.seen_ns = 0;
-    if (kind == Kind::kGaveUp && situation.peer < ranks) {
-      situation.cause = static_cast<int>(situation.peer);
-    }
+    situation.cause = cause_in(heard.note, ranks);
   }
   if (situation.peer >= ranks) situation.seen_ns = 0;
   return situation;
@@ -376,9 +387,9 @@ void Stall::describe_peer(trace::Exchange& exchange) const {
   exchange.blame = situation.peer;
   exchange.state =
       waits(situation, monotonic_ns()) ? trace::PeerState::kWaits : trace::PeerState::kElsewhere;
-  if (situation.cause < 0) return;
+  if (!situation.cause.known()) return;
   exchange.state = trace::PeerState::kGaveUp;
-  exchange.blame = static_cast<uint32_t>(situation.cause);
+  exchange.blame = static_cast<uint32_t>(situation.cause.rank);
 }
 
 /// A short deadline leaves less time to be seen waiting.
@@ -412,7 +423,7 @@ Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
   while (at != self && !visited[at]) {
     visited[at] = true;
     const Situation situation = situation_of(at);
-    if (situation.cause >= 0) return {static_cast<uint32_t>(situation.cause), false};
+    if (situation.cause.known()) return {static_cast<uint32_t>(situation.cause.rank), false};
     if (!waits(situation, now_ns)) return {at, may_answer(at, now_ns)};
     if (situation.seen_ns < oldest_ns) {
       oldest_ns = situation.seen_ns;
@@ -457,7 +468,7 @@ std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now
     return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +
            ": it has not entered the call, is stopped or cannot be reached; " + others;
   }
-  if (situation.cause >= 0) return name + " gave up; " + others;
+  if (situation.cause.known()) return name + " gave up; " + others;
   const auto behind = static_cast<int32_t>(wait.number - situation.number);
   if (is_collective(wait) && behind > 0) {
     return name + " never entered " + call_text(wait.number) + ": its last is " +

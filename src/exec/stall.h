@@ -10,7 +10,7 @@
 //
 // Threads: those of HostExecutor; cause_told_by() from any, answer() from the control thread.
 // Units: nanoseconds of CLOCK_MONOTONIC.
-// Errors: check() says why a call cannot go on, and culprit() whom it is about.
+// Errors: check() says why a call cannot go on, and cause() whom it is about.
 #pragma once
 
 #include <cstdint>
@@ -42,13 +42,13 @@ class Stall {
   /// A wait that check() was told of has ended: who asks from now on hears nothing of it.
   void ended() { mine_.counter(0).awake_ns.store(0, std::memory_order_release); }
   /// The waiting rank's call and the peer's are different ones.
-  Status compare_calls(const LongWait& wait, uint32_t peer) const;
-  /// The rank that the last error is about, as far as it is known.
-  int culprit() const { return culprit_; }
-  /// This rank gives up because of `cause`: says so to the ranks of other hosts, and hangs up.
-  void leave(uint32_t number, uint32_t cause);
-  /// The rank because of which `peer` on another host gave up; -1 if it has said nothing.
-  int cause_told_by(uint32_t peer) const;
+  Status compare_calls(const LongWait& wait, uint32_t peer);
+  /// What the last error is about, as far as it is known.
+  const Cause& cause() const { return cause_; }
+  /// This rank gives up: says so to the ranks of other hosts, and hangs up.
+  void leave(uint32_t number, const Loss& loss);
+  /// Why `peer` on another host gave up; not known if it has said nothing.
+  Cause cause_told_by(uint32_t peer) const;
   /// What is known of the peer of `exchange`.
   void describe_peer(trace::Exchange& exchange) const;
   /// From the control thread: tells those who wait for this rank what it is in, if it does not
@@ -65,7 +65,7 @@ class Stall {
     uint32_t peer = 0;     // whom it waits for, when it was seen
     uint64_t seen_ns = 0;  // waiting; 0: it does not
     uint64_t told_ns = 0;  // when it last said anything by a note
-    int cause = -1;        // it gave up because of this rank
+    Cause cause;           // it gave up because of that
   };
   /// Where following who waits for whom ended.
   struct Trail {
@@ -82,10 +82,10 @@ class Stall {
   void begin(const LongWait& wait, uint64_t now_ns);
   void say(const LongWait& wait, uint64_t now_ns);
   Status hear(const LongWait& wait, uint64_t now_ns);
-  Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) const;
+  Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note);
   Status diagnose(const LongWait& wait);
   Status compare_with_host(const LongWait& wait);
-  Status hearsay(Status status);
+  Status hearsay(Status status, uint64_t patience_ns);
   bool hang_up_all() const;
   Situation situation_of(uint32_t rank) const;
   uint64_t silence_ns(uint64_t now_ns) const;
@@ -96,7 +96,7 @@ class Stall {
   Status conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns);
   std::string describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const;
   std::string waiting_ranks(uint32_t culprit, uint64_t now_ns) const;
-  void tell_host(uint32_t cause) const;
+  void tell_host(const Loss& loss) const;
   void tell_unless_left(uint32_t peer, const transport::Note& note);
   transport::ChannelId channel(uint32_t lane) const;
 
@@ -119,7 +119,7 @@ class Stall {
   uint64_t reported_ns_ = 0;
   uint64_t inquiry_ns_ = 0;     // since when this rank asks who is to blame; 0: it need not know
   uint64_t gave_up_at_ns_ = 0;  // when a peer was first seen to have failed
-  int culprit_ = -1;
+  Cause cause_;
 };
 
 }  // namespace tutti::exec

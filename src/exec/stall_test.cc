@@ -132,6 +132,15 @@ class Rank {
   Status wait_in(const Call& call, int peer) {
     return stall_->check({&call, number_, 0, static_cast<uint32_t>(peer), 0, 0});
   }
+  /// Until it ends with an error.
+  Status wait_in_vain_for(int peer) {
+    const uint64_t until_ns = monotonic_ns() + 10 * kNanosecondsPerSecond;
+    Status status;
+    while ((status = wait_for(peer)).ok() && monotonic_ns() < until_ns) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return status;
+  }
   Stall& stall() { return *stall_; }
   const std::vector<std::string>& reports() const { return reports_.texts; }
 
@@ -199,7 +208,7 @@ TEST(Stall, AStoppedRankIsFoundByAskingWhoLeadsToIt) {
     Chain chain(ranks, Last::kStopped);
     const Status status = chain.run_to_deadline();
     EXPECT_EQ(status.code(), Code::kTimeout);
-    EXPECT_EQ(chain.first().stall().culprit(), ranks - 1) << status.message();
+    EXPECT_EQ(chain.first().stall().cause().rank, ranks - 1) << status.message();
     const std::string heard = "nothing was heard of rank " + std::to_string(ranks - 1);
     EXPECT_TRUE(contains(status.message(), heard)) << status.message();
     EXPECT_TRUE(chain.network.connected(0, ranks - 1));
@@ -209,7 +218,7 @@ TEST(Stall, AStoppedRankIsFoundByAskingWhoLeadsToIt) {
 TEST(Stall, ARankThatIsElsewhereSaysSo) {
   Chain chain(6, Last::kElsewhere);
   const Status status = chain.run_to_deadline();
-  EXPECT_EQ(chain.first().stall().culprit(), 5) << status.message();
+  EXPECT_EQ(chain.first().stall().cause().rank, 5) << status.message();
   EXPECT_TRUE(contains(status.message(), "rank 5 never entered call 1: its last is call 0"))
       << status.message();
   EXPECT_TRUE(contains(status.message(), "ranks 0-4 wait for it")) << status.message();
@@ -221,6 +230,40 @@ TEST(Stall, TheCallBeforeTheFirstIsTheLast) {
   EXPECT_TRUE(
       contains(status.message(), "rank 2 never entered call 0: its last is call 4294967295"))
       << status.message();
+}
+
+// Rank 1 heard it of others; rank 0 hands on what they saw, not whom it heard it of.
+TEST(Stall, WhoseCallsDifferIsHandedOn) {
+  Network network;
+  Rank first(network, 0, 4), second(network, 1, 4);
+  network.connect(0, 1);
+  first.enter();
+  second.enter();
+  second.stall().leave(kNumber, {1, {3, 2}});
+  const Status status = first.wait_in_vain_for(1);
+  EXPECT_EQ(status.code(), Code::kRemoteError);
+  EXPECT_EQ(first.stall().cause(), (Cause{3, 2}));
+  EXPECT_EQ(
+      status.message(),
+      "rank 1 gave up because the calls of rank 3 and rank 2 differ; rank 0 cannot go on with "
+      "all_reduce");
+}
+
+TEST(Stall, ACallThatAFarRankHasLeftIsCompared) {
+  for (const uint32_t number : kNumbers) {
+    Network network;
+    Rank first(network, 0, 2), second(network, 1, 2);
+    network.connect(0, 1);
+    first.enter(number, 7);
+    second.enter(number, 8);
+    first.enter(number + 1, 9);
+    second.stall().leave(number, {1, {0, -1}});
+    const Status status = first.wait_in_vain_for(1);
+    EXPECT_EQ(status.code(), Code::kInvalidUsage) << number;
+    EXPECT_EQ(first.stall().cause(), (Cause{1, 0}));
+    const std::string begin = "call " + std::to_string(number) + " or one before it differs";
+    EXPECT_TRUE(contains(status.message(), begin)) << status.message();
+  }
 }
 
 /// Two ranks of one host, as rank 0 sees them.
@@ -300,7 +343,7 @@ TEST(Stall, AWaitThatEndedIsNotTold) {
       ranks[static_cast<size_t>(rank)]->stall().ended();
     }
   }
-  EXPECT_EQ(ranks[0]->stall().culprit(), 1) << status.message();
+  EXPECT_EQ(ranks[0]->stall().cause().rank, 1) << status.message();
   EXPECT_FALSE(network.connected(0, 2)) << status.message();
 }
 

@@ -211,35 +211,30 @@ std::set<int> ranks_in(const std::string& message) {
   return named;
 }
 
-/// An error that names the odd rank and another one. Between hosts a rank may hear first that a
-/// third one, which had its error, is gone or gave up: it passes on what that one said, unless all
-/// of them stay.
-std::string judge_error(const Options& how, const Case& c, tuttiResult_t result, tuttiComm_t comm) {
+/// An error that names the odd rank and another one, also where a rank hears of it from a third
+/// one.
+std::string judge_error(const Case& c, tuttiResult_t result, tuttiComm_t comm) {
   const std::string message = tuttiGetLastError(comm);
   if (result != tuttiInvalidUsage && result != tuttiRemoteError) {
     return std::string(tuttiGetErrorString(result)) + ": " + message;
   }
   const std::set<int> named = ranks_in(message);
-  const bool third_left = how.network == testing_support::Network::kMixed && !how.patient &&
-                          result == tuttiRemoteError &&
-                          message.find("cannot go on with this communicator") != std::string::npos;
-  if (named.size() > 1 && (named.contains(c.odd_rank) || third_left)) return "";
+  if (named.size() > 1 && named.contains(c.odd_rank)) return "";
   return "the error does not name rank " + std::to_string(c.odd_rank) + " and another: " + message;
 }
 
 // Ranks that agree can finish the call only if they do not need the odd one; then the calls that
 // follow must tell them.
-std::string run_calls(const Options& how, const Case& c, CallMemory& memory, Member& member,
-                      tuttiComm_t comm) {
+std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiComm_t comm) {
   const bool odd = member.rank() == c.odd_rank;
   const tuttiResult_t first = issue(odd ? c.odd : c.usual, memory, comm);
-  if (first != tuttiSuccess) return judge_error(how, c, first, comm);
+  if (first != tuttiSuccess) return judge_error(c, first, comm);
   if (std::string wrong = memory.check(); !wrong.empty()) return "silently: " + wrong;
   if (c.swapped) {
     const Call& second = odd ? c.usual : c.odd;
     CallMemory more(second, member.rank(), nullptr);
     const tuttiResult_t result = issue(second, more, comm);
-    if (result != tuttiSuccess) return judge_error(how, c, result, comm);
+    if (result != tuttiSuccess) return judge_error(c, result, comm);
     if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
   }
   const Call next = make_call(Collective::kAllReduce, member.ranks(), 50);
@@ -247,7 +242,7 @@ std::string run_calls(const Options& how, const Case& c, CallMemory& memory, Mem
     member.at(turn);
     CallMemory more(next, member.rank(), nullptr);
     const tuttiResult_t later = issue(next, more, comm);
-    if (later != tuttiSuccess) return judge_error(how, c, later, comm);
+    if (later != tuttiSuccess) return judge_error(c, later, comm);
     if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
   }
   return "nobody noticed";
@@ -265,7 +260,7 @@ void run_rank(const Options& how, const Case& c, Member& member) {
   tuttiCommSetOptions(comm, &options);
   const bool odd = member.rank() == c.odd_rank;
   CallMemory memory(odd ? c.odd : c.usual, member.rank(), nullptr);
-  const std::string wrong = run_calls(how, c, memory, member, comm);
+  const std::string wrong = run_calls(c, memory, member, comm);
   // Threads read each other's buffers, and one that has not failed yet may still do so.
   if (how.threads || how.patient) member.meet();
   if (!wrong.empty()) member.fail(wrong);
