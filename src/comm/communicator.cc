@@ -252,10 +252,14 @@ uint64_t Communicator::deadline_from_now(const Extras* extras) const {
   return deadline_of_call(planner_->options_of(extras).timeout_ns);
 }
 
+uint64_t Communicator::timeout_of(uint64_t own) const {
+  if (own > 0) return own;
+  return options_.timeout_ns > 0 ? options_.timeout_ns
+                                 : options_.membership.env->config->timeout_ns;
+}
+
 uint64_t Communicator::deadline_of_call(uint64_t own) const {
-  const uint64_t general =
-      options_.timeout_ns > 0 ? options_.timeout_ns : options_.membership.env->config->timeout_ns;
-  return deadline_after(own > 0 ? own : general);
+  return deadline_after(timeout_of(own));
 }
 
 inline exec::Call Communicator::call_of(const Request& request, const Prepared& prepared) const {

@@ -71,6 +71,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   /// For calls that bring none of their own.
   void set_options(const CallOptions& options);
+  /// How long a call may take whose own limit is `own`; 0 is none in both.
+  uint64_t timeout_of(uint64_t own) const;
   const CallOptions& options() const { return planner_->options(); }
   /// TUTTI_DETERMINISTIC.
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }

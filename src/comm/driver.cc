@@ -148,7 +148,8 @@ bool Driver::advance() {
 }
 
 void Driver::idle(bool rare) {
-  for (Node* node : active_) node->task.communicator->idle(rare);
+  // What has not begun has no deadline to pass yet: its communicator would look at the call before.
+  for (Node* node : active_) node->task.communicator->idle(rare && node->begun);
   if (rare && active_.size() + free_.size() < nodes_.size()) retire_failed();
 }
 

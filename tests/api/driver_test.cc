@@ -108,6 +108,28 @@ TEST_F(DriverTest, WhatDoesNotWaitRunsInOneRound) {
   EXPECT_TRUE(driver_.empty());
 }
 
+// It is starved for longer than one look at what is rare, after a call whose deadline has passed.
+TEST_F(DriverTest, WhatHasNotBegunPassesNoDeadline) {
+  constexpr int kMoreThanARareLook = 600;
+  constexpr uint64_t kPassedNs = 1;
+  Communicator& starved = *communicators_[0];
+  const CallOptions usual = starved.options();
+  CallOptions short_of_time = usual;
+  short_of_time.timeout_ns = kPassedNs;
+  starved.set_options(short_of_time);
+  ASSERT_TRUE(starved.run(Request{.collective = schedule::Collective::kBarrier}).ok());
+  starved.set_options(usual);
+  add({.communicator = 0});
+  for (int i = 0; i < kMoreThanARareLook; ++i) {
+    add({.communicator = 1, .priority = 1});
+    ASSERT_EQ(advance().front(), '.');
+  }
+  while (!driver_.empty()) driver_.turn(backoff_);
+  Status outcome;
+  ASSERT_TRUE(outcomes_.front()->is_done(outcome));
+  EXPECT_TRUE(outcome.ok()) << outcome.message();
+}
+
 TEST_F(DriverTest, HigherPrioritiesFirst) {
   add({.communicator = 0});
   add({.communicator = 1, .priority = -3});

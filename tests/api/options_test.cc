@@ -128,6 +128,33 @@ TEST(Options, ADeadlineNamesWhomItWaitedForAndStays) {
   });
 }
 
+// A limit of the communicator's holds for those of a group that bring none.
+TEST(Options, TheLeastDeadlineOfAGroupOfTransfers) {
+  constexpr uint64_t kShortNs = 200'000'000;
+  constexpr auto kLong = std::chrono::seconds(60);
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.timeout_ns = kShortNs;
+    tuttiComm_t made = nullptr;
+    ASSERT_EQ(tuttiCommSplit(comm, 0, rank, &made, &config), tuttiSuccess) << message_of(nullptr);
+    if (rank == 0) {
+      const auto begin = std::chrono::steady_clock::now();
+      int values[2];
+      tuttiCall_t call = call_of(tuttiCollRecv, nullptr, &values[1], 1);
+      call.root = 1;
+      tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+      options.timeout_ns = static_cast<uint64_t>(std::chrono::nanoseconds(kLong).count());
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_OK(tuttiRecv(&values[0], 1, tuttiInt32, 1, made, tuttiBlocking()), made);
+      EXPECT_OK(tuttiSubmit(&call, made, tuttiBlocking(), &options, nullptr), made);
+      EXPECT_EQ(tuttiGroupEnd(), tuttiTimeout);
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, kLong / 2);
+    }
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+    tuttiCommAbort(made);
+  });
+}
+
 TEST(Options, ExplainTellsTheRoundsOfAVectorCall) {
   run_ranks(3, [](tuttiComm_t& comm, int) {
     const auto has = [](const std::string& text, const char* part) {
