@@ -91,11 +91,11 @@ TEST(Scalable, PartsAreRunsOfNearlyEqualSize) {
 TEST(Scalable, SeveralPlacesMerge) {
   for (const auto& [ranks, count] : Pairs{{2, 2}, {5, 2}, {9, 4}, {16, 16}, {3, 1}}) {
     const Places places(static_cast<size_t>(count));
-    for (const std::string& error : run(places.ids, everybody(ranks), ranks, in(20'000))) {
+    for (const std::string& error : run(places.ids, everybody(ranks), ranks, in(60'000))) {
       EXPECT_EQ(error, "") << ranks << " ranks, " << count << " ids";
     }
     for (const auto& server : places.servers) {
-      const uint64_t deadline_ns = in(2000);
+      const uint64_t deadline_ns = in(60'000);
       while (!server->finished() && monotonic_ns() < deadline_ns) std::this_thread::yield();
       EXPECT_TRUE(server->finished()) << "the server outlives its group";
     }
@@ -104,7 +104,7 @@ TEST(Scalable, SeveralPlacesMerge) {
 
 TEST(Scalable, AMissingRankIsNamedInItsPart) {
   const Places places(2);
-  const auto errors = run(places.ids, {0, 1, 2, 3, 5}, 6, in(600));
+  const auto errors = run(places.ids, {0, 1, 2, 3, 5}, 6, in(3000));
   EXPECT_NE(errors[3].find("rank 4 of ranks 3-5 did not come"), std::string::npos) << errors[3];
   EXPECT_NE(errors[0].find("merging"), std::string::npos) << errors[0];
   EXPECT_NE(errors[0].find("rank 1 of 2 did not come"), std::string::npos) << errors[0];
@@ -114,10 +114,10 @@ TEST(Scalable, OtherIdsOnSomeRankAreFound) {
   const Places places(2);
   std::vector<std::string> errors(2);
   std::thread other([&] {
-    const auto cards = exchange(std::span(places.ids).first(1), 0, 2, "", in(3000));
+    const auto cards = exchange(std::span(places.ids).first(1), 0, 2, "", in(60'000));
     errors[0] = cards.status().message();
   });
-  errors[1] = exchange(std::span(places.ids), 0, 2, "", in(3000)).status().message();
+  errors[1] = exchange(std::span(places.ids), 0, 2, "", in(60'000)).status().message();
   other.join();
   EXPECT_TRUE(errors[0].find("unique ids") != std::string::npos ||
               errors[1].find("unique ids") != std::string::npos)
@@ -144,7 +144,7 @@ TEST_P(Thousand, RanksMeet) {
   const Places places(static_cast<size_t>(GetParam()));
   int failed = 0;
   std::string first;
-  for (const std::string& error : run(places.ids, everybody(kRanks), kRanks, in(120'000))) {
+  for (const std::string& error : run(places.ids, everybody(kRanks), kRanks, in(300'000))) {
     if (!error.empty() && failed++ == 0) first = error;
   }
   EXPECT_EQ(failed, 0) << first;

@@ -176,9 +176,12 @@ class Chain {
   /// All wait until the first one has had enough.
   Status run(uint64_t deadline_ns, size_t reports) {
     const int ranks = static_cast<int>(ranks_.size());
-    const uint64_t until_ns = monotonic_ns() + 10 * kNanosecondsPerSecond;
+    const uint64_t until_ns = monotonic_ns() + 60 * kNanosecondsPerSecond;
+    uint64_t turn_ns = monotonic_ns();
     while (monotonic_ns() < until_ns && first().reports().size() < reports) {
       Status status = first().wait_for(1, deadline_ns);
+      const uint64_t last_turn_ns = std::exchange(turn_ns, monotonic_ns());
+      stood_still_ = stood_still_ || turn_ns - last_turn_ns > kStandstillNs;
       if (!status.ok()) return status;
       for (int rank = 1; rank < ranks; ++rank) {
         if (rank + 1 == ranks && last_ != Last::kWaitsForTheFirst) continue;
@@ -188,16 +191,43 @@ class Chain {
     }
     return {};
   }
-  Status run_to_deadline() { return run(monotonic_ns() + kDeadlineNs, 1); }
   Rank& first() { return *ranks_.front(); }
   Rank& second() { return *ranks_[1]; }
+  /// Since one thread moves all of them, all were silent when it was not run: nobody is to blame.
+  bool stood_still() const { return stood_still_; }
 
   Network network;
 
  private:
+  // Far below what a rank may be silent for with these deadlines.
+  static constexpr uint64_t kStandstillNs = 60'000'000;
+
   const Last last_;
   std::vector<std::unique_ptr<Rank>> ranks_;
+  bool stood_still_ = false;
 };
+
+/// A chain that was run all the time, and what became of its first rank's wait.
+struct Outcome {
+  std::unique_ptr<Chain> chain;
+  Status status;
+};
+
+/// `deadline_ns` from now; 0: none, until so many reports.
+Outcome run_chain(int ranks, Last last, uint64_t deadline_ns, uint64_t slow_ns = kNoDeadline,
+                  size_t reports = 1) {
+  constexpr int kMostTries = 50;
+  Outcome outcome;
+  for (int i = 0; i < kMostTries; ++i) {
+    outcome.chain = std::make_unique<Chain>(ranks, last, slow_ns);
+    outcome.status =
+        outcome.chain->run(deadline_ns == 0 ? kNoDeadline : monotonic_ns() + deadline_ns, reports);
+    if (!outcome.chain->stood_still()) break;
+  }
+  return outcome;
+}
+
+Outcome run_to_deadline(int ranks, Last last) { return run_chain(ranks, last, kDeadlineNs); }
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -205,20 +235,18 @@ bool contains(std::string_view text, std::string_view part) {
 
 TEST(Stall, AStoppedRankIsFoundByAskingWhoLeadsToIt) {
   for (const int ranks : {2, 3, 12}) {
-    Chain chain(ranks, Last::kStopped);
-    const Status status = chain.run_to_deadline();
+    const auto [chain, status] = run_to_deadline(ranks, Last::kStopped);
     EXPECT_EQ(status.code(), Code::kTimeout);
-    EXPECT_EQ(chain.first().stall().cause().rank, ranks - 1) << status.message();
+    EXPECT_EQ(chain->first().stall().cause().rank, ranks - 1) << status.message();
     const std::string heard = "nothing was heard of rank " + std::to_string(ranks - 1);
     EXPECT_TRUE(contains(status.message(), heard)) << status.message();
-    EXPECT_TRUE(chain.network.connected(0, ranks - 1));
+    EXPECT_TRUE(chain->network.connected(0, ranks - 1));
   }
 }
 
 TEST(Stall, ARankThatIsElsewhereSaysSo) {
-  Chain chain(6, Last::kElsewhere);
-  const Status status = chain.run_to_deadline();
-  EXPECT_EQ(chain.first().stall().cause().rank, 5) << status.message();
+  const auto [chain, status] = run_to_deadline(6, Last::kElsewhere);
+  EXPECT_EQ(chain->first().stall().cause().rank, 5) << status.message();
   EXPECT_TRUE(contains(status.message(), "rank 5 never entered call 1: its last is call 0"))
       << status.message();
   EXPECT_TRUE(contains(status.message(), "ranks 0-4 wait for it")) << status.message();
@@ -348,17 +376,16 @@ TEST(Stall, AWaitThatEndedIsNotTold) {
 }
 
 TEST(Stall, ACircleIsSeenAsOne) {
-  Chain chain(5, Last::kWaitsForTheFirst);
-  const Status status = chain.run_to_deadline();
+  const auto [chain, status] = run_to_deadline(5, Last::kWaitsForTheFirst);
   EXPECT_TRUE(contains(status.message(), "ranks wait in a circle")) << status.message();
 }
 
 TEST(Stall, OnlyTheChainIsAsked) {
-  Chain chain(6, Last::kStopped);
-  EXPECT_FALSE(chain.run_to_deadline().ok());
-  for (int rank = 1; rank < 6; ++rank) EXPECT_TRUE(chain.network.connected(0, rank)) << rank;
+  const auto [chain, status] = run_to_deadline(6, Last::kStopped);
+  EXPECT_FALSE(status.ok());
+  for (int rank = 1; rank < 6; ++rank) EXPECT_TRUE(chain->network.connected(0, rank)) << rank;
   for (int a = 1; a < 6; ++a) {
-    for (int b = a + 2; b < 6; ++b) EXPECT_FALSE(chain.network.connected(a, b)) << a << ", " << b;
+    for (int b = a + 2; b < 6; ++b) EXPECT_FALSE(chain->network.connected(a, b)) << a << ", " << b;
   }
 }
 
@@ -388,10 +415,10 @@ TEST(Stall, ASendDoesNotCountAsTheLastCollective) {
 
 TEST(Stall, ReportsNameWhoIsToBlameAgainAndAgain) {
   constexpr uint64_t kSlowNs = 500'000'000;
-  Chain chain(4, Last::kElsewhere, kSlowNs);
-  ASSERT_TRUE(chain.run(kNoDeadline, 2).ok());
-  ASSERT_EQ(chain.first().reports().size(), 2u);
-  for (const std::string& text : chain.first().reports()) {
+  const auto [chain, status] = run_chain(4, Last::kElsewhere, 0, kSlowNs, 2);
+  ASSERT_TRUE(status.ok()) << status.message();
+  ASSERT_EQ(chain->first().reports().size(), 2u);
+  for (const std::string& text : chain->first().reports()) {
     EXPECT_TRUE(contains(text, ": rank 3 never entered call 1")) << text;
   }
 }

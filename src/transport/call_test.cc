@@ -14,7 +14,7 @@
 namespace tutti::transport {
 namespace {
 
-constexpr uint64_t kPatienceNs = 10 * kNanosecondsPerSecond;
+constexpr uint64_t kPatienceNs = 60 * kNanosecondsPerSecond;
 
 Identity identity(int rank, int peer) {
   Identity self;

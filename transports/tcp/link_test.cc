@@ -8,7 +8,10 @@
 #include <chrono>
 #include <memory>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include "src/base/clock.h"
 
 namespace tutti::transports::tcp {
 namespace {
@@ -60,17 +63,34 @@ TEST(TcpLink, LastWordsWaitForRoom) {
   for (const std::byte byte : links.received) ASSERT_NE(byte, std::byte{2});
 }
 
-TEST(TcpLink, ALinkThatEndsSaysFirstWhatHadNoRoom) {
+/// Whether rank 1 has heard the note; `stood_still`: it did not read for so long that rank 0 may
+/// have given it up.
+bool hears_a_link_that_ends(bool& stood_still) {
+  constexpr uint64_t kLongNs = 300'000'000;
   Links links;
   links.fill();
   const transport::Note note{{1, 2}, {3, 4}};
   links.zero->tell(kNotes, note);
+  uint64_t last_ns = monotonic_ns();
   std::thread end([&] { links.zero.reset(); });
-  while (links.one->status().ok()) links.one->progress();
+  while (links.one->status().ok()) {
+    links.one->progress();
+    const uint64_t before_ns = std::exchange(last_ns, monotonic_ns());
+    stood_still = stood_still || last_ns - before_ns > kLongNs;
+  }
   end.join();
   transport::Note heard;
-  ASSERT_EQ(links.one->heard(kNotes, heard), 1u);
-  EXPECT_EQ(heard, note);
+  return links.one->heard(kNotes, heard) == 1 && heard == note;
+}
+
+TEST(TcpLink, ALinkThatEndsSaysFirstWhatHadNoRoom) {
+  constexpr int kMostTries = 10;
+  bool heard = false, stood_still = true;
+  for (int i = 0; i < kMostTries && !heard && stood_still; ++i) {
+    stood_still = false;
+    heard = hears_a_link_that_ends(stood_still);
+  }
+  EXPECT_TRUE(heard);
 }
 
 // Both wait for room, and neither reads what the other sends.

@@ -43,7 +43,7 @@ class LocalFileTest : public testing::Test {
 
 TEST_F(LocalFileTest, HandsBytesOverAndLeavesNothing) {
   Result<std::string> got = Status::internal_error("did not run");
-  std::thread waiting([&] { got = await("a", 5000); });
+  std::thread waiting([&] { got = await("a", 60'000); });
   {
     const Result<LocalFile> file = LocalFile::post(folder_, "a", "secret");
     ASSERT_TRUE(file.ok()) << file.status().message();

@@ -9,6 +9,7 @@
 
 #include "src/base/clock.h"
 #include "src/bootstrap/rendezvous.h"
+#include "tests/support/reserved_port.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -16,12 +17,6 @@ namespace {
 constexpr int kRanks = 3;
 
 uint64_t in(uint64_t milliseconds) { return monotonic_ns() + milliseconds * 1'000'000; }
-
-uint16_t free_port() {
-  const Result<Listener> listener = listen_on(Address::parse("127.0.0.1").value(), 0);
-  EXPECT_TRUE(listener.ok());
-  return listener.value().port;
-}
 
 class MeetingTest : public testing::Test {
  protected:
@@ -43,7 +38,7 @@ class MeetingTest : public testing::Test {
 
   /// Every rank's sentence: "" if all met, by the way and `rounds` times.
   std::vector<std::string> run(const Config& config, const Variables& changed, std::string_view way,
-                               uint64_t milliseconds = 10'000) {
+                               uint64_t milliseconds = 60'000) {
     std::vector<std::string> errors(kRanks);
     std::vector<std::thread> threads;
     for (int rank = 0; rank < kRanks; ++rank) {
@@ -70,9 +65,9 @@ class MeetingTest : public testing::Test {
     if (met.way != way) return "met by " + met.way;
     if (met.insecure != (config.insecure && !config.key)) return "insecure is wrong";
     const auto cards = exchange(met.id, met.launch.rank, met.launch.ranks, "x", deadline_ns);
-    // Rank 0 knows that all have met when it has heard from them; here another round says so.
+    // Rank 0 knows that all have met when it has heard from them; here its server says so.
     const Status status = cards.status();
-    std::this_thread::sleep_for(std::chrono::milliseconds(met.launch.rank == 0 ? 50 : 0));
+    if (met.server != nullptr && cards.ok()) met.server->finish(deadline_ns);
     met.close(cards.ok());
     return cards.ok() ? "" : std::string(status.message());
   }
@@ -83,8 +78,9 @@ const std::vector<std::string> kAllMet(kRanks);
 TEST_F(MeetingTest, ByAFileOfThisHost) { EXPECT_EQ(run({}, {}, "a file of this host"), kAllMet); }
 
 TEST_F(MeetingTest, AtThePlaceOfTuttiId) {
+  const testing_support::ReservedPort port;
   Config config;
-  config.id = "127.0.0.1:" + std::to_string(free_port());
+  config.id = "127.0.0.1:" + std::to_string(port.number());
   for (const std::string& error : run(config, {}, "TUTTI_ID")) {
     EXPECT_NE(error.find("TUTTI_KEY_FILE"), std::string::npos) << error;
   }
@@ -94,8 +90,9 @@ TEST_F(MeetingTest, AtThePlaceOfTuttiId) {
 
 TEST_F(MeetingTest, AtTheMasterOfSeveralHosts) {
   // Resolves to this host, but is not the word by which one knows that all ranks are here.
+  const testing_support::ReservedPort port;
   const Variables several = {{"MASTER_ADDR", "LOCALHOST"},
-                             {"MASTER_PORT", std::to_string(free_port() - 1)}};
+                             {"MASTER_PORT", std::to_string(port.number() - 1)}};
   Config config;
   config.socket_ifname = "lo";
   for (const std::string& error : run(config, several, "MASTER_ADDR")) {
