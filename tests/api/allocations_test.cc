@@ -7,7 +7,7 @@ namespace tutti::api_test {
 namespace {
 
 void expect_none(const std::vector<std::string>& arguments) {
-  const auto outcome = testing_support::run_program("allocations", arguments, 120);
+  const auto outcome = testing_support::run_program("allocations", arguments, 600);
   if (outcome.exit_code == 77) GTEST_SKIP() << "a sanitizer allocates in its own way";
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   // Eight kinds of calls were counted, not fewer.

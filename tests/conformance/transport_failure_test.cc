@@ -163,11 +163,11 @@ TEST_P(TransportFailure, AKilledProcessHangsUp) {
 #endif
   auto crew = Crew::create(GetParam(), 2);
   ASSERT_NE(crew, nullptr);
-  const uint64_t deadline_ns = monotonic_ns() + 5'000'000'000;
+  const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {  // has neither the threads nor the sockets of its parent: rank 0 anew
-    alarm(20);
+    alarm(3 * kPatienceNs / kNanosecondsPerSecond);
     auto other = Crew::create(GetParam(), 2);
     const std::string card = crew->rank(1).transport->card();
     const bool good = other != nullptr && other->connect_one(0, 1, card, deadline_ns).ok();

@@ -14,6 +14,7 @@ namespace {
 
 constexpr int kCalls = 150;
 constexpr uint64_t kSmallRing = 64 << 10;
+constexpr uint64_t kHangNs = 3'000'000'000;  // of a call with a fault; others are in no hurry
 
 struct Fault {
   bool (*plant)(plan::Plan&) = nullptr;
@@ -31,6 +32,7 @@ void expect_found(const Fault& fault) {
   GroupOptions options;
   options.one_process = fault.one_process;
   options.ring_bytes = fault.ring_bytes;
+  options.deadline_ns = kHangNs;
   options.tamper = [&](int rank, plan::Plan& plan) {
     if (!fault.on_every_rank && rank != 1) return;
     if (fault.plant(plan)) ++planted;

@@ -61,7 +61,7 @@ void with_registrations(const Body& body) {
   std::array<std::array<Registered, kRegistrations>, kRanks> memory;
   const std::string problem = with_group(options, [&](int rank, comm::Communicator& communicator) {
     comm::CallOptions call;
-    call.timeout_ns = 20 * kNanosecondsPerSecond;
+    call.timeout_ns = 60 * kNanosecondsPerSecond;
     communicator.set_options(call);
     auto& mine = memory[static_cast<size_t>(rank)];
     for (Registered& each : mine) each.add(communicator);

@@ -42,7 +42,7 @@ struct Outcome {
 Status all_to_all(comm::Communicator& communicator, const Counts& counts) {
   comm::CallOptions options;
   options.algorithm = "bruck";  // forwards shares
-  options.timeout_ns = 10 * kNanosecondsPerSecond;
+  options.timeout_ns = 60 * kNanosecondsPerSecond;
   communicator.set_options(options);
   Counts expected;
   expected.fill(kShare);

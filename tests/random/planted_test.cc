@@ -91,7 +91,7 @@ TEST(RandomFaults, ASignalOvertakesItsPut) {
     library.put_signal = [](const void* source, size_t bytes, int peer, tuttiWindow_t window,
                             size_t offset, uint32_t signal, tuttiStream_t stream) {
       const tuttiResult_t told = tuttiSignal(peer, window, signal, stream);
-      testing_support::sleep_ns(20'000'000);
+      testing_support::sleep_ns(100'000'000);
       return told == tuttiSuccess ? tuttiPut(source, bytes, peer, window, offset, stream) : told;
     };
   };

@@ -23,6 +23,7 @@ using transport::Purpose;
 
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kAnswerNs = 20 * kMillisecond;  // what an attacker waits for a word
+constexpr uint64_t kRecordNs = 30'000 * kMillisecond;
 constexpr size_t kMostHeld = 300;
 
 Fd knock(const Door& door) {
@@ -110,21 +111,10 @@ void replay(Besieger& self, Fd fd) {
 constexpr void (*kAttacks[])(Besieger&, Fd) = {garbage,       half_open,   half_said, wrong_key,
                                                another_epoch, another_job, replay};
 
-/// A real handshake of rank 0 with the bait, word for word: through a pair of sockets, so that both
-/// directions can be heard.
-std::string record(const bootstrap::UniqueId& job, const Door& bait) {
-  Identity who;
-  who.rank = 0;
-  who.communicator = job.communicator();
-  int ends[2];
-  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return {};
-  const pid_t rank = fork();
-  if (rank == 0) {
-    (void)transport::handshake_connect(ends[1], job.key, who, monotonic_ns() + 1000 * kMillisecond);
-    _exit(0);
-  }
-  const Fd near(ends[0]), far(ends[1]), door = knock(bait);
-  const uint64_t deadline_ns = monotonic_ns() + 2000 * kMillisecond;
+/// Passes a handshake on between `near` and the bait. Empty: the bait has hung up.
+std::string overhear(const Fd& near, const Door& bait) {
+  const Fd door = knock(bait);
+  const uint64_t deadline_ns = monotonic_ns() + kRecordNs;
   std::string words;
   for (const size_t bytes : {transport::kHelloBytes, transport::kProofBytes}) {
     std::string said(bytes, '\0'), answer(bytes, '\0');
@@ -136,7 +126,34 @@ std::string record(const bootstrap::UniqueId& job, const Door& bait) {
     }
     words += said;
   }
+  return words;
+}
+
+/// A real handshake of rank 0 with the bait, word for word: through a pair of sockets, so that both
+/// directions can be heard.
+std::string record(const bootstrap::UniqueId& job, const Door& bait) {
+  Identity who;
+  who.rank = 0;
+  who.communicator = job.communicator();
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return {};
+  const pid_t rank = fork();
+  if (rank == 0) {
+    close(ends[0]);
+    (void)transport::handshake_connect(ends[1], job.key, who, monotonic_ns() + kRecordNs);
+    _exit(0);
+  }
+  close(ends[1]);
+  std::string words = overhear(Fd(ends[0]), bait);
   waitpid(rank, nullptr, 0);
+  return words;
+}
+
+/// Another besieger may already be at it, and the bait make room for it by hanging up on this one.
+std::string record_in_spite_of_others(const bootstrap::UniqueId& job, const Door& bait) {
+  constexpr int kTries = 100;
+  std::string words;
+  for (int i = 0; i < kTries && words.empty(); ++i) words = record(job, bait);
   return words;
 }
 
@@ -150,7 +167,8 @@ void besiege(Field& field, uint64_t seed, int user) {
   if (!id.ok()) return;
   Besieger self{field, Dice(seed), id.value(), {}, {}};
   for (const Door& door : field.doors()) {
-    if (door.port() == self.job.port) self.recorded = record(self.job, door);
+    if (door.port() != self.job.port) continue;
+    self.recorded = record_in_spite_of_others(self.job, door);
   }
   if (self.recorded.empty()) {
     std::fprintf(stderr, "siege: no handshake could be recorded\n");

@@ -255,7 +255,7 @@ int judge(const Field& field, const testing_support::TeamResult& result) {
 }
 
 int siege_main(uint64_t connections, bool open_door) {
-  constexpr uint64_t kLimitNs = 250'000'000'000;
+  constexpr uint64_t kLimitNs = 500'000'000'000;
   Field& field = map_field();
   std::vector<pid_t> children;
   children.push_back(start([&] { watch_doors(field); }));

@@ -6,14 +6,14 @@ namespace tutti {
 namespace {
 
 TEST(SlowSiege, TenThousandConnectionsDisturbNobody) {
-  const auto outcome = testing_support::run_program("siege", {"10000"}, 280);
+  const auto outcome = testing_support::run_program("siege", {"10000"}, 600);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::fputs(outcome.output.c_str(), stdout);
 }
 
 // The checks themselves: a door that keeps everybody breaks the bounds of connections and memory.
 TEST(SlowSiege, ADoorWithoutABoundIsNoticed) {
-  const auto outcome = testing_support::run_program("siege", {"8000", "open-door"}, 280);
+  const auto outcome = testing_support::run_program("siege", {"8000", "open-door"}, 600);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
   const std::string& told = outcome.output;
   EXPECT_NE(told.find("of 72: TOO MUCH"), std::string::npos) << told;
