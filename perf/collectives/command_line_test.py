@@ -39,7 +39,7 @@ INHERITED = {name: value for name, value in os.environ.items() if name != "TUTTI
 
 def run(*arguments, program=TUTTI, **environment):
     return subprocess.run([str(program), *map(str, arguments)], text=True, capture_output=True,
-                          timeout=120, env={**INHERITED, **environment})
+                          timeout=300, env={**INHERITED, **environment})
 
 
 def rows(output):
@@ -142,7 +142,7 @@ class CommandLine(unittest.TestCase):
         command = [str(TUTTI), "perf", "all_reduce", "-t", "2", "-b", "64", "-n", "1"]
         theirs, ours = pty.openpty()
         try:
-            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=ours, timeout=120,
+            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=ours, timeout=300,
                                     env=INHERITED)
             shown = os.read(theirs, 65536).decode()
         finally:

@@ -5,11 +5,14 @@ installed, and torchrun's variables in a loop."""
 import os
 import pathlib
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "support"))
+
+from ports import reserved_port  # noqa: E402
 
 SKIPPED = 77
 BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve() / "bin"
@@ -17,12 +20,6 @@ TUTTI = BINARIES / "tutti"
 USAGE, LIBRARY, RESULT = 2, 3, 7
 RIGHT = "# Out of bounds values : 0 OK"
 LAUNCHERS = ("TUTTI_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "TORCHELASTIC_", "NCCL_", "XDG_RUNTIME")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def ranks_of(output):
@@ -42,14 +39,14 @@ class Launched(unittest.TestCase):
     def torchrun(self, processes, *arguments, command="perf", **more):
         """torchrun's variables in a loop: every process' (stdout, stderr, exit code)."""
         shared = {"WORLD_SIZE": str(processes), "MASTER_ADDR": "127.0.0.1",
-                  "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none"}
+                  "MASTER_PORT": str(reserved_port() - 1), "TORCHELASTIC_RUN_ID": "none"}
         started = [
             subprocess.Popen([str(TUTTI), command, *arguments], text=True, stdout=subprocess.PIPE,
                              stderr=subprocess.PIPE,
                              env={**self.environment, **shared, **more, "RANK": str(process),
                                   "LOCAL_RANK": str(process)})
             for process in range(processes)]
-        return [(*process.communicate(timeout=120), process.returncode) for process in started]
+        return [(*process.communicate(timeout=300), process.returncode) for process in started]
 
     def mpirun(self, processes, program, *arguments):
         mpirun = shutil.which("mpirun")
@@ -58,7 +55,7 @@ class Launched(unittest.TestCase):
         return subprocess.run(
             [mpirun, "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np",
              str(processes), str(BINARIES / program), *arguments],
-            text=True, capture_output=True, timeout=120, env=self.environment)
+            text=True, capture_output=True, timeout=300, env=self.environment)
 
     def assert_process_major(self, output, processes, ranks_each):
         ranks = ranks_of(output)

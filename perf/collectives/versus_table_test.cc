@@ -1,6 +1,7 @@
 #include "perf/collectives/versus_table.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <fstream>
@@ -63,7 +64,7 @@ TEST(VersusTable, SizesAndModesStayApart) {
 }
 
 TEST(Rounds, WhatIsWrittenIsRead) {
-  const std::string path = testing::TempDir() + "rounds.csv";
+  const std::string path = testing::TempDir() + "rounds." + std::to_string(getpid()) + ".csv";
   std::vector<Round> rounds;
   add_round(rounds, "ompi-nocma:tuned", 3, {0.125, 2});
   write_rounds(path, rounds);
@@ -79,14 +80,14 @@ TEST(Rounds, WhatIsWrittenIsRead) {
 }
 
 TEST(Rounds, BrokenFilesAreRefusedWithTheirLine) {
-  const std::string path = testing::TempDir() + "broken.csv";
+  const std::string path = testing::TempDir() + "broken." + std::to_string(getpid()) + ".csv";
   write_rounds(path, {});
   std::ofstream(path, std::ios::app) << "ompi,stepped,two,all_reduce,8,0,mpi,1\n";
   try {
     read_rounds(path);
     FAIL();
   } catch (const PerfError& error) {
-    EXPECT_NE(std::string(error.what()).find("broken.csv:2"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find(path + ":2"), std::string::npos) << error.what();
   }
   EXPECT_THROW(read_rounds(path + ".missing"), PerfError);
   std::remove(path.c_str());

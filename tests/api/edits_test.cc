@@ -13,7 +13,7 @@
 namespace tutti::api_test {
 namespace {
 
-constexpr uint64_t kHangMs = 20'000;
+constexpr uint64_t kHangMs = 60'000;
 
 /// The sum of `value` over the communicator's ranks.
 int sum_over(tuttiComm_t comm, int value) {

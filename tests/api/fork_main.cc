@@ -20,7 +20,7 @@ namespace {
 using testing_support::Member;
 
 constexpr int kTurns = 5;
-constexpr uint64_t kLimitNs = 60'000'000'000;
+constexpr uint64_t kLimitNs = 180'000'000'000;
 
 bool expect_sum(Member& member, tuttiComm_t comm, int wanted) {
   int one = 1, sum = 0;

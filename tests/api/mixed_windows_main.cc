@@ -34,7 +34,7 @@ using testing_support::mix;
 using testing_support::Network;
 using testing_support::TeamShape;
 
-constexpr uint64_t kLimitNs = 120'000'000'000;
+constexpr uint64_t kLimitNs = 300'000'000'000;
 constexpr int kWindows = 3;
 constexpr int kRounds = 6;
 constexpr int kOperations = 12;  // of each rank in a round

@@ -21,7 +21,7 @@ using testing_support::Member;
 
 constexpr size_t kBytes = 16 << 20;
 constexpr size_t kSlot = 2 << 20;  // of each origin in a target's part
-constexpr uint64_t kLimitNs = 120'000'000'000;
+constexpr uint64_t kLimitNs = 300'000'000'000;
 constexpr uint64_t kPatienceNs = 20'000'000'000;
 constexpr uint32_t kData = 0, kTaken = 1, kCount = 15;  // signals
 

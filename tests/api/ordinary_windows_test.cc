@@ -26,7 +26,7 @@ using testing_support::Member;
 using testing_support::RankState;
 using testing_support::TeamShape;
 
-constexpr uint64_t kLimitNs = 60'000'000'000;
+constexpr uint64_t kLimitNs = 120'000'000'000;
 
 /// Two processes with a part each, in which a put from rank 0 to rank 1 has been done.
 class Pair : testing_support::TeamRank {

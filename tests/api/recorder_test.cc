@@ -24,7 +24,7 @@ using trace::CallRecord;
 using trace::ExchangeRecord;
 using trace::State;
 
-constexpr uint64_t kLimitNs = 60'000'000'000;
+constexpr uint64_t kLimitNs = 120'000'000'000;
 constexpr int kRanks = 4;
 constexpr int kLate = kRanks - 1;
 

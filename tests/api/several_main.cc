@@ -17,7 +17,7 @@ using testing_support::Member;
 
 constexpr int kComms = 3;
 constexpr int kTurns = 40;
-constexpr uint64_t kLimitNs = 60'000'000'000;
+constexpr uint64_t kLimitNs = 180'000'000'000;
 
 class Rank {
  public:

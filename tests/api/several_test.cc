@@ -19,7 +19,7 @@ using random_calls::CallMemory;
 using reference::Collective;
 
 void expect_right(std::vector<std::string> arguments) {
-  const auto outcome = testing_support::run_program("several", arguments, 120);
+  const auto outcome = testing_support::run_program("several", arguments, 240);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -74,7 +74,7 @@ TEST(Several, SynchronizeReturnsTheErrorOfAQueuedCall) {
 TEST(Several, AbortEndsTheCallsOfPeers) {
   for (const int late_ms : {0, 30}) {
     run_ranks(3, [&](tuttiComm_t& comm, int rank) {
-      set_deadline(comm, 10'000);
+      set_deadline(comm, 60'000);
       if (rank == 1) {
         std::this_thread::sleep_for(std::chrono::milliseconds(15));
         EXPECT_EQ(tuttiCommAbort(comm), tuttiSuccess);

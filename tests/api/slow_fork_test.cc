@@ -8,7 +8,7 @@ namespace tutti::api_test {
 namespace {
 
 void expect_right(const std::string& network) {
-  const auto outcome = testing_support::run_program("fork", {"--network", network}, 120);
+  const auto outcome = testing_support::run_program("fork", {"--network", network}, 240);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

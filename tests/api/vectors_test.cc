@@ -20,7 +20,7 @@ using Counts = std::vector<size_t>;
 using Values = std::vector<int>;
 using testing_support::mix;
 
-constexpr uint64_t kHangMs = 10'000;
+constexpr uint64_t kHangMs = 60'000;
 constexpr int kGap = -7;  // between blocks; nobody may touch it
 
 // What rank `from` has for rank `to` at `index`.

@@ -19,7 +19,7 @@ using testing_support::Member;
 constexpr int kRounds = 30;
 constexpr size_t kPage = 4096;
 constexpr size_t kBytes = 1 << 20;
-constexpr uint64_t kLimitNs = 60'000'000'000;
+constexpr uint64_t kLimitNs = 180'000'000'000;
 constexpr uint32_t kData = 3, kTaken = 4;  // signals
 
 class Rank : testing_support::TeamRank {

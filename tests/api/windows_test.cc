@@ -13,7 +13,7 @@ namespace tutti::api_test {
 namespace {
 
 void expect_right(const std::vector<std::string>& arguments) {
-  const auto outcome = testing_support::run_program("windows", arguments, 120);
+  const auto outcome = testing_support::run_program("windows", arguments, 240);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -25,13 +25,13 @@ TEST(Windows, OnTwoHosts) { expect_right({"--network", "mixed"}); }
 // Sizes, many origins, passive targets, deregistered parts.
 TEST(OneSided, Threads) {
   const auto outcome =
-      testing_support::run_program("one_sided", {"--threads", "1", "--ranks", "4"}, 180);
+      testing_support::run_program("one_sided", {"--threads", "1", "--ranks", "4"}, 360);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 void expect_one_sided(const std::string& network, const std::string& ranks) {
   const auto outcome =
-      testing_support::run_program("one_sided", {"--network", network, "--ranks", ranks}, 180);
+      testing_support::run_program("one_sided", {"--network", network, "--ranks", ranks}, 360);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
@@ -42,7 +42,7 @@ TEST(OneSided, FiveRanksOnTwoHosts) { expect_one_sided("mixed", "5"); }
 
 // Memory of every kind and length, random puts and gets, against a reference.
 int mixed_windows(const std::vector<std::string>& arguments, std::string& output) {
-  const auto outcome = testing_support::run_program("mixed_windows", arguments, 180);
+  const auto outcome = testing_support::run_program("mixed_windows", arguments, 360);
   output = outcome.output;
   return outcome.exit_code;
 }
@@ -180,7 +180,7 @@ TEST(Windows, NoneIsMadeUnderAGroupThatUsesAnother) {
 // A rank that cannot take part tells the others, who would wait for it.
 TEST(Windows, ARefusedPartIsEverybodysError) {
   run_ranks(2, [](tuttiComm_t& comm, int rank) {
-    set_deadline(comm, 10'000);
+    set_deadline(comm, 60'000);
     char memory[64];
     tuttiWindow_t window = nullptr;
     const tuttiResult_t result =
@@ -193,7 +193,7 @@ TEST(Windows, ARefusedPartIsEverybodysError) {
 
 TEST(Windows, ARankWithoutAPlaceForItsHandleIsEverybodysError) {
   run_ranks(2, [](tuttiComm_t& comm, int rank) {
-    set_deadline(comm, 10'000);
+    set_deadline(comm, 60'000);
     char memory[64];
     tuttiWindow_t window = nullptr;
     const tuttiResult_t result =

@@ -15,7 +15,7 @@ TEST_P(Fuzz, HoldsForAHundredThousandInputs) {
   GTEST_SKIP() << "one thread: nothing for the thread sanitizer";
 #endif
   const auto outcome = testing_support::run_program(
-      "fuzz", {"--target", std::string(GetParam().name), "--runs", "100000"}, 280);
+      "fuzz", {"--target", std::string(GetParam().name), "--runs", "100000"}, 800);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   EXPECT_EQ(outcome.output.find(", 0 accepted;"), std::string::npos)
       << "the corpus is not valid: " << outcome.output;
@@ -38,7 +38,7 @@ TEST(Mutate, OneInputCanBeMadeAgainAlone) {
 
 TEST(Mutate, ADefectIsToldWithItsNumber) {
   const auto outcome =
-      testing_support::run_program("fuzz", {"--target", "defective", "--runs", "100000"}, 60);
+      testing_support::run_program("fuzz", {"--target", "defective", "--runs", "100000"}, 300);
   EXPECT_NE(outcome.exit_code, 0);
   EXPECT_NE(outcome.output.find("--target defective --seed 1 --first "), std::string::npos)
       << outcome.output;

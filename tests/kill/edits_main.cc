@@ -34,7 +34,7 @@ using testing_support::sleep_ns;
 constexpr int kRanks = 6;
 constexpr int kNewcomers = 2;
 constexpr int kDyingTurn = 30;
-constexpr uint64_t kHangNs = 60'000'000'000;
+constexpr uint64_t kHangNs = 150'000'000'000;
 
 struct Options {
   int victim = 0;
@@ -46,7 +46,7 @@ void set_environment(const Options& options, int rank) {
   for (const auto& [name, value] : testing_support::environment_of(options.network, rank % 2, 2)) {
     setenv(name.c_str(), value.c_str(), 1);
   }
-  setenv("TUTTI_INIT_TIMEOUT", "30", 1);
+  setenv("TUTTI_INIT_TIMEOUT", "60", 1);
 }
 
 struct Grown {  // behind the board's id: by which the newcomers join

@@ -8,7 +8,7 @@ namespace {
 
 void expect_right(const std::string& network, int victim) {
   const auto outcome = testing_support::run_program(
-      "edits", {"--network", network, "--victim", std::to_string(victim)}, 120);
+      "edits", {"--network", network, "--victim", std::to_string(victim)}, 200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

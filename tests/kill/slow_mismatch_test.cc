@@ -7,7 +7,7 @@
 namespace tutti::kill_test {
 namespace {
 
-constexpr int kLimitSeconds = 800;
+constexpr int kLimitSeconds = 1700;
 
 void expect_handled(std::vector<std::string> arguments) {
   if (testing_support::thorough()) arguments.insert(arguments.end(), {"--every", "1"});

@@ -13,7 +13,7 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from environment import clean_environment  # noqa: E402
-from ports import free_port  # noqa: E402
+from ports import free_port, reserved_port  # noqa: E402
 import slurm  # noqa: E402
 
 BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")) / "bin"
@@ -43,12 +43,12 @@ class Launched(unittest.TestCase):
             environment = {**clean_environment(), **self.common, **common, **own(rank)}
             processes.append(subprocess.Popen(list(map(str, command)), env=environment, text=True,
                                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT))
-        return [(process.communicate(timeout=60)[0], process.returncode) for process in processes]
+        return [(process.communicate(timeout=200)[0], process.returncode) for process in processes]
 
     def torchrun(self, common=None, command=(PROGRAM,)):
         """torchrun's variables for all ranks on this host."""
         shared = {"WORLD_SIZE": str(RANKS), "MASTER_ADDR": "127.0.0.1",
-                  "MASTER_PORT": str(free_port() - 1), "TORCHELASTIC_RUN_ID": "none",
+                  "MASTER_PORT": str(reserved_port() - 1), "TORCHELASTIC_RUN_ID": "none",
                   **(common or {})}
         return self.run_loop(shared, lambda rank: {"RANK": str(rank), "LOCAL_RANK": str(rank)},
                              command=command)
@@ -78,10 +78,10 @@ class Launched(unittest.TestCase):
         self.assert_met(self.torchrun(), "by torchrun; met by a file of this host")
 
     def test_a_place_and_a_key(self):
-        results = self.torchrun({"TUTTI_ID": f"127.0.0.1:{free_port()}",
+        results = self.torchrun({"TUTTI_ID": f"127.0.0.1:{reserved_port()}",
                                  "TUTTI_KEY_FILE": self.key_file()})
         self.assert_met(results, "met by TUTTI_ID")
-        results = self.torchrun({"NCCL_COMM_ID": f"127.0.0.1:{free_port()}",
+        results = self.torchrun({"NCCL_COMM_ID": f"127.0.0.1:{reserved_port()}",
                                  "TUTTI_KEY_FILE": self.key_file()})
         self.assert_met(results, "met by TUTTI_ID")
 
@@ -96,7 +96,7 @@ class Launched(unittest.TestCase):
         self.assertNotIn("WITHOUT", results[0][0])
 
     def test_a_rank_with_another_key_is_kept_out(self):
-        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "LOCALHOST", "TUTTI_PORT": str(free_port()),
+        shared = {"WORLD_SIZE": "2", "MASTER_ADDR": "LOCALHOST", "TUTTI_PORT": str(reserved_port()),
                   "TUTTI_INIT_TIMEOUT": "3"}
         keys = [self.key_file("0"), self.key_file("1")]
         results = self.run_loop(shared, lambda rank: {"RANK": str(rank),
@@ -136,7 +136,7 @@ class Launched(unittest.TestCase):
             self.skipTest("mpirun is not installed")
         command = [mpirun, "--allow-run-as-root", "--oversubscribe", "-np", str(RANKS),
                    *arguments, str(PROGRAM)]
-        result = subprocess.run(command, text=True, capture_output=True, timeout=120,
+        result = subprocess.run(command, text=True, capture_output=True, timeout=300,
                                 env={**clean_environment(), **self.common, **environment})
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         return result.stdout.splitlines()
@@ -160,7 +160,7 @@ class Launched(unittest.TestCase):
         compiler = os.environ.get("CXX", "c++")
         library = self.folder / "libpmi2.so.0"
         subprocess.run([compiler, "-std=c++20", "-shared", "-fPIC", "-o", str(library),
-                        str(HERE / "fake_pmi2.cpp")], check=True, timeout=120)
+                        str(HERE / "fake_pmi2.cpp")], check=True, timeout=300)
         store = self.folder / "store"
         store.mkdir()
         shared = {"LD_LIBRARY_PATH": str(self.folder), "PMI_FD": "9", "PMI_SIZE": str(RANKS),
@@ -200,7 +200,7 @@ class Launched(unittest.TestCase):
         # torch 1.13 knows its other ways to treat the outputs no more under Python 3.11.
         command = [torchrun, "--no_python", f"--nproc_per_node={RANKS}", "--redirects=2", "--tee=1",
                    f"--log_dir={self.folder}", f"--master_port={free_port()}", str(PROGRAM)]
-        result = subprocess.run(command, text=True, capture_output=True, timeout=120,
+        result = subprocess.run(command, text=True, capture_output=True, timeout=300,
                                 env={**clean_environment(), **self.common})
         self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
         lines = result.stdout.splitlines()

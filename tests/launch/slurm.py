@@ -11,7 +11,7 @@ import time
 from ports import free_port
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sinfo", "munged")
-PATIENCE_S = 60
+PATIENCE_S = 200
 
 CONFIGURATION = """\
 ClusterName=tutti

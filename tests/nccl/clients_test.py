@@ -9,7 +9,7 @@ import unittest
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "support")]
 
-from ports import free_port  # noqa: E402
+from ports import reserved_port  # noqa: E402
 from support import (BUILD, HERE, LIBRARY, RANKS, STUB_RESULT, TUTTI, WithPrograms,  # noqa: E402
                      WithTheToolkitsHeader, WithWorkshop, environment, names, nvidias_library, run)
 
@@ -87,13 +87,13 @@ class Clients(WithPrograms):
         os.chmod(key, 0o600)
         for host, secret in (("127.0.0.1", {"TUTTI_KEY_FILE": key}), ("localhost", {"TUTTI_INSECURE": "1"})):
             with self.subTest(host=host, **secret):
-                place = {"NCCL_COMM_ID": f"{host}:{free_port()}", "NCCL_DEBUG": "error"}
+                place = {"NCCL_COMM_ID": f"{host}:{reserved_port()}", "NCCL_DEBUG": "error"}
                 self.client("by_comm_id", 3, env=environment(**place, **secret))
 
     def test_a_place_without_a_key_is_refused_with_what_to_do(self):
         program = self.workshop.program("clients", "-ldl", "-pthread")
         done = run(TUTTI, "run", "--", program, "by_comm_id", "1",
-                   env=environment(NCCL_COMM_ID=f"127.0.0.1:{free_port()}"))
+                   env=environment(NCCL_COMM_ID=f"127.0.0.1:{reserved_port()}"))
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertIn("NCCL_COMM_ID", done.stderr)
         self.assertIn("TUTTI_KEY_FILE", done.stderr)
@@ -103,12 +103,12 @@ class Clients(WithPrograms):
         for key in keys:
             os.chmod(key, 0o600)
         program = self.workshop.program("comm_id")
-        place = environment(NCCL_COMM_ID=f"127.0.0.1:{free_port()}", TUTTI_INIT_TIMEOUT="3", NCCL_DEBUG="error")
+        place = environment(NCCL_COMM_ID=f"127.0.0.1:{reserved_port()}", TUTTI_INIT_TIMEOUT="3", NCCL_DEBUG="error")
         ranks = [subprocess.Popen([TUTTI, "run", "--", program, str(rank), "2"], stderr=subprocess.PIPE,
                                   text=True, env={**place, "TUTTI_KEY_FILE": key})
                  for rank, key in enumerate(keys)]
         for rank, process in enumerate(ranks):
-            said = process.communicate(timeout=60)[1]
+            said = process.communicate(timeout=200)[1]
             self.assertEqual(process.returncode, 1, f"rank {rank}: {said}")
 
     def test_10_nccl_tests_refers_weakly_to_newer_names(self):

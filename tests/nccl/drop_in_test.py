@@ -319,7 +319,7 @@ class Run(WithWorkshop):
                                  text=True, env=environment())
         self.assertEqual(child.stdout.readline(), "ready\n")
         child.send_signal(signal.SIGTERM)
-        self.assertEqual(child.communicate(timeout=60)[0], "got\n")
+        self.assertEqual(child.communicate(timeout=200)[0], "got\n")
         self.assertEqual(child.returncode, 5)
 
     def test_the_program_ends_with_tutti_run(self):
@@ -327,8 +327,8 @@ class Run(WithWorkshop):
                                  stdout=subprocess.PIPE, text=True, env=environment())
         pid = int(child.stdout.readline())
         child.kill()
-        child.communicate(timeout=60)
-        deadline = time.monotonic() + 60
+        child.communicate(timeout=200)
+        deadline = time.monotonic() + 200
         while is_running(pid) and time.monotonic() < deadline:
             time.sleep(0.01)
         self.assertFalse(is_running(pid))

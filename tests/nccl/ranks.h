@@ -107,7 +107,7 @@ static inline int run_ranks(int ranks, Body body) {
     children[member.rank] = fork();
     if (children[member.rank] == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
-      alarm(60);
+      alarm(240);
       body(member);
       exit(0);
     }

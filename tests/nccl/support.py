@@ -17,7 +17,7 @@ TOOLKIT = "/usr/local/cuda/include"
 NCCL_FOLDERS = ("/usr/local/cuda/lib", "/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu",
                 "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
 STUB_RESULT = 77
-LIMIT_SECONDS = 120
+LIMIT_SECONDS = 300
 RANKS = range(1, 9)
 # The version of NCCL whose header has all that a program calls; the others are content with the first.
 SINCE = {"": 22803, "lifecycles": 22807, "one_sided": 22902, "queries": 23004, "configured": 23102}

@@ -14,7 +14,7 @@ namespace tutti::random_calls {
 namespace {
 
 testing_support::Outcome random_calls(std::vector<std::string> arguments) {
-  return testing_support::run_program("random_calls", arguments, 280);
+  return testing_support::run_program("random_calls", arguments, 800);
 }
 
 TEST(Random, TwoHundredCalls) {

@@ -17,7 +17,7 @@ namespace {
 using reference::Collective;
 using testing_support::Member;
 
-constexpr uint64_t kJobLimitNs = 60'000'000'000;
+constexpr uint64_t kJobLimitNs = 180'000'000'000;
 
 class Rank {
  public:

@@ -27,8 +27,9 @@ using testing_support::now_ns;
 using testing_support::sleep_ns;
 using testing_support::TeamShape;
 
-constexpr uint64_t kLimitNs = 120'000'000'000;
-constexpr uint64_t kSettleNs = 10'000'000'000;
+constexpr uint64_t kLimitNs = 280'000'000'000;
+constexpr uint64_t kSettleNs = 60'000'000'000;
+constexpr uint64_t kLookNs = 10'000'000;
 constexpr int kMostForAll = 16;  // an all_to_all of more takes long where they share few cores
 
 /// Connected sockets of this process over IP.
@@ -58,7 +59,7 @@ int count_settled(Expected expected) {
   for (;;) {
     const int found = count_connections();
     if ((found >= expected.least && found <= expected.most) || now_ns() > end_ns) return found;
-    sleep_ns(kSettleNs / 1000);
+    sleep_ns(kLookNs);
   }
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 void expect_connections(const std::string& ranks, const std::string& lazy) {
   const auto outcome =
-      testing_support::run_program("connections", {"--ranks", ranks, "--lazy", lazy}, 200);
+      testing_support::run_program("connections", {"--ranks", ranks, "--lazy", lazy}, 300);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

@@ -22,7 +22,7 @@ namespace {
 using testing_support::Member;
 using testing_support::TeamShape;
 
-constexpr uint64_t kLimitNs = 120'000'000'000;
+constexpr uint64_t kLimitNs = 300'000'000'000;
 constexpr uint64_t kStagingKiB = 16 << 10;
 constexpr uint64_t kPageKiB = 4;
 

@@ -25,7 +25,7 @@ using reference::Collective;
 using testing_support::Member;
 using testing_support::TeamShape;
 
-constexpr uint64_t kLimitNs = 120'000'000'000;
+constexpr uint64_t kLimitNs = 300'000'000'000;
 
 struct Options {
   int from = 1;

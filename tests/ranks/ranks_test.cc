@@ -7,13 +7,13 @@ namespace tutti::ranks_test {
 namespace {
 
 TEST(Ranks, OneToTenAsThreads) {
-  const auto outcome = testing_support::run_program("ranks", {"--from", "1", "--to", "10"}, 250);
+  const auto outcome = testing_support::run_program("ranks", {"--from", "1", "--to", "10"}, 700);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 TEST(Ranks, OneToTenAsProcesses) {
   const auto outcome =
-      testing_support::run_program("ranks", {"--from", "1", "--to", "10", "--processes", "1"}, 250);
+      testing_support::run_program("ranks", {"--from", "1", "--to", "10", "--processes", "1"}, 700);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 

@@ -1,7 +1,9 @@
 #include "tools/cli/verify.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -113,9 +115,11 @@ Outcome run(std::vector<std::string> arguments) {
 }
 
 Outcome run_text(const std::string& text) {
-  const std::string path = testing::TempDir() + "verify_test.schedule";
+  const std::string path = testing::TempDir() + "verify." + std::to_string(getpid()) + ".schedule";
   std::ofstream(path) << text;
-  return run({"--text", path});
+  const Outcome outcome = run({"--text", path});
+  std::remove(path.c_str());
+  return outcome;
 }
 
 TEST(VerifyMain, ProvesWhatIsRegistered) {
