@@ -108,7 +108,7 @@ if(NOT TUTTI_SANITIZE)
     string(REGEX REPLACE "\\.py$" "" name "${source}")
     string(REPLACE "/" "." name "${name}")
     add_test(NAME ${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/${source}")
-    set_tests_properties(${name} PROPERTIES LABELS plain TIMEOUT 300 SKIP_RETURN_CODE 77
+    set_tests_properties(${name} PROPERTIES LABELS plain TIMEOUT 1800 SKIP_RETURN_CODE 77
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
       ENVIRONMENT "TUTTI_BINARY_DIR=${PROJECT_BINARY_DIR};CXX=${CMAKE_CXX_COMPILER}")
   endforeach()
@@ -117,5 +117,5 @@ if(NOT TUTTI_SANITIZE)
            --cxx "${CMAKE_CXX_COMPILER}" --cache "${PROJECT_BINARY_DIR}/tidy-headers.json")
   add_test(NAME library COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/check-library"
            "$<TARGET_FILE:tutti>" "$<TARGET_FILE:tutti_nccl>")
-  set_tests_properties(tidy library PROPERTIES LABELS plain TIMEOUT 900)
+  set_tests_properties(tidy library PROPERTIES LABELS plain TIMEOUT 3600)
 endif()

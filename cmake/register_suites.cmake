@@ -43,7 +43,7 @@ foreach(line IN LISTS suite_lines)
   add_test("${suite_prefix}.${suite}" "${suite_program}" "--gtest_filter=${suite}.*"
            "--gtest_output=xml:${suite_results}/${file_name}.xml")
   set_tests_properties("${suite_prefix}.${suite}" PROPERTIES
-    LABELS "${suite_label}" TIMEOUT 900
+    LABELS "${suite_label}" TIMEOUT 3600
     SKIP_REGULAR_EXPRESSION "${all_skipped}")
   if(suite_report_checker)
     set(reports "string_append: log_path='${report_folder}/${file_name}'")
