@@ -119,7 +119,7 @@ class Rank {
 
   void enter(uint32_t number = kNumber, uint32_t far_signature = 0) {
     number_ = number;
-    counter_->call.store(uint64_t{number} << 32);
+    counter_->call.store(uint64_t{number} << 32 | Call().signature);
     stall_->entered(number, far_signature);
   }
   Status wait_for(int peer, uint64_t deadline_ns = kNoDeadline) {
