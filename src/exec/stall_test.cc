@@ -157,10 +157,17 @@ class Rank {
 enum class Last { kStopped, kElsewhere, kWaitsForTheFirst };
 
 /// Rank 0 waits for 1, 1 for 2 and so on; who waits for whom is connected, and nobody else.
+struct ChainShape {
+  int ranks;
+  Last last;
+  uint64_t slow_ns = kNoDeadline;
+  uint32_t number = kNumber;  // of the call they wait in
+};
+
 class Chain {
  public:
-  Chain(int ranks, Last last, uint64_t slow_ns = kNoDeadline, uint32_t number = kNumber)
-      : last_(last) {
+  explicit Chain(const ChainShape& shape) : last_(shape.last) {
+    const auto [ranks, last, slow_ns, number] = shape;
     for (int rank = 0; rank < ranks; ++rank) {
       ranks_.push_back(std::make_unique<Rank>(network, rank, ranks, slow_ns));
       if (rank > 0) network.connect(rank - 1, rank);
@@ -214,12 +221,11 @@ struct Outcome {
 };
 
 /// `deadline_ns` from now; 0: none, until so many reports.
-Outcome run_chain(int ranks, Last last, uint64_t deadline_ns, uint64_t slow_ns = kNoDeadline,
-                  size_t reports = 1) {
+Outcome run_chain(const ChainShape& shape, uint64_t deadline_ns, size_t reports = 1) {
   constexpr int kMostTries = 50;
   Outcome outcome;
   for (int i = 0; i < kMostTries; ++i) {
-    outcome.chain = std::make_unique<Chain>(ranks, last, slow_ns);
+    outcome.chain = std::make_unique<Chain>(shape);
     outcome.status =
         outcome.chain->run(deadline_ns == 0 ? kNoDeadline : monotonic_ns() + deadline_ns, reports);
     if (!outcome.chain->stood_still()) break;
@@ -227,7 +233,7 @@ Outcome run_chain(int ranks, Last last, uint64_t deadline_ns, uint64_t slow_ns =
   return outcome;
 }
 
-Outcome run_to_deadline(int ranks, Last last) { return run_chain(ranks, last, kDeadlineNs); }
+Outcome run_to_deadline(const ChainShape& shape) { return run_chain(shape, kDeadlineNs); }
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
@@ -235,7 +241,7 @@ bool contains(std::string_view text, std::string_view part) {
 
 TEST(Stall, AStoppedRankIsFoundByAskingWhoLeadsToIt) {
   for (const int ranks : {2, 3, 12}) {
-    const auto [chain, status] = run_to_deadline(ranks, Last::kStopped);
+    const auto [chain, status] = run_to_deadline({ranks, Last::kStopped});
     EXPECT_EQ(status.code(), Code::kTimeout);
     EXPECT_EQ(chain->first().stall().cause().rank, ranks - 1) << status.message();
     const std::string heard = "nothing was heard of rank " + std::to_string(ranks - 1);
@@ -245,7 +251,7 @@ TEST(Stall, AStoppedRankIsFoundByAskingWhoLeadsToIt) {
 }
 
 TEST(Stall, ARankThatIsElsewhereSaysSo) {
-  const auto [chain, status] = run_to_deadline(6, Last::kElsewhere);
+  const auto [chain, status] = run_to_deadline({6, Last::kElsewhere});
   EXPECT_EQ(chain->first().stall().cause().rank, 5) << status.message();
   EXPECT_TRUE(contains(status.message(), "rank 5 never entered call 1: its last is call 0"))
       << status.message();
@@ -253,8 +259,7 @@ TEST(Stall, ARankThatIsElsewhereSaysSo) {
 }
 
 TEST(Stall, TheCallBeforeTheFirstIsTheLast) {
-  Chain chain(3, Last::kElsewhere, kNoDeadline, 0);
-  const Status status = chain.run_to_deadline();
+  const auto [chain, status] = run_to_deadline({3, Last::kElsewhere, kNoDeadline, 0});
   EXPECT_TRUE(
       contains(status.message(), "rank 2 never entered call 0: its last is call 4294967295"))
       << status.message();
@@ -376,12 +381,12 @@ TEST(Stall, AWaitThatEndedIsNotTold) {
 }
 
 TEST(Stall, ACircleIsSeenAsOne) {
-  const auto [chain, status] = run_to_deadline(5, Last::kWaitsForTheFirst);
+  const auto [chain, status] = run_to_deadline({5, Last::kWaitsForTheFirst});
   EXPECT_TRUE(contains(status.message(), "ranks wait in a circle")) << status.message();
 }
 
 TEST(Stall, OnlyTheChainIsAsked) {
-  const auto [chain, status] = run_to_deadline(6, Last::kStopped);
+  const auto [chain, status] = run_to_deadline({6, Last::kStopped});
   EXPECT_FALSE(status.ok());
   for (int rank = 1; rank < 6; ++rank) EXPECT_TRUE(chain->network.connected(0, rank)) << rank;
   for (int a = 1; a < 6; ++a) {
@@ -390,14 +395,14 @@ TEST(Stall, OnlyTheChainIsAsked) {
 }
 
 TEST(Stall, NobodyIsAskedBeforeAReportIsAtHand) {
-  Chain chain(4, Last::kStopped);
+  Chain chain({4, Last::kStopped});
   EXPECT_TRUE(chain.first().wait_for(1, monotonic_ns() + 3600 * kNanosecondsPerSecond).ok());
   EXPECT_FALSE(chain.network.connected(0, 2));
 }
 
 TEST(Stall, ASendDoesNotCountAsTheLastCollective) {
   for (const Last last : {Last::kElsewhere, Last::kWaitsForTheFirst}) {
-    Chain chain(2, last);
+    Chain chain({2, last});
     const uint64_t until_ns = monotonic_ns() + kDeadlineNs;
     Status status;
     while (status.ok()) {
@@ -415,7 +420,7 @@ TEST(Stall, ASendDoesNotCountAsTheLastCollective) {
 
 TEST(Stall, ReportsNameWhoIsToBlameAgainAndAgain) {
   constexpr uint64_t kSlowNs = 500'000'000;
-  const auto [chain, status] = run_chain(4, Last::kElsewhere, 0, kSlowNs, 2);
+  const auto [chain, status] = run_chain({4, Last::kElsewhere, kSlowNs}, 0, 2);
   ASSERT_TRUE(status.ok()) << status.message();
   ASSERT_EQ(chain->first().reports().size(), 2u);
   for (const std::string& text : chain->first().reports()) {
