@@ -16,8 +16,8 @@ void expect_right(std::vector<std::string> arguments, const std::string& calls) 
   std::fputs(outcome.output.c_str(), stdout);
 }
 
-TEST(SlowNumbers, AsProcesses) { expect_right({}, "400000"); }
-TEST(SlowNumbers, AsThreads) { expect_right({"--threads", "1"}, "400000"); }
+TEST(SlowNumbers, AsProcesses) { expect_right({}, "200000"); }
+TEST(SlowNumbers, AsThreads) { expect_right({"--threads", "1"}, "200000"); }
 TEST(SlowNumbers, OverTcp) { expect_right({"--network", "tcp"}, "20000"); }
 TEST(SlowNumbers, OverTwoHosts) { expect_right({"--network", "mixed"}, "20000"); }
 
