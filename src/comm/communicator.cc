@@ -15,24 +15,11 @@ using schedule::Collective;
 
 namespace {
 
-// Calls shorter than this stay in cells and slots even where buffers are addressable: two entries
-// cost more than one small copy.
-constexpr uint64_t kDirectBytes = 8 << 10;
-
 int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
 uint32_t spins_of(const Config& config, int ranks) {
   if (config.spin_polls > 0) return config.spin_polls;
   return ranks <= cores() ? 20'000 : 5;
-}
-
-/// As far as it says how long the buffers of a rank are.
-schedule::Shape buffers_of(const Request& request, int ranks) {
-  schedule::Shape shape;
-  shape.collective = request.collective;
-  shape.ranks = ranks;
-  shape.root = request.root;
-  return shape;
 }
 
 plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
@@ -185,59 +172,6 @@ Status Communicator::check() {
   }
   const std::lock_guard lock(failure_mutex_);
   return failure_;
-}
-
-bool Communicator::Placement::holds(const Request& request) const {
-  const auto send = reinterpret_cast<uintptr_t>(request.send);
-  return possible && reinterpret_cast<uintptr_t>(request.recv) - send == offset;
-}
-
-Communicator::Placement Communicator::placement_of(const Request& request) const {
-  const schedule::Traits& traits = schedule::traits_of(request.collective);
-  const bool both =
-      traits.input.held_by(rank(), request.root) && traits.output.held_by(rank(), request.root);
-  const uint64_t part =
-      static_cast<uint64_t>(rank()) * request.count * types::size_of(request.type);
-  if (traits.nests(schedule::Space::kInput)) return {both, uintptr_t{0} - part};
-  if (traits.nests(schedule::Space::kOutput)) return {both, part};
-  return {both, 0};
-}
-
-uint64_t Communicator::output_bytes(const Request& request) const {
-  const bool parts = schedule::traits_of(request.collective).output.parts;
-  const uint64_t blocks = parts ? static_cast<uint64_t>(ranks()) : 1;
-  return request.count * types::size_of(request.type) * blocks;
-}
-
-bool Communicator::is_always_staged(uint64_t output_bytes) const {
-  return output_bytes < kDirectBytes || membership_->domain_size() == 1;
-}
-
-// Follows from what every rank knows alike: the arguments, and which memory was registered.
-Reach Communicator::reach_of(const Request& request) {
-  const uint64_t out = output_bytes(request);
-  if (is_always_staged(out)) return {};
-  if (direct_) return {plan::Mode::kDirect, false};
-  forget_retired();
-  if (executor_->has_windows() && are_registered(request)) return {plan::Mode::kDirect, true};
-  const bool reads = reads_peers_ && out >= options_.membership.env->config->single_copy_bytes;
-  return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
-}
-
-uint64_t Communicator::send_elements(const Request& request) const {
-  if (request.counts != nullptr) return input_elements_of(*request.counts, rank());
-  return schedule::input_elements(buffers_of(request, ranks()), rank(), request.count);
-}
-
-bool Communicator::are_registered(const Request& request) const {
-  const schedule::Shape shape = buffers_of(request, ranks());
-  const uint64_t size = types::size_of(request.type);
-  const uint64_t send_bytes = schedule::input_elements(shape, rank(), request.count) * size;
-  const uint64_t recv_bytes = schedule::output_elements(shape, rank(), request.count) * size;
-  const auto registered = [&](const void* memory, uint64_t bytes) {
-    return bytes == 0 || executor_->window_of(memory, bytes) != nullptr;
-  };
-  return registered(request.recv, recv_bytes) && registered(request.send, send_bytes);
 }
 
 inline Result<const Prepared*> Communicator::prepare(const Request& request) {

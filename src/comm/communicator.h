@@ -127,7 +127,10 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   struct Placement {
     bool possible = false;
     uintptr_t offset = 0;  // modulo 2^64
-    bool holds(const Request& request) const;
+    bool holds(const Request& request) const {
+      const auto send = reinterpret_cast<uintptr_t>(request.send);
+      return possible && reinterpret_cast<uintptr_t>(request.recv) - send == offset;
+    }
   };
   /// What a call that only repeats another one, on any buffers, need not work out again.
   struct Repeat {

@@ -165,9 +165,9 @@ class Link {
   /// while there is no room for them, then progress() or a further call tries again. Nothing to do
   /// where the peer sees the failure in the arena.
   virtual bool hang_up() { return true; }
-  /// No call will use this link any more. Sends what is left to say; true while the peer's kernel may
-  /// lack some of it, for at most a second from the first call on. The destructor waits for that;
-  /// who ends many links calls this for each before.
+  /// No call will use this link any more. Sends what is left to say; true while the peer's kernel
+  /// may lack some of it, for at most a second from the first call on. The destructor waits for
+  /// that; who ends many links calls this for each before.
   virtual bool linger() { return false; }
   /// OK, or why this link is dead. Cheap: polled in slow paths.
   virtual Status status() const = 0;

@@ -333,14 +333,13 @@ TEST(Connector, AStoppedPeerIsNoFailureAndDelaysNobody) {
 // Its kernel takes no more and says so whenever it is asked. Hosts that say nothing are in
 // tests/launch/hosts_test.py.
 TEST(Connector, APeerThatReadsNothingIsNotTakenForGone) {
+  constexpr size_t kMoreThanSocketsHold = 64 << 20;
+  std::vector<std::byte> bytes(kMoreThanSocketsHold), landing(kMoreThanSocketsHold);
+  const transport::ConstBuffer source{bytes.data(), bytes.size()};
+  const transport::Buffer target{landing.data(), landing.size()};
   Two two;
   two.start();
   ASSERT_TRUE(two.low.link(1).await(monotonic_ns() + kPatienceNs).ok());
-  constexpr size_t kMoreThanSocketsHold = 64 << 20;
-  std::vector<std::byte> bytes(kMoreThanSocketsHold);
-  const transport::ConstBuffer source{bytes.data(), bytes.size()};
-  std::vector<std::byte> landing(bytes.size());
-  const transport::Buffer target{landing.data(), landing.size()};
   const auto ticket = two.low.link(1).send(kData, 3, {&source, 1});
   two.high.link(0).receive(kData, 3, {&target, 1});  // grants credit for all of it
   const uint64_t end_ns = monotonic_ns() + 3 * kKeepaliveNs;

@@ -404,8 +404,8 @@ void TcpLink::fail_lost(const std::string& why) {
                             "; look at what rank " + std::to_string(peer_) + " said last"));
 }
 
-// Data that arrives at a closed socket answers with a reset, and a reset throws away what is still on
-// its way to the peer. So read along until its kernel has everything.
+// Data that arrives at a closed socket answers with a reset, and a reset throws away what is still
+// on its way to the peer. So read along until its kernel has everything.
 bool TcpLink::linger() {
   const std::lock_guard lock(mutex_);
   if (!connected()) return false;
