@@ -23,7 +23,8 @@ Result<std::string> listening_address(const Config& config) {
 }  // namespace
 
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config) {
+                                                  const CommConfig& config,
+                                                  const Patience& patience) {
   const Config& environment = *process.env().config;
   comm::CommunicatorOptions options;
   options.algorithms = registry::algorithms();
@@ -36,7 +37,7 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   membership.transports = registry::transports();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
-  membership.deadline_ns = deadline_after(environment.init_timeout_ns);
+  membership.patience = patience;
   membership.exchange = founding.exchange;
   transport::Member& self = membership.self;
   self.rank = founding.rank;
@@ -58,8 +59,8 @@ Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId
   founding.ranks = ranks;
   founding.communicator = ids[0].communicator();
   founding.key = ids[0].key;
-  founding.exchange = [&config, ids, ranks, rank](std::string_view card, uint64_t deadline_ns) {
-    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, deadline_ns}, card);
+  founding.exchange = [&config, ids, ranks, rank](std::string_view card, const Patience& patience) {
+    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, patience}, card);
   };
   if (ids[0].rank_0_opens) {
     founding.origin = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +

@@ -24,9 +24,10 @@ struct Founding {
   std::string origin;       // for people: who started the rank; "" where its caller did
 };
 
-/// All ranks of a group call this, in any threads. Bounded by TUTTI_INIT_TIMEOUT.
+/// All ranks of a group call this, in any threads.
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config);
+                                                  const CommConfig& config,
+                                                  const Patience& patience);
 
 /// A group that meets where the ids say, of which there is at least one. `config` lives as long as
 /// the process.

@@ -12,6 +12,44 @@
 namespace tutti::api {
 namespace {
 
+// Whoever aborts one of the two from now on ends the making; so does who did before.
+Status make_cancellable(Making& making) {
+  Result<std::shared_ptr<Cancellation>> made = Cancellation::create();
+  if (!made.ok()) return made.status();
+  making.cancellation = std::move(made).value();
+  for (tuttiComm* one : {making.handle, making.parent}) {
+    if (one == nullptr) continue;
+    const std::lock_guard lock(one->error_mutex);
+    one->cancellation = making.cancellation;
+    if (one->abort) making.cancellation->cancel();
+  }
+  return {};
+}
+
+void forget_cancellation(tuttiComm* handle) {
+  if (handle == nullptr) return;
+  const std::lock_guard lock(handle->error_mutex);
+  handle->cancellation = nullptr;
+}
+
+Result<Patience> patience_for(const Making& making) {
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  const Env& env = process.value()->env();
+  const auto tell = [log = env.log](const std::string& what, uint64_t waited_ns) {
+    log->warning("a communicator has been in the making for {} s, and goes on: {}",
+                 waited_ns / kNanosecondsPerSecond, what);
+  };
+  return Patience(deadline_after(env.config->init_timeout_ns), making.cancellation,
+                  env.config->slow_ns, tell);
+}
+
+Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {
+  const Result<Patience> patience = patience_for(making);
+  if (!patience.ok()) return patience.status();
+  return making.make(patience.value());
+}
+
 bool change(tuttiComm* handle, State from, State to) {
   return handle->state.compare_exchange_strong(from, to, std::memory_order_acq_rel);
 }
@@ -33,7 +71,9 @@ void fail(const Making& making, const Status& reason) {
 
 // Everything but the caller's variable, which a worker must not touch.
 Status make_now(const Making& making) {
-  Result<std::unique_ptr<comm::Communicator>> made = making.make();
+  Result<std::unique_ptr<comm::Communicator>> made = run_maker(making);
+  forget_cancellation(making.handle);
+  forget_cancellation(making.parent);
   if (making.handle == nullptr && !making.blocking && !made.ok()) {
     const std::lock_guard lock(making.parent->error_mutex);
     making.parent->failure = made.status();
@@ -115,6 +155,12 @@ Status check_makings(const std::vector<Making>& makings) {
 }
 
 Status run_makings(std::vector<Making> makings) {
+  for (Making& making : makings) {
+    if (Status status = make_cancellable(making); !status.ok()) {
+      drop_makings(makings, status);
+      return status;
+    }
+  }
   for (const Making& making : makings) {
     if (making.handle != nullptr) making.handle->state.store(State::kMaking);
   }
@@ -160,6 +206,12 @@ void start_worker(tuttiComm* handle, std::function<void()> work) {
     }
   }
   work();
+}
+
+void order_abort(tuttiComm* handle) {
+  handle->abort = true;
+  const std::lock_guard lock(handle->error_mutex);
+  if (handle->cancellation != nullptr) handle->cancellation->cancel();
 }
 
 void join_worker(tuttiComm* handle) {

@@ -12,19 +12,21 @@
 #include <vector>
 
 #include "src/api/handle.h"
+#include "src/base/patience.h"
 
 namespace tutti::api {
 
-using Maker = std::function<Result<std::unique_ptr<comm::Communicator>>()>;
+using Maker = std::function<Result<std::unique_ptr<comm::Communicator>>(const Patience&)>;
 
 struct Making {
-  Maker make;                   // bounded by a deadline; null in a good result: no communicator
+  Maker make;                   // null in a good result: no communicator
   tuttiComm* handle = nullptr;  // null: this rank gets none
   tuttiComm_t* out = nullptr;   // where the caller finds the handle; used until the call is over.
                                 // Null: the caller is gone, and the handle stays as a failed one
   tuttiComm* parent = nullptr;  // busy meanwhile
   State parent_was = State::kAlive;
   bool blocking = true;
+  std::shared_ptr<Cancellation> cancellation;  // from run_makings() on
 };
 
 /// A making for a new handle, which *out gets at once. `out` is not null.
@@ -44,6 +46,9 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason);
 void start_worker(tuttiComm* handle, std::function<void()> work);
 /// Waits for the handle's worker, which is done or about to be.
 void join_worker(tuttiComm* handle);
+/// The handle is to be ended by an abort, and what is being made of it or from it ends now: with an
+/// error, here and on the other ranks. From any thread.
+void order_abort(tuttiComm* handle);
 /// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
 /// error says that a peer is still inside a window's memory.
 Status end_communicator(tuttiComm* handle, State ended);

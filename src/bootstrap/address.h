@@ -11,6 +11,7 @@
 #include <string>
 
 #include "src/base/io.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 
 namespace tutti::bootstrap {
@@ -42,6 +43,11 @@ struct Listener {
 };
 Result<Listener> listen_on(const Address& address, uint16_t port);
 
-Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns);
+/// The connection ends by itself when its other host vanishes (keep_alive()).
+Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience);
+
+/// Of a connection on which one waits for long: a host that does not answer for a minute has
+/// closed it.
+void keep_alive(int socket);
 
 }  // namespace tutti::bootstrap
