@@ -32,21 +32,19 @@ struct Edit {
   int ranks = 0;  // grow: of the new group
 };
 
-uint64_t deadline_of(const Edit& edit) {
-  return deadline_after(edit.process->env().config->init_timeout_ns);
-}
-
 // Nothing of the parent may run any more.
-Status quiesce(const Edit& edit, uint64_t deadline_ns) {
+Status quiesce(const Edit& edit, const Patience& patience) {
   comm::Communicator& parent = *edit.parent;
   if (edit.abort) {
     parent.abort(Status::remote_error("rank " + std::to_string(parent.rank()) + " called " +
                                       edit.call + " with TUTTI_SHRINK_ABORT"));
   }
-  if (!wait_for_use(edit.handle, deadline_ns)) {
-    return Status::timeout(std::string(edit.call) + ": operations of rank " +
-                           std::to_string(parent.rank()) + " are still in flight; revoke the " +
-                           "communicator, or shrink it with TUTTI_SHRINK_ABORT");
+  const std::string in_flight = std::string(edit.call) + ": operations of rank " +
+                                std::to_string(parent.rank()) + " are still in flight";
+  patience.waits_for(in_flight);
+  if (!wait_for_use(edit.handle, patience)) {
+    return patience.reason(in_flight +
+                           "; revoke the communicator, or shrink it with TUTTI_SHRINK_ABORT");
   }
   if (edit.abort) parent.give_up();
   return edit.needs_health ? parent.failure() : Status();
@@ -59,11 +57,10 @@ struct Agreement {
   std::vector<comm::Proposal> proposals;
 };
 
-Result<Agreement> meet(const Edit& edit) {
-  const uint64_t deadline_ns = deadline_of(edit);
-  if (Status status = quiesce(edit, deadline_ns); !status.ok()) return status;
+Result<Agreement> meet(const Edit& edit, const Patience& patience) {
+  if (Status status = quiesce(edit, patience); !status.ok()) return status;
   auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members,
-                                                 comm::Meeting::Purpose{edit.call, deadline_ns});
+                                                 comm::Meeting::Purpose{edit.call, patience});
   auto blobs = meeting->exchange(edit.proposal.encode());
   if (!blobs.ok()) return blobs.status();
   auto proposals = comm::agree(blobs.value(), edit.members);
@@ -73,8 +70,8 @@ Result<Agreement> meet(const Edit& edit) {
 
 // Split and shrink: the cards travel in the second exchange of the meeting, everybody's to
 // everybody.
-Child divide(const Edit& edit) {
-  Result<Agreement> agreed = meet(edit);
+Child divide(const Edit& edit, const Patience& patience) {
+  Result<Agreement> agreed = meet(edit, patience);
   if (!agreed.ok()) return agreed.status();
   const auto& [meeting, proposals] = agreed.value();
   const int color = edit.proposal.color;
@@ -96,14 +93,14 @@ Child divide(const Edit& edit) {
   founding.communicator = identity.communicator();
   founding.places = {edit.roster->places[static_cast<size_t>(edit.roster->rank)].address};
   founding.exchange = [meeting, chosen](std::string_view card,
-                                        uint64_t) -> Result<std::vector<std::string>> {
+                                        const Patience&) -> Result<std::vector<std::string>> {
     auto all = meeting->exchange(card);
     if (!all.ok()) return all.status();
     std::vector<std::string> cards;
     for (int at : chosen) cards.push_back(std::move(all.value()[static_cast<size_t>(at)]));
     return cards;
   };
-  return found(*edit.process, founding, edit.config);
+  return found(*edit.process, founding, edit.config, patience);
 }
 
 // The id's key is the new group's, and the meeting hides nothing from who listens on the wire.
@@ -132,14 +129,14 @@ Result<bootstrap::UniqueId> id_for_all(const Edit& edit,
       {reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
 }
 
-Child grow(const Edit& edit) {
-  Result<Agreement> agreed = meet(edit);
+Child grow(const Edit& edit, const Patience& patience) {
+  Result<Agreement> agreed = meet(edit, patience);
   if (!agreed.ok()) return agreed.status();
   const Result<bootstrap::UniqueId> id = id_for_all(edit, agreed.value().proposals);
   if (!id.ok()) return id.status();
   const Config& environment = *edit.process->env().config;
   return found(*edit.process, founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank),
-               edit.config);
+               edit.config, patience);
 }
 
 struct EditCall {
@@ -182,8 +179,8 @@ Result<Edit> begin_edit(const EditCall& call) {
   return edit;
 }
 
-tuttiResult_t start(const EditCall& call, const Edit& edit, Child (*make)(const Edit&),
-                    Visitor visitor) {
+tuttiResult_t start(const EditCall& call, const Edit& edit,
+                    Child (*make)(const Edit&, const Patience&), Visitor visitor) {
   State was = call.comm->state.load(std::memory_order_acquire);
   const bool usable = was == State::kAlive || (was == State::kRevoked && call.may_be_revoked);
   if (!usable || !call.comm->state.compare_exchange_strong(was, State::kBusy)) {
@@ -193,10 +190,11 @@ tuttiResult_t start(const EditCall& call, const Edit& edit, Child (*make)(const 
   Making making;
   if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
     making.blocking = edit.config.blocking;
-    making.make = [edit, make] { return make(edit); };
+    making.make = [edit, make](const Patience& patience) { return make(edit, patience); };
   } else {
     Result<Making> planned =
-        plan_making(call.made, edit.config, [edit, make] { return make(edit); });
+        plan_making(call.made, edit.config,
+                    [edit, make](const Patience& patience) { return make(edit, patience); });
     if (!planned.ok()) {
       call.comm->state.store(was, std::memory_order_release);
       return refuse(call.comm, planned.status());

@@ -38,7 +38,8 @@ Status check_size(const char* call, int ranks) {
 }
 
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config) {
+                                                  const CommConfig& config,
+                                                  const Patience& patience) {
   const Config& environment = *process.env().config;
   comm::CommunicatorOptions options;
   options.algorithms = registry::algorithms();
@@ -51,7 +52,7 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   membership.transports = registry::transports();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
-  membership.deadline_ns = deadline_after(environment.init_timeout_ns);
+  membership.patience = patience;
   membership.exchange = founding.exchange;
   transport::Member& self = membership.self;
   self.rank = founding.rank;
@@ -79,8 +80,8 @@ Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId
   founding.communicator = ids[0].communicator();
   founding.key = ids[0].key;
   founding.places = ids[0].addresses;
-  founding.exchange = [&config, ids, ranks, rank](std::string_view card, uint64_t deadline_ns) {
-    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, deadline_ns}, card);
+  founding.exchange = [&config, ids, ranks, rank](std::string_view card, const Patience& patience) {
+    return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, patience}, card);
   };
   if (ids[0].rank_0_opens) {
     founding.origin = "rank " + std::to_string(rank) + " of " + std::to_string(ranks) +

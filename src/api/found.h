@@ -29,9 +29,10 @@ struct Founding {
 /// The refusal of a group that is larger than any can be.
 Status check_size(const char* call, int ranks);
 
-/// All ranks of a group call this, in any threads. Bounded by TUTTI_INIT_TIMEOUT.
+/// All ranks of a group call this, in any threads.
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config);
+                                                  const CommConfig& config,
+                                                  const Patience& patience);
 
 /// A group that meets where the ids say, of which there is at least one. `config` lives as long as
 /// the process.

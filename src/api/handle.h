@@ -18,6 +18,7 @@
 #include "src/api/departure.h"
 #include "src/api/operations.h"
 #include "src/api/presence.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/comm/communicator.h"
 #include "src/comm/engine.h"
@@ -52,6 +53,8 @@ struct tuttiComm {
   // Why it was not made; or a child this rank is no member of, then under error_mutex.
   tutti::Status failure;
   std::atomic<bool> abort{false};  // how to end it; from false to true only
+  // Of what is being made of it or from it; under error_mutex, null meanwhile in no such thing.
+  std::shared_ptr<tutti::Cancellation> cancellation;
   std::mutex worker_mutex;
   std::thread worker;  // under worker_mutex; joined by whoever sees that it is done
 };

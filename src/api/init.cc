@@ -70,10 +70,11 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
   const Founding founding =
       founding_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
   tell_origin(*process.value(), founding, ids.value().front().keyless);
-  return plan_making(call.comm, config.value(),
-                     [at = process.value(), config = config.value(), founding] {
-                       return found(*at, founding, config);
-                     });
+  return plan_making(
+      call.comm, config.value(),
+      [at = process.value(), config = config.value(), founding](const Patience& patience) {
+        return found(*at, founding, config, patience);
+      });
 }
 
 tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids) {

@@ -28,31 +28,33 @@ struct LaunchedCall {
   std::shared_ptr<Turns::Place> place;
 };
 
-Result<bootstrap::Meeting> meet(const LaunchedCall& call) {
+Result<bootstrap::Meeting> meet(const LaunchedCall& call, const Patience& patience) {
   const Config& environment = *call.process->env().config;
-  const uint64_t deadline_ns = deadline_after(environment.init_timeout_ns);
-  if (!call.place->await(deadline_ns)) {
-    return Status::timeout(
-        "a launched communicator that was begun before this one is not made yet");
-  }
-  return bootstrap::meet_launched(environment, call.variables, call.place->number(), deadline_ns);
+  const std::string earlier =
+      "a launched communicator that was begun before this one is not made yet";
+  patience.waits_for(earlier);
+  if (!call.place->await(patience)) return patience.reason(earlier);
+  return bootstrap::meet_launched(environment, call.variables, call.place->number(), patience);
 }
 
-Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& call) {
-  Result<bootstrap::Meeting> met = meet(call);
+Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& call,
+                                                           const Patience& patience) {
+  Result<bootstrap::Meeting> met = meet(call, patience);
   if (!met.ok()) return met.status();
   bootstrap::Meeting meeting = std::move(met).value();
   Founding founding = founding_of(*call.process->env().config, {meeting.id}, meeting.launch.ranks,
                                   meeting.launch.rank);
   founding.origin = origin_of(meeting);
   tell_origin(*call.process, founding, meeting.insecure);
-  Result<std::unique_ptr<comm::Communicator>> made = found(*call.process, founding, call.config);
+  Result<std::unique_ptr<comm::Communicator>> made =
+      found(*call.process, founding, call.config, patience);
   meeting.close(made.ok());
   return made;
 }
 
-Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call) {
-  Result<std::unique_ptr<comm::Communicator>> made = meet_and_found(call);
+Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call,
+                                                          const Patience& patience) {
+  Result<std::unique_ptr<comm::Communicator>> made = meet_and_found(call, patience);
   call.place->give_up();
   return made;
 }
@@ -66,9 +68,10 @@ Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   Process* at = process.value();
-  return plan_making(comm, read.value(),
-                     [call = LaunchedCall{at, read.value(), process_environment(),
-                                          at->launches().take()}] { return make_launched(call); });
+  return plan_making(
+      comm, read.value(),
+      [call = LaunchedCall{at, read.value(), process_environment(), at->launches().take()}](
+          const Patience& patience) { return make_launched(call, patience); });
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ Status check_no_group(tuttiComm_t comm, const char* call) {
 /// What ends a communicator leaves this one caller to do it. An abort that comes too late for that
 /// makes a destroy that has begun an abort.
 bool claim(tuttiComm_t comm, State from, bool abort) {
-  if (abort) comm->abort = true;
+  if (abort) order_abort(comm);
   return comm->state.compare_exchange_strong(from, State::kEnding, std::memory_order_seq_cst);
 }
 
@@ -71,7 +71,7 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
         if (claim(comm, state, abort)) return leave_to_worker(comm);
         break;
       case State::kEnding:
-        if (abort) comm->abort = true;
+        if (abort) order_abort(comm);
         [[fallthrough]];
       default:
         return check_handle(comm);

@@ -13,12 +13,53 @@
 namespace tutti::api {
 namespace {
 
+// Whoever aborts one of the two from now on ends the making; so does who did before.
+Status make_cancellable(Making& making) {
+  Result<std::shared_ptr<Cancellation>> made = Cancellation::create();
+  if (!made.ok()) return made.status();
+  making.cancellation = std::move(made).value();
+  for (tuttiComm* one : {making.handle, making.parent}) {
+    if (one == nullptr) continue;
+    const std::lock_guard lock(one->error_mutex);
+    one->cancellation = making.cancellation;
+    if (one->abort) making.cancellation->cancel();
+  }
+  return {};
+}
+
+void forget_cancellation(tuttiComm* handle) {
+  if (handle == nullptr) return;
+  const std::lock_guard lock(handle->error_mutex);
+  handle->cancellation = nullptr;
+}
+
+Result<Patience> patience_for(const Making& making) {
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  const Env& env = process.value()->env();
+  const auto tell = [log = env.log](const std::string& what, uint64_t waited_ns) {
+    log->warning("a communicator has been in the making for {} s, and goes on: {}",
+                 waited_ns / kNanosecondsPerSecond, what);
+  };
+  return Patience(deadline_after(env.config->init_timeout_ns), making.cancellation,
+                  env.config->slow_ns, tell);
+}
+
+Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {
+  const Result<Patience> patience = patience_for(making);
+  if (!patience.ok()) return patience.status();
+  return making.make(patience.value());
+}
+
 bool change(tuttiComm* handle, State from, State to) {
   return handle->state.compare_exchange_strong(from, to, std::memory_order_acq_rel);
 }
 
-// The parent is free again, unless somebody ended it meanwhile and left the rest to us.
-void release_parent(const Making& making) {
+// It can be cancelled no more, and the parent is free again, unless somebody ended it meanwhile and
+// left the rest to us.
+void let_go(const Making& making) {
+  forget_cancellation(making.handle);
+  forget_cancellation(making.parent);
   tuttiComm* parent = making.parent;
   if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
   if (is_inherited(*parent)) return;
@@ -38,7 +79,7 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
     const std::lock_guard lock(making.parent->error_mutex);
     making.parent->failure = made.status();
   }
-  release_parent(making);
+  let_go(making);
   if (!made.ok()) {
     fail(making, made.status());
     return made.status();
@@ -52,7 +93,7 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
   return {};
 }
 
-Status make_now(const Making& making) { return conclude(making, making.make()); }
+Status make_now(const Making& making) { return conclude(making, run_maker(making)); }
 
 // A blocking call that failed leaves no handle. Who aborted it meanwhile waits to see its end.
 void take_back(const Making& making) {
@@ -74,9 +115,7 @@ std::vector<Status> make_blocking(const std::vector<Making>& makings) {
     if (thread.ok()) {
       threads.push_back(std::move(thread).value());
     } else {
-      fail(makings[i], thread.status());
-      release_parent(makings[i]);
-      results[i] = thread.status();
+      results[i] = conclude(makings[i], thread.status());
     }
   }
   if (!makings.empty()) results.back() = make_now(makings.back());
@@ -126,6 +165,12 @@ Status check_makings(const std::vector<Making>& makings) {
 }
 
 Status run_makings(std::vector<Making> makings) {
+  for (Making& making : makings) {
+    if (Status status = make_cancellable(making); !status.ok()) {
+      drop_makings(makings, status);
+      return status;
+    }
+  }
   for (const Making& making : makings) {
     if (making.handle != nullptr) making.handle->state.store(State::kMaking);
   }
@@ -151,7 +196,7 @@ Status run_makings(std::vector<Making> makings) {
 
 void drop_makings(const std::vector<Making>& makings, const Status& reason) {
   for (const Making& making : makings) {
-    release_parent(making);
+    let_go(making);
     if (making.handle == nullptr) continue;
     if (making.blocking && making.out != nullptr) {
       take_back(making);
@@ -164,6 +209,12 @@ void drop_makings(const std::vector<Making>& makings, const Status& reason) {
 
 void start_worker(tuttiComm* handle, const std::function<void()>& work) {
   if (!try_worker(handle, work).ok()) work();
+}
+
+void order_abort(tuttiComm* handle) {
+  handle->abort = true;
+  const std::lock_guard lock(handle->error_mutex);
+  if (handle->cancellation != nullptr) handle->cancellation->cancel();
 }
 
 void join_worker(tuttiComm* handle) {
@@ -179,7 +230,7 @@ bool join_worker(tuttiComm* handle, State settled) {
   return true;
 }
 
-bool wait_for_use(tuttiComm* handle, uint64_t deadline_ns) {
+bool wait_for_use(tuttiComm* handle, const Patience& patience) {
   const comm::Communicator* communicator = handle->communicator.get();
   exec::Backoff backoff(100);
   bool interrupted = false;
@@ -190,7 +241,8 @@ bool wait_for_use(tuttiComm* handle, uint64_t deadline_ns) {
       interrupt(*handle->communicator);
       interrupted = true;
     }
-    if (monotonic_ns() > deadline_ns) return false;
+    patience.tell_if_due();
+    if (patience.over()) return false;
     backoff.pause();
   }
   return true;

@@ -12,19 +12,21 @@
 #include <vector>
 
 #include "src/api/handle.h"
+#include "src/base/patience.h"
 
 namespace tutti::api {
 
-using Maker = std::function<Result<std::unique_ptr<comm::Communicator>>()>;
+using Maker = std::function<Result<std::unique_ptr<comm::Communicator>>(const Patience&)>;
 
 struct Making {
-  Maker make;                   // bounded by a deadline; null in a good result: no communicator
+  Maker make;                   // null in a good result: no communicator
   tuttiComm* handle = nullptr;  // null: this rank gets none
   tuttiComm_t* out = nullptr;   // where the caller finds the handle; used until the call is over.
                                 // Null: the caller is gone, and the handle stays as a failed one
   tuttiComm* parent = nullptr;  // busy meanwhile
   State parent_was = State::kAlive;
   bool blocking = true;
+  std::shared_ptr<Cancellation> cancellation;  // from run_makings() on
 };
 
 /// A making for a new handle, which *out gets at once. `out` is not null.
@@ -48,9 +50,12 @@ void join_worker(tuttiComm* handle);
 /// worker at any time, which is not waited for: then false.
 bool join_worker(tuttiComm* handle, State settled);
 /// After a change of state, until nobody is in a call on the handle and nothing is queued; false if
-/// that takes longer. An abort may come while a destroy, a finalize or an edit waits here, and then
-/// what it waits for ends soon.
-bool wait_for_use(tuttiComm* handle, uint64_t deadline_ns);
+/// the patience is over before. An abort may come while a destroy, a finalize or an edit waits here,
+/// and then what it waits for ends soon.
+bool wait_for_use(tuttiComm* handle, const Patience& patience);
+/// The handle is to be ended by an abort, and what is being made of it or from it ends now: with an
+/// error, here and on the other ranks. From any thread.
+void order_abort(tuttiComm* handle);
 /// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
 /// error says that a peer is still inside a window's memory.
 Status end_communicator(tuttiComm* handle, State ended);

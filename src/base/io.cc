@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <iterator>
 #include <system_error>
 
 #include "src/base/clock.h"
+#include "src/base/patience.h"
 
 namespace tutti {
 namespace {
@@ -19,8 +21,8 @@ bool hung_up(int error) { return error == ECONNRESET || error == EPIPE; }
 
 Status closed_by_peer() { return Status::remote_error("the peer closed the connection"); }
 
-Status late(const char* what) {
-  return Status::timeout(std::string("the deadline passed while ") + what);
+Status late(const Patience& patience, const char* what) {
+  return patience.reason(std::string("the deadline passed while ") + what);
 }
 
 }  // namespace
@@ -46,15 +48,19 @@ int poll_timeout_ms(uint64_t deadline_ns) {
   return static_cast<int>(std::min(left_ms, kLongestMs));
 }
 
-bool wait_ready(int fd, short events, uint64_t deadline_ns) {
-  pollfd entry{fd, events, 0};
+bool wait_ready(int fd, short events, const Patience& patience) {
   for (;;) {
-    if (poll(&entry, 1, poll_timeout_ms(deadline_ns)) > 0) return true;
-    if (monotonic_ns() >= deadline_ns) return false;
+    pollfd entries[] = {{fd, events, 0}, {patience.cancellation_fd(), POLLIN, 0}};
+    const uint64_t wake_ns = std::min(patience.deadline_ns(), patience.tells_at_ns());
+    poll(entries, std::size(entries), poll_timeout_ms(wake_ns));
+    if (entries[1].revents != 0) return false;
+    if (entries[0].revents != 0) return true;
+    patience.tell_if_due();
+    if (patience.over()) return false;
   }
 }
 
-Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns) {
+Status receive_exactly(int fd, void* buffer, size_t bytes, const Patience& patience) {
   char* next = static_cast<char*>(buffer);
   while (bytes > 0) {
     const ssize_t count = recv(fd, next, bytes, MSG_DONTWAIT);
@@ -64,7 +70,7 @@ Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns)
     } else if (count == 0) {
       return closed_by_peer();
     } else if (would_wait(errno)) {
-      if (!wait_ready(fd, POLLIN, deadline_ns)) return late("waiting for the peer's bytes");
+      if (!wait_ready(fd, POLLIN, patience)) return late(patience, "waiting for the peer's bytes");
     } else if (hung_up(errno)) {
       return closed_by_peer();
     } else if (errno != EINTR) {
@@ -74,7 +80,7 @@ Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns)
   return {};
 }
 
-Status send_all(int fd, const void* buffer, size_t bytes, uint64_t deadline_ns) {
+Status send_all(int fd, const void* buffer, size_t bytes, const Patience& patience) {
   const char* next = static_cast<const char*>(buffer);
   while (bytes > 0) {
     const ssize_t count = send(fd, next, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -82,7 +88,7 @@ Status send_all(int fd, const void* buffer, size_t bytes, uint64_t deadline_ns) 
       next += count;
       bytes -= static_cast<size_t>(count);
     } else if (would_wait(errno)) {
-      if (!wait_ready(fd, POLLOUT, deadline_ns)) return late("waiting for the peer to read");
+      if (!wait_ready(fd, POLLOUT, patience)) return late(patience, "waiting for the peer to read");
     } else if (hung_up(errno)) {
       return closed_by_peer();
     } else if (errno != EINTR) {
@@ -90,6 +96,18 @@ Status send_all(int fd, const void* buffer, size_t bytes, uint64_t deadline_ns) 
     }
   }
   return {};
+}
+
+bool wait_ready(int fd, short events, uint64_t deadline_ns) {
+  return wait_ready(fd, events, Patience(deadline_ns));
+}
+
+Status receive_exactly(int fd, void* buffer, size_t bytes, uint64_t deadline_ns) {
+  return receive_exactly(fd, buffer, bytes, Patience(deadline_ns));
+}
+
+Status send_all(int fd, const void* buffer, size_t bytes, uint64_t deadline_ns) {
+  return send_all(fd, buffer, bytes, Patience(deadline_ns));
 }
 
 }  // namespace tutti

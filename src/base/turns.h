@@ -12,7 +12,7 @@
 #include <mutex>
 #include <set>
 
-#include "src/base/clock.h"
+#include "src/base/patience.h"
 
 namespace tutti {
 
@@ -27,8 +27,8 @@ class Turns {
 
     /// Places are counted from 0.
     uint64_t number() const { return number_; }
-    /// Until all earlier places are given up. False: not before the deadline.
-    bool await(uint64_t deadline_ns) { return line_.await(number_, deadline_ns); }
+    /// Until all earlier places are given up. False: its patience was over before.
+    bool await(const Patience& patience) { return line_.await(number_, patience); }
     void give_up() { line_.give_up(number_); }
 
    private:
@@ -43,15 +43,15 @@ class Turns {
   }
 
  private:
-  bool await(uint64_t number, uint64_t deadline_ns) {
+  bool await(uint64_t number, const Patience& patience) {
+    constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
     std::unique_lock lock(mutex_);
     const auto first = [&] { return held_.empty() || *held_.begin() >= number; };
-    if (deadline_ns == kNoDeadline) {
-      changed_.wait(lock, first);
-      return true;
+    while (!changed_.wait_for(lock, kLook, first)) {
+      patience.tell_if_due();
+      if (patience.over()) return false;
     }
-    const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
-    return changed_.wait_until(lock, deadline, first);
+    return true;
   }
   void give_up(uint64_t number) {
     const std::lock_guard lock(mutex_);

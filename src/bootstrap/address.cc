@@ -53,8 +53,8 @@ Result<uint16_t> bound_port(int fd) {
 }
 
 /// Waits for a connect() in progress.
-Status finish_connect(int fd, uint64_t deadline_ns) {
-  if (!wait_ready(fd, POLLOUT, deadline_ns)) return Status::timeout("connect: no answer");
+Status finish_connect(int fd, const Patience& patience) {
+  if (!wait_ready(fd, POLLOUT, patience)) return patience.reason("connect: no answer");
   int error = 0;
   socklen_t bytes = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) return errno_status("getsockopt");
@@ -140,16 +140,29 @@ Result<Listener> listen_on(const Address& address, uint16_t port) {
   return Listener{std::move(fd).value(), bound.value()};
 }
 
-Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns) {
+// As far as the system lets one say so; its own limits are longer.
+void keep_alive(int socket) {
+  constexpr int kIdleSeconds = 30, kPauseSeconds = 10, kProbes = 3;
+  constexpr unsigned kUnansweredMs = 60'000;
+  const int on = 1;
+  setsockopt(socket, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPIDLE, &kIdleSeconds, sizeof kIdleSeconds);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPINTVL, &kPauseSeconds, sizeof kPauseSeconds);
+  setsockopt(socket, IPPROTO_TCP, TCP_KEEPCNT, &kProbes, sizeof kProbes);
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnansweredMs, sizeof kUnansweredMs);
+}
+
+Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience) {
   const Endpoint endpoint(address, port);
   Result<Fd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;
   const int socket = fd.value().get();
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // slower without, not wrong
+  keep_alive(socket);
   if (connect(socket, endpoint.get(), endpoint.bytes) == 0) return fd;
   if (errno != EINPROGRESS && errno != EINTR) return errno_status("connect");
-  if (Status status = finish_connect(socket, deadline_ns); !status.ok()) return status;
+  if (Status status = finish_connect(socket, patience); !status.ok()) return status;
   return fd;
 }
 

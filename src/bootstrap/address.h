@@ -12,6 +12,7 @@
 #include <string>
 
 #include "src/base/io.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 
 namespace tutti::bootstrap {
@@ -43,7 +44,12 @@ struct Listener {
 };
 Result<Listener> listen_on(const Address& address, uint16_t port);
 
-Result<Fd> dial(const Address& address, uint16_t port, uint64_t deadline_ns);
+/// The connection ends by itself when its other host vanishes (keep_alive()).
+Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience);
+
+/// Of a connection on which one waits for long: a host that does not answer for a minute has
+/// closed it.
+void keep_alive(int socket);
 
 /// From which of its addresses this host would call `address`: what its routes say, no packet is
 /// sent. Nothing where there is no route.

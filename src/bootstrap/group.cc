@@ -1,8 +1,10 @@
 #include "src/bootstrap/group.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
+#include "src/base/clock.h"
 #include "src/base/little.h"
 #include "src/base/words.h"
 
@@ -61,8 +63,14 @@ Status Group::join(int rank, const Turn& turn, std::string blob) {
   return {};
 }
 
-void Group::leave(int rank) {
-  if (blobs_.erase(rank) > 0) left_.insert(rank);
+void Group::leave(int rank, uint64_t now_ns) {
+  if (blobs_.erase(rank) > 0) left_[rank] = now_ns;
+}
+
+uint64_t Group::away_since_ns() const {
+  uint64_t first_ns = kNoDeadline;
+  for (const auto& [rank, since_ns] : left_) first_ns = std::min(first_ns, since_ns);
+  return first_ns;
 }
 
 std::string Group::encode() const {
@@ -79,7 +87,9 @@ std::string Group::missing() const {
   const char* const noun = absent.size() == 1 ? "rank " : "ranks ";
   std::string text = noun + list_ranks(absent) + " of " + group_name(turn_) + " did not come";
   if (!left_.empty()) {
-    text += " (" + list_ranks({left_.begin(), left_.end()}) + " came and went away again)";
+    std::vector<int> left;
+    for (const auto& [rank, since_ns] : left_) left.push_back(rank);
+    text += " (" + list_ranks(left) + " came and went away again)";
   }
   return text;
 }

@@ -5,8 +5,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -35,7 +35,9 @@ class Group {
  public:
   Status join(int rank, const Turn& turn, std::string blob);
   /// The rank's process went away before the group was complete; it may come again.
-  void leave(int rank);
+  void leave(int rank, uint64_t now_ns);
+  /// Since when somebody is away; kNoDeadline: nobody is.
+  uint64_t away_since_ns() const;
 
   bool empty() const { return blobs_.empty() && left_.empty(); }
   bool complete() const {
@@ -50,7 +52,7 @@ class Group {
   Turn turn_;  // ranks is 0: nobody has come
   int first_rank_ = -1;
   std::map<int, std::string> blobs_;
-  std::set<int> left_;
+  std::map<int, uint64_t> left_;  // and when
 };
 
 std::string encode_blobs(const std::vector<std::string>& blobs);

@@ -29,14 +29,14 @@ Result<SecretKey> key_of(const Config& config, std::string_view name) {
 
 /// An earlier group may not have left the place yet.
 Result<std::unique_ptr<Server>> open_when_free(const Place& place, const UniqueId& id,
-                                               const Config& config, uint64_t deadline_ns) {
+                                               const Config& config, const Patience& patience) {
   constexpr uint64_t kPatienceNs = 5 * kNanosecondsPerSecond;
-  constexpr useconds_t kPauseUs = 10'000;
-  const uint64_t until_ns = std::min(deadline_ns, monotonic_ns() + kPatienceNs);
+  constexpr uint64_t kPauseNs = 10'000'000;
+  const Patience shorter = patience.at_most(kPatienceNs);
   for (;;) {
     Result<std::unique_ptr<Server>> server = open_place(place, id, config, false);
-    if (server.ok() || monotonic_ns() > until_ns) return server;
-    usleep(kPauseUs);
+    if (server.ok() || shorter.over()) return server;
+    shorter.pause(kPauseNs);
   }
 }
 
@@ -108,14 +108,14 @@ Result<std::vector<std::string>> exchange_at(const Config& config, std::span<con
     // The id may come from a rank that resolved the name; this one's environment has the name.
     const Place place =
         parse_place(config.id).value_or(Place{id.addresses.front().text(), id.port});
-    Result<std::unique_ptr<Server>> opened = open_when_free(place, id, config, me.deadline_ns);
+    Result<std::unique_ptr<Server>> opened = open_when_free(place, id, config, me.patience);
     if (!opened.ok()) return opened.status();
     server = std::move(opened).value();
   }
-  Result<std::vector<std::string>> blobs = exchange(ids, me.rank, me.ranks, blob, me.deadline_ns);
+  Result<std::vector<std::string>> blobs = exchange(ids, me.rank, me.ranks, blob, me.patience);
   if (server == nullptr) return blobs;
   if (blobs.ok()) {
-    server->finish(me.deadline_ns);
+    server->finish(me.patience);
   } else {
     Server::release(std::move(server));  // it tells late ranks why
   }

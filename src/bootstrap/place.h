@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/config.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/unique_id.h"
@@ -38,7 +39,7 @@ Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& i
 struct Newcomer {
   int rank = 0;
   int ranks = 1;
-  uint64_t deadline_ns = 0;
+  Patience patience{0};
 };
 
 /// The all-gather of the group whose ids these are (rendezvous.h). Rank 0 opens the place where

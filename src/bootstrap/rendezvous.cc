@@ -18,7 +18,9 @@ constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 // An address that does not answer (a firewall, another network) must not keep us from the next one.
 constexpr uint64_t kFirstDialNs = 500 * kNanosecondsPerMillisecond;
 constexpr uint64_t kLongestDialNs = 8 * kNanosecondsPerSecond;
-constexpr int kPauseMs = 20;
+constexpr uint64_t kPauseNs = 20 * kNanosecondsPerMillisecond;
+// Who was let in by the kernel, and hears nothing from the server for so long, has no server there.
+constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
 // Whoever refuses the handshake this often means it, or is not our server.
 constexpr int kMaxRefusals = 3;
 // Where groups meet one after the other, an earlier one may not have left yet.
@@ -46,17 +48,24 @@ Status check_arguments(int rank, int ranks, std::string_view blob) {
 }
 
 /// One attempt to find the server at one address. A server that hangs up in the middle of the
-/// handshake is busy; one that cannot be dialled is not there (yet, or any more).
-Result<Fd> meet_at(const Address& address, const Visit& visit, uint64_t dial_deadline_ns) {
+/// handshake is busy; one that cannot be dialled is not there (yet, or any more). kInvalidUsage: no
+/// other attempt is worth it.
+Result<Fd> meet_at(const Address& address, const Visit& visit, uint64_t dial_ns) {
   const UniqueId& id = visit.id;
-  Result<Fd> fd = dial(address, id.port, dial_deadline_ns);
+  Result<Fd> fd = dial(address, id.port, visit.patience.at_most(dial_ns));
   if (!fd.ok()) {
     if (!visit.listens_already || fd.status().code() != Code::kSystemError) return fd;
     return Status::invalid_usage("nobody listens at " + address.text(id.port) + " any more (" +
                                  std::string(fd.status().message()) + ")");
   }
-  const Status status = transport::handshake_connect(
-      fd.value().get(), id.key, rank_identity(id, visit.rank), visit.deadline_ns);
+  const Patience patience =
+      visit.listens_already ? visit.patience : visit.patience.at_most(kSilenceNs);
+  const Status status = transport::handshake_connect(fd.value().get(), id.key,
+                                                     rank_identity(id, visit.rank), patience);
+  if (status.code() == Code::kTimeout && !visit.patience.over()) {
+    return Status::invalid_usage("whoever listens at " + address.text(id.port) +
+                                 " has not answered for a minute");
+  }
   if (!status.ok()) return status;
   return fd;
 }
@@ -69,54 +78,84 @@ std::string places(const UniqueId& id) {
   return text;
 }
 
+std::string place_of(const Visit& visit) {
+  return "rank " + std::to_string(visit.rank) + " of " + std::to_string(visit.ranks) +
+         " at the rendezvous " + places(visit.id);
+}
+
 /// Tries all addresses in turn until one answers: the server may not be there yet.
 Result<Fd> meet(const Visit& visit) {
-  const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
+  const UniqueId& id = visit.id;
+  const Patience& patience = visit.patience;
   const int most_refusals = id.rank_0_opens ? kMaxRefusalsAtPlace : kMaxRefusals;
   int refusals = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
+  patience.waits_for(place_of(visit) + ": " +
+                     (visit.awaited.empty() ? "its server has not answered yet" : visit.awaited));
   for (;;) {
     reasons.clear();
     for (const Address& address : id.addresses) {
-      const uint64_t dial_deadline_ns = std::min(deadline_ns, monotonic_ns() + dial_ns);
-      Result<Fd> fd = meet_at(address, visit, dial_deadline_ns);
+      Result<Fd> fd = meet_at(address, visit, dial_ns);
       if (fd.ok()) return fd;
+      if (patience.cancelled()) return patience.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
       if (fd.status().code() == Code::kInvalidUsage) {
         return Status::remote_error(std::string(fd.status().message()));
       }
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
-    const bool late = monotonic_ns() >= deadline_ns;
+    if (visit.awaited.empty()) patience.waits_for(place_of(visit) + ": nobody answers" + reasons);
+    const bool late = patience.over();
     if (late || refusals >= most_refusals) {
       const Code code = late ? Code::kTimeout : Code::kRemoteError;
-      return Status(code, "rank " + std::to_string(rank) +
+      return Status(code, "rank " + std::to_string(visit.rank) +
                               " cannot reach the rendezvous (the process that made the unique id; "
                               "does it still run? may this host connect to it?)" +
                               reasons);
     }
-    poll(nullptr, 0, kPauseMs);
+    patience.pause(kPauseNs);
     dial_ns = std::min(2 * dial_ns, kLongestDialNs);
   }
 }
 
-Status send_request(int fd, const Turn& turn, std::string_view blob, uint64_t deadline_ns) {
+Status send_request(int fd, const Turn& turn, std::string_view blob, const Patience& patience) {
   const uint64_t now_ns = monotonic_ns();
-  const uint64_t left_ns = deadline_ns > now_ns ? deadline_ns - now_ns : 0;
-  const Request request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
+  const uint64_t left_ns = std::max(patience.deadline_ns(), now_ns) - now_ns;
+  Request request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
+  if (patience.slow_ns() != kNoDeadline) {
+    constexpr uint64_t kNewsPerReport = 4;  // so that what is said is not old
+    const uint64_t slow_ms = patience.slow_ns() / kNanosecondsPerMillisecond;
+    request.news_ms = std::max(slow_ms / kNewsPerReport, uint64_t{1});
+  }
   const auto header = encode_request(request);
   std::string bytes(reinterpret_cast<const char*>(header.data()), header.size());
   bytes += blob;
-  return send_all(fd, bytes.data(), bytes.size(), deadline_ns);
+  return send_all(fd, bytes.data(), bytes.size(), patience);
+}
+
+/// The server tells the others; its answer says that it has.
+void say_aborted(int fd) {
+  constexpr uint64_t kFarewellNs = 500 * kNanosecondsPerMillisecond;
+  (void)send_all(fd, &kAborted, sizeof kAborted, monotonic_ns() + kFarewellNs);
+  (void)wait_ready(fd, POLLIN, monotonic_ns() + kFarewellNs);
+}
+
+/// Until there is something to read. Meanwhile this rank looks whether the others can come.
+Status await_answer(int fd, const Visit& visit) {
+  const Patience& patience = visit.patience;
+  while (!wait_ready(fd, POLLIN, patience.at_most(visit.look_ns))) {
+    if (patience.cancelled()) say_aborted(fd);
+    if (patience.over()) return patience.reason("the rendezvous did not answer in time");
+    visit.look();
+  }
+  return {};
 }
 
 /// Bytes of the answer: everybody's blobs.
-Result<std::string> receive_answer(int fd, const Turn& turn, uint64_t deadline_ns) {
-  constexpr uint64_t kMaxMessageBytes = 4096;
+Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& patience) {
   std::array<uint8_t, kAnswerBytes> header{};
-  if (Status status = receive_exactly(fd, header.data(), header.size(), deadline_ns);
-      !status.ok()) {
+  if (Status status = receive_exactly(fd, header.data(), header.size(), patience); !status.ok()) {
     return status;
   }
   const Answer answer = decode_answer(header.data());
@@ -128,12 +167,24 @@ Result<std::string> receive_answer(int fd, const Turn& turn, uint64_t deadline_n
     return Status::remote_error("the rendezvous answered with too many bytes");
   }
   std::string body(answer.bytes, '\0');
-  if (Status status = receive_exactly(fd, body.data(), body.size(), deadline_ns); !status.ok()) {
+  if (Status status = receive_exactly(fd, body.data(), body.size(), patience); !status.ok()) {
     return status;
   }
   if (good) return body;
-  const bool known = answer.code > Code::kOk && answer.code < Code::kInProgress;
+  const bool known = answer.code > Code::kOk && answer.code <= Code::kInProgress;
   return Status(known ? answer.code : Code::kRemoteError, body);
+}
+
+/// What comes before it says who is missing.
+Result<std::string> receive_last_answer(int fd, const Turn& turn, const Visit& visit) {
+  const std::string prefix = place_of(visit) + ": ";
+  visit.patience.waits_for(prefix + "the others have not come yet");
+  for (;;) {
+    if (Status status = await_answer(fd, visit); !status.ok()) return status;
+    Result<std::string> answer = receive_answer(fd, turn, visit.patience);
+    if (answer.ok() || answer.status().code() != Code::kInProgress) return answer;
+    visit.patience.waits_for(prefix + std::string(answer.status().message()));
+  }
 }
 
 Status explain(const Status& reason, int rank, const UniqueId& id) {
@@ -143,14 +194,16 @@ Status explain(const Status& reason, int rank, const UniqueId& id) {
 
 Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
                                            std::string_view blob) {
-  const auto& [id, rank, ranks, deadline_ns, listens_already] = visit;
+  const UniqueId& id = visit.id;
+  const int rank = visit.rank;
+  const Patience& patience = visit.patience;
   const Result<Fd> fd = meet(visit);
   if (!fd.ok()) return fd.status();
   const int socket = fd.value().get();
-  if (Status status = send_request(socket, turn, blob, deadline_ns); !status.ok()) {
+  if (Status status = send_request(socket, turn, blob, patience); !status.ok()) {
     return explain(status, rank, id);
   }
-  const Result<std::string> bytes = receive_answer(socket, turn, deadline_ns);
+  const Result<std::string> bytes = receive_last_answer(socket, turn, visit);
   if (!bytes.ok()) return explain(bytes.status(), rank, id);
   Result<std::vector<std::string>> blobs =
       decode_blobs(bytes.value(), turn.ranks, turn.most_bytes());
@@ -160,10 +213,10 @@ Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
 
 /// Everybody's blobs in one string, at the first rank of a part.
 Result<std::string> merge(std::span<const UniqueId> ids, int index,
-                          const std::vector<std::string>& part, uint64_t deadline_ns) {
+                          const std::vector<std::string>& part, const Patience& patience) {
   const Turn turn{static_cast<int>(ids.size()), 0, 1, 3};
   const Result<std::vector<std::string>> parts =
-      take_turn({ids[0], index, turn.ranks, deadline_ns}, turn, encode_blobs(part));
+      take_turn({ids[0], index, turn.ranks, patience}, turn, encode_blobs(part));
   if (!parts.ok()) {
     return Status(parts.status().code(), "merging the parts of " + std::to_string(ids.size()) +
                                              " unique ids (a rank is a part here): " +
@@ -177,8 +230,8 @@ Result<std::string> merge(std::span<const UniqueId> ids, int index,
 }  // namespace
 
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
-                                          std::string_view blob, uint64_t deadline_ns) {
-  return exchange(Visit{id, rank, ranks, deadline_ns}, blob);
+                                          std::string_view blob, const Patience& patience) {
+  return exchange(Visit{id, rank, ranks, patience}, blob);
 }
 
 Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob) {
@@ -199,23 +252,23 @@ Part part_of(int rank, int ranks, int parts) {
 }
 
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
-                                          std::string_view blob, uint64_t deadline_ns) {
+                                          std::string_view blob, const Patience& patience) {
   if (Status status = check_arguments(rank, ranks, blob); !status.ok()) return status;
   if (ids.empty() || ids.size() > static_cast<size_t>(ranks)) {
     return Status::invalid_argument(std::to_string(ids.size()) + " unique ids for " +
                                     std::to_string(ranks) +
                                     " ranks: at least one, at most one each");
   }
-  if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, deadline_ns);
+  if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, patience);
   const Part part = part_of(rank, ranks, static_cast<int>(ids.size()));
-  const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, deadline_ns};
+  const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, patience};
   const int stages = part.index == 0 ? 3 : 2;  // the first is where the parts are merged, too
   const Result<std::vector<std::string>> own =
       take_turn(visit, {part.ranks, part.first, 0, stages}, blob);
   if (!own.ok()) return own;
   std::string all;
   if (rank == part.first) {
-    Result<std::string> merged = merge(ids, part.index, own.value(), deadline_ns);
+    Result<std::string> merged = merge(ids, part.index, own.value(), patience);
     if (!merged.ok()) return merged.status();
     all = std::move(merged).value();
   }

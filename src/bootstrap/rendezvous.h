@@ -2,15 +2,19 @@
 //
 // Errors: kInvalidUsage when the ranks disagree (a rank twice, two group sizes): every rank is
 // told; kTimeout names the ranks that did not come; kRemoteError when the server refuses or goes
-// away. Threads: blocking, bounded by the deadline; any thread. Units: deadline of CLOCK_MONOTONIC.
+// away, or when a rank aborts. Threads: blocking while the patience lasts and the server lives; any
+// thread. Who has not come is asked for and said when it takes long.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "src/base/clock.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/bootstrap/unique_id.h"
 
@@ -21,14 +25,20 @@ struct Visit {
   UniqueId id;
   int rank = 0;
   int ranks = 1;
-  uint64_t deadline_ns = 0;
-  bool listens_already = false;  // then a refused connection means that the server is gone
+  Patience patience{0};
+  /// A refused connection means that the server is gone; one that is not answered, that it has not
+  /// begun to serve.
+  bool listens_already = false;
+  std::string awaited = {};  // by whom the place is served, for messages; "": by the id's maker
+  /// Runs every `look_ns` while the others have not come: to look whether they can.
+  std::function<void()> look = {};
+  uint64_t look_ns = kNoDeadline;
 };
 
 /// Every rank's `blob` (at most kMaxBlobBytes, group.h), by rank. All ranks call this with the same
 /// id and the same number of ranks.
 Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int ranks,
-                                          std::string_view blob, uint64_t deadline_ns);
+                                          std::string_view blob, const Patience& patience);
 Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob);
 
 /// The same for groups so large that one server would be a bottleneck: every id is the meeting
@@ -36,7 +46,7 @@ Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view b
 /// bring everything back. All ranks give the same ids, at most one for each rank; each id serves
 /// one group.
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
-                                          std::string_view blob, uint64_t deadline_ns);
+                                          std::string_view blob, const Patience& patience);
 
 /// The ranks that meet at one of several ids: runs whose sizes differ by at most one, longer ones
 /// first, as NCCL spreads them.

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -62,8 +64,8 @@ std::vector<std::pair<int, int>> everybody(int ranks) {
   return who;
 }
 
-bool ends(const Server& server) {
-  const uint64_t deadline_ns = in_time();
+bool ends(const Server& server, uint64_t milliseconds = kPatienceMs) {
+  const uint64_t deadline_ns = in(milliseconds);
   while (!server.finished() && monotonic_ns() < deadline_ns) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -133,18 +135,118 @@ TEST(Rendezvous, TimeoutNamesTheMissing) {
   }
 }
 
-TEST(Rendezvous, ServerGivesUpWhenNothingHappens) {
+TEST(Rendezvous, ServerGivesUpWhenNothingHappensAnyMore) {
   ServerOptions options;
   options.idle_ns = 100 * kMillisecond;
+  options.linger_ns = 1;
   const auto server = start(options);
-  EXPECT_TRUE(ends(*server));
-
-  options.idle_ns = 3000 * kMillisecond;  // until its rank has come, and once more
-  const auto second = start(options);
-  const Blobs blobs = exchange(second->id(), 0, 2, "", in_time());
+  const Blobs blobs = exchange(server->id(), 0, 2, "", kNoDeadline);
   EXPECT_EQ(blobs.status().code(), Code::kTimeout);
   EXPECT_NE(blobs.status().message().find("rank 1 of 2 did not come"), std::string_view::npos);
-  EXPECT_TRUE(ends(*second));
+  EXPECT_TRUE(ends(*server));
+}
+
+// An id may be made long before its first use.
+TEST(Rendezvous, AnIdDoesNotExpire) {
+  ServerOptions options;
+  options.idle_ns = kMillisecond;
+  const auto server = start(options);
+  EXPECT_FALSE(ends(*server, 200));
+  EXPECT_TRUE(exchange(server->id(), 0, 1, "", in_time()).ok());
+}
+
+/// A rank that may be cancelled, and what it says while it waits.
+struct Waiting {
+  Waiting(const UniqueId& id, int rank, int ranks)
+      : thread([this, id, rank, ranks] {
+          const Patience patience(kNoDeadline, token, 10 * kMillisecond,
+                                  [this](const std::string& what, uint64_t) {
+                                    const std::lock_guard lock(mutex);
+                                    said = what;
+                                  });
+          blobs = exchange(id, rank, ranks, "", patience);
+        }) {}
+  void until_said(const std::string& wanted) {
+    const uint64_t deadline_ns = in_time();
+    std::string last;
+    while (last.find(wanted) == std::string::npos && monotonic_ns() < deadline_ns) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const std::lock_guard lock(mutex);
+      last = said;
+    }
+    EXPECT_NE(last.find(wanted), std::string::npos) << last;
+  }
+
+  const std::shared_ptr<Cancellation> token = Cancellation::create().value();
+  std::mutex mutex;
+  std::string said;
+  Blobs blobs = Status::internal_error("did not run");
+  std::thread thread;
+};
+
+TEST(Rendezvous, WhoWaitsSaysForWhom) {
+  const auto server = start();
+  Waiting first(server->id(), 1, 4);
+  first.until_said("ranks 0, 2, 3 of 4 did not come");
+  Waiting second(server->id(), 3, 4);
+  second.until_said("ranks 0, 2 of 4 did not come");
+  first.until_said("rank 1 of 4 at the rendezvous 127.0.0.1");
+  for (Waiting* rank : {&first, &second}) {
+    rank->token->cancel();
+    rank->thread.join();
+  }
+}
+
+TEST(Rendezvous, WhoFindsNoServerSaysWhere) {
+  UniqueId id;
+  { id = start()->id(); }
+  Waiting rank(id, 1, 2);
+  rank.until_said("127.0.0.1:" + std::to_string(id.port));
+  rank.token->cancel();
+  rank.thread.join();
+  EXPECT_NE(rank.blobs.status().message().find("aborted"), std::string_view::npos);
+}
+
+TEST(Rendezvous, TheOthersAreToldWhoAborted) {
+  const auto server = start();
+  Waiting aborted(server->id(), 0, 3);
+  aborted.until_said("ranks 1, 2 of 3 did not come");
+  Waiting other(server->id(), 1, 3);
+  aborted.until_said("rank 2 of 3 did not come");
+  aborted.token->cancel();
+  aborted.thread.join();
+  other.thread.join();
+  EXPECT_EQ(aborted.blobs.status().code(), Code::kRemoteError);
+  const Blobs late = exchange(server->id(), 2, 3, "", in_time());
+  for (const Status& status : {other.blobs.status(), late.status()}) {
+    EXPECT_EQ(status.code(), Code::kRemoteError);
+    EXPECT_NE(status.message().find("rank 0 aborted"), std::string_view::npos) << status.message();
+  }
+}
+
+// No deadline ends this, so the server must.
+TEST(Rendezvous, WhoWentAwayAndStaysAwayIsNotWaitedFor) {
+  ServerOptions options;
+  options.return_ns = 10 * kMillisecond;
+  const auto server = start(options);
+  Waiting waiting(server->id(), 0, 3);
+  waiting.until_said("ranks 1, 2 of 3 did not come");
+  {
+    const UniqueId& id = server->id();
+    Result<Fd> fd = dial(id.addresses[0], id.port, in_time());
+    ASSERT_TRUE(fd.ok());
+    transport::Identity self;
+    self.rank = 1;
+    self.communicator = id.communicator();
+    ASSERT_TRUE(transport::handshake_connect(fd.value().get(), id.key, self, in_time()).ok());
+    const auto request = encode_request({{3, 0, 0, 1}, 0, 60'000});
+    ASSERT_TRUE(send_all(fd.value().get(), request.data(), request.size(), in_time()).ok());
+    waiting.until_said("rank 2 of 3 did not come");
+  }
+  waiting.thread.join();
+  const std::string_view message = waiting.blobs.status().message();
+  EXPECT_EQ(waiting.blobs.status().code(), Code::kRemoteError);
+  EXPECT_NE(message.find("(1 came and went away again)"), std::string_view::npos) << message;
 }
 
 TEST(Rendezvous, WrongKeyOrJobIsRefused) {
@@ -250,18 +352,12 @@ TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
 }
 
 TEST(Rendezvous, StoppedServerTellsWhoWaits) {
-  Blobs blobs = Status::internal_error("did not run");
-  // A rank that comes to the server only when it is gone waits for another one in vain.
-  for (int wait_ms = 100; wait_ms < 10'000; wait_ms *= 5) {
-    auto server = start();
-    const UniqueId id = server->id();
-    std::thread rank([&] { blobs = exchange(id, 0, 2, "", in(2 * wait_ms + 1000)); });
-    std::this_thread::sleep_for(std::chrono::milliseconds(wait_ms));
-    server.reset();
-    rank.join();
-    if (blobs.status().code() != Code::kTimeout) break;
-  }
-  EXPECT_EQ(blobs.status().code(), Code::kRemoteError) << blobs.status().message();
+  auto server = start();
+  Waiting rank(server->id(), 0, 2);
+  rank.until_said("rank 1 of 2 did not come");
+  server.reset();
+  rank.thread.join();
+  EXPECT_EQ(rank.blobs.status().code(), Code::kRemoteError);
 }
 
 TEST(Rendezvous, CreatedIdServesItsGroup) {

@@ -82,10 +82,12 @@ Result<std::unique_ptr<Server>> Server::start_behind(Gates gates, const UniqueId
   return std::unique_ptr<Server>(new Server(id, std::move(loop), std::move(thread).value()));
 }
 
-void Server::finish(uint64_t deadline_ns) const {
+void Server::finish(const Patience& patience) const {
   constexpr useconds_t kPauseUs = 200;
-  while (!finished() && monotonic_ns() < deadline_ns) usleep(kPauseUs);
+  while (!finished() && !patience.over()) usleep(kPauseUs);
 }
+
+void Server::fail(const Status& reason) const { loop_->fail(reason); }
 
 bool Server::finished() const { return loop_->finished(); }
 

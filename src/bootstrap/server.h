@@ -1,9 +1,10 @@
 // The meeting place of a job: a thread in the process that made the unique id. It takes one blob
 // from every rank and gives all of them to each.
 //
-// It lives until its groups are served, until nothing happened for idle_ns, or until it is stopped,
-// whichever comes first. A group that cannot come together (a rank twice, two group sizes,
-// somebody's patience at its end) fails as a whole, and every rank is told why, latecomers too.
+// It lives until its groups are served, or until it is stopped; as long as nobody has come, for as
+// long as its process. A group that cannot come together (a rank twice, two group sizes, somebody's
+// patience at its end, a rank that aborts, or went away and does not come again) fails as a whole,
+// and every rank is told why, latecomers too.
 //
 // Owns: listeners, connections, one thread. Threads: everything from one; the server has its own.
 // Errors: start() says which address could not be used.
@@ -17,6 +18,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/bootstrap/unique_id.h"
 #include "src/transport/gate.h"
@@ -25,7 +27,12 @@ namespace tutti::bootstrap {
 
 struct ServerOptions {
   int groups = 1;  // how many exchanges are served, one after the other
-  uint64_t idle_ns = 60 * kNanosecondsPerSecond;
+  /// For how long nobody new comes, once somebody has come, before those who wait give up.
+  uint64_t idle_ns = kNoDeadline;
+  /// A rank that went away may come again for so long.
+  uint64_t return_ns = 60 * kNanosecondsPerSecond;
+  /// For how long after the last caller a failed group's latecomers are told why.
+  uint64_t linger_ns = 60 * kNanosecondsPerSecond;
   /// The listener serves others later: it admits nobody after its last group or a failure. Without
   /// this, latecomers are told what happened.
   bool one_of_many = false;
@@ -44,8 +51,11 @@ class Server {
   /// Ends the thread.
   ~Server();
 
-  /// Waits until everybody has got an answer, or until the deadline.
-  void finish(uint64_t deadline_ns) const;
+  /// Waits until everybody has got an answer.
+  void finish(const Patience& patience) const;
+
+  /// The group cannot come together: every rank is told why.
+  void fail(const Status& reason) const;
 
   /// With the port and the addresses that are really listened on.
   const UniqueId& id() const { return id_; }

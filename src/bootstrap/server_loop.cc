@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "src/bootstrap/address.h"
+
 namespace tutti::bootstrap {
 namespace {
 
@@ -23,10 +25,7 @@ void raise_descriptor_limit() {
 }  // namespace
 
 ServerLoop::ServerLoop(Gates gates, Fd bell, const ServerOptions& options)
-    : gates_(std::move(gates)),
-      bell_(std::move(bell)),
-      options_(options),
-      idle_deadline_ns_(deadline_after(options.idle_ns)) {}
+    : gates_(std::move(gates)), bell_(std::move(bell)), options_(options) {}
 
 void ServerLoop::run() {
   while (turn()) {
@@ -48,25 +47,45 @@ void ServerLoop::stop() {
   [[maybe_unused]] const ssize_t count = write(bell_.get(), &ring, sizeof ring);
 }
 
+void ServerLoop::fail(const Status& reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = reason;
+  }
+  const uint64_t ring = 1;
+  [[maybe_unused]] const ssize_t count = write(bell_.get(), &ring, sizeof ring);
+}
+
+void ServerLoop::take_failure() {
+  uint64_t rings = 0;
+  if (read(bell_.get(), &rings, sizeof rings) < 0) return;  // it has not rung
+  const std::lock_guard lock(mutex_);
+  if (!given_up_.ok() && !is_over()) fail_group(given_up_);
+}
+
 bool ServerLoop::turn() {
   sleep();
   if (stopping_.load(std::memory_order_acquire)) return false;
+  take_failure();
   if (is_open()) admit();
   hear_sessions();
   expire();
+  tell_news();
   drop_finished();
   const bool over = served_ >= options_.groups * stages_ || !is_open();
   if (over && sessions_.empty()) return false;
   return monotonic_ns() < idle_deadline_ns_;
 }
 
-bool ServerLoop::is_over() const {
-  return served_ >= options_.groups * stages_ || !failure_.ok();
+bool ServerLoop::is_over() const { return served_ >= options_.groups * stages_ || !failure_.ok(); }
+
+void ServerLoop::put_off_end() {
+  idle_deadline_ns_ = deadline_after(failure_.ok() ? options_.idle_ns : options_.linger_ns);
 }
 
 void ServerLoop::sleep() {
   std::vector<pollfd> polls{{bell_.get(), POLLIN, 0}};
-  uint64_t wake_ns = idle_deadline_ns_;
+  uint64_t wake_ns = std::min(idle_deadline_ns_, return_deadline_ns());
   for (const auto& gate : gates_) {
     if (!is_open()) break;
     gate->append_polls(polls);
@@ -74,7 +93,7 @@ void ServerLoop::sleep() {
   }
   for (const auto& session : sessions_) {
     polls.push_back({session->fd(), session->events(), 0});
-    wake_ns = std::min(wake_ns, session->expiry_ns());
+    wake_ns = std::min({wake_ns, session->expiry_ns(), session->news_due_ns()});
   }
   poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
 }
@@ -92,8 +111,9 @@ void ServerLoop::admit() {
     }
   }
   for (auto& caller : callers) {
+    keep_alive(caller.fd.get());
     sessions_.push_back(std::make_unique<Session>(std::move(caller.fd), caller.rank));
-    idle_deadline_ns_ = deadline_after(options_.idle_ns);
+    put_off_end();
   }
 }
 
@@ -101,11 +121,10 @@ void ServerLoop::hear_sessions() {
   for (const auto& session : sessions_) {
     const bool waited = session->asks();
     session->step();
-    if (session->lost()) {
-      if (waited && failure_.ok()) groups_[session->request().turn.stage].leave(session->rank());
-    } else if (!waited && session->asks()) {
-      join(*session);
-    }
+    if (!waited && session->asks() && !session->lost()) join(*session);
+    if (session->aborted()) hear_abort(*session);
+    if (!waited || !session->lost() || !failure_.ok()) continue;
+    groups_[session->request().turn.stage].leave(session->rank(), monotonic_ns());
   }
   if (!failure_.ok()) return;
   for (int stage = 0; stage < stages_; ++stage) {
@@ -125,10 +144,22 @@ void ServerLoop::join(Session& session) {
                                      " was given other unique ids than the ranks before it");
     if (!status.ok()) fail_group(status);
   }
-  if (failure_.ok()) {
-    idle_deadline_ns_ = deadline_after(options_.idle_ns);
-  } else if (session.asks()) {
+  put_off_end();
+  if (!failure_.ok() && session.asks()) {
     session.answer(encode_answer(failure_.code(), failure_.message()));
+  }
+}
+
+void ServerLoop::hear_abort(const Session& session) {
+  if (is_over()) return;
+  fail_group(Status::remote_error("rank " + std::to_string(session.rank()) +
+                                  " aborted its communicator while it was being made"));
+}
+
+void ServerLoop::tell_news() {
+  const uint64_t now_ns = monotonic_ns();
+  for (const auto& session : sessions_) {
+    if (session->news_due_ns() <= now_ns) session->tell(missing());
   }
 }
 
@@ -154,8 +185,16 @@ std::string ServerLoop::missing() const {
   return text;
 }
 
+uint64_t ServerLoop::return_deadline_ns() const {
+  uint64_t since_ns = kNoDeadline;
+  for (const auto& [stage, group] : groups_) since_ns = std::min(since_ns, group.away_since_ns());
+  if (!failure_.ok() || since_ns > kNoDeadline - options_.return_ns) return kNoDeadline;
+  return since_ns + options_.return_ns;
+}
+
 void ServerLoop::fail_group(const Status& reason) {
   failure_ = reason;
+  put_off_end();
   const auto answer = encode_answer(reason.code(), reason.message());
   for (const auto& session : sessions_) {
     if (session->asks()) session->answer(answer);
@@ -169,6 +208,7 @@ void ServerLoop::expire() {
     if (!session->asks()) continue;  // dropped below
     fail_group(Status::timeout(missing()));
   }
+  if (failure_.ok() && return_deadline_ns() <= now_ns) fail_group(Status::remote_error(missing()));
 }
 
 void ServerLoop::drop_finished() {

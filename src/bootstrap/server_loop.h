@@ -1,7 +1,8 @@
 // What the rendezvous server's thread does.
 //
-// Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop() and finished()
-// from any. Errors: none leave it: ranks are answered, and what cannot be answered is dropped.
+// Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop(), fail() and
+// finished() from any. Errors: none leave it: ranks are answered, and what cannot be answered is
+// dropped.
 #pragma once
 
 #include <poll.h>
@@ -9,6 +10,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "src/base/io.h"
@@ -27,6 +29,7 @@ class ServerLoop {
 
   void run();
   void stop();
+  void fail(const Status& reason);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
 
  private:
@@ -36,25 +39,33 @@ class ServerLoop {
   bool is_over() const;
   bool is_open() const { return !(options_.one_of_many && is_over()); }
   void sleep();
+  /// Somebody came: how long until nobody else does?
+  void put_off_end();
   void admit();
   void hear_sessions();
   void join(Session& session);
+  void hear_abort(const Session& session);
+  void tell_news();
   void serve_group(int stage);
   std::string missing() const;
+  uint64_t return_deadline_ns() const;
   void fail_group(const Status& reason);
   void expire();
+  void take_failure();
   void drop_finished();
 
   Gates gates_;
   const Fd bell_;
   const ServerOptions options_;
   std::vector<std::unique_ptr<Session>> sessions_;
-  std::map<int, Group> groups_;  // by stage: those that somebody has come to
-  int stages_ = 1;               // of every group, as its ranks say
-  Status failure_;               // sticky: what latecomers are told
-  int served_ = 0;               // stages
-  uint64_t idle_deadline_ns_;
+  std::map<int, Group> groups_;              // by stage: those that somebody has come to
+  int stages_ = 1;                           // of every group, as its ranks say
+  Status failure_;                           // sticky: what latecomers are told
+  int served_ = 0;                           // stages
+  uint64_t idle_deadline_ns_ = kNoDeadline;  // nobody has come
   bool raised_limit_ = false;
+  std::mutex mutex_;
+  Status given_up_;  // under mutex_: by fail()
   std::atomic<bool> stopping_{false};
   std::atomic<bool> finished_{false};
 };

@@ -15,8 +15,15 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr uint64_t kRequestPatienceNs = 10 * kNanosecondsPerSecond;
+// A rank that has asked, and takes nothing of its answer for so long, is stopped.
+constexpr uint64_t kAnswerPatienceNs = 60 * kNanosecondsPerSecond;
 constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 constexpr uint64_t kLongestPatienceMs = uint64_t{1} << 40;
+
+uint64_t news_every_ns(const Request& request) {
+  if (request.news_ms == 0 || request.news_ms > kLongestPatienceMs) return kNoDeadline;
+  return request.news_ms * kNanosecondsPerMillisecond;
+}
 
 bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -30,6 +37,7 @@ std::array<uint8_t, kRequestBytes> encode_request(const Request& request) {
   put_little(&bytes[16], static_cast<uint32_t>(request.turn.first), 4);
   put_little(&bytes[20], static_cast<uint32_t>(request.turn.stage), 2);
   put_little(&bytes[22], static_cast<uint32_t>(request.turn.stages), 2);
+  put_little(&bytes[24], request.news_ms, 8);
   return bytes;
 }
 
@@ -39,7 +47,8 @@ Request decode_request(const uint8_t* bytes) {
   };
   return {{number(0, 4), number(16, 4), number(20, 2), number(22, 2)},
           get_little(bytes + 4, 4),
-          get_little(bytes + 8, 8)};
+          get_little(bytes + 8, 8),
+          get_little(bytes + 24, 8)};
 }
 
 Answer decode_answer(const uint8_t* bytes) {
@@ -59,13 +68,13 @@ Session::Session(Fd fd, int rank)
     : fd_(std::move(fd)), rank_(rank), expiry_ns_(monotonic_ns() + kRequestPatienceNs) {}
 
 short Session::events() const {
-  const bool sending = answer_ != nullptr && sent_ < answer_->size();
-  return sending ? POLLOUT : POLLIN;
+  if (answer_ != nullptr) return sent_ < answer_->size() ? POLLOUT : POLLIN;
+  return news_sent_ < news_.size() ? POLLIN | POLLOUT : POLLIN;
 }
 
 void Session::step() {
   if (!asked_) receive();
-  if (asked_ && answer_ == nullptr) check_hang_up();
+  if (asked_ && answer_ == nullptr && !aborted_) hear_abort();
   flush();
 }
 
@@ -108,27 +117,48 @@ void Session::accept_header() {
   // A quarter second before the rank gives up, so that it still hears whom it waited for.
   const uint64_t patience_ms = std::min(request_.patience_ms, kLongestPatienceMs);
   const uint64_t margin_ms = std::min<uint64_t>(patience_ms / 4, 250);
+  news_due_ns_ = deadline_after(news_every_ns(request_));
   expiry_ns_ = monotonic_ns() + (patience_ms - margin_ms) * kNanosecondsPerMillisecond;
 }
 
-void Session::check_hang_up() {
-  char byte = 0;
-  const ssize_t count = recv(fd_.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK);
-  if (count == 0 || (count < 0 && !try_again(errno))) lost_ = true;
-  if (count > 0) lost_ = true;  // nothing may follow a request
+// A rank that says anything else, or hangs up, is lost.
+void Session::hear_abort() {
+  uint8_t byte = 0;
+  const ssize_t count = recv(fd_.get(), &byte, 1, MSG_DONTWAIT);
+  if (count < 0 && try_again(errno)) return;
+  aborted_ = count == 1 && byte == kAborted;
+  lost_ = !aborted_;
+}
+
+void Session::tell(std::string_view missing) {
+  news_due_ns_ = deadline_after(news_every_ns(request_));
+  if (news_sent_ < news_.size()) return;  // it does not even read the last ones
+  news_ = *encode_answer(Code::kInProgress, missing.substr(0, kMaxMessageBytes));
+  news_sent_ = 0;
+}
+
+void Session::answer(std::shared_ptr<const std::string> bytes) {
+  answer_ = std::move(bytes);
+  expiry_ns_ = monotonic_ns() + kAnswerPatienceNs;
 }
 
 void Session::flush() {
-  while (answer_ != nullptr && !lost_ && sent_ < answer_->size()) {
-    const ssize_t count = ::send(fd_.get(), answer_->data() + sent_, answer_->size() - sent_,
-                                 MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (count < 0 && try_again(errno)) return;
+  if (send(news_, news_sent_) && answer_ != nullptr) (void)send(*answer_, sent_);
+}
+
+bool Session::send(const std::string& bytes, size_t& sent) {
+  while (!lost_ && sent < bytes.size()) {
+    const ssize_t count =
+        ::send(fd_.get(), bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (count < 0 && try_again(errno)) return false;
     if (count < 0) {
       lost_ = true;
-      return;
+      return false;
     }
-    sent_ += static_cast<size_t>(count);
+    sent += static_cast<size_t>(count);
+    if (answer_ != nullptr) expiry_ns_ = monotonic_ns() + kAnswerPatienceNs;
   }
+  return !lost_;
 }
 
 }  // namespace tutti::bootstrap

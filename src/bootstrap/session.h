@@ -1,9 +1,12 @@
 // One rank's connection at the rendezvous server, and the bytes that go over it after the
 // handshake.
 //
-// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 2, stages 2}
-// and the blob; answer {code 4, 0 4, bytes 8} and, for code 0, everybody's blobs (group.h), else a
-// message. Integers little endian. A blob takes memory as it arrives, whatever its announced size.
+// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 2, stages 2,
+// news 8 (milliseconds)} and the blob; then news, every so often, and at last the answer: both
+// {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h). kInProgress: news, a
+// message that says who is missing. Else a message. A rank that aborts says so by one byte,
+// kAborted; it says nothing else after its request. Integers little endian. A blob takes memory as
+// it arrives, whatever its announced size.
 //
 // Owns: the socket, which is non-blocking. Threads: one. Errors: a session whose socket or bytes
 // are bad is lost().
@@ -14,23 +17,30 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 
+#include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/base/status.h"
 #include "src/bootstrap/group.h"
 
 namespace tutti::bootstrap {
 
-inline constexpr size_t kRequestBytes = 24;
+inline constexpr size_t kRequestBytes = 32;
 inline constexpr size_t kAnswerBytes = 16;
+inline constexpr size_t kMaxMessageBytes = 4096;
 
 struct Request {
   Turn turn;
   size_t blob_bytes = 0;
   uint64_t patience_ms = 0;
+  uint64_t news_ms = 0;  // 0: none
 };
 std::array<uint8_t, kRequestBytes> encode_request(const Request& request);
 Request decode_request(const uint8_t* bytes);
+
+/// What a rank says that will not take part after all.
+inline constexpr uint8_t kAborted = '!';
 
 struct Answer {
   Code code = Code::kOk;
@@ -57,11 +67,16 @@ class Session {
   bool asks() const { return asked_ && answer_ == nullptr; }
   const Request& request() const { return request_; }
   std::string take_blob() { return std::move(blob_); }
-  /// When the rank gives up, a little before it does.
+  /// When the rank gives up, a little before it does; once there is an answer, when it has taken
+  /// none of it for too long.
   uint64_t expiry_ns() const { return expiry_ns_; }
+  /// When it is to be told who is missing.
+  uint64_t news_due_ns() const { return asks() ? news_due_ns_ : kNoDeadline; }
+  bool aborted() const { return aborted_; }
 
-  /// Sent by flush() and step().
-  void answer(std::shared_ptr<const std::string> bytes) { answer_ = std::move(bytes); }
+  /// Sent by flush() and step(), as is the answer.
+  void tell(std::string_view missing);
+  void answer(std::shared_ptr<const std::string> bytes);
   /// The answer is on its way to the rank.
   bool done() const { return answer_ != nullptr && sent_ == answer_->size(); }
   bool lost() const { return lost_; }
@@ -70,7 +85,9 @@ class Session {
   void receive();
   void accept_header();
   size_t make_room();
-  void check_hang_up();
+  void hear_abort();
+  /// True: all of it is on its way.
+  bool send(const std::string& bytes, size_t& sent);
 
   Fd fd_;
   const int rank_;
@@ -80,6 +97,10 @@ class Session {
   std::string blob_;
   bool asked_ = false;
   uint64_t expiry_ns_;
+  uint64_t news_due_ns_ = kNoDeadline;
+  bool aborted_ = false;
+  std::string news_;  // sent before the answer
+  size_t news_sent_ = 0;
   std::shared_ptr<const std::string> answer_;
   size_t sent_ = 0;
   bool lost_ = false;

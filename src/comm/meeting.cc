@@ -28,8 +28,9 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
   visit_.ranks = static_cast<int>(members_.size());
   const auto me = std::find(members_.begin(), members_.end(), roster_->rank);
   visit_.rank = static_cast<int>(me - members_.begin());
-  visit_.deadline_ns = purpose_.deadline_ns;
+  visit_.patience = purpose_.patience;
   visit_.listens_already = true;
+  visit_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
 }
 
 Result<std::unique_ptr<bootstrap::Server>> Meeting::serve() const {
@@ -38,8 +39,6 @@ Result<std::unique_ptr<bootstrap::Server>> Meeting::serve() const {
   if (!listener.valid()) return errno_status("dup");
   bootstrap::ServerOptions options;
   options.one_of_many = true;
-  const uint64_t now_ns = monotonic_ns();
-  options.idle_ns = std::max(purpose_.deadline_ns, now_ns) - now_ns;
   return bootstrap::Server::start_on(std::move(listener), visit_.id, options);
 }
 
@@ -47,10 +46,33 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   if (members_.size() == 1) return std::vector<std::string>{std::string(blob)};
   const auto server = serve();
   if (!server.ok()) return explain(server.status());
-  auto blobs = bootstrap::exchange(visit_, blob);
+  bootstrap::Visit visit = visit_;
+  if (server.value() != nullptr) {
+    visit.look_ns = purpose_.look_ns;
+    visit.look = [&] {
+      if (Status status = look_for_members(); !status.ok()) server.value()->fail(status);
+    };
+  }
+  auto blobs = bootstrap::exchange(visit, blob);
   if (!blobs.ok()) return explain(blobs.status());
   if (server.value() != nullptr) server.value()->finish(monotonic_ns() + kFarewellNs);
   return blobs;
+}
+
+// A connection that is made, or times out, says nothing against the member.
+Status Meeting::look_for_members() const {
+  constexpr uint64_t kDialNs = kNanosecondsPerSecond / 4;
+  for (const int member : members_) {
+    const Place& place = roster_->places[static_cast<size_t>(member)];
+    const Status status =
+        bootstrap::dial(place.address, place.port, purpose_.patience.at_most(kDialNs)).status();
+    if (status.code() == Code::kTimeout) return {};  // so it may be with all of them
+    if (status.code() != Code::kSystemError) continue;
+    return Status::remote_error(roster_->describe(member) + " is gone: nobody listens at " +
+                                place.address.text(place.port) + " (" +
+                                std::string(status.message()) + ")");
+  }
+  return {};
 }
 
 Status Meeting::explain(const Status& reason) const {

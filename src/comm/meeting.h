@@ -3,7 +3,8 @@
 // key derived from the group's.
 //
 // Threads: one. Errors: kTimeout and kRemoteError name the rank that serves, and who did not come;
-// kInvalidUsage when the ranks disagree about how many they are. Bounded by the deadline.
+// kInvalidUsage when the ranks disagree about how many they are. Bounded by the patience, and
+// by the life of all members.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +13,8 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/clock.h"
+#include "src/base/patience.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/bootstrap/server.h"
 #include "src/comm/roster.h"
@@ -22,7 +25,8 @@ class Meeting {
  public:
   struct Purpose {
     std::string what;  // for messages: "split"
-    uint64_t deadline_ns = 0;
+    Patience patience{0};
+    uint64_t look_ns = 60 * kNanosecondsPerSecond;  // for members that cannot come any more
   };
 
   /// Of `members` (ranks of the roster, rising, this rank among them).
@@ -35,6 +39,8 @@ class Meeting {
  private:
   /// Null if another member serves.
   Result<std::unique_ptr<bootstrap::Server>> serve() const;
+  /// Of a member whose process is gone, or its communicator: nobody listens at its place.
+  Status look_for_members() const;
   Status explain(const Status& reason) const;
 
   const std::shared_ptr<const Roster> roster_;

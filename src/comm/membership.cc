@@ -200,6 +200,13 @@ void Membership::find_hosts() {
   first_ranks_ = comm::first_ranks(neighborhoods, self_.ranks);
 }
 
+Patience Membership::patience_with(int peer) const {
+  constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
+  options_.patience.waits_for("rank " + std::to_string(self_.rank) + " connects with " +
+                              name_of(peer));
+  return options_.patience.at_most(kSilenceNs);
+}
+
 Status Membership::connect(int peer) {
   const auto index = static_cast<size_t>(peer);
   Profile& profile = profiles_[index];
@@ -208,7 +215,7 @@ Status Membership::connect(int peer) {
     transport::Transport& transport = *transports_[i];
     if (!transport.reaches(cards_[index][i])) continue;
     Result<std::unique_ptr<transport::Link>> link =
-        transport.connect(peer, cards_[index][i], options_.deadline_ns);
+        transport.connect(peer, cards_[index][i], patience_with(peer));
     if (!link.ok()) return link.status();
     profile.transport = transport.name();
     links_[index] = std::move(link).value();
@@ -240,9 +247,12 @@ Status Membership::connect_streams() {
   for (const auto& link : links_) {
     if (link != nullptr) link->want();
   }
-  for (const auto& link : links_) {
+  for (size_t peer = 0; peer < links_.size(); ++peer) {
+    transport::Link* link = links_[peer].get();
     if (link == nullptr) continue;
-    if (Status status = link->await(options_.deadline_ns); !status.ok()) return status;
+    if (Status status = link->await(patience_with(static_cast<int>(peer))); !status.ok()) {
+      return status;
+    }
   }
   return {};
 }
@@ -269,8 +279,12 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   std::unique_ptr<Membership> made(new Membership(std::move(options)));
   if (Status status = made->join(); !status.ok()) {
     made->give_up();
-    return status;
+    const Patience& patience = made->options_.patience;
+    return patience.cancelled() ? patience.reason("") : status;
   }
+  // Both were for joining, and hold a descriptor.
+  made->options_.exchange = nullptr;
+  made->options_.patience = kNoDeadline;
   return made;
 }
 
@@ -281,7 +295,7 @@ Status Membership::join() {
   self_.arena = &arena_;
   if (Status status = open_roster(); !status.ok()) return status;
   if (Status status = open_transports(); !status.ok()) return status;
-  Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.deadline_ns);
+  Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.patience);
   if (!cards.ok()) return cards.status();
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
   find_hosts();
@@ -317,13 +331,16 @@ Status Membership::await_domain() {
     const exec::Peer& other = peers[static_cast<size_t>(peer)];
     if (other.link == nullptr || !other.arena.valid()) continue;
     const exec::Counter& theirs = other.arena.counter(0);
+    const Patience& patience = options_.patience;
+    patience.waits_for(name_of(peer) + " has not joined yet");
     while (theirs.joined.load(std::memory_order_acquire) == 0) {
       if (theirs.failed.load(std::memory_order_acquire) != 0) {
         return Status::remote_error(name_of(peer) + " could not join the communicator; see there");
       }
       if (Status status = other.link->status(); !status.ok()) return status;
-      if (monotonic_ns() > options_.deadline_ns) {
-        return Status::timeout(name_of(peer) + " has not joined the communicator in time");
+      patience.tell_if_due();
+      if (patience.over()) {
+        return patience.reason(name_of(peer) + " has not joined the communicator in time");
       }
       backoff.pause();
     }

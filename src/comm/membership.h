@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/base/env.h"
+#include "src/base/patience.h"
 #include "src/bootstrap/watch.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
@@ -22,15 +23,15 @@
 namespace tutti::comm {
 
 /// An authenticated all-gather of one blob per rank, by whatever way the ranks found each other.
-using Exchange =
-    std::function<Result<std::vector<std::string>>(std::string_view card, uint64_t deadline_ns)>;
+using Exchange = std::function<Result<std::vector<std::string>>(std::string_view card,
+                                                                const Patience& patience)>;
 
 struct MembershipOptions {
   const Env* env = nullptr;
   std::span<const transport::Factory> transports;  // in order of preference
   transport::Member self;                          // all but the arena
   exec::ArenaLayout layout{4 << 20, 0, 1};
-  uint64_t deadline_ns = 0;
+  Patience patience{0};
   Exchange exchange;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
 };
@@ -81,6 +82,8 @@ class Membership {
   void find_hosts();
   Status serve_transports();
   Status connect(int peer);
+  /// For one that has come: it is there, and answers.
+  Patience patience_with(int peer) const;
   Status connect_streams();
   Status await_domain();
   void populate_peers() const;

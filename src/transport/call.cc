@@ -52,7 +52,7 @@ bool Attempts::again(const Call& call, const Status& status) {
 }
 
 Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
-                     const Identity& self, uint64_t deadline_ns) {
+                     const Identity& self, const Patience& patience) {
   Attempts attempts;
   Status last = Status::timeout("no answer in time");
   for (;;) {
@@ -61,12 +61,14 @@ Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
     Call call(std::move(fd).value(), key, self);
     Result<bool> done = false;
     while ((done = call.step()).ok() && !done.value()) {
-      if (!wait_ready(call.fd(), call.events(), deadline_ns)) return last;
+      if (!wait_ready(call.fd(), call.events(), patience)) {
+        return patience.cancelled() ? patience.reason("") : last;
+      }
     }
     if (done.ok()) return call.take();
     last = done.status();
-    if (!attempts.again(call, last) || monotonic_ns() >= deadline_ns) return last;
-    poll(nullptr, 0, static_cast<int>(Attempts::kPauseNs / 1'000'000));
+    if (!attempts.again(call, last) || patience.over()) return last;
+    patience.pause(Attempts::kPauseNs);
   }
 }
 

@@ -1,5 +1,5 @@
 // The caller's side of a gate: one attempt in steps, for a thread that makes many at once, and
-// pass_gate(), which repeats it until a deadline.
+// pass_gate(), which repeats it while its patience lasts.
 //
 // Owns: the socket, until take(). Threads: one. Errors: those of connect() and of the handshake;
 // Attempts says which of them are worth another attempt.
@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "src/base/io.h"
+#include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
 #include "src/transport/handshake.h"
@@ -65,6 +66,6 @@ class Attempts {
 
 /// Dials until it is let in, refused, or out of time. Errors of `dial` are final.
 Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
-                     const Identity& self, uint64_t deadline_ns);
+                     const Identity& self, const Patience& patience);
 
 }  // namespace tutti::transport

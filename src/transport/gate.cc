@@ -18,20 +18,23 @@ Gate::Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet)
   if (flags >= 0) fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
 }
 
-Result<Gate::Caller> Gate::next(uint64_t deadline_ns) {
+Result<Gate::Caller> Gate::next(const Patience& patience) {
   while (ready_.empty()) {
     std::vector<pollfd> polls;
     append_polls(polls);
-    const uint64_t wake_ns = std::min(deadline_ns, earliest_expiry_ns());
+    polls.push_back({patience.cancellation_fd(), POLLIN, 0});
+    const uint64_t wake_ns =
+        std::min({patience.deadline_ns(), patience.tells_at_ns(), earliest_expiry_ns()});
     poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
     if (Status status = step(ready_); !status.ok()) return status;
-    if (ready_.empty() && monotonic_ns() >= deadline_ns) {
+    patience.tell_if_due();
+    if (ready_.empty() && patience.over()) {
       std::string text = "nobody connected in time";
       if (refused_ > 0) {
         text += " (refused " + std::to_string(refused_) +
                 " other connections; the last one: " + last_refusal_ + ")";
       }
-      return Status::timeout(text);
+      return patience.reason(text);
     }
   }
   Caller caller = std::move(ready_.front());

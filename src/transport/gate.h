@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "src/base/io.h"
+#include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
 #include "src/transport/handshake.h"
@@ -44,7 +45,7 @@ class Gate {
   Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet = {});
 
   /// The next caller that proved itself, whoever it is.
-  Result<Caller> next(uint64_t deadline_ns);
+  Result<Caller> next(const Patience& patience);
 
   /// For a caller with an event loop of its own: what to poll for, until when, and what to do
   /// after.

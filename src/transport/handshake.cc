@@ -147,14 +147,15 @@ Status lost(ssize_t count) {
 
 }  // namespace
 
-Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns) {
+Status handshake_connect(int fd, const JobKey& key, const Identity& self,
+                         const Patience& patience) {
   Introduction introduction(fd, key, self);
   for (;;) {
     const Result<bool> done = introduction.advance();
     if (!done.ok()) return done.status();
     if (done.value()) return {};
-    if (!wait_ready(fd, POLLIN, deadline_ns)) {
-      return Status::timeout("the peer did not finish the handshake in time");
+    if (!wait_ready(fd, POLLIN, patience)) {
+      return patience.reason("the peer did not finish the handshake in time");
     }
   }
 }

@@ -12,7 +12,7 @@
 //
 // Errors: kRemoteError names what differed; kTimeout; kSystemError when the connection broke, or
 // ended before the other side had said anything: then another attempt may succeed. Threads:
-// handshake_connect() blocks, bounded by the deadline; Introduction and Greeting never do.
+// handshake_connect() blocks while its patience lasts; Introduction and Greeting never do.
 // Ownership: the socket stays the caller's; it may be blocking or not.
 #pragma once
 
@@ -20,6 +20,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/transport/member.h"
 
@@ -40,7 +41,7 @@ inline constexpr size_t kHelloBytes = 72;
 inline constexpr size_t kProofBytes = 32;
 
 /// The connecting side: knows whom it wants.
-Status handshake_connect(int fd, const JobKey& key, const Identity& self, uint64_t deadline_ns);
+Status handshake_connect(int fd, const JobKey& key, const Identity& self, const Patience& patience);
 
 /// The connecting side in steps, for one thread that calls many at once.
 class Introduction {

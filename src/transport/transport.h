@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/transport/arena.h"
 
@@ -185,8 +186,8 @@ class Link {
   /// Connects though there is nothing to send. Never waits.
   virtual void want() {}
   /// want(), and waits for it: OK, or why there is no connection.
-  virtual Status await(uint64_t deadline_ns) {
-    (void)deadline_ns;
+  virtual Status await(const Patience& patience) {
+    (void)patience;
     return status();
   }
   /// Runs `call` once, when the link has left kIdle and kWanted and its descriptors are what they
@@ -206,12 +207,12 @@ class Transport {
   /// What the cards of ranks have in common whose links are mapped, so that every rank knows who is
   /// near whom. Empty: none are.
   virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
-  /// Both ends call this for each other, in any order of peers; bounded by `deadline_ns`
-  /// (base/clock.h). Where links connect at their first use, it only makes one. A rank finishes
+  /// Both ends call this for each other, in any order of peers; bounded by `patience`
+  /// (base/patience.h). Where links connect at their first use, it only makes one. A rank finishes
   /// with all its peers of one transport before it starts with the next transport, in the order of
   /// registration: then nobody can wait in a circle.
   virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
-                                                uint64_t deadline_ns) = 0;
+                                                const Patience& patience) = 0;
 
   /// Where links connect at their first use, somebody must let peers in and call them: serve(),
   /// which never waits, whenever this descriptor is readable (bootstrap/watch.h). -1: nobody must.

@@ -6,6 +6,7 @@
 #include <latch>
 #include <numeric>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/api/crowd.h"
@@ -341,6 +342,63 @@ TEST(Edits, AFailureWithoutColourIsToldOnce) {
         EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
       });
     }
+  }
+}
+
+/// Until the communicator is, or is no longer, in the hands of another call.
+void until_busy(tuttiComm_t comm, bool busy) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kHangMs);
+  tuttiResult_t error = busy ? tuttiSuccess : tuttiInProgress;
+  while ((error == tuttiInProgress) != busy && std::chrono::steady_clock::now() < end) {
+    EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(error == tuttiInProgress, busy);
+}
+
+// Nothing else would end it. The lower rank serves the meeting, the higher one finds it not served.
+TEST(Edits, AnAbortEndsASplitWhosePartnerNeverComes) {
+  for (const int alone : {0, 1}) {
+    std::latch over(2);
+    run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+      const tuttiComm_t parent = std::exchange(comm, nullptr);
+      if (rank == alone) {
+        tuttiComm_t child = nullptr;
+        std::thread splitting(
+            [&] { EXPECT_EQ(tuttiCommSplit(parent, 0, 0, &child, nullptr), tuttiRemoteError); });
+        until_busy(parent, true);
+        EXPECT_OK(tuttiCommAbort(parent), parent);
+        splitting.join();
+        EXPECT_EQ(child, nullptr);
+      }
+      over.arrive_and_wait();
+      if (rank != alone) {
+        EXPECT_OK(tuttiCommAbort(parent), parent);
+      }
+    });
+  }
+}
+
+TEST(Edits, AnAbortOfTheChildEndsASplitAndLeavesTheParent) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  for (const int alone : {0, 1}) {
+    std::latch over(2);
+    run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+      if (rank == alone) {
+        tuttiComm_t child = nullptr;
+        EXPECT_EQ(tuttiCommSplit(comm, 0, 0, &child, &config), tuttiInProgress);
+        EXPECT_EQ(tuttiCommAbort(child), tuttiInProgress);
+        until_busy(child, false);
+        until_busy(comm, false);
+      }
+      over.arrive_and_wait();
+      EXPECT_EQ(sum_over(comm, rank), 1);
+      tuttiComm_t child = nullptr;
+      EXPECT_OK(tuttiCommSplit(comm, 0, rank, &child, nullptr), comm);
+      EXPECT_EQ(sum_over(child, rank), 1);
+      EXPECT_OK(tuttiCommDestroy(child), child);
+    });
   }
 }
 

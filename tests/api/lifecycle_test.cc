@@ -1,10 +1,14 @@
 // How communicators begin and end: configurations, one thread with several ranks, not blocking.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <optional>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <utility>
@@ -268,6 +272,19 @@ TEST(Lifecycle, EndedWhileBeingMade) {
   }
 }
 
+TEST(Lifecycle, AnAbortEndsAMakingWhosePeerNeverComes) {
+  const tuttiConfig_t config = nonblocking();
+  tuttiComm_t comm = nullptr;
+  EXPECT_EQ(tuttiCommInitRankConfig(&comm, 2, new_id(), 0, &config), tuttiInProgress);
+  EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
+  EXPECT_EQ(settle(comm), tuttiSuccess);
+  // A destroy waits for the making, until somebody aborts it after all.
+  EXPECT_EQ(tuttiCommInitRankConfig(&comm, 2, new_id(), 1, &config), tuttiInProgress);
+  EXPECT_EQ(tuttiCommDestroy(comm), tuttiInProgress);
+  EXPECT_REFUSED(tuttiCommAbort(comm), tuttiInvalidUsage, comm);
+  EXPECT_EQ(settle(comm), tuttiSuccess);
+}
+
 TEST(Lifecycle, NothingIsDestroyedUnderAnOpenGroup) {
   run_ranks(2, [](tuttiComm_t& comm, int) {
     int value = 1;
@@ -291,35 +308,19 @@ TEST(Lifecycle, NothingIsDestroyedUnderAGroupThatSplitsIt) {
   });
 }
 
-/// A rank whose peer never comes is given up by another thread; then the making ends by itself. No
-/// answer where it did so before this thread came to give it up.
-std::optional<tuttiResult_t> abort_what_is_being_made(const tuttiUniqueId& id) {
-  tuttiComm_t comm = nullptr;
-  std::atomic<bool> over{false};
-  std::thread maker([&] {
-    EXPECT_NE(tuttiCommInitRank(&comm, 2, id, 0), tuttiSuccess);
-    over.store(true);
-  });
-  tuttiComm_t given = nullptr;
-  while (given == nullptr && !over.load()) {
-    given = std::atomic_ref(comm).load();
-    std::this_thread::yield();
-  }
-  const tuttiResult_t aborted = given == nullptr ? tuttiSuccess : tuttiCommAbort(given);
-  const bool late = given == nullptr || (aborted != tuttiSuccess && over.load());
-  maker.join();
-  return late ? std::nullopt : std::optional(aborted);
-}
-
+/// A rank whose peer never comes is given up by another thread; nothing else ends its making.
 int abort_what_cannot_be_made() {
-  setenv("TUTTI_INIT_TIMEOUT", "1", 1);
-  constexpr int kTries = 10;
-  std::optional<tuttiResult_t> aborted;
-  for (int i = 0; i < kTries && !aborted; ++i) {
-    tuttiUniqueId id;
-    if (tuttiGetUniqueId(&id) != tuttiSuccess) return 1;
-    aborted = abort_what_is_being_made(id);
-  }
+  tuttiUniqueId id;
+  if (tuttiGetUniqueId(&id) != tuttiSuccess) return 1;
+  std::atomic<tuttiComm_t> given{nullptr};
+  tuttiComm_t comm = nullptr;
+  std::thread maker([&] {
+    const tuttiResult_t made = tuttiCommInitRank(&comm, 2, id, 0);
+    EXPECT_NE(made, tuttiSuccess);
+  });
+  while ((given = std::atomic_ref(comm).load()) == nullptr) std::this_thread::yield();
+  const tuttiResult_t aborted = tuttiCommAbort(given);
+  maker.join();
   return aborted == tuttiSuccess && !testing::Test::HasFailure() ? 0 : 2;
 }
 
@@ -329,6 +330,38 @@ TEST(Lifecycle, WhatIsAbortedWhileItCannotBeMadeEnds) {
 #endif
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process whose settings are not read yet
   EXPECT_EXIT(exit(abort_what_cannot_be_made()), testing::ExitedWithCode(0), "");
+}
+
+/// The log says for whom it waits, however short "slow" is, and nothing fails.
+int wait_for_a_line_in_the_log(const std::string& log) {
+  setenv("TUTTI_SLOW", "0.05", 1);
+  setenv("TUTTI_LOG", "warn", 1);
+  setenv("TUTTI_LOG_FILE", log.c_str(), 1);
+  const tuttiConfig_t config = nonblocking();
+  tuttiComm_t comm = nullptr;
+  EXPECT_EQ(tuttiCommInitRankConfig(&comm, 3, new_id(), 1, &config), tuttiInProgress);
+  const auto end = std::chrono::steady_clock::now() + kHang;
+  std::string said;
+  while (said.find("ranks 0, 2 of 3 did not come") == std::string::npos &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::ifstream file(log);
+    said.assign(std::istreambuf_iterator<char>(file), {});
+  }
+  EXPECT_NE(said.find("ranks 0, 2 of 3 did not come"), std::string::npos) << said;
+  tuttiResult_t error = tuttiSuccess;
+  EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
+  EXPECT_EQ(error, tuttiInProgress);
+  EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
+  EXPECT_EQ(settle(comm), tuttiSuccess);
+  return testing::Test::HasFailure() ? 2 : 0;
+}
+
+TEST(Lifecycle, AMakingThatTakesLongSaysForWhomItWaits) {
+  const std::string log = testing::TempDir() + "tutti-slow-" + std::to_string(getpid());
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process whose settings are not read yet
+  EXPECT_EXIT(exit(wait_for_a_line_in_the_log(log)), testing::ExitedWithCode(0), "");
+  std::remove(log.c_str());
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ class Rank {
     membership.transports = registry::transports();
     membership.layout =
         exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes, options_.ranks);
-    membership.deadline_ns = monotonic_ns() + kMakingNs;
+    membership.patience = monotonic_ns() + kMakingNs;
     transport::Member& self = membership.self;
     self.rank = rank;
     self.ranks = options_.ranks;
@@ -85,7 +85,7 @@ class Rank {
     self.process_token = options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1;
     self.bind_address = "127.0.0.1";
     membership.exchange = [this](std::string_view card,
-                                 uint64_t) -> Result<std::vector<std::string>> {
+                                 const Patience&) -> Result<std::vector<std::string>> {
       return table_.exchange(rank_, card);
     };
     auto made = comm::Communicator::create(std::move(wanted));

@@ -138,8 +138,8 @@ class Sparse final : public transport::Transport {
   std::string card() const override { return inner_->card(); }
   bool reaches(std::string_view peer_card) const override { return inner_->reaches(peer_card); }
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   uint64_t deadline_ns) override {
-    auto inner = inner_->connect(peer, peer_card, deadline_ns);
+                                                   const Patience& patience) override {
+    auto inner = inner_->connect(peer, peer_card, patience);
     if (!inner.ok()) return inner.status();
     const auto link = std::make_shared<SparseLink>(std::move(inner).value(), board_, rank_, peer);
     const std::lock_guard lock(mutex_);

@@ -132,7 +132,7 @@ class Loopback final : public transport::Transport {
   }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   uint64_t) override {
+                                                   const Patience&) override {
     if (!reaches(peer_card)) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " is not a thread of this process");

@@ -96,11 +96,11 @@ const Probe& own_probe() {
 }
 
 /// Both sides must decide alike, so a capability counts only if both have it.
-Result<bool> agree(int socket, bool mine, uint64_t deadline_ns) {
+Result<bool> agree(int socket, bool mine, const Patience& patience) {
   const uint8_t ours = mine ? 1 : 0;
   uint8_t theirs = 0;
-  if (Status status = send_all(socket, &ours, 1, deadline_ns); !status.ok()) return status;
-  if (Status status = receive_exactly(socket, &theirs, 1, deadline_ns); !status.ok()) {
+  if (Status status = send_all(socket, &ours, 1, patience); !status.ok()) return status;
+  if (Status status = receive_exactly(socket, &theirs, 1, patience); !status.ok()) {
     return status;
   }
   if (theirs > 1) return Status::remote_error("the peer answered with garbage");
@@ -116,13 +116,13 @@ std::string Peer::text() const {
 
 Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
                                                     const transport::Arena& mine,
-                                                    uint64_t deadline_ns) {
+                                                    const Patience& patience) {
   const Introduction ours = introduce_self(mine, own_probe());
   if (Status status = send_attached(socket.get(), ours, mine.fd()); !status.ok()) {
     return status;
   }
   Introduction theirs{};
-  Result<Attachment> attached = receive_attached(socket.get(), theirs, deadline_ns);
+  Result<Attachment> attached = receive_attached(socket.get(), theirs, patience);
   if (!attached.ok()) return attached.status();
   Attachment& peer_owns = attached.value();
   if (std::memcmp(theirs.data(), kMagic.data(), kMagic.size()) != 0) {
@@ -132,7 +132,7 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
                                                            get_little(&theirs[kArenaBytesAt], 8));
   if (!arena.ok()) return arena.status();
   const Result<bool> single_copy =
-      agree(socket.get(), can_copy(peer_owns.process, theirs), deadline_ns);
+      agree(socket.get(), can_copy(peer_owns.process, theirs), patience);
   if (!single_copy.ok()) return single_copy.status();
   Peer known = peer;
   known.visible = peer_owns.process;

@@ -37,7 +37,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   /// can read and write each other's ordinary memory. Both sides call it at the same time.
   static Result<std::unique_ptr<ShmLink>> introduce(Fd socket, const Peer& peer,
                                                     const transport::Arena& mine,
-                                                    uint64_t deadline_ns);
+                                                    const Patience& patience);
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Mapped* mapped() override { return this; }

@@ -96,18 +96,16 @@ Result<LocalListener> listen_locally() {
   return LocalListener{std::move(fd).value(), name};
 }
 
-Result<Fd> dial_locally(const std::string& name, uint64_t deadline_ns) {
-  constexpr int kPauseMs = 1;
+Result<Fd> dial_locally(const std::string& name, const Patience& patience) {
+  constexpr uint64_t kPauseNs = 1'000'000;
   const LocalAddress address(name);
   Result<Fd> fd = open_socket();
   if (!fd.ok()) return fd;
   while (connect(fd.value().get(), address.get(), address.bytes) < 0) {
     // EAGAIN: the queue of the listener is full, and there is nothing to poll for.
     if (errno != EAGAIN && errno != EINTR) return errno_status("connect");
-    if (monotonic_ns() >= deadline_ns) {
-      return Status::timeout("the peer's queue of connections stayed full");
-    }
-    poll(nullptr, 0, kPauseMs);
+    if (patience.over()) return patience.reason("the peer's queue of connections stayed full");
+    patience.pause(kPauseNs);
   }
   return fd;
 }
@@ -144,7 +142,8 @@ Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor)
   return {};
 }
 
-Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, uint64_t deadline_ns) {
+Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
+                                    const Patience& patience) {
   const int on = 1;
   if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0) {
     return errno_status("setsockopt(SO_PASSCRED)");
@@ -165,8 +164,8 @@ Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, uint64
     } else if (count == 0 || errno == ECONNRESET) {
       return Status::remote_error("the peer closed the connection");
     } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-      if (!wait_ready(socket, POLLIN, deadline_ns)) {
-        return Status::timeout("the deadline passed while waiting for the peer's memory");
+      if (!wait_ready(socket, POLLIN, patience)) {
+        return patience.reason("the deadline passed while waiting for the peer's memory");
       }
     } else if (errno != EINTR) {
       return errno_status("recvmsg");

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "src/base/io.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 
 namespace tutti::transports::shm {
@@ -23,7 +24,7 @@ struct LocalListener {
   std::string name;  // random
 };
 Result<LocalListener> listen_locally();
-Result<Fd> dial_locally(const std::string& name, uint64_t deadline_ns);
+Result<Fd> dial_locally(const std::string& name, const Patience& patience);
 
 /// kUnsupported if the other end belongs to another user.
 Status check_user(int socket);
@@ -37,6 +38,6 @@ struct Attachment {
 /// `bytes` must fit into an idle socket.
 Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor);
 /// Exactly `bytes`, and exactly one descriptor and one sender.
-Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, uint64_t deadline_ns);
+Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes, const Patience& patience);
 
 }  // namespace tutti::transports::shm

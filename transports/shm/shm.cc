@@ -47,7 +47,7 @@ class Shm final : public transport::Transport {
   }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   uint64_t deadline_ns) override {
+                                                   const Patience& patience) override {
     const std::optional<Card> card = Card::read(peer_card);
     if (!card || !card_.shares_with(*card) || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
@@ -55,7 +55,7 @@ class Shm final : public transport::Transport {
                                       std::to_string(member_.rank));
     }
     Connection connection =
-        member_.rank < peer ? call(peer, *card, deadline_ns) : await(peer, deadline_ns);
+        member_.rank < peer ? call(peer, *card, patience) : await(peer, patience);
     if (!connection.ok()) return explain(connection.status(), peer, *card);
     return std::unique_ptr<transport::Link>(std::move(connection).value());
   }
@@ -63,28 +63,28 @@ class Shm final : public transport::Transport {
  private:
   using Connection = Result<std::unique_ptr<ShmLink>>;
 
-  Connection call(int peer, const Card& card, uint64_t deadline_ns) const {
+  Connection call(int peer, const Card& card, const Patience& patience) const {
     const auto dial = [&]() -> Result<Fd> {
-      Result<Fd> fd = dial_locally(card.socket, deadline_ns);
+      Result<Fd> fd = dial_locally(card.socket, patience);
       if (!fd.ok()) return fd;
       // The listener's user: nobody else may stand in for the peer, not even to see a hello.
       if (Status status = check_user(fd.value().get()); !status.ok()) return status;
       return fd;
     };
-    Result<Fd> fd = transport::pass_gate(dial, member_.key, identity(member_, peer), deadline_ns);
+    Result<Fd> fd = transport::pass_gate(dial, member_.key, identity(member_, peer), patience);
     if (!fd.ok()) return fd.status();
-    return introduce(std::move(fd).value(), peer, deadline_ns);
+    return introduce(std::move(fd).value(), peer, patience);
   }
 
   /// Whoever calls is served at once, even if another rank is meant: callers may be waiting for
   /// each other in a circle. Their links are kept until they are asked for.
-  Connection await(int peer, uint64_t deadline_ns) {
+  Connection await(int peer, const Patience& patience) {
     while (!early_.contains(peer)) {
-      Result<transport::Gate::Caller> caller = gate_.next(deadline_ns);
+      Result<transport::Gate::Caller> caller = gate_.next(patience);
       if (!caller.ok()) return caller.status();
       const int rank = caller.value().rank;
       if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored
-      Connection link = introduce(std::move(caller.value().fd), rank, deadline_ns);
+      Connection link = introduce(std::move(caller.value().fd), rank, patience);
       // A caller that died meanwhile is its own connect()'s error.
       if (!link.ok() && rank == peer) return link;
       if (link.ok()) early_[rank] = std::move(link).value();
@@ -92,11 +92,11 @@ class Shm final : public transport::Transport {
     return std::move(early_.extract(peer).mapped());
   }
 
-  Connection introduce(Fd fd, int rank, uint64_t deadline_ns) const {
+  Connection introduce(Fd fd, int rank, const Patience& patience) const {
     Peer peer;
     peer.rank = rank;
     peer.host_id = card_.host_id;
-    return ShmLink::introduce(std::move(fd), peer, *member_.arena, deadline_ns);
+    return ShmLink::introduce(std::move(fd), peer, *member_.arena, patience);
   }
 
   Status explain(const Status& reason, int peer, const Card& card) const {

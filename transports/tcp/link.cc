@@ -17,7 +17,6 @@ namespace {
 // links and threads that wait for the mutex get their turn.
 constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
-constexpr uint64_t kLongestWaitNs = 3600 * kNanosecondsPerSecond;
 
 bool say(const Fd& call, Verdict verdict) {
   const auto byte = static_cast<char>(verdict);
@@ -263,15 +262,17 @@ void TcpLink::after_early_call() {
   want_once();
 }
 
-Status TcpLink::await(uint64_t deadline_ns) {
+Status TcpLink::await(const Patience& patience) {
+  constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
   want();
   std::unique_lock lock(mutex_);
-  for (uint64_t now_ns = 0; !settled() && (now_ns = monotonic_ns()) < deadline_ns;) {
-    changed_.wait_for(lock,
-                      std::chrono::nanoseconds(std::min(deadline_ns - now_ns, kLongestWaitNs)));
+  while (!settled() && !patience.over()) {
+    changed_.wait_for(lock, kLook);
+    patience.tell_if_due();
   }
   if (settled()) return failed_.load(std::memory_order_relaxed) ? status_ : Status();
   lock.unlock();
+  if (patience.cancelled()) return patience.reason("");
   return dialer_ != nullptr ? dialer_->overdue(peer_) : Status::timeout("nobody connects it");
 }
 

@@ -61,7 +61,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   int liveness_fd() const override { return descriptor(); }
   State state() const override;
   void want() override;
-  Status await(uint64_t deadline_ns) override;
+  Status await(const Patience& patience) override;
   void on_settled(std::function<void()> call) override;
 
   // For the dialer.

@@ -24,7 +24,7 @@ class TcpTransport final : public transport::Transport {
   }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
-                                                   uint64_t) override {
+                                                   const Patience&) override {
     const std::optional<Card> card = Card::read(peer_card);
     if (!card || peer < 0 || peer >= member_.ranks || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +

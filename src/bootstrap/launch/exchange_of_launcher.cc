@@ -34,18 +34,18 @@ Result<std::string> run(Round& round) {
   return round.put.empty() ? round.exchange->get(round.key) : Result<std::string>(round.put);
 }
 
-bool wait_for(Round& round, uint64_t deadline_ns) {
+bool wait_for(Round& round, const Patience& patience) {
+  constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
+  patience.waits_for("the launcher's exchange has not ended: not every rank has called it");
   std::unique_lock lock(round.mutex);
-  const auto done = [&] { return round.done; };
-  if (deadline_ns == kNoDeadline) {
-    round.ended.wait(lock, done);
-    return true;
+  while (!round.ended.wait_for(lock, kLook, [&] { return round.done; })) {
+    patience.tell_if_due();
+    if (patience.over()) return false;
   }
-  const std::chrono::steady_clock::time_point deadline{std::chrono::nanoseconds(deadline_ns)};
-  return round.ended.wait_until(lock, deadline, done);
+  return true;
 }
 
-Result<std::string> share(const std::shared_ptr<Round>& round, uint64_t deadline_ns) {
+Result<std::string> share(const std::shared_ptr<Round>& round, const Patience& patience) {
   Result<std::thread> thread = start_thread("tutti-launch", [round] {
     Result<std::string> got = run(*round);
     const std::lock_guard lock(round->mutex);
@@ -54,12 +54,12 @@ Result<std::string> share(const std::shared_ptr<Round>& round, uint64_t deadline
     round->ended.notify_all();
   });
   if (!thread.ok()) return thread.status();
-  if (wait_for(*round, deadline_ns)) {
+  if (wait_for(*round, patience)) {
     thread.value().join();
     return std::move(round->got);
   }
   thread.value().detach();
-  return Status::timeout("the launcher's exchange did not end in time: did every rank call it?");
+  return patience.reason("the launcher's exchange did not end in time: did every rank call it?");
 }
 
 /// Keeps the library's session until all ranks have met.
@@ -99,7 +99,7 @@ Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Laun
     if (Status status = open_meeting(start, meeting); !status.ok()) return status;
     round->put = to_text(meeting.id);
   }
-  const Result<std::string> text = share(round, start.deadline_ns);
+  const Result<std::string> text = share(round, start.patience);
   if (!text.ok()) {
     return Status(text.status().code(), "rank " + std::to_string(launch.rank) + " of " +
                                             launch.how + ": " +

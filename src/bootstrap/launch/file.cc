@@ -37,8 +37,7 @@ Status post(const Start& start, Meeting& meeting, const std::string& folder,
 
 Status await(const Start& start, Meeting& meeting, const std::string& folder,
              const std::string& name) {
-  const Result<std::string> bytes =
-      LocalFile::await(folder, name, kUniqueIdBytes, start.deadline_ns);
+  const Result<std::string> bytes = LocalFile::await(folder, name, kUniqueIdBytes, start.patience);
   if (!bytes.ok()) return bytes.status();
   Result<UniqueId> id = UniqueId::decode(
       {reinterpret_cast<const uint8_t*>(bytes.value().data()), bytes.value().size()});

@@ -126,11 +126,12 @@ Result<LocalFile> LocalFile::post(const std::string& folder, const std::string& 
 }
 
 Result<std::string> LocalFile::await(const std::string& folder, const std::string& name,
-                                     size_t bytes, uint64_t deadline_ns) {
-  constexpr int kFirstPauseMs = 1, kLongestPauseMs = 20;
+                                     size_t bytes, const Patience& patience) {
+  constexpr uint64_t kFirstPauseNs = 1'000'000, kLongestPauseNs = 20'000'000;
   const std::string path = folder + "/" + name;
   bool leftover = false;
-  for (int pause_ms = kFirstPauseMs;; pause_ms = std::min(2 * pause_ms, kLongestPauseMs)) {
+  patience.waits_for("rank 0 has not posted '" + path + "'");
+  for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
     Result<Fd> opened = open_folder(folder);
     if (!opened.ok() && opened.status().code() == Code::kInvalidArgument) return opened.status();
     if (opened.ok()) {
@@ -143,10 +144,10 @@ Result<std::string> LocalFile::await(const std::string& folder, const std::strin
       }
       leftover = found.value() == Found::kLeftover;
     }
-    if (monotonic_ns() >= deadline_ns) break;
-    poll(nullptr, 0, pause_ms);
+    if (patience.over()) break;
+    patience.pause(pause_ns);
   }
-  return Status::timeout(
+  return patience.reason(
       "rank 0 did not post '" + path + "'" +
       (leftover ? " (what lies there is left over from a process that ended)" : "") +
       ": does it run on this host, as this user?");

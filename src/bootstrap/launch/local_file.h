@@ -15,6 +15,7 @@
 
 #include "src/base/config.h"
 #include "src/base/io.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 
 namespace tutti::bootstrap {
@@ -30,7 +31,7 @@ class LocalFile {
 
   /// Waits for exactly `bytes` bytes.
   static Result<std::string> await(const std::string& folder, const std::string& name, size_t bytes,
-                                   uint64_t deadline_ns);
+                                   const Patience& patience);
 
   LocalFile(LocalFile&&) = default;
   ~LocalFile();

@@ -25,10 +25,10 @@ void Meeting::close(bool met) {
 }
 
 Result<Meeting> meet_launched(const Config& config, const Variables& variables, uint64_t sequence,
-                              uint64_t deadline_ns) {
+                              const Patience& patience) {
   const Result<Launch> launch = find_launch(variables);
   if (!launch.ok() && launch.status().code() != Code::kUnsupported) return launch.status();
-  const Start start{config, variables, launch, sequence, deadline_ns};
+  const Start start{config, variables, launch, sequence, patience};
   std::string reasons;
   for (const Way& way : kWays) {
     Result<Meeting> meeting = way.meet(start);

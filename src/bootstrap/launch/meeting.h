@@ -6,7 +6,7 @@
 //
 // Owns: a Meeting keeps the meeting place open, on rank 0, until it is closed. Errors:
 // kInvalidUsage says what to set; kTimeout; kUnsupported from a Way means that it does not apply
-// here. Threads: one. Units: deadlines of CLOCK_MONOTONIC.
+// here. Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "src/base/config.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/bootstrap/launch/launcher.h"
 #include "src/bootstrap/server.h"
@@ -31,7 +32,7 @@ struct Start {
   const Variables& variables;
   const Result<Launch>& launch;
   uint64_t sequence = 0;  // which launched communicator of the process: equal on all ranks
-  uint64_t deadline_ns = 0;
+  Patience patience{0};
 };
 
 /// Something that must live until all ranks have met: a posted file, the launcher's library.
@@ -60,7 +61,7 @@ std::span<const Way> ways();
 
 /// By the first way that applies. `variables` are those of the process.
 Result<Meeting> meet_launched(const Config& config, const Variables& variables, uint64_t sequence,
-                              uint64_t deadline_ns);
+                              const Patience& patience);
 
 // The ways.
 Result<Meeting> meet_by_id(const Start& start);
