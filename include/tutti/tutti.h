@@ -109,7 +109,7 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
 /* Makes the id of a new group; one process calls it, or each if TUTTI_ID is HOST:PORT of rank 0. It
- * holds the group's key: hand it to the others by a channel you trust, and do not print it. */
+ * holds the group's key: hand it on by a trusted channel, and do not print it. It never expires. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
 
 /* How a communicator is made. A structure of another version may be shorter or longer; what this
@@ -127,8 +127,8 @@ typedef struct {
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), 1, 0, NULL, 0 }
 
-/* Collective over `ranks` ranks, as processes or as threads. Bounded by TUTTI_INIT_TIMEOUT.
- *
+/* Collective over `ranks` ranks, as processes or as threads. Who does not come is waited for, and
+ * named in the log after TUTTI_SLOW, until TUTTI_INIT_TIMEOUT (default: none) or tuttiCommAbort.
  * All calls that make communicators set *comm at once. Blocking, they return when it can be used,
  * and *comm is NULL after an error. Not blocking, *comm answers tuttiCommGetAsyncError alone until
  * that no longer says tuttiInProgress; after an error it must be destroyed. Between GroupStart and
@@ -161,8 +161,8 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const in
  * Each makes a new communicator; the old one stays as it was and either may be ended first. The
  * ranks meet again by sockets of their own, authenticated by the group's key, so that links that
  * died do not matter. A rank that calls waits for its own queued operations before; the old
- * communicator takes no other call meanwhile. A NULL configuration: the old communicator's. Bounded
- * by TUTTI_INIT_TIMEOUT; an error names who did not come or who wants something else. */
+ * communicator takes no other call meanwhile. A NULL configuration: the old communicator's. They
+ * wait as tuttiCommInitRank does; an error names who did not come or who wants something else. */
 
 #define TUTTI_SPLIT_NOCOLOR -1
 /* All ranks call it; those with one colour (>= 0) form a communicator, ordered by key and then by
@@ -207,7 +207,7 @@ TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
 /* *error is tuttiSuccess; tuttiInProgress while the communicator is being made or ended; or why it
  * could not be made, or is failed. Other calls on a communicator in progress are refused with
- * tuttiInvalidUsage, but destroy and abort, which end it when it is made. */
+ * tuttiInvalidUsage, but destroy, which ends it when it is made, and abort, which ends it now. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
 /* The last message of this communicator (NULL: of this thread). Valid until this thread asks

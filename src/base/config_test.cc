@@ -48,7 +48,7 @@ class TemporaryFile {
 TEST(Config, DefaultsNeedNoVariable) {
   const Config config = accepted({});
   EXPECT_EQ(config.timeout_ns, kNoDeadline);
-  EXPECT_EQ(config.init_timeout_ns, 60 * kNanosecondsPerSecond);
+  EXPECT_EQ(config.init_timeout_ns, kNoDeadline);
   EXPECT_EQ(config.inline_bytes, 1024u);
   EXPECT_EQ(config.frame_bytes, 524288u);
   EXPECT_EQ(config.ring_bytes, 4u << 20);
