@@ -12,6 +12,7 @@
 #include "src/plan/bind.h"
 #include "src/registry/algorithms.h"
 #include "src/transport/arena.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/thorough.h"
 
 namespace tutti::exec {
@@ -237,7 +238,10 @@ TEST(HostExecutor, FourRanksNearTheEndOf32Bits) {
   sweep(4, kEnd - 50, static_cast<uint32_t>(kEnd - 50));
 }
 TEST(HostExecutor, FiveRanks) { sweep(5, 1); }
-TEST(HostExecutor, EightRanks) { sweep(8, 1); }
+TEST(HostExecutor, EightRanks) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "takes a minute under a sanitizer";
+  sweep(8, 1);
+}
 
 // Whoever waits for it would take, and pass on, what is not there.
 TEST(HostExecutor, WhatCouldNotBeReadIsNotSignalled) {

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <string>
+#include <vector>
 
 #include "src/plan/verify_plan_examples_test.h"
 #include "src/plan/verify_plan_mutants.h"
 #include "src/registry/algorithms.h"
+#include "tests/support/sanitizer.h"
 
 namespace tutti::plan {
 namespace {
@@ -58,7 +60,12 @@ TEST_P(EveryPlan, FollowsEveryOther) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, EveryPlan, testing::Values(1, 2, 3, 4, 5, 8));
+// The proofs are about values, which a sanitizer does not change: fewer of them there.
+std::vector<int> numbers_of_ranks() {
+  if (testing_support::kSanitized) return {1, 2, 3, 4};
+  return {1, 2, 3, 4, 5, 8};
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, EveryPlan, testing::ValuesIn(numbers_of_ranks()));
 
 TEST(VerifyPlan, AveragesScaleOrDivideOnce) {
   for (const char* name : {"all_reduce/two_shot", "all_reduce/ring", "reduce_scatter/direct"}) {

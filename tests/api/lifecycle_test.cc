@@ -20,6 +20,8 @@
 namespace tutti::api_test {
 namespace {
 
+constexpr auto kHang = std::chrono::seconds(60);
+
 tuttiUniqueId new_id() {
   tuttiUniqueId id;
   EXPECT_EQ(tuttiGetUniqueId(&id), tuttiSuccess) << message_of(nullptr);

@@ -13,7 +13,7 @@ TEST(SlowRandom, ManyCalls) {
   if (testing_support::thorough()) {
     arguments.insert(arguments.end(), {"200", "--every-pair"});
   } else {
-    arguments.push_back("42");
+    arguments.push_back("30");
   }
   const auto outcome = testing_support::run_program("random_calls", arguments, 6000);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

@@ -1,0 +1,12 @@
+// What takes too long, or says nothing new, where every access to memory is looked at.
+#pragma once
+
+namespace tutti::testing_support {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace tutti::testing_support
