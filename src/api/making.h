@@ -50,8 +50,8 @@ void join_worker(tuttiComm* handle);
 /// worker at any time, which is not waited for: then false.
 bool join_worker(tuttiComm* handle, State settled);
 /// After a change of state, until nobody is in a call on the handle and nothing is queued; false if
-/// the patience is over before. An abort may come while a destroy, a finalize or an edit waits here,
-/// and then what it waits for ends soon.
+/// the patience is over before. An abort may come while a destroy, a finalize or an edit waits
+/// here, and then what it waits for ends soon.
 bool wait_for_use(tuttiComm* handle, const Patience& patience);
 /// The handle is to be ended by an abort, and what is being made of it or from it ends now: with an
 /// error, here and on the other ranks. From any thread.
