@@ -69,8 +69,9 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   return send + bytes <= recv || recv + bytes <= send || (whole && send == recv);
 }
 
-tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream,
-                  const Handle* handle) {
+// In each entry point, for the reason that FastPath::run() gives.
+[[gnu::always_inline]] inline tuttiResult_t run(tuttiComm_t comm, const Request& request,
+                                                tuttiStream_t stream, const Handle* handle) {
   if (comm == nullptr) [[unlikely]]
     return refuse(comm, check_handle(comm));
   const Caller caller(comm->presence);
@@ -78,6 +79,8 @@ tuttiResult_t run(tuttiComm_t comm, const Request& request, tuttiStream_t stream
     if (Status status = check(comm, request, stream); !status.ok()) return refuse(comm, status);
   }
   if (request.count == 0 && request.collective != Collective::kBarrier) return tuttiSuccess;
+  if (stream.kind == tuttiStreamBlocking && !in_group()) [[likely]]
+    return run_now(comm, request);
   return submit(comm, request, stream, handle);
 }
 

@@ -151,17 +151,11 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   if (stream.kind == tuttiStreamHost) {
     return report(comm, enqueue(asked, stream));
   }
-  comm::Communicator& communicator = *comm->communicator;
-  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
-    drain(communicator);
-  const Status status = [&] {
-    if constexpr (std::is_same_v<Work, exec::Transfer>) {
-      return communicator.run(std::span(&asked.work, 1), asked.extras);
-    } else {
-      return communicator.run(asked.work);
-    }
-  }();
-  return status.ok() ? tuttiSuccess : report(comm, status);
+  if constexpr (std::is_same_v<Work, exec::Transfer>) {
+    return run_now(comm, std::span(&asked.work, 1), asked.extras);
+  } else {
+    return run_now(comm, asked.work);
+  }
 }
 
 // Ranks may name operations of different kinds in different orders, and need not all have each
@@ -278,6 +272,8 @@ void abandon_group(Group group) {
 }
 
 }  // namespace
+
+bool in_group() { return group_depth > 0; }
 
 tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
                      const Handle* handle) {

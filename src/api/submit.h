@@ -13,6 +13,18 @@ namespace tutti::api {
 /// Who is told of an operation's outcome if submit() does not return it.
 using Handle = std::shared_ptr<comm::Completion>;
 
+/// Whether operations of this thread wait for the end of its group.
+bool in_group();
+/// In this thread, behind what is queued: what submit() does outside groups on a BLOCKING stream.
+/// `what` is for Communicator::run().
+template <class... Arguments>
+tuttiResult_t run_now(tuttiComm_t comm, const Arguments&... what) {
+  comm::Communicator& communicator = *comm->communicator;
+  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
+    drain(communicator);
+  const Status status = communicator.run(what...);
+  return status.ok() ? tuttiSuccess : report(comm, status);
+}
 tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
                      const Handle* handle = nullptr);
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,

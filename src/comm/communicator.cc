@@ -175,8 +175,7 @@ Status Communicator::check() {
 }
 
 inline Result<const Prepared*> Communicator::prepare(const Request& request) {
-  if (repeat_.is(request)) [[likely]]
-    return planner_->prepare(request, repeat_.placement.holds(request), {});
+  if (repeat_.is(request)) return planner_->prepare(request, repeat_.placement.holds(request), {});
   const Placement placement = placement_of(request);
   if (is_always_staged(output_bytes(request))) repeat_ = {request, placement};
   return planner_->prepare(request, placement.holds(request), reach_of(request));
@@ -241,33 +240,42 @@ Result<Request> Communicator::contribution_of(const Request& request) {
 
 // Flattened: the way of every small call, where each step that is not inlined shows.
 [[gnu::flatten]] Status Communicator::run(const Request& request) {
-  if (request.counts != nullptr) [[unlikely]]
-    return run_vectors(request);
-  if (request.op != types::ReduceOp::kScaledSum) [[likely]]
-    return run_plan(request);
+  const bool plain = request.counts == nullptr && request.op != types::ReduceOp::kScaledSum;
+  if (plain && repeat_.is(request)) [[likely]] {
+    const Prepared* ready = planner_->repeat(request, repeat_.placement.holds(request), {});
+    if (ready != nullptr && ready->fast) [[likely]]
+      return run_fast(request, *ready);
+  }
+  return run_any(request);
+}
+
+inline Status Communicator::run_fast(const Request& request, const Prepared& ready) {
+  recorder_->begin(ready.label, executor_->calls() + 1);
+  Status status = ready.fast->run(*executor_, call_of(request, ready));
+  if (status.ok()) [[likely]] {
+    recorder_->end();
+  } else {
+    conclude(status);
+  }
+  return status;
+}
+
+[[gnu::noinline]] Status Communicator::run_any(const Request& request) {
+  if (request.counts != nullptr) return run_vectors(request);
+  if (request.op != types::ReduceOp::kScaledSum) return run_plan(request);
   if (!status().ok()) return status();
   const Result<Request> scaled = contribute(request);
   return scaled.ok() ? run_plan(scaled.value()) : scaled.status();
 }
 
-inline Status Communicator::run_plan(const Request& request) {
+Status Communicator::run_plan(const Request& request) {
   const Result<const Prepared*> prepared = prepare(request);
   // The first failure of a communicator comes before what is wrong with this call.
   if (!prepared.ok()) return status().ok() ? prepared.status() : status();
   const Prepared& ready = *prepared.value();
-  const exec::Call call = call_of(request, ready);
-  if (ready.fast) {
-    recorder_->begin(ready.label, executor_->calls() + 1);
-    Status status = ready.fast->run(*executor_, call);
-    if (status.ok()) [[likely]] {
-      recorder_->end();
-    } else {
-      conclude(status);
-    }
-    return status;
-  }
+  if (ready.fast) return run_fast(request, ready);
   recorder_->begin_timed(ready.label, executor_->calls() + 1);
-  Status status = executor_->run(ready.plan, call);
+  Status status = executor_->run(ready.plan, call_of(request, ready));
   conclude(status);
   return status;
 }

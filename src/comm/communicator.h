@@ -153,7 +153,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   uint64_t send_elements(const Request& request) const;
   Result<Request> contribute(const Request& request);
   Result<Request> contribution_of(const Request& request);
+  Status run_any(const Request& request);
   Status run_plan(const Request& request);
+  Status run_fast(const Request& request, const Prepared& ready);
   std::string rounds_before(const Request& request, bool in_place);
   Result<const Prepared*> next_vector_run(exec::Call& call);
   Status run_vectors(const Request& request);

@@ -71,6 +71,10 @@ class Planner {
 
   /// The plan for `request`; valid until kPlans others have been prepared.
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
+  /// What prepare() returned last, if that is the plan for this request, too; or null.
+  const Prepared* repeat(const Request& request, bool in_place, Reach reach) {
+    return last_ != nullptr && last_->key == key_of(request, in_place, reach) ? last_ : nullptr;
+  }
 
   /// v-collectives. `longest`: no share of any rank has more elements; equal on all ranks. Whether
   /// the schedule that runs forwards blocks of private counts, so that their sizes must be known.

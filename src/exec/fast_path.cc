@@ -127,6 +127,16 @@ void FastPath::add_flag(const Op& op) {
   instructions_.push_back(instruction);
 }
 
+Status FastPath::await_credit(HostExecutor& executor, uint64_t cell_shift) const {
+  Backoff backoff(executor.options_.spins);
+  while (!executor.credit(executor.lanes_[0], 0)) {
+    if (backoff.pause()) executor.check_rare(*plan_, cell_shift);
+    if (!executor.status_.ok()) return executor.status_;
+  }
+  executor.end_wait();
+  return {};
+}
+
 bool FastPath::await(const Context& context, const Flag& flag, const Source& source) {
   HostExecutor& executor = *context.executor;
   executor.waiting_for_ = source.peer;
@@ -142,7 +152,7 @@ bool FastPath::await(const Context& context, const Flag& flag, const Source& sou
 
 // The source's address once it may be read; null after a failure.
 inline const std::byte* FastPath::in_time(const Context& context, const Source& source) {
-  const std::byte* base = context.registers[source.base];
+  const std::byte* base = context.base(source.base);
   if (source.peer == Source::kLocal) return base + source.offset;
   const std::byte* cell = base + context.cell_shift + source.cell;
   const Flag& flag = *reinterpret_cast<const Flag*>(cell);
@@ -154,8 +164,8 @@ inline const std::byte* FastPath::in_time(const Context& context, const Source& 
 
 template <size_t kBytes>
 bool FastPath::publish(const Context& context, const Instruction& op, const Source* sources) {
-  std::byte* cell = context.cells + op.cell;
-  const std::byte* from = context.registers[sources->base] + sources->offset;
+  std::byte* cell = context.cells() + op.cell;
+  const std::byte* from = context.base(sources->base) + sources->offset;
   std::memcpy(cell + op.payload, from, kBytes != 0 ? kBytes : op.length);
   reinterpret_cast<Flag*>(cell)->store(context.flag, std::memory_order_release);
   return true;
@@ -164,12 +174,12 @@ bool FastPath::publish(const Context& context, const Instruction& op, const Sour
 bool FastPath::store_to_cell(const Context& context, const Instruction& op, const Source* sources) {
   const std::byte* from = in_time(context, *sources);
   if (from == nullptr) return false;
-  std::memcpy(context.cells + op.cell + op.payload, from, op.length);
+  std::memcpy(context.cells() + op.cell + op.payload, from, op.length);
   return true;
 }
 
 bool FastPath::raise(const Context& context, const Instruction& op, const Source* /*sources*/) {
-  auto* flag = reinterpret_cast<Flag*>(context.cells + op.cell);
+  auto* flag = reinterpret_cast<Flag*>(context.cells() + op.cell);
   flag->store(context.flag, std::memory_order_release);
   return true;
 }
@@ -182,7 +192,7 @@ template <size_t kBytes>
 bool FastPath::copy(const Context& context, const Instruction& op, const Source* sources) {
   const std::byte* from = in_time(context, *sources);
   if (from == nullptr) return false;
-  std::byte* to = context.registers[op.target.base] + op.target.offset;
+  std::byte* to = context.base(op.target.base) + op.target.offset;
   std::memcpy(to, from, kBytes != 0 ? kBytes : op.length);
   return true;
 }
@@ -194,7 +204,7 @@ bool FastPath::fold(const Context& context, const Instruction& op, const Source*
     addresses[i] = in_time(context, sources[i]);
     if (addresses[i] == nullptr) return false;
   }
-  std::byte* target = context.registers[op.target.base] + op.target.offset;
+  std::byte* target = context.base(op.target.base) + op.target.offset;
   op.kernel({&target, addresses, 1, kSources, op.length});
   return true;
 }
@@ -205,39 +215,9 @@ bool FastPath::fold_any(const Context& context, const Instruction& op, const Sou
     addresses[i] = in_time(context, sources[i]);
     if (addresses[i] == nullptr) return false;
   }
-  std::byte* target = context.registers[op.target.base] + op.target.offset;
+  std::byte* target = context.base(op.target.base) + op.target.offset;
   op.kernel({&target, addresses, 1, op.source_count, op.length});
   return true;
-}
-
-Status FastPath::run(HostExecutor& executor, const Call& call) const {
-  if (!executor.status_.ok()) return executor.status_;
-  ++executor.call_number_;
-  executor.call_ = call;
-  executor.announce();
-  if (plan_->scratch_bytes > 0) executor.reserve(*plan_);
-  executor.registers_[plan::register_of(plan::Base::kInput)] =
-      static_cast<std::byte*>(const_cast<void*>(call.send));
-  executor.registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
-  const plan::LanePlan& plan = plan_->lanes[0];
-  HostExecutor::Lane& lane = executor.lanes_[0];
-  const uint64_t shift = executor.cells_.take(plan.cells, lane.progress) * plan::kCellStride;
-  if (plan.publishes && !executor.cells_.credited()) [[unlikely]] {
-    Backoff backoff(executor.options_.spins);
-    while (!executor.credit(lane, 0)) {
-      if (backoff.pause()) executor.check_rare(*plan_, shift);
-      if (!executor.status_.ok()) return executor.status_;
-    }
-    executor.end_wait();
-  }
-  const Context context{&executor, executor.registers_.data(), executor.mine_.cells() + shift,
-                        shift, executor.cell_flag(lane.progress + 1)};
-  for (const Instruction& op : instructions_) {
-    if (!op.handler(context, op, sources_.data() + op.first_source)) return executor.status_;
-  }
-  lane.progress += plan.advance;
-  executor.mine_.counter(0).progress.store(lane.progress, std::memory_order_release);
-  return {};
 }
 
 }  // namespace tutti::exec
