@@ -5,7 +5,9 @@
 #include <string>
 #include <utility>
 
+#include "src/api/events.h"
 #include "src/api/found.h"
+#include "src/api/hand_out.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
 #include "src/base/words.h"
@@ -152,7 +154,7 @@ struct EditCall {
 Result<Edit> begin_edit(const EditCall& call) {
   const std::string name = call.name;
   if (call.made == nullptr) return Status::invalid_argument(name + ": made is null");
-  *call.made = nullptr;
+  hand_out(call.made, nullptr);
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
   const bool revoked = call.comm->state.load(std::memory_order_acquire) == State::kRevoked;
   if (!revoked || !call.may_be_revoked) {
@@ -188,13 +190,13 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
   }
   visitor = Visitor(nullptr);  // from here on whoever ends the parent leaves it to this call
   Making making;
+  Maker maker = told(call.name, edit.config,
+                     [edit, make](const Patience& patience) { return make(edit, patience); });
   if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
     making.blocking = edit.config.blocking;
-    making.make = [edit, make](const Patience& patience) { return make(edit, patience); };
+    making.make = std::move(maker);
   } else {
-    Result<Making> planned =
-        plan_making(call.made, edit.config,
-                    [edit, make](const Patience& patience) { return make(edit, patience); });
+    Result<Making> planned = plan_making(call.made, edit.config, std::move(maker));
     if (!planned.ok()) {
       call.comm->state.store(was, std::memory_order_release);
       return refuse(call.comm, planned.status());

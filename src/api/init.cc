@@ -5,7 +5,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/events.h"
 #include "src/api/found.h"
+#include "src/api/hand_out.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
 #include "src/bootstrap/place.h"
@@ -55,7 +57,7 @@ Result<std::vector<bootstrap::UniqueId>> decode_ids(std::span<const tuttiUniqueI
 Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> bytes) {
   const std::string name = call.name;
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
-  *call.comm = nullptr;
+  hand_out(call.comm, nullptr);
   if (call.ranks < 1 || call.rank < 0 || call.rank >= call.ranks) {
     return Status::invalid_argument(name + ": rank " + std::to_string(call.rank) + " of " +
                                     std::to_string(call.ranks) + " ranks");
@@ -70,11 +72,9 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
   const Founding founding =
       founding_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
   tell_origin(*process.value(), founding, ids.value().front().keyless);
-  return plan_making(
-      call.comm, config.value(),
-      [at = process.value(), config = config.value(), founding](const Patience& patience) {
-        return found(*at, founding, config, patience);
-      });
+  Maker maker = [at = process.value(), config = config.value(), founding](
+                    const Patience& patience) { return found(*at, founding, config, patience); };
+  return plan_making(call.comm, config.value(), told(call.name, config.value(), std::move(maker)));
 }
 
 tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids) {
@@ -143,7 +143,7 @@ tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, int rank, 
                                         const tuttiUniqueId* ids, const tuttiConfig_t* config) {
   constexpr const char* kName = "tuttiCommInitRankScalable";
   if (ids == nullptr || id_count < 1 || id_count > ranks) {
-    if (comm != nullptr) *comm = nullptr;
+    if (comm != nullptr) tutti::api::hand_out(comm, nullptr);
     return tutti::api::refuse(
         nullptr, tutti::Status::invalid_argument(
                      std::string(kName) + ": " + std::to_string(id_count) + " ids for " +

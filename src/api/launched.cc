@@ -3,7 +3,9 @@
 #include <string>
 #include <utility>
 
+#include "src/api/events.h"
 #include "src/api/found.h"
+#include "src/api/hand_out.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
 #include "src/bootstrap/launch/meeting.h"
@@ -62,16 +64,16 @@ Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& ca
 Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   constexpr const char* kName = "tuttiCommInitLaunched";
   if (comm == nullptr) return Status::invalid_argument(std::string(kName) + ": comm is null");
-  *comm = nullptr;
+  hand_out(comm, nullptr);
   const Result<CommConfig> read = read_config(config, {}, kName);
   if (!read.ok()) return read.status();
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   Process* at = process.value();
-  return plan_making(
-      comm, read.value(),
-      [call = LaunchedCall{at, read.value(), process_environment(), at->launches().take()}](
-          const Patience& patience) { return make_launched(call, patience); });
+  Maker maker = [call =
+                     LaunchedCall{at, read.value(), process_environment(), at->launches().take()}](
+                    const Patience& patience) { return make_launched(call, patience); };
+  return plan_making(comm, read.value(), told(kName, read.value(), std::move(maker)));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/events.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
 #include "src/base/clock.h"
@@ -82,6 +83,7 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
 Status finish_finalizing(tuttiComm_t comm) {
   (void)wait_for_use(comm, kNoDeadline);
   const Status failure = comm->communicator->failure();
+  if (failure.ok()) tell(*comm, *comm->communicator, "finalized");
   State busy = State::kBusy;
   if (!comm->state.compare_exchange_strong(busy, State::kFinalized, std::memory_order_acq_rel)) {
     (void)end_communicator(comm, State::kEnded);
@@ -114,6 +116,7 @@ Status revoke(tuttiComm_t comm, int flags) {
   comm->presence.wait_for_others();
   drain(communicator);
   communicator.give_up();
+  tell(*comm, communicator, "revoked");
   return {};
 }
 

@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "src/api/departure.h"
+#include "src/api/events.h"
+#include "src/api/hand_out.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/base/clock.h"
@@ -101,7 +103,7 @@ void take_back(const Making& making) {
   if (!change(making.handle, State::kFailed, State::kNone)) {
     (void)change(making.handle, State::kPlanned, State::kNone);
   }
-  *making.out = nullptr;
+  hand_out(making.out, nullptr);
 }
 
 // The last in this thread, the others in threads of their own: no making waits for another one to
@@ -145,7 +147,7 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
   making.handle->state.store(State::kPlanned, std::memory_order_release);
   making.out = out;
   making.blocking = config.blocking;
-  *out = making.handle;
+  hand_out(out, making.handle);
   return making;
 }
 
@@ -254,6 +256,7 @@ Status end_communicator(tuttiComm* handle, State ended) {
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;
+    tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
     if (handle->abort) {
       outcome = abandon(std::move(communicator), lounge);
     } else {

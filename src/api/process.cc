@@ -4,6 +4,7 @@
 
 #include <utility>
 
+#include "src/api/events.h"
 #include "src/base/fork.h"
 
 namespace tutti::api {
@@ -82,6 +83,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   if (!watch.ok()) return watch.status();
   made->watch_ = std::move(watch).value();
   made->has_barrier_ = prepare_process_barrier();
+  tell_start(made->config_, *made->log_);
   return made;
 }
 

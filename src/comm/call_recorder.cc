@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "src/trace/reader.h"
@@ -26,7 +27,7 @@ Result<std::unique_ptr<CallRecorder>> CallRecorder::create(const Env& env,
   options.records = env.config->trace_records;
   Result<std::unique_ptr<trace::Recorder>> recorder = trace::Recorder::create(options);
   if (!recorder.ok()) return recorder.status();
-  std::unique_ptr<CallRecorder> made(new CallRecorder(env, std::move(recorder).value()));
+  std::unique_ptr<CallRecorder> made(new CallRecorder(env, options, std::move(recorder).value()));
   made->name_everything();
   return made;
 }
@@ -68,6 +69,17 @@ trace::Label CallRecorder::label(const Request& request, std::string_view algori
   if (schedule::traits_of(request.collective).rooted()) description.root = request.root;
   if (!algorithm.empty()) description.algorithm = recorder_->name(algorithm);
   return trace::label_of(description);
+}
+
+void CallRecorder::tell_choice(const Request& request, std::string_view algorithm) {
+  if (!env_.log->enabled(LogLevel::kInfo)) return;
+  const bool has_counts = request.counts != nullptr;
+  const uint64_t count = has_counts ? longest_of(*request.counts) : request.count;
+  const int bits = static_cast<int>(std::bit_width(count * types::size_of(request.type)));
+  if (bits == 0 || !told_.emplace(request.collective, bits).second) return;  // not of a barrier
+  const uint64_t least = uint64_t{1} << (bits - 1);
+  env_.log->info("rank {} of id {:016x}: {} of {} to {} bytes: {}", rank_, communicator_,
+                 name_of(request), least, 2 * least - 1, algorithm);
 }
 
 trace::Label CallRecorder::label(std::span<const exec::Transfer> transfers) const {

@@ -7,8 +7,10 @@
 
 #include <atomic>
 #include <memory>
+#include <set>
 #include <span>
 #include <string_view>
+#include <utility>
 
 #include "src/base/env.h"
 #include "src/comm/request.h"
@@ -27,6 +29,9 @@ class CallRecorder {
   trace::Label label(std::span<const exec::Transfer> transfers) const;
   trace::Label label(const Access& access) const;
 
+  /// To the log, the first time for this collective and about this size.
+  void tell_choice(const Request& request, std::string_view algorithm);
+
   trace::Recorder& recorder() { return *recorder_; }
 
   /// The first error of a communicator: the last calls to the log, all of them to TUTTI_TRACE_FILE.
@@ -35,11 +40,18 @@ class CallRecorder {
   void be_quiet() { dumped_.store(true); }
 
  private:
-  CallRecorder(const Env& env, std::unique_ptr<trace::Recorder> recorder)
-      : env_(env), recorder_(std::move(recorder)) {}
+  CallRecorder(const Env& env, const trace::RecorderOptions& options,
+               std::unique_ptr<trace::Recorder> recorder)
+      : env_(env),
+        communicator_(options.communicator),
+        rank_(options.rank),
+        recorder_(std::move(recorder)) {}
   void name_everything();
 
   const Env& env_;
+  uint64_t communicator_;
+  int rank_;
+  std::set<std::pair<schedule::Collective, int>> told_;  // and the bits of its size
   std::unique_ptr<trace::Recorder> recorder_;
   // Numbers of names in the file, which the thread that queues may use too: fixed once made.
   uint8_t collectives_[schedule::kCollectives] = {};

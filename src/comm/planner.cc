@@ -232,6 +232,7 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   if (Status s = finish(*prepared, chosen.value(), request, {0, any_placement}); !s.ok()) return s;
   if (options_.calls != nullptr) {
     prepared->label = options_.calls->label(request, prepared->plan.algorithm);
+    options_.calls->tell_choice(request, prepared->plan.algorithm);
   }
   last_ = nullptr;  // it may be the entry that makes room
   last_vectors_ = nullptr;

@@ -80,6 +80,7 @@ Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, 
   if (Status s = finish(*prepared, *chosen.value(), request, {hash_of(shared)}); !s.ok()) return s;
   if (options_.calls != nullptr) {
     prepared->label = options_.calls->label(request, prepared->plan.algorithm);
+    options_.calls->tell_choice(request, prepared->plan.algorithm);
   }
   return prepared;
 }

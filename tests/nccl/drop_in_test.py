@@ -262,6 +262,24 @@ class Log(WithWorkshop):
         for wrong in ({"TUTTI_TIMEOUT": "soon"}, {"TUTTI_LOG_FILE": "/nowhere/x"}):
             self.assertEqual(self.said("version", **wrong)[0], ["0 23007"])
 
+    def test_information(self):
+        _, logged = self.said("lifecycles", "2", NCCL_DEBUG="INFO", flags=["-pthread"])
+        for line in logged:
+            self.assertRegex(line, LOG_LINE % "(info|warn|error)")
+        of_two = "id [0-9a-f]{16}, rank [01] of 2"
+        ways = f"{of_two}, 1 host, 1 rank by shm, [0-9.]+ ms$"
+        for wanted in (r"Tutti \d+\.\d+\.\d+, built by ", "NCCL_DEBUG: info$",
+                       f"communicator 'world' made by tuttiCommInitRankConfig: {ways}",
+                       "communicator 'world' made by tuttiCommSplit: id .*, rank 0 of 1, 1 host, ",
+                       "tuttiCommSplit: no communicator for this rank, ",
+                       f"communicator made by tuttiCommGrow: {ways}",
+                       f"communicator made by tuttiCommShrink: {ways}", f"communicator revoked: {of_two}$",
+                       "communicator 'world' finalized: ", f"communicator 'world' aborted: {of_two}$",
+                       f"communicator destroyed: {of_two}$",
+                       "rank 0 of id [0-9a-f]{16}: all_reduce of [0-9]+ to [0-9]+ bytes: [a-z_]+$"):
+            with self.subTest(line=wanted):
+                self.assertRegex("\n".join(logged), "(?m)" + LOG_LINE % "info" + wanted)
+
     def test_a_refusal_is_logged_once(self):
         # vLLM, SGLang, CuPy and DeepSpeed never ask for the last error.
         _, logged = self.said("mistakes", "probes_in_groups", "1", flags=["-pthread"])
@@ -279,8 +297,9 @@ class Log(WithWorkshop):
 
     def test_the_version_alone(self):
         _, logged = self.said("comm_id", NCCL_DEBUG="INFO")
-        self.assertEqual(len([line for line in logged if "NCCL version" in line]), 1, logged)
-        self.assertRegex(logged[0], LOG_LINE % "info" + r"NCCL version 2\.30\.7 ")
+        versions = [line for line in logged if "NCCL version" in line]
+        self.assertEqual(len(versions), 1, logged)
+        self.assertRegex(versions[0], LOG_LINE % "info" + r"NCCL version 2\.30\.7 ")
         _, logged = self.said("comm_id", NCCL_DEBUG="version")
         self.assertEqual(len(logged), 1, logged)
         self.assertRegex(logged[0], r"NCCL version 2\.30\.7 ")

@@ -1,0 +1,19 @@
+// What the log says, for information, of the process and of its communicators.
+//
+// Threads: any. Errors: none.
+#pragma once
+
+#include "src/api/making.h"
+
+namespace tutti::api {
+
+/// Once: which build this is, and what was set.
+void tell_start(const Config& config, Logger& log);
+
+/// The same maker, which says what became of it. `call`, a literal, is what the program called.
+Maker told(const char* call, const CommConfig& config, Maker make);
+
+/// "finalized", "destroyed".
+void tell(const tuttiComm& handle, const comm::Communicator& communicator, const char* event);
+
+}  // namespace tutti::api
