@@ -17,6 +17,7 @@ PreparedCase::PreparedCase(const PerfOptions& options, const Subgroup& group, co
       shape(shape_of(options.collective, elements, {group.rank, group.ranks, one.root}, traffic)),
       type(data_type(one.type)),
       in_place(in_place_form) {
+  if (in_place) offsets = in_place_offsets(options.collective, shape, group.rank);
   operation = {options.collective,
                shape.count,
                one.type,
@@ -37,20 +38,6 @@ Workload::Workload(const Communicator& communicator, const PerfOptions& options)
 
 Pattern Workload::pattern(const PreparedCase& one) const {
   return {one.type, one.operation.op, one.operation.ranks, seed_};
-}
-
-const std::byte* Workload::send(const PreparedCase& one, size_t iteration) const {
-  if (!one.in_place) return buffers_.send(iteration);
-  const Operation& operation = one.operation;
-  const auto offsets = in_place_offsets(operation.collective, one.shape, operation.rank);
-  return buffers_.recv(iteration) + offsets.send * one.type.bytes;
-}
-
-std::byte* Workload::recv(const PreparedCase& one, size_t iteration) const {
-  if (!one.in_place) return buffers_.recv(iteration);
-  const Operation& operation = one.operation;
-  const auto offsets = in_place_offsets(operation.collective, one.shape, operation.rank);
-  return buffers_.recv(iteration) + offsets.recv * one.type.bytes;
 }
 
 void Workload::prepare(const PreparedCase& one) {

@@ -36,6 +36,7 @@ struct PreparedCase {
   Shape shape;
   DataType type;
   bool in_place;
+  InPlaceOffsets offsets;  // in elements; in place only
 
   /// What the table calls size: the bytes of the larger buffer.
   size_t size_bytes() const;
@@ -60,8 +61,15 @@ class Workload {
   /// Makes one element of the output wrong, if there is such an element.
   void spoil(const PreparedCase& one, size_t iteration, size_t element);
 
-  const std::byte* send(const PreparedCase& one, size_t iteration) const;
-  std::byte* recv(const PreparedCase& one, size_t iteration) const;
+  // Inline: they are called within what is timed.
+  const std::byte* send(const PreparedCase& one, size_t iteration) const {
+    if (!one.in_place) return buffers_.send(iteration);
+    return buffers_.recv(iteration) + one.offsets.send * one.type.bytes;
+  }
+  std::byte* recv(const PreparedCase& one, size_t iteration) const {
+    if (!one.in_place) return buffers_.recv(iteration);
+    return buffers_.recv(iteration) + one.offsets.recv * one.type.bytes;
+  }
 
  private:
   Pattern pattern(const PreparedCase& one) const;
