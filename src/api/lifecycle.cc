@@ -72,6 +72,7 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
         if (claim(comm, state, abort)) return leave_to_worker(comm);
         break;
       case State::kEnding:
+      case State::kPlanned:  // then it is not made, when the group ends
         if (abort) order_abort(comm);
         [[fallthrough]];
       default:

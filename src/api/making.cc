@@ -72,6 +72,7 @@ void fail(const Making& making, const Status& reason) {
   if (making.handle == nullptr) return;
   making.handle->failure = reason;
   if (change(making.handle, State::kMaking, State::kFailed)) return;
+  if (change(making.handle, State::kPlanned, State::kFailed)) return;
   making.handle->state.store(State::kEnded, std::memory_order_release);
 }
 
@@ -100,9 +101,7 @@ Status make_now(const Making& making) { return conclude(making, run_maker(making
 // A blocking call that failed leaves no handle. Who aborted it meanwhile waits to see its end.
 void take_back(const Making& making) {
   if (making.handle == nullptr) return;
-  if (!change(making.handle, State::kFailed, State::kNone)) {
-    (void)change(making.handle, State::kPlanned, State::kNone);
-  }
+  (void)change(making.handle, State::kFailed, State::kNone);
   hand_out(making.out, nullptr);
 }
 
@@ -144,7 +143,9 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
   making.handle = process.value()->new_handle();
   making.handle->config = config;
   making.handle->lounge = &process.value()->lounge();
-  making.handle->state.store(State::kPlanned, std::memory_order_release);
+  // A watchdog may abort it as soon as it is handed out.
+  making.handle->state.store(in_group() ? State::kPlanned : State::kMaking,
+                             std::memory_order_release);
   making.out = out;
   making.blocking = config.blocking;
   hand_out(out, making.handle);
@@ -174,7 +175,7 @@ Status run_makings(std::vector<Making> makings) {
     }
   }
   for (const Making& making : makings) {
-    if (making.handle != nullptr) making.handle->state.store(State::kMaking);
+    if (making.handle != nullptr) (void)change(making.handle, State::kPlanned, State::kMaking);
   }
   Status in_progress;
   for (Making& making : makings) {
@@ -199,13 +200,8 @@ Status run_makings(std::vector<Making> makings) {
 void drop_makings(const std::vector<Making>& makings, const Status& reason) {
   for (const Making& making : makings) {
     let_go(making);
-    if (making.handle == nullptr) continue;
-    if (making.blocking && making.out != nullptr) {
-      take_back(making);
-    } else {
-      making.handle->failure = reason;
-      making.handle->state.store(State::kFailed, std::memory_order_release);
-    }
+    fail(making, reason);
+    if (making.blocking && making.out != nullptr) take_back(making);
   }
 }
 
