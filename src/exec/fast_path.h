@@ -93,7 +93,7 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   executor.registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
   const plan::LanePlan& plan = plan_->lanes[0];
   HostExecutor::Lane& lane = executor.lanes_[0];
-  const uint64_t shift = executor.cells_.take(plan.cells, lane.progress) * plan::kCellStride;
+  const uint64_t shift = executor.cells_.take(plan.cells, plan.tiny, lane.progress);
   if (plan.publishes && !executor.cells_.credited()) [[unlikely]] {
     if (Status status = await_credit(executor, shift); !status.ok()) return status;
   }

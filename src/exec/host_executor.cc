@@ -72,7 +72,7 @@ void HostExecutor::start(const plan::Plan& plan, const Call& call) {
   registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
   prologue_ = 0;
   epilogue_ = 0;
-  if (!plan.prologue.empty()) cell_shift_ = cells_.take(1, lanes_[0].progress) * plan::kCellStride;
+  if (!plan.prologue.empty()) cell_shift_ = cells_.take(1, false, lanes_[0].progress);
   for (uint32_t i = 0; i < plan.lanes.size(); ++i) {
     Lane& lane = lanes_[i];
     lane.slice = 0;
@@ -184,7 +184,7 @@ bool HostExecutor::advance_lane(uint32_t index) {
 void HostExecutor::open_slice(Lane& lane, uint32_t index) {
   const plan::LanePlan& plan = plan_->lanes[index];
   lane.open = true;
-  if (plan.cells > 0) cell_shift_ = cells_.take(plan.cells, lane.progress) * plan::kCellStride;
+  if (plan.cells > 0) cell_shift_ = cells_.take(plan.cells, plan.tiny, lane.progress);
   const uint64_t frame =
       plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes) : 0;
   lane.shift[static_cast<size_t>(Shift::kFrame)] = index * options_.layout.ring_bytes + frame;

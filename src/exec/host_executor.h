@@ -240,7 +240,7 @@ class HostExecutor {
   std::vector<uint64_t> passed_;  // [lane]: every rank of the domain is known to have come so far
   std::vector<Window> windows_;
   uint32_t last_window_ = Window::kNone;
-  RingCursor<kCellRegions> cells_;
+  CellCursor<kCellRegions> cells_;
   uint64_t cell_shift_ = 0;
   uint32_t call_number_ = 0;
   Call call_;

@@ -10,6 +10,8 @@
 #include <array>
 #include <cstdint>
 
+#include "src/plan/plan.h"
+
 namespace tutti::exec {
 
 template <uint32_t kRegions>
@@ -42,6 +44,33 @@ class RingCursor {
   uint32_t region_ = 0;
   bool credited_ = true;
   std::array<uint64_t, kRegions> release_{};
+};
+
+/// The cell ring, in bytes. Tiny frames that follow each other share a cell.
+template <uint32_t kRegions>
+class CellCursor {
+ public:
+  explicit CellCursor(uint32_t cells_per_region) : ring_(cells_per_region) {}
+
+  /// As RingCursor's.
+  uint64_t take(uint32_t cells, bool tiny, uint64_t progress) {
+    if (tiny && parts_ > 0 && parts_ < plan::kTinyParts) return part(parts_++);
+    cell_ = ring_.take(cells, progress) * plan::kCellStride;
+    parts_ = tiny ? 1 : 0;
+    return tiny ? part(0) : cell_;
+  }
+  uint64_t required() const { return ring_.required(); }
+  bool credited() const { return ring_.credited(); }
+  void set_credited() { ring_.set_credited(); }
+
+ private:
+  uint64_t part(uint32_t index) const {
+    return cell_ + plan::kTinyBegin + uint64_t{index} * plan::kTinyStride;
+  }
+
+  RingCursor<kRegions> ring_;
+  uint64_t cell_ = 0;   // taken last
+  uint32_t parts_ = 0;  // of it, that are taken; 0: it is no tiny one's
 };
 
 }  // namespace tutti::exec

@@ -77,6 +77,8 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   geometry.stride = std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
   geometry.in_cells =
       geometry.slices == 1 && fits_cells(match, longest * geometry.element_bytes, tuning);
+  geometry.tiny = geometry.in_cells && match.lanes[0].messages == 1 &&
+                  match.message_blocks * longest * geometry.element_bytes <= kTinyBytes;
   return geometry;
 }
 
@@ -114,6 +116,7 @@ void Emitter::open_lane(uint16_t lane) {
   plan.advance = matched.advance;
   if (geometry_.in_cells) {
     plan.cells = matched.messages;
+    plan.tiny = geometry_.tiny;
   } else {
     plan.frame_bytes = matched.blocks * geometry_.stride;
     plan.region_bytes = std::max(plan.frame_bytes, geometry_.region_bytes);

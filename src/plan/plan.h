@@ -110,6 +110,7 @@ struct LanePlan {
   uint32_t advance =
       1;  // the lane counter rises by this every slice; the end of the slice signals it
   uint32_t cells = 0;        // cells of the frame, equal on all ranks
+  bool tiny = false;         // the frame is a part of its one cell; equal on all ranks
   uint64_t frame_bytes = 0;  // of the staging ring, equal on all ranks
   // Frames lie within so much of a region of the ring, however long it is; equal on all ranks.
   uint64_t region_bytes = ~uint64_t{0};
@@ -148,6 +149,13 @@ inline constexpr uint32_t kCellPayloadBytes = 1024;
 /// behind the flag, because the neighbour line of a polled line is prefetched with it.
 inline constexpr uint32_t kCellShortBytes = 56;
 inline constexpr uint32_t kCellStride = 128 + kCellPayloadBytes;
+/// Frames of one message of up to kTinyBytes that follow each other share the second line of a
+/// cell, where nothing else ever lies: a sender that runs ahead fetches that line back from its
+/// readers once for several of them. A part begins with its flag, as a cell does.
+inline constexpr uint32_t kTinyBytes = 8;
+inline constexpr uint32_t kTinyBegin = 64;
+inline constexpr uint32_t kTinyStride = 16;
+inline constexpr uint32_t kTinyParts = 4;
 constexpr uint32_t cell_payload_offset(uint64_t bytes) {
   return bytes <= kCellShortBytes ? 8 : 128;
 }

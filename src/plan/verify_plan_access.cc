@@ -87,11 +87,11 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
       return Place{memory_of(owner, kSlots + at.lane),
                    {lane.frame + range.begin, lane.frame + range.end}};
     case PeerBase::kCell: {
-      const uint64_t inside = range.begin % kCellStride;
-      const bool payload = inside >= sizeof(uint64_t) && inside + range.size() <= kCellStride;
-      if (operand.shift != Shift::kCell || !payload || range.end > plan.cells * kCellStride) break;
-      const uint64_t first = state.cell * kCellStride;
-      return Place{memory_of(owner, kCells), {first + range.begin, first + range.end}};
+      const uint64_t stride = plan.tiny ? kTinyStride : kCellStride;
+      const uint64_t inside = range.begin % stride;
+      const bool payload = inside >= sizeof(uint64_t) && inside + range.size() <= stride;
+      if (operand.shift != Shift::kCell || !payload || range.end > plan.cells * stride) break;
+      return Place{memory_of(owner, kCells), {state.cell + range.begin, state.cell + range.end}};
     }
     case PeerBase::kInput:
     case PeerBase::kOutput:

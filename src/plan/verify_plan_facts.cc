@@ -61,6 +61,7 @@ class Facts {
       const LanePlan& b = other.lanes[i];
       if (a.advance != b.advance) return differs("advance", a.advance, b.advance);
       if (a.cells != b.cells) return differs("cells", a.cells, b.cells);
+      if (a.tiny != b.tiny) return differs("tiny", a.tiny, b.tiny);
       if (a.frame_bytes != b.frame_bytes) {
         return differs("frame bytes", a.frame_bytes, b.frame_bytes);
       }
@@ -92,6 +93,7 @@ class Facts {
     if (lane.advance == 0) return wrong("has a lane that does not advance");
     if (lane.frame_bytes > kMostBytes) return wrong("is too large to verify");
     if (lane.cells > 0 && plan_.lanes.size() > 1) return wrong("has cells and several lanes");
+    if (lane.tiny && lane.cells != 1) return wrong("is tiny and has not one cell");
     for (uint32_t i = lane.begin; i < lane.end; ++i) {
       if (Status status = check_op(i, lane); !status.ok()) return status;
     }

@@ -41,7 +41,7 @@ Machine::Machine(std::span<const PlanSet* const> calls, const VerifyOptions& opt
 void Machine::add_rank(uint32_t rank) {
   Rank& state = ranks_.emplace_back();
   state.cell_ring = Ring(options_.regions, cell_region_, options_.early_release);
-  state.cells.resize(state.cell_ring.size());
+  state.cells.resize(state.cell_ring.size() * (1 + kTinyParts));
   state.entered.resize(static_cast<size_t>(group_.ranks));
   state.lanes.resize(lanes_);
   uint64_t user = 0, scratch = 0, landing = 0;
@@ -139,7 +139,7 @@ void Machine::enter_call(uint32_t rank) {
   const Value mine{{{0, static_cast<uint16_t>(rank), static_cast<uint16_t>(state.call)}}};
   const Part data[] = {{0, input.range.size(), values_.of(mine)}};
   write(input, thread, data);
-  if (!plan.prologue.empty()) state.cell = state.cell_ring.take(1, state.lanes[0].progress);
+  if (!plan.prologue.empty()) take_cells(state, {.cells = 1});
   for (uint32_t i = 0; i < plan.lanes.size(); ++i) {
     Lane& lane = state.lanes[i];
     lane.slice = 0;
@@ -225,12 +225,24 @@ bool Machine::may_open(uint32_t rank, uint32_t index) {
   return true;
 }
 
+// What exec::CellCursor does.
+void Machine::take_cells(Rank& rank, const LanePlan& plan) {
+  if (plan.tiny && rank.tiny_parts > 0 && rank.tiny_parts < kTinyParts) {
+    ++rank.tiny_parts;
+    rank.cell += kTinyStride;
+    return;
+  }
+  rank.cell = rank.cell_ring.take(plan.cells, rank.lanes[0].progress) * kCellStride;
+  rank.tiny_parts = plan.tiny ? 1 : 0;
+  if (plan.tiny) rank.cell += kTinyBegin;
+}
+
 void Machine::open_slice(uint32_t rank, uint32_t index) {
   Rank& state = ranks_[rank];
   Lane& lane = state.lanes[index];
   const LanePlan& plan = plan_of(rank).lanes[index];
   lane.open = true;
-  if (plan.cells > 0) state.cell = state.cell_ring.take(plan.cells, lane.progress);
+  if (plan.cells > 0) take_cells(state, plan);
   lane.frame =
       plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes) : 0;
   lane.passed.push_back({threads_[thread_of(rank, index)].clock});

@@ -96,8 +96,9 @@ class Machine {
     Phase phase = Phase::kEntry;
     uint32_t next = 0;         // of the prologue or epilogue
     Ring cell_ring;
-    uint64_t cell = 0;         // the first cell of the frame
-    std::vector<Cell> cells;
+    uint64_t cell = 0;         // where the frame's cells begin in the ring, in bytes
+    uint32_t tiny_parts = 0;   // of the last cell, taken by frames; 0: it is whole
+    std::vector<Cell> cells;   // by flag: see flag_number()
     std::vector<uint32_t> entered;  // [rank]: 1 + the call in which its addresses were learned
     std::vector<Moment> entries;    // [call]
     std::vector<Lane> lanes;
@@ -123,6 +124,7 @@ class Machine {
   bool run_lanes(uint32_t rank, bool& moved);
   bool run_lane(uint32_t rank, uint32_t lane);
   bool may_open(uint32_t rank, uint32_t lane);
+  static void take_cells(Rank& rank, const LanePlan& plan);
   void open_slice(uint32_t rank, uint32_t lane);
   void close_slice(uint32_t rank, uint32_t lane);
   void join_lanes(uint32_t rank);
@@ -140,6 +142,7 @@ class Machine {
   bool await_cell(const Context& at, uint64_t cell, uint64_t flag);
   bool after(const Context& at);
   Deed deed_of(const Context& at) const;
+  static size_t flag_number(uint64_t cell);
   Place flag_place(uint32_t rank, uint64_t cell, bool entry) const;
 
   // Memory: verify_plan_access.cc.

@@ -8,7 +8,7 @@ namespace tutti::plan::verifier {
 bool Machine::execute(const Context& at) {
   const Op& op = *at.op;
   const Lane& lane = ranks_[at.rank].lanes[at.lane];
-  const uint64_t cell = ranks_[at.rank].cell + op.value;
+  const uint64_t cell = ranks_[at.rank].cell + uint64_t{op.value} * kCellStride;
   switch (op.code) {
     case OpCode::kMove:
     case OpCode::kReadPeer: move(at); return true;
@@ -88,11 +88,11 @@ void Machine::raise(const Context& at, uint64_t cell, uint64_t flag) {
   const Place bytes = flag_place(at.rank, cell, at.op->code == OpCode::kEnter);
   const Part parts[] = {{0, bytes.range.size(), kUndefined}};
   write(bytes, at.thread, parts);
-  ranks_[at.rank].cells[cell] = {flag, threads_[at.thread].clock};
+  ranks_[at.rank].cells[flag_number(cell)] = {flag, threads_[at.thread].clock};
 }
 
 bool Machine::await_cell(const Context& at, uint64_t cell, uint64_t flag) {
-  const Cell& awaited = ranks_[at.op->peer].cells[cell];
+  const Cell& awaited = ranks_[at.op->peer].cells[flag_number(cell)];
   if (awaited.flag != flag) return false;
   threads_[at.thread].clock.join(awaited.clock);
   begin(at.thread, deed_of(at));
@@ -100,10 +100,16 @@ bool Machine::await_cell(const Context& at, uint64_t cell, uint64_t flag) {
   return true;
 }
 
+// A cell has a flag of its own, and one for each tiny part.
+size_t Machine::flag_number(uint64_t cell) {
+  const uint64_t inside = cell % kCellStride;
+  const uint64_t part = inside == 0 ? 0 : 1 + (inside - kTinyBegin) / kTinyStride;
+  return cell / kCellStride * (1 + kTinyParts) + part;
+}
+
 Machine::Place Machine::flag_place(uint32_t rank, uint64_t cell, bool entry) const {
-  const uint64_t first = cell * kCellStride;
   const uint64_t bytes = entry ? 3 * sizeof(uint64_t) : sizeof(uint64_t);
-  return {memory_of(rank, kCells), {first, first + bytes}};
+  return {memory_of(rank, kCells), {cell, cell + bytes}};
 }
 
 bool Machine::after(const Context& at) {

@@ -50,7 +50,8 @@ TEST_P(EveryPlan, FollowsEveryOther) {
       for (const Lowering& lowering : lowerings(algorithm, GetParam())) {
         if (lowering.spread != spread || lowering.placing == Placing::kMixed) continue;
         const bool in_cells = sets.size() % 2 == 0;
-        sets.push_back(lower(lowering, in_cells ? 5 : 40, in_cells));
+        const uint64_t few = sets.size() % 4 == 0 ? 1 : 5;  // one may be tiny
+        sets.push_back(lower(lowering, in_cells ? few : 40, in_cells));
       }
     }
     std::vector<const PlanSet*> calls;
@@ -120,6 +121,7 @@ TEST(VerifyPlan, RefusesRanksThatCountOnDifferentThings) {
   EXPECT_TRUE(verify_plans(right).ok());
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.lanes[0].advance; }));
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.lanes[0].cells; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.lanes[0].tiny = true; }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.lanes[0].frame_bytes += 64; }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.lanes[0].region_bytes = 4096; }));
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.slices; }));

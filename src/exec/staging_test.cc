@@ -1,0 +1,51 @@
+#include "src/exec/staging.h"
+
+#include <gtest/gtest.h>
+
+namespace tutti::exec {
+namespace {
+
+constexpr uint64_t kCell = plan::kCellStride;
+constexpr uint64_t part(uint64_t cell, uint64_t index) {
+  return cell * kCell + plan::kTinyBegin + index * plan::kTinyStride;
+}
+
+TEST(CellCursor, TinyFramesThatFollowEachOtherShareACell) {
+  CellCursor<4> cursor(8);
+  for (uint64_t cell : {0, 1}) {
+    for (uint64_t index = 0; index < plan::kTinyParts; ++index) {
+      EXPECT_EQ(cursor.take(1, true, 1), part(cell, index));
+    }
+  }
+}
+
+TEST(CellCursor, OtherFramesHaveCellsOfTheirOwn) {
+  CellCursor<4> cursor(8);
+  EXPECT_EQ(cursor.take(1, true, 1), part(0, 0));
+  EXPECT_EQ(cursor.take(1, true, 2), part(0, 1));
+  EXPECT_EQ(cursor.take(3, false, 3), 1 * kCell);
+  EXPECT_EQ(cursor.take(1, true, 4), part(4, 0));
+  EXPECT_EQ(cursor.take(1, false, 5), 5 * kCell);
+  EXPECT_EQ(cursor.take(1, true, 6), part(6, 0));
+}
+
+// What lies in a region may be overwritten once everybody has passed all frames in it, those that
+// share its last cell included.
+TEST(CellCursor, ARegionIsReleasedBehindItsLastTinyFrame) {
+  CellCursor<2> cursor(1);
+  uint64_t progress = 1;
+  for (uint64_t index = 0; index < plan::kTinyParts; ++index) {
+    EXPECT_EQ(cursor.take(1, true, progress++), part(0, index));
+    EXPECT_TRUE(cursor.credited());
+  }
+  EXPECT_EQ(cursor.take(1, true, progress), part(1, 0));
+  EXPECT_FALSE(cursor.credited());
+  EXPECT_EQ(cursor.required(), 0u);
+  cursor.set_credited();
+  EXPECT_EQ(cursor.take(1, false, ++progress), 0u);
+  EXPECT_FALSE(cursor.credited());
+  EXPECT_EQ(cursor.required(), 1u + plan::kTinyParts);
+}
+
+}  // namespace
+}  // namespace tutti::exec
