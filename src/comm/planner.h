@@ -73,7 +73,8 @@ class Planner {
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
   /// What prepare() returned last, if that is the plan for this request, too; or null.
   const Prepared* repeat(const Request& request, bool in_place, Reach reach) {
-    return last_ != nullptr && last_->key == key_of(request, in_place, reach) ? last_ : nullptr;
+    const PlanKey key = key_of(request, in_place, reach);  // may forget all plans
+    return last_ != nullptr && last_->key == key ? last_ : nullptr;
   }
 
   /// v-collectives. `longest`: no share of any rank has more elements; equal on all ranks. Whether

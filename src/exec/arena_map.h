@@ -23,10 +23,13 @@ namespace tutti::exec {
 inline constexpr size_t kLineBytes =
     128;  // two lines: the neighbour is prefetched with a polled one
 inline constexpr uint32_t kLanes = 8;
-inline constexpr uint32_t kRecentCalls = 2048;
+inline constexpr uint32_t kRecentCalls = 4096;
 inline constexpr uint32_t kCellsPerRegion = 64;
 inline constexpr uint32_t kCellRegions = 4;
 inline constexpr uint32_t kRingRegions = 4;
+// Whose peer makes another call finds it among them, however far this rank could run ahead: by
+// tiny calls alone, and by as many again through the rings.
+static_assert(kRecentCalls >= 4 * kCellRegions * kCellsPerRegion * plan::kTinyParts);
 
 /// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry;
 /// `failed` is a Loss's word once this rank has given up on the communicator, and `joined` is 1

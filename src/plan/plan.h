@@ -156,6 +156,10 @@ inline constexpr uint32_t kTinyBytes = 8;
 inline constexpr uint32_t kTinyBegin = 64;
 inline constexpr uint32_t kTinyStride = 16;
 inline constexpr uint32_t kTinyParts = 4;
+inline constexpr uint32_t kTinyEnd = kTinyBegin + kTinyParts * kTinyStride;
+// Flags lie where no payload ever does: an old one could have the bits of a flag.
+static_assert(sizeof(uint64_t) + kCellShortBytes <= kTinyBegin && kTinyEnd <= 128);
+static_assert(sizeof(uint64_t) + kTinyBytes <= kTinyStride);
 constexpr uint32_t cell_payload_offset(uint64_t bytes) {
   return bytes <= kCellShortBytes ? 8 : 128;
 }

@@ -89,7 +89,9 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
     case PeerBase::kCell: {
       const uint64_t stride = plan.tiny ? kTinyStride : kCellStride;
       const uint64_t inside = range.begin % stride;
-      const bool payload = inside >= sizeof(uint64_t) && inside + range.size() <= stride;
+      const uint64_t end = inside + range.size();
+      const bool among_flags = !plan.tiny && inside < kTinyEnd && end > kTinyBegin;
+      const bool payload = inside >= sizeof(uint64_t) && end <= stride && !among_flags;
       if (operand.shift != Shift::kCell || !payload || range.end > plan.cells * stride) break;
       return Place{memory_of(owner, kCells), {state.cell + range.begin, state.cell + range.end}};
     }

@@ -131,12 +131,10 @@ std::vector<uint64_t> small_counts(const Lowering& lowering) {
   return {1, 5, 40, several};
 }
 
-std::span<const VerifyOptions> small_rings() {
-  static constexpr VerifyOptions kRings[] = {
-      {.rounds = 3, .regions = 1, .frames_per_region = 1},
-      {.rounds = 6, .regions = 2, .frames_per_region = 2},
-  };
-  return kRings;
+std::vector<VerifyOptions> small_rings(const PlanSet& set) {
+  const uint32_t parts = set.plans[0].lanes[0].tiny ? kTinyParts : 1;
+  return {{.rounds = 3 * parts, .regions = 1, .frames_per_region = 1},
+          {.rounds = 6 * parts, .regions = 2, .frames_per_region = 2}};
 }
 
 Tally verify_lowering(const Lowering& lowering, const Report& refused) {
@@ -162,7 +160,7 @@ Tally verify_lowering(const Lowering& lowering, const Report& refused) {
       const std::string which = print(lowering) + ", count " + std::to_string(count) +
                                 (has_cells ? ", cells" : ", slots") + ", slices " +
                                 std::to_string(set.plans[0].slices);
-      for (const VerifyOptions& options : small_rings()) {
+      for (const VerifyOptions& options : small_rings(set)) {
         const Status status = verify_plans(set, options);
         judge(which, status);
         if (!status.ok()) break;

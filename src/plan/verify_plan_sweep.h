@@ -55,8 +55,8 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
 std::vector<uint64_t> small_counts(const Lowering& lowering);
 
 /// Rings in which everything is used again at once, and in which every second slice enters a new
-/// region.
-std::span<const VerifyOptions> small_rings();
+/// region. Both so often that parts of cells are used again, too.
+std::vector<VerifyOptions> small_rings(const PlanSet& set);
 
 struct Tally {
   uint64_t plan_sets = 0;

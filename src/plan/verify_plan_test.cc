@@ -5,6 +5,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/plan/verify_plan_examples_test.h"
@@ -148,6 +149,38 @@ TEST(VerifyPlan, RefusesCreditThatComesOneFrameEarly) {
   }
 }
 
+// Four calls share a cell: only later ones use it again.
+TEST(VerifyPlan, RefusesTinyPlansThatGiveNoCredit) {
+  PlanSet set = lower({find("broadcast/publish_once"), {.ranks = 3}}, 1, true);
+  const VerifyOptions again = small_rings(set)[0];
+  ASSERT_TRUE(set.plans[0].lanes[0].tiny);
+  EXPECT_TRUE(verify_plans(set, again).ok()) << verify_plans(set, again).message();
+  VerifyOptions early = again;
+  early.early_release = true;
+  EXPECT_FALSE(verify_plans(set, early).ok());
+  Plan& root = set.plans[0];
+  const size_t before = root.ops.size();
+  std::erase_if(root.ops, [](const Op& op) { return op.code == OpCode::kCredit; });
+  ASSERT_EQ(root.ops.size(), before - 1);
+  --root.lanes[0].end;
+  EXPECT_FALSE(verify_plans(set, again).ok());
+}
+
+// A flag is told by its value, so no payload may come to lie where a flag will be.
+TEST(VerifyPlan, RefusesPayloadAmongTheFlagsOfTinyParts) {
+  const PlanSet right = lower({find("broadcast/publish_once"), {.ranks = 2}}, 5, true);
+  ASSERT_FALSE(right.plans[0].lanes[0].tiny);
+  for (const auto& [offset, accepted] : {std::pair{128u, true}, {32u, false}, {96u, false}}) {
+    PlanSet moved = right;
+    for (Plan& plan : moved.plans) {
+      for (Operand& operand : plan.operands) {
+        if (operand.shift == Shift::kCell) operand.offset = offset;
+      }
+    }
+    EXPECT_EQ(verify_plans(moved).ok(), accepted) << offset;
+  }
+}
+
 // ---- mutants ------------------------------------------------------------------------------------
 
 struct Mutated {
@@ -204,7 +237,7 @@ TEST_P(PlanMutants, AreRefusedOrRight) {
     each_mutant(set, [&](const Mutant& mutant) {
       ++made[static_cast<size_t>(mutant.fault)];
       bool right = verify_plans(calls, kTight).ok();
-      for (const VerifyOptions& options : small_rings()) {
+      for (const VerifyOptions& options : small_rings(set)) {
         right = right && verify_plans(set, options).ok();
       }
       if (!right) return;
