@@ -102,6 +102,7 @@ Child divide(const Edit& edit, const Patience& patience) {
     for (int at : chosen) cards.push_back(std::move(all.value()[static_cast<size_t>(at)]));
     return cards;
   };
+  founding.decline = [meeting] { meeting->decline(); };
   return found(*edit.process, founding, edit.config, patience);
 }
 

@@ -9,6 +9,7 @@
 #include "src/bootstrap/host.h"
 #include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/place.h"
+#include "src/bootstrap/rendezvous.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 
@@ -27,19 +28,9 @@ Result<bootstrap::Interface> choose_interface(const Config& config, const Foundi
   return std::move(own).value().front();
 }
 
-}  // namespace
-
-// Before anything is allocated for so many.
-Status check_size(const char* call, int ranks) {
-  if (ranks <= bootstrap::kMaxRanks) return {};
-  return Status::invalid_argument(std::string(call) + ": " + std::to_string(ranks) +
-                                  " ranks; a group has at most " +
-                                  std::to_string(bootstrap::kMaxRanks));
-}
-
-Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
-                                                  const CommConfig& config,
-                                                  const Patience& patience) {
+Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Founding& founding,
+                                                 const CommConfig& config,
+                                                 const Patience& patience) {
   const Config& environment = *process.env().config;
   comm::CommunicatorOptions options;
   options.algorithms = registry::algorithms();
@@ -72,6 +63,31 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   return comm::Communicator::create(std::move(options));
 }
 
+}  // namespace
+
+// Before anything is allocated for so many.
+Status check_size(const char* call, int ranks) {
+  if (ranks <= bootstrap::kMaxRanks) return {};
+  return Status::invalid_argument(std::string(call) + ": " + std::to_string(ranks) +
+                                  " ranks; a group has at most " +
+                                  std::to_string(bootstrap::kMaxRanks));
+}
+
+Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
+                                                  const CommConfig& config,
+                                                  const Patience& patience) {
+  bool met = false;
+  Founding watched = founding;
+  watched.exchange = [&](std::string_view card, const Patience& meeting_patience) {
+    met = true;
+    return founding.exchange(card, meeting_patience);
+  };
+  auto made = make(process, watched, config, patience);
+  // The exchange itself tells the others if it fails.
+  if (!made.ok() && !met && founding.decline) founding.decline();
+  return made;
+}
+
 Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,
                      int rank) {
   Founding founding;
@@ -80,6 +96,10 @@ Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId
   founding.communicator = ids[0].communicator();
   founding.key = ids[0].key;
   founding.places = ids[0].addresses;
+  // Where rank 0 opens the place itself, nobody can be told before it has.
+  if (rank != 0 || !ids[0].rank_0_opens) {
+    founding.decline = [ids, ranks, rank] { bootstrap::decline(std::span(ids), rank, ranks); };
+  }
   founding.exchange = [&config, ids, ranks, rank](std::string_view card, const Patience& patience) {
     return bootstrap::exchange_at(config, std::span(ids), {rank, ranks, patience}, card);
   };

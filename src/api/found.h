@@ -3,6 +3,7 @@
 // Threads: any. Errors: kInvalidUsage where the environment leaves no choice.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Founding {
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
   transport::JobKey key{};
   comm::Exchange exchange;  // how it meets them
+  std::function<void()> decline;  // instead: tells them that it does not; may be null
   std::string origin;       // for people: who started the rank; "" where its caller did
   /// What the ranks call to meet: shows which of several networks they share.
   std::vector<bootstrap::Address> places;

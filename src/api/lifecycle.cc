@@ -71,8 +71,11 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
       case State::kMaking:
         if (claim(comm, state, abort)) return leave_to_worker(comm);
         break;
-      case State::kEnding:
       case State::kPlanned:  // then it is not made, when the group ends
+        if (abort) order_abort(comm);
+        if (comm->state.load(std::memory_order_acquire) != State::kPlanned) break;
+        return check_handle(comm);
+      case State::kEnding:
         if (abort) order_abort(comm);
         [[fallthrough]];
       default:

@@ -1,6 +1,8 @@
 #include "src/api/making.h"
 
 #include <algorithm>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "src/api/departure.h"
@@ -30,7 +32,7 @@ Status make_cancellable(Making& making) {
 }
 
 void forget_cancellation(tuttiComm* handle) {
-  if (handle == nullptr) return;
+  if (handle == nullptr || is_inherited(*handle)) return;
   const std::lock_guard lock(handle->error_mutex);
   handle->cancellation = nullptr;
 }
@@ -69,7 +71,7 @@ void let_go(const Making& making) {
 }
 
 void fail(const Making& making, const Status& reason) {
-  if (making.handle == nullptr) return;
+  if (making.handle == nullptr || is_inherited(*making.handle)) return;
   making.handle->failure = reason;
   if (change(making.handle, State::kMaking, State::kFailed)) return;
   if (change(making.handle, State::kPlanned, State::kFailed)) return;
@@ -105,24 +107,50 @@ void take_back(const Making& making) {
   hand_out(making.out, nullptr);
 }
 
-// The last in this thread, the others in threads of their own: no making waits for another one to
-// begin.
-std::vector<Status> make_blocking(const std::vector<Making>& makings) {
-  std::vector<Status> results(makings.size());
-  std::vector<std::thread> threads;
-  for (size_t i = 0; i + 1 < makings.size(); ++i) {
-    Result<std::thread> thread =
-        start_thread("tutti-make", [&results, &makings, i] { results[i] = make_now(makings[i]); });
-    if (thread.ok()) {
-      threads.push_back(std::move(thread).value());
-    } else {
-      results[i] = conclude(makings[i], thread.status());
+/// The blocking makings of one call. If one fails the others end, too: they may be waiting for its
+/// rank, and the call returns when all are over.
+class Together {
+ public:
+  explicit Together(std::vector<Making> makings)
+      : makings_(std::move(makings)), results_(makings_.size()) {}
+
+  /// The last in this thread, the others in threads of their own: no making waits for another one
+  /// to begin. The first error.
+  Status run() {
+    std::vector<std::thread> threads;
+    for (size_t i = 0; i + 1 < makings_.size(); ++i) {
+      Result<std::thread> thread =
+          start_thread("tutti-make", [this, i] { note(i, make_now(makings_[i])); });
+      if (thread.ok()) {
+        threads.push_back(std::move(thread).value());
+      } else {
+        note(i, conclude(makings_[i], thread.status()));
+        makings_[i].make = nullptr;  // it may hold a place in a queue
+      }
     }
+    if (!makings_.empty()) note(makings_.size() - 1, make_now(makings_.back()));
+    for (std::thread& thread : threads) thread.join();
+    for (size_t i = 0; i < results_.size(); ++i) {
+      if (!results_[i].ok()) take_back(makings_[i]);
+    }
+    return first_;
   }
-  if (!makings.empty()) results.back() = make_now(makings.back());
-  for (std::thread& thread : threads) thread.join();
-  return results;
-}
+
+ private:
+  void note(size_t index, Status result) {
+    results_[index] = std::move(result);
+    if (results_[index].ok()) return;
+    const std::lock_guard lock(mutex_);
+    if (!first_.ok()) return;
+    first_ = results_[index];
+    for (const Making& making : makings_) making.cancellation->cancel();
+  }
+
+  std::vector<Making> makings_;
+  std::vector<Status> results_;
+  std::mutex mutex_;
+  Status first_;  // under mutex_
+};
 
 // An error if there can be no thread.
 Status try_worker(tuttiComm* handle, const std::function<void()>& work) {
@@ -187,13 +215,7 @@ Status run_makings(std::vector<Making> makings) {
     if (!started.ok()) (void)conclude(making, started);
   }
   std::erase_if(makings, [](const Making& making) { return !making.blocking; });
-  const std::vector<Status> results = make_blocking(makings);
-  Status first;
-  for (size_t i = 0; i < results.size(); ++i) {
-    if (results[i].ok()) continue;
-    take_back(makings[i]);
-    if (first.ok()) first = results[i];
-  }
+  const Status first = Together(std::move(makings)).run();
   return first.ok() ? in_progress : first;
 }
 

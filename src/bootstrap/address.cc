@@ -53,13 +53,19 @@ Result<uint16_t> bound_port(int fd) {
 }
 
 /// Waits for a connect() in progress.
+// Refused: nobody listens there.
+Status connect_status(int error) {
+  std::string text = "connect: " + errno_text(error);
+  return error == ECONNREFUSED ? Status::remote_error(std::move(text))
+                               : Status::system_error(std::move(text));
+}
+
 Status finish_connect(int fd, const Patience& patience) {
   if (!wait_ready(fd, POLLOUT, patience)) return patience.reason("connect: no answer");
   int error = 0;
   socklen_t bytes = sizeof error;
   if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) < 0) return errno_status("getsockopt");
-  if (error != 0) return Status::system_error("connect: " + errno_text(error));
-  return {};
+  return error == 0 ? Status() : connect_status(error);
 }
 
 }  // namespace
@@ -161,7 +167,7 @@ Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience)
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // slower without, not wrong
   keep_alive(socket);
   if (connect(socket, endpoint.get(), endpoint.bytes) == 0) return fd;
-  if (errno != EINPROGRESS && errno != EINTR) return errno_status("connect");
+  if (errno != EINPROGRESS && errno != EINTR) return connect_status(errno);
   if (Status status = finish_connect(socket, patience); !status.ok()) return status;
   return fd;
 }

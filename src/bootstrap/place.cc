@@ -117,6 +117,7 @@ Result<std::vector<std::string>> exchange_at(const Config& config, std::span<con
   if (blobs.ok()) {
     server->finish(me.patience);
   } else {
+    server->fail(blobs.status());
     Server::release(std::move(server));  // it tells late ranks why
   }
   return blobs;

@@ -6,6 +6,7 @@
 #include <array>
 
 #include "src/base/clock.h"
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/session.h"
@@ -48,15 +49,16 @@ Status check_arguments(int rank, int ranks, std::string_view blob) {
 }
 
 /// One attempt to find the server at one address. A server that hangs up in the middle of the
-/// handshake is busy; one that cannot be dialled is not there (yet, or any more). kInvalidUsage: no
-/// other attempt is worth it.
+/// handshake is busy; one that cannot be dialled is not there (yet, or any more). kInvalidUsage: it
+/// is not worth another attempt.
 Result<Fd> meet_at(const Address& address, const Visit& visit, uint64_t dial_ns) {
   const UniqueId& id = visit.id;
   Result<Fd> fd = dial(address, id.port, visit.patience.at_most(dial_ns));
   if (!fd.ok()) {
-    if (!visit.listens_already || fd.status().code() != Code::kSystemError) return fd;
-    return Status::invalid_usage("nobody listens at " + address.text(id.port) + " any more (" +
-                                 std::string(fd.status().message()) + ")");
+    if (fd.status().code() != Code::kRemoteError) return fd;
+    const std::string reason = "nobody listens at " + address.text(id.port) + " (" +
+                               std::string(fd.status().message()) + ")";
+    return visit.listens_already ? Status::invalid_usage(reason) : Status::system_error(reason);
   }
   const Patience patience =
       visit.listens_already ? visit.patience : visit.patience.at_most(kSilenceNs);
@@ -95,23 +97,24 @@ Result<Fd> meet(const Visit& visit) {
                      (visit.awaited.empty() ? "its server has not answered yet" : visit.awaited));
   for (;;) {
     reasons.clear();
+    size_t hopeless = 0;
     for (const Address& address : id.addresses) {
       Result<Fd> fd = meet_at(address, visit, dial_ns);
       if (fd.ok()) return fd;
       if (patience.cancelled()) return patience.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
-      if (fd.status().code() == Code::kInvalidUsage) {
-        return Status::remote_error(std::string(fd.status().message()));
-      }
+      if (fd.status().code() == Code::kInvalidUsage) ++hopeless;
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
     if (visit.awaited.empty()) patience.waits_for(place_of(visit) + ": nobody answers" + reasons);
     const bool late = patience.over();
-    if (late || refusals >= most_refusals) {
-      const Code code = late ? Code::kTimeout : Code::kRemoteError;
+    const bool gone = hopeless == id.addresses.size();
+    if (late || gone || refusals >= most_refusals) {
+      const Code code = late && !gone ? Code::kTimeout : Code::kRemoteError;
       return Status(code, "rank " + std::to_string(visit.rank) +
                               " cannot reach the rendezvous (the process that made the unique id; "
-                              "does it still run? may this host connect to it?)" +
+                              "does it still run? may this host connect to it? was the id used "
+                              "already?)" +
                               reasons);
     }
     patience.pause(kPauseNs);
@@ -119,7 +122,9 @@ Result<Fd> meet(const Visit& visit) {
   }
 }
 
-Status send_request(int fd, const Turn& turn, std::string_view blob, const Patience& patience) {
+/// `after` is what the rank says behind its request.
+Status send_request(int fd, const Turn& turn, std::string_view blob, const Patience& patience,
+                    std::string_view after = {}) {
   const uint64_t now_ns = monotonic_ns();
   const uint64_t left_ns = std::max(patience.deadline_ns(), now_ns) - now_ns;
   Request request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
@@ -131,6 +136,7 @@ Status send_request(int fd, const Turn& turn, std::string_view blob, const Patie
   const auto header = encode_request(request);
   std::string bytes(reinterpret_cast<const char*>(header.data()), header.size());
   bytes += blob;
+  bytes += after;
   return send_all(fd, bytes.data(), bytes.size(), patience);
 }
 
@@ -139,6 +145,17 @@ void say_aborted(int fd) {
   constexpr uint64_t kFarewellNs = 500 * kNanosecondsPerMillisecond;
   (void)send_all(fd, &kAborted, sizeof kAborted, monotonic_ns() + kFarewellNs);
   (void)wait_ready(fd, POLLIN, monotonic_ns() + kFarewellNs);
+}
+
+void decline(const Visit& visit, const Turn& turn) {
+  constexpr uint64_t kFarewellNs = kNanosecondsPerSecond;
+  Visit last = visit;
+  last.patience = monotonic_ns() + kFarewellNs;
+  const Result<Fd> fd = meet(last);
+  if (!fd.ok()) return;
+  const char aborted = static_cast<char>(kAborted);
+  if (!send_request(fd.value().get(), turn, "", last.patience, {&aborted, 1}).ok()) return;
+  (void)wait_ready(fd.value().get(), POLLIN, last.patience);  // it has been heard
 }
 
 /// Until there is something to read. Meanwhile this rank looks whether the others can come.
@@ -198,9 +215,14 @@ Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
   const int rank = visit.rank;
   const Patience& patience = visit.patience;
   const Result<Fd> fd = meet(visit);
-  if (!fd.ok()) return fd.status();
+  if (!fd.ok()) {
+    if (patience.cancelled()) decline(visit, turn);
+    return fd.status();
+  }
   const int socket = fd.value().get();
+  const KeptFromForks kept(socket);
   if (Status status = send_request(socket, turn, blob, patience); !status.ok()) {
+    if (patience.cancelled()) decline(visit, turn);
     return explain(status, rank, id);
   }
   const Result<std::string> bytes = receive_last_answer(socket, turn, visit);
@@ -240,6 +262,15 @@ Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view b
   return take_turn(visit, {ranks, 0, 0, 1}, blob);
 }
 
+void decline(const Visit& visit) { decline(visit, {visit.ranks, 0, 0, 1}); }
+
+void decline(std::span<const UniqueId> ids, int rank, int ranks) {
+  if (ids.size() == 1) return decline(Visit{ids[0], rank, ranks, {0}});
+  const Part part = part_of(rank, ranks, static_cast<int>(ids.size()));
+  const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, {0}};
+  decline(visit, {part.ranks, part.first, 0, part.index == 0 ? 3 : 2});
+}
+
 Part part_of(int rank, int ranks, int parts) {
   const int least = ranks / parts, longer = ranks % parts;
   const int in_longer = longer * (least + 1);
@@ -269,7 +300,10 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
   std::string all;
   if (rank == part.first) {
     Result<std::string> merged = merge(ids, part.index, own.value(), patience);
-    if (!merged.ok()) return merged.status();
+    if (!merged.ok()) {
+      decline(visit, {part.ranks, part.first, stages - 1, stages});  // they wait for what it brings
+      return merged.status();
+    }
     all = std::move(merged).value();
   }
   const Result<std::vector<std::string>> brought =

@@ -48,6 +48,11 @@ Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view b
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
                                           std::string_view blob, const Patience& patience);
 
+/// This rank does not come after all, though it may have come to stages before: whoever waits there
+/// is told so, if the server can be reached within a second.
+void decline(const Visit& visit);
+void decline(std::span<const UniqueId> ids, int rank, int ranks);
+
 /// The ranks that meet at one of several ids: runs whose sizes differ by at most one, longer ones
 /// first, as NCCL spreads them.
 struct Part {

@@ -207,6 +207,18 @@ TEST(Rendezvous, WhoFindsNoServerSaysWhere) {
   EXPECT_NE(rank.blobs.status().message().find("aborted"), std::string_view::npos);
 }
 
+// Even if its word would complete the group.
+TEST(Rendezvous, TheOthersAreToldWhoDoesNotCome) {
+  const auto server = start();
+  Waiting rank(server->id(), 1, 2);
+  rank.until_said("rank 0 of 2 did not come");
+  decline(Visit{server->id(), 0, 2});
+  rank.thread.join();
+  EXPECT_EQ(rank.blobs.status().code(), Code::kRemoteError);
+  EXPECT_NE(rank.blobs.status().message().find("rank 0 aborted"), std::string_view::npos)
+      << rank.blobs.status().message();
+}
+
 TEST(Rendezvous, TheOthersAreToldWhoAborted) {
   const auto server = start();
   Waiting aborted(server->id(), 0, 3);

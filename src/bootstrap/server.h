@@ -33,8 +33,8 @@ struct ServerOptions {
   uint64_t return_ns = 60 * kNanosecondsPerSecond;
   /// For how long after the last caller a failed group's latecomers are told why.
   uint64_t linger_ns = 60 * kNanosecondsPerSecond;
-  /// The listener serves others later: it admits nobody after its last group or a failure. Without
-  /// this, latecomers are told what happened.
+  /// The listener serves others later: it admits nobody after its last group. Without this,
+  /// latecomers are told that they are.
   bool one_of_many = false;
 };
 

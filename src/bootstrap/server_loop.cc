@@ -65,19 +65,18 @@ void ServerLoop::take_failure() {
 
 bool ServerLoop::turn() {
   sleep();
+  take_failure();  // takes the ring, which may be that of stop()
   if (stopping_.load(std::memory_order_acquire)) return false;
-  take_failure();
   if (is_open()) admit();
   hear_sessions();
   expire();
   tell_news();
   drop_finished();
-  const bool over = served_ >= options_.groups * stages_ || !is_open();
-  if (over && sessions_.empty()) return false;
+  if (is_complete() && sessions_.empty()) return false;
   return monotonic_ns() < idle_deadline_ns_;
 }
 
-bool ServerLoop::is_over() const { return served_ >= options_.groups * stages_ || !failure_.ok(); }
+bool ServerLoop::is_over() const { return is_complete() || !failure_.ok(); }
 
 void ServerLoop::put_off_end() {
   idle_deadline_ns_ = deadline_after(failure_.ok() ? options_.idle_ns : options_.linger_ns);
@@ -153,7 +152,8 @@ void ServerLoop::join(Session& session) {
 void ServerLoop::hear_abort(const Session& session) {
   if (is_over()) return;
   fail_group(Status::remote_error("rank " + std::to_string(session.rank()) +
-                                  " aborted its communicator while it was being made"));
+                                  " aborted its communicator while it was being made, or could " +
+                                  "not make it"));
 }
 
 void ServerLoop::tell_news() {
@@ -170,7 +170,7 @@ void ServerLoop::serve_group(int stage) {
   }
   groups_.erase(stage);
   ++served_;
-  if (served_ >= options_.groups * stages_) {
+  if (is_complete()) {
     failure_ = Status::invalid_usage(
         "the unique id has been used already: its group is complete. Every communicator needs an "
         "id of its own");
@@ -212,8 +212,14 @@ void ServerLoop::expire() {
 }
 
 void ServerLoop::drop_finished() {
-  for (const auto& session : sessions_) session->flush();
   const uint64_t now_ns = monotonic_ns();
+  for (const auto& session : sessions_) {
+    const bool waited = session->asks() && !session->lost();
+    session->flush();
+    if (waited && session->lost() && failure_.ok()) {
+      groups_[session->request().turn.stage].leave(session->rank(), now_ns);
+    }
+  }
   std::erase_if(sessions_, [&](const std::unique_ptr<Session>& session) {
     const bool slow = !session->asks() && session->expiry_ns() <= now_ns;
     return session->done() || session->lost() || slow;

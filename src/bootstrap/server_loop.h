@@ -37,7 +37,8 @@ class ServerLoop {
   bool turn();
   /// Nobody who comes now can be served.
   bool is_over() const;
-  bool is_open() const { return !(options_.one_of_many && is_over()); }
+  bool is_open() const { return !(options_.one_of_many && is_complete()); }
+  bool is_complete() const { return served_ >= options_.groups * stages_; }
   void sleep();
   /// Somebody came: how long until nobody else does?
   void put_off_end();

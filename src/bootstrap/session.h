@@ -20,6 +20,7 @@
 #include <string_view>
 
 #include "src/base/clock.h"
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/base/status.h"
 #include "src/bootstrap/group.h"
@@ -90,6 +91,7 @@ class Session {
   bool send(const std::string& bytes, size_t& sent);
 
   Fd fd_;
+  const KeptFromForks private_;  // else the other end would not learn that this process died
   const int rank_;
   std::array<uint8_t, kRequestBytes> header_{};
   size_t received_ = 0;  // of header and blob together

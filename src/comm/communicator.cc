@@ -64,6 +64,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   made->membership_ = std::move(membership).value();
+  // Both were for joining, and hold descriptors and the communicator it came from.
+  made->options_.membership.exchange = nullptr;
+  made->options_.membership.patience = kNoDeadline;
   const Membership& members = *made->membership_;
 
   exec::ExecutorOptions execution;

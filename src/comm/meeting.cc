@@ -33,18 +33,17 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
   visit_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
 }
 
-Result<std::unique_ptr<bootstrap::Server>> Meeting::serve() const {
+Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(
+    const bootstrap::ServerOptions& options) const {
   if (members_.front() != roster_->rank) return std::unique_ptr<bootstrap::Server>();
   Fd listener(fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0));
   if (!listener.valid()) return errno_status("dup");
-  bootstrap::ServerOptions options;
-  options.one_of_many = true;
   return bootstrap::Server::start_on(std::move(listener), visit_.id, options);
 }
 
 Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   if (members_.size() == 1) return std::vector<std::string>{std::string(blob)};
-  const auto server = serve();
+  const auto server = serve({.one_of_many = true});
   if (!server.ok()) return explain(server.status());
   bootstrap::Visit visit = visit_;
   if (server.value() != nullptr) {
@@ -59,6 +58,18 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   return blobs;
 }
 
+// Where this member serves, the others come about now; who comes later waits for the next meeting.
+void Meeting::decline() {
+  constexpr uint64_t kForOthersNs = 2 * kNanosecondsPerSecond;
+  if (members_.size() == 1) return;
+  const auto server = serve({.linger_ns = kForOthersNs, .one_of_many = true});
+  if (!server.ok()) return;
+  if (server.value() == nullptr) return bootstrap::decline(visit_);
+  server.value()->fail(explain(
+      Status::remote_error(roster_->describe(members_.front()) + " could not go on; see there")));
+  server.value()->finish(monotonic_ns() + 2 * kForOthersNs);
+}
+
 // A connection that is made, or times out, says nothing against the member.
 Status Meeting::look_for_members() const {
   constexpr uint64_t kDialNs = kNanosecondsPerSecond / 4;
@@ -67,7 +78,7 @@ Status Meeting::look_for_members() const {
     const Status status =
         bootstrap::dial(place.address, place.port, purpose_.patience.at_most(kDialNs)).status();
     if (status.code() == Code::kTimeout) return {};  // so it may be with all of them
-    if (status.code() != Code::kSystemError) continue;
+    if (status.code() != Code::kRemoteError) continue;
     return Status::remote_error(roster_->describe(member) + " is gone: nobody listens at " +
                                 place.address.text(place.port) + " (" +
                                 std::string(status.message()) + ")");

@@ -36,9 +36,12 @@ class Meeting {
   /// whoever comes early for the next one, or for the next meeting, waits for that.
   Result<std::vector<std::string>> exchange(std::string_view blob);
 
+  /// Instead, by a member that will not take part: the others are told.
+  void decline();
+
  private:
   /// Null if another member serves.
-  Result<std::unique_ptr<bootstrap::Server>> serve() const;
+  Result<std::unique_ptr<bootstrap::Server>> serve(const bootstrap::ServerOptions& options) const;
   /// Of a member whose process is gone, or its communicator: nobody listens at its place.
   Status look_for_members() const;
   Status explain(const Status& reason) const;

@@ -67,5 +67,23 @@ TEST(Meeting, WhoIsGoneIsNotWaitedFor) {
   }
 }
 
+// Whoever serves, and at whichever exchange.
+TEST(Meeting, TheOthersAreToldWhoDeclines) {
+  for (const int declines : {0, 1}) {
+    const Two two;
+    const Meeting::Purpose purpose{"tuttiCommSplit", kNoDeadline, kOftenNs};
+    std::thread other([&] {
+      Meeting meeting(two.rosters[declines], {0, 1}, purpose);
+      EXPECT_TRUE(meeting.exchange("").ok());
+      meeting.decline();
+    });
+    Meeting meeting(two.rosters[1 - declines], {0, 1}, purpose);
+    EXPECT_TRUE(meeting.exchange("").ok());
+    const auto blobs = meeting.exchange("");
+    EXPECT_EQ(blobs.status().code(), Code::kRemoteError) << blobs.status().message();
+    other.join();
+  }
+}
+
 }  // namespace
 }  // namespace tutti::comm

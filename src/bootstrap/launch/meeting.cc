@@ -20,7 +20,10 @@ std::span<const Way> ways() { return kWays; }
 
 void Meeting::close(bool met) {
   support.reset();
-  if (server != nullptr && !met) Server::release(std::move(server));
+  if (server != nullptr && !met) {
+    server->fail(Status::remote_error("the rank that opened the rendezvous could not join"));
+    Server::release(std::move(server));
+  }
   server.reset();
 }
 
