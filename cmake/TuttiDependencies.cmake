@@ -6,8 +6,7 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 
 add_library(tutti_dependencies INTERFACE)
 target_link_libraries(tutti_dependencies INTERFACE PkgConfig::SODIUM)
-target_compile_definitions(tutti_dependencies INTERFACE
-  FMT_HEADER_ONLY SPDLOG_HEADER_ONLY SPDLOG_FMT_EXTERNAL XXH_INLINE_ALL)
+target_compile_definitions(tutti_dependencies INTERFACE FMT_HEADER_ONLY)
 
 function(tutti_require_header header package)
   string(MAKE_C_IDENTIFIER "TUTTI_PATH_OF_${header}" path)
@@ -21,7 +20,5 @@ endfunction()
 
 tutti_require_header(hwy/highway.h libhwy-dev)
 tutti_require_header(fmt/format.h libfmt-dev)
-tutti_require_header(spdlog/spdlog.h libspdlog-dev)
 tutti_require_header(nlohmann/json.hpp nlohmann-json3-dev)
 tutti_require_header(CLI/CLI.hpp libcli11-dev)
-tutti_require_header(xxhash.h libxxhash-dev)

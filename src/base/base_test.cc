@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <fstream>
 #include <memory>
 #include <sstream>
@@ -14,13 +16,22 @@
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/base/env.h"
 #include "src/base/io.h"
+#include "src/base/log.h"
+#include "src/base/prng.h"
 #include "src/base/turns.h"
 #include "src/base/words.h"
 
 namespace tutti {
 namespace {
+
+TEST(Words, ListsRanksBriefly) {
+  EXPECT_EQ(list_ranks({}), "");
+  EXPECT_EQ(list_ranks({1, 2}), "1, 2");
+  EXPECT_EQ(list_ranks({0, 2, 3, 4, 9}), "0, 2-4, 9");
+  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}),
+            "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
+}
 
 TEST(Words, SplitKeepsEmptyPieces) {
   EXPECT_EQ(split("a,,b", ','), (std::vector<std::string_view>{"a", "", "b"}));
@@ -74,14 +85,14 @@ TEST(Logger, WritesOneLineAtOrAboveItsLevel) {
   close(mkstemp(path));
   Config config;
   config.log_file = path;
-  config.log_level = LogLevel::kInfo;
+  config.log_level = LogLevel::kWarning;
   config.warnings = {"a warning from before"};
   {
     Result<std::unique_ptr<Logger>> logger = Logger::create(config);
     ASSERT_TRUE(logger.ok()) << logger.status().message();
-    logger.value()->info("rank {} says {}", 3, "two\nlines");
-    logger.value()->debug("not {}", "this");
-    EXPECT_FALSE(logger.value()->enabled(LogLevel::kDebug));
+    logger.value()->warning("rank {} says {}", 3, "two\nlines");
+    logger.value()->info("not {}", "this");
+    EXPECT_FALSE(logger.value()->enabled(LogLevel::kInfo));
   }
   std::ifstream file(path);
   std::string first;
@@ -90,9 +101,41 @@ TEST(Logger, WritesOneLineAtOrAboveItsLevel) {
   std::getline(file, first);
   std::getline(file, second);
   EXPECT_TRUE(first.ends_with("warn a warning from before")) << first;
-  EXPECT_TRUE(second.ends_with("info rank 3 says two lines")) << second;
+  EXPECT_TRUE(second.ends_with("warn rank 3 says two lines")) << second;
   EXPECT_FALSE(std::getline(file, third));
   unlink(path);
+}
+
+/// Of "12:34:56...".
+int seconds_of_day(const std::string& time) {
+  int hours = 0, minutes = 0, seconds = 0;
+  EXPECT_EQ(std::sscanf(time.c_str(), "%2d:%2d:%2d.", &hours, &minutes, &seconds), 3) << time;
+  return (hours * 60 + minutes) * 60 + seconds;
+}
+
+/// 0 if a line has the time of a zone 5:30 h east of UTC.
+int log_east_of_utc(const std::string& path) {
+  setenv("TZ", "IST-05:30", 1);
+  tzset();
+  Config config;
+  config.log_file = path;
+  config.log_level = LogLevel::kInfo;
+  Logger::create(config).value()->info("now");
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  constexpr int kDay = 86'400, kEast = 19'800;
+  constexpr int kApart = 60;  // of two looks at clocks
+  const auto utc = static_cast<int>(std::time(nullptr) % kDay);
+  const int later_s = utc + kEast - seconds_of_day(line.substr(std::string("tutti ").size()));
+  return (later_s + kApart + kDay) % kDay < 30 * kApart ? 0 : 2;
+}
+
+TEST(Logger, TimesAreLocal) {
+  const std::string path = testing::TempDir() + "tutti-zone-" + std::to_string(getpid());
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process that has not asked for its zone yet
+  EXPECT_EXIT(exit(log_east_of_utc(path)), testing::ExitedWithCode(0), "");
+  unlink(path.c_str());
 }
 
 TEST(Logger, SaysWhichFileItCannotOpen) {

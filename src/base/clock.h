@@ -1,4 +1,4 @@
-// Time as a parameter: production code gets the system's monotonic clock, simulation its own.
+// The system's monotonic clock, and the units that are reckoned with it.
 //
 // Units: nanoseconds since an arbitrary origin. Threads: now_ns() from anywhere.
 #pragma once

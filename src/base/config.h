@@ -26,10 +26,13 @@
 
 namespace tutti {
 
+/// The last two are names of NCCL's and others' that may be asked for: nothing is logged at them.
 enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug, kTrace };
 enum class SocketFamily { kAny, kIpv4, kIpv6 };
 /// How staging memory is written: what the clock says (src/exec/staging_stores.h), or always so.
 enum class StagingStores { kMeasured, kCached, kStreaming };
+/// What a cell holds (src/plan/plan.h).
+inline constexpr uint64_t kMostInlineBytes = 1024;
 
 using SecretKey = std::array<uint8_t, 32>;
 /// By collective, by our name of it: what NCCL calls the algorithms wanted for it, best first.
@@ -74,7 +77,7 @@ struct Config {
   uint32_t spin_polls = 0;  // 0: many with a core for every rank of the host, else a few
 
   // Sizes.
-  uint64_t inline_bytes = 1024;
+  uint64_t inline_bytes = kMostInlineBytes;
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t single_copy_bytes = 0;  // 0: off

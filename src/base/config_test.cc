@@ -128,16 +128,23 @@ TEST(Config, ReadsEveryField) {
 }
 
 TEST(Config, RefusesMalformedValuesByName) {
-  const Variables wrong = {
-      {"TUTTI_TIMEOUT", "5s"},          {"TUTTI_INIT_TIMEOUT", "-1"},
-      {"TUTTI_SPIN", "many"},           {"TUTTI_INLINE_BYTES", "1M"},
-      {"TUTTI_FRAME_BYTES", "1"},       {"TUTTI_RING_BYTES", "4 MiB"},
-      {"TUTTI_PORT", "65536"},          {"TUTTI_DETERMINISTIC", "maybe"},
-      {"TUTTI_TRANSPORTS", "shm,,tcp"}, {"TUTTI_ALGORITHM", "ring"},
-      {"TUTTI_SOCKET_FAMILY", "ipx"},   {"TUTTI_LOG", "loud"},
-      {"TUTTI_HOST_ID", "a b"},         {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
-      {"TUTTI_SOCKET_IFNAME", ""},      {"TUTTI_STAGING_STORES", "fast"},
-      {"TUTTI_CALLS_BEFORE", "4294967296"}};
+  const Variables wrong = {{"TUTTI_TIMEOUT", "5s"},
+                           {"TUTTI_INIT_TIMEOUT", "-1"},
+                           {"TUTTI_SPIN", "many"},
+                           {"TUTTI_INLINE_BYTES", "1M"},
+                           {"TUTTI_FRAME_BYTES", "1"},
+                           {"TUTTI_RING_BYTES", "4 MiB"},
+                           {"TUTTI_PORT", "65536"},
+                           {"TUTTI_DETERMINISTIC", "maybe"},
+                           {"TUTTI_TRANSPORTS", "shm,,tcp"},
+                           {"TUTTI_ALGORITHM", "ring"},
+                           {"TUTTI_SOCKET_FAMILY", "ipx"},
+                           {"TUTTI_LOG", "loud"},
+                           {"TUTTI_HOST_ID", "a b"},
+                           {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
+                           {"TUTTI_SOCKET_IFNAME", ""},
+                           {"TUTTI_STAGING_STORES", "fast"},
+                           {"TUTTI_CALLS_BEFORE", "4294967296"}};
   for (const auto& [name, value] : wrong) {
     const std::string message = refusal({{name, value}});
     EXPECT_NE(message.find(name + "='" + value + "'"), std::string::npos) << message;
@@ -147,6 +154,7 @@ TEST(Config, RefusesMalformedValuesByName) {
   EXPECT_NE(refusal({{"TUTTI_TIMEOUT", "0"}}), "");
   EXPECT_NE(refusal({{"TUTTI_TIMEOUT", "1."}}), "");
   EXPECT_NE(refusal({{"TUTTI_KEEPALIVE", "0.9"}}), "");
+  EXPECT_NE(refusal({{"TUTTI_INLINE_BYTES", "1025"}}), "");
   EXPECT_NE(refusal({{"TUTTI_TRANSPORTS", "shm,shm"}}), "");
   EXPECT_NE(refusal({{"TUTTI_ALGORITHM", "all_reduce:ring,all_reduce:tree"}}), "");
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <utility>
 
@@ -20,14 +21,24 @@ std::string host_name() {
   return name;
 }
 
+/// Of local time, as it was when the process first asked. To ask takes a lock of the C library,
+/// which in the child of a fork nobody may be left to give back; a child has its parent's answer.
+long east_of_utc_s() {
+  static const long seconds = [] {
+    const time_t now = std::time(nullptr);
+    tm local{};
+    return localtime_r(&now, &local) != nullptr ? local.tm_gmtoff : 0L;
+  }();
+  return seconds;
+}
+
 /// "12:34:56.123456" of the wall clock: what people compare with other logs.
 std::string time_of_day() {
   timespec now{};
   clock_gettime(CLOCK_REALTIME, &now);
-  tm local{};
-  localtime_r(&now.tv_sec, &local);
-  return fmt::format("{:02}:{:02}:{:02}.{:06}", local.tm_hour, local.tm_min, local.tm_sec,
-                     now.tv_nsec / 1000);
+  const std::chrono::hh_mm_ss time{std::chrono::seconds((now.tv_sec + east_of_utc_s()) % 86400)};
+  return fmt::format("{:02}:{:02}:{:02}.{:06}", time.hours().count(), time.minutes().count(),
+                     time.seconds().count(), now.tv_nsec / 1000);
 }
 
 /// The variable that names the file, and where if not in the environment.
@@ -65,6 +76,8 @@ std::string expand_log_path(std::string_view pattern) {
   }
   return path;
 }
+
+Logger::Logger(LogLevel level) : level_(level) { (void)east_of_utc_s(); }
 
 Result<std::unique_ptr<Logger>> Logger::create(const Config& config) {
   auto logger = std::make_unique<Logger>(config.log_level);

@@ -20,7 +20,7 @@ namespace tutti {
 class Logger {
  public:
   /// To the error output.
-  explicit Logger(LogLevel level) : level_(level) {}
+  explicit Logger(LogLevel level);
 
   /// What the configuration asks for; says the configuration's warnings.
   static Result<std::unique_ptr<Logger>> create(const Config& config);
@@ -38,14 +38,6 @@ class Logger {
   template <class... Values>
   void info(fmt::format_string<Values...> format, Values&&... values) {
     write(LogLevel::kInfo, format, fmt::make_format_args(values...));
-  }
-  template <class... Values>
-  void debug(fmt::format_string<Values...> format, Values&&... values) {
-    write(LogLevel::kDebug, format, fmt::make_format_args(values...));
-  }
-  template <class... Values>
-  void trace(fmt::format_string<Values...> format, Values&&... values) {
-    write(LogLevel::kTrace, format, fmt::make_format_args(values...));
   }
 
  private:
