@@ -49,6 +49,10 @@ Status Group::join(int rank, const Turn& turn, std::string blob) {
     turn_ = turn;
     first_rank_ = rank;
   }
+  if (turn.ranks == turn_.ranks && turn.members != turn_.members) {
+    return Status::invalid_usage(rank_name(rank) + " leaves other ranks out than " +
+                                 rank_name(first_rank_) + " does");
+  }
   if (turn != turn_) {
     return Status::invalid_usage(rank_name(rank) + " was told that the group has " +
                                  std::to_string(turn.ranks) + " ranks, but " +
@@ -75,14 +79,18 @@ uint64_t Group::away_since_ns() const {
 
 std::string Group::encode() const {
   std::string bytes;
-  for (const auto& [rank, blob] : blobs_) append_blob(bytes, blob);
+  for (int rank = turn_.first; rank < turn_.first + turn_.ranks; ++rank) {
+    const auto found = blobs_.find(rank);
+    append_blob(bytes, found != blobs_.end() ? found->second : std::string());
+  }
   return bytes;
 }
 
 std::string Group::missing() const {
   std::vector<int> absent;
   for (int rank = turn_.first; rank < turn_.first + turn_.ranks; ++rank) {
-    if (!blobs_.contains(rank)) absent.push_back(rank);
+    const bool expected = !std::binary_search(left_out_.begin(), left_out_.end(), rank);
+    if (expected && !blobs_.contains(rank)) absent.push_back(rank);
   }
   const char* const noun = absent.size() == 1 ? "rank " : "ranks ";
   std::string text = noun + list_ranks(absent) + " of " + group_name(turn_) + " did not come";

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/status.h"
@@ -25,6 +26,7 @@ struct Turn {
   int first = 0;  // the group is ranks first to first + ranks - 1
   int stage = 0;  // of those that the group has at this server
   int stages = 1;
+  uint64_t members = 0;  // a number for which of the ranks meet; 0: all of them
 
   /// Of one blob.
   size_t most_bytes() const { return stage == 0 ? kMaxBlobBytes : kMaxMergedBytes; }
@@ -33,6 +35,9 @@ struct Turn {
 
 class Group {
  public:
+  /// Complete without the ranks of `left_out` (rising), none of which joins.
+  explicit Group(std::vector<int> left_out = {}) : left_out_(std::move(left_out)) {}
+
   Status join(int rank, const Turn& turn, std::string blob);
   /// The rank's process went away before the group was complete; it may come again.
   void leave(int rank, uint64_t now_ns);
@@ -41,14 +46,15 @@ class Group {
 
   bool empty() const { return blobs_.empty() && left_.empty(); }
   bool complete() const {
-    return turn_.ranks > 0 && blobs_.size() == static_cast<size_t>(turn_.ranks);
+    return turn_.ranks > 0 && blobs_.size() + left_out_.size() == static_cast<size_t>(turn_.ranks);
   }
-  /// Everybody's blob by rank, as decode_blobs() reads it.
+  /// Everybody's blob by rank, as decode_blobs() reads it; empty for ranks that are left out.
   std::string encode() const;
   /// "ranks 2, 5-7 of 8 did not come".
   std::string missing() const;
 
  private:
+  std::vector<int> left_out_;
   Turn turn_;  // ranks is 0: nobody has come
   int first_rank_ = -1;
   std::map<int, std::string> blobs_;

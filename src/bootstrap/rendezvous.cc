@@ -259,10 +259,10 @@ Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int rank
 Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob) {
   const int ranks = visit.ranks;
   if (Status status = check_arguments(visit.rank, ranks, blob); !status.ok()) return status;
-  return take_turn(visit, {ranks, 0, 0, 1}, blob);
+  return take_turn(visit, {ranks, 0, 0, 1, visit.members}, blob);
 }
 
-void decline(const Visit& visit) { decline(visit, {visit.ranks, 0, 0, 1}); }
+void decline(const Visit& visit) { decline(visit, {visit.ranks, 0, 0, 1, visit.members}); }
 
 void decline(std::span<const UniqueId> ids, int rank, int ranks) {
   if (ids.size() == 1) return decline(Visit{ids[0], rank, ranks, {0}});

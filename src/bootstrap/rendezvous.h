@@ -29,6 +29,7 @@ struct Visit {
   /// A refused connection means that the server is gone; one that is not answered, that it has not
   /// begun to serve.
   bool listens_already = false;
+  uint64_t members = 0;      // as in Turn (group.h)
   std::string awaited = {};  // by whom the place is served, for messages; "": by the id's maker
   /// Runs every `look_ns` while the others have not come: to look whether they can.
   std::function<void()> look = {};

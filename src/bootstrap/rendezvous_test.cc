@@ -14,9 +14,7 @@
 #include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/base/prng.h"
-#include "src/base/words.h"
 #include "src/bootstrap/group.h"
-#include "src/bootstrap/host.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/session.h"
 #include "src/transport/handshake.h"
@@ -387,42 +385,6 @@ TEST(Rendezvous, ArgumentsAreChecked) {
   EXPECT_EQ(exchange(id, 0, 0, "", 0).status().code(), Code::kInvalidArgument);
   const std::string large(kMaxBlobBytes + 1, 'x');
   EXPECT_EQ(exchange(id, 0, 1, large, 0).status().code(), Code::kInvalidArgument);
-}
-
-TEST(Group, ListsRanksBriefly) {
-  EXPECT_EQ(list_ranks({}), "");
-  EXPECT_EQ(list_ranks({1, 2}), "1, 2");
-  EXPECT_EQ(list_ranks({0, 2, 3, 4, 9}), "0, 2-4, 9");
-  EXPECT_EQ(list_ranks({0, 2, 4, 6, 8, 10, 12, 14, 16, 18}),
-            "0, 2, 4, 6, 8, 10, 12, 14 and 2 more");
-}
-
-TEST(Group, BlobsFromOutsideAreNotBelieved) {
-  Group group;
-  EXPECT_TRUE(group.join(1, {2, 0, 0, 1}, "b").ok());
-  EXPECT_TRUE(group.join(0, {2, 0, 0, 1}, "").ok());
-  const std::string good = group.encode();
-  EXPECT_EQ(decode_blobs(good, 2).value(), (std::vector<std::string>{"", "b"}));
-  EXPECT_FALSE(decode_blobs(good, 1).ok());
-  EXPECT_FALSE(decode_blobs(good, 3).ok());
-  for (size_t bytes = 0; bytes < good.size(); ++bytes) {
-    EXPECT_FALSE(decode_blobs(std::string_view(good).substr(0, bytes), 2).ok());
-  }
-  std::string huge = good;
-  huge[3] = '\x7f';
-  EXPECT_FALSE(decode_blobs(huge, 2).ok());
-}
-
-TEST(Host, FingerprintIsStableAndOneWord) {
-  const std::string id = host_fingerprint();
-  EXPECT_EQ(id, host_fingerprint());
-  EXPECT_EQ(id.find(' '), std::string::npos);
-  EXPECT_LE(id.size(), 256u);
-  Config config;
-  config.host_id = "mine";
-  EXPECT_EQ(host_id(config), "mine");
-  EXPECT_EQ(host_id(Config{}), id);
-  EXPECT_NE(new_process_token(), new_process_token());
 }
 
 // A listener that serves one group after another, each with a server of its own: whoever comes

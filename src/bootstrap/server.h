@@ -36,6 +36,9 @@ struct ServerOptions {
   /// The listener serves others later: it admits nobody after its last group. Without this,
   /// latecomers are told that they are.
   bool one_of_many = false;
+  /// Ranks (rising) that the group does without, though it counts them: who is one of them is told
+  /// so, and disturbs nobody.
+  std::vector<int> left_out = {};
 };
 
 class ServerLoop;

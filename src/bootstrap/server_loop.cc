@@ -123,7 +123,7 @@ void ServerLoop::hear_sessions() {
     if (!waited && session->asks() && !session->lost()) join(*session);
     if (session->aborted()) hear_abort(*session);
     if (!waited || !session->lost() || !failure_.ok()) continue;
-    groups_[session->request().turn.stage].leave(session->rank(), monotonic_ns());
+    group(session->request().turn.stage).leave(session->rank(), monotonic_ns());
   }
   if (!failure_.ok()) return;
   for (int stage = 0; stage < stages_; ++stage) {
@@ -131,14 +131,24 @@ void ServerLoop::hear_sessions() {
   }
 }
 
+bool ServerLoop::is_left_out(int rank) const {
+  return std::binary_search(options_.left_out.begin(), options_.left_out.end(), rank);
+}
+
 void ServerLoop::join(Session& session) {
+  if (is_left_out(session.rank())) {
+    session.answer(encode_answer(
+        Code::kInvalidUsage,
+        "the other ranks leave rank " + std::to_string(session.rank()) + " out of what they make"));
+    return;
+  }
   const Turn& turn = session.request().turn;
   if (failure_.ok()) {
     // Whoever comes first says how many stages there are; Group finds out who differs.
     if (groups_.empty() && served_ == 0) stages_ = std::clamp(turn.stages, 1, kMaxStages);
     const bool fits = turn.stages == stages_ && turn.stage < stages_;
     const Status status =
-        fits ? groups_[turn.stage].join(session.rank(), turn, session.take_blob())
+        fits ? group(turn.stage).join(session.rank(), turn, session.take_blob())
              : Status::invalid_usage("rank " + std::to_string(session.rank()) +
                                      " was given other unique ids than the ranks before it");
     if (!status.ok()) fail_group(status);
@@ -150,7 +160,7 @@ void ServerLoop::join(Session& session) {
 }
 
 void ServerLoop::hear_abort(const Session& session) {
-  if (is_over()) return;
+  if (is_over() || is_left_out(session.rank())) return;
   fail_group(Status::remote_error("rank " + std::to_string(session.rank()) +
                                   " aborted its communicator while it was being made, or could " +
                                   "not make it"));
@@ -217,7 +227,7 @@ void ServerLoop::drop_finished() {
     const bool waited = session->asks() && !session->lost();
     session->flush();
     if (waited && session->lost() && failure_.ok()) {
-      groups_[session->request().turn.stage].leave(session->rank(), now_ns);
+      group(session->request().turn.stage).leave(session->rank(), now_ns);
     }
   }
   std::erase_if(sessions_, [&](const std::unique_ptr<Session>& session) {

@@ -44,6 +44,8 @@ class ServerLoop {
   void put_off_end();
   void admit();
   void hear_sessions();
+  Group& group(int stage) { return groups_.try_emplace(stage, options_.left_out).first->second; }
+  bool is_left_out(int rank) const;
   void join(Session& session);
   void hear_abort(const Session& session);
   void tell_news();

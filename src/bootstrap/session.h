@@ -27,7 +27,7 @@
 
 namespace tutti::bootstrap {
 
-inline constexpr size_t kRequestBytes = 32;
+inline constexpr size_t kRequestBytes = 40;
 inline constexpr size_t kAnswerBytes = 16;
 inline constexpr size_t kMaxMessageBytes = 4096;
 

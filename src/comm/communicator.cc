@@ -24,8 +24,8 @@ uint32_t spins_of(const Config& config, int ranks) {
 
 plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
   plan::Tuning tuning;
-  tuning.inline_bytes =
-      static_cast<uint32_t>(std::min<uint64_t>(config.inline_bytes, plan::kCellPayloadBytes));
+  static_assert(kMostInlineBytes == plan::kCellPayloadBytes);
+  tuning.inline_bytes = static_cast<uint32_t>(config.inline_bytes);
   tuning.region_bytes = region_bytes;
   tuning.frame_bytes = std::min(config.frame_bytes, region_bytes / 2);
   tuning.cells_per_region = exec::kCellsPerRegion;

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/base/words.h"
+#include "src/base/prng.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/secrets.h"
 
@@ -15,6 +15,16 @@ namespace {
 
 // Small answers are in the sockets' buffers at once; nobody waits for a reader that has stopped.
 constexpr uint64_t kFarewellNs = kNanosecondsPerSecond;
+
+/// Tells lists of members apart.
+uint64_t number_of(const std::vector<int>& members) {
+  uint64_t number = 0;
+  for (const int member : members) {
+    number ^= static_cast<uint64_t>(member) + 1;
+    number = splitmix64(number);
+  }
+  return number;
+}
 
 }  // namespace
 
@@ -25,17 +35,20 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
   visit_.id.port = place.port;
   visit_.id.key = bootstrap::derive_key(roster_->key, "meeting");
   visit_.id.job = bootstrap::derive_job(roster_->key, "meeting");
-  visit_.ranks = static_cast<int>(members_.size());
-  const auto me = std::find(members_.begin(), members_.end(), roster_->rank);
-  visit_.rank = static_cast<int>(me - members_.begin());
+  visit_.ranks = static_cast<int>(roster_->places.size());
+  visit_.rank = roster_->rank;
+  visit_.members = number_of(members_);
   visit_.patience = purpose_.patience;
   visit_.listens_already = true;
   visit_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
 }
 
-Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(
-    const bootstrap::ServerOptions& options) const {
+Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptions options) const {
   if (members_.front() != roster_->rank) return std::unique_ptr<bootstrap::Server>();
+  for (int rank = 0; rank < visit_.ranks; ++rank) {
+    const bool member = std::binary_search(members_.begin(), members_.end(), rank);
+    if (!member) options.left_out.push_back(rank);
+  }
   Fd listener(fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0));
   if (!listener.valid()) return errno_status("dup");
   return bootstrap::Server::start_on(std::move(listener), visit_.id, options);
@@ -52,10 +65,14 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
       if (Status status = look_for_members(); !status.ok()) server.value()->fail(status);
     };
   }
-  auto blobs = bootstrap::exchange(visit, blob);
+  const auto blobs = bootstrap::exchange(visit, blob);
   if (!blobs.ok()) return explain(blobs.status());
   if (server.value() != nullptr) server.value()->finish(monotonic_ns() + kFarewellNs);
-  return blobs;
+  std::vector<std::string> of_members;
+  for (const int member : members_) {
+    of_members.push_back(blobs.value()[static_cast<size_t>(member)]);
+  }
+  return of_members;
 }
 
 // Where this member serves, the others come about now; who comes later waits for the next meeting.
@@ -87,14 +104,11 @@ Status Meeting::look_for_members() const {
 }
 
 Status Meeting::explain(const Status& reason) const {
-  std::string text = purpose_.what + " on rank " + std::to_string(roster_->rank) +
-                     ": the ranks meet at " + roster_->describe(members_.front()) + ": " +
-                     std::string(reason.message());
-  if (members_.size() != roster_->places.size()) {
-    text += " (counted among the ranks " + list_ranks(members_) + ")";
-  }
-  return Status(reason.code(), text + "; every one of them must call " + purpose_.what +
-                                   " with the same arguments, and its process must run");
+  return Status(reason.code(), purpose_.what + " on rank " + std::to_string(roster_->rank) +
+                                   ": the ranks meet at " + roster_->describe(members_.front()) +
+                                   ": " + std::string(reason.message()) +
+                                   "; all who are not left out must call " + purpose_.what +
+                                   " with the same arguments, and their processes must run");
 }
 
 }  // namespace tutti::comm

@@ -3,8 +3,8 @@
 // key derived from the group's.
 //
 // Threads: one. Errors: kTimeout and kRemoteError name the rank that serves, and who did not come;
-// kInvalidUsage when the ranks disagree about how many they are. Bounded by the patience, and
-// by the life of all members.
+// kInvalidUsage when members disagree about who they are, and for a rank that the others leave out.
+// Bounded by the patience, and by the life of all members.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class Meeting {
 
  private:
   /// Null if another member serves.
-  Result<std::unique_ptr<bootstrap::Server>> serve(const bootstrap::ServerOptions& options) const;
+  Result<std::unique_ptr<bootstrap::Server>> serve(bootstrap::ServerOptions options) const;
   /// Of a member whose process is gone, or its communicator: nobody listens at its place.
   Status look_for_members() const;
   Status explain(const Status& reason) const;

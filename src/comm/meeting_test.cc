@@ -6,32 +6,34 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 namespace tutti::comm {
 namespace {
 
-/// One rank's view of two ranks of this host.
-std::shared_ptr<Roster> roster_of(int rank, bootstrap::Listener listeners[2]) {
-  auto roster = std::make_shared<Roster>();
-  roster->rank = rank;
-  for (int i = 0; i < 2; ++i) {
-    roster->places.push_back(
-        {"here", 1, bootstrap::Address::parse("127.0.0.1").value(), listeners[i].port});
-  }
-  roster->listener = std::move(listeners[rank].fd);
-  return roster;
-}
-
-struct Two {
-  Two() {
-    bootstrap::Listener listeners[2];
+/// Each rank's view of ranks of this host.
+template <int kRanks>
+struct Crowd {
+  Crowd() {
+    bootstrap::Listener listeners[kRanks];
+    std::vector<Place> places;
     for (auto& one : listeners) {
-      one = bootstrap::listen_on(bootstrap::Address::parse("127.0.0.1").value(), 0).value();
+      const auto address = bootstrap::Address::parse("127.0.0.1").value();
+      one = bootstrap::listen_on(address, 0).value();
+      places.push_back({"here", 1, address, one.port});
     }
-    for (int rank = 0; rank < 2; ++rank) rosters[rank] = roster_of(rank, listeners);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      rosters[rank] = std::make_shared<Roster>();
+      rosters[rank]->rank = rank;
+      rosters[rank]->places = places;
+      rosters[rank]->listener = std::move(listeners[rank].fd);
+    }
   }
-  std::shared_ptr<Roster> rosters[2];
+  std::shared_ptr<Roster> rosters[kRanks];
 };
+using Two = Crowd<2>;
+using Three = Crowd<3>;
 
 constexpr uint64_t kOftenNs = 1'000'000;
 
@@ -83,6 +85,41 @@ TEST(Meeting, TheOthersAreToldWhoDeclines) {
     EXPECT_EQ(blobs.status().code(), Code::kRemoteError) << blobs.status().message();
     other.join();
   }
+}
+
+// It is in the same place with the same key, and counts itself among the members.
+TEST(Meeting, WhoIsLeftOutIsToldAndDisturbsNobody) {
+  const Three three;
+  const Meeting::Purpose shrink{"tuttiCommShrink", kNoDeadline};
+  std::thread serves([&] {
+    const auto blobs = Meeting(three.rosters[0], {0, 1}, shrink).exchange("a");
+    ASSERT_TRUE(blobs.ok()) << blobs.status().message();
+    EXPECT_EQ(blobs.value(), (std::vector<std::string>{"a", "b"}));
+  });
+  Meeting left_out(three.rosters[2], {0, 1, 2}, {"tuttiCommSplit", kNoDeadline});
+  const auto refused = left_out.exchange("c");
+  EXPECT_EQ(refused.status().code(), Code::kInvalidUsage);
+  EXPECT_NE(refused.status().message().find("leave rank 2 out"), std::string_view::npos)
+      << refused.status().message();
+  left_out.decline();
+  const auto blobs = Meeting(three.rosters[1], {0, 1}, shrink).exchange("b");
+  EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+  serves.join();
+}
+
+// Whom only one of them waits for never comes: both are told at once.
+TEST(Meeting, RanksThatLeaveOutOthers) {
+  const Three three;
+  const Meeting::Purpose purpose{"tuttiCommShrink", kNoDeadline};
+  const auto expect_refused = [&](int rank, const std::vector<int>& members) {
+    const auto blobs = Meeting(three.rosters[rank], members, purpose).exchange("");
+    EXPECT_EQ(blobs.status().code(), Code::kInvalidUsage);
+    EXPECT_NE(blobs.status().message().find("leaves other ranks out"), std::string_view::npos)
+        << blobs.status().message();
+  };
+  std::thread other([&] { expect_refused(1, {0, 1}); });
+  expect_refused(0, {0, 1, 2});
+  other.join();
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ Status VectorCall::read_counts() {
     }
     if (theirs.longest > most_in_a_share(request_.type, view.ranks)) {
       return fail(peer, "rank " + std::to_string(peer) + " says that it has a share of " +
-                  std::to_string(theirs.longest) + " elements, more than any memory holds");
+                            std::to_string(theirs.longest) +
+                            " elements, more than any memory holds");
     }
     longest_ = std::max(longest_, theirs.longest);
   }
@@ -119,11 +120,10 @@ Status VectorCall::read_sizes(const Prepared& prepared) {
     if (sizes_[i] <= longest_) continue;
     // Who began it is not known here; the last peer that was waited for need not be the one.
     const int own = executor_.options().rank;
-    return fail(static_cast<uint32_t>(own),
-                "rank " + std::to_string(own) + " is to forward a share of " +
-                    std::to_string(sizes_[i]) +
-                    " elements, though no rank has named a longer one than " +
-                    std::to_string(longest_));
+    return fail(
+        static_cast<uint32_t>(own),
+        "rank " + std::to_string(own) + " is to forward a share of " + std::to_string(sizes_[i]) +
+            " elements, though no rank has named a longer one than " + std::to_string(longest_));
   }
   return {};
 }

@@ -40,6 +40,13 @@ tuttiResult_t settle(tuttiComm_t comm) {
   return error;
 }
 
+void abort_making(tuttiComm_t comm) {
+  const tuttiResult_t result = tuttiCommAbort(comm);
+  if (result == tuttiSuccess) return;
+  EXPECT_EQ(result, tuttiInProgress);
+  EXPECT_EQ(settle(comm), tuttiSuccess);
+}
+
 tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count) {
   tuttiCall_t call = TUTTI_CALL_INITIALIZER;
   call.collective = collective;

@@ -23,6 +23,10 @@ void set_deadline(tuttiComm_t comm, uint64_t milliseconds);
 /// Polls until the communicator is no longer in progress, but not for ever.
 tuttiResult_t settle(tuttiComm_t comm);
 
+/// Aborts one that does not block and is being made, until it is over. Whoever makes it may be
+/// faster than the call, which then has nothing left to end.
+void abort_making(tuttiComm_t comm);
+
 /// A call by tuttiSubmit() on numbers.
 tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count);
 
@@ -30,10 +34,10 @@ tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, si
 std::string message_of(tuttiComm_t comm);
 
 /// The call returned `wanted` and left a message.
-#define EXPECT_REFUSED(call, wanted, comm)                 \
-  do {                                                     \
-    EXPECT_EQ((call), (wanted)) << message_of(comm);       \
-    EXPECT_FALSE(message_of(comm).empty()) << #call;       \
+#define EXPECT_REFUSED(call, wanted, comm)           \
+  do {                                               \
+    EXPECT_EQ((call), (wanted)) << message_of(comm); \
+    EXPECT_FALSE(message_of(comm).empty()) << #call; \
   } while (false)
 
 #define EXPECT_OK(call, comm) EXPECT_EQ((call), tuttiSuccess) << message_of(comm)

@@ -145,6 +145,29 @@ TEST(Edits, ShrinkKeepsTheOrderOfTheOthers) {
   });
 }
 
+// A rank that does not know that the others leave it out: it learns, and they are not disturbed.
+TEST(Edits, WhoIsLeftOutOfAShrinkCanNotSplit) {
+  std::latch refused(1);
+  run_ranks(3, [&refused](tuttiComm_t& comm, int rank) {
+    tuttiComm_t made = nullptr;
+    if (rank == 2) {
+      EXPECT_EQ(tuttiCommSplit(comm, 0, 0, &made, nullptr), tuttiInvalidUsage);
+      const std::string message = message_of(nullptr);
+      EXPECT_NE(message.find("leave rank 2 out"), std::string::npos) << message;
+      refused.count_down();
+    } else {
+      if (rank == 1) refused.wait();
+      const int excluded = 2;
+      ASSERT_EQ(tuttiCommShrink(comm, &excluded, 1, &made, nullptr, TUTTI_SHRINK_DEFAULT),
+                tuttiSuccess)
+          << message_of(nullptr);
+      EXPECT_EQ(sum_over(made, 1), 2);
+      EXPECT_OK(tuttiCommDestroy(made), made);
+    }
+    EXPECT_EQ(sum_over(comm, 1), 3);
+  });
+}
+
 // A rank that will never come: what waits for it ends, and the others go on without it.
 TEST(Edits, ShrinkEndsWhatIsInFlight) {
   std::latch shrunk(2);
@@ -388,8 +411,7 @@ TEST(Edits, AnAbortOfTheChildEndsASplitAndLeavesTheParent) {
       if (rank == alone) {
         tuttiComm_t child = nullptr;
         EXPECT_EQ(tuttiCommSplit(comm, 0, 0, &child, &config), tuttiInProgress);
-        EXPECT_EQ(tuttiCommAbort(child), tuttiInProgress);
-        until_busy(child, false);
+        abort_making(child);
         until_busy(comm, false);
       }
       over.arrive_and_wait();

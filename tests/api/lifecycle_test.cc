@@ -278,8 +278,7 @@ TEST(Lifecycle, AnAbortEndsAMakingWhosePeerNeverComes) {
   const tuttiConfig_t config = nonblocking();
   tuttiComm_t comm = nullptr;
   EXPECT_EQ(tuttiCommInitRankConfig(&comm, 2, new_id(), 0, &config), tuttiInProgress);
-  EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
-  EXPECT_EQ(settle(comm), tuttiSuccess);
+  abort_making(comm);
   // A destroy waits for the making, until somebody aborts it after all.
   EXPECT_EQ(tuttiCommInitRankConfig(&comm, 2, new_id(), 1, &config), tuttiInProgress);
   EXPECT_EQ(tuttiCommDestroy(comm), tuttiInProgress);
@@ -354,8 +353,7 @@ int wait_for_a_line_in_the_log(const std::string& log) {
   tuttiResult_t error = tuttiSuccess;
   EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
   EXPECT_EQ(error, tuttiInProgress);
-  EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
-  EXPECT_EQ(settle(comm), tuttiSuccess);
+  abort_making(comm);
   return testing::Test::HasFailure() ? 2 : 0;
 }
 
