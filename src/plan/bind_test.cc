@@ -15,7 +15,6 @@ const schedule::Algorithm* find(const char* name) {
   return examples::find(registry::algorithms(), name);
 }
 
-
 Match match_of(const char* name, int ranks, Mode mode = Mode::kStaged,
                Spread spread = Spread::kOneDomain) {
   return match_all({find(name), {.ranks = ranks}, spread, mode}).value()[0];
@@ -69,8 +68,7 @@ TEST(Geometry, FramesStayNearTheirLimit) {
   const Geometry geometry = measure(match, request, tuning);
   const uint64_t longest = request.count / 4;
   for (uint64_t slice = 0; slice < plan.slices; slice += 13) {
-    const schedule::Extent piece =
-        schedule::piece(longest, slice, plan.slices, plan.quantum);
+    const schedule::Extent piece = schedule::piece(longest, slice, plan.slices, plan.quantum);
     EXPECT_LE(piece.length * plan.element_bytes, geometry.stride);
   }
 }
@@ -121,8 +119,7 @@ TEST(Bind, EveryLaneEndsWithItsSignal) {
 // Scratch blocks lie a piece apart, which is less than their length: they must not look as if they
 // overlapped, or a lane waits for another lane's send before it was posted.
 TEST(Bind, ScratchOfOneLaneDoesNotWaitForAnother) {
-  const Lowering lowering{find("reduce_scatter/ring"), {.ranks = 4, .lanes = 2},
-                          Spread::kAllApart};
+  const Lowering lowering{find("reduce_scatter/ring"), {.ranks = 4, .lanes = 2}, Spread::kAllApart};
   const PlanSet set = examples::lower(lowering, 51, false);
   ASSERT_GT(set.plans[0].slices, 1u);
   for (const Plan& plan : set.plans) {

@@ -10,9 +10,7 @@ namespace {
 
 using namespace schedule;
 
-const Algorithm* find(const char* name) {
-  return examples::find(registry::algorithms(), name);
-}
+const Algorithm* find(const char* name) { return examples::find(registry::algorithms(), name); }
 
 // Rank 0 sends two messages to rank 1 and one to both others; rank 1 answers; rank 2 only listens.
 Algorithm conversation() {
@@ -187,8 +185,8 @@ TEST(Mechanism, WhatIsOverwrittenTooEarlyIsStaged) {
 }
 
 TEST(Mechanism, SeveralLanesAreStaged) {
-  const Lowering lowering{find("all_reduce/ring"), {.ranks = 4, .lanes = 2}, Spread::kOneDomain,
-                          Mode::kDirect};
+  const Lowering lowering{
+      find("all_reduce/ring"), {.ranks = 4, .lanes = 2}, Spread::kOneDomain, Mode::kDirect};
   const std::vector<Match> matches = match_all(lowering).value();
   for (const Match& match : matches) EXPECT_EQ(match.mode, Mode::kStaged);
 }

@@ -80,8 +80,8 @@ TEST(ForwardStores, LeavesEverythingElse) {
 }
 
 TEST(ForwardStores, KeepsPlansRight) {
-  const Lowering lowering{find("all_reduce/two_shot"), {.ranks = 4}, Spread::kOneDomain,
-                          Mode::kDirect};
+  const Lowering lowering{
+      find("all_reduce/two_shot"), {.ranks = 4}, Spread::kOneDomain, Mode::kDirect};
   const std::vector<Match> matches = match_all(lowering).value();
   for (bool fuse : {false, true}) {
     Tuning tuning = small_tuning(false);

@@ -1,53 +1,27 @@
 // Counter-examples in words.
+#include "src/plan/text.h"
 #include "src/plan/verify_plan_machine.h"
 
 namespace tutti::plan::verifier {
 
 using std::to_string;
 
-namespace {
-
-std::string moves(const Op& op) {
-  return to_string(op.length) + " elements, " + to_string(op.source_count) + " sources, " +
-         to_string(op.target_count) + " targets";
-}
-
-}  // namespace
-
-std::string print(const Op& op) {
-  const std::string peer = to_string(op.peer), value = to_string(op.value);
-  switch (op.code) {
-    case OpCode::kCredit: return "credit";
-    case OpCode::kMove: return "move " + moves(op);
-    case OpCode::kReadPeer: return "read from rank " + peer + ", " + moves(op);
-    case OpCode::kSignal: return "signal " + value;
-    case OpCode::kWait: return "wait for " + value + " of rank " + peer;
-    case OpCode::kRaise: return "raise cell " + value;
-    case OpCode::kWaitCell: return "wait for cell " + value + " of rank " + peer;
-    case OpCode::kEnter: return "enter";
-    case OpCode::kWaitEnter: return "wait for rank " + peer + " to enter";
-    case OpCode::kAfter: return "wait for op " + value + " of lane " + peer;
-    case OpCode::kStreamReceive: return "post receive " + value + " from rank " + peer;
-    case OpCode::kStreamSend: return "post send " + value + " to rank " + peer;
-    case OpCode::kStreamArrived: return "wait for receive " + value;
-    case OpCode::kStreamSent: return "wait for send " + value + " of lane " + to_string(op.lane);
-  }
-  return "an unknown micro-operation";
-}
-
 std::string Machine::describe(const Deed& deed, uint32_t rank) const {
   const std::string call = to_string(deed.call);
   const Plan& plan = set_of(deed.call).plans[rank];
   switch (deed.phase) {
-    case Phase::kEntry: return "its user before it enters call " + call;
-    case Phase::kReturn: return "its user after it returned from call " + call;
+    case Phase::kEntry:
+      return "its user before it enters call " + call;
+    case Phase::kReturn:
+      return "its user after it returned from call " + call;
     case Phase::kPrologue:
       return "call " + call + " prologue op " + to_string(deed.op) +
              (deed.op < plan.prologue.size() ? ": " + print(plan.prologue[deed.op]) : "");
     case Phase::kEpilogue:
       return "call " + call + " epilogue op " + to_string(deed.op) +
              (deed.op < plan.epilogue.size() ? ": " + print(plan.epilogue[deed.op]) : "");
-    case Phase::kSlices: break;
+    case Phase::kSlices:
+      break;
   }
   return "call " + call + " slice " + to_string(deed.slice) + " op " + to_string(deed.op) +
          (deed.op < plan.ops.size() ? ": " + print(plan.ops[deed.op]) : "");

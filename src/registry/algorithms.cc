@@ -1,9 +1,9 @@
 #include "src/registry/algorithms.h"
 
 // Declarations instead of includes, so that one line of the list is all an algorithm needs.
-#define TUTTI_ALGORITHM(collective, name)    \
-  namespace tutti::algorithms::collective {  \
-  schedule::Algorithm name();                \
+#define TUTTI_ALGORITHM(collective, name)   \
+  namespace tutti::algorithms::collective { \
+  schedule::Algorithm name();               \
   }
 #include "src/registry/algorithms.inc"
 #undef TUTTI_ALGORITHM

@@ -1,9 +1,9 @@
 #include "src/registry/transports.h"
 
 // Declared here, so that transports.inc is the only line a transport needs.
-#define TUTTI_TRANSPORT(name)                                                              \
-  namespace tutti::transports::name {                                                      \
-  Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member);     \
+#define TUTTI_TRANSPORT(name)                                                          \
+  namespace tutti::transports::name {                                                  \
+  Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member); \
   }
 #include "src/registry/transports.inc"
 #undef TUTTI_TRANSPORT

@@ -1,8 +1,8 @@
 // What an algorithm is to the rest of the library: one value of type Algorithm, named in one line
-// of src/registry. Verifier, selection, benchmarks, simulator and docs iterate over those values.
+// of src/registry. Verifier, selection, benchmarks and docs iterate over those values.
 //
-// Threads: the functions are pure: same arguments, same result, no state. Errors: none; they are
-// only called with parameters for which supports() holds.
+// Threads: the functions are pure: same arguments, same result, no state. Errors: none; they serve
+// every number of ranks and root, and up to max_lanes lanes.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,6 @@ struct Algorithm {
   // For v-collectives, as Verdict has them for any number of ranks; a test compares.
   bool forwards = false;            // all_to_all: private counts need a size round
   bool needs_equal_counts = false;  // no v-collective runs it
-  bool (*supports)(const Parameters&) = nullptr;  // null: everything
   Shape (*shape)(const Parameters&) = nullptr;
   Schedule (*schedule)(const Parameters&, int rank) = nullptr;  // O(own steps)
   Cost (*cost)(const Parameters&) = nullptr;

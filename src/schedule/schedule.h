@@ -1,8 +1,8 @@
 // A collective as a value: who sends which blocks to whom, in which order.
 //
 // A Schedule is the program of one rank. It knows no bytes, sockets, CUDA or clock; it is the same
-// for every count and element type. The same value is printed, verified, priced, lowered to a plan
-// and simulated. Two kinds of step are enough, because messages are operands:
+// for every count and element type. The same value is printed, verified, priced and lowered to a
+// plan. Two kinds of step are enough, because messages are operands:
 //
 //   SEND blocks -> {peers}                   the blocks' values at this point of the lane
 //   MOVE blocks <- s0 op s1 op ... op sk     one pass, one rounding at the store

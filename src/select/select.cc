@@ -35,9 +35,6 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
     return "it has at most " + std::to_string(algorithm.max_lanes) + " lanes";
   }
   if (query.in_place && !algorithm.in_place) return "it does not run in place";
-  if (algorithm.supports != nullptr && !algorithm.supports(parameters)) {
-    return "it does not support this group";
-  }
   if (query.vectors && algorithm.needs_equal_counts) return "it needs equal counts";
   if (query.deterministic && !is_canonical(algorithm, parameters)) {
     return "it does not reduce in the canonical order";
@@ -97,12 +94,10 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     Candidate candidate{&algorithm, query.parameters, 0, {}};
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
     candidate.rejected = reject(algorithm, query, candidate.parameters, is_canonical);
-    if (algorithm.supports == nullptr || algorithm.supports(candidate.parameters)) {
-      const schedule::Cost cost = algorithm.cost(candidate.parameters);
-      candidate.predicted_ns = predict_ns(cost, query.link, bytes);
-      if (query.vectors && algorithm.forwards) {  // a size round goes first
-        candidate.predicted_ns += predict_ns(cost, query.link, sizeof(uint64_t));
-      }
+    const schedule::Cost cost = algorithm.cost(candidate.parameters);
+    candidate.predicted_ns = predict_ns(cost, query.link, bytes);
+    if (query.vectors && algorithm.forwards) {  // a size round goes first
+      candidate.predicted_ns += predict_ns(cost, query.link, sizeof(uint64_t));
     }
     candidates.push_back(std::move(candidate));
   }

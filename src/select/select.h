@@ -36,10 +36,10 @@ struct Query {
   uint32_t element_bytes = 1;
   bool in_place = false;
   bool deterministic = false;
-  bool vectors = false;     // a v-collective; then `count` is its longest share
+  bool vectors = false;        // a v-collective; then `count` is its longest share
   std::string_view forced;     // "ring" or "ring:2"; empty: choose
   std::string_view forced_by;  // for messages: "TUTTI_ALGORITHM"
-  LinkCost link;            // the slowest kind of link the group has
+  LinkCost link;               // the slowest kind of link the group has
 };
 
 struct Candidate {

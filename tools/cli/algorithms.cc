@@ -66,16 +66,11 @@ Result<Verdict> verdict_of(const Algorithm& algorithm, const Parameters& p, Plac
   return verify(algorithm.shape(p), schedules, {.placement = placement, .declared = &cost});
 }
 
-bool supports(const Algorithm& algorithm, const Parameters& p) {
-  return algorithm.supports == nullptr || algorithm.supports(p);
-}
-
 Findings find_out(const Algorithm& algorithm) {
   Findings findings;
   for (const int ranks : kRanks) {
     for (const Placement placement : {Placement::kSeparate, Placement::kInPlace}) {
       const Parameters p{.ranks = ranks, .fold = Fold::kTree};
-      if (!supports(algorithm, p)) continue;
       if (placement == Placement::kInPlace && !algorithm.in_place) continue;
       const Result<Verdict> result = verdict_of(algorithm, p, placement);
       if (!result.ok()) {
@@ -114,7 +109,6 @@ std::vector<Row> cost_table(const Algorithm& algorithm) {
       {"ranks", "depth", "messages", "bytes", "published", "moved", "work", "scratch"}};
   for (const int ranks : kRanks) {
     const Parameters p{.ranks = ranks};
-    if (!supports(algorithm, p)) continue;
     const Cost cost = algorithm.cost(p);
     rows.push_back({std::to_string(ranks), std::to_string(cost.depth),
                     std::to_string(cost.messages), print(cost.bytes), print(cost.published),

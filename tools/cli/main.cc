@@ -8,6 +8,7 @@
 #include "tools/cli/algorithms.h"
 #include "tools/cli/env.h"
 #include "tools/cli/explain.h"
+#include "tools/cli/print.h"
 #include "tools/cli/run.h"
 #include "tools/cli/trace.h"
 #include "tools/cli/verify.h"
@@ -28,6 +29,7 @@ constexpr Command kCommands[] = {
     {"explain", explain_main, "what a call would run here, and why"},
     {"trace", trace_main, "the last calls of running processes: tutti trace dump"},
     {"algorithms", algorithms_main, "what is registered"},
+    {"print", print_main, "an algorithm's schedule as text, and its plans"},
     {"env", env_main, "every environment variable, its value and its effect"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},

@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <fstream>
@@ -18,6 +17,7 @@
 #include "src/schedule/mutant.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
+#include "tools/cli/arguments.h"
 #include "tools/cli/verify_plans.h"
 #include "tools/cli/verify_sweep.h"
 
@@ -45,36 +45,12 @@ int fail(const std::string& why) {
   return 2;
 }
 
-std::string name_of(const Algorithm& algorithm) {
-  return std::string(schedule::name_of(algorithm.collective)) + '/' + std::string(algorithm.name);
-}
-
 std::vector<const Algorithm*> chosen(const std::string& what) {
   std::vector<const Algorithm*> algorithms;
   for (const Algorithm& algorithm : registry::algorithms()) {
-    const bool named = what.empty() || what == schedule::name_of(algorithm.collective) ||
-                       what == name_of(algorithm);
-    if (named) algorithms.push_back(&algorithm);
+    if (is_named(algorithm, what)) algorithms.push_back(&algorithm);
   }
   return algorithms;
-}
-
-// "8" or "1-64"; empty if it is neither.
-std::vector<int> parse_ranks(std::string_view text) {
-  int bounds[2] = {0, 0};
-  const char* at = text.data();
-  const char* end = text.data() + text.size();
-  for (int i = 0; i < 2; ++i) {
-    const auto [next, error] = std::from_chars(at, end, bounds[i]);
-    if (error != std::errc()) return {};
-    at = next;
-    if (i == 0 && at == end) bounds[++i] = bounds[0];
-    if (i == 0 && *at++ != '-') return {};
-  }
-  if (at != end || bounds[0] < 1 || bounds[1] < bounds[0] || bounds[1] > kMostRanks) return {};
-  std::vector<int> ranks(static_cast<size_t>(bounds[1] - bounds[0] + 1));
-  std::iota(ranks.begin(), ranks.end(), bounds[0]);
-  return ranks;
 }
 
 // {1, 2, 3, 8} as "1-3,8".
@@ -108,7 +84,7 @@ void print_findings(const Findings& f) {
   const bool both = f.algorithm->in_place;
   std::set<int> ranks = f.ranks[0];
   ranks.insert(f.ranks[1].begin(), f.ranks[1].end());
-  std::printf("%-30s %-9s %6llu %7llu %6u  %-9s %-5s %-8s %s\n", name_of(*f.algorithm).c_str(),
+  std::printf("%-30s %-9s %6llu %7llu %6u  %-9s %-5s %-8s %s\n", full_name(*f.algorithm).c_str(),
               both ? "both" : "separate", static_cast<unsigned long long>(f.cases),
               static_cast<unsigned long long>(f.skipped), f.least_credit,
               print_canonical(f).c_str(), f.agrees ? "same" : "differ", print_counts(f).c_str(),
@@ -125,8 +101,10 @@ int run_sweep(const Options& options) {
     std::iota(sweep_options.ranks.begin(), sweep_options.ranks.end(), 1);
     sweep_options.samples.assign(std::begin(kSamples), std::end(kSamples));
   } else {
-    sweep_options.ranks = parse_ranks(options.ranks);
-    if (sweep_options.ranks.empty()) return fail("--ranks is a number or a range like 1-64");
+    sweep_options.ranks = parse_ranks(options.ranks, kMostRanks);
+    if (sweep_options.ranks.empty()) {
+      return fail("--ranks is N or N-M, at most " + std::to_string(kMostRanks));
+    }
   }
   const auto start = std::chrono::steady_clock::now();
   const auto algorithms = chosen(options.what);
@@ -186,7 +164,7 @@ int run_mutants(const Options& options) {
       }
     }
     char line[128];
-    std::snprintf(line, sizeof line, "%-30s %8llu %10llu %8llu\n", name_of(*algorithm).c_str(),
+    std::snprintf(line, sizeof line, "%-30s %8llu %10llu %8llu\n", full_name(*algorithm).c_str(),
                   static_cast<unsigned long long>(total.refused),
                   static_cast<unsigned long long>(total.equivalent),
                   static_cast<unsigned long long>(total.survived));

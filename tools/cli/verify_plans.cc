@@ -10,6 +10,7 @@
 #include "src/plan/verify_plan_mutants.h"
 #include "src/plan/verify_plan_sweep.h"
 #include "src/registry/algorithms.h"
+#include "tools/cli/arguments.h"
 
 namespace tutti::cli {
 namespace {
@@ -28,24 +29,6 @@ struct Row {
   uint64_t equivalent = 0;
   std::string counter_example;
 };
-
-std::string name_of(const schedule::Algorithm& algorithm) {
-  return std::string(schedule::name_of(algorithm.collective)) + '/' + std::string(algorithm.name);
-}
-
-// "8" or "1-64"; empty if it is neither.
-std::vector<int> parse_ranks(const std::string& text) {
-  int low = 0, high = 0, read = 0;
-  const int size = static_cast<int>(text.size());
-  const bool is_one = std::sscanf(text.c_str(), "%d%n", &low, &read) == 1 && read == size;
-  const bool is_range =
-      std::sscanf(text.c_str(), "%d-%d%n", &low, &high, &read) == 2 && read == size;
-  if (is_one) high = low;
-  std::vector<int> ranks;
-  if ((!is_one && !is_range) || low < 1 || high > kMostRanks) return ranks;
-  for (int n = low; n <= high; ++n) ranks.push_back(n);
-  return ranks;
-}
 
 // The mutants of one lowering; what is accepted is as right as the plan itself.
 void judge_mutants(const plan::Lowering& lowering, Row& row) {
@@ -67,8 +50,8 @@ Row verify(const schedule::Algorithm& algorithm, const std::vector<int>& ranks, 
   Row row;
   for (int n : ranks) {
     for (const plan::Lowering& lowering : plan::lowerings(algorithm, n)) {
-      const plan::Tally tally = plan::verify_lowering(
-          lowering, [&](const std::string& which, const Status& why) {
+      const plan::Tally tally =
+          plan::verify_lowering(lowering, [&](const std::string& which, const Status& why) {
             if (!row.counter_example.empty()) return;
             row.counter_example = which + "\n    " + std::string(why.message());
           });
@@ -82,7 +65,7 @@ Row verify(const schedule::Algorithm& algorithm, const std::vector<int>& ranks, 
 }
 
 void print(const schedule::Algorithm& algorithm, const Row& row, double seconds) {
-  std::printf("%-36s %10llu %12llu %8llu", name_of(algorithm).c_str(),
+  std::printf("%-36s %10llu %12llu %8llu", full_name(algorithm).c_str(),
               static_cast<unsigned long long>(row.tally.plan_sets),
               static_cast<unsigned long long>(row.tally.micro_operations),
               static_cast<unsigned long long>(row.tally.refused));
@@ -95,8 +78,8 @@ void print(const schedule::Algorithm& algorithm, const Row& row, double seconds)
 }
 
 int run(const Options& options) {
-  const std::vector<int> ranks =
-      options.ranks.empty() ? std::vector{1, 2, 3, 4, 5, 8} : parse_ranks(options.ranks);
+  const std::vector<int> ranks = options.ranks.empty() ? std::vector{1, 2, 3, 4, 5, 8}
+                                                       : parse_ranks(options.ranks, kMostRanks);
   if (ranks.empty()) {
     std::fprintf(stderr, "tutti verify --plans: --ranks is N or N-M, at most %d\n", kMostRanks);
     return 2;
@@ -105,9 +88,7 @@ int run(const Options& options) {
               options.mutants ? "   mutants  equivalent" : "", "seconds");
   uint64_t verified = 0, refused = 0;
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
-    const bool named = options.what.empty() || options.what == name_of(algorithm) ||
-                       options.what == schedule::name_of(algorithm.collective);
-    if (!named) continue;
+    if (!is_named(algorithm, options.what)) continue;
     const auto begin = std::chrono::steady_clock::now();
     const Row row = verify(algorithm, ranks, options.mutants);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;

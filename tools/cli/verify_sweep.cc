@@ -201,7 +201,6 @@ std::vector<Parameters> parameters_of(const Algorithm& algorithm, int ranks, boo
       p.root = root;
       p.lanes = lanes;
       p.fold = Fold::kTree;
-      if (algorithm.supports != nullptr && !algorithm.supports(p)) continue;
       all.push_back(p);
       if (!folds_differ(algorithm, p)) continue;
       p.fold = Fold::kList;

@@ -47,7 +47,7 @@ schedule::ScheduleSet generate(const schedule::Algorithm& algorithm,
 /// "5 ranks, root 1, 2 lanes, tree folds"
 std::string describe(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
 
-/// The parameters that make a difference at this number of ranks, of those the algorithm supports.
+/// The parameters that make a difference at this number of ranks.
 std::vector<schedule::Parameters> parameters_of(const schedule::Algorithm& algorithm, int ranks,
                                                 bool all_lanes);
 

@@ -1,0 +1,116 @@
+#include "tools/cli/print.h"
+
+#include <CLI/CLI.hpp>
+
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/plan/text.h"
+#include "src/plan/verify_plan_sweep.h"
+#include "src/registry/algorithms.h"
+#include "src/schedule/text.h"
+#include "tools/cli/arguments.h"
+#include "tools/cli/verify_sweep.h"
+
+namespace tutti::cli {
+namespace {
+
+constexpr int kMostRanks = 4096;  // what `tutti verify` samples
+constexpr int kMostPlannedRanks = 32;
+
+struct Options {
+  std::string what;
+  schedule::Parameters parameters{.ranks = 4};
+  bool tree = false;
+  bool plans = false;
+  std::optional<size_t> plan;
+  uint64_t count = 1024;
+};
+
+int fail(const std::string& why) {
+  std::fprintf(stderr, "tutti print: %s\n", why.c_str());
+  return 2;
+}
+
+const schedule::Algorithm* find_algorithm(std::string_view what) {
+  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+    if (what == full_name(algorithm)) return &algorithm;
+  }
+  return nullptr;
+}
+
+// ---- plans ----------------------------------------------------------------------------------
+
+int print_plans(const schedule::Algorithm& algorithm, const Options& options) {
+  if (options.parameters.ranks > kMostPlannedRanks) {
+    return fail("plans are printed for at most " + std::to_string(kMostPlannedRanks) + " ranks");
+  }
+  const std::vector<plan::Lowering> chosen = plan::lowerings(algorithm, options.parameters);
+  if (!options.plan) {
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      std::printf("--plan %zu: %s\n", i, print(chosen[i]).c_str());
+    }
+    return 0;
+  }
+  if (*options.plan >= chosen.size()) {
+    return fail("--plan is one of the " + std::to_string(chosen.size()) + " that --plans lists");
+  }
+  const auto matches = plan::match_all(chosen[*options.plan]);
+  if (!matches.ok()) return fail(std::string(matches.status().message()));
+  const plan::BindRequest request{options.count, types::DataType::kFloat32};
+  const plan::PlanSet set = plan::bind_all(matches.value(), request, plan::Tuning());
+  std::printf("# %s, %llu float32\n", print(chosen[*options.plan]).c_str(),
+              static_cast<unsigned long long>(options.count));
+  for (size_t rank = 0; rank < set.plans.size(); ++rank) {
+    std::fputs(plan::print(set.plans[rank], static_cast<int>(rank)).c_str(), stdout);
+  }
+  return 0;
+}
+
+// ---- the command ----------------------------------------------------------------------------
+
+int print(const Options& options) {
+  const schedule::Algorithm* const algorithm = find_algorithm(options.what);
+  if (algorithm == nullptr) {
+    return fail("there is no algorithm '" + options.what + "'; `tutti algorithms` lists them");
+  }
+  const schedule::Parameters& p = options.parameters;
+  if (p.root >= p.ranks) return fail("--root is a rank: less than --ranks");
+  if (p.lanes > algorithm->max_lanes) {
+    return fail("it has at most " + std::to_string(algorithm->max_lanes) + " lanes");
+  }
+  if (options.plans || options.plan) return print_plans(*algorithm, options);
+  const schedule::ScheduleSet set = generate(*algorithm, p);
+  std::fputs(schedule::print(set.shape, set.schedules).c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+int print_main(int argc, char** argv) {
+  Options options;
+  CLI::App app(
+      "Prints the schedule of an algorithm, as `tutti verify --text FILE` reads it, or its plans.",
+      "tutti print");
+  app.add_option("algorithm", options.what, "for example all_reduce/ring")->required();
+  app.add_option("--ranks", options.parameters.ranks)->check(CLI::Range(1, kMostRanks));
+  app.add_option("--root", options.parameters.root)->check(CLI::Range(0, kMostRanks));
+  app.add_option("--lanes", options.parameters.lanes)->check(CLI::Range(1, 64));
+  app.add_flag("--tree", options.tree, "fold in a fixed tree, as deterministic calls do");
+  app.add_flag("--plans", options.plans, "list the ways in which it is lowered to plans");
+  app.add_option("--plan", options.plan, "print all ranks' plans: N as --plans numbers them");
+  app.add_option("--count", options.count, "elements (float32) that the plans are made for")
+      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  if (options.tree) options.parameters.fold = schedule::Fold::kTree;
+  return print(options);
+}
+
+}  // namespace tutti::cli
