@@ -40,8 +40,8 @@ struct PlanSet {
   schedule::Shape shape;
   Group group;
   uint64_t count = 0;
-  std::vector<bool> in_place;  // by rank
-  std::vector<Plan> plans;     // by rank
+  std::vector<bool> in_place;                        // by rank
+  std::vector<Plan> plans;                           // by rank
   std::vector<schedule::CountVectors> vectors = {};  // by rank; empty: equal counts
 };
 
@@ -50,10 +50,10 @@ schedule::Extent share_of(const PlanSet& set, uint32_t rank, bool output, uint32
 uint64_t elements_of(const PlanSet& set, uint32_t rank, bool output);
 
 struct VerifyOptions {
-  uint32_t rounds = 3;            // the calls are made so many times over
-  uint32_t regions = 2;           // of every staging ring and of the cell ring
-  uint32_t frames_per_region = 2; // of the largest plan: a region has no more room
-  bool early_release = false;     // for tests: a region counts as read but for its last frame
+  uint32_t rounds = 3;             // the calls are made so many times over
+  uint32_t regions = 2;            // of every staging ring and of the cell ring
+  uint32_t frames_per_region = 2;  // of the largest plan: a region has no more room
+  bool early_release = false;      // for tests: a region counts as read but for its last frame
 };
 
 /// The calls are made by all ranks in the order given, over and over, always with the same buffers.

@@ -16,8 +16,8 @@ namespace tutti::plan::examples {
 inline const schedule::Algorithm* find(std::span<const schedule::Algorithm> algorithms,
                                        const std::string& wanted) {
   for (const schedule::Algorithm& algorithm : algorithms) {
-    const std::string name = std::string(schedule::name_of(algorithm.collective)) + "/" +
-                             std::string(algorithm.name);
+    const std::string name =
+        std::string(schedule::name_of(algorithm.collective)) + "/" + std::string(algorithm.name);
     if (name == wanted) return &algorithm;
   }
   return nullptr;
@@ -50,7 +50,10 @@ inline schedule::Algorithm publish_everywhere() {
       if (!others.empty()) builder.send(input(lane), others);
       for (int peer = 0; peer < p.ranks; ++peer) {
         const Block target = output(static_cast<uint32_t>(peer) * p.lanes + lane);
-        if (peer == rank) builder.copy(target, input(lane)); else builder.receive(target, peer);
+        if (peer == rank)
+          builder.copy(target, input(lane));
+        else
+          builder.receive(target, peer);
       }
     }
     return std::move(builder).finish();

@@ -13,7 +13,9 @@ constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // of any one memory of a sy
 class Facts {
  public:
   Facts(const PlanSet& set, uint32_t rank)
-      : set_(set), plan_(set.plans[rank]), rank_(rank),
+      : set_(set),
+        plan_(set.plans[rank]),
+        rank_(rank),
         registers_(register_of(PeerBase::kSlot, set.group.ranks)) {}
 
   Status check() {
@@ -114,7 +116,8 @@ class Facts {
     }
     switch (op.code) {
       case OpCode::kMove:
-      case OpCode::kReadPeer: return check_move(index);
+      case OpCode::kReadPeer:
+        return check_move(index);
       case OpCode::kWait:
       case OpCode::kWaitCell:
         if (!near(op.peer) || op.peer == rank_) return wrong(index, "waits for a rank not mapped");
@@ -132,8 +135,10 @@ class Facts {
       case OpCode::kStreamReceive:
       case OpCode::kStreamSend:
       case OpCode::kStreamArrived:
-      case OpCode::kStreamSent: return check_stream(index, lane);
-      default: return {};
+      case OpCode::kStreamSent:
+        return check_stream(index, lane);
+      default:
+        return {};
     }
     return wrong(index, "names a cell outside of the frame");
   }

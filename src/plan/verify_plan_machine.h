@@ -29,9 +29,6 @@ struct Deed {
   Phase phase = Phase::kEntry;
 };
 
-/// A micro-operation in words: "wait for 3 of rank 1".
-std::string print(const Op& op);
-
 class Machine {
  public:
   Machine(std::span<const PlanSet* const> calls, const VerifyOptions& options);
@@ -94,11 +91,11 @@ class Machine {
   struct Rank {
     uint32_t call = 0;
     Phase phase = Phase::kEntry;
-    uint32_t next = 0;         // of the prologue or epilogue
+    uint32_t next = 0;  // of the prologue or epilogue
     Ring cell_ring;
-    uint64_t cell = 0;         // where the frame's cells begin in the ring, in bytes
-    uint32_t tiny_parts = 0;   // of the last cell, taken by frames; 0: it is whole
-    std::vector<Cell> cells;   // by flag: see flag_number()
+    uint64_t cell = 0;              // where the frame's cells begin in the ring, in bytes
+    uint32_t tiny_parts = 0;        // of the last cell, taken by frames; 0: it is whole
+    std::vector<Cell> cells;        // by flag: see flag_number()
     std::vector<uint32_t> entered;  // [rank]: 1 + the call in which its addresses were learned
     std::vector<Moment> entries;    // [call]
     std::vector<Lane> lanes;
@@ -175,9 +172,7 @@ class Machine {
   const PlanSet& set_of(uint64_t call) const { return *calls_[call % calls_.size()]; }
   const Plan& plan_of(uint32_t rank) const { return set_of(ranks_[rank].call).plans[rank]; }
   uint32_t thread_of(uint32_t rank, uint32_t lane) const { return rank * lanes_ + lane; }
-  uint32_t memory_of(uint32_t rank, uint32_t kind) const {
-    return rank * (kSlots + lanes_) + kind;
-  }
+  uint32_t memory_of(uint32_t rank, uint32_t kind) const { return rank * (kSlots + lanes_) + kind; }
   bool near(uint32_t a, uint32_t b) const {
     return group_.near(static_cast<int>(a), static_cast<int>(b));
   }
@@ -196,9 +191,9 @@ class Machine {
   const VerifyOptions options_;
   const Group& group_;
   const uint32_t total_calls_;
-  uint32_t lanes_ = 1;         // the most lanes of any plan
-  uint64_t ring_region_ = 0;   // bytes
-  uint64_t cell_region_ = 1;   // cells
+  uint32_t lanes_ = 1;        // the most lanes of any plan
+  uint64_t ring_region_ = 0;  // bytes
+  uint64_t cell_region_ = 1;  // cells
   Values values_;
   std::vector<Thread> threads_;  // the lanes of all ranks, then transfers
   std::vector<Memory> memories_;

@@ -27,9 +27,9 @@ std::optional<Conflict> Memory::read(Range range, const Actor& actor, std::vecto
   for (; segment != end; ++segment) {
     auto& [begin, bytes] = *segment;
     if (!actor.clock->knows(bytes.writer)) return Conflict{bytes.writer, true, begin};
-    const auto same_thread = std::find_if(
-        bytes.readers.begin(), bytes.readers.end(),
-        [&](Moment reader) { return reader.thread == actor.now.thread; });
+    const auto same_thread =
+        std::find_if(bytes.readers.begin(), bytes.readers.end(),
+                     [&](Moment reader) { return reader.thread == actor.now.thread; });
     if (same_thread == bytes.readers.end()) {
       bytes.readers.push_back(actor.now);
     } else {

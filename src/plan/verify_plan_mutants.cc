@@ -3,19 +3,37 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/plan/text.h"
 #include "src/plan/verify_plan_machine.h"
 
 namespace tutti::plan {
 
 const char* name_of(Fault fault) {
-  static constexpr const char* kNames[kFaults] = {
-      "no end",        "no signal",        "no credit",       "no wait",
-      "no later waits", "no raise",        "no wait for cell", "no enter",
-      "no wait for entry", "no wait for readers", "no waits for a peer", "no after",
-      "no post",       "no arrived",       "no sent",         "no move",
-      "smaller signal", "larger signal",   "smaller wait",    "larger wait",
-      "earlier after", "other cell",       "shifted operand", "shorter",
-      "swapped"};
+  static constexpr const char* kNames[kFaults] = {"no end",
+                                                  "no signal",
+                                                  "no credit",
+                                                  "no wait",
+                                                  "no later waits",
+                                                  "no raise",
+                                                  "no wait for cell",
+                                                  "no enter",
+                                                  "no wait for entry",
+                                                  "no wait for readers",
+                                                  "no waits for a peer",
+                                                  "no after",
+                                                  "no post",
+                                                  "no arrived",
+                                                  "no sent",
+                                                  "no move",
+                                                  "smaller signal",
+                                                  "larger signal",
+                                                  "smaller wait",
+                                                  "larger wait",
+                                                  "earlier after",
+                                                  "other cell",
+                                                  "shifted operand",
+                                                  "shorter",
+                                                  "swapped"};
   return kNames[static_cast<int>(fault)];
 }
 
@@ -54,14 +72,13 @@ class Mutator {
     change(plan);
     judge_({fault, rank_, index,
             std::string(name_of(fault)) + ": rank " + std::to_string(rank_) + " op " +
-                std::to_string(index) + " (" + verifier::print(op) + ")"});
+                std::to_string(index) + " (" + print(op) + ")"});
     plan = original_;
   }
 
   void mutate_op(uint32_t lane, uint32_t index) {
     const Op& op = original_.ops[index];
-    mutate(fault_of_dropping(lane, op), index, op,
-           [&](Plan& plan) { drop(plan, lane, index); });
+    mutate(fault_of_dropping(lane, op), index, op, [&](Plan& plan) { drop(plan, lane, index); });
     if (index + 1 < original_.lanes[lane].end) {
       mutate(Fault::kSwapped, index, op,
              [&](Plan& plan) { std::swap(plan.ops[index], plan.ops[index + 1]); });
@@ -74,16 +91,25 @@ class Mutator {
     switch (op.code) {
       case OpCode::kSignal:
         return op.value == original_.lanes[lane].advance ? Fault::kNoEnd : Fault::kNoSignal;
-      case OpCode::kCredit: return Fault::kNoCredit;
-      case OpCode::kWait: return Fault::kNoWait;
-      case OpCode::kRaise: return Fault::kNoRaise;
-      case OpCode::kWaitCell: return Fault::kNoWaitCell;
-      case OpCode::kAfter: return Fault::kNoAfter;
+      case OpCode::kCredit:
+        return Fault::kNoCredit;
+      case OpCode::kWait:
+        return Fault::kNoWait;
+      case OpCode::kRaise:
+        return Fault::kNoRaise;
+      case OpCode::kWaitCell:
+        return Fault::kNoWaitCell;
+      case OpCode::kAfter:
+        return Fault::kNoAfter;
       case OpCode::kStreamReceive:
-      case OpCode::kStreamSend: return Fault::kNoPost;
-      case OpCode::kStreamArrived: return Fault::kNoArrived;
-      case OpCode::kStreamSent: return Fault::kNoSent;
-      default: return Fault::kNoMove;
+      case OpCode::kStreamSend:
+        return Fault::kNoPost;
+      case OpCode::kStreamArrived:
+        return Fault::kNoArrived;
+      case OpCode::kStreamSent:
+        return Fault::kNoSent;
+      default:
+        return Fault::kNoMove;
     }
   }
 
@@ -104,9 +130,8 @@ class Mutator {
   void mutate_value(uint32_t lane, uint32_t index) {
     const Op& op = original_.ops[index];
     const auto change = [&](Fault fault, int by) {
-      mutate(fault, index, op, [&](Plan& plan) {
-        plan.ops[index].value += static_cast<uint32_t>(by);
-      });
+      mutate(fault, index, op,
+             [&](Plan& plan) { plan.ops[index].value += static_cast<uint32_t>(by); });
     };
     switch (op.code) {
       case OpCode::kSignal:
@@ -118,10 +143,15 @@ class Mutator {
         change(Fault::kLargerWait, 1);
         drop_later_waits(lane, index);
         break;
-      case OpCode::kAfter: change(Fault::kEarlierAfter, -1); break;
+      case OpCode::kAfter:
+        change(Fault::kEarlierAfter, -1);
+        break;
       case OpCode::kRaise:
-      case OpCode::kWaitCell: change(Fault::kOtherCell, 1); break;
-      default: break;
+      case OpCode::kWaitCell:
+        change(Fault::kOtherCell, 1);
+        break;
+      default:
+        break;
     }
   }
 
@@ -133,7 +163,10 @@ class Mutator {
     mutate(Fault::kNoWaitsFor, peer, {.code = OpCode::kWait, .peer = peer}, [&](Plan& plan) {
       for (uint32_t lane = 0; lane < plan.lanes.size(); ++lane) {
         for (uint32_t i = plan.lanes[lane].begin; i < plan.lanes[lane].end;) {
-          if (waits(plan.ops[i])) drop(plan, lane, i); else ++i;
+          if (waits(plan.ops[i]))
+            drop(plan, lane, i);
+          else
+            ++i;
         }
       }
       std::erase_if(plan.epilogue, waits);
@@ -149,7 +182,10 @@ class Mutator {
     if (std::none_of(original_.ops.begin() + index + 1, end, follows)) return;
     mutate(Fault::kNoLaterWaits, index, op, [&](Plan& plan) {
       for (uint32_t i = index + 1; i < plan.lanes[lane].end;) {
-        if (follows(plan.ops[i])) drop(plan, lane, i); else ++i;
+        if (follows(plan.ops[i]))
+          drop(plan, lane, i);
+        else
+          ++i;
       }
     });
   }

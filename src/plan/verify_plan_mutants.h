@@ -14,22 +14,22 @@
 namespace tutti::plan {
 
 enum class Fault : uint8_t {
-  kNoEnd,           // the signal at the end of the slice
+  kNoEnd,  // the signal at the end of the slice
   kNoSignal,
   kNoCredit,
   kNoWait,
-  kNoLaterWaits,    // for a peer, behind one: what a value wrongly taken for seen leaves out
+  kNoLaterWaits,  // for a peer, behind one: what a value wrongly taken for seen leaves out
   kNoRaise,
   kNoWaitCell,
   kNoEnter,
   kNoWaitEnter,
-  kNoReaderWait,    // epilogue: nobody reads my buffers any more
-  kNoWaitsFor,      // a peer: neither in the lanes nor in the epilogue
+  kNoReaderWait,  // epilogue: nobody reads my buffers any more
+  kNoWaitsFor,    // a peer: neither in the lanes nor in the epilogue
   kNoAfter,
   kNoPost,
   kNoArrived,
   kNoSent,
-  kNoMove,          // or read
+  kNoMove,  // or read
   kSmallerSignal,
   kLargerSignal,
   kSmallerWait,
@@ -38,7 +38,7 @@ enum class Fault : uint8_t {
   kOtherCell,       // flag of the next cell, raised or awaited
   kShiftedOperand,  // by a cell, a line or an element
   kShorter,
-  kSwapped,         // with the next micro-operation of the lane
+  kSwapped,  // with the next micro-operation of the lane
 };
 inline constexpr int kFaults = static_cast<int>(Fault::kSwapped) + 1;
 const char* name_of(Fault fault);

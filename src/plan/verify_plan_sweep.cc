@@ -86,10 +86,12 @@ Tuning small_tuning(bool in_cells) {
   return tuning;
 }
 
-std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks) {
+std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
+                                const schedule::Parameters& parameters) {
   std::vector<Lowering> all;
+  const int ranks = parameters.ranks;
   const bool rooted = schedule::traits_of(algorithm.collective).rooted();
-  const auto add = [&](const schedule::Parameters& parameters, Spread spread, Mode mode) {
+  const auto add = [&](Spread spread, Mode mode) {
     for (Placing placing : {Placing::kSeparate, Placing::kInPlace, Placing::kMixed}) {
       if (placing != Placing::kSeparate && !algorithm.in_place) continue;
       // Whoever reads its peers' buffers needs to know their placement; the library lets it differ
@@ -99,23 +101,26 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks)
       all.push_back({&algorithm, parameters, spread, mode, placing});
     }
   };
-  const auto spreads = [&](const schedule::Parameters& parameters) {
-    for (Spread spread : {Spread::kOneDomain, Spread::kTwoDomains, Spread::kAllApart}) {
-      if (spread == Spread::kTwoDomains && ranks < 3) continue;  // the same as one of the others
-      if (spread == Spread::kAllApart && ranks < 2) continue;
-      for (Mode mode : {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy}) {
-        const bool always_staged = parameters.lanes > 1 || spread == Spread::kAllApart;
-        if (mode != Mode::kStaged && always_staged) continue;
-        add(parameters, spread, mode);
-      }
+  for (Spread spread : {Spread::kOneDomain, Spread::kTwoDomains, Spread::kAllApart}) {
+    if (spread == Spread::kTwoDomains && ranks < 3) continue;  // the same as one of the others
+    if (spread == Spread::kAllApart && ranks < 2) continue;
+    for (Mode mode : {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy}) {
+      const bool always_staged = parameters.lanes > 1 || spread == Spread::kAllApart;
+      if (mode == Mode::kStaged || !always_staged) add(spread, mode);
     }
-  };
+  }
+  return all;
+}
+
+std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks) {
+  std::vector<Lowering> all;
+  const bool rooted = schedule::traits_of(algorithm.collective).rooted();
   for (uint16_t lanes : {1, 2}) {
     for (int root : {0, ranks - 1}) {
       if (lanes > algorithm.max_lanes) continue;
       if (root > 0 && (!rooted || ranks == 1)) continue;
-      const schedule::Parameters parameters{.ranks = ranks, .root = root, .lanes = lanes};
-      if (algorithm.supports == nullptr || algorithm.supports(parameters)) spreads(parameters);
+      const auto some = lowerings(algorithm, {.ranks = ranks, .root = root, .lanes = lanes});
+      all.insert(all.end(), some.begin(), some.end());
     }
   }
   return all;

@@ -48,7 +48,12 @@ PlanSet bind_all(std::span<const Match> matches, std::vector<schedule::CountVect
 /// Small frames, so that small counts run in several slices.
 Tuning small_tuning(bool in_cells);
 
-/// All lowerings of an algorithm for a group of `ranks` that the library supports.
+/// All lowerings of an algorithm with these parameters that the library supports.
+std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
+                                const schedule::Parameters& parameters);
+
+/// Those that are proved for a group of `ranks`: one and two lanes, first and last root, list
+/// folds.
 std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks);
 
 /// Counts for a lowering: one element, fewer than ranks, odd, several slices.

@@ -11,19 +11,35 @@ bool Machine::execute(const Context& at) {
   const uint64_t cell = ranks_[at.rank].cell + uint64_t{op.value} * kCellStride;
   switch (op.code) {
     case OpCode::kMove:
-    case OpCode::kReadPeer: move(at); return true;
-    case OpCode::kSignal: signal(at); return true;
-    case OpCode::kWait: return reached(at.thread, op.peer, at.lane, lane.progress + op.value);
-    case OpCode::kRaise: raise(at, cell, lane.progress + 1); return true;
-    case OpCode::kWaitCell: return await_cell(at, cell, lane.progress + 1);
-    case OpCode::kCredit: return credit(at);
-    case OpCode::kAfter: return after(at);
-    case OpCode::kStreamReceive: post(at, false); return true;
-    case OpCode::kStreamSend: post(at, true); return true;
+    case OpCode::kReadPeer:
+      move(at);
+      return true;
+    case OpCode::kSignal:
+      signal(at);
+      return true;
+    case OpCode::kWait:
+      return reached(at.thread, op.peer, at.lane, lane.progress + op.value);
+    case OpCode::kRaise:
+      raise(at, cell, lane.progress + 1);
+      return true;
+    case OpCode::kWaitCell:
+      return await_cell(at, cell, lane.progress + 1);
+    case OpCode::kCredit:
+      return credit(at);
+    case OpCode::kAfter:
+      return after(at);
+    case OpCode::kStreamReceive:
+      post(at, false);
+      return true;
+    case OpCode::kStreamSend:
+      post(at, true);
+      return true;
     case OpCode::kStreamArrived:
-    case OpCode::kStreamSent: return await_transfer(at);
+    case OpCode::kStreamSent:
+      return await_transfer(at);
     case OpCode::kEnter:
-    case OpCode::kWaitEnter: break;
+    case OpCode::kWaitEnter:
+      break;
   }
   refuse_at(at, "belongs into the prologue");
   return true;

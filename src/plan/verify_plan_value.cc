@@ -8,8 +8,7 @@ namespace tutti::plan::verifier {
 Values::Values(size_t most_terms) : most_terms_(most_terms) { of({}); }
 
 ValueId Values::of(Value value) {
-  const auto [place, is_new] =
-      ids_.emplace(std::move(value), static_cast<ValueId>(values_.size()));
+  const auto [place, is_new] = ids_.emplace(std::move(value), static_cast<ValueId>(values_.size()));
   if (is_new) values_.push_back(&place->first);
   return place->second;
 }
