@@ -1,10 +1,11 @@
-// allocations: how often a repeated small call allocates memory. Everything that allocates, by
-// whichever function, ends in one of the four below; they count in front of the C library's own.
+// allocations: how often a repeated small call allocates memory, and how many system calls a
+// blocking one makes but to wait. Everything that allocates, by whichever function, ends in one of
+// the four below; they count in front of the C library's own.
 //
 //   --network default|tcp  --threads 0|1
 //
-// Prints one line for each kind of call. Exit status: 0 none allocated, 1 one did, 2 the command
-// line is wrong, 77 a sanitizer has functions of its own.
+// Prints one line for each kind of call. Exit status: 0 none allocated or called the system, 1 one
+// did, 2 the command line is wrong, 77 a sanitizer has functions of its own.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include <string>
 
 #include "tests/support/options.h"
+#include "tests/support/system_calls.h"
 #include "tests/support/team.h"
 
 namespace {
@@ -72,6 +74,7 @@ class Rank {
     check(tuttiStreamCreate(&queue));
     const char* names[] = {"BLOCKING", "HOST"};
     if (!fill(queue)) return;
+    watches_ = testing_support::watch_system_calls();
     for (const tuttiStream_t& stream : {tuttiBlocking(), queue}) {
       const std::string kind = names[stream.kind];
       const auto count = [&](const char* name, const std::function<void()>& call) {
@@ -129,20 +132,28 @@ class Rank {
     };
     repeat(kWarmUp);
     if (!member_.meet()) return;
-    const uint64_t before = allocations.load();
+    const uint64_t before = allocations.load(), calls_before = testing_support::system_calls();
     repeat(kCalls);
+    const uint64_t calls = testing_support::system_calls() - calls_before;
     const uint64_t made = allocations.load() - before;
     if (!member_.meet()) return;
+    const bool blocks = stream.kind == tuttiBlocking().kind;
     if (member_.rank() == 0) {
-      std::printf("%-22s %6.3f allocations a call\n", name.c_str(),
-                  static_cast<double>(made) / kCalls);
+      std::printf("%-22s %6.3f allocations a call%s", name.c_str(),
+                  static_cast<double>(made) / kCalls, blocks && watches_ ? "" : "\n");
+      if (blocks && watches_) std::printf(", %6.3f system calls\n", double(calls) / kCalls);
     }
     if (made > 0 && must_be_none) member_.fail(name + " allocates");
+    if (blocks && calls > 0 && must_be_none) {
+      member_.fail(name + " makes system calls; the last was number " +
+                   std::to_string(testing_support::last_system_call()));
+    }
     (void)member_.meet();
   }
 
   Member& member_;
   tuttiComm_t comm_ = nullptr;
+  bool watches_ = false;
   int64_t send_ = 1, recv_ = 0;
 };
 
