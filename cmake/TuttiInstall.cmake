@@ -10,9 +10,7 @@ install(EXPORT TuttiTargets NAMESPACE Tutti:: DESTINATION "${TUTTI_PACKAGE_DIR}"
 install(DIRECTORY include/tutti DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
         FILES_MATCHING PATTERN "*.h")
 install(FILES LICENSE THIRD_PARTY_NOTICES DESTINATION "${CMAKE_INSTALL_DOCDIR}")
-if(TARGET tutti_program)
-  install(TARGETS tutti_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
-endif()
+install(TARGETS tutti_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 configure_package_config_file(cmake/TuttiConfig.cmake.in generated/TuttiConfig.cmake
   INSTALL_DESTINATION "${TUTTI_PACKAGE_DIR}")
