@@ -99,10 +99,10 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
 
 Status read_call(const tuttiCall_t* call, tuttiCall_t& known) {
   constexpr size_t kFieldEnds[] = {
-      offsetof(tuttiCall_t, send_counts),  offsetof(tuttiCall_t, send_offsets),
-      offsetof(tuttiCall_t, recv_counts),  offsetof(tuttiCall_t, recv_offsets),
-      offsetof(tuttiCall_t, type),         offsetof(tuttiCall_t, op),
-      offsetof(tuttiCall_t, root),         sizeof(tuttiCall_t),
+      offsetof(tuttiCall_t, send_counts), offsetof(tuttiCall_t, send_offsets),
+      offsetof(tuttiCall_t, recv_counts), offsetof(tuttiCall_t, recv_offsets),
+      offsetof(tuttiCall_t, type),        offsetof(tuttiCall_t, op),
+      offsetof(tuttiCall_t, root),        sizeof(tuttiCall_t),
   };
   const Status status = call == nullptr ? Status::invalid_argument("it is null")
                                         : read_structure(call, kFieldEnds, &known);

@@ -21,9 +21,9 @@ struct Founding {
   int ranks = 1;
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
   transport::JobKey key{};
-  comm::Exchange exchange;  // how it meets them
+  comm::Exchange exchange;        // how it meets them
   std::function<void()> decline;  // instead: tells them that it does not; may be null
-  std::string origin;       // for people: who started the rank; "" where its caller did
+  std::string origin;             // for people: who started the rank; "" where its caller did
   /// What the ranks call to meet: shows which of several networks they share.
   std::vector<bootstrap::Address> places;
 };

@@ -77,8 +77,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   if (!log.ok()) return log.status();
   made->log_ = std::move(log).value();
   randombytes_buf(&made->token_, sizeof made->token_);
-  made->random_ = std::make_unique<Prng>(made->token_);
-  made->env_ = {&made->config_, made->log_.get(), made->random_.get(), monotonic_ns};
+  made->env_ = {&made->config_, made->log_.get(), monotonic_ns};
   Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();
   if (!watch.ok()) return watch.status();
   made->watch_ = std::move(watch).value();

@@ -69,7 +69,6 @@ class Process {
 
   Config config_;
   std::unique_ptr<Logger> log_;
-  std::unique_ptr<Prng> random_;
   Env env_;
   uint64_t token_ = 0;
   std::unique_ptr<bootstrap::Watch> watch_;

@@ -1,5 +1,5 @@
 // Pseudo-random numbers that are the same on every machine for the same seed (xoshiro256**, seeded
-// by splitmix64). For tests, simulation and tie breaking; secrets come from libsodium.
+// by splitmix64). For tests and for telling things apart; secrets come from libsodium.
 //
 // Threads: one generator belongs to one thread.
 #pragma once

@@ -220,7 +220,6 @@ void sweep(int ranks, uint64_t first_progress, uint32_t calls_before = 0) {
           c.mode = mode;
           c.in_place = in_place;
           c.count = count;
-          if (algorithm.supports && !algorithm.supports(c.parameters)) continue;
           if (count == 1000 && schedule::reduces(algorithm.collective))
             c.op = types::ReduceOp::kAvg;
           run_case(domain, c);

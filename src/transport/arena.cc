@@ -84,7 +84,7 @@ Result<std::byte*> map_new(int fd, size_t bytes) {
 
 Result<std::byte*> map_shared(int fd, size_t bytes) {
   if (!kMapOnce) return map_new(fd, bytes);
-  struct stat file{};
+  struct stat file {};
   if (fstat(fd, &file) < 0) return errno_status("fstat of an arena");
   const std::lock_guard lock(mappings().mutex);
   if (std::byte* const shared = mappings().share(file); shared != nullptr) return shared;
@@ -108,7 +108,7 @@ Status check_adopted(int fd, size_t bytes) {
   if ((seals & kSeals) != kSeals) {
     return Status::remote_error("the peer's arena is not sealed: its size could change under us");
   }
-  struct stat file{};
+  struct stat file {};
   if (fstat(fd, &file) < 0) return errno_status("fstat of the peer's arena");
   if (static_cast<size_t>(file.st_size) != bytes) {
     return Status::remote_error("the peer's arena has " + std::to_string(file.st_size) +

@@ -44,7 +44,7 @@ TEST(Arena, IsSealedSparseAndZero) {
   EXPECT_LT(ftruncate(arena.value().fd(), static_cast<off_t>(2 * kBytes)), 0);
   EXPECT_LT(fcntl(arena.value().fd(), F_ADD_SEALS, F_SEAL_WRITE), 0);
   EXPECT_EQ(fcntl(arena.value().fd(), F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
-  struct stat file{};
+  struct stat file {};
   ASSERT_EQ(fstat(arena.value().fd(), &file), 0);
   EXPECT_LT(file.st_blocks, 1024) << "only what was touched takes memory";
 }

@@ -19,16 +19,15 @@ constexpr size_t kMaxHandleBytes = 160;
 }  // namespace
 
 Result<std::string> describe_memory(const Arena& memory) {
-  struct stat file{};
+  struct stat file {};
   if (memory.fd() < 0 || fstat(memory.fd(), &file) < 0) {
     return Status::invalid_argument("only memory from an arena has a handle");
   }
   char text[kMaxHandleBytes];
-  const int bytes =
-      std::snprintf(text, sizeof text, "%s %d %d %" PRIx64 " %" PRIx64 " %" PRIx64 " %zx",
-                    kTag.data(), getpid(), memory.fd(), uint64_t{file.st_dev},
-                    uint64_t{file.st_ino}, reinterpret_cast<uint64_t>(memory.data()),
-                    memory.bytes());
+  const int bytes = std::snprintf(
+      text, sizeof text, "%s %d %d %" PRIx64 " %" PRIx64 " %" PRIx64 " %zx", kTag.data(), getpid(),
+      memory.fd(), uint64_t{file.st_dev}, uint64_t{file.st_ino},
+      reinterpret_cast<uint64_t>(memory.data()), memory.bytes());
   return std::string(text, static_cast<size_t>(bytes));
 }
 
@@ -48,7 +47,7 @@ Result<MemoryHandle> parse_memory(std::string_view handle) {
 }
 
 bool names_file(const MemoryHandle& handle, int fd) {
-  struct stat file{};
+  struct stat file {};
   return fstat(fd, &file) == 0 && file.st_dev == handle.device && file.st_ino == handle.inode;
 }
 

@@ -1,5 +1,5 @@
-// What carries messages between two ranks. One screen: everything above this file works with any
-// transport, everything below transports/<name>/ with any collective.
+// What carries messages between two ranks. Everything above this file works with any transport,
+// everything below transports/<name>/ with any collective.
 //
 // A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
 // all cards and picks, for each peer, the first registered transport that reaches it. connect()

@@ -55,10 +55,14 @@ struct PackedElement {
 /// Sums and products that wrap are the same bits for both kinds of integers.
 constexpr DataType unsigned_of(DataType type) {
   switch (type) {
-    case DataType::kInt8: return DataType::kUint8;
-    case DataType::kInt32: return DataType::kUint32;
-    case DataType::kInt64: return DataType::kUint64;
-    default: return type;
+    case DataType::kInt8:
+      return DataType::kUint8;
+    case DataType::kInt32:
+      return DataType::kUint32;
+    case DataType::kInt64:
+      return DataType::kUint64;
+    default:
+      return type;
   }
 }
 

@@ -15,8 +15,8 @@
 #include <bit>
 #include <cassert>
 
-#include "src/types/number.h"
 #include "src/types/kernels_impl.h"
+#include "src/types/number.h"
 #include "src/types/vector_inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -161,8 +161,7 @@ class AnyFold {
 
   template <class D, class P>
   HWY_INLINE hn::Vec<D> value(D d, P piece) const {
-    const Wide<kType, D> folded =
-        kOrder == FoldOrder::kTree ? tree(d, piece) : list(d, piece);
+    const Wide<kType, D> folded = kOrder == FoldOrder::kTree ? tree(d, piece) : list(d, piece);
     const hn::Vec<D> value = narrow<kType>(d, folded);
     if constexpr (kIsSum && std::is_integral_v<Number>) return divided(d, value);
     return value;
@@ -367,10 +366,14 @@ FoldKernel find_for_type(const FoldKey& key) {
   switch (key.op) {
     case ReduceOp::kSum:
     case ReduceOp::kScaledSum:
-    case ReduceOp::kAvg: return find_for_op<kType, Sum>(key);
-    case ReduceOp::kProd: return find_for_op<unsigned_of(kType), Prod>(key);
-    case ReduceOp::kMax: return find_for_op<kType, Max>(key);
-    case ReduceOp::kMin: return find_for_op<kType, Min>(key);
+    case ReduceOp::kAvg:
+      return find_for_op<kType, Sum>(key);
+    case ReduceOp::kProd:
+      return find_for_op<unsigned_of(kType), Prod>(key);
+    case ReduceOp::kMax:
+      return find_for_op<kType, Max>(key);
+    case ReduceOp::kMin:
+      return find_for_op<kType, Min>(key);
   }
   return nullptr;
 }

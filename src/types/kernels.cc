@@ -18,9 +18,11 @@ void copy_elements(const FoldCall& call) {
   const size_t bytes = call.count * kSize;
   if (bytes == 0) return;
   if (call.target_count != 1) {
-    const FoldKernel kernel = int_kernel(
-        {.type = DataType::kUint8, .op = ReduceOp::kMax, .store = kStore, .source_count = 1,
-         .target_count = call.target_count});
+    const FoldKernel kernel = int_kernel({.type = DataType::kUint8,
+                                          .op = ReduceOp::kMax,
+                                          .store = kStore,
+                                          .source_count = 1,
+                                          .target_count = call.target_count});
     FoldCall of_bytes = call;
     of_bytes.count = bytes;
     kernel(of_bytes);
@@ -36,10 +38,14 @@ void copy_elements(const FoldCall& call) {
 template <StoreHint kStore>
 FoldKernel copy_kernel(size_t size) {
   switch (size) {
-    case 1: return copy_elements<1, kStore>;
-    case 2: return copy_elements<2, kStore>;
-    case 4: return copy_elements<4, kStore>;
-    default: return copy_elements<8, kStore>;
+    case 1:
+      return copy_elements<1, kStore>;
+    case 2:
+      return copy_elements<2, kStore>;
+    case 4:
+      return copy_elements<4, kStore>;
+    default:
+      return copy_elements<8, kStore>;
   }
 }
 
@@ -75,8 +81,9 @@ uint32_t encode(const FloatFormat& format, float value) {
   uint32_t code;
   if (magnitude < rebias + (1u << 23)) {
     const uint32_t aligner = rebias + (uint32_t(dropped + 1) << 23);
-    code = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) +
-                                   std::bit_cast<float>(aligner)) - aligner;
+    code =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(aligner)) -
+        aligner;
   } else {
     const uint32_t odd = (magnitude >> dropped) & 1;
     code = (magnitude + odd + (1u << (dropped - 1)) - 1 - rebias) >> dropped;
@@ -131,43 +138,69 @@ void copy_streaming(std::byte* target, const std::byte* source, size_t bytes) {
     if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
     return;
   }
-  const FoldKernel kernel = int_kernel({.type = DataType::kUint8, .op = ReduceOp::kMax,
-                                        .store = StoreHint::kStreaming, .source_count = 1});
-  kernel({.targets = &target, .sources = &source, .target_count = 1, .source_count = 1,
+  const FoldKernel kernel = int_kernel({.type = DataType::kUint8,
+                                        .op = ReduceOp::kMax,
+                                        .store = StoreHint::kStreaming,
+                                        .source_count = 1});
+  kernel({.targets = &target,
+          .sources = &source,
+          .target_count = 1,
+          .source_count = 1,
           .count = bytes});
 }
 
 float to_float(DataType type, const std::byte* element) {
   switch (type) {
-    case DataType::kInt8: return loaded<int8_t>(element);
-    case DataType::kUint8: return loaded<uint8_t>(element);
-    case DataType::kInt32: return static_cast<float>(loaded<int32_t>(element));
-    case DataType::kUint32: return static_cast<float>(loaded<uint32_t>(element));
-    case DataType::kInt64: return static_cast<float>(loaded<int64_t>(element));
-    case DataType::kUint64: return static_cast<float>(loaded<uint64_t>(element));
-    case DataType::kFloat16: return decode(kHalfFormat, loaded<uint16_t>(element));
-    case DataType::kFloat32: return loaded<float>(element);
-    case DataType::kFloat64: return static_cast<float>(loaded<double>(element));
-    case DataType::kBfloat16: return decode_bfloat16(loaded<uint16_t>(element));
-    case DataType::kFloat8E4M3: return decode(kE4M3Format, loaded<uint8_t>(element));
-    case DataType::kFloat8E5M2: return decode(kE5M2Format, loaded<uint8_t>(element));
+    case DataType::kInt8:
+      return loaded<int8_t>(element);
+    case DataType::kUint8:
+      return loaded<uint8_t>(element);
+    case DataType::kInt32:
+      return static_cast<float>(loaded<int32_t>(element));
+    case DataType::kUint32:
+      return static_cast<float>(loaded<uint32_t>(element));
+    case DataType::kInt64:
+      return static_cast<float>(loaded<int64_t>(element));
+    case DataType::kUint64:
+      return static_cast<float>(loaded<uint64_t>(element));
+    case DataType::kFloat16:
+      return decode(kHalfFormat, loaded<uint16_t>(element));
+    case DataType::kFloat32:
+      return loaded<float>(element);
+    case DataType::kFloat64:
+      return static_cast<float>(loaded<double>(element));
+    case DataType::kBfloat16:
+      return decode_bfloat16(loaded<uint16_t>(element));
+    case DataType::kFloat8E4M3:
+      return decode(kE4M3Format, loaded<uint8_t>(element));
+    case DataType::kFloat8E5M2:
+      return decode(kE5M2Format, loaded<uint8_t>(element));
   }
   return 0;
 }
 
 void from_float(DataType type, float value, std::byte* element) {
   switch (type) {
-    case DataType::kInt8: return stored(saturated<int8_t>(value), element);
-    case DataType::kUint8: return stored(saturated<uint8_t>(value), element);
-    case DataType::kInt32: return stored(saturated<int32_t>(value), element);
-    case DataType::kUint32: return stored(saturated<uint32_t>(value), element);
-    case DataType::kInt64: return stored(saturated<int64_t>(value), element);
-    case DataType::kUint64: return stored(saturated<uint64_t>(value), element);
+    case DataType::kInt8:
+      return stored(saturated<int8_t>(value), element);
+    case DataType::kUint8:
+      return stored(saturated<uint8_t>(value), element);
+    case DataType::kInt32:
+      return stored(saturated<int32_t>(value), element);
+    case DataType::kUint32:
+      return stored(saturated<uint32_t>(value), element);
+    case DataType::kInt64:
+      return stored(saturated<int64_t>(value), element);
+    case DataType::kUint64:
+      return stored(saturated<uint64_t>(value), element);
     case DataType::kFloat16:
       return stored(static_cast<uint16_t>(encode(kHalfFormat, value)), element);
-    case DataType::kFloat32: return stored(value, element);
-    case DataType::kFloat64: return stored(static_cast<double>(value), element);
-    case DataType::kBfloat16: return stored(encode_bfloat16(value), element);
+    case DataType::kFloat32:
+      return stored(value, element);
+    case DataType::kFloat64:
+      return stored(static_cast<double>(value), element);
+    case DataType::kBfloat16:
+      return stored(encode_bfloat16(value), element);
     case DataType::kFloat8E4M3:
       return stored(static_cast<uint8_t>(encode(kE4M3Format, value)), element);
     case DataType::kFloat8E5M2:

@@ -15,9 +15,12 @@ namespace HWY_NAMESPACE {
 
 FoldKernel find_float(const FoldKey& key) {
   switch (key.type) {
-    case DataType::kFloat32: return find_for_type<DataType::kFloat32>(key);
-    case DataType::kFloat64: return find_for_type<DataType::kFloat64>(key);
-    default: return nullptr;
+    case DataType::kFloat32:
+      return find_for_type<DataType::kFloat32>(key);
+    case DataType::kFloat64:
+      return find_for_type<DataType::kFloat64>(key);
+    default:
+      return nullptr;
   }
 }
 

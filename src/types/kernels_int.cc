@@ -15,13 +15,20 @@ namespace HWY_NAMESPACE {
 
 FoldKernel find_int(const FoldKey& key) {
   switch (key.type) {
-    case DataType::kInt8: return find_for_type<DataType::kInt8>(key);
-    case DataType::kUint8: return find_for_type<DataType::kUint8>(key);
-    case DataType::kInt32: return find_for_type<DataType::kInt32>(key);
-    case DataType::kUint32: return find_for_type<DataType::kUint32>(key);
-    case DataType::kInt64: return find_for_type<DataType::kInt64>(key);
-    case DataType::kUint64: return find_for_type<DataType::kUint64>(key);
-    default: return nullptr;
+    case DataType::kInt8:
+      return find_for_type<DataType::kInt8>(key);
+    case DataType::kUint8:
+      return find_for_type<DataType::kUint8>(key);
+    case DataType::kInt32:
+      return find_for_type<DataType::kInt32>(key);
+    case DataType::kUint32:
+      return find_for_type<DataType::kUint32>(key);
+    case DataType::kInt64:
+      return find_for_type<DataType::kInt64>(key);
+    case DataType::kUint64:
+      return find_for_type<DataType::kUint64>(key);
+    default:
+      return nullptr;
   }
 }
 

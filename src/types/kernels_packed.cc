@@ -15,11 +15,16 @@ namespace HWY_NAMESPACE {
 
 FoldKernel find_packed(const FoldKey& key) {
   switch (key.type) {
-    case DataType::kFloat16: return find_for_type<DataType::kFloat16>(key);
-    case DataType::kBfloat16: return find_for_type<DataType::kBfloat16>(key);
-    case DataType::kFloat8E4M3: return find_for_type<DataType::kFloat8E4M3>(key);
-    case DataType::kFloat8E5M2: return find_for_type<DataType::kFloat8E5M2>(key);
-    default: return nullptr;
+    case DataType::kFloat16:
+      return find_for_type<DataType::kFloat16>(key);
+    case DataType::kBfloat16:
+      return find_for_type<DataType::kBfloat16>(key);
+    case DataType::kFloat8E4M3:
+      return find_for_type<DataType::kFloat8E4M3>(key);
+    case DataType::kFloat8E5M2:
+      return find_for_type<DataType::kFloat8E5M2>(key);
+    default:
+      return nullptr;
   }
 }
 

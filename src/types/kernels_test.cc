@@ -67,10 +67,14 @@ Raw random_element(DataType type, std::mt19937_64& random) {
   const Raw mask = size_of(type) == 8 ? ~Raw{0} : (Raw{1} << 8 * size_of(type)) - 1;
   const double near = std::ldexp(double(int64_t(bits)), -62);
   switch (bits % 8) {
-    case 0: return type == DataType::kFloat64 ? 0x7FF0000000000000 : 0x7F800000 & mask;
-    case 1: return random() & mask;
-    case 2: return random() & (mask >> 9);  // subnormals, zero after 32 bits
-    case 3: return (mask >> 1) + 1;         // -0, or the least integer
+    case 0:
+      return type == DataType::kFloat64 ? 0x7FF0000000000000 : 0x7F800000 & mask;
+    case 1:
+      return random() & mask;
+    case 2:
+      return random() & (mask >> 9);  // subnormals, zero after 32 bits
+    case 3:
+      return (mask >> 1) + 1;  // -0, or the least integer
     default:
       if (type == DataType::kFloat32) return reference::raw_of(static_cast<float>(near));
       if (type == DataType::kFloat64) return reference::raw_of(near);
@@ -95,8 +99,7 @@ struct Case {
     return std::string(name_of(type)) + " " + name_of(op) +
            (order == FoldOrder::kTree ? " tree" : " list") + " of " + std::to_string(sources) +
            " into " + std::to_string(targets) + ", count " + std::to_string(count) +
-           (in_place ? ", in place" : "") +
-           (store == StoreHint::kStreaming ? ", streaming" : "");
+           (in_place ? ", in place" : "") + (store == StoreHint::kStreaming ? ", streaming" : "");
   }
 };
 
@@ -110,9 +113,8 @@ std::vector<Array> random_sources(const Case& c, std::mt19937_64& random) {
 }
 
 std::vector<Raw> expected(const Case& c, const std::vector<Array>& sources) {
-  const reference::Expression expression{c.type, c.op, c.order,
-                                         c.scaled.empty() ? nullptr : c.scaled.data(), c.scale,
-                                         c.divisor};
+  const reference::Expression expression{
+      c.type, c.op, c.order, c.scaled.empty() ? nullptr : c.scaled.data(), c.scale, c.divisor};
   std::vector<Raw> result(c.count);
   std::vector<Raw> elements(c.sources);
   for (size_t i = 0; i < c.count; ++i) {
@@ -137,9 +139,8 @@ void check_run(const Case& c, const std::vector<Array>& sources, std::span<const
     target_pointers.push_back(targets[t]->data());
   }
 
-  const FoldKernel kernel =
-      fold_kernel({c.type, c.op, c.order, c.store, c.sources, c.targets,
-                   !c.scaled.empty() || c.divisor != 1});
+  const FoldKernel kernel = fold_kernel(
+      {c.type, c.op, c.order, c.store, c.sources, c.targets, !c.scaled.empty() || c.divisor != 1});
   kernel({target_pointers.data(), source_pointers.data(), c.targets, c.sources, c.count,
           c.scaled.empty() ? nullptr : c.scaled.data(), c.scale, c.divisor});
 
@@ -183,8 +184,14 @@ TEST_P(FoldKernels, FoldsAsTheReferenceDoes) {
           if (count * sources > 20000 && random() % 8 != 0) continue;
           const auto store = random() % 2 == 0 ? StoreHint::kStreaming : StoreHint::kCached;
           const uint32_t targets = random() % 2 == 0 ? 1 : 1 + random() % 3;
-          check({.type = GetParam(), .op = op, .order = order, .store = store, .sources = sources,
-                 .targets = targets, .count = count, .in_place = random() % 3 == 0},
+          check({.type = GetParam(),
+                 .op = op,
+                 .order = order,
+                 .store = store,
+                 .sources = sources,
+                 .targets = targets,
+                 .count = count,
+                 .in_place = random() % 3 == 0},
                 random);
           if (HasFatalFailure()) return;
         }
@@ -198,8 +205,12 @@ TEST_P(FoldKernels, StreamsLongArrays) {
   for (const uint32_t sources : {1, 2, 4}) {
     for (const uint32_t targets : {1, 3}) {
       for (const bool in_place : {false, true}) {
-        check({.type = GetParam(), .store = StoreHint::kStreaming, .sources = sources,
-               .targets = targets, .count = 5003, .in_place = in_place},
+        check({.type = GetParam(),
+               .store = StoreHint::kStreaming,
+               .sources = sources,
+               .targets = targets,
+               .count = 5003,
+               .in_place = in_place},
               random);
       }
     }
@@ -211,8 +222,12 @@ TEST_P(FoldKernels, ScalesTheMarkedSources) {
   for (const FoldOrder order : kOrders) {
     for (const uint32_t sources : {1, 2, 3, 8, 70}) {
       for (const double scale : {1.0 / 3, -2.0, 3.0, 0.0}) {
-        check({.type = GetParam(), .order = order, .sources = sources,
-               .targets = 1 + sources % 2, .count = 77, .scaled = {random(), random()},
+        check({.type = GetParam(),
+               .order = order,
+               .sources = sources,
+               .targets = 1 + sources % 2,
+               .count = 77,
+               .scaled = {random(), random()},
                .scale = scale},
               random);
       }
@@ -225,7 +240,10 @@ TEST_P(FoldKernels, DividesIntegersTowardZero) {
   std::mt19937_64 random(4);
   for (const int64_t divisor : {2, 3, 7, 100}) {
     for (const size_t count : {1, 5, 200}) {
-      check({.type = GetParam(), .op = ReduceOp::kAvg, .sources = 3, .count = count,
+      check({.type = GetParam(),
+             .op = ReduceOp::kAvg,
+             .sources = 3,
+             .count = count,
              .divisor = divisor},
             random);
     }

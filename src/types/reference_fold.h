@@ -89,11 +89,16 @@ inline const Format* format_of(DataType type) {
   static const Format e4m3(4, 3, 0x7E, 0x80, 0x7F);
   static const Format e5m2(5, 2, 0x7B, 0x7C, 0x7E);
   switch (type) {
-    case DataType::kFloat16: return &half;
-    case DataType::kBfloat16: return &bfloat;
-    case DataType::kFloat8E4M3: return &e4m3;
-    case DataType::kFloat8E5M2: return &e5m2;
-    default: return nullptr;
+    case DataType::kFloat16:
+      return &half;
+    case DataType::kBfloat16:
+      return &bfloat;
+    case DataType::kFloat8E4M3:
+      return &e4m3;
+    case DataType::kFloat8E5M2:
+      return &e5m2;
+    default:
+      return nullptr;
   }
 }
 
@@ -122,20 +127,28 @@ inline double larger(double a, double b) {
 // In double: rounding its result to float is rounding once, for every operation here.
 inline double combine(ReduceOp op, double a, double b) {
   switch (op) {
-    case ReduceOp::kProd: return a * b;
-    case ReduceOp::kMax: return larger(a, b);
-    case ReduceOp::kMin: return -larger(-a, -b);
-    default: return a + b;
+    case ReduceOp::kProd:
+      return a * b;
+    case ReduceOp::kMax:
+      return larger(a, b);
+    case ReduceOp::kMin:
+      return -larger(-a, -b);
+    default:
+      return a + b;
   }
 }
 
 template <class T>
 T combine_integers(ReduceOp op, T a, T b) {
   switch (op) {
-    case ReduceOp::kProd: return static_cast<T>(uint64_t(a) * uint64_t(b));
-    case ReduceOp::kMax: return a > b ? a : b;
-    case ReduceOp::kMin: return a < b ? a : b;
-    default: return static_cast<T>(uint64_t(a) + uint64_t(b));
+    case ReduceOp::kProd:
+      return static_cast<T>(uint64_t(a) * uint64_t(b));
+    case ReduceOp::kMax:
+      return a > b ? a : b;
+    case ReduceOp::kMin:
+      return a < b ? a : b;
+    default:
+      return static_cast<T>(uint64_t(a) + uint64_t(b));
   }
 }
 
@@ -189,7 +202,7 @@ Raw fold_floats(const Expression& e, const std::vector<Raw>& sources, Narrow nar
   const Format* format = format_of(e.type);
   std::vector<double> values;
   for (size_t i = 0; i < sources.size(); ++i) {
-    double value = format != nullptr                ? format->decode(sources[i])
+    double value = format != nullptr              ? format->decode(sources[i])
                    : e.type == DataType::kFloat32 ? double(number<float>(sources[i]))
                                                   : number<double>(sources[i]);
     if (e.is_scaled(i)) value = narrow(value * narrow(e.scale));
@@ -207,14 +220,22 @@ Raw fold_floats(const Expression& e, const std::vector<Raw>& sources, Narrow nar
 
 inline Raw fold(const Expression& e, const std::vector<Raw>& sources) {
   switch (e.type) {
-    case DataType::kInt8: return fold_integers<int8_t>(e, sources);
-    case DataType::kUint8: return fold_integers<uint8_t>(e, sources);
-    case DataType::kInt32: return fold_integers<int32_t>(e, sources);
-    case DataType::kUint32: return fold_integers<uint32_t>(e, sources);
-    case DataType::kInt64: return fold_integers<int64_t>(e, sources);
-    case DataType::kUint64: return fold_integers<uint64_t>(e, sources);
-    case DataType::kFloat64: return fold_floats(e, sources, [](double value) { return value; });
-    default: return fold_floats(e, sources, [](double value) { return double(float(value)); });
+    case DataType::kInt8:
+      return fold_integers<int8_t>(e, sources);
+    case DataType::kUint8:
+      return fold_integers<uint8_t>(e, sources);
+    case DataType::kInt32:
+      return fold_integers<int32_t>(e, sources);
+    case DataType::kUint32:
+      return fold_integers<uint32_t>(e, sources);
+    case DataType::kInt64:
+      return fold_integers<int64_t>(e, sources);
+    case DataType::kUint64:
+      return fold_integers<uint64_t>(e, sources);
+    case DataType::kFloat64:
+      return fold_floats(e, sources, [](double value) { return value; });
+    default:
+      return fold_floats(e, sources, [](double value) { return double(float(value)); });
   }
 }
 

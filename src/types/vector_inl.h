@@ -88,7 +88,7 @@ struct ShortPiece {
     const hn::Repartition<uint8_t, D> d8;
     auto* const place = reinterpret_cast<uint8_t*>(target + offset);
     hn::BlendedStore(hn::BitCast(d8, value), hn::FirstN(d8, bytes), d8, place);
-      }
+  }
 };
 
 #else
@@ -169,10 +169,10 @@ HWY_INLINE hn::Vec<D> decode(D df, hn::Vec<Bits<D>> code) {
   constexpr uint32_t kRebias = uint32_t(127 - kFormat.bias()) << 23;
   constexpr uint32_t kExponent = ((1u << kFormat.exponent_bits) - 1) << 23;
   const Bits<D> du;
-  const auto sign = hn::ShiftLeft<kFormat.sign_shift()>(
-      hn::And(code, hn::Set(du, kFormat.sign_mask())));
-  const auto magnitude = hn::ShiftLeft<kFormat.dropped_bits()>(
-      hn::And(code, hn::Set(du, kFormat.magnitude_mask())));
+  const auto sign =
+      hn::ShiftLeft<kFormat.sign_shift()>(hn::And(code, hn::Set(du, kFormat.sign_mask())));
+  const auto magnitude =
+      hn::ShiftLeft<kFormat.dropped_bits()>(hn::And(code, hn::Set(du, kFormat.magnitude_mask())));
   const auto exponent = hn::And(magnitude, hn::Set(du, kExponent));
 
   const auto one_up = hn::Set(du, kRebias + (1u << 23));
@@ -355,7 +355,7 @@ template <DataType kType, class D, size_t... kPart>
 HWY_INLINE Wide<kType, D> widen_codes(D /*d*/, hn::Vec<D> packed, std::index_sequence<kPart...>) {
   constexpr int kBits = Element<kType>::kFormat.bits();
   const WideTag<kType, D> df;
-  return {{decode<Element<kType>::kFormat>(df, hn::ShiftRight<kBits * int(kPart)>(packed))...}};
+  return {{decode<Element<kType>::kFormat>(df, hn::ShiftRight<kBits* int(kPart)>(packed))...}};
 }
 
 template <DataType kType, class D, size_t... kPart>
@@ -363,7 +363,7 @@ HWY_INLINE hn::Vec<D> narrow_codes(D d, const Wide<kType, D>& wide, std::index_s
   constexpr int kBits = Element<kType>::kFormat.bits();
   const WideTag<kType, D> df;
   auto packed = hn::Zero(d);
-  ((packed = hn::Or(packed, hn::ShiftLeft<kBits * int(kPart)>(
+  ((packed = hn::Or(packed, hn::ShiftLeft<kBits* int(kPart)>(
                                 encode<Element<kType>::kFormat>(df, wide.part[kPart])))),
    ...);
   return packed;

@@ -91,8 +91,7 @@ class DriverTest : public testing::Test {
 
   Config config_;
   std::unique_ptr<Logger> log_ = std::move(Logger::create(config_)).value();
-  Prng random_{1};
-  Env env_{&config_, log_.get(), &random_, monotonic_ns};
+  Env env_{&config_, log_.get(), monotonic_ns};
   std::array<std::unique_ptr<Communicator>, kCommunicators> communicators_;
   std::vector<std::shared_ptr<Completion>> outcomes_;
   Driver driver_;

@@ -97,8 +97,12 @@ TEST(Several, EveryCallInPlace) {
       for (int i = 0; i + 1 < reference::kCollectives; ++i) {
         for (const uint64_t count : {0, 1, 5, 1000, 60'001}) {
           Call call;
-          call.problem = {.collective = static_cast<Collective>(i), .type = tuttiInt64,
-                          .op = tuttiMax, .ranks = ranks, .root = ranks - 1, .count = count};
+          call.problem = {.collective = static_cast<Collective>(i),
+                          .type = tuttiInt64,
+                          .op = tuttiMax,
+                          .ranks = ranks,
+                          .root = ranks - 1,
+                          .count = count};
           reference::spread_counts(call.problem, true);
           call.in_place = true;
           call.seed = count * 2 + static_cast<uint64_t>(i);
@@ -120,16 +124,20 @@ TEST(Several, RanksPlaceTheirBuffersAsTheyLike) {
     for (int i = 0; i + 1 < reference::kCollectives; ++i) {
       for (const uint64_t count : {5, 1000, 60'001}) {
         Call call;
-        call.problem = {.collective = static_cast<Collective>(i), .type = tuttiInt64,
-                        .op = tuttiMax, .ranks = 4, .root = 1, .count = count};
+        call.problem = {.collective = static_cast<Collective>(i),
+                        .type = tuttiInt64,
+                        .op = tuttiMax,
+                        .ranks = 4,
+                        .root = 1,
+                        .count = count};
         reference::spread_counts(call.problem, true);
         if (call.problem.collective == Collective::kAllToAll && count > 5) continue;
         call.in_place = rank % 2 == 0;
         call.seed = count * 2 + static_cast<uint64_t>(i);
         CallMemory memory(call, rank, nullptr);
-        ASSERT_EQ(random_calls::issue(call.problem, memory.send(), memory.recv(), comm,
-                                      tuttiBlocking()),
-                  tuttiSuccess)
+        ASSERT_EQ(
+            random_calls::issue(call.problem, memory.send(), memory.recv(), comm, tuttiBlocking()),
+            tuttiSuccess)
             << message_of(comm) << random_calls::describe(call);
         EXPECT_EQ(memory.check(), "") << random_calls::describe(call);
       }
@@ -143,8 +151,8 @@ TEST(Several, OnlyTheRootKnowsWhetherItsCallIsInPlace) {
     for (const size_t count : {10u, 50'000u}) {
       std::vector<int> data(count, rank);
       const void* send = rank == 1 ? data.data() : nullptr;
-      EXPECT_OK(
-          tuttiBroadcast(send, data.data(), count, tuttiInt32, 1, comm, tuttiBlocking()), comm);
+      EXPECT_OK(tuttiBroadcast(send, data.data(), count, tuttiInt32, 1, comm, tuttiBlocking()),
+                comm);
       EXPECT_EQ(data, std::vector<int>(count, 1));
     }
   });

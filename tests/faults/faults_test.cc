@@ -61,9 +61,7 @@ TEST(Faults, ControlSmallRing) { expect_nothing(false, kSmallRing); }
 TEST(Faults, OffsetOffByOneElement) { expect_found({shift_offset_by_one_element}); }
 TEST(Faults, StaleScratch) { expect_found({leave_scratch_stale}); }
 TEST(Faults, MissingCredit) { expect_found({forget_credit, true, false, kSmallRing}); }
-TEST(Faults, MissingWaitForReaders) {
-  expect_found({forget_readers, true, true});
-}
+TEST(Faults, MissingWaitForReaders) { expect_found({forget_readers, true, true}); }
 TEST(Faults, MissingEnd) { expect_found({forget_end, false, false, kSmallRing}); }
 TEST(Faults, WaitOneTooLow) { expect_found({wait_for_one_less, true}); }
 TEST(Faults, NeighbourCell) { expect_found({read_neighbour_cell}); }

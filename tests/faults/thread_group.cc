@@ -179,8 +179,7 @@ struct Surroundings {
 
   Config config;
   Logger log{LogLevel::kOff};
-  Prng random{1};
-  Env env{&config, &log, &random, monotonic_ns};
+  Env env{&config, &log, monotonic_ns};
 };
 
 std::string run_group(const GroupOptions& options, Finding& finding,

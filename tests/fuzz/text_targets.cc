@@ -165,7 +165,6 @@ std::vector<std::string> corpus_schedule() {
   std::vector<std::string> texts;
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     const schedule::Parameters parameters{4, 0, algorithm.max_lanes, schedule::Fold::kList};
-    if (algorithm.supports != nullptr && !algorithm.supports(parameters)) continue;
     std::vector<schedule::Schedule> schedules;
     for (int rank = 0; rank < parameters.ranks; ++rank) {
       schedules.push_back(algorithm.schedule(parameters, rank));

@@ -27,6 +27,7 @@
 #include "tests/support/dice.h"
 #include "tests/support/metronome.h"
 #include "tests/support/options.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/team.h"
 
 namespace tutti::kill_test {
@@ -41,8 +42,10 @@ using testing_support::RankState;
 using testing_support::sleep_ns;
 
 constexpr uint64_t kSecond = 1'000'000'000;
-constexpr uint64_t kKillLimitNs = kSecond;  // what the design promises
-constexpr uint64_t kStopLimitNs = 3 * kSecond;
+constexpr uint64_t kSlower = testing_support::kSanitized ? 5 : 1;
+constexpr uint64_t kKillLimitNs =
+    kSlower * kSecond;  // without a sanitizer what the design promises
+constexpr uint64_t kStopLimitNs = 2 * kSecond + kKillLimitNs;
 constexpr const char* kStopDeadline = "2";
 constexpr uint64_t kHangNs = 60 * kSecond;
 

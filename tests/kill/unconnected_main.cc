@@ -35,6 +35,7 @@
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 #include "tests/support/metronome.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/sparse.h"
 #include "tests/support/team.h"
 
@@ -180,8 +181,7 @@ class Rank {
   const int rank_;
   Config config_;
   Logger log_{LogLevel::kOff};
-  Prng random_{1};
-  const Env env_{&config_, &log_, &random_, monotonic_ns};
+  const Env env_{&config_, &log_, monotonic_ns};
   std::vector<transport::Factory> factories_;
   std::unique_ptr<bootstrap::Watch> watch_;
   std::unique_ptr<comm::Communicator> communicator_;
@@ -270,7 +270,8 @@ class Job {
 
   uint64_t limit_ns() const {
     if (options_.what == "blame") return kFirstDeadlineNs + 3 * kSecond;
-    return (options_.asleep ? 4 : options_.what == "abort" ? 2 : 1) * kSecond;
+    const uint64_t slower = testing_support::kSanitized ? 5 : 1;
+    return (options_.asleep ? 4 : options_.what == "abort" ? 2 : 1) * slower * kSecond;
   }
 
   // A rank that left says goodbye; those who lost one tell it.

@@ -6,23 +6,20 @@
 static void check_sum(ncclComm_t comm, int rank) {
   int ranks = 0, mine = 1, sum = 0;
   ok(ncclCommCount(comm, &ranks), "CommCount", rank);
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
-     rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", rank);
   is(sum == ranks, "AllReduce", rank);
 }
 
 static void wait_for(ncclComm_t comm, int rank) {
   ncclResult_t error = ncclInProgress;
-  while (error == ncclInProgress)
-    ok(ncclCommGetAsyncError(comm, &error), "GetAsyncError", rank);
+  while (error == ncclInProgress) ok(ncclCommGetAsyncError(comm, &error), "GetAsyncError", rank);
   ok(error, "the error of a communicator in progress", rank);
 }
 
 /* `comm` is read after the call that may have made it. */
-static void done_or_in_progress(ncclResult_t result, const ncclComm_t *comm,
-                                const char *what, int rank) {
-  if (result != ncclInProgress)
-    ok(result, what, rank);
+static void done_or_in_progress(ncclResult_t result, const ncclComm_t* comm, const char* what,
+                                int rank) {
+  if (result != ncclInProgress) ok(result, what, rank);
   wait_for(*comm, rank);
 }
 
@@ -33,20 +30,17 @@ static void check_nonblocking(Member m) {
   config.blocking = 0;
   config.maxCTAs = 32;
   config.commName = "world";
-  done_or_in_progress(
-      ncclCommInitRankConfig(&comm, m.ranks, take_id(m, 1), m.rank, &config),
-      &comm, "CommInitRankConfig", m.rank);
+  done_or_in_progress(ncclCommInitRankConfig(&comm, m.ranks, take_id(m, 1), m.rank, &config), &comm,
+                      "CommInitRankConfig", m.rank);
   check_sum(comm, m.rank);
-  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), &half,
-                      "CommSplit", m.rank);
+  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), &half, "CommSplit", m.rank);
   wait_for(comm, m.rank);
   check_sum(half, m.rank);
   done_or_in_progress(ncclCommFinalize(half), &half, "CommFinalize", m.rank);
   ok(ncclCommDestroy(half), "CommDestroy", m.rank);
   /* Without a finalize before it, and while it is in progress. */
   half = NULL;
-  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), &half,
-                      "CommSplit", m.rank);
+  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, NULL), &half, "CommSplit", m.rank);
   ok(ncclCommDestroy(half), "CommDestroy", m.rank);
   half = NULL;
   const ncclResult_t begun = ncclCommSplit(comm, m.rank % 2, 0, &half, NULL);
@@ -60,22 +54,18 @@ static void check_nonblocking(Member m) {
 static void check_children(Member m, ncclComm_t comm) {
   ncclComm_t made = comm;
   int ranks = 0, rank = -1, last = m.ranks - 1;
-  ok(ncclCommSplit(comm, m.rank == 0 ? NCCL_SPLIT_NOCOLOR : 7, -m.rank, &made,
-                   NULL),
-     "CommSplit", m.rank);
-  is((made == NULL) == (m.rank == 0), "no communicator without a colour",
+  ok(ncclCommSplit(comm, m.rank == 0 ? NCCL_SPLIT_NOCOLOR : 7, -m.rank, &made, NULL), "CommSplit",
      m.rank);
+  is((made == NULL) == (m.rank == 0), "no communicator without a colour", m.rank);
   if (made != NULL) {
     ok(ncclCommCount(made, &ranks), "CommCount", m.rank);
     ok(ncclCommUserRank(made, &rank), "CommUserRank", m.rank);
-    is(ranks == m.ranks - 1 && rank == last - m.rank, "split by colour and key",
-       m.rank);
+    is(ranks == m.ranks - 1 && rank == last - m.rank, "split by colour and key", m.rank);
     check_sum(made, m.rank);
     ok(ncclCommDestroy(made), "CommDestroy", m.rank);
   }
   if (m.ranks > 1 && m.rank != last) {
-    ok(ncclCommShrink(comm, &last, 1, &made, NULL, NCCL_SHRINK_DEFAULT),
-       "CommShrink", m.rank);
+    ok(ncclCommShrink(comm, &last, 1, &made, NULL, NCCL_SHRINK_DEFAULT), "CommShrink", m.rank);
     check_sum(made, m.rank);
     ok(ncclCommDestroy(made), "CommDestroy", m.rank);
   }
@@ -87,8 +77,7 @@ static void check_children(Member m, ncclComm_t comm) {
 static void check_null(Member m, ncclComm_t comm) {
   int mine = 1, sum = 0;
   ok(ncclGroupStart(), "GroupStart", m.rank);
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
-     m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
   ok(ncclCommFinalize(NULL), "CommFinalize of NULL", m.rank);
   ok(ncclCommRevoke(NULL, NCCL_REVOKE_DEFAULT), "CommRevoke of NULL", m.rank);
   ok(ncclCommAbort(NULL), "CommAbort of NULL", m.rank);
@@ -103,8 +92,7 @@ static void check_grow(Member m) {
   const int newcomer = m.ranks - 1;
   ncclComm_t old = NULL, grown = NULL;
   ncclUniqueId id = take_id(m, 2);
-  if (newcomer == 0)
-    return;
+  if (newcomer == 0) return;
   if (m.rank != newcomer) {
     ok(ncclCommInitRank(&old, newcomer, id, m.rank), "CommInitRank", m.rank);
   }
@@ -112,15 +100,13 @@ static void check_grow(Member m) {
     ok(ncclCommGetUniqueId(old, &m.shared->id[3]), "CommGetUniqueId", m.rank);
     __atomic_store_n(&m.shared->has_id[3], 1, __ATOMIC_RELEASE);
   }
-  while (!__atomic_load_n(&m.shared->has_id[3], __ATOMIC_ACQUIRE))
-    usleep(1000);
+  while (!__atomic_load_n(&m.shared->has_id[3], __ATOMIC_ACQUIRE)) usleep(1000);
   id = m.shared->id[3];
   ok(ncclCommGrow(old, m.ranks, m.rank == 0 || old == NULL ? &id : NULL,
                   old == NULL ? newcomer : -1, &grown, NULL),
      "CommGrow", m.rank);
   check_sum(grown, m.rank);
-  if (old != NULL)
-    ok(ncclCommDestroy(old), "CommDestroy", m.rank);
+  if (old != NULL) ok(ncclCommDestroy(old), "CommDestroy", m.rank);
   ok(ncclCommDestroy(grown), "CommDestroy", m.rank);
 #else
   (void)m;
@@ -133,8 +119,7 @@ static void check_grow(Member m) {
 
 #if NCCL_VERSION_CODE >= 22902
 /* A word of its own through each window, to the next rank. */
-static void put_through(const ncclComm_t *comms, int count,
-                        int *memory[2][WINDOWS],
+static void put_through(const ncclComm_t* comms, int count, int* memory[2][WINDOWS],
                         ncclWindow_t windows[2][WINDOWS], int rank) {
   int words[2][WINDOWS], ranks = 0, own[2];
   for (int i = 0; i < count; ++i) {
@@ -142,9 +127,8 @@ static void put_through(const ncclComm_t *comms, int count,
     ok(ncclCommUserRank(comms[i], &own[i]), "CommUserRank", rank);
     for (int w = 0; w < WINDOWS; ++w) {
       words[i][w] = 100 * own[i] + w;
-      ok(ncclPutSignal(&words[i][w], 1, ncclInt, (own[i] + 1) % ranks,
-                       windows[i][w], (size_t)w * sizeof(int), 0, 0, 0,
-                       comms[i], NULL),
+      ok(ncclPutSignal(&words[i][w], 1, ncclInt, (own[i] + 1) % ranks, windows[i][w],
+                       (size_t)w * sizeof(int), 0, 0, 0, comms[i], NULL),
          "PutSignal", rank);
     }
   }
@@ -160,16 +144,15 @@ static void put_through(const ncclComm_t *comms, int count,
 
 /* Several windows of each communicator, registered in one group by the one
  * thread that drives its ranks, or this one of them. Each is put through. */
-static void check_windows(const ncclComm_t *comms, int count, int rank) {
-  int *memory[2][WINDOWS];
+static void check_windows(const ncclComm_t* comms, int count, int rank) {
+  int* memory[2][WINDOWS];
   ncclWindow_t windows[2][WINDOWS] = {{NULL}};
   ok(ncclGroupStart(), "GroupStart", rank);
   for (int w = 0; w < WINDOWS; ++w) {
     for (int i = 0; i < count; ++i) {
-      ok(ncclMemAlloc((void **)&memory[i][w], WORDS * sizeof(int)), "MemAlloc",
-         rank);
-      ok(ncclCommWindowRegister(comms[i], memory[i][w], WORDS * sizeof(int),
-                                &windows[i][w], NCCL_WIN_COLL_SYMMETRIC),
+      ok(ncclMemAlloc((void**)&memory[i][w], WORDS * sizeof(int)), "MemAlloc", rank);
+      ok(ncclCommWindowRegister(comms[i], memory[i][w], WORDS * sizeof(int), &windows[i][w],
+                                NCCL_WIN_COLL_SYMMETRIC),
          "WindowRegister", rank);
     }
   }
@@ -180,8 +163,7 @@ static void check_windows(const ncclComm_t *comms, int count, int rank) {
   for (int w = 0; w < WINDOWS; ++w) {
     for (int i = 0; i < count; ++i) {
       is(windows[i][w] != NULL, "a window of a group", rank);
-      ok(ncclCommWindowDeregister(comms[i], windows[i][w]), "WindowDeregister",
-         rank);
+      ok(ncclCommWindowDeregister(comms[i], windows[i][w]), "WindowDeregister", rank);
       ok(ncclMemFree(memory[i][w]), "MemFree", rank);
     }
   }
@@ -197,31 +179,24 @@ static void check_one_thread(int rank) {
   is(device == 2, "CommCuDevice", rank);
   ok(ncclGroupStart(), "GroupStart", rank);
   for (int i = 0; i < 3; ++i) {
-    ok(ncclAllReduce(&mine[i], &sums[i], 1, ncclInt, ncclSum, comms[i], NULL),
-       "AllReduce", rank);
+    ok(ncclAllReduce(&mine[i], &sums[i], 1, ncclInt, ncclSum, comms[i], NULL), "AllReduce", rank);
   }
   ok(ncclGroupEnd(), "GroupEnd", rank);
-  is(sums[0] == 6 && sums[1] == 6 && sums[2] == 6, "AllReduce by one thread",
-     rank);
-  for (int i = 0; i < 3; ++i)
-    ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
+  is(sums[0] == 6 && sums[1] == 6 && sums[2] == 6, "AllReduce by one thread", rank);
+  for (int i = 0; i < 3; ++i) ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
 
   /* The same by a group of calls. */
   ncclUniqueId id;
   ok(ncclGetUniqueId(&id), "GetUniqueId", rank);
   ok(ncclGroupStart(), "GroupStart", rank);
-  for (int i = 0; i < 2; ++i)
-    ok(ncclCommInitRank(&comms[i], 2, id, i), "CommInitRank", rank);
+  for (int i = 0; i < 2; ++i) ok(ncclCommInitRank(&comms[i], 2, id, i), "CommInitRank", rank);
   ok(ncclGroupEnd(), "GroupEnd", rank);
-  for (int round = 0; round < ROUNDS; ++round)
-    check_windows(comms, 2, rank);
-  for (int i = 0; i < 2; ++i)
-    ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
+  for (int round = 0; round < ROUNDS; ++round) check_windows(comms, 2, rank);
+  for (int i = 0; i < 2; ++i) ok(ncclCommDestroy(comms[i]), "CommDestroy", rank);
   /* A group that is refused leaves no communicator behind. */
   ok(ncclGroupStart(), "GroupStart", rank);
   ok(ncclCommInitRank(&comms[0], 2, id, 0), "CommInitRank", rank);
-  refused(ncclCommInitRank(&comms[1], 2, id, 7), ncclInvalidArgument, "rank 7",
-          rank);
+  refused(ncclCommInitRank(&comms[1], 2, id, 7), ncclInvalidArgument, "rank 7", rank);
   refused(ncclGroupEnd(), ncclInvalidArgument, "rank 7", rank);
   is(comms[0] == NULL && comms[1] == NULL, "no communicators", rank);
 }
@@ -231,11 +206,10 @@ typedef struct {
   ncclResult_t result;
 } Stuck;
 
-static void *wait_in_vain(void *argument) {
-  Stuck *stuck = (Stuck *)argument;
+static void* wait_in_vain(void* argument) {
+  Stuck* stuck = (Stuck*)argument;
   int mine = 1, sum = 0;
-  stuck->result =
-      ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, stuck->comm, NULL);
+  stuck->result = ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, stuck->comm, NULL);
   return NULL;
 }
 
@@ -245,13 +219,12 @@ static void check_abort_of_a_running_call(Member m, ncclComm_t comm) {
   pthread_t thread;
   meet(m);
   if (m.ranks > 1 && m.rank == 0) {
-    is(pthread_create(&thread, NULL, wait_in_vain, &stuck) == 0, "a thread",
-       m.rank);
+    is(pthread_create(&thread, NULL, wait_in_vain, &stuck) == 0, "a thread", m.rank);
     usleep(50000);
     ok(ncclCommAbort(comm), "CommAbort", m.rank);
     pthread_join(thread, NULL);
-    is(stuck.result == ncclRemoteError || stuck.result == ncclInvalidUsage,
-       "the aborted call", m.rank);
+    is(stuck.result == ncclRemoteError || stuck.result == ncclInvalidUsage, "the aborted call",
+       m.rank);
   } else {
     usleep(200000);
     ok(ncclCommAbort(comm), "CommAbort", m.rank);
@@ -262,16 +235,14 @@ static void check_revoke(Member m) {
   int mine = 1, sum = 0;
   ncclComm_t comm = NULL, made = NULL;
   ncclUniqueId id = take_id(m, 4);
-  ok(ncclCommInitRankScalable(&comm, m.ranks, m.rank, 1, &id, NULL),
-     "InitRankScalable", m.rank);
+  ok(ncclCommInitRankScalable(&comm, m.ranks, m.rank, 1, &id, NULL), "InitRankScalable", m.rank);
   check_sum(comm, m.rank);
   meet(m);
   refused(ncclCommRevoke(comm, 5), ncclInvalidArgument, "", m.rank);
   ok(ncclCommRevoke(comm, NCCL_REVOKE_DEFAULT), "CommRevoke", m.rank);
-  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL),
-          ncclInvalidUsage, "revoked", m.rank);
-  ok(ncclCommShrink(comm, NULL, 0, &made, NULL, NCCL_SHRINK_ABORT),
-     "CommShrink", m.rank);
+  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), ncclInvalidUsage, "revoked",
+          m.rank);
+  ok(ncclCommShrink(comm, NULL, 0, &made, NULL, NCCL_SHRINK_ABORT), "CommShrink", m.rank);
   check_sum(made, m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
   ok(ncclCommDestroy(made), "CommDestroy", m.rank);
@@ -281,16 +252,12 @@ static void body(Member m) {
   ncclComm_t comm = join(m);
   check_children(m, comm);
   check_null(m, comm);
-  for (int round = 0; round < ROUNDS; ++round)
-    check_windows(&comm, 1, m.rank);
+  for (int round = 0; round < ROUNDS; ++round) check_windows(&comm, 1, m.rank);
   check_nonblocking(m);
   check_grow(m);
   check_revoke(m);
-  if (m.rank == 0)
-    check_one_thread(m.rank);
+  if (m.rank == 0) check_one_thread(m.rank);
   check_abort_of_a_running_call(m, comm);
 }
 
-int main(int argc, char **argv) {
-  return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body);
-}
+int main(int argc, char** argv) { return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body); }

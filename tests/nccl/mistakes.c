@@ -7,8 +7,7 @@
 
 static void check_sum(ncclComm_t comm, Member m) {
   int mine = 1, sum = 0;
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
-     m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
   is(sum == m.ranks, "AllReduce", m.rank);
 }
 
@@ -18,21 +17,16 @@ static void refused_aborts(Member m) {
   ncclResult_t error = ncclSuccess;
   int mine = 1, sum = 0;
   ok(ncclGroupStart(), "GroupStart", m.rank);
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
-     m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
   refused(ncclCommAbort(comm), ncclInvalidUsage, "the open group", m.rank);
   refused(ncclGroupEnd(), ncclInvalidUsage, "the open group", m.rank);
   check_sum(comm, m);
 
   ok(ncclGroupStart(), "GroupStart", m.rank);
-  ok(ncclCommInitRank(&planned, m.ranks, take_id(m, 1), m.rank), "CommInitRank",
-     m.rank);
-  refused(ncclCommAbort(planned), ncclInvalidUsage, "the end of the open group",
-          m.rank);
-  refused(ncclCommAbort(planned), ncclInvalidUsage, "the end of the open group",
-          m.rank);
-  refused(ncclGroupEnd(), ncclInvalidUsage, "the end of the open group",
-          m.rank);
+  ok(ncclCommInitRank(&planned, m.ranks, take_id(m, 1), m.rank), "CommInitRank", m.rank);
+  refused(ncclCommAbort(planned), ncclInvalidUsage, "the end of the open group", m.rank);
+  refused(ncclCommAbort(planned), ncclInvalidUsage, "the end of the open group", m.rank);
+  refused(ncclGroupEnd(), ncclInvalidUsage, "the end of the open group", m.rank);
   is(planned == NULL, "nothing of the group is made", m.rank);
 
   /* What others are told of a failure must not be hidden by a refused abort. */
@@ -44,35 +38,31 @@ static void refused_aborts(Member m) {
     return;
   }
   meet(m);
-  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL),
-          ncclRemoteError, "", m.rank);
+  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), ncclRemoteError, "", m.rank);
   ok(ncclGroupStart(), "GroupStart", m.rank);
   ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL);
   refused(ncclCommAbort(comm), ncclInvalidUsage, "the open group", m.rank);
   ok(ncclCommGetAsyncError(comm, &error), "GetAsyncError", m.rank);
-  is(error == ncclRemoteError, "the error of a communicator that lives",
-     m.rank);
+  is(error == ncclRemoteError, "the error of a communicator that lives", m.rank);
   is(ncclGroupEnd() != ncclSuccess, "the group", m.rank);
   ok(ncclCommAbort(comm), "CommAbort", m.rank);
 }
 
 /* Rank 0 brings these; the others 4096 bytes from ncclMemAlloc. */
-static ncclResult_t add_window(Member m, ncclComm_t comm, void *memory,
-                               size_t bytes, ncclWindow_t *window) {
-  static void *shared = NULL;
-  if (shared == NULL)
-    ok(ncclMemAlloc(&shared, 4096), "MemAlloc", m.rank);
+static ncclResult_t add_window(Member m, ncclComm_t comm, void* memory, size_t bytes,
+                               ncclWindow_t* window) {
+  static void* shared = NULL;
+  if (shared == NULL) ok(ncclMemAlloc(&shared, 4096), "MemAlloc", m.rank);
   *window = NULL;
-  return m.rank == 0
-             ? ncclCommWindowRegister(comm, memory, bytes, window, 0)
-             : ncclCommWindowRegister(comm, shared, 4096, window, 0);
+  return m.rank == 0 ? ncclCommWindowRegister(comm, memory, bytes, window, 0)
+                     : ncclCommWindowRegister(comm, shared, 4096, window, 0);
 }
 
 /* Registering is collective: no rank may leave the others waiting. */
 static void empty_windows(Member m) {
   ncclComm_t comm = join(m);
   ncclWindow_t window = NULL;
-  void *larger = NULL;
+  void* larger = NULL;
   char own[64];
   ok(add_window(m, comm, NULL, 0, &window), "an empty window", m.rank);
   is(window != NULL, "an empty window", m.rank);
@@ -82,15 +72,12 @@ static void empty_windows(Member m) {
   is(add_window(m, comm, NULL, 64, &window) != ncclSuccess && window == NULL,
      "a window of no memory", m.rank);
   if (m.rank == 0) {
-    refused(ncclCommWindowRegister(comm, own, 64, NULL, 0), ncclInvalidArgument,
-            "null", m.rank);
+    refused(ncclCommWindowRegister(comm, own, 64, NULL, 0), ncclInvalidArgument, "null", m.rank);
   } else {
-    is(add_window(m, comm, NULL, 0, &window) != ncclSuccess, "a lost window",
-       m.rank);
+    is(add_window(m, comm, NULL, 0, &window) != ncclSuccess, "a lost window", m.rank);
   }
   ok(ncclMemAlloc(&larger, 8192), "MemAlloc", m.rank);
-  ok(add_window(m, comm, larger, 8192, &window), "parts of different sizes",
-     m.rank);
+  ok(add_window(m, comm, larger, 8192, &window), "parts of different sizes", m.rank);
   check_sum(comm, m);
   ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
@@ -103,31 +90,27 @@ static void probes_in_groups(Member m) {
   ncclWindow_t none = NULL;
   ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
   ncclParamHandle_t parameter = NULL;
-  void *memory = NULL;
+  void* memory = NULL;
   properties.magic = 1;
   ok(ncclGroupStart(), "GroupStart", m.rank);
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
-     m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
   is(ncclDevCommCreate(comm, NULL, NULL) != ncclSuccess, "DevComm", m.rank);
   is(ncclParamBind(&parameter, "NCCL_X") != ncclSuccess, "ParamBind", m.rank);
-  is(ncclCommQueryProperties(comm, &properties) != ncclSuccess, "properties",
-     m.rank);
+  is(ncclCommQueryProperties(comm, &properties) != ncclSuccess, "properties", m.rank);
   is(ncclGetVersion(NULL) != ncclSuccess, "GetVersion", m.rank);
   is(ncclCommCount(NULL, NULL) != ncclSuccess, "CommCount", m.rank);
   is(ncclCommGetAsyncError(NULL, NULL) != ncclSuccess, "AsyncError", m.rank);
   is(ncclCommRegister(comm, NULL, 0, NULL) != ncclSuccess, "Register", m.rank);
   is(ncclCommDeregister(comm, &mine) != ncclSuccess, "Deregister", m.rank);
-  is(ncclWinGetUserPtr(comm, none, &memory) != ncclSuccess, "GetUserPtr",
-     m.rank);
-  is(ncclGetPeerDevicePointer(none, 0, 0, &memory) != ncclSuccess, "pointer",
-     m.rank);
+  is(ncclWinGetUserPtr(comm, none, &memory) != ncclSuccess, "GetUserPtr", m.rank);
+  is(ncclGetPeerDevicePointer(none, 0, 0, &memory) != ncclSuccess, "pointer", m.rank);
   ok(ncclGroupEnd(), "GroupEnd", m.rank);
   is(sum == m.ranks, "the group ran", m.rank);
 
   /* A part of it that was refused is said again at the end, in its words. */
   ok(ncclGroupStart(), "GroupStart", m.rank);
-  refused(ncclBroadcast(&mine, &sum, 1, ncclInt, m.ranks + 3, comm, NULL),
-          ncclInvalidArgument, "root", m.rank);
+  refused(ncclBroadcast(&mine, &sum, 1, ncclInt, m.ranks + 3, comm, NULL), ncclInvalidArgument,
+          "root", m.rank);
   is(ncclParamBind(&parameter, "NCCL_X") != ncclSuccess, "ParamBind", m.rank);
   refused(ncclGroupEnd(), ncclInvalidArgument, "root", m.rank);
   check_sum(comm, m);
@@ -141,21 +124,17 @@ static void refused_deregistrations(Member m) {
   ncclWindow_t window = NULL;
   void *memory = NULL, *found = NULL;
   ok(ncclMemAlloc(&memory, 4096), "MemAlloc", m.rank);
-  ok(ncclCommWindowRegister(comm, memory, 4096, &window,
-                            NCCL_WIN_COLL_SYMMETRIC),
-     "WindowRegister", m.rank);
-  ok(ncclGroupStart(), "GroupStart", m.rank);
-  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce",
+  ok(ncclCommWindowRegister(comm, memory, 4096, &window, NCCL_WIN_COLL_SYMMETRIC), "WindowRegister",
      m.rank);
-  refused(ncclCommWindowDeregister(comm, window), ncclInvalidUsage,
-          "the open group", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
+  refused(ncclCommWindowDeregister(comm, window), ncclInvalidUsage, "the open group", m.rank);
   ok(ncclGroupEnd(), "GroupEnd", m.rank);
   is(sum == m.ranks, "the group ran", m.rank);
   ok(ncclWinGetUserPtr(comm, window, &found), "WinGetUserPtr", m.rank);
   is(found == memory, "WinGetUserPtr", m.rank);
   ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
-  refused(ncclCommWindowDeregister(comm, window), ncclInvalidArgument,
-          "neither", m.rank);
+  refused(ncclCommWindowDeregister(comm, window), ncclInvalidArgument, "neither", m.rank);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
   ok(ncclMemFree(memory), "MemFree", m.rank);
 }
@@ -165,13 +144,12 @@ typedef struct {
   int done;
 } Watched;
 
-static void *look_on(void *argument) {
-  Watched *watched = (Watched *)argument;
+static void* look_on(void* argument) {
+  Watched* watched = (Watched*)argument;
   ncclResult_t error = ncclSuccess;
   while (!__atomic_load_n(&watched->done, __ATOMIC_ACQUIRE)) {
     ncclComm_t comm = __atomic_load_n(&watched->comm, __ATOMIC_ACQUIRE);
-    if (comm != NULL)
-      ncclCommGetAsyncError(comm, &error);
+    if (comm != NULL) ncclCommGetAsyncError(comm, &error);
   }
   return NULL;
 }
@@ -185,8 +163,7 @@ static void watched_failures(Member m) {
   setenv("TUTTI_INIT_TIMEOUT", "0.3", 1);
   ok(ncclGetUniqueId(&id), "GetUniqueId", m.rank);
   is(pthread_create(&thread, NULL, look_on, &watched) == 0, "a thread", m.rank);
-  is(ncclCommInitRank(&watched.comm, 2, id, 0) != ncclSuccess, "CommInitRank",
-     m.rank);
+  is(ncclCommInitRank(&watched.comm, 2, id, 0) != ncclSuccess, "CommInitRank", m.rank);
   __atomic_store_n(&watched.done, 1, __ATOMIC_RELEASE);
   pthread_join(thread, NULL);
   is(watched.comm == NULL, "no communicator", m.rank);
@@ -199,12 +176,10 @@ static void limit_threads(rlim_t most, int rank) {
   is(setrlimit(RLIMIT_NPROC, &limit) == 0, "setrlimit", rank);
 }
 
-static void register_both(ncclComm_t *comms, void **memory,
-                          ncclWindow_t *windows, int rank) {
+static void register_both(ncclComm_t* comms, void** memory, ncclWindow_t* windows, int rank) {
   ok(ncclGroupStart(), "GroupStart", rank);
   for (int i = 0; i < 2; ++i) {
-    ok(ncclCommWindowRegister(comms[i], memory[i], 4096, &windows[i], 0),
-       "WindowRegister", rank);
+    ok(ncclCommWindowRegister(comms[i], memory[i], 4096, &windows[i], 0), "WindowRegister", rank);
   }
 }
 
@@ -213,42 +188,34 @@ static void no_threads(Member m) {
   const uid_t nobody = 65534;
   ncclComm_t comms[2];
   ncclWindow_t windows[2] = {NULL, NULL};
-  void *memory[2];
+  void* memory[2];
   ok(ncclCommInitAll(comms, 2, NULL), "CommInitAll", m.rank);
-  for (int i = 0; i < 2; ++i)
-    ok(ncclMemAlloc(&memory[i], 4096), "MemAlloc", m.rank);
+  for (int i = 0; i < 2; ++i) ok(ncclMemAlloc(&memory[i], 4096), "MemAlloc", m.rank);
   if (geteuid() == 0) /* whom no limit holds */
     is(setuid(nobody) == 0, "setuid", m.rank);
   limit_threads(0, m.rank);
   register_both(comms, memory, windows, m.rank);
-  refused(ncclGroupEnd(), ncclSystemError, "no thread for each of the 2",
-          m.rank);
+  refused(ncclGroupEnd(), ncclSystemError, "no thread for each of the 2", m.rank);
   is(windows[0] == NULL && windows[1] == NULL, "no window", m.rank);
   limit_threads(RLIM_INFINITY, m.rank);
   register_both(comms, memory, windows, m.rank);
   ok(ncclGroupEnd(), "GroupEnd", m.rank);
   is(windows[0] != NULL && windows[1] != NULL, "both windows", m.rank);
-  for (int i = 0; i < 2; ++i)
-    ok(ncclCommDestroy(comms[i]), "CommDestroy", m.rank);
+  for (int i = 0; i < 2; ++i) ok(ncclCommDestroy(comms[i]), "CommDestroy", m.rank);
 }
 
 static const struct {
-  const char *name;
+  const char* name;
   Body body;
 } kMistakes[] = {
-    {"refused_aborts", refused_aborts},
-    {"empty_windows", empty_windows},
-    {"probes_in_groups", probes_in_groups},
-    {"refused_deregistrations", refused_deregistrations},
-    {"watched_failures", watched_failures},
-    {"no_threads", no_threads},
+    {"refused_aborts", refused_aborts},     {"empty_windows", empty_windows},
+    {"probes_in_groups", probes_in_groups}, {"refused_deregistrations", refused_deregistrations},
+    {"watched_failures", watched_failures}, {"no_threads", no_threads},
 };
 
-int main(int argc, char **argv) {
-  for (size_t i = 0; argc > 1 && i < sizeof kMistakes / sizeof *kMistakes;
-       ++i) {
-    if (strcmp(argv[1], kMistakes[i].name) != 0)
-      continue;
+int main(int argc, char** argv) {
+  for (size_t i = 0; argc > 1 && i < sizeof kMistakes / sizeof *kMistakes; ++i) {
+    if (strcmp(argv[1], kMistakes[i].name) != 0) continue;
     return run_ranks(argc > 2 ? atoi(argv[2]) : 1, kMistakes[i].body);
   }
   return 2;

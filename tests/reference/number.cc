@@ -18,12 +18,12 @@ struct Type {
 
 // In the order of tuttiDataType_t.
 constexpr Type kTable[kTypes] = {
-    {"int8", 1, false, true, 0, 0},        {"uint8", 1, false, false, 0, 0},
-    {"int32", 4, false, true, 0, 0},       {"uint32", 4, false, false, 0, 0},
-    {"int64", 8, false, true, 0, 0},       {"uint64", 8, false, false, 0, 0},
-    {"float16", 2, true, true, 5, 10},     {"float32", 4, true, true, 8, 23},
-    {"float64", 8, true, true, 11, 52},    {"bfloat16", 2, true, true, 8, 7},
-    {"float8e4m3", 1, true, true, 4, 3},   {"float8e5m2", 1, true, true, 5, 2},
+    {"int8", 1, false, true, 0, 0},      {"uint8", 1, false, false, 0, 0},
+    {"int32", 4, false, true, 0, 0},     {"uint32", 4, false, false, 0, 0},
+    {"int64", 8, false, true, 0, 0},     {"uint64", 8, false, false, 0, 0},
+    {"float16", 2, true, true, 5, 10},   {"float32", 4, true, true, 8, 23},
+    {"float64", 8, true, true, 11, 52},  {"bfloat16", 2, true, true, 8, 7},
+    {"float8e4m3", 1, true, true, 4, 3}, {"float8e5m2", 1, true, true, 5, 2},
 };
 
 const Type& row(tuttiDataType_t type) { return kTable[static_cast<int>(type)]; }
@@ -111,8 +111,7 @@ uint64_t encode(tuttiDataType_t type, long double value) {
   const int least = 1 - bias_of(t);
   const int power = exponent - 1 < least ? least : exponent - 1;
   // Scaling by powers of two is exact, so the only rounding is this one.
-  const long double steps =
-      std::nearbyint(std::ldexp(std::fabs(value), t.fraction_bits - power));
+  const long double steps = std::nearbyint(std::ldexp(std::fabs(value), t.fraction_bits - power));
   if (power > bias_of(t) + 1) return sign | overflow_bits(t);
   // The hidden bit of a normal number, and a carry of the rounding, raise the exponent by one.
   const auto field = static_cast<uint64_t>(power + bias_of(t) - 1);

@@ -25,8 +25,8 @@ constexpr uint64_t kPollNs = 1'000'000;
 class SharedBoard {
  public:
   SharedBoard() {
-    void* memory = mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE,
-                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    void* memory =
+        mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) std::abort();
     board_ = new (memory) Board();
   }
@@ -93,9 +93,8 @@ void kill_all(std::vector<Child>& children) {
 }
 
 bool any_failed(const Board& board, int ranks) {
-  return std::any_of(board.slots, board.slots + ranks, [](const RankSlot& slot) {
-    return slot.state.load() == RankState::kFailed;
-  });
+  return std::any_of(board.slots, board.slots + ranks,
+                     [](const RankSlot& slot) { return slot.state.load() == RankState::kFailed; });
 }
 
 int first_failed(const Board& board, int ranks) {

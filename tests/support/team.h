@@ -98,7 +98,7 @@ struct TeamShape {
 struct TeamResult {
   bool ok = true;
   bool hung = false;
-  std::string report;    // of the first failure, and of what each rank was in
+  std::string report;     // of the first failure, and of what each rank was in
   int first_failed = -1;  // rank
   uint64_t first_step = 0;
 };

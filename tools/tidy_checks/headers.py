@@ -14,8 +14,8 @@ from tidy_checks.finding import Finding
 from tidy_checks.source import SourceFile
 
 _WARNINGS = ["-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-_CXX = ["-x", "c++", "-std=c++20", "-fvisibility=hidden", "-DFMT_HEADER_ONLY", "-DSPDLOG_HEADER_ONLY",
-        "-DSPDLOG_FMT_EXTERNAL", "-DXXH_INLINE_ALL", "-I.", "-Iinclude"]
+_CXX = ["-x", "c++", "-std=c++20", "-fvisibility=hidden", "-DFMT_HEADER_ONLY", "-I.",
+        "-Iinclude"]
 _C = ["-x", "c", "-std=c11", "-Iinclude"]
 # Headers of optional packages, and pkg-config's name for them. What includes one compiles where it is.
 _OPTIONAL = {"mpi.h": "mpi"}

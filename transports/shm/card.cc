@@ -16,7 +16,7 @@ constexpr size_t kMaxHostIdBytes = 256;
 
 /// 0 where there is no /proc: equal on both sides then, and connect() finds out.
 uint64_t name_space(const char* path) {
-  struct stat file{};
+  struct stat file {};
   return stat(path, &file) == 0 ? file.st_ino : 0;
 }
 
@@ -56,8 +56,9 @@ std::optional<Card> Card::read(std::string_view text) {
   constexpr size_t kMaxSocketBytes = 64;
   const bool named = !words[6].empty() && words[6].size() <= kMaxSocketBytes;
   if (!user || !user_namespace || !network_namespace || !process || !named) return std::nullopt;
-  return Card{std::string(words[1]), *user,    *user_namespace,       *network_namespace,
-              *process,              std::string(words[6]), std::string(words[7])};
+  return Card{std::string(words[1]), *user,    *user_namespace,
+              *network_namespace,    *process, std::string(words[6]),
+              std::string(words[7])};
 }
 
 std::string Card::write() const {

@@ -130,13 +130,13 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   KeptFromForks private_socket_{-1};
   PolledFd declined_;  // tells the peer by its end that this rank went away before it called
   Exchange exchange_;
-  bool open_ = false;     // connected, and neither failed nor leaving: all that common calls ask
-  bool wanted_ = false;   // stays
+  bool open_ = false;    // connected, and neither failed nor leaving: all that common calls ask
+  bool wanted_ = false;  // stays
   uint64_t linger_until_ns_ = 0;  // from the first linger() on
-  bool leaving_ = false;  // hang_up() was called: nothing but last words
-  bool output_full_ = false;  // the kernel takes no more for now
-  bool output_dead_ = false;  // why is found by reading what the peer said last
-  std::atomic<int> fd_{-1};   // socket_, for those that hold no lock
+  bool leaving_ = false;          // hang_up() was called: nothing but last words
+  bool output_full_ = false;      // the kernel takes no more for now
+  bool output_dead_ = false;      // why is found by reading what the peer said last
+  std::atomic<int> fd_{-1};       // socket_, for those that hold no lock
   std::atomic<bool> failed_{false};
   std::atomic<bool> output_pending_{false};  // for those that hold no lock while they sleep
   std::atomic<uint64_t> moves_{0};           // written under mutex_
