@@ -171,7 +171,7 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
                                        const tuttiConfig_t* config);
 
 #define TUTTI_SHRINK_DEFAULT 0
-#define TUTTI_SHRINK_ABORT 1 /* first ends what is in flight with an error; `comm` is then failed */
+#define TUTTI_SHRINK_ABORT 1 /* what is in flight ends with an error; `comm` is then failed */
 /* The ranks that are not excluded call it, with the same list; excluded ones may be dead. They keep
  * their order. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
@@ -401,10 +401,10 @@ typedef struct {
   int root; /* of a send or recv: the peer */
 } tuttiCall_t;
 
-#define TUTTI_CALL_INITIALIZER                                                             \
-  {                                                                                        \
+#define TUTTI_CALL_INITIALIZER                                                               \
+  {                                                                                          \
     sizeof(tuttiCall_t), tuttiCollBarrier, NULL, NULL, 0, NULL, NULL, NULL, NULL, tuttiInt8, \
-        tuttiSum, 0                                                                        \
+        tuttiSum, 0                                                                          \
   }
 
 typedef struct tuttiRequest* tuttiRequest_t;
@@ -412,9 +412,8 @@ typedef struct tuttiRequest* tuttiRequest_t;
 /* The same as the function of the collective's name. `options` are this call's alone, in the place
  * of all that tuttiCommSetOptions() set; NULL: those. If `request` is not NULL it becomes the
  * call's handle, or NULL after an error; every handle ends with tuttiRequestWait(). */
-TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm,
-                                    tuttiStream_t stream, const tuttiOptions_t* options,
-                                    tuttiRequest_t* request);
+TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
+                                    const tuttiOptions_t* options, tuttiRequest_t* request);
 /* *done becomes 1 once the call has completed: at once on a BLOCKING stream, at its end in a group.
  * Then the result is the call's. A handle may outlive its communicator. */
 TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
