@@ -14,6 +14,8 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
@@ -25,13 +27,16 @@ class StagingChoice {
  public:
   /// Shorter pieces go through the cache.
   static constexpr uint64_t kLeastBytes = 4096;
-  /// Of the moves with the chosen kind one in so many is timed.
+  /// Of the moves with the chosen kind one in so many is timed, by lot: moves to near and to far
+  /// readers take turns, and every eighth may be of one sort.
   static constexpr uint32_t kTimedEvery = 8;
-  /// The other kind gets its turn this often, and then with so many moves.
+  /// The other kind gets its turn with so many moves, this often, or more rarely: a trial takes no
+  /// more than one part in kTrialShare of the time.
+  static constexpr uint32_t kTrialMoves = 4;
   static constexpr uint64_t kTrialPauseNs = 20'000'000;
-  static constexpr uint32_t kTrialMoves = 2;
+  static constexpr uint64_t kTrialShare = 100;
   /// Cached stores may cost this much more: what they write is read from a cache.
-  static constexpr double kWorthOfCache = 3;
+  static constexpr double kWorthOfCache = 2;
 
   struct Turn {
     bool streaming = false;
@@ -45,7 +50,8 @@ class StagingChoice {
   Turn next(uint64_t bytes) {
     Class& c = class_of(bytes);
     if (c.trial > 0) return {!c.streaming, true};
-    return {c.streaming, c.moves++ % kTimedEvery == 0};
+    c.lot = c.lot * 1664525 + 1013904223;  // Knuth's linear congruential generator; its high bits
+    return {c.streaming, c.lot < std::numeric_limits<uint32_t>::max() / kTimedEvery};
   }
 
   /// A timed turn took so long.
@@ -54,35 +60,43 @@ class StagingChoice {
     c.cost[turn.streaming].add(static_cast<double>(duration_ns) / static_cast<double>(bytes));
     if (c.trial > 0) {
       --c.trial;
+      c.trial_ns += duration_ns;
+      c.next_trial_ns = now_ns + std::max(kTrialPauseNs, kTrialShare * c.trial_ns);
     } else if (now_ns >= c.next_trial_ns) {
       c.trial = kTrialMoves;
-      c.next_trial_ns = now_ns + kTrialPauseNs;
+      c.trial_ns = 0;
     }
     if (c.trial > 0 || !c.cost[true].known() || !c.cost[false].known()) return;
-    c.streaming = c.cost[false].least() > kWorthOfCache * c.cost[true].least();
+    c.streaming = c.cost[false].mean() > kWorthOfCache * c.cost[true].mean();
   }
 
  private:
-  /// The cheaper of the last two: one of them may have been interrupted.
+  /// Of the last 16 times: the readers of one move may be near and those of the next far.
   class Cost {
    public:
-    void add(double ns_per_byte) {
-      before_ = known() ? last_ : ns_per_byte;
-      last_ = ns_per_byte;
+    void add(double ns_per_byte) { last_[added_++ % last_.size()] = ns_per_byte; }
+    bool known() const { return added_ > 0; }
+
+    /// The mean without the longest fifth: some moves are interrupted, and the first touches pages.
+    double mean() const {
+      auto sorted = last_;
+      const size_t size = std::min<size_t>(added_, sorted.size());
+      std::sort(sorted.begin(), sorted.begin() + size);
+      const size_t kept = size - (size > 1 ? (size + 4) / 5 : 0);
+      return std::accumulate(sorted.begin(), sorted.begin() + kept, 0.0) / kept;
     }
-    bool known() const { return last_ >= 0; }
-    double least() const { return std::min(last_, before_); }
 
    private:
-    double last_ = -1;
-    double before_ = -1;
+    std::array<double, 16> last_{};
+    uint64_t added_ = 0;
   };
 
   struct Class {
     std::array<Cost, 2> cost;  // [streaming]
     bool streaming = false;
-    uint32_t moves = 0;
-    uint32_t trial = 0;  // so many moves more with the other kind
+    uint32_t lot = 0;
+    uint32_t trial = 0;     // so many moves more with the other kind
+    uint64_t trial_ns = 0;  // what these have taken
     uint64_t next_trial_ns = 0;
   };
 
