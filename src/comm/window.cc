@@ -320,15 +320,19 @@ Status Window::left_alone(const Status& failure, const Status& outcome,
                           uint64_t patience_ns) const {
   // A peer that comes to a shut window is inside until it has seen that.
   const uint64_t until_ns = monotonic_ns() + patience_ns;
-  while (who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
-  const int peer = who_is_inside();
+  int peer = who_is_inside();
+  while (peer >= 0 && monotonic_ns() < until_ns) {
+    std::this_thread::yield();
+    peer = who_is_inside();
+  }
   if (peer < 0) return outcome;
   return Status(failure.code(), std::string(failure.message()) + "; " + members_.name_of(peer) +
                                     " is still inside rank " + std::to_string(rank_) +
                                     "'s part of a window: keep that memory until it ends");
 }
 
-// Threads are waited for: each is inside for one piece and waits for nobody. The dead stay inside.
+// Threads are waited for: each is inside for one piece and waits for nobody. Who comes again finds
+// the door shut, and is no concern. The dead stay inside.
 int Window::who_is_inside() const {
   const PartBoard& own = parts_[rank_].board;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
@@ -336,7 +340,7 @@ int Window::who_is_inside() const {
     if (!part.board.valid() || peer == rank_) continue;
     const auto inside = [&] { return own.inside(peer).load(std::memory_order_seq_cst) != 0; };
     while (part.thread && inside()) std::this_thread::yield();
-    if (inside() && part.link->status().ok()) return static_cast<int>(peer);
+    if (!part.thread && inside() && part.link->status().ok()) return static_cast<int>(peer);
   }
   return -1;
 }
