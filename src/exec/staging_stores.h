@@ -14,11 +14,11 @@
 #include <array>
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <numeric>
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
+#include "src/base/prng.h"
 
 namespace tutti::exec {
 
@@ -50,8 +50,7 @@ class StagingChoice {
   Turn next(uint64_t bytes) {
     Class& c = class_of(bytes);
     if (c.trial > 0) return {!c.streaming, true};
-    c.lot = c.lot * 1664525 + 1013904223;  // Knuth's linear congruential generator; its high bits
-    return {c.streaming, c.lot < std::numeric_limits<uint32_t>::max() / kTimedEvery};
+    return {c.streaming, lots_.below(kTimedEvery) == 0};
   }
 
   /// A timed turn took so long.
@@ -94,7 +93,6 @@ class StagingChoice {
   struct Class {
     std::array<Cost, 2> cost;  // [streaming]
     bool streaming = false;
-    uint32_t lot = 0;
     uint32_t trial = 0;     // so many moves more with the other kind
     uint64_t trial_ns = 0;  // what these have taken
     uint64_t next_trial_ns = 0;
@@ -109,6 +107,7 @@ class StagingChoice {
   }
 
   std::array<Class, kClasses> classes_;
+  Prng lots_{1};  // any: only that it keeps no step with the calls matters
 };
 
 /// Writes staging memory as the setting says.

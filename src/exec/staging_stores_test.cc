@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace tutti::exec {
 namespace {
 
@@ -10,9 +12,7 @@ class Simulation {
  public:
   double cached_ns = 3000;
   double streaming_ns = 2700;
-  double same_processor_ns =
-      3000;         // what a cached move costs whose reader runs where its writer does
-  int readers = 1;  // in turn; one of them there, if there are several
+  int readers = 1;  // in turn; one of several runs on the writer's processor
   uint64_t now_ns = 1;
   uint64_t streamed = 0;
 
@@ -20,7 +20,7 @@ class Simulation {
     for (int i = 0; i < moves; ++i) {
       const StagingChoice::Turn turn = choice.next(kBytes);
       const bool is_near = readers > 1 && i % readers == 0;
-      const double cached = is_near ? same_processor_ns : cached_ns;
+      const double cached = is_near ? kNearNs : cached_ns;
       const auto ns = static_cast<uint64_t>(turn.streaming ? streaming_ns : cached);
       now_ns += ns;
       streamed += turn.streaming;
@@ -35,6 +35,7 @@ class Simulation {
   }
 
   static constexpr uint64_t kBytes = 65536;
+  static constexpr double kNearNs = 3000;
   StagingChoice choice;
 };
 
@@ -59,6 +60,14 @@ TEST(StagingChoice, StreamingWhereSomeReadersAreFar) {
     mixed.run(2000);
     EXPECT_GE(mixed.streamed_of(20'000), 18'000u) << readers << " readers, one near";
   }
+}
+
+// Readers take turns: every eighth move may go to the same one.
+TEST(StagingChoice, TimesMovesToEachOfEightReaders) {
+  StagingChoice choice;
+  std::array<int, StagingChoice::kTimedEvery> timed{};
+  for (int i = 0; i < 8000; ++i) timed[i % timed.size()] += choice.next(Simulation::kBytes).timed;
+  for (const int count : timed) EXPECT_NEAR(count, 125, 50);
 }
 
 TEST(StagingChoice, TrialsTakeLittleTime) {
