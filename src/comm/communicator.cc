@@ -253,9 +253,14 @@ Result<Request> Communicator::contribution_of(const Request& request) {
 }
 
 inline Status Communicator::run_fast(const Request& request, const Prepared& ready) {
-  recorder_->begin(ready.label, executor_->calls() + 1);
+  const bool timed = ready.fast->has_slots() && ready.label.bytes >= trace::Recorder::kTimedBytes;
+  if (timed) [[unlikely]] {
+    recorder_->begin_timed(ready.label, executor_->calls() + 1);
+  } else {
+    recorder_->begin(ready.label, executor_->calls() + 1);
+  }
   Status status = ready.fast->run(*executor_, call_of(request, ready));
-  if (status.ok()) [[likely]] {
+  if (status.ok() && !timed) [[likely]] {
     recorder_->end();
   } else {
     conclude(status);

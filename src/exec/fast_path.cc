@@ -14,16 +14,17 @@ using plan::Plan;
 namespace {
 
 bool qualifies(const Plan& plan) {
-  if (plan.lanes.size() != 1 || plan.slices != 1 || plan.lanes[0].cells == 0) return false;
+  if (plan.lanes.size() != 1 || plan.slices != 1) return false;
   if (!plan.prologue.empty() || !plan.epilogue.empty()) return false;
   return std::all_of(plan.ops.begin(), plan.ops.end(), [](const Op& op) {
     switch (op.code) {
       case OpCode::kMove:
-        return op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
+        return op.mask == plan::kNoMask && !op.divide;
       case OpCode::kCredit:
       case OpCode::kRaise:
       case OpCode::kWaitCell:
       case OpCode::kSignal:
+      case OpCode::kWait:
         return true;
       default:
         return false;
@@ -50,62 +51,104 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
   if (!qualifies(plan)) return std::nullopt;
   FastPath path;
   path.plan_ = &plan;
-  const uint32_t my_cells = plan::register_of(PeerBase::kCell, rank);
-  for (size_t i = 0; i < plan.ops.size(); ++i) {
+  path.has_slots_ = plan.lanes[0].frame_bytes > 0;
+  path.my_cells_ = plan::register_of(PeerBase::kCell, rank);
+  for (uint32_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];
-    if (op.code == OpCode::kMove) {
-      if (!path.add_move(plan, op, my_cells)) return std::nullopt;
-    } else if (op.code == OpCode::kRaise) {
-      path.add_flag(op);
-    } else if (op.code == OpCode::kWaitCell && !waits_in_time(plan, i)) {
-      Instruction wait{};
-      wait.handler = FastPath::wait;
-      wait.target = {plan::register_of(PeerBase::kCell, static_cast<int>(op.peer)), op.peer, 0,
-                     uint64_t{op.value} * plan::kCellStride, path.plan_};
-      path.instructions_.push_back(wait);
+    if (op.code != OpCode::kMove) {
+      path.add(op, i);
+    } else if (!path.add_move(op, i)) {
+      return std::nullopt;
     }
   }
+  // run() ends with it.
+  const auto& made = path.instructions_;
+  if (!made.empty() && made.back().handler == signal) path.instructions_.pop_back();
   return path;
 }
 
-FastPath::Source FastPath::source_of(const Operand& operand, uint32_t my_cells) const {
-  const bool in_cell = operand.shift == plan::Shift::kCell;
-  if (!in_cell || operand.base == my_cells)
-    return {operand.base, Source::kLocal, operand.offset, 0, plan_};
-  const uint64_t cell = operand.offset / plan::kCellStride * plan::kCellStride;
-  const uint32_t peer = (operand.base - plan::register_of(PeerBase::kSlot, 0)) /
-                        static_cast<uint32_t>(PeerBase::kCount);
-  return {operand.base, peer, operand.offset - cell, cell, plan_};
+void FastPath::add(const Op& op, uint32_t index) {
+  Instruction instruction{};
+  switch (op.code) {
+    case OpCode::kCredit:
+      credit_ = index;
+      return;
+    case OpCode::kRaise:
+      return add_flag(op);
+    case OpCode::kSignal:
+      return add_signal(op.value);
+    case OpCode::kWaitCell:
+      if (waits_in_time(*plan_, index)) return;
+      instruction.handler = wait;
+      break;
+    default:
+      instruction.handler = reach;
+      instruction.length = op.value;
+      break;
+  }
+  instruction.target = await_of(op, index);
+  instructions_.push_back(instruction);
 }
 
-bool FastPath::add_move(const Plan& plan, const Op& op, uint32_t my_cells) {
-  const Operand* operands = plan.operands.data() + op.operands;
+FastPath::Place FastPath::await_of(const Op& op, uint32_t index) const {
+  const uint32_t cells = plan::register_of(PeerBase::kCell, static_cast<int>(op.peer));
+  return {cells, op.peer, 0, uint64_t{op.value} * plan::kCellStride, plan::Shift::kNone,
+          index, plan_};
+}
+
+FastPath::Place FastPath::place_of(const Operand& operand, uint32_t op) const {
+  // Pieces and scratch of the one slice begin where the whole does.
+  const bool in_slot = operand.shift == plan::Shift::kFrame;
+  const plan::Shift shift = in_slot ? operand.shift : plan::Shift::kNone;
+  Place place{operand.base, Place::kReady, operand.offset, 0, shift, op, plan_};
+  if (operand.shift != plan::Shift::kCell) return place;
+  place.cell = operand.offset / plan::kCellStride * plan::kCellStride;
+  place.offset -= place.cell;
+  place.peer = (operand.base - plan::register_of(PeerBase::kSlot, 0)) /
+               static_cast<uint32_t>(PeerBase::kCount);
+  return place;
+}
+
+bool FastPath::add_move(const Op& op, uint32_t index) {
+  const Operand* targets = plan_->operands.data() + op.operands;
+  const Operand* sources = targets + op.target_count;
+  const auto mine = [this](const Operand& operand) { return operand.base == my_cells_; };
+  if (std::any_of(sources, sources + op.source_count, mine)) return false;
   Instruction instruction{};
   instruction.kernel = op.kernel;
+  instruction.streaming_kernel = op.streaming_kernel;
   instruction.length = op.length;
-  instruction.first_source = static_cast<uint32_t>(sources_.size());
+  instruction.bytes = op.length * plan_->element_bytes;
   instruction.source_count = op.source_count;
-  for (uint32_t i = 0; i < op.source_count; ++i) {
-    sources_.push_back(source_of(operands[1 + i], my_cells));
-  }
-  const uint64_t bytes = op.length * plan.element_bytes;
-  if (operands[0].base == my_cells) {
-    if (op.source_count != 1) return false;
+  instruction.target_count = op.target_count;
+  instruction.target = place_of(targets[0], index);
+  instruction.first_place = static_cast<uint32_t>(places_.size());
+  const bool in_slots = std::any_of(targets, sources + op.source_count, [](const Operand& operand) {
+    return operand.shift == plan::Shift::kFrame;
+  });
+  const bool waits = sources[0].shift == plan::Shift::kCell;
+  const bool may_stream =
+      op.streaming_kernel != nullptr && instruction.bytes >= StagingChoice::kLeastBytes;
+  if (mine(targets[0])) {
+    if (op.source_count != 1 || op.target_count != 1) return false;
     instruction.handler = store_to_cell;
-    instruction.length = bytes;
-    instruction.cell = operands[0].offset / plan::kCellStride * plan::kCellStride;
-    instruction.payload = operands[0].offset - instruction.cell;
+    instruction.cell = instruction.target.cell;
+    instruction.payload = instruction.target.offset;
+  } else if (std::any_of(targets, targets + op.target_count, mine)) {
+    return false;
+  } else if (op.target_count == 1 && op.source_count == 1 && in_slots && !waits && !may_stream) {
+    instruction.handler = copy_slot;
+  } else if (op.target_count != 1 || in_slots) {
+    instruction.handler = move;
+    for (uint32_t i = 0; i < op.target_count; ++i) places_.push_back(place_of(targets[i], index));
+  } else if (op.source_count == 1) {
+    instruction.handler = instruction.bytes == 4   ? copy<4>
+                          : instruction.bytes == 8 ? copy<8>
+                                                   : copy<0>;
   } else {
-    instruction.target = source_of(operands[0], my_cells);
-    if (op.source_count == 1) {
-      instruction.length = bytes;
-      instruction.handler = bytes == 4 ? copy<4> : bytes == 8 ? copy<8> : copy<0>;
-    } else {
-      instruction.handler = op.source_count == 2   ? fold<2>
-                            : op.source_count == 4 ? fold<4>
-                                                   : fold_any;
-    }
+    instruction.handler = op.source_count == 2 ? fold<2> : op.source_count == 4 ? fold<4> : fold<0>;
   }
+  for (uint32_t i = 0; i < op.source_count; ++i) places_.push_back(place_of(sources[i], index));
   instructions_.push_back(instruction);
   return true;
 }
@@ -115,9 +158,9 @@ void FastPath::add_flag(const Op& op) {
   const uint64_t cell = uint64_t{op.value} * plan::kCellStride;
   if (!instructions_.empty()) {
     Instruction& last = instructions_.back();
-    const bool first_in_cell = last.payload == plan::cell_payload_offset(last.length);
+    const bool first_in_cell = last.payload == plan::cell_payload_offset(last.bytes);
     if (last.handler == store_to_cell && last.cell == cell && first_in_cell) {
-      last.handler = last.length == 4 ? publish<4> : last.length == 8 ? publish<8> : publish<0>;
+      last.handler = last.bytes == 4 ? publish<4> : last.bytes == 8 ? publish<8> : publish<0>;
       return;
     }
   }
@@ -127,96 +170,170 @@ void FastPath::add_flag(const Op& op) {
   instructions_.push_back(instruction);
 }
 
-Status FastPath::await_credit(HostExecutor& executor, uint64_t cell_shift) const {
-  Backoff backoff(executor.options_.spins);
-  while (!executor.credit(executor.lanes_[0], 0)) {
-    if (backoff.pause()) executor.check_rare(*plan_, cell_shift);
-    if (!executor.status_.ok()) return executor.status_;
+// Of signals that follow each other the last one says it all.
+void FastPath::add_signal(uint32_t value) {
+  if (instructions_.empty() || instructions_.back().handler != signal) {
+    Instruction instruction{};
+    instruction.handler = signal;
+    instructions_.push_back(instruction);
   }
-  executor.end_wait();
-  return {};
+  instructions_.back().length = value;
 }
 
-bool FastPath::await(const Context& context, const Flag& flag, const Source& source) {
+// The short form keeps its place to itself until somebody may want to know: meanwhile the executor
+// looks as if it interpreted the plan.
+class FastPath::Shown {
+ public:
+  Shown(const Context& context, const plan::Plan& plan, uint32_t op)
+      : executor_(*context.executor), lane_(executor_.lanes_[0]) {
+    executor_.plan_ = &plan;
+    executor_.cell_shift_ = context.cell_shift;
+    lane_.slice = 0;
+    lane_.op = op;
+    lane_.open = true;
+  }
+  Shown(const Shown&) = delete;
+  ~Shown() {
+    executor_.plan_ = nullptr;
+    lane_.open = false;
+  }
+
+ private:
+  HostExecutor& executor_;
+  HostExecutor::Lane& lane_;
+};
+
+Status FastPath::await_credit(HostExecutor& executor, uint64_t cell_shift) const {
+  const Context context{&executor, cell_shift, 0};
+  Place place;
+  place.op = credit_;
+  place.plan = plan_;
+  await(context, place, [&] { return executor.credit(executor.lanes_[0], 0); });
+  return executor.status_;
+}
+
+template <class Ready>
+[[gnu::noinline]] bool FastPath::await(const Context& context, const Place& place, Ready ready) {
   HostExecutor& executor = *context.executor;
-  executor.waiting_for_ = source.peer;
+  if (place.peer != Place::kReady) executor.waiting_for_ = place.peer;
   Backoff backoff(executor.options_.spins);
-  while (flag.load(std::memory_order_acquire) != context.flag) {
+  while (!ready()) {
     if (!backoff.pause()) continue;
-    executor.check_rare(*source.plan, context.cell_shift);
+    const Shown shown(context, *place.plan, place.op);
+    executor.check_rare();
     if (!executor.status_.ok()) return false;
   }
   executor.end_wait();
   return true;
 }
 
-// The source's address once it may be read; null after a failure.
-inline const std::byte* FastPath::in_time(const Context& context, const Source& source) {
-  const std::byte* base = context.base(source.base);
-  if (source.peer == Source::kLocal) return base + source.offset;
-  const std::byte* cell = base + context.cell_shift + source.cell;
+// The place's address once it may be read; null after a failure.
+inline const std::byte* FastPath::in_time(const Context& context, const Place& place) {
+  if (place.peer == Place::kReady) return context.base(place.base) + place.offset;
+  const std::byte* cell = context.base(place.base) + context.cell_shift + place.cell;
   const Flag& flag = *reinterpret_cast<const Flag*>(cell);
-  if (flag.load(std::memory_order_acquire) != context.flag) [[unlikely]] {
-    if (!await(context, flag, source)) return nullptr;
+  const auto raised = [&] { return flag.load(std::memory_order_acquire) == context.flag; };
+  if (!raised()) [[unlikely]] {
+    if (!await(context, place, raised)) return nullptr;
   }
-  return cell + source.offset;
+  return cell + place.offset;
 }
 
 template <size_t kBytes>
-bool FastPath::publish(const Context& context, const Instruction& op, const Source* sources) {
+bool FastPath::publish(const Context& context, const Instruction& op, const Place* sources) {
   std::byte* cell = context.cells() + op.cell;
   const std::byte* from = context.base(sources->base) + sources->offset;
-  std::memcpy(cell + op.payload, from, kBytes != 0 ? kBytes : op.length);
+  std::memcpy(cell + op.payload, from, kBytes != 0 ? kBytes : op.bytes);
   reinterpret_cast<Flag*>(cell)->store(context.flag, std::memory_order_release);
   return true;
 }
 
-bool FastPath::store_to_cell(const Context& context, const Instruction& op, const Source* sources) {
+bool FastPath::store_to_cell(const Context& context, const Instruction& op, const Place* sources) {
   const std::byte* from = in_time(context, *sources);
   if (from == nullptr) return false;
-  std::memcpy(context.cells() + op.cell + op.payload, from, op.length);
+  std::memcpy(context.cells() + op.cell + op.payload, from, op.bytes);
   return true;
 }
 
-bool FastPath::raise(const Context& context, const Instruction& op, const Source* /*sources*/) {
+bool FastPath::raise(const Context& context, const Instruction& op, const Place* /*sources*/) {
   auto* flag = reinterpret_cast<Flag*>(context.cells() + op.cell);
   flag->store(context.flag, std::memory_order_release);
   return true;
 }
 
-bool FastPath::wait(const Context& context, const Instruction& op, const Source* /*sources*/) {
+bool FastPath::wait(const Context& context, const Instruction& op, const Place* /*sources*/) {
   return in_time(context, op.target) != nullptr;
 }
 
+bool FastPath::signal(const Context& context, const Instruction& op, const Place* /*sources*/) {
+  HostExecutor& executor = *context.executor;
+  executor.mine_.counter(0).progress.store(executor.lanes_[0].progress + op.length,
+                                           std::memory_order_release);
+  return true;
+}
+
+bool FastPath::reach(const Context& context, const Instruction& op, const Place* /*sources*/) {
+  HostExecutor& executor = *context.executor;
+  const Counter& counter = executor.peers_[op.target.peer].arena.counter(0);
+  const uint64_t wanted = executor.lanes_[0].progress + op.length;
+  const auto reached = [&] { return counter.progress.load(std::memory_order_acquire) >= wanted; };
+  if (!reached()) [[unlikely]] {
+    if (!await(context, op.target, reached)) return false;
+  }
+  if (executor.is_in_same_call(op.target.peer)) [[likely]]
+    return true;
+  const Shown shown(context, *op.target.plan, op.target.op);
+  executor.check_signature(op.target.peer);
+  return executor.status_.ok();
+}
+
 template <size_t kBytes>
-bool FastPath::copy(const Context& context, const Instruction& op, const Source* sources) {
+bool FastPath::copy(const Context& context, const Instruction& op, const Place* sources) {
   const std::byte* from = in_time(context, *sources);
   if (from == nullptr) return false;
   std::byte* to = context.base(op.target.base) + op.target.offset;
-  std::memcpy(to, from, kBytes != 0 ? kBytes : op.length);
+  std::memcpy(to, from, kBytes != 0 ? kBytes : op.bytes);
   return true;
 }
 
+bool FastPath::copy_slot(const Context& context, const Instruction& op, const Place* sources) {
+  std::memcpy(context.address(op.target), context.address(*sources), op.bytes);
+  return true;
+}
+
+// kSources: 0 if it is not known here.
 template <uint32_t kSources>
-bool FastPath::fold(const Context& context, const Instruction& op, const Source* sources) {
-  const std::byte* addresses[kSources];
-  for (uint32_t i = 0; i < kSources; ++i) {
+bool FastPath::fold(const Context& context, const Instruction& op, const Place* sources) {
+  const std::byte* addresses[kSources != 0 ? kSources : types::kMaxSources];
+  const uint32_t count = kSources != 0 ? kSources : op.source_count;
+  for (uint32_t i = 0; i < count; ++i) {
     addresses[i] = in_time(context, sources[i]);
     if (addresses[i] == nullptr) return false;
   }
   std::byte* target = context.base(op.target.base) + op.target.offset;
-  op.kernel({&target, addresses, 1, kSources, op.length});
+  op.kernel({&target, addresses, 1, count, op.length});
   return true;
 }
 
-bool FastPath::fold_any(const Context& context, const Instruction& op, const Source* sources) {
-  const std::byte* addresses[types::kMaxSources];
-  for (uint32_t i = 0; i < op.source_count; ++i) {
-    addresses[i] = in_time(context, sources[i]);
-    if (addresses[i] == nullptr) return false;
+// Several targets, or slots.
+bool FastPath::move(const Context& context, const Instruction& op, const Place* places) {
+  std::byte* targets[plan::kMaxTargets];
+  const std::byte* sources[types::kMaxSources];
+  for (uint32_t i = 0; i < op.target_count; ++i) targets[i] = context.address(*places++);
+  for (uint32_t i = 0; i < op.source_count; ++i, ++places) {
+    const bool ready = places->peer == Place::kReady;
+    sources[i] = ready ? context.address(*places) : in_time(context, *places);
+    if (sources[i] == nullptr) return false;
   }
-  std::byte* target = context.base(op.target.base) + op.target.offset;
-  op.kernel({&target, addresses, 1, op.source_count, op.length});
+  const types::FoldCall call{targets, sources, op.target_count, op.source_count, op.length};
+  if (op.streaming_kernel == nullptr) {
+    op.kernel(call);
+  } else {
+    const bool is_copy = op.source_count == 1 && op.target_count == 1;
+    context.executor->write_staging_(op.bytes, is_copy, [&](bool streaming) {
+      (streaming ? op.streaming_kernel : op.kernel)(call);
+    });
+  }
   return true;
 }
 

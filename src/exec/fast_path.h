@@ -1,10 +1,9 @@
-// Superinstructions: the short form of plans that consist of small messages only.
+// Superinstructions: the short form of plans of one lane and one slice.
 //
-// A plan whose messages all travel in cells, with one lane and one slice, is a few [publish] and
-// [wait for the sources, fold, store]. They are compiled to function pointers specialised on size,
-// with everything resolved but the position in the cell ring. The interpreter runs the same plan
-// with the same effect on the executor's state; this form only saves instructions
-// (docs/measurements).
+// Where all messages travel in cells and slots, such a plan is a few [publish] and [wait for the
+// sources, fold, store]. They are compiled to function pointers specialised on size, with
+// everything resolved but the positions in the rings. The interpreter runs the same plan with the
+// same effect on the executor's state; this form only saves instructions (docs/measurements).
 //
 // Threads and errors: those of HostExecutor::run().
 #pragma once
@@ -19,19 +18,25 @@ namespace tutti::exec {
 
 class FastPath {
  public:
-  /// Nothing if the plan has anything but small messages.
+  /// Nothing if the plan has anything else. Keeps a pointer to it.
   static std::optional<FastPath> compile(const plan::Plan& plan, int rank);
 
   Status run(HostExecutor& executor, const Call& call) const;
 
+  /// Some messages are longer than a cell.
+  bool has_slots() const { return has_slots_; }
+
  private:
-  struct Source {
-    uint32_t base;    // register
-    uint32_t peer;    // kLocal: memory of this rank
-    uint64_t offset;  // local: from the register. Message: the payload's, from the cell
-    uint64_t cell;    // message: the cell's, from the frame
-    const plan::Plan* plan = nullptr;  // for who asks during a long wait how far the call has come
-    static constexpr uint32_t kLocal = ~0u;
+  // A source, a target, or what is waited for.
+  struct Place {
+    static constexpr uint32_t kReady = ~0u;
+    uint32_t base = 0;       // register
+    uint32_t peer = kReady;  // whose cell or counter is waited for; kReady: no wait
+    uint64_t offset = 0;     // from the register. In a cell of a peer: from the cell
+    uint64_t cell = 0;       // of a peer: the cell's, from the frame
+    plan::Shift shift = plan::Shift::kNone;  // kFrame: in a slot
+    uint32_t op = 0;  // of the plan: for who asks during a long wait how far the call has come
+    const plan::Plan* plan = nullptr;
   };
   struct Context {
     HostExecutor* executor;
@@ -40,41 +45,59 @@ class FastPath {
 
     std::byte* base(uint32_t number) const { return executor->registers_[number]; }
     std::byte* cells() const { return executor->mine_.cells() + cell_shift; }  // mine
+    std::byte* address(const Place& place) const {
+      const HostExecutor::Lane& lane = executor->lanes_[0];
+      return base(place.base) + place.offset + lane.shift[static_cast<size_t>(place.shift)];
+    }
   };
+  class Shown;
   struct Instruction;
-  using Handler = bool (*)(const Context&, const Instruction&, const Source*);
+  using Handler = bool (*)(const Context&, const Instruction&, const Place*);
   struct Instruction {
     Handler handler;
     types::FoldKernel kernel;
-    uint64_t length;   // elements; publish: bytes
-    uint64_t cell;     // publish: the cell's offset from the frame
-    uint64_t payload;  // publish: the payload's offset from the cell
-    Source target;
-    uint32_t first_source;
+    types::FoldKernel streaming_kernel;  // as plan::Op's
+    uint64_t length;                     // elements; copies: bytes; signal, reach: the signal
+    uint64_t bytes;
+    uint64_t cell;         // publish: the cell's offset from the frame
+    uint64_t payload;      // publish: the payload's offset from the cell
+    Place target;          // wait, reach: for what
+    uint32_t first_place;  // move: its targets and sources; else its sources
     uint32_t source_count;
+    uint32_t target_count;
   };
 
-  bool add_move(const plan::Plan& plan, const plan::Op& op, uint32_t my_cells);
-  Source source_of(const plan::Operand& operand, uint32_t my_cells) const;
+  void add(const plan::Op& op, uint32_t index);
+  bool add_move(const plan::Op& op, uint32_t index);
+  Place place_of(const plan::Operand& operand, uint32_t op) const;
+  Place await_of(const plan::Op& op, uint32_t index) const;
   void add_flag(const plan::Op& op);
+  void add_signal(uint32_t value);
 
   Status await_credit(HostExecutor& executor, uint64_t cell_shift) const;
-  static bool await(const Context& context, const Flag& flag, const Source& source);
-  static const std::byte* in_time(const Context& context, const Source& source);
+  template <class Ready>
+  static bool await(const Context& context, const Place& place, Ready ready);
+  static const std::byte* in_time(const Context& context, const Place& place);
   template <size_t kBytes>
-  static bool publish(const Context& context, const Instruction& op, const Source* sources);
-  static bool store_to_cell(const Context& context, const Instruction& op, const Source* sources);
-  static bool raise(const Context& context, const Instruction& op, const Source* sources);
-  static bool wait(const Context& context, const Instruction& op, const Source* sources);
+  static bool publish(const Context& context, const Instruction& op, const Place* sources);
+  static bool store_to_cell(const Context& context, const Instruction& op, const Place* sources);
+  static bool raise(const Context& context, const Instruction& op, const Place* sources);
+  static bool wait(const Context& context, const Instruction& op, const Place* sources);
+  static bool signal(const Context& context, const Instruction& op, const Place* sources);
+  static bool reach(const Context& context, const Instruction& op, const Place* sources);
   template <size_t kBytes>
-  static bool copy(const Context& context, const Instruction& op, const Source* sources);
+  static bool copy(const Context& context, const Instruction& op, const Place* sources);
+  static bool copy_slot(const Context& context, const Instruction& op, const Place* sources);
   template <uint32_t kSources>
-  static bool fold(const Context& context, const Instruction& op, const Source* sources);
-  static bool fold_any(const Context& context, const Instruction& op, const Source* sources);
+  static bool fold(const Context& context, const Instruction& op, const Place* sources);
+  static bool move(const Context& context, const Instruction& op, const Place* places);
 
   std::vector<Instruction> instructions_;
-  std::vector<Source> sources_;
+  std::vector<Place> places_;
   const plan::Plan* plan_ = nullptr;
+  uint32_t my_cells_ = 0;  // register
+  uint32_t credit_ = 0;    // the op that waits for credit
+  bool has_slots_ = false;
 };
 
 // Inline because what a small call stores on its way counts: the processor keeps some 64 stores for
@@ -93,13 +116,18 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   executor.registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
   const plan::LanePlan& plan = plan_->lanes[0];
   HostExecutor::Lane& lane = executor.lanes_[0];
-  const uint64_t shift = executor.cells_.take(plan.cells, plan.tiny, lane.progress);
-  if (plan.publishes && !executor.cells_.credited()) [[unlikely]] {
-    if (Status status = await_credit(executor, shift); !status.ok()) return status;
+  const uint64_t cells =
+      plan.cells > 0 ? executor.cells_.take(plan.cells, plan.tiny, lane.progress) : 0;
+  if (has_slots_) [[unlikely]] {
+    lane.shift[static_cast<size_t>(plan::Shift::kFrame)] =
+        lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes);
   }
-  const Context context{&executor, shift, executor.cell_flag(lane.progress + 1)};
+  if (plan.publishes && !(executor.cells_.credited() && lane.ring.credited())) [[unlikely]] {
+    if (Status status = await_credit(executor, cells); !status.ok()) return status;
+  }
+  const Context context{&executor, cells, executor.cell_flag(lane.progress + 1)};
   for (const Instruction& op : instructions_) {
-    if (!op.handler(context, op, sources_.data() + op.first_source)) [[unlikely]]
+    if (!op.handler(context, op, places_.data() + op.first_place)) [[unlikely]]
       return executor.status_;
   }
   lane.progress += plan.advance;

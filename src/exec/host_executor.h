@@ -2,7 +2,7 @@
 //
 // A run is resumable: start() begins a call, advance() does what can be done without waiting, so an
 // engine thread can drive many communicators; run() is both with waiting between. Micro-operations
-// are interpreted; plans that consist of small messages only have a shorter form (fast_path.h).
+// are interpreted; plans of one lane and one slice may have a shorter form (fast_path.h).
 //
 // Owns: scratch and landing memory, reused and grown; no allocation once a plan has run. Threads:
 // one at a time. Errors: the first one sticks; peers of the domain see it in the arena.
@@ -219,9 +219,12 @@ class HostExecutor {
   }
   void announce();
   void reserve(const plan::Plan& plan);
+  bool is_in_same_call(uint32_t peer) const {
+    const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
+    return peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed) == mine;
+  }
   void check_signature(uint32_t peer);
   void announce_far();
-  void check_rare(const plan::Plan& in_cells, uint64_t cell_shift);
   void tell_progress();
   void tell_lines();
   bool has_posted(const Lane& lane) const;
@@ -244,13 +247,11 @@ class HostExecutor {
   uint64_t cell_shift_ = 0;
   uint32_t call_number_ = 0;
   Call call_;
-  const plan::Plan* plan_ = nullptr;  // null between calls
-  // Without `plan_`: the plan of a FastPath that waits for long, or who knows of any other call.
-  const plan::Plan* plan_in_cells_ = nullptr;
-  const ProgressSource* source_ = nullptr;
-  bool exposed_ = false;  // peers may touch this call's buffers, and I theirs
-  bool inside_ = false;   // what Guard::inside says
-  bool spoke_ = false;    // the wait took long enough to say so
+  const plan::Plan* plan_ = nullptr;  // null between calls, and in a FastPath that does not wait
+  const ProgressSource* source_ = nullptr;  // knows of a call that is no plan
+  bool exposed_ = false;                    // peers may touch this call's buffers, and I theirs
+  bool inside_ = false;                     // what Guard::inside says
+  bool spoke_ = false;                      // the wait took long enough to say so
   uint32_t prologue_ = 0, epilogue_ = 0;
   uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages
   uint32_t transfers_ = 0;    // sends and receives, which have no call number

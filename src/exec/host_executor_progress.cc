@@ -24,15 +24,14 @@ bool HostExecutor::is_complete(const plan::Plan& plan, const Exchange& exchange)
   const Lane& lane = lanes_[exchange.lane];
   const Peer& peer = peers_[exchange.peer];
   const plan::LanePlan& lane_plan = plan.lanes[exchange.lane];
+  if (!lane.open) return false;
   if (exchange.near != nullptr && lane_plan.cells > 0) {
-    if (plan_ != nullptr && !lane.open) return false;
     const ArenaView& sender = exchange.sends ? mine_ : peer.arena;
     const std::byte* cell =
         sender.cells() + cell_shift_ + uint64_t{exchange.near->cell} * plan::kCellStride;
     return reinterpret_cast<const Flag*>(cell)->load(std::memory_order_acquire) ==
            cell_flag(lane.progress + 1);
   }
-  if (!lane.open) return false;
   const bool passed = lane.op >= lane_plan.end || plan.ops[lane.op].index > exchange.step;
   if (exchange.near != nullptr) {
     if (passed || exchange.sends) return passed;
@@ -45,7 +44,7 @@ bool HostExecutor::is_complete(const plan::Plan& plan, const Exchange& exchange)
 }
 
 void HostExecutor::add_to_tally(const plan::Plan& plan, const Exchange& exchange) {
-  const uint64_t slice = plan_ == nullptr ? 0 : lanes_[exchange.lane].slice;
+  const uint64_t slice = lanes_[exchange.lane].slice;
   const bool more = slice < plan.slices && is_complete(plan, exchange);
   const uint64_t complete = slice + (more ? 1 : 0);
   Tally& tally = tally_[2 * size_t{exchange.peer} + (exchange.sends ? 1 : 0)];
@@ -64,11 +63,10 @@ void HostExecutor::tell_progress() {
     if (source_ != nullptr) source_->tell_progress(*options_.recorder, *stall_);
     return;
   }
-  const plan::Plan* plan = plan_ != nullptr ? plan_ : plan_in_cells_;
-  if (plan == nullptr || plan->match == nullptr) return;
+  if (plan_ == nullptr || plan_->match == nullptr) return;
   std::fill(tally_.begin(), tally_.end(), Tally{});
-  plan::each_exchange(*plan->match,
-                      [&](const Exchange& exchange) { add_to_tally(*plan, exchange); });
+  plan::each_exchange(*plan_->match,
+                      [&](const Exchange& exchange) { add_to_tally(*plan_, exchange); });
   tell_lines();
 }
 

@@ -135,23 +135,13 @@ void HostExecutor::check_rare() {
   }
 }
 
-// A FastPath keeps its place to itself until somebody may want to know.
-void HostExecutor::check_rare(const plan::Plan& in_cells, uint64_t cell_shift) {
-  plan_in_cells_ = &in_cells;
-  cell_shift_ = cell_shift;
-  check_rare();
-}
-
 void HostExecutor::end_long_wait() {
   spoke_ = false;
-  plan_in_cells_ = nullptr;
   stall_->ended();
 }
 
 void HostExecutor::check_signature(uint32_t peer) {
-  const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
-  const uint64_t theirs = peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed);
-  if (theirs == mine) return;
+  if (is_in_same_call(peer)) return;
   if (Status status = stall_->compare_calls(wait_at(peer), peer); !status.ok()) {
     fail(std::move(status), stall_->cause());
   }

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cstring>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,9 +22,11 @@ namespace {
 
 using schedule::Collective;
 
-class Healthy final : public Health {
+class TestHealth final : public Health {
  public:
-  Status check() override { return {}; }
+  Status check() override { return fails ? Status::remote_error("it was told to") : Status(); }
+
+  std::atomic<bool> fails = false;
 };
 
 // Threads of one process: every address is everybody's.
@@ -80,6 +84,8 @@ class Domain {
   int ranks() const { return static_cast<int>(executors_.size()); }
   uint64_t region_bytes() const { return layout_.region_bytes(); }
   void refuse_reads() { mapped_.refuses = true; }
+  /// From now on who waits for long fails.
+  void end_waits() { health_.fails = true; }
   ArenaView arena(int rank) const { return ArenaView(arenas_[rank].data(), layout_); }
   uint64_t progress(int rank) const { return arena(rank).counter(0).progress.load(); }
 
@@ -87,7 +93,7 @@ class Domain {
   ArenaLayout layout_;
   std::vector<transport::Arena> arenas_;
   SameProcess mapped_;
-  Healthy health_;
+  TestHealth health_;
   std::vector<std::unique_ptr<HostExecutor>> executors_;
 };
 
@@ -304,6 +310,67 @@ TEST(HostExecutor, SmallCallsAcrossTheEndOf32Bits) {
   other.join();
   for (const std::string& error : errors) EXPECT_EQ(error, "");
   EXPECT_EQ(domain.executor(0).calls(), static_cast<uint32_t>(calls / 2));
+}
+
+/// A broadcast of rank 0 to rank 1 through a slot.
+class ThroughSlot {
+ public:
+  static constexpr uint64_t kCount = 512;  // a page
+
+  explicit ThroughSlot(int rank) {
+    group_.ranks = 2;
+    group_.domain.assign(2, 0);
+    wanted_.algorithm = registry::find(Collective::kBroadcast, "publish_once");
+    wanted_.parameters.ranks = 2;
+    wanted_.rank = rank;
+    wanted_.group = &group_;
+    match_ = plan::match(wanted_).value();
+    plan_ = plan::bind(match_, {kCount, types::DataType::kInt64, types::ReduceOp::kSum}, {});
+    short_form_ = FastPath::compile(plan_, rank);
+  }
+  bool has_short_form() const { return short_form_.has_value() && short_form_->has_slots(); }
+  Status run(HostExecutor& executor, uint32_t signature, bool interpreted = false) {
+    Call call;
+    call.send = memory_.data();
+    call.recv = memory_.data() + kCount;
+    call.signature = signature;
+    return interpreted ? executor.run(plan_, call) : short_form_->run(executor, call);
+  }
+
+ private:
+  plan::Group group_;
+  plan::MatchRequest wanted_;
+  plan::Match match_;
+  plan::Plan plan_;
+  std::optional<FastPath> short_form_;
+  std::vector<int64_t> memory_ = std::vector<int64_t>(2 * kCount);
+};
+
+// A ring holds 16 pages, of which nobody reads one.
+TEST(HostExecutor, ShortFormWaitsForCreditOfSlots) {
+  for (const bool interpreted : {true, false}) {
+    Domain domain(2, 64 << 10, 1);
+    domain.end_waits();
+    ThroughSlot call(0);
+    ASSERT_TRUE(call.has_short_form());
+    int calls = 0;
+    while (calls < 100 && call.run(domain.executor(0), 77, interpreted).ok()) ++calls;
+    EXPECT_EQ(calls, 16) << (interpreted ? "interpreted" : "short form");
+  }
+}
+
+// What the slot holds is there, but of another call.
+TEST(HostExecutor, ShortFormComparesSignaturesOfSlots) {
+  for (const bool interpreted : {true, false}) {
+    Domain domain(2, 64 << 10, 1);
+    ThroughSlot source(0), target(1);
+    ASSERT_TRUE(target.has_short_form());
+    ASSERT_TRUE(source.run(domain.executor(0), 77).ok());
+    EXPECT_TRUE(target.run(domain.executor(1), 77, interpreted).ok());
+    ASSERT_TRUE(source.run(domain.executor(0), 77).ok());
+    const Status status = target.run(domain.executor(1), 78, interpreted);
+    EXPECT_EQ(status.code(), Code::kInvalidUsage) << status.message();
+  }
 }
 
 /// A call of two ranks in each other's buffers.

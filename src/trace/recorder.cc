@@ -12,8 +12,6 @@
 namespace tutti::trace {
 namespace {
 
-// Calls of at least this size are always timed: two looks at the clock do not show in them.
-constexpr uint64_t kTimedBytes = 64 << 10;
 // Where ranks share cores every call waits a little, and what it exchanges takes microseconds to
 // find out.
 constexpr uint64_t kFirstLinesNs = 10'000'000;

@@ -67,6 +67,9 @@ struct Exchange {
 
 class Recorder {
  public:
+  /// Calls of at least this size are always timed: two looks at the clock do not show in them.
+  static constexpr uint64_t kTimedBytes = 64 << 10;
+
   static Result<std::unique_ptr<Recorder>> create(const RecorderOptions& options);
   ~Recorder();
   Recorder(const Recorder&) = delete;
