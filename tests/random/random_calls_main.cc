@@ -10,7 +10,8 @@
 //   --deterministic    every reduction is deterministic
 //   --no-large         no calls of 64 MiB
 //   --calls-before N   TUTTI_CALLS_BEFORE of every rank
-//   --every-pair       it is a failure if a pair of properties that can be was in no call
+//   --every-pair       up to half as many jobs more until every pair of properties that can be was
+//                      in a call; it is a failure if one was not
 //   --verbose          a line for every job
 //
 // Exit status: 0 all calls were right, 1 one was not, 2 the command line is wrong.
@@ -103,9 +104,11 @@ int run(const Options& options) {
   Pairs pairs(options.limits.max_ranks);
   uint64_t failed = 0;
   const uint64_t first = options.only.value_or(0);
-  const uint64_t end = options.only ? first + 1 : options.jobs;
-  for (uint64_t number = first; number < end; ++number) {
-    if (!run_one(options, number, coverage, pairs)) ++failed;
+  const uint64_t least = options.only ? 1 : options.jobs;
+  const uint64_t most = options.every_pair && !options.only ? least + least / 2 : least;
+  uint64_t jobs = 0;
+  for (; jobs < least || (jobs < most && !pairs.missing().empty()); ++jobs) {
+    if (!run_one(options, first + jobs, coverage, pairs)) ++failed;
     std::fflush(stdout);
   }
   const double seconds = static_cast<double>(testing_support::now_ns() - start_ns) * 1e-9;
@@ -117,7 +120,7 @@ int run(const Options& options) {
   }
   std::printf("%llu calls in %llu jobs were right, %llu jobs failed, %.1f s\n",
               static_cast<unsigned long long>(coverage.calls()),
-              static_cast<unsigned long long>(end - first - failed),
+              static_cast<unsigned long long>(jobs - failed),
               static_cast<unsigned long long>(failed), seconds);
   return failed == 0 && (missing.empty() || !options.every_pair) ? 0 : 1;
 }
