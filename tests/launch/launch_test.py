@@ -77,6 +77,24 @@ class Launched(unittest.TestCase):
     def test_one_host_needs_nothing(self):
         self.assert_met(self.torchrun(), "by torchrun; met by a file of this host")
 
+    def test_dev_shm_is_not_needed(self):
+        """64 KiB of it, as in a small container, or none that could be written."""
+        for mounted in ("size=64k", "size=0,ro"):
+            with self.subTest(mounted):
+                mount = f'mount -t tmpfs -o {mounted} none /dev/shm && exec "$@"'
+                here = ["unshare", "--mount", "sh", "-c", mount, "sh"]
+                probe = subprocess.run([*here, "true"], capture_output=True, text=True)
+                if probe.returncode != 0:
+                    self.skipTest(f"no mounts of one's own here: {probe.stderr.strip()}")
+                fill = "head -c 128K /dev/zero > /dev/shm/probe"
+                filled = subprocess.run([*here, "sh", "-c", fill], capture_output=True)
+                self.assertNotEqual(filled.returncode, 0, "there is room in /dev/shm")
+                large = ["all_reduce", "--ranks", "4", "-b", "8M", "-e", "8M", "-n", "2"]
+                done = subprocess.run([*here, BINARIES / "tutti", "perf", *large], text=True,
+                                      capture_output=True, timeout=200, env=clean_environment())
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.assertIn("Out of bounds values : 0 OK", done.stdout)
+
     def test_a_place_and_a_key(self):
         results = self.torchrun({"TUTTI_ID": f"127.0.0.1:{reserved_port()}",
                                  "TUTTI_KEY_FILE": self.key_file()})
