@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -230,26 +229,15 @@ const char* reason_of(uint64_t verdict) {
   return kReasons[std::min<uint64_t>(verdict, 5)];
 }
 
-bool names_rank(const std::string& message, int rank) {
-  const std::string wanted = "rank " + std::to_string(rank);
-  for (size_t at = message.find(wanted); at != std::string::npos;
-       at = message.find(wanted, at + 1)) {
-    const size_t end = at + wanted.size();
-    if (end == message.size() || !std::isdigit(static_cast<unsigned char>(message[end]))) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// A dead rank is named; a stopped one must be blamed where others are innocent.
+// A dead rank is named as the one that is gone, or as the cause of another's giving up; a stopped
+// one must be blamed where others are innocent.
 bool tells_of(const std::string& message, int rank, bool stopped) {
-  if (!stopped) return names_rank(message, rank);
   const std::string name = "rank " + std::to_string(rank) + " (";
-  for (const char* before : {"deadline: ", "heard of ", "because of "}) {
-    if (message.find(before + name) != std::string::npos) return true;
-  }
-  return false;
+  if (!stopped && message.starts_with(name)) return true;
+  const std::vector<const char*> before =
+      stopped ? std::vector{"deadline: ", "heard of ", "because of "} : std::vector{"because of "};
+  return std::ranges::any_of(
+      before, [&](const char* words) { return message.find(words + name) != std::string::npos; });
 }
 
 class Repetition {
