@@ -253,14 +253,9 @@ Result<Request> Communicator::contribution_of(const Request& request) {
 }
 
 inline Status Communicator::run_fast(const Request& request, const Prepared& ready) {
-  const bool timed = ready.fast->has_slots() && ready.label.bytes >= trace::Recorder::kTimedBytes;
-  if (timed) [[unlikely]] {
-    recorder_->begin_timed(ready.label, executor_->calls() + 1);
-  } else {
-    recorder_->begin(ready.label, executor_->calls() + 1);
-  }
+  recorder_->begin(ready.label, executor_->calls() + 1);
   Status status = ready.fast->run(*executor_, call_of(request, ready));
-  if (status.ok() && !timed) [[likely]] {
+  if (status.ok()) [[likely]] {
     recorder_->end();
   } else {
     conclude(status);
@@ -282,7 +277,7 @@ Status Communicator::run_plan(const Request& request) {
   if (!prepared.ok()) return status().ok() ? prepared.status() : status();
   const Prepared& ready = *prepared.value();
   if (ready.fast) return run_fast(request, ready);
-  recorder_->begin_timed(ready.label, executor_->calls() + 1);
+  recorder_->begin(ready.label, executor_->calls() + 1);
   Status status = executor_->run(ready.plan, call_of(request, ready));
   conclude(status);
   return status;
@@ -294,7 +289,7 @@ exec::Call Communicator::transfers_call(const Extras* extras) const {
 
 Status Communicator::run(std::span<const exec::Transfer> transfers, const Extras* extras) {
   executor_->name_call(transfers_call(extras), pairs_.get());
-  recorder_->begin_timed(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
+  recorder_->begin(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
   Status status = pairs_->run(transfers);
   conclude(status);
   return status;

@@ -26,7 +26,7 @@ Status Communicator::run_vectors(const Request& request) {
   if (!status().ok()) return status();
   const Result<Request> ready = contribution_of(request);
   if (!ready.ok()) return ready.status();
-  recorder_->begin_timed(calls_->label(request), executor_->calls() + 1);
+  recorder_->begin(calls_->label(request), executor_->calls() + 1);
   vectors_->begin(ready.value(), deadline_from_now(request.extras));
   Status outcome;
   exec::Call call;

@@ -281,7 +281,7 @@ Status Communicator::outcome() const {
 }
 
 Status Communicator::run(const Access& access) {
-  recorder_->begin_timed(calls_->label(access), ++access_calls_, trace::Series::kOneSided);
+  recorder_->begin(calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   name_access(access);
   active_ = Active::kAccess;
   (void)executor_->wait([this] { return advance_access(); });

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 namespace tutti::exec {
 
@@ -16,10 +17,18 @@ namespace {
 bool qualifies(const Plan& plan) {
   if (plan.lanes.size() != 1 || plan.slices != 1) return false;
   if (!plan.prologue.empty() || !plan.epilogue.empty()) return false;
+  // run() waits for credit before everything, and ends with the last signal.
+  const plan::LanePlan& lane = plan.lanes[0];
+  const auto is_credit = [](const Op& op) { return op.code == OpCode::kCredit; };
+  const auto credits = std::count_if(plan.ops.begin(), plan.ops.end(), is_credit);
+  if (credits != (lane.publishes ? 1 : 0) || plan.ops.empty()) return false;
+  if (lane.publishes && !is_credit(plan.ops.front())) return false;
+  const Op& last = plan.ops.back();
+  if (last.code != OpCode::kSignal || last.value != lane.advance) return false;
   return std::all_of(plan.ops.begin(), plan.ops.end(), [](const Op& op) {
     switch (op.code) {
       case OpCode::kMove:
-        return op.mask == plan::kNoMask && !op.divide;
+        return op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
       case OpCode::kCredit:
       case OpCode::kRaise:
       case OpCode::kWaitCell:
@@ -61,9 +70,7 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
       return std::nullopt;
     }
   }
-  // run() ends with it.
-  const auto& made = path.instructions_;
-  if (!made.empty() && made.back().handler == signal) path.instructions_.pop_back();
+  path.instructions_.pop_back();  // the last signal
   return path;
 }
 
@@ -71,7 +78,6 @@ void FastPath::add(const Op& op, uint32_t index) {
   Instruction instruction{};
   switch (op.code) {
     case OpCode::kCredit:
-      credit_ = index;
       return;
     case OpCode::kRaise:
       return add_flag(op);
@@ -110,37 +116,32 @@ FastPath::Place FastPath::place_of(const Operand& operand, uint32_t op) const {
 }
 
 bool FastPath::add_move(const Op& op, uint32_t index) {
-  const Operand* targets = plan_->operands.data() + op.operands;
-  const Operand* sources = targets + op.target_count;
-  const auto mine = [this](const Operand& operand) { return operand.base == my_cells_; };
-  if (std::any_of(sources, sources + op.source_count, mine)) return false;
+  const Operand& target = plan_->operands[op.operands];
+  const std::span sources(&target + 1, op.source_count);
+  const auto lie_in = [&](plan::Shift shift) {
+    return std::ranges::any_of(sources, [shift](const Operand& s) { return s.shift == shift; });
+  };
+  const auto is_mine = [this](const Operand& operand) { return operand.base == my_cells_; };
+  if (std::ranges::any_of(sources, is_mine)) return false;
   Instruction instruction{};
   instruction.kernel = op.kernel;
   instruction.streaming_kernel = op.streaming_kernel;
   instruction.length = op.length;
   instruction.bytes = op.length * plan_->element_bytes;
   instruction.source_count = op.source_count;
-  instruction.target_count = op.target_count;
-  instruction.target = place_of(targets[0], index);
-  instruction.first_place = static_cast<uint32_t>(places_.size());
-  const bool in_slots = std::any_of(targets, sources + op.source_count, [](const Operand& operand) {
-    return operand.shift == plan::Shift::kFrame;
-  });
-  const bool waits = sources[0].shift == plan::Shift::kCell;
+  instruction.first_source = static_cast<uint32_t>(sources_.size());
+  instruction.target = place_of(target, index);
+  const bool in_slots = target.shift == plan::Shift::kFrame || lie_in(plan::Shift::kFrame);
   const bool may_stream =
       op.streaming_kernel != nullptr && instruction.bytes >= StagingChoice::kLeastBytes;
-  if (mine(targets[0])) {
-    if (op.source_count != 1 || op.target_count != 1) return false;
+  if (is_mine(target)) {
+    if (op.source_count != 1 || in_slots || lie_in(plan::Shift::kCell)) return false;
     instruction.handler = store_to_cell;
     instruction.cell = instruction.target.cell;
     instruction.payload = instruction.target.offset;
-  } else if (std::any_of(targets, targets + op.target_count, mine)) {
-    return false;
-  } else if (op.target_count == 1 && op.source_count == 1 && in_slots && !waits && !may_stream) {
-    instruction.handler = copy_slot;
-  } else if (op.target_count != 1 || in_slots) {
-    instruction.handler = move;
-    for (uint32_t i = 0; i < op.target_count; ++i) places_.push_back(place_of(targets[i], index));
+  } else if (in_slots) {
+    const bool plain = op.source_count == 1 && !may_stream && !lie_in(plan::Shift::kCell);
+    instruction.handler = plain ? copy_slot : move;
   } else if (op.source_count == 1) {
     instruction.handler = instruction.bytes == 4   ? copy<4>
                           : instruction.bytes == 8 ? copy<8>
@@ -148,7 +149,7 @@ bool FastPath::add_move(const Op& op, uint32_t index) {
   } else {
     instruction.handler = op.source_count == 2 ? fold<2> : op.source_count == 4 ? fold<4> : fold<0>;
   }
-  for (uint32_t i = 0; i < op.source_count; ++i) places_.push_back(place_of(sources[i], index));
+  for (const Operand& source : sources) sources_.push_back(place_of(source, index));
   instructions_.push_back(instruction);
   return true;
 }
@@ -180,8 +181,8 @@ void FastPath::add_signal(uint32_t value) {
   instructions_.back().length = value;
 }
 
-// The short form keeps its place to itself until somebody may want to know: meanwhile the executor
-// looks as if it interpreted the plan.
+// The short form keeps its place to itself. While one of these lives, when somebody may want to
+// know, the executor looks as if it interpreted the plan and stood there.
 class FastPath::Shown {
  public:
   Shown(const Context& context, const plan::Plan& plan, uint32_t op)
@@ -205,8 +206,7 @@ class FastPath::Shown {
 
 Status FastPath::await_credit(HostExecutor& executor, uint64_t cell_shift) const {
   const Context context{&executor, cell_shift, 0};
-  Place place;
-  place.op = credit_;
+  Place place;  // the first op
   place.plan = plan_;
   await(context, place, [&] { return executor.credit(executor.lanes_[0], 0); });
   return executor.status_;
@@ -249,8 +249,7 @@ bool FastPath::publish(const Context& context, const Instruction& op, const Plac
 }
 
 bool FastPath::store_to_cell(const Context& context, const Instruction& op, const Place* sources) {
-  const std::byte* from = in_time(context, *sources);
-  if (from == nullptr) return false;
+  const std::byte* from = context.base(sources->base) + sources->offset;
   std::memcpy(context.cells() + op.cell + op.payload, from, op.bytes);
   return true;
 }
@@ -280,8 +279,7 @@ bool FastPath::reach(const Context& context, const Instruction& op, const Place*
   if (!reached()) [[unlikely]] {
     if (!await(context, op.target, reached)) return false;
   }
-  if (executor.is_in_same_call(op.target.peer)) [[likely]]
-    return true;
+  if (executor.is_in_same_call(op.target.peer)) return true;  // else it may be ahead
   const Shown shown(context, *op.target.plan, op.target.op);
   executor.check_signature(op.target.peer);
   return executor.status_.ok();
@@ -315,22 +313,20 @@ bool FastPath::fold(const Context& context, const Instruction& op, const Place* 
   return true;
 }
 
-// Several targets, or slots.
-bool FastPath::move(const Context& context, const Instruction& op, const Place* places) {
-  std::byte* targets[plan::kMaxTargets];
-  const std::byte* sources[types::kMaxSources];
-  for (uint32_t i = 0; i < op.target_count; ++i) targets[i] = context.address(*places++);
-  for (uint32_t i = 0; i < op.source_count; ++i, ++places) {
-    const bool ready = places->peer == Place::kReady;
-    sources[i] = ready ? context.address(*places) : in_time(context, *places);
-    if (sources[i] == nullptr) return false;
+// Of several sources, or with stores that may bypass the cache, where slots are concerned.
+bool FastPath::move(const Context& context, const Instruction& op, const Place* sources) {
+  const std::byte* addresses[types::kMaxSources];
+  for (uint32_t i = 0; i < op.source_count; ++i) {
+    const bool ready = sources[i].peer == Place::kReady;
+    addresses[i] = ready ? context.address(sources[i]) : in_time(context, sources[i]);
+    if (addresses[i] == nullptr) return false;
   }
-  const types::FoldCall call{targets, sources, op.target_count, op.source_count, op.length};
+  std::byte* target = context.address(op.target);
+  const types::FoldCall call{&target, addresses, 1, op.source_count, op.length};
   if (op.streaming_kernel == nullptr) {
     op.kernel(call);
   } else {
-    const bool is_copy = op.source_count == 1 && op.target_count == 1;
-    context.executor->write_staging_(op.bytes, is_copy, [&](bool streaming) {
+    context.executor->write_staging_(op.bytes, op.source_count == 1, [&](bool streaming) {
       (streaming ? op.streaming_kernel : op.kernel)(call);
     });
   }

@@ -18,22 +18,22 @@ namespace tutti::exec {
 
 class FastPath {
  public:
-  /// Nothing if the plan has anything else. Keeps a pointer to it.
+  /// Nothing if the plan has no short form. Keeps a pointer to it.
   static std::optional<FastPath> compile(const plan::Plan& plan, int rank);
 
   Status run(HostExecutor& executor, const Call& call) const;
 
-  /// Some messages are longer than a cell.
+  /// Its messages travel in slots.
   bool has_slots() const { return has_slots_; }
 
  private:
   // A source, a target, or what is waited for.
   struct Place {
     static constexpr uint32_t kReady = ~0u;
-    uint32_t base = 0;       // register
-    uint32_t peer = kReady;  // whose cell or counter is waited for; kReady: no wait
-    uint64_t offset = 0;     // from the register. In a cell of a peer: from the cell
-    uint64_t cell = 0;       // of a peer: the cell's, from the frame
+    uint32_t base = 0;                       // register
+    uint32_t peer = kReady;                  // whose cell or counter is waited for; kReady: no wait
+    uint64_t offset = 0;                     // from the register; in a cell: from the cell
+    uint64_t cell = 0;                       // in a cell: the cell's, from the frame
     plan::Shift shift = plan::Shift::kNone;  // kFrame: in a slot
     uint32_t op = 0;  // of the plan: for who asks during a long wait how far the call has come
     const plan::Plan* plan = nullptr;
@@ -57,14 +57,13 @@ class FastPath {
     Handler handler;
     types::FoldKernel kernel;
     types::FoldKernel streaming_kernel;  // as plan::Op's
-    uint64_t length;                     // elements; copies: bytes; signal, reach: the signal
+    uint64_t length;                     // elements; signal, reach: the signal
     uint64_t bytes;
-    uint64_t cell;         // publish: the cell's offset from the frame
-    uint64_t payload;      // publish: the payload's offset from the cell
-    Place target;          // wait, reach: for what
-    uint32_t first_place;  // move: its targets and sources; else its sources
+    uint64_t cell;     // publish: the cell's offset from the frame
+    uint64_t payload;  // publish: the payload's offset from the cell
+    Place target;      // wait, reach: for what
+    uint32_t first_source;
     uint32_t source_count;
-    uint32_t target_count;
   };
 
   void add(const plan::Op& op, uint32_t index);
@@ -90,13 +89,12 @@ class FastPath {
   static bool copy_slot(const Context& context, const Instruction& op, const Place* sources);
   template <uint32_t kSources>
   static bool fold(const Context& context, const Instruction& op, const Place* sources);
-  static bool move(const Context& context, const Instruction& op, const Place* places);
+  static bool move(const Context& context, const Instruction& op, const Place* sources);
 
   std::vector<Instruction> instructions_;
-  std::vector<Place> places_;
+  std::vector<Place> sources_;
   const plan::Plan* plan_ = nullptr;
   uint32_t my_cells_ = 0;  // register
-  uint32_t credit_ = 0;    // the op that waits for credit
   bool has_slots_ = false;
 };
 
@@ -127,7 +125,7 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   }
   const Context context{&executor, cells, executor.cell_flag(lane.progress + 1)};
   for (const Instruction& op : instructions_) {
-    if (!op.handler(context, op, places_.data() + op.first_place)) [[unlikely]]
+    if (!op.handler(context, op, sources_.data() + op.first_source)) [[unlikely]]
       return executor.status_;
   }
   lane.progress += plan.advance;

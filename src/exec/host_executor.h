@@ -247,7 +247,7 @@ class HostExecutor {
   uint64_t cell_shift_ = 0;
   uint32_t call_number_ = 0;
   Call call_;
-  const plan::Plan* plan_ = nullptr;  // null between calls, and in a FastPath that does not wait
+  const plan::Plan* plan_ = nullptr;        // null between calls; a FastPath shows it during looks
   const ProgressSource* source_ = nullptr;  // knows of a call that is no plan
   bool exposed_ = false;                    // peers may touch this call's buffers, and I theirs
   bool inside_ = false;                     // what Guard::inside says

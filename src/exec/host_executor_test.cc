@@ -176,7 +176,7 @@ std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, in
     call.send = b.send;
     call.recv = b.recv;
     call.signature = 77;
-    const bool short_form = fast.has_value() && round != 1;
+    const bool short_form = fast.has_value() && (round + rank) % 3 != 1;  // both meet
     const Status status =
         short_form ? fast->run(domain.executor(rank), call) : domain.executor(rank).run(plan, call);
     if (!status.ok()) return std::string(status.message());

@@ -118,17 +118,6 @@ void Recorder::start_clock(Record& record, uint64_t bytes) {
   record.progress.store(progress | stamp_start(record), std::memory_order_release);
 }
 
-uint64_t Recorder::progress_of(uint32_t number, Series series) {
-  return uint64_t{number} << 32 | static_cast<uint64_t>(series) << kSeriesAt |
-         static_cast<uint64_t>(State::kRunning);
-}
-
-void Recorder::begin_timed(const Label& label, uint32_t number, Series series) {
-  const uint64_t order = running_ = ++orders_;
-  write(current(), order, label, progress_of(number, series));
-  start_clock(current(), label.bytes);
-}
-
 void Recorder::conclude(bool ok) {
   Record& record = current();
   uint64_t progress = record.progress.load(std::memory_order_relaxed);
@@ -139,7 +128,7 @@ void Recorder::conclude(bool ok) {
   const State state = ok ? State::kDone : State::kFailed;
   record.progress.store((progress & ~kStateMask) | static_cast<uint64_t>(state),
                         std::memory_order_release);
-  if (running_ != 0) end();
+  if (running_ != 0) ended_.store(running_, std::memory_order_release);
 }
 
 bool Recorder::is_unfinished(const Record& record) const {

@@ -78,12 +78,11 @@ class Recorder {
   /// The number of a text in the file; 0, which reads as "?", when there is no room. Threads: one.
   uint8_t name(std::string_view text);
 
-  /// A collective begins. `number` is its call number.
-  void begin(const Label& label, uint32_t number);
-  /// The call that began last has ended well. For small calls, which have no time for conclude().
+  /// A call begins; of a collective `number` is its call number.
+  void begin(const Label& label, uint32_t number, Series series = Series::kCollective);
+  /// The call that began last has ended well, if it was not queued: conclude(true) in fewer stores.
   void end();
-  /// The same, and its time is taken if its bytes are worth it.
-  void begin_timed(const Label& label, uint32_t number, Series series = Series::kCollective);
+  /// The running call has ended.
   void conclude(bool ok);
   /// Now it is known how the running call runs. Its bytes stay.
   void refine(const Label& label) { current().what.store(label.what, std::memory_order_release); }
@@ -115,7 +114,10 @@ class Recorder {
   static uint64_t stamp_start(Record& record);
   static void start_clock(Record& record, uint64_t bytes);
   bool is_unfinished(const Record& record) const;
-  static uint64_t progress_of(uint32_t number, Series series);
+  static uint64_t progress_of(uint32_t number, Series series) {
+    return uint64_t{number} << 32 | static_cast<uint64_t>(series) << kSeriesAt |
+           static_cast<uint64_t>(State::kRunning);
+  }
   static void write(Record& record, uint64_t order, const Label& label, uint64_t progress);
 
   static constexpr uint64_t kSampled = 64;  // a power of two
@@ -146,18 +148,22 @@ inline void Recorder::write(Record& record, uint64_t order, const Label& label, 
   record.order.store(0, std::memory_order_relaxed);
   record.what.store(label.what, std::memory_order_release);
   record.bytes.store(label.bytes, std::memory_order_release);
-  if (order % kSampled == 0) [[unlikely]]
+  if (order % kSampled == 0 || label.bytes >= kTimedBytes) [[unlikely]]
     progress |= stamp_start(record);
   record.progress.store(progress, std::memory_order_release);
   record.order.store(order, std::memory_order_release);
 }
 
-inline void Recorder::begin(const Label& label, uint32_t number) {
+inline void Recorder::begin(const Label& label, uint32_t number, Series series) {
   const uint64_t order = running_ = ++orders_;
-  write(records_[order & mask_], order, label,
-        uint64_t{number} << 32 | static_cast<uint64_t>(State::kRunning));
+  write(records_[order & mask_], order, label, progress_of(number, series));
 }
 
-inline void Recorder::end() { ended_.store(running_, std::memory_order_release); }
+inline void Recorder::end() {
+  const Record& record = records_[running_ & mask_];
+  if ((record.progress.load(std::memory_order_relaxed) & kHasStart) != 0) [[unlikely]]
+    return conclude(true);
+  ended_.store(running_, std::memory_order_release);
+}
 
 }  // namespace tutti::trace

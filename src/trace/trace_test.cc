@@ -70,7 +70,7 @@ TEST(Trace, TheRingKeepsTheLastCalls) {
 
 TEST(Trace, LargeCallsAreTimedAndWaitsAreKept) {
   auto recorder = make(8);
-  recorder->begin_timed(label(1 << 20), 1);
+  recorder->begin(label(1 << 20), 1);
   recorder->conclude(true);
   recorder->begin(label(4), 2);
   recorder->waits_for(3, 1, 5000);
@@ -87,6 +87,27 @@ TEST(Trace, LargeCallsAreTimedAndWaitsAreKept) {
   EXPECT_EQ(waiting.lane, 5u);
   EXPECT_EQ(waiting.step, 17u);
   EXPECT_GE(waiting.wait_ns, waiting.start_ns);
+}
+
+// Of the short way: end() instead of conclude().
+TEST(Trace, LargeCallsAndThoseThatWaitedHaveAnEnd) {
+  auto recorder = make(8);
+  recorder->begin(label(64), 1);
+  recorder->end();
+  recorder->begin(label(64), 2);
+  recorder->waits_for(3, 0, 1);
+  recorder->end();
+  recorder->begin(label(Recorder::kTimedBytes), 3);
+  recorder->end();
+  const Snapshot snapshot = snapshot_of(*recorder);
+  ASSERT_EQ(snapshot.calls.size(), 3u);
+  EXPECT_EQ(snapshot.calls[0].end_ns, 0u);
+  for (const CallRecord& call : snapshot.calls) {
+    EXPECT_EQ(call.state, State::kDone) << call.number;
+    if (call.number == 1) continue;
+    EXPECT_GT(call.start_ns, 0u) << call.number;
+    EXPECT_GE(call.end_ns, call.start_ns) << call.number;
+  }
 }
 
 TEST(Trace, QueuedCallsAreNeverOverwritten) {
@@ -268,7 +289,7 @@ TEST(Trace, LinesAreKeptUntilTheCallIsDone) {
 
 TEST(Trace, TransfersKeepTheirLinesWithTheirOwnNumbers) {
   auto recorder = make(8);
-  recorder->begin_timed(label(64), 7, Series::kTransfers);
+  recorder->begin(label(64), 7, Series::kTransfers);
   ASSERT_EQ(recorder->open_lines(1), 1u);
   recorder->set_line(0, exchange_of(3));
   recorder->conclude(true);
@@ -300,7 +321,7 @@ TEST(Trace, ACallHasNoMoreLinesThanThereIsRoomFor) {
 TEST(Trace, TheLinesOfOldCallsMakeRoom) {
   auto recorder = make(16);
   for (uint32_t number = 1; number <= 10; ++number) {
-    recorder->begin_timed(label(64), number, Series::kTransfers);
+    recorder->begin(label(64), number, Series::kTransfers);
     const uint32_t room = recorder->open_lines(64);
     for (uint32_t i = 0; i < room; ++i) recorder->set_line(i, exchange_of(number * 100 + i));
     recorder->conclude(false);

@@ -20,7 +20,7 @@ std::vector<std::string> corpus_recorder() {
   Result<std::unique_ptr<trace::Recorder>> made = trace::Recorder::create(options);
   require(made.ok(), "a recorder");
   trace::Recorder& recorder = *made.value();
-  recorder.begin_timed(trace::label_of({recorder.name("broadcast"), 0, 0, 0, 2, 1 << 20}), 1);
+  recorder.begin(trace::label_of({recorder.name("broadcast"), 0, 0, 0, 2, 1 << 20}), 1);
   recorder.conclude(true);
   recorder.begin(trace::label_of({recorder.name("all_reduce"), 0, 0, 0, -1, 8}), 2);
   recorder.waits_for(3, 1, 4);
