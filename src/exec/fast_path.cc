@@ -60,7 +60,6 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
   if (!qualifies(plan)) return std::nullopt;
   FastPath path;
   path.plan_ = &plan;
-  path.has_slots_ = plan.lanes[0].frame_bytes > 0;
   path.my_cells_ = plan::register_of(PeerBase::kCell, rank);
   for (uint32_t i = 0; i < plan.ops.size(); ++i) {
     const Op& op = plan.ops[i];

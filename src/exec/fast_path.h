@@ -24,7 +24,7 @@ class FastPath {
   Status run(HostExecutor& executor, const Call& call) const;
 
   /// Its messages travel in slots.
-  bool has_slots() const { return has_slots_; }
+  bool has_slots() const { return plan_->lanes[0].frame_bytes > 0; }
 
  private:
   // A source, a target, or what is waited for.
@@ -95,7 +95,6 @@ class FastPath {
   std::vector<Place> sources_;
   const plan::Plan* plan_ = nullptr;
   uint32_t my_cells_ = 0;  // register
-  bool has_slots_ = false;
 };
 
 // Inline because what a small call stores on its way counts: the processor keeps some 64 stores for
@@ -116,7 +115,7 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   HostExecutor::Lane& lane = executor.lanes_[0];
   const uint64_t cells =
       plan.cells > 0 ? executor.cells_.take(plan.cells, plan.tiny, lane.progress) : 0;
-  if (has_slots_) [[unlikely]] {
+  if (plan.frame_bytes > 0) [[unlikely]] {
     lane.shift[static_cast<size_t>(plan::Shift::kFrame)] =
         lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes);
   }

@@ -328,6 +328,7 @@ class ThroughSlot {
     plan_ = plan::bind(match_, {kCount, types::DataType::kInt64, types::ReduceOp::kSum}, {});
     short_form_ = FastPath::compile(plan_, rank);
   }
+  const plan::Plan& plan() const { return plan_; }
   bool has_short_form() const { return short_form_.has_value() && short_form_->has_slots(); }
   Status run(HostExecutor& executor, uint32_t signature, bool interpreted = false) {
     Call call;
@@ -371,6 +372,22 @@ TEST(HostExecutor, ShortFormComparesSignaturesOfSlots) {
     const Status status = target.run(domain.executor(1), 78, interpreted);
     EXPECT_EQ(status.code(), Code::kInvalidUsage) << status.message();
   }
+}
+
+// run() does by itself what such a plan forgot: nobody would see that it is wrong.
+TEST(HostExecutor, APlanThatForgotSomethingHasNoShortForm) {
+  const plan::Plan whole = ThroughSlot(0).plan();
+  ASSERT_EQ(whole.ops.front().code, plan::OpCode::kCredit);
+  EXPECT_TRUE(FastPath::compile(whole, 0).has_value());
+  plan::Plan without_credit = whole;
+  without_credit.ops.erase(without_credit.ops.begin());
+  EXPECT_FALSE(FastPath::compile(without_credit, 0).has_value());
+  plan::Plan without_end = whole;
+  without_end.ops.pop_back();
+  EXPECT_FALSE(FastPath::compile(without_end, 0).has_value());
+  plan::Plan late_credit = whole;
+  std::swap(late_credit.ops[0], late_credit.ops[1]);
+  EXPECT_FALSE(FastPath::compile(late_credit, 0).has_value());
 }
 
 /// A call of two ranks in each other's buffers.
