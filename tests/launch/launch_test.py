@@ -83,11 +83,13 @@ class Launched(unittest.TestCase):
             with self.subTest(mounted):
                 mount = f'mount -t tmpfs -o {mounted} none /dev/shm && exec "$@"'
                 here = ["unshare", "--mount", "sh", "-c", mount, "sh"]
-                probe = subprocess.run([*here, "true"], capture_output=True, text=True)
+                probe = subprocess.run([*here, "true"], capture_output=True, text=True,
+                                       timeout=60)
                 if probe.returncode != 0:
                     self.skipTest(f"no mounts of one's own here: {probe.stderr.strip()}")
                 fill = "head -c 128K /dev/zero > /dev/shm/probe"
-                filled = subprocess.run([*here, "sh", "-c", fill], capture_output=True)
+                filled = subprocess.run([*here, "sh", "-c", fill], capture_output=True,
+                                        timeout=60)
                 self.assertNotEqual(filled.returncode, 0, "there is room in /dev/shm")
                 large = ["all_reduce", "--ranks", "4", "-b", "8M", "-e", "8M", "-n", "2"]
                 done = subprocess.run([*here, BINARIES / "tutti", "perf", *large], text=True,
