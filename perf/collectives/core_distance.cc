@@ -21,7 +21,7 @@ constexpr uint32_t kTrips = kBursts * kTripsPerBurst;
 // A thread that has lost its processor for a while must not turn 10 ms into minutes.
 constexpr double kMostUs = 1e6;
 
-struct alignas(64) Flag {
+struct alignas(64) SharedFlag {
   std::atomic<uint32_t> value{0};
 };
 
@@ -42,7 +42,7 @@ void pin(int processor) {
   pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-bool await(const Flag& flag, uint32_t value, const std::atomic<bool>& stop) {
+bool await(const SharedFlag& flag, uint32_t value, const std::atomic<bool>& stop) {
   while (flag.value.load(std::memory_order_acquire) != value) {
     if (stop.load(std::memory_order_relaxed)) return false;
   }
@@ -54,8 +54,8 @@ bool await(const Flag& flag, uint32_t value, const std::atomic<bool>& stop) {
 std::optional<double> core_round_trip_ns() {
   const std::vector<int> processors = usable_processors();
   if (processors.size() < 2) return std::nullopt;
-  Flag there;
-  Flag back;
+  SharedFlag there;
+  SharedFlag back;
   alignas(64) std::atomic<bool> stop{false};
   std::thread echo([&] {
     pin(processors[1]);

@@ -14,7 +14,7 @@ constexpr size_t kFieldEnds[] = {offsetof(tuttiConfig_t, reserved), offsetof(tut
                                  offsetof(tuttiConfig_t, timeout_ns), sizeof(tuttiConfig_t)};
 constexpr size_t kMaxNameBytes = 128;
 
-Status wrong(const char* call, const std::string& what) {
+Status not_valid(const char* call, const std::string& what) {
   return Status::invalid_argument(std::string(call) + ": config: " + what +
                                   "; begin with TUTTI_CONFIG_INITIALIZER");
 }
@@ -37,9 +37,9 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
   if (config == nullptr) return inherited;
   tuttiConfig_t known = TUTTI_CONFIG_INITIALIZER;
   const Status status = read_structure(config, kFieldEnds, &known);
-  if (!status.ok()) return wrong(call, std::string(status.message()));
-  if (known.blocking != 0 && known.blocking != 1) return wrong(call, "blocking is 0 or 1");
-  if (known.reserved != 0) return wrong(call, "reserved is 0");
+  if (!status.ok()) return not_valid(call, std::string(status.message()));
+  if (known.blocking != 0 && known.blocking != 1) return not_valid(call, "blocking is 0 or 1");
+  if (known.reserved != 0) return not_valid(call, "reserved is 0");
   CommConfig read;
   read.blocking = known.blocking == 1;
   read.timeout_ns = known.timeout_ns;

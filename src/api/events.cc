@@ -56,7 +56,6 @@ std::string ways_of(const comm::Communicator& communicator) {
 /// `communicator` is null where this rank gets none.
 void tell_made(const char* call, const std::string& name, const comm::Communicator* communicator,
                uint64_t took_ns) {
-  constexpr double kNanosecondsPerMillisecond = 1e6;
   Logger* log = curious_log();
   if (log == nullptr) return;
   const double took = static_cast<double>(took_ns) / kNanosecondsPerMillisecond;

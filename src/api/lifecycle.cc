@@ -211,7 +211,7 @@ std::string explain(tuttiComm_t comm, const Named& named, uint64_t count, types:
   return comm->communicator->explain(request);
 }
 
-Status hand_out(const std::string& answer, char* text, size_t bytes, size_t* needed) {
+Status copy_out(const std::string& answer, char* text, size_t bytes, size_t* needed) {
   if (needed != nullptr) *needed = answer.size() + 1;
   if (text == nullptr || bytes < answer.size() + 1) {
     return Status::invalid_argument("tuttiExplain: the text needs " +
@@ -319,7 +319,7 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
   const auto element = static_cast<tutti::types::DataType>(number);
   tutti::api::drain(*comm->communicator);  // the engine uses the plans that this may replace
   const std::string answer = tutti::api::explain(comm, named.value(), count, element);
-  return report(comm, tutti::api::hand_out(answer, text, bytes, needed));
+  return report(comm, tutti::api::copy_out(answer, text, bytes, needed));
 }
 
 }  // extern "C"

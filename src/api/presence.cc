@@ -9,7 +9,7 @@
 namespace tutti::api {
 namespace {
 
-constexpr uint32_t kSpins = 100;
+constexpr uint32_t kBarrierSpins = 100;
 
 bool membarrier(int command) { return syscall(SYS_membarrier, command, 0, 0) == 0; }
 
@@ -33,7 +33,7 @@ void Presence::announce_change() const {
 
 void Presence::wait_for_others() const {
   announce_change();
-  exec::Backoff backoff(kSpins);
+  exec::Backoff backoff(kBarrierSpins);
   while (has_caller() || visitors_.load(std::memory_order_seq_cst) > 1) backoff.pause();
 }
 

@@ -133,7 +133,7 @@ Status check_vectors(const Request& request) {
   return {};
 }
 
-Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
+Status check_vector_call(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
   if (Status status = check_operation(comm, request, stream); !status.ok()) return status;
   if (Status status = check_vectors(request); !status.ok()) return status;
   const int rank = comm->communicator->rank();
@@ -164,7 +164,7 @@ tuttiResult_t run_vectors(tuttiComm_t comm, Request request, const tuttiRedOp_t&
     const bool own = number < 0 || number >= types::kReduceOps;
     if (own) status = take_scaled(comm, number, request, extras);
   }
-  if (status.ok()) status = check(comm, request, stream);
+  if (status.ok()) status = check_vector_call(comm, request, stream);
   if (!status.ok()) return refuse(comm, status);
   request.count = 0;
   // All ranks pass the same counts: if there is nothing to do, all know.

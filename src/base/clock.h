@@ -8,6 +8,7 @@
 
 namespace tutti {
 
+inline constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 inline constexpr uint64_t kNanosecondsPerSecond = 1'000'000'000;
 inline constexpr uint64_t kNoDeadline = ~uint64_t{0};
 

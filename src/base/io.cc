@@ -40,7 +40,6 @@ Status errno_status(std::string_view what) {
 }
 
 int poll_timeout_ms(uint64_t deadline_ns) {
-  constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
   constexpr uint64_t kLongestMs = 60'000;
   const uint64_t now_ns = monotonic_ns();
   if (now_ns >= deadline_ns) return 0;

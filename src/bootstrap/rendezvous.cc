@@ -15,7 +15,6 @@
 namespace tutti::bootstrap {
 namespace {
 
-constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 // An address that does not answer (a firewall, another network) must not keep us from the next one.
 constexpr uint64_t kFirstDialNs = 500 * kNanosecondsPerMillisecond;
 constexpr uint64_t kLongestDialNs = 8 * kNanosecondsPerSecond;

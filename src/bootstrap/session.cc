@@ -17,7 +17,6 @@ namespace {
 constexpr uint64_t kRequestPatienceNs = 10 * kNanosecondsPerSecond;
 // A rank that has asked, and takes nothing of its answer for so long, is stopped.
 constexpr uint64_t kAnswerPatienceNs = 60 * kNanosecondsPerSecond;
-constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 constexpr uint64_t kLongestPatienceMs = uint64_t{1} << 40;
 
 uint64_t news_every_ns(const Request& request) {

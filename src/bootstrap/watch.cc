@@ -16,7 +16,6 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr uint64_t kBell = 0;
-constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
 
 uint32_t hang_up_of(int fd) {
   int type = 0;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t kMaxEntries = 1u
                                  << 26;  // of clocks at a time; more ranks are looked at in turns
-constexpr uint64_t kMaxWork = 1ull << 33;
+constexpr uint64_t kMaxHazardWork = 1ull << 33;
 
 struct Access {
   Block block;
@@ -244,7 +244,7 @@ Status check_hazards(const Program& program, const Matching& matching,
     if (!found.lanes_meet) continue;
     meeting.push_back(rank);
     work += entries(rank) + found.accesses * lanes;
-    if (entries(rank) > kMaxEntries || work > kMaxWork) {
+    if (entries(rank) > kMaxEntries || work > kMaxHazardWork) {
       return Status::unsupported("too many lanes share too many blocks to verify");
     }
   }

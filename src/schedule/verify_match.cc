@@ -10,20 +10,6 @@ namespace {
 constexpr uint64_t kMaxOperands = 1u << 28;
 constexpr uint64_t kMaxPairs = 1u << 26;  // of a rank with (peer, lane)
 
-struct Channel {
-  int source = 0;
-  int target = 0;
-  uint32_t lane = 0;
-  uint32_t first = 0;  // its first message
-  uint32_t sent = 0;
-  uint32_t received = 0;
-};
-
-std::string name_of(const Channel& channel) {
-  return "from rank " + std::to_string(channel.source) + " to rank " +
-         std::to_string(channel.target) + " on lane " + std::to_string(channel.lane);
-}
-
 }  // namespace
 
 class Matcher {
@@ -46,12 +32,26 @@ class Matcher {
       if (channel.received == channel.sent) continue;
       const Message& left = result_.messages_[channel.first + channel.received];
       return program_.refuse(left.send, "message " + std::to_string(channel.received) + ' ' +
-                                            name_of(channel) + " is never received");
+                                            channel.name() + " is never received");
     }
     return std::move(result_);
   }
 
  private:
+  struct Channel {
+    int source = 0;
+    int target = 0;
+    uint32_t lane = 0;
+    uint32_t first = 0;  // its first message
+    uint32_t sent = 0;
+    uint32_t received = 0;
+
+    std::string name() const {
+      return "from rank " + std::to_string(source) + " to rank " + std::to_string(target) +
+             " on lane " + std::to_string(lane);
+    }
+  };
+
   Status number_operands() {
     uint64_t operands = 0;
     result_.first_.reserve(size_t{program_.total_steps()} + 1);

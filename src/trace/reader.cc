@@ -14,6 +14,7 @@
 #include <set>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/base/words.h"
 
@@ -53,11 +54,10 @@ std::string optional_name(const Reading& reading, uint64_t number) {
 }
 
 void unpack_wait(uint64_t wait, CallRecord& call) {
-  constexpr uint64_t kMillisecond = 1'000'000;
   call.waits_for = static_cast<int>(wait >> 44);
   call.lane = static_cast<uint32_t>(wait >> 40 & 0xf);
   call.step = static_cast<uint32_t>(wait >> 28 & kMostStep);
-  call.wait_ns = call.start_ns + (wait & kMostMilliseconds) * kMillisecond;
+  call.wait_ns = call.start_ns + (wait & kMostMilliseconds) * kNanosecondsPerMillisecond;
 }
 
 // A writer that is always faster than this reader would be a very short ring.

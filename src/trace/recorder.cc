@@ -158,7 +158,6 @@ void Recorder::begin_queued(uint64_t ticket, const Label& label, uint32_t number
 }
 
 void Recorder::waits_for(uint32_t peer, uint32_t lane, uint32_t step) {
-  constexpr uint64_t kMillisecond = 1'000'000;
   constexpr int kPeerAt = 44, kLaneAt = 40, kStepAt = 28;
   Record& record = current();
   const uint64_t at = uint64_t{peer} << kPeerAt | uint64_t{lane} << kLaneAt |
@@ -168,7 +167,7 @@ void Recorder::waits_for(uint32_t peer, uint32_t lane, uint32_t step) {
   if ((progress & kHasWait) != 0 && (before & ~kMostMilliseconds) == at) return;
   if ((progress & kHasStart) == 0) progress |= stamp_start(record);
   const uint64_t since_ns = monotonic_ns() - record.start_ns.load(std::memory_order_relaxed);
-  record.wait.store(at | std::min(since_ns / kMillisecond, kMostMilliseconds),
+  record.wait.store(at | std::min(since_ns / kNanosecondsPerMillisecond, kMostMilliseconds),
                     std::memory_order_release);
   record.progress.store(progress | kHasWait, std::memory_order_release);
 }

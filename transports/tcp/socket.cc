@@ -126,7 +126,6 @@ Status keep_alive(int fd, uint64_t silence_ns) {
 // TCP_USER_TIMEOUT would end connections with a peer that is alive and reads nothing, too.
 bool is_silent(int fd, uint64_t silence_ns) {
   constexpr unsigned kAsked = 2;
-  constexpr uint64_t kNanosecondsPerMillisecond = 1'000'000;
   tcp_info info{};
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0) return false;
