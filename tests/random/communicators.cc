@@ -10,6 +10,16 @@ const char* name_of(Origin origin) {
   return kNames[static_cast<int>(origin)];
 }
 
+const char* name_of(Mode mode) {
+  constexpr const char* kNames[kModes] = {"without a word", "blocking", "not blocking"};
+  return kNames[static_cast<int>(mode)];
+}
+
+const char* name_of(Ending ending) {
+  constexpr const char* kNames[kEndings] = {"destroy", "finalize", "revoke", "abort"};
+  return kNames[static_cast<int>(ending)];
+}
+
 Communicator Communicator::of_all(int ranks) {
   Communicator all;
   all.members.resize(static_cast<size_t>(ranks));
@@ -24,11 +34,13 @@ int Communicator::rank_of(int member) const {
 
 std::string describe(const Change& change, const std::vector<Communicator>& communicators) {
   const std::string from = std::to_string(change.from);
-  if (change.made.empty()) return "end of communicator " + from;
+  if (change.made.empty()) {
+    return std::string(name_of(communicators[change.from].ending)) + " of communicator " + from;
+  }
   std::string text = name_of(change.origin);
   if (change.origin == Origin::kId && change.ids > 1) text = std::to_string(change.ids) + " ids";
   if (change.origin >= Origin::kSplit) text += " of communicator " + from;
-  text += " makes";
+  text += std::string(" makes, ") + name_of(communicators[change.made[0]].mode) + ",";
   for (const uint32_t made : change.made) {
     text += " " + std::to_string(made) + " (ranks";
     for (const int member : communicators[made].members) text += " " + std::to_string(member);

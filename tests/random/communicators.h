@@ -20,11 +20,23 @@ enum class Origin : uint8_t {
 inline constexpr int kOrigins = 5;
 const char* name_of(Origin origin);
 
+/// What its ranks' configuration says about calls that make and end it.
+enum class Mode : uint8_t { kUnsaid, kBlocking, kNotBlocking };
+inline constexpr int kModes = 3;
+const char* name_of(Mode mode);
+
+/// How its ranks end it. Nothing is in flight then, on any rank.
+enum class Ending : uint8_t { kDestroy, kFinalize, kRevoke, kAbort };
+inline constexpr int kEndings = 4;
+const char* name_of(Ending ending);
+
 /// The first one of a job has all ranks in their order, and lasts as long as the job.
 struct Communicator {
   Origin origin = Origin::kId;
   std::vector<int> members = {};  // ranks of the job, in the order of their ranks in it
-  bool registered = false;        // what the ranks have allocated is registered with it
+  Mode mode = Mode::kUnsaid;
+  Ending ending = Ending::kDestroy;
+  bool registered = false;  // what the ranks have allocated is registered with it
   uint32_t windows = 0;
   bool ordinary_windows = false;  // on memory that is not from tuttiMemAlloc
 

@@ -43,6 +43,8 @@ void Coverage::add(const Job& job, const Batch& batch, const Call& call) {
         std::string(name_of(job.network)) + (one_process ? ", threads" : ", processes"));
   count(name, "way", name_of(batch.way));
   count(name, "made by", name_of(job.of(call).origin));
+  count(name, "made", name_of(job.of(call).mode));
+  count(name, "ended by", name_of(job.of(call).ending));
   count(name, "batch of", batch.of_several() ? "several communicators" : "one");
   for (const Transfer& t : call.transfers) count(name, "type", reference::name_of(t.type));
   for (const Access& a : call.accesses) {

@@ -29,6 +29,8 @@ enum Place : size_t {
   kOrigin,
   kAlive,
   kBatchOf,
+  kMode,
+  kEnding,
   kPlaces
 };
 
@@ -100,6 +102,7 @@ bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b
     if (of_b == name_of(Origin::kGrow)) return of_a != "1";
     return of_b != name_of(Origin::kShrink) || of_a != std::to_string(max_ranks);
   }
+  if (a == kOrigin && b == kMode) return of_a != all || of_b == name_of(Mode::kUnsaid);
   if (a == kOrigin && b == kAlive) return of_b != kNoOther || of_a == name_of(Origin::kId);
   if (a == kAlive && b == kBatchOf) return of_a != kNoOther || of_b != kSeveral;
   return true;
@@ -144,13 +147,15 @@ std::vector<std::string> values_of(const Job& job, const Batch& batch, const Cal
   values[kOrigin] = name_of(job.of(call).origin);
   values[kAlive] = alive_name(alive);
   values[kBatchOf] = batch.of_several() ? kSeveral : "one communicator";
+  values[kMode] = name_of(job.of(call).mode);
+  values[kEnding] = name_of(job.of(call).ending);
   return values;
 }
 
 }  // namespace
 
 std::vector<Axis> axes(int max_ranks) {
-  std::vector<std::string> names, types, ops, ranks, origins;
+  std::vector<std::string> names, types, ops, ranks, origins, modes, endings;
   for (const Example& example : examples()) names.emplace_back(example.name());
   for (int i = 0; i < reference::kTypes; ++i) {
     types.push_back(reference::name_of(static_cast<tuttiDataType_t>(i)));
@@ -165,6 +170,8 @@ std::vector<Axis> axes(int max_ranks) {
   }
   for (int i = 1; i <= max_ranks; ++i) ranks.push_back(std::to_string(i));
   for (int i = 0; i < kOrigins; ++i) origins.emplace_back(name_of(static_cast<Origin>(i)));
+  for (int i = 0; i < kModes; ++i) modes.emplace_back(name_of(static_cast<Mode>(i)));
+  for (int i = 0; i < kEndings; ++i) endings.emplace_back(name_of(static_cast<Ending>(i)));
   return {
       {"collective", names},
       {"type", types},
@@ -181,7 +188,9 @@ std::vector<Axis> axes(int max_ranks) {
       {"memory", {"ordinary", "allocated", kRegistered}},
       {"made by", origins},
       {"there are", {kNoOther, "2", "3", "4 or more"}},
-      {"batch of", {"one communicator", kSeveral}}};
+      {"batch of", {"one communicator", kSeveral}},
+      {"made", modes},
+      {"ended by", endings}};
 }
 
 Pairs::Pairs(int max_ranks) : max_ranks_(max_ranks), axes_(axes(max_ranks)) {

@@ -6,6 +6,24 @@
 #include "tests/random/issue.h"
 
 namespace tutti::random_calls {
+namespace {
+
+constexpr uint64_t kPauseNs = 20'000;
+
+/// NULL if nothing is said.
+class Config {
+ public:
+  explicit Config(Mode mode) : said_(mode != Mode::kUnsaid) {
+    config_.blocking = mode == Mode::kNotBlocking ? 0 : 1;
+  }
+  const tuttiConfig_t* get() const { return said_ ? &config_ : nullptr; }
+
+ private:
+  bool said_;
+  tuttiConfig_t config_ = TUTTI_CONFIG_INITIALIZER;
+};
+
+}  // namespace
 
 Seats::~Seats() {
   abandon();
@@ -29,8 +47,11 @@ bool Seats::open() {
   tuttiUniqueId id;
   if (!member_.take_id(id)) return false;
   tuttiComm_t comm = nullptr;
-  const tuttiResult_t made = tuttiCommInitRank(&comm, member_.ranks(), id, member_.rank());
-  return ok(made, "tuttiCommInitRank", nullptr) && take(0, comm);
+  const Config config(job_.communicators[0].mode);
+  const tuttiResult_t made =
+      tuttiCommInitRankConfig(&comm, member_.ranks(), id, member_.rank(), config.get());
+  const bool blocking = is_blocking(0, nullptr);
+  return over(made, "tuttiCommInitRank", comm, blocking) && take(0, comm, blocking);
 }
 
 bool Seats::allocate(Region& region) {
@@ -83,11 +104,13 @@ bool Seats::by_ids(const Change& change) {
   const int rank = made.rank_of(member_.rank());
   if (rank < 0) return true;
   tuttiComm_t comm = nullptr;
+  const Config config(made.mode);
   const tuttiResult_t done =
-      change.ids == 1
-          ? tuttiCommInitRank(&comm, made.ranks(), ids[0], rank)
-          : tuttiCommInitRankScalable(&comm, made.ranks(), rank, change.ids, ids.data(), nullptr);
-  return ok(done, "tuttiCommInitRank", nullptr) && take(change.made[0], comm);
+      change.ids == 1 ? tuttiCommInitRankConfig(&comm, made.ranks(), ids[0], rank, config.get())
+                      : tuttiCommInitRankScalable(&comm, made.ranks(), rank, change.ids, ids.data(),
+                                                  config.get());
+  const bool blocking = is_blocking(change.made[0], nullptr);
+  return over(done, "tuttiCommInitRank", comm, blocking) && take(change.made[0], comm, blocking);
 }
 
 // The ranks are threads: handles go from one to the other as numbers.
@@ -104,7 +127,7 @@ bool Seats::by_one_thread(const Change& change) {
   }
   if (!member_.meet()) return false;
   const uint64_t mine = handles[member_.rank()].load();
-  return member_.meet() && take(change.made[0], reinterpret_cast<tuttiComm_t>(mine));
+  return member_.meet() && take(change.made[0], reinterpret_cast<tuttiComm_t>(mine), true);
 }
 
 bool Seats::split(const Change& change) {
@@ -117,9 +140,11 @@ bool Seats::split(const Change& change) {
   const int color = chosen ? static_cast<int>(*mine) : TUTTI_SPLIT_NOCOLOR;
   const int key = change.keys[static_cast<size_t>(seat->rank)];
   tuttiComm_t comm = nullptr;
-  const tuttiResult_t done = library_.split(seat->comm, color, key, &comm, nullptr);
-  if (!ok(done, "tuttiCommSplit", nullptr)) return false;
-  if (chosen) return take(*mine, comm);
+  const Config config(chosen ? job_.communicators[*mine].mode : Mode::kUnsaid);
+  const tuttiResult_t done = library_.split(seat->comm, color, key, &comm, config.get());
+  const bool blocking = chosen ? is_blocking(*mine, seat) : seat->blocking;
+  if (!over(done, "tuttiCommSplit", chosen ? comm : seat->comm, blocking)) return false;
+  if (chosen) return take(*mine, comm, blocking);
   return comm == nullptr || verdict_.wrong("a communicator without a colour");
 }
 
@@ -135,10 +160,13 @@ bool Seats::shrink(const Change& change) {
   }
   if (made.rank_of(member_.rank()) >= 0) {
     tuttiComm_t comm = nullptr;
+    const Config config(made.mode);
     const tuttiResult_t done =
         tuttiCommShrink(seat->comm, excluded.data(), static_cast<int>(excluded.size()), &comm,
-                        nullptr, TUTTI_SHRINK_DEFAULT);
-    if (!ok(done, "tuttiCommShrink", nullptr) || !take(change.made[0], comm)) return false;
+                        config.get(), TUTTI_SHRINK_DEFAULT);
+    const bool blocking = is_blocking(change.made[0], seat);
+    if (!over(done, "tuttiCommShrink", comm, blocking)) return false;
+    if (!take(change.made[0], comm, blocking)) return false;
   }
   const tuttiCall_t barrier = TUTTI_CALL_INITIALIZER;
   return ok(run_plainly(barrier, seat->comm), "barrier", seat->comm);
@@ -159,21 +187,40 @@ bool Seats::grow(const Change& change) {
   if (rank < 0) return true;
   tuttiComm_t comm = nullptr;
   tuttiResult_t done = tuttiSuccess;
+  const Config config(made.mode);
   if (seat == nullptr) {
-    done = tuttiCommGrow(nullptr, made.ranks(), &id, rank, &comm, nullptr);
+    done = tuttiCommGrow(nullptr, made.ranks(), &id, rank, &comm, config.get());
   } else {
     const tuttiUniqueId* passed = seat->rank % 2 == 0 ? &id : nullptr;
-    done = tuttiCommGrow(seat->comm, made.ranks(), passed, -1, &comm, nullptr);
+    done = tuttiCommGrow(seat->comm, made.ranks(), passed, -1, &comm, config.get());
   }
-  return ok(done, "tuttiCommGrow", nullptr) && take(change.made[0], comm);
+  const bool blocking = is_blocking(change.made[0], seat);
+  return over(done, "tuttiCommGrow", comm, blocking) && take(change.made[0], comm, blocking);
+}
+
+bool Seats::is_blocking(uint32_t communicator, const Seat* from) const {
+  const Mode mode = job_.communicators[communicator].mode;
+  if (mode == Mode::kUnsaid) return from == nullptr || from->blocking;
+  return mode == Mode::kBlocking;
+}
+
+bool Seats::over(tuttiResult_t result, const char* what, tuttiComm_t comm, bool blocking) const {
+  if (blocking) return ok(result, what, nullptr);
+  while (result == tuttiInProgress) {
+    testing_support::sleep_ns(kPauseNs);
+    const tuttiResult_t asked = tuttiCommGetAsyncError(comm, &result);
+    if (!ok(asked, "tuttiCommGetAsyncError", comm)) return false;
+  }
+  return ok(result, what, comm);
 }
 
 // Looks whether it is the one that was asked for, and gives it what its ranks share.
-bool Seats::take(uint32_t number, tuttiComm_t comm) {
+bool Seats::take(uint32_t number, tuttiComm_t comm, bool blocking) {
   const Communicator& wanted = job_.communicators[number];
   Seat& seat = seats_[number];
   seat.comm = comm;
   seat.rank = wanted.rank_of(member_.rank());
+  seat.blocking = blocking;
   int ranks = -1, rank = -1;
   if (!ok(tuttiCommCount(comm, &ranks), "tuttiCommCount", comm)) return false;
   if (!ok(tuttiCommUserRank(comm, &rank), "tuttiCommUserRank", comm)) return false;
@@ -192,28 +239,47 @@ bool Seats::take(uint32_t number, tuttiComm_t comm) {
   return seat.one_sided->open();
 }
 
+// A rank of the job that is not in it waits, too, where the others must: until no rank is in a call
+// of it.
 bool Seats::end(uint32_t communicator) {
+  const Ending how = job_.communicators[communicator].ending;
+  const bool breaks_off = how == Ending::kRevoke || how == Ending::kAbort;
   const auto found = seats_.find(communicator);
-  if (found == seats_.end()) return true;
+  if (found == seats_.end()) return !breaks_off || member_.meet();
   Seat& seat = found->second;
-  tuttiComm_t comm = seat.comm;
   if (!seat.one_sided->close()) return false;
   for (void* handle : seat.registrations) {
-    if (!ok(tuttiCommDeregister(comm, handle), "tuttiCommDeregister", comm)) return false;
+    const tuttiResult_t done = tuttiCommDeregister(seat.comm, handle);
+    if (!ok(done, "tuttiCommDeregister", seat.comm)) return false;
   }
-  const bool finalizes = communicator % 2 == 1;
-  if (finalizes && !ok(tuttiCommFinalize(comm), "tuttiCommFinalize", comm)) return false;
-  seat.comm = nullptr;
-  if (!ok(tuttiCommDestroy(comm), "tuttiCommDestroy", comm)) return false;
+  if (breaks_off && !member_.meet()) return false;
+  if (!leave(how, seat)) return false;
   seats_.erase(found);
   return true;
 }
 
+// A handle that ends while nobody waits for it can be asked no more.
+bool Seats::leave(Ending how, const Seat& seat) {
+  tuttiComm_t comm = seat.comm;
+  if (how == Ending::kFinalize) {
+    const tuttiResult_t done = tuttiCommFinalize(comm);
+    if (!over(done, "tuttiCommFinalize", comm, seat.blocking)) return false;
+  }
+  if (how == Ending::kRevoke) {
+    const tuttiResult_t done = tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT);
+    if (!ok(done, "tuttiCommRevoke", comm)) return false;
+  }
+  const bool aborts = how == Ending::kAbort;
+  const tuttiResult_t done = aborts ? tuttiCommAbort(comm) : tuttiCommDestroy(comm);
+  if (!seat.blocking && done == tuttiInProgress) return true;
+  return ok(done, aborts ? "tuttiCommAbort" : "tuttiCommDestroy", comm);
+}
+
 // The first one sometimes before those that were made from it.
 bool Seats::close() {
-  while (!seats_.empty()) {
-    const auto next = job_.number % 2 == 0 ? seats_.begin() : std::prev(seats_.end());
-    if (!end(next->first)) return false;
+  const auto count = static_cast<uint32_t>(job_.communicators.size());
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!end(job_.number % 2 == 0 ? i : count - 1 - i)) return false;
   }
   return true;
 }

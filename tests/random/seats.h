@@ -22,7 +22,8 @@ struct Seat {
   int rank = 0;
   std::unique_ptr<OneSided> one_sided;
   std::vector<void*> registrations;
-  CallOptions options;  // that functions use now
+  bool blocking = true;  // are its making and its end
+  CallOptions options;   // that functions use now
 };
 
 class Seats {
@@ -58,8 +59,13 @@ class Seats {
   bool shrink(const Change& change);
   bool grow(const Change& change);
   bool tell(tuttiUniqueId& id, int root);
-  bool take(uint32_t communicator, tuttiComm_t comm);
+  /// Of making `communicator` from `from`, which may be null.
+  bool is_blocking(uint32_t communicator, const Seat* from) const;
+  /// `result` is of a call that made or ends `comm`; waits until it is over.
+  bool over(tuttiResult_t result, const char* what, tuttiComm_t comm, bool blocking) const;
+  bool take(uint32_t communicator, tuttiComm_t comm, bool blocking);
   bool end(uint32_t communicator);
+  bool leave(Ending how, const Seat& seat);
 
   const Job& job_;
   testing_support::Member& member_;
