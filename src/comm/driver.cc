@@ -31,15 +31,21 @@ void Driver::add(Task task) {
   if (node.ahead.empty()) activate(node);
 }
 
+Driver::Chain* Driver::find_chain(const void* order) {
+  const auto used = chains_.begin() + static_cast<ptrdiff_t>(chain_count_);
+  const auto found = std::find_if(chains_.begin(), used, [&](const Chain& c) {  //
+    return c.order == order;
+  });
+  return found == used ? nullptr : &*found;
+}
+
 // Behind what the chain holds; beside what belongs to the same group.
 void Driver::append(Node& node, const void* order, uint64_t group) {
   if (order == nullptr) return;
-  const auto used = chains_.begin() + static_cast<ptrdiff_t>(chain_count_);
-  auto found =
-      std::find_if(chains_.begin(), used, [&](const Chain& c) { return c.order == order; });
-  if (found == used) {
+  Chain* found = find_chain(order);
+  if (found == nullptr) {
     if (chain_count_ == chains_.size()) chains_.emplace_back();
-    found = chains_.begin() + static_cast<ptrdiff_t>(chain_count_++);
+    found = &chains_[chain_count_++];
     found->order = order;
     found->group = 0;
   }
@@ -63,14 +69,11 @@ void Driver::put_behind(Node& later, Node& earlier) {
 }
 
 void Driver::remove(Node& node, const void* order) {
-  for (size_t i = 0; i < chain_count_; ++i) {
-    Chain& chain = chains_[i];
-    if (chain.order != order) continue;
-    std::erase(chain.before, &node);
-    std::erase(chain.last, &node);
-    if (chain.before.empty() && chain.last.empty()) std::swap(chain, chains_[--chain_count_]);
-    return;
-  }
+  Chain* chain = find_chain(order);
+  if (chain == nullptr) return;
+  std::erase(chain->before, &node);
+  std::erase(chain->last, &node);
+  if (chain->before.empty() && chain->last.empty()) std::swap(*chain, chains_[--chain_count_]);
 }
 
 void Driver::promote(Node& node, int priority) {
@@ -169,6 +172,21 @@ bool Driver::has_failed_in_line(const Node& node) {
          !own->failure().ok();
 }
 
+// What is added to the stream later waits for what the node waited for in it.
+void Driver::bequeath(const Node& node, const Task::Stream& stream) {
+  Chain* chain = find_chain(stream.order);
+  if (chain == nullptr) return;
+  const auto holds = [](const std::vector<Node*>& nodes, const Node* one) {
+    return std::find(nodes.begin(), nodes.end(), one) != nodes.end();
+  };
+  for (Node* earlier : node.ahead) {
+    if (!earlier->task.is_on(stream)) continue;
+    if (!holds(chain->before, earlier) && !holds(chain->last, earlier)) {
+      chain->before.push_back(earlier);
+    }
+  }
+}
+
 // What waits for the node waits for what the node waited for. Returns the next one of its
 // communicator; null if there is none.
 Driver::Node* Driver::retire(Node& node) {
@@ -179,6 +197,8 @@ Driver::Node* Driver::retire(Node& node) {
     for (Node* earlier : node.ahead) put_behind(*later, *earlier);
     if (next == nullptr && later->task.communicator == &communicator) next = later;
   }
+  bequeath(node, node.task.stream);
+  for (const Task::Stream& other : node.task.more_streams) bequeath(node, other);
   node.ahead.clear();
   communicator.give_up();  // so begin() starts nothing
   finish(node, node.task.begin());

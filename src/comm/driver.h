@@ -43,6 +43,8 @@ class Driver {
   };
 
   Node& new_node(Task task);
+  /// Null: nothing unfinished is in that order.
+  Chain* find_chain(const void* order);
   void append(Node& node, const void* order, uint64_t group);
   void remove(Node& node, const void* order);
   static void put_behind(Node& later, Node& earlier);
@@ -53,6 +55,7 @@ class Driver {
   void idle(bool rare);
   void retire_failed();
   static bool has_failed_in_line(const Node& node);
+  void bequeath(const Node& node, const Task::Stream& stream);
   Node* retire(Node& node);
   void finish(Node& node, const Status& status);
 

@@ -1,5 +1,6 @@
 #include "src/comm/task.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace tutti::comm {
@@ -38,6 +39,11 @@ void Task::adopt() {
   if (request == nullptr) return;
   request->extras = &extras;
   if (request->counts != nullptr) request->counts = &counts.view();
+}
+
+bool Task::is_on(const Stream& one) const {
+  const auto is_same = [&](const Stream& other) { return other.order == one.order; };
+  return is_same(stream) || std::any_of(more_streams.begin(), more_streams.end(), is_same);
 }
 
 void Task::announce() {

@@ -50,6 +50,8 @@ struct Task {
   std::vector<std::shared_ptr<Completion>> handles;  // told too; counted when they were made
 
   std::span<const exec::Transfer> transfers() const;  // if it is_transfer()
+  /// Whether it keeps the order of this stream.
+  bool is_on(const Stream& stream) const;
   bool is_request() const { return std::holds_alternative<Request>(work); }
   bool is_transfer() const { return !is_request() && !std::holds_alternative<Access>(work); }
   /// Gives the task its place in line, and counts it where its outcome will be told.

@@ -236,6 +236,17 @@ TEST_F(HeldUp, WhatComesAfterAFailureWaitsForWhatWasBeforeIt) {
   EXPECT_TRUE(driver_.empty());
 }
 
+TEST_F(HeldUp, WhatComesAfterSeveralFailuresWaitsForWhatWasBeforeThem) {
+  for (int i = 0; i < 3; ++i) add({.communicator = 1, .stream = streams_});
+  fail(1);
+  EXPECT_EQ(advance_long(), ".xxx");
+  add({.communicator = 2, .stream = streams_});
+  EXPECT_EQ(advance_long(), ".xxx.");
+  let_go();
+  EXPECT_EQ(advance_long(), "xxxxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
 TEST_F(HeldUp, AGroupOfWhichOneFailedInLine) {
   add({.communicator = 1, .stream = streams_, .group = 7});
   add({.communicator = 2, .stream = streams_, .group = 7});
