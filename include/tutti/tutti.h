@@ -206,8 +206,8 @@ TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
 /* *error is tuttiSuccess; tuttiInProgress while the communicator is being made or ended; or why it
- * could not be made, or is failed. Other calls on a communicator in progress are refused with
- * tuttiInvalidUsage, but destroy, which ends it when it is made, and abort, which ends it now. */
+ * could not be made, is failed, or did not end well. Other calls on a communicator in progress are
+ * refused with tuttiInvalidUsage, but destroy, which ends it when it is made, and abort, now. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
 /* The last message of this communicator (NULL: of this thread). Valid until this thread asks

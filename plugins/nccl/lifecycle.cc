@@ -187,7 +187,7 @@ tuttiResult_t await_end(tuttiComm_t comm) {
   while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInProgress) {
     std::this_thread::sleep_for(kPause);
   }
-  return tuttiSuccess;
+  return state;
 }
 
 ncclResult_t destroy(ncclComm_t comm) {

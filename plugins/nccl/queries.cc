@@ -48,7 +48,7 @@ ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
   // Programs go on polling the handle after an abort, also when there is nothing behind it any
   // more.
   const bool aborted = comm->state.load(std::memory_order_acquire) == State::kAborted;
-  if (aborted && (result != tuttiSuccess || found != tuttiInProgress)) found = tuttiSuccess;
+  if (aborted && result != tuttiSuccess) found = tuttiSuccess;
   *error = found == tuttiUnsupported ? ncclInvalidUsage : static_cast<ncclResult_t>(found);
   return aborted ? ncclSuccess : translate(result);
 }

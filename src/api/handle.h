@@ -52,6 +52,7 @@ struct tuttiComm {
   tutti::api::Lounge* lounge = nullptr;  // of its process
   // Why it was not made; or a child this rank is no member of, then under error_mutex.
   tutti::Status failure;
+  tutti::Status outcome;           // of its end, once a worker has ended it
   std::atomic<bool> abort{false};  // how to end it; from false to true only
   // Of what is being made of it or from it; under error_mutex, null meanwhile in no such thing.
   std::shared_ptr<tutti::Cancellation> cancellation;

@@ -40,7 +40,7 @@ Status leave_to_worker(tuttiComm_t comm) {
   while (comm->state.load(std::memory_order_acquire) != State::kEnded) backoff.pause();
   join_worker(comm);
   comm->state.store(State::kNone, std::memory_order_release);
-  return {};
+  return comm->outcome;
 }
 
 Status end_claimed(tuttiComm_t comm) {
@@ -146,6 +146,7 @@ Status get_settled(tuttiComm_t comm, State state, tuttiResult_t* error) {
   if (state == State::kAlive || state == State::kFinalized) return get_failure(comm, error);
   if (state == State::kFailed) *error = report(comm, comm->failure);
   if (state == State::kRevoked) *error = take_child_failure(comm);
+  if (state == State::kEnded) *error = report(comm, comm->outcome);
   return {};
 }
 

@@ -281,6 +281,7 @@ Status end_communicator(tuttiComm* handle, State ended) {
       outcome = depart(std::move(communicator), lounge);
     }
   }
+  handle->outcome = outcome;
   handle->state.store(ended, std::memory_order_release);
   return outcome;
 }

@@ -302,9 +302,10 @@ void stop_in_a_get(Member& member, tuttiComm_t comm, tuttiWindow_t window, size_
 
 /// Rank 0 ends its part of a window while rank 1 is stopped in a get.
 void leave_a_stopped_reader(Member& member,
-                            const std::function<void(tuttiComm_t, tuttiWindow_t)>& end_part) {
+                            const std::function<void(tuttiComm_t, tuttiWindow_t)>& end_part,
+                            bool blocking = true) {
   constexpr size_t kBytes = 64 << 20;  // more than sockets hold
-  tuttiComm_t comm = join(member);
+  tuttiComm_t comm = join(member, blocking);
   if (comm == nullptr) return;
   std::vector<char> part(member.rank() == 0 ? kBytes : 0, 1);
   tuttiWindow_t window = nullptr;
@@ -370,6 +371,24 @@ TEST(Stall, AnAbortSaysWhoIsStillInsideAWindow) {
       }
       if (tuttiCommWindowDeregister(comm, window) != tuttiInvalidUsage) member.fail("not ended");
     });
+  });
+}
+
+TEST(Stall, AnAbortThatDoesNotBlockSaysSoWhenItIsOver) {
+  if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
+  const auto shape = shape_for(Network::kDefault, 2, {{"TUTTI_LOG", "off"}});
+  expect_ok_if_inside(shape, [](Member& member) {
+    const auto end_part = [&](tuttiComm_t comm, tuttiWindow_t) {
+      tuttiResult_t ended = tuttiCommAbort(comm);
+      if (ended != tuttiInProgress) return member.fail("abort: " + std::to_string(ended));
+      ended = testing_support::await_settled(comm);
+      if (ended == tuttiSuccess) return member.fail(kMissed);
+      const std::string message = tuttiGetLastError(nullptr);
+      if (ended != tuttiRemoteError || !says_who_is_inside(message)) {
+        member.fail("when it was over: " + std::to_string(ended) + ", " + message);
+      }
+    };
+    leave_a_stopped_reader(member, end_part, false);
   });
 }
 

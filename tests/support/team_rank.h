@@ -9,15 +9,27 @@
 
 namespace tutti::testing_support {
 
+/// Of a communicator whose making or end goes on without its caller.
+inline tuttiResult_t await_settled(tuttiComm_t comm) {
+  tuttiResult_t state = tuttiInProgress;
+  while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInProgress) {
+    sleep_ns(100'000);
+  }
+  return state;
+}
+
 /// Null, and the rank's failure is said, if it cannot be made.
-inline tuttiComm_t join(Member& member) {
+inline tuttiComm_t join(Member& member, bool blocking = true) {
   tuttiUniqueId id;
   tuttiComm_t comm = nullptr;
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.blocking = blocking ? 1 : 0;
   if (!member.take_id(id)) return nullptr;
-  if (tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
-    member.fail(tuttiGetLastError(nullptr));
-  }
-  return comm;
+  tuttiResult_t made = tuttiCommInitRankConfig(&comm, member.ranks(), id, member.rank(), &config);
+  if (made == tuttiInProgress) made = await_settled(comm);
+  if (made == tuttiSuccess) return comm;
+  member.fail(tuttiGetLastError(nullptr));
+  return nullptr;
 }
 
 /// A call for any time: the sum of `count` ones.
