@@ -26,21 +26,21 @@ struct Field {
 
 constexpr Field kFields[] = {
     {"blocking", &ncclConfig_t::blocking, 21400, 0, 1},
-    {"cgaClusterSize", &ncclConfig_t::cgaClusterSize, 21700, 0, 8},
+    {"cgaClusterSize", &ncclConfig_t::cgaClusterSize, 21700, 0, INT_MAX},
     {"minCTAs", &ncclConfig_t::minCTAs, 21700, 1, INT_MAX},
     {"maxCTAs", &ncclConfig_t::maxCTAs, 21700, 1, INT_MAX},
     {"splitShare", &ncclConfig_t::splitShare, 21800, 0, 1},
-    {"trafficClass", &ncclConfig_t::trafficClass, 22600, 0, INT_MAX},
+    {"trafficClass", &ncclConfig_t::trafficClass, 22500, INT_MIN, INT_MAX},
     {"collnetEnable", &ncclConfig_t::collnetEnable, 22700, 0, 1},
     {"CTAPolicy", &ncclConfig_t::CTAPolicy, 22700, 0, 3},
     {"shrinkShare", &ncclConfig_t::shrinkShare, 22700, 0, 1},
     {"nvlsCTAs", &ncclConfig_t::nvlsCTAs, 22700, 1, INT_MAX},
-    {"nChannelsPerNetPeer", &ncclConfig_t::nChannelsPerNetPeer, 22800, 1, 1024},
+    {"nChannelsPerNetPeer", &ncclConfig_t::nChannelsPerNetPeer, 22800, 1, 64},
     {"nvlinkCentricSched", &ncclConfig_t::nvlinkCentricSched, 22800, 0, 1},
     {"graphUsageMode", &ncclConfig_t::graphUsageMode, 22900, 0, 2},
     {"numRmaCtx", &ncclConfig_t::numRmaCtx, 22900, 0, INT_MAX},
     {"maxP2pPeers", &ncclConfig_t::maxP2pPeers, 23000, 1, INT_MAX},
-    {"graphStreamOrdering", &ncclConfig_t::graphStreamOrdering, 23000, 0, INT_MAX},
+    {"graphStreamOrdering", &ncclConfig_t::graphStreamOrdering, 23005, 0, 1},
 };
 
 ncclConfig_t all_undefined() {

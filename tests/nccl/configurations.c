@@ -8,6 +8,10 @@
 #define MOST 120
 #define NAME_AT 48
 #define NETWORK_AT 32
+#define CLUSTER_AT 20
+#define TRAFFIC_AT 44
+#define CHANNELS_AT 72
+#define ORDERING_AT 92
 
 typedef union {
   ncclConfig_t config;
@@ -32,6 +36,7 @@ static void fill(Space* space, Version version, const char* name) {
   memcpy(whole + 12, &version.version, sizeof version.version);
   memcpy(whole + NETWORK_AT, &network, sizeof network);
   memcpy(whole + NAME_AT, &name, sizeof name);
+  if (version.version < 23005) memset(whole + ORDERING_AT, 0x99, 4); /* padding until then */
   memcpy(space, whole, version.size < MOST ? version.size : MOST);
 }
 
@@ -81,9 +86,9 @@ static void check_sizes(Member m, ncclComm_t base) {
 
 /* Each version's own; no name, an empty one; and an old version in a large struct. */
 static void check_versions(Member m, ncclComm_t base) {
-  static const Version kVersions[] = {{24, 21400},  {40, 21703}, {48, 21801}, {48, 22602},
-                                      {72, 22703},  {80, 22809}, {88, 22907}, {96, 23007},
-                                      {104, 23102}, {120, 23206}};
+  static const Version kVersions[] = {{24, 21400}, {40, 21703},  {48, 21801}, {48, 22602},
+                                      {72, 22703}, {80, 22809},  {88, 22907}, {96, 23004},
+                                      {96, 23007}, {104, 23102}, {120, 23206}};
   for (size_t i = 0; i < sizeof kVersions / sizeof *kVersions; ++i) {
     const Version large = {MOST, kVersions[i].version};
     const int has_name = kVersions[i].version >= 22703;
@@ -123,6 +128,35 @@ static void check_rubbish(Member m, ncclComm_t base) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
+static void set(Space* space, size_t at, int value) {
+  memcpy(space->bytes + at, &value, sizeof value);
+}
+
+/* What NCCL takes, and what it does not. */
+static void check_values(Member m, ncclComm_t base) {
+  static const struct {
+    size_t at;
+    int value;
+  } kRefused[] = {{CLUSTER_AT, -1}, {CHANNELS_AT, 0}, {CHANNELS_AT, 65}, {ORDERING_AT, 2}};
+  const Version whole = {MOST, 23206};
+  ncclUniqueId id;
+  Space space;
+  fill(&space, whole, NULL);
+  set(&space, CLUSTER_AT, 16);
+  set(&space, TRAFFIC_AT, -5);
+  set(&space, CHANNELS_AT, 64);
+  set(&space, ORDERING_AT, 1);
+  ok(ncclCommDestroy(make(m, base, &space)), "CommDestroy", m.rank);
+  ok(ncclGetUniqueId(&id), "GetUniqueId", m.rank);
+  for (size_t i = 0; i < sizeof kRefused / sizeof *kRefused; ++i) {
+    ncclComm_t comm = NULL;
+    fill(&space, whole, NULL);
+    set(&space, kRefused[i].at, kRefused[i].value);
+    refused(ncclCommInitRankConfig(&comm, 1, id, 0, &space.config), ncclInvalidArgument,
+            "it may be", m.rank);
+  }
+}
+
 static void check_refusals(Member m) {
   static const size_t kTooSmall[] = {0, 4, 16, LEAST - 4};
   const Version whole = {MOST, 23206};
@@ -145,6 +179,7 @@ static void body(Member m) {
   check_versions(m, base);
   check_long_name(m, base);
   check_rubbish(m, base);
+  check_values(m, base);
   check_refusals(m);
   ok(ncclCommDestroy(base), "CommDestroy", m.rank);
 }
