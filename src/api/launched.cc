@@ -50,7 +50,7 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
   tell_origin(*call.process, founding, meeting.insecure);
   Result<std::unique_ptr<comm::Communicator>> made =
       found(*call.process, founding, call.config, patience);
-  meeting.close(made.ok());
+  meeting.close(made.ok(), patience);
   return made;
 }
 

@@ -13,9 +13,6 @@
 namespace tutti::comm {
 namespace {
 
-// Small answers are in the sockets' buffers at once; nobody waits for a reader that has stopped.
-constexpr uint64_t kFarewellNs = kNanosecondsPerSecond;
-
 /// Tells lists of members apart.
 uint64_t number_of(const std::vector<int>& members) {
   uint64_t number = 0;
@@ -67,7 +64,7 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   }
   const auto blobs = bootstrap::exchange(visit, blob);
   if (!blobs.ok()) return explain(blobs.status());
-  if (server.value() != nullptr) server.value()->finish(monotonic_ns() + kFarewellNs);
+  if (server.value() != nullptr) server.value()->finish(purpose_.patience);
   std::vector<std::string> of_members;
   for (const int member : members_) {
     of_members.push_back(blobs.value()[static_cast<size_t>(member)]);

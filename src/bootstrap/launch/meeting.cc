@@ -18,8 +18,9 @@ constexpr Way kWays[] = {
 
 std::span<const Way> ways() { return kWays; }
 
-void Meeting::close(bool met) {
+void Meeting::close(bool met, const Patience& patience) {
   support.reset();
+  if (server != nullptr && met) server->finish(patience);
   if (server != nullptr && !met) {
     server->fail(Status::remote_error("the rank that opened the rendezvous could not join"));
     Server::release(std::move(server));

@@ -49,8 +49,9 @@ struct Meeting {
   std::unique_ptr<Server> server;  // rank 0
   std::unique_ptr<Support> support;
 
-  /// All ranks have met, or not: then the server stays for a while, to tell late ranks why.
-  void close(bool met);
+  /// All ranks have met: waits until each has its answer. Or not: then the server stays for a
+  /// while, to tell late ranks why.
+  void close(bool met, const Patience& patience);
 };
 
 struct Way {
