@@ -30,6 +30,10 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   gather.count = kSlot;
   gather.send = send.data();
   gather.recv = recv.data();
+  Extras extras;  // not the algorithm that the user's calls are to take: it may have no such form
+  extras.options = planner_->options();
+  extras.options->algorithm.clear();
+  gather.extras = &extras;
   if (Status status = run(gather); !status.ok()) return status;
   std::vector<std::string> texts;
   for (int rank = 0; rank < ranks(); ++rank) {

@@ -95,6 +95,24 @@ TEST(Options, AForcedAlgorithmIsWhatRuns) {
   });
 }
 
+// Registering gathers what the ranks know of their memory.
+TEST(Options, AForcedAlgorithmIsForTheCallersCalls) {
+  run_ranks(2, [](tuttiComm_t& comm, int) {
+    constexpr size_t kBytes = 1 << 16;
+    void* memory = nullptr;
+    void* registered = nullptr;
+    tuttiWindow_t window = nullptr;
+    EXPECT_OK(set(comm, "double_binary_tree"), comm);
+    EXPECT_OK(tuttiMemAlloc(&memory, kBytes), nullptr);
+    EXPECT_OK(tuttiCommRegister(comm, memory, kBytes, &registered), comm);
+    EXPECT_OK(tuttiCommDeregister(comm, registered), comm);
+    EXPECT_OK(tuttiCommWindowRegister(comm, memory, kBytes, &window, 0), comm);
+    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
+    EXPECT_OK(reduce(comm), comm);
+    tuttiMemFree(memory);
+  });
+}
+
 TEST(Options, DeterministicRefusesOtherOrders) {
   run_ranks(3, [](tuttiComm_t& comm, int) {
     EXPECT_OK(set(comm, "ring", true), comm);
