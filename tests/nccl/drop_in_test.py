@@ -83,6 +83,9 @@ class Calls(WithPrograms):
     def test_every_call(self):
         self.runs_on_every_number_of_ranks("calls")
 
+    def test_every_type_and_operation(self):
+        self.runs_on_every_number_of_ranks("types")
+
     def test_collectives_with_a_configuration(self):
         self.runs_on_every_number_of_ranks("configured")
 
