@@ -1,8 +1,9 @@
 // mismatch: one rank makes another call than the others (collective, count, type, root or
-// operation), or two calls in another order. Every rank must end with an error that names the odd
-// rank and another one (of two, neither can know who is odd); nobody may hang, and nobody may be
-// told that a call succeeded whose result is not what its arguments say. A call that can be
-// finished without the odd rank may be; then the calls after it must tell.
+// operation), or two calls in another order; blocking, on a stream and in a group, in turns. Every
+// rank must end with an error that names the odd rank and another one (of two, neither can know who
+// is odd); nobody may hang, and nobody may be told that a call succeeded whose result is not what
+// its arguments say. A call that can be finished without the odd rank may be; then the calls after
+// it must tell.
 //
 //   --ranks N (2 to 6: all of them without it)  --network default|tcp|mixed  --threads 0|1
 //   --patient 0|1  --every 0|1 (each mismatch for the first, a middle and the last rank; otherwise
@@ -57,8 +58,13 @@ struct Options {
   std::string calls_before = "0";
 };
 
+/// How the ranks make the call that differs.
+enum class Way { kBlocking, kStream, kGroup };
+constexpr size_t kWays = 3;
+
 struct Case {
   std::string name;
+  Way way = Way::kBlocking;
   Call usual;
   Call odd;  // what the odd rank calls
   int odd_rank = 0;
@@ -113,7 +119,8 @@ class Cases {
       Case made;
       made.odd_rank = places_[next_++ % places_.size()];
       made.usual = made.odd = usual_;
-      made.swapped = what == "order";
+      made.swapped = what == "order" || what == "order of collectives";
+      made.way = static_cast<Way>((cases_.size() / times + i) % kWays);
       made.name = std::string(reference::name_of(usual_.problem.collective)) + " of " +
                   std::to_string(usual_.problem.count) + " floats on " + std::to_string(ranks_) +
                   " ranks, on rank " + std::to_string(made.odd_rank) + " other " + what;
@@ -135,15 +142,21 @@ class Cases {
     if (usual_.problem.collective == Collective::kBarrier) return;
     const Collective same = usual_.problem.collective;
     add("order", [&](Call& odd, int) { odd = make_call(same, ranks_, count / 2); });
+    add("order of collectives", [&](Call& odd, int) { odd = make_call(other, ranks_, count); });
   }
 
   void add_arguments() {
-    add("type", [](Call& odd, int) {
-      odd.problem.type = tuttiInt32;
-      odd.values = random_calls::Values::kAny;
-    });
+    for (const tuttiDataType_t type : {tuttiInt32, tuttiBfloat16}) {  // of one size, and of two
+      add("type, " + std::string(reference::name_of(type)), [=](Call& odd, int) {
+        odd.problem.type = type;
+        odd.values = random_calls::Values::kAny;
+      });
+    }
     if (reference::reduces(usual_.problem.collective)) {
-      add("operation", [](Call& odd, int) { odd.problem.op = tuttiMax; });
+      constexpr tuttiRedOp_t kOthers[] = {tuttiMax, tuttiProd, tuttiMin, tuttiAvg};
+      const tuttiRedOp_t op = kOthers[next_op_++ % std::size(kOthers)];
+      add("operation, " + std::string(reference::name_of(op)),
+          [=](Call& odd, int) { odd.problem.op = op; });
     }
     if (!reference::is_rooted(usual_.problem.collective)) return;
     add("root", [this](Call& odd, int odd_rank) {
@@ -191,12 +204,31 @@ class Cases {
   const bool every_;
   std::vector<int> places_;
   size_t next_ = 0;  // of places_
+  size_t next_op_ = 0;
   Call usual_;
   std::vector<Case> cases_;
 };
 
 tuttiResult_t issue(const Call& call, const CallMemory& memory, tuttiComm_t comm) {
   return random_calls::issue(call.problem, memory.send(), memory.recv(), comm, tuttiBlocking());
+}
+
+/// Until it is complete.
+tuttiResult_t issue(Way way, const Call& call, const CallMemory& memory, tuttiComm_t comm) {
+  if (way == Way::kBlocking) return issue(call, memory, comm);
+  if (way == Way::kGroup) {
+    tuttiGroupStart();
+    const tuttiResult_t issued = issue(call, memory, comm);
+    const tuttiResult_t ended = tuttiGroupEnd();
+    return issued != tuttiSuccess ? issued : ended;
+  }
+  tuttiStream_t stream{};
+  if (const tuttiResult_t made = tuttiStreamCreate(&stream); made != tuttiSuccess) return made;
+  tuttiResult_t result =
+      random_calls::issue(call.problem, memory.send(), memory.recv(), comm, stream);
+  if (result == tuttiSuccess) result = tuttiStreamSynchronize(stream);
+  tuttiStreamDestroy(stream);
+  return result;
 }
 
 std::set<int> ranks_in(const std::string& message) {
@@ -213,8 +245,8 @@ std::set<int> ranks_in(const std::string& message) {
 
 /// An error that names the odd rank and another one, also where a rank hears of it from a third
 /// one.
-std::string judge_error(const Case& c, tuttiResult_t result, tuttiComm_t comm) {
-  const std::string message = tuttiGetLastError(comm);
+std::string judge_error(const Case& c, tuttiResult_t result) {
+  const std::string message = tuttiGetLastError(nullptr);
   if (result != tuttiInvalidUsage && result != tuttiRemoteError) {
     return std::string(tuttiGetErrorString(result)) + ": " + message;
   }
@@ -227,14 +259,14 @@ std::string judge_error(const Case& c, tuttiResult_t result, tuttiComm_t comm) {
 // follow must tell them.
 std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiComm_t comm) {
   const bool odd = member.rank() == c.odd_rank;
-  const tuttiResult_t first = issue(odd ? c.odd : c.usual, memory, comm);
-  if (first != tuttiSuccess) return judge_error(c, first, comm);
+  const tuttiResult_t first = issue(c.way, odd ? c.odd : c.usual, memory, comm);
+  if (first != tuttiSuccess) return judge_error(c, first);
   if (std::string wrong = memory.check(); !wrong.empty()) return "silently: " + wrong;
   if (c.swapped) {
     const Call& second = odd ? c.usual : c.odd;
     CallMemory more(second, member.rank(), nullptr);
-    const tuttiResult_t result = issue(second, more, comm);
-    if (result != tuttiSuccess) return judge_error(c, result, comm);
+    const tuttiResult_t result = issue(c.way, second, more, comm);
+    if (result != tuttiSuccess) return judge_error(c, result);
     if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
   }
   const Call next = make_call(Collective::kAllReduce, member.ranks(), 50);
@@ -242,7 +274,7 @@ std::string run_calls(const Case& c, CallMemory& memory, Member& member, tuttiCo
     member.at(turn);
     CallMemory more(next, member.rank(), nullptr);
     const tuttiResult_t later = issue(next, more, comm);
-    if (later != tuttiSuccess) return judge_error(c, later, comm);
+    if (later != tuttiSuccess) return judge_error(c, later);
     if (std::string wrong = more.check(); !wrong.empty()) return "silently: " + wrong;
   }
   return "nobody noticed";
