@@ -9,6 +9,7 @@ TEST(SlowSiege, TenThousandConnectionsDisturbNobody) {
   const auto outcome = testing_support::run_program("siege", {"10000"}, 600);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::fputs(outcome.output.c_str(), stdout);
+  if (outcome.output.find("SKIPPED") != std::string::npos) GTEST_SKIP() << outcome.output;
 }
 
 // The checks themselves: a door that keeps everybody breaks the bounds of connections and memory.
