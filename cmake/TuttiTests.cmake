@@ -63,7 +63,7 @@ endfunction()
 tutti_glob(TUTTI_TEST_HELPERS FOLDERS tests MATCHING "\\.cc$" WITHOUT "_test\\.cc$" "_main\\.cc$")
 # Of the drop-in, what reads a caller's bytes: its library shows only NCCL's names.
 add_library(tutti_test_helpers OBJECT ${TUTTI_TEST_HELPERS}
-            plugins/nccl/config.cc plugins/nccl/configuration_lines.cc)
+            plugins/nccl/call_config.cc plugins/nccl/config.cc plugins/nccl/configuration_lines.cc)
 target_link_libraries(tutti_test_helpers PUBLIC tutti_flags tutti_dependencies GTest::gtest)
 tutti_precompile(tutti_test_helpers FROM tutti_core)
 target_include_directories(tutti_test_helpers PRIVATE "${PROJECT_BINARY_DIR}/test-include")

@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 
-#include "plugins/nccl/errors.h"
 #include "tutti/nccl_options.h"
 
 namespace tutti::nccl {
@@ -72,40 +71,36 @@ std::string read_extensions(const ncclConfigExt_t* entry, CallConfig& read) {
 }
 
 /// As NCCL checks them, so that a program that runs here runs there.
-ncclResult_t check_fields(const ncclCollConfig_t& config, const char* function) {
+std::string check_fields(const ncclCollConfig_t& config) {
   if (config.forceAlgSelection != 0 && config.forceAlgSelection != 1) {
-    return refuse(function,
-                  not_accepted("config.forceAlgSelection", config.forceAlgSelection, "0 or 1"));
+    return not_accepted("config.forceAlgSelection", config.forceAlgSelection, "0 or 1");
   }
   const int policy = config.CTAPolicy;
   constexpr int kMost = NCCL_CTA_POLICY_EFFICIENCY | NCCL_CTA_POLICY_ZERO;
-  if (policy == NCCL_CONFIG_UNDEF_INT || (policy >= 0 && policy <= kMost)) return ncclSuccess;
-  return refuse(function, not_accepted("config.CTAPolicy", policy, "0 to 3"));
+  if (policy == NCCL_CONFIG_UNDEF_INT || (policy >= 0 && policy <= kMost)) return {};
+  return not_accepted("config.CTAPolicy", policy, "0 to 3");
 }
 
 }  // namespace
 
-ncclResult_t read_call_config(const ncclCollConfig_t* config, const char* function,
-                              CallConfig& read) {
+std::string read_call_config(const ncclCollConfig_t* config, CallConfig& read) {
   read = {};
-  if (config == nullptr) return ncclSuccess;
+  if (config == nullptr) return {};
   if (config->magic != NCCL_API_MAGIC || config->size < kLeastBytes) {
-    return refuse(function, "begin the configuration with NCCL_COLLCONFIG_INITIALIZER");
+    return "begin the configuration with NCCL_COLLCONFIG_INITIALIZER";
   }
   ncclCollConfig_t known = NCCL_COLLCONFIG_INITIALIZER;
   std::memcpy(&known, config, std::min(config->size, sizeof known));
-  if (const ncclResult_t bad = check_fields(known, function); bad != ncclSuccess) return bad;
+  if (std::string wrong = check_fields(known); !wrong.empty()) return wrong;
   if (std::string wrong = read_extensions(known.ext, read); !wrong.empty()) {
-    return refuse(function, "config.ext: " + wrong);
+    return "config.ext: " + wrong;
   }
   // NCCL's names are those of its kernels, of which there are none here.
   const bool selects = known.algSelection != nullptr && *known.algSelection != '\0';
-  if (!selects || known.forceAlgSelection == 0 || read.options.algorithm != nullptr) {
-    return ncclSuccess;
-  }
-  return refuse(function, std::string("config.algSelection \"") + known.algSelection +
-                              "\" names algorithms of NCCL; set config.forceAlgSelection to 0, or "
-                              "name one of Tutti's by its option tuttiNcclAlgorithm");
+  if (!selects || known.forceAlgSelection == 0 || read.options.algorithm != nullptr) return {};
+  return std::string("config.algSelection \"") + known.algSelection +
+         "\" names algorithms of NCCL; set config.forceAlgSelection to 0, or name one of Tutti's "
+         "by its option tuttiNcclAlgorithm";
 }
 
 }  // namespace tutti::nccl

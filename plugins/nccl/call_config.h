@@ -1,7 +1,9 @@
 // ncclCollConfig_t of any version, read: what it says of one call.
 //
-// Errors: ncclInvalidArgument, with the field or the option and what it may be.
+// Errors: a text that names the field or the option and says what it may be.
 #pragma once
+
+#include <string>
 
 #include "plugins/nccl/abi.h"
 #include "tutti/tutti.h"
@@ -15,7 +17,7 @@ struct CallConfig {
   tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;  // its text is the caller's
 };
 
-ncclResult_t read_call_config(const ncclCollConfig_t* config, const char* function,
-                              CallConfig& read);
+/// Empty, or why it is refused.
+std::string read_call_config(const ncclCollConfig_t* config, CallConfig& read);
 
 }  // namespace tutti::nccl

@@ -34,8 +34,8 @@ template <tuttiCollective_t kCollective>
 ncclResult_t run(const char* function, const Arguments& arguments, ncclComm_t comm,
                  const ncclCollConfig_t* config) {
   CallConfig read;
-  const ncclResult_t bad = read_call_config(config, function, read);
-  if (bad != ncclSuccess) return part_of_group(bad);
+  const std::string wrong = read_call_config(config, read);
+  if (!wrong.empty()) return part_of_group(refuse(function, wrong));
   const void* const buffers[] = {arguments.send, arguments.recv};
   return operate(comm, function, buffers, [&](tuttiComm_t tutti) {
     const tuttiCall_t call = call_of(kCollective, arguments);

@@ -5,10 +5,12 @@
 #include <cstring>
 #include <memory>
 
+#include "plugins/nccl/call_config.h"
 #include "plugins/nccl/config.h"
 #include "plugins/nccl/configuration_lines.h"
 #include "src/api/config.h"
 #include "tests/fuzz/targets.h"
+#include "tutti/nccl_options.h"
 
 namespace tutti::fuzz {
 namespace {
@@ -28,21 +30,20 @@ class Structure {
     memory_ = std::make_unique<std::byte[]>(bytes_);
     std::copy_n(input.data(), std::min(bytes_, input.size()),
                 reinterpret_cast<uint8_t*>(memory_.get()));
-    const Bytes rest = input.subspan(std::min(bytes_, input.size()));
-    const auto* text = reinterpret_cast<const char*>(rest.data());
-    const size_t letters = rest.empty() ? 0 : strnlen(text, rest.size());
+    rest_ = input.subspan(std::min(bytes_, input.size()));
+    const auto* text = reinterpret_cast<const char*>(rest_.data());
+    const size_t letters = rest_.empty() ? 0 : strnlen(text, rest_.size());
     text_.assign(text, text + letters);
     text_.push_back('\0');
   }
 
   /// A caller's address is good or null.
-  void point(size_t offset) {
-    if (offset + sizeof(const char*) > bytes_) return;
-    const char* address = nullptr;
+  void point(size_t offset) { point(offset, text()); }
+  void point(size_t offset, const void* target) {
+    if (offset + sizeof target > bytes_) return;
+    const void* address = nullptr;
     std::memcpy(&address, memory_.get() + offset, sizeof address);
-    if (address == nullptr) return;
-    address = text();
-    std::memcpy(memory_.get() + offset, &address, sizeof address);
+    if (address != nullptr) std::memcpy(memory_.get() + offset, &target, sizeof target);
   }
 
   template <class Config>
@@ -50,10 +51,13 @@ class Structure {
     return reinterpret_cast<const Config*>(memory_.get());
   }
   const char* text() const { return text_.data(); }
+  /// What lies behind the structure in the input.
+  Bytes rest() const { return rest_; }
 
  private:
   size_t bytes_ = 0;
   std::unique_ptr<std::byte[]> memory_;
+  Bytes rest_;
   std::vector<char> text_;  // of exactly its size, too
 };
 
@@ -141,6 +145,69 @@ std::vector<std::string> corpus_nccl_config() {
     config.version = version;
     inputs.push_back(bytes_of(config, size) + "name");
   }
+  return inputs;
+}
+
+/// The entries whose images lie one behind the other: each goes on with the next one, ends the
+/// list, or goes back to any, as the first byte of its address says.
+std::vector<ncclConfigExt_t> list_of(Bytes images, const char* text) {
+  std::vector<ncclConfigExt_t> entries(images.size() / sizeof(ncclConfigExt_t));
+  for (size_t i = 0; i < entries.size(); ++i) {
+    ncclConfigExt_t& entry = entries[i];
+    std::memcpy(&entry, images.data() + i * sizeof entry, sizeof entry);
+    const auto way = static_cast<uint8_t>(reinterpret_cast<uintptr_t>(entry.next));
+    entry.next = i + 1 < entries.size() ? &entry + 1 : nullptr;
+    if (way == 0) entry.next = nullptr;
+    if (way > 200) entry.next = &entries[way % entries.size()];
+    if (entry.key.vendorId == TUTTI_NCCL_VENDOR && entry.key.optionId == tuttiNcclAlgorithm) {
+      entry.val.s = entry.val.s != nullptr ? text : nullptr;
+    }
+  }
+  return entries;
+}
+
+bool run_nccl_call_config(Bytes input) {
+  constexpr size_t kHeaderBytes = 16;
+  Structure structure(input, kHeaderBytes, sizeof(ncclCollConfig_t));
+  const std::vector<ncclConfigExt_t> entries = list_of(structure.rest(), structure.text());
+  structure.point(offsetof(ncclCollConfig_t, algSelection));
+  structure.point(offsetof(ncclCollConfig_t, ext), entries.empty() ? nullptr : entries.data());
+  nccl::CallConfig read;
+  if (!nccl::read_call_config(structure.as<ncclCollConfig_t>(), read).empty()) return false;
+  const tuttiOptions_t& options = read.options;
+  require(options.algorithm == nullptr || options.algorithm == structure.text(),
+          "a text is the caller's");
+  require(options.deterministic == 0 || options.deterministic == 1, "a switch is on or off");
+  require(options.timeout_ns % 1'000'000 == 0, "milliseconds are whole");
+  require(read.given || options.algorithm == nullptr, "what is not given is not there");
+  return true;
+}
+
+std::vector<std::string> corpus_nccl_call_config() {
+  ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
+  std::vector<std::string> inputs = {bytes_of(config)};
+  ncclConfigExt_t entry{};
+  config.ext = &entry;  // whatever is not null
+  std::string list;
+  for (const int option :
+       {tuttiNcclAlgorithm, tuttiNcclDeterministic, tuttiNcclPriority, tuttiNcclTimeoutMs}) {
+    entry.next = &entry;
+    entry.key = {TUTTI_NCCL_VENDOR, option};
+    entry.val.raw = nullptr;
+    entry.val.i = 1;
+    list += bytes_of(entry);
+    inputs.push_back(bytes_of(config) + bytes_of(entry));
+  }
+  inputs.push_back(bytes_of(config) + list);
+  entry.key.vendorId = TUTTI_NCCL_VENDOR + 1;
+  inputs.push_back(bytes_of(config) + bytes_of(entry) + list);
+  config.algSelection = kSomewhere;
+  config.forceAlgSelection = 1;
+  inputs.push_back(bytes_of(config) + list);
+  config.size = 64;
+  inputs.push_back(bytes_of(config, config.size) + list);
+  config.size = 120;
+  inputs.push_back(bytes_of(config, sizeof config) + std::string(120 - sizeof config, '\0') + list);
   return inputs;
 }
 

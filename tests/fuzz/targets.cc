@@ -13,6 +13,7 @@ constexpr Target kTargets[] = {
     {"key_file", run_key_file, corpus_key_file, 200},
     {"config", run_config, corpus_config, 5000},
     {"nccl_config", run_nccl_config, corpus_nccl_config, 5000},
+    {"nccl_call_config", run_nccl_call_config, corpus_nccl_call_config, 5000},
     {"nccl_file", run_nccl_file, corpus_nccl_file, 2000},
     {"frame", run_frame, corpus_frame, 100},
     {"stream", run_stream, corpus_stream, 8000},

@@ -20,6 +20,8 @@ bool run_config(Bytes input);
 std::vector<std::string> corpus_config();
 bool run_nccl_config(Bytes input);
 std::vector<std::string> corpus_nccl_config();
+bool run_nccl_call_config(Bytes input);
+std::vector<std::string> corpus_nccl_call_config();
 bool run_nccl_file(Bytes input);
 std::vector<std::string> corpus_nccl_file();
 

@@ -78,6 +78,23 @@ TEST(Launcher, SrunButNoBatchScript) {
   EXPECT_TRUE(read(with(batch, "SLURM_STEP_NUM_NODES", "1")).one_host);
 }
 
+TEST(Launcher, MpichsMpiexec) {
+  const Variables hydra = {{"PMI_RANK", "2"},
+                           {"PMI_SIZE", "4"},
+                           {"MPI_LOCALRANKID", "0"},
+                           {"MPI_LOCALNRANKS", "2"},
+                           {"PMI_JOBID", "kvs_77"}};
+  const Launch launch = read(hydra);
+  EXPECT_EQ(launch.how, "MPICH's mpiexec");
+  EXPECT_EQ(launch.rank, 2);
+  EXPECT_EQ(launch.ranks, 4);
+  EXPECT_EQ(launch.local_rank, 0);
+  EXPECT_FALSE(launch.one_host);
+  EXPECT_TRUE(launch.exchanges);
+  EXPECT_TRUE(read(with(hydra, "MPI_LOCALNRANKS", "4")).one_host);
+  EXPECT_NE(launch.job, read(with(hydra, "PMI_JOBID", "kvs_78")).job);
+}
+
 TEST(Launcher, NonsenseIsNamed) {
   const auto refusal = [](const char* name, const char* value) {
     const Result<Launch> launch = find_launch(with(kTorchrun, name, value));
