@@ -270,6 +270,7 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
 
 Status end_communicator(tuttiComm* handle, State ended) {
   (void)wait_for_use(handle, kNoDeadline);
+  handle->operations = {};
   Status outcome;
   std::unique_ptr<comm::Communicator> communicator = std::move(handle->communicator);
   if (communicator != nullptr) {

@@ -25,7 +25,9 @@ const Operation* Operations::find(int handle) const {
 
 namespace {
 
+// Who ends the communicator meanwhile waits for the visitor.
 Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tuttiComm_t comm) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   const auto refuse = [](const char* what) {
     return Status::invalid_argument(std::string("tuttiRedOpCreatePreMulSum: ") + what);
@@ -48,6 +50,7 @@ Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tut
 }
 
 Status destroy(int op, tuttiComm_t comm) {
+  const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (comm->operations.remove(op)) return {};
   return Status::invalid_argument("tuttiRedOpDestroy: " + std::to_string(op) +

@@ -351,9 +351,9 @@ exec::Progress Communicator::advance() {
   return start_vectors() ? exec::Progress::kMoved : exec::Progress::kDone;
 }
 
-bool Communicator::idle(bool rare) {
+void Communicator::idle(bool rare) {
   if (rare) executor_->check_rare();
-  return membership_->has_streams() && executor_->poll_streams();
+  if (membership_->has_streams()) executor_->poll_streams();
 }
 
 void Communicator::set_options(const CallOptions& options) {

@@ -63,7 +63,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   void conclude(const Status& status);
   exec::Progress advance();
   /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
-  bool idle(bool rare);
+  void idle(bool rare);
   const Status& status() const { return executor_->status(); }
   /// Of the operation that advance() says is done. It may fail though the communicator does not: an
   /// access outside a window, a call that no algorithm can run.

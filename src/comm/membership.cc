@@ -121,7 +121,6 @@ void Membership::stop_serving() {
 Status Membership::open_roster() {
   roster_ = std::make_shared<Roster>();
   roster_->rank = self_.rank;
-  roster_->communicator = self_.communicator;
   roster_->key = self_.key;
   roster_->places.resize(static_cast<size_t>(self_.ranks));
   if (self_.ranks == 1) return {};

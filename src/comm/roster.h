@@ -26,7 +26,6 @@ struct Place {
 
 struct Roster {
   int rank = 0;
-  uint64_t communicator = 0;
   transport::JobKey key{};
   std::vector<Place> places;  // by rank
   Fd listener;                // none in a group of one
