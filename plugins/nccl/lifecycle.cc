@@ -195,15 +195,14 @@ ncclResult_t destroy(ncclComm_t comm) {
     return bad;
   tuttiResult_t ended = tuttiCommDestroy(comm->tutti);
   if (ended == tuttiInProgress) ended = await_end(comm->tutti);
-  const ncclResult_t result = translate(ended);
-  if (result == ncclSuccess) forget_memory(comm);
-  return result;
+  if (ended != tuttiInvalidUsage) forget_memory(comm);  // it was refused
+  return translate(ended);
 }
 
 ncclResult_t finalize(ncclComm_t comm) { return ask(comm, "ncclCommFinalize", tuttiCommFinalize); }
 
 /// One after the other: a second abort must know whether the first one was refused. Who asks
-/// meanwhile for the asynchronous error is told that it is aborted, so it is marked before.
+/// for the asynchronous error behind it is never refused, so it is marked before.
 ncclResult_t abort(ncclComm_t comm) {
   constexpr char kName[] = "ncclCommAbort";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;

@@ -84,7 +84,12 @@ Result<std::unique_ptr<Server>> Server::start_behind(Gates gates, const UniqueId
 
 void Server::finish(const Patience& patience) const {
   constexpr useconds_t kPauseUs = 200;
-  while (!finished() && !patience.over()) usleep(kPauseUs);
+  const std::string ranks = "the ranks that met here have not all read their answers";
+  patience.waits_for(ranks);
+  while (!finished() && !patience.over()) {
+    patience.tell_if_due();
+    usleep(kPauseUs);
+  }
 }
 
 void Server::fail(const Status& reason) const { loop_->fail(reason); }

@@ -186,12 +186,15 @@ bool run_nccl_call_config(Bytes input) {
 std::vector<std::string> corpus_nccl_call_config() {
   ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;
   std::vector<std::string> inputs = {bytes_of(config)};
+  auto* const onward =
+      reinterpret_cast<ncclConfigExt_t*>(uintptr_t{0x1008});  // as list_of reads it
+  auto* const back = reinterpret_cast<ncclConfigExt_t*>(uintptr_t{0x10c9});
   ncclConfigExt_t entry{};
-  config.ext = &entry;  // whatever is not null
+  config.ext = onward;
   std::string list;
   for (const int option :
        {tuttiNcclAlgorithm, tuttiNcclDeterministic, tuttiNcclPriority, tuttiNcclTimeoutMs}) {
-    entry.next = &entry;
+    entry.next = onward;
     entry.key = {TUTTI_NCCL_VENDOR, option};
     entry.val.raw = nullptr;
     entry.val.i = 1;
@@ -201,6 +204,10 @@ std::vector<std::string> corpus_nccl_call_config() {
   inputs.push_back(bytes_of(config) + list);
   entry.key.vendorId = TUTTI_NCCL_VENDOR + 1;
   inputs.push_back(bytes_of(config) + bytes_of(entry) + list);
+  entry.next = back;  // a circle
+  inputs.push_back(bytes_of(config) + bytes_of(entry) + bytes_of(entry));
+  entry.next = nullptr;  // what follows is not looked at
+  inputs.push_back(bytes_of(config) + bytes_of(entry) + list + list);
   config.algSelection = kSomewhere;
   config.forceAlgSelection = 1;
   inputs.push_back(bytes_of(config) + list);

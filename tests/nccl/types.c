@@ -44,17 +44,18 @@ static void check(const Buffer* got, const Buffer* wanted, Type type, const char
   is(memcmp(got, wanted, (size_t)(COUNT * type.bytes)) == 0, text, rank);
 }
 
-/* Small enough for 2 bits of mantissa: sums of up to 8 ranks, and products of powers of two. */
-static uint64_t value(int op, int rank, int i) {
+/* Small enough for 2 bits of mantissa: sums of up to 8 ranks, and products of powers of two. The
+ * average is of no rank's value. */
+static uint64_t value(int op, int rank, int ranks, int i) {
   if (op == ncclProd) return rank < 3 ? 2 : 1;
-  if (op == ncclAvg) return 4;
+  if (op == ncclAvg) return rank == 0 ? 4 * (uint64_t)ranks : 0;
   return (uint64_t)(rank + i) % 2;
 }
 
 static uint64_t result_of(int op, int ranks, int i) {
   uint64_t sum = 0, product = 1, least = 8, most = 0;
   for (int rank = 0; rank < ranks; ++rank) {
-    const uint64_t one = value(op, rank, i);
+    const uint64_t one = value(op, rank, ranks, i);
     sum += one;
     product *= one;
     if (one < least) least = one;
@@ -74,7 +75,7 @@ static void check_reductions(Member m, ncclComm_t comm, Type type) {
     if (op == ncclAvg && type.mantissa > 0 && !is_power_of_two) continue;
     Buffer send, recv, wanted;
     for (int i = 0; i < COUNT; ++i) {
-      put(&send, type, i, value(op, m.rank, i));
+      put(&send, type, i, value(op, m.rank, m.ranks, i));
       put(&wanted, type, i, result_of(op, m.ranks, i));
     }
     memset(&recv, 0x5a, sizeof recv);

@@ -127,11 +127,10 @@ class Rank {
     looked_at_[i] = true;
     const std::vector<tuttiRequest_t> requests = std::exchange(requests_[i], {});
     const bool tests = ++completed_ % 2 == 0;
-    tuttiComm_t comm = seat_of_[i]->comm;
     const auto ends = [&](tuttiRequest_t r) {
-      return ok(library_.request_wait(r), "tuttiRequestWait", comm);
+      return ok(library_.request_wait(r), "tuttiRequestWait", nullptr);
     };
-    const auto is_done = [&](tuttiRequest_t r) { return tests ? test(r, comm) : ends(r); };
+    const auto is_done = [&](tuttiRequest_t r) { return tests ? test(r) : ends(r); };
     if (!std::ranges::all_of(requests, is_done)) return false;
     if (const std::string message = memory_[i]->check(); !message.empty()) {
       return verdict_.wrong("call " + std::to_string(i) + ": " + message);
@@ -139,10 +138,10 @@ class Rank {
     return !tests || std::ranges::all_of(requests, ends);
   }
 
-  bool test(tuttiRequest_t request, tuttiComm_t comm) {
+  bool test(tuttiRequest_t request) {
     for (int done = 0;;) {
       const tuttiResult_t result = library_.request_test(request, &done);
-      if (!ok(result, "tuttiRequestTest", comm)) return false;
+      if (!ok(result, "tuttiRequestTest", nullptr)) return false;
       if (done != 0) return true;
       testing_support::sleep_ns(20'000);
     }

@@ -4,11 +4,10 @@
 #include <iterator>
 
 #include "tests/random/issue.h"
+#include "tests/support/team_rank.h"
 
 namespace tutti::random_calls {
 namespace {
-
-constexpr uint64_t kPauseNs = 20'000;
 
 /// NULL if nothing is said.
 class Config {
@@ -32,7 +31,9 @@ Seats::~Seats() {
 
 void Seats::abandon() {
   for (auto& [number, seat] : seats_) {
-    if (seat.comm != nullptr) tuttiCommAbort(seat.comm);
+    if (seat.comm == nullptr) continue;
+    // What is in flight uses the seat's memory until the abort is over.
+    if (tuttiCommAbort(seat.comm) == tuttiInProgress) testing_support::await_settled(seat.comm);
   }
   seats_.clear();
 }
@@ -206,12 +207,7 @@ bool Seats::is_blocking(uint32_t communicator, const Seat* from) const {
 
 bool Seats::over(tuttiResult_t result, const char* what, tuttiComm_t comm, bool blocking) const {
   if (blocking) return ok(result, what, nullptr);
-  while (result == tuttiInProgress) {
-    testing_support::sleep_ns(kPauseNs);
-    const tuttiResult_t asked = tuttiCommGetAsyncError(comm, &result);
-    if (!ok(asked, "tuttiCommGetAsyncError", comm)) return false;
-  }
-  return ok(result, what, comm);
+  return ok(result == tuttiInProgress ? testing_support::await_settled(comm) : result, what, comm);
 }
 
 // Looks whether it is the one that was asked for, and gives it what its ranks share.
@@ -258,7 +254,6 @@ bool Seats::end(uint32_t communicator) {
   return true;
 }
 
-// A handle that ends while nobody waits for it can be asked no more.
 bool Seats::leave(Ending how, const Seat& seat) {
   tuttiComm_t comm = seat.comm;
   if (how == Ending::kFinalize) {
@@ -271,8 +266,7 @@ bool Seats::leave(Ending how, const Seat& seat) {
   }
   const bool aborts = how == Ending::kAbort;
   const tuttiResult_t done = aborts ? tuttiCommAbort(comm) : tuttiCommDestroy(comm);
-  if (!seat.blocking && done == tuttiInProgress) return true;
-  return ok(done, aborts ? "tuttiCommAbort" : "tuttiCommDestroy", comm);
+  return over(done, aborts ? "tuttiCommAbort" : "tuttiCommDestroy", comm, seat.blocking);
 }
 
 // The first one sometimes before those that were made from it.

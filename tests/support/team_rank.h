@@ -11,11 +11,12 @@ namespace tutti::testing_support {
 
 /// Of a communicator whose making or end goes on without its caller.
 inline tuttiResult_t await_settled(tuttiComm_t comm) {
-  tuttiResult_t state = tuttiInProgress;
-  while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInProgress) {
-    sleep_ns(100'000);
+  tuttiResult_t asked = tuttiSuccess, state = tuttiInProgress;
+  while (asked == tuttiSuccess && state == tuttiInProgress) {
+    sleep_ns(20'000);
+    asked = tuttiCommGetAsyncError(comm, &state);
   }
-  return state;
+  return asked != tuttiSuccess ? asked : state;
 }
 
 /// Null, and the rank's failure is said, if it cannot be made.
