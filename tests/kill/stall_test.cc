@@ -296,7 +296,7 @@ void stop_in_a_get(Member& member, tuttiComm_t comm, tuttiWindow_t window, size_
     testing_support::sleep_ns(100'000);
   }
   raise(SIGSTOP);
-  tuttiCommAbort(comm);
+  if (tuttiCommAbort(comm) == tuttiInProgress) testing_support::await_settled(comm);
   tuttiStreamDestroy(stream);
 }
 
