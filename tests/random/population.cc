@@ -140,9 +140,11 @@ Change Population::make(Origin origin, uint32_t from, std::vector<int> members) 
 uint32_t Population::add(Origin origin, std::vector<int> members) {
   const auto index = static_cast<uint32_t>(job_.communicators.size());
   Communicator made{.origin = origin, .members = std::move(members)};
-  const auto mode = static_cast<Mode>(dice_.below(kModes));
+  // Of dice of their own, so that what else a seed means stays.
+  testing_support::Dice own(testing_support::mix(job_.seed, (job_.number << 16) + index));
+  const auto mode = static_cast<Mode>(own.below(kModes));
   if (origin != Origin::kAll) made.mode = mode;
-  made.ending = static_cast<Ending>(dice_.below(kEndings));
+  made.ending = static_cast<Ending>(own.below(kEndings));
   made.registered = job_.has_regions && dice_.one_in(2);
   made.windows = 1 + static_cast<uint32_t>(dice_.below(2));
   if (index > 0 && dice_.one_in(2)) made.windows = 0;  // they take much memory
