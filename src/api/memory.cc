@@ -27,7 +27,7 @@ Status release(void* memory) {
 
 Status describe(Process& process, void* const* handle, comm::WindowMemory& mine) {
   if (handle == nullptr) return Status::invalid_argument("tuttiCommRegister: handle is null");
-  const transport::Arena* arena = process.arena_of(mine.base, mine.bytes);
+  const auto arena = process.arena_of(mine.base, mine.bytes);
   if (arena == nullptr || arena->data() != mine.base) {
     return Status::invalid_argument(
         "tuttiCommRegister: the range must begin where memory from tuttiMemAlloc begins");
@@ -35,6 +35,7 @@ Status describe(Process& process, void* const* handle, comm::WindowMemory& mine)
   Result<std::string> name = transport::describe_memory(*arena);
   if (!name.ok()) return name.status();
   mine.handle = std::move(name).value();
+  mine.owner = arena;
   return {};
 }
 
@@ -49,7 +50,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
   // A rank with a problem takes part all the same, or the others would wait for it.
   mine.problem = describe(*process.value(), handle, mine);
   drain(*comm->communicator);
-  Status status = comm->communicator->add_window(mine);
+  Status status = comm->communicator->add_registration(mine);
   if (status.ok()) *handle = memory;
   return status;
 }
@@ -57,7 +58,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
 Status deregister(tuttiComm_t comm, void* handle) {
   const Visitor visitor = visit(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
-  return comm->communicator->remove_window(handle);
+  return comm->communicator->remove_registration(handle);
 }
 
 Status create_stream(tuttiStream_t* stream) {

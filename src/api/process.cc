@@ -153,7 +153,7 @@ Result<void*> Process::allocate(size_t bytes) {
   if (!arena.ok()) return arena.status();
   std::byte* memory = arena.value().data();
   const std::lock_guard lock(mutex_);
-  arenas_.emplace(memory, std::move(arena).value());
+  arenas_.emplace(memory, std::make_shared<const transport::Arena>(std::move(arena).value()));
   return static_cast<void*>(memory);
 }
 
@@ -163,15 +163,15 @@ Status Process::release(void* memory) {
   return Status::invalid_argument("tuttiMemFree: this memory is not from tuttiMemAlloc");
 }
 
-const transport::Arena* Process::arena_of(const void* memory, size_t bytes) {
+std::shared_ptr<const transport::Arena> Process::arena_of(const void* memory, size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(memory);
   const std::lock_guard lock(mutex_);
   auto above = arenas_.upper_bound(const_cast<std::byte*>(begin));
   if (above == arenas_.begin()) return nullptr;
-  const transport::Arena& arena = std::prev(above)->second;
-  const auto at = static_cast<size_t>(begin - arena.data());
-  const bool inside = at <= arena.bytes() && bytes <= arena.bytes() - at;
-  return inside ? &arena : nullptr;
+  const std::shared_ptr<const transport::Arena>& arena = std::prev(above)->second;
+  const auto at = static_cast<size_t>(begin - arena->data());
+  const bool inside = at <= arena->bytes() && bytes <= arena->bytes() - at;
+  return inside ? arena : nullptr;
 }
 
 }  // namespace tutti::api

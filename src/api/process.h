@@ -54,8 +54,9 @@ class Process {
 
   Result<void*> allocate(size_t bytes);
   Status release(void* memory);
-  /// The arena that [memory, memory + bytes) lies in; null if it is not from allocate().
-  const transport::Arena* arena_of(const void* memory, size_t bytes);
+  /// The arena that [memory, memory + bytes) lies in; null if it is not from allocate(). It stays
+  /// for as long as somebody has it, released or not, so that its addresses mean nothing else.
+  std::shared_ptr<const transport::Arena> arena_of(const void* memory, size_t bytes);
 
   /// Around a fork: the child must not find the handles half changed.
   void hold_handles() { mutex_.lock(); }
@@ -78,13 +79,13 @@ class Process {
   Turns launches_;
   std::atomic<uint64_t> ids_{0};
   std::mutex mutex_;
-  std::unique_ptr<comm::Engine> engine_;           // under mutex_
-  std::deque<tuttiComm> handles_;                  // under mutex_; addresses are stable
-  std::deque<tuttiWindow> windows_;                // under mutex_; addresses are stable
-  std::deque<tuttiRequest> requests_;              // under mutex_; addresses are stable
-  std::vector<tuttiRequest*> free_requests_;       // under mutex_
-  std::set<HostStream*> streams_;                  // under mutex_; owned
-  std::map<std::byte*, transport::Arena> arenas_;  // under mutex_
+  std::unique_ptr<comm::Engine> engine_;      // under mutex_
+  std::deque<tuttiComm> handles_;             // under mutex_; addresses are stable
+  std::deque<tuttiWindow> windows_;           // under mutex_; addresses are stable
+  std::deque<tuttiRequest> requests_;         // under mutex_; addresses are stable
+  std::vector<tuttiRequest*> free_requests_;  // under mutex_
+  std::set<HostStream*> streams_;             // under mutex_; owned
+  std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_;  // under mutex_
 };
 
 }  // namespace tutti::api

@@ -22,13 +22,13 @@ Status describe(Process& process, int flags, comm::WindowMemory& mine) {
     return Status::invalid_argument("tuttiCommWindowRegister: no memory has " +
                                     std::to_string(mine.bytes) + " bytes");
   }
-  const transport::Arena* arena =
-      mine.bytes == 0 ? nullptr : process.arena_of(mine.base, mine.bytes);
+  const auto arena = mine.bytes == 0 ? nullptr : process.arena_of(mine.base, mine.bytes);
   if (arena == nullptr) return {};  // nobody maps it: threads reach it, and the kernel's copies
   Result<std::string> handle = transport::describe_memory(*arena);
   if (!handle.ok()) return handle.status();
   mine.handle = std::move(handle).value();
   mine.offset = static_cast<uint64_t>(mine.base - arena->data());
+  mine.owner = arena;
   return {};
 }
 

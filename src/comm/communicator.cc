@@ -204,7 +204,7 @@ inline exec::Call Communicator::call_of(const Request& request, const Prepared& 
           prepared.signature,
           deadline_from_now(request.extras),
           schedule::name_of(request.collective),
-          prepared.windows,
+          prepared.registered,
           prepared.far_signature};
 }
 

@@ -84,9 +84,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   double predict_ns(const Access& access) const;
 
   /// Collective. The memory is a whole arena's, or its beginning.
-  Status add_window(const WindowMemory& mine);
+  Status add_registration(const WindowMemory& mine);
   /// From any thread; known to calls that begin afterwards.
-  Status remove_window(void* memory);
+  Status remove_registration(void* memory);
   /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
@@ -117,7 +117,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   Status open_recorder();
   Status check() override;
-  Status map_window(exec::Window& window, std::span<const std::string> texts);
+  Status map_registration(exec::Registration& made, std::span<const std::string> texts);
   exec::Cause cause() const override;
   exec::Cause cause_or_self() const;
   std::string name_of(int rank) const override;

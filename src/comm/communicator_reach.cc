@@ -47,7 +47,7 @@ Reach Communicator::reach_of(const Request& request) {
   if (is_always_staged(out)) return {};
   if (direct_) return {plan::Mode::kDirect, false};
   forget_retired();
-  if (executor_->has_windows() && are_registered(request)) return {plan::Mode::kDirect, true};
+  if (executor_->has_registrations() && are_registered(request)) return {plan::Mode::kDirect, true};
   const bool reads = reads_peers_ && out >= options_.membership.env->config->single_copy_bytes;
   return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
 }
@@ -63,7 +63,7 @@ bool Communicator::are_registered(const Request& request) const {
   const uint64_t send_bytes = schedule::input_elements(shape, rank(), request.count) * size;
   const uint64_t recv_bytes = schedule::output_elements(shape, rank(), request.count) * size;
   const auto registered = [&](const void* memory, uint64_t bytes) {
-    return bytes == 0 || executor_->window_of(memory, bytes) != nullptr;
+    return bytes == 0 || executor_->registration_of(memory, bytes) != nullptr;
   };
   return registered(request.recv, recv_bytes) && registered(request.send, send_bytes);
 }

@@ -43,10 +43,11 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   return texts;
 }
 
-Status Communicator::map_window(exec::Window& window, std::span<const std::string> texts) {
-  window.peers.resize(static_cast<size_t>(ranks()));
-  if (window.bytes > exec::Window::kMaxBytes) {
-    return Status::invalid_argument("at most " + std::to_string(exec::Window::kMaxBytes) +
+Status Communicator::map_registration(exec::Registration& made,
+                                      std::span<const std::string> texts) {
+  made.peers.resize(static_cast<size_t>(ranks()));
+  if (made.bytes > exec::Registration::kMaxBytes) {
+    return Status::invalid_argument("at most " + std::to_string(exec::Registration::kMaxBytes) +
                                     " bytes can be registered at a time");
   }
   for (int peer = 0; peer < ranks(); ++peer) {
@@ -56,10 +57,10 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
                                    " could not register its memory; its own error says why");
     }
     const size_t space = text.find(' ');
-    if (text.substr(0, space) != std::to_string(window.bytes)) {
+    if (text.substr(0, space) != std::to_string(made.bytes)) {
       return Status::invalid_usage("rank " + std::to_string(peer) + " registered " +
                                    text.substr(0, space) + " bytes, rank " +
-                                   std::to_string(rank()) + " " + std::to_string(window.bytes) +
+                                   std::to_string(rank()) + " " + std::to_string(made.bytes) +
                                    ": registration is collective and of equal size");
     }
     transport::Link* link = membership_->link(peer);
@@ -67,22 +68,23 @@ Status Communicator::map_window(exec::Window& window, std::span<const std::strin
     Result<transport::Import> mapped =
         transport::Import::of(*link->mapped(), text.substr(space + 1));
     if (!mapped.ok()) return mapped.status();
-    window.peers[static_cast<size_t>(peer)] = mapped.value().data();
-    window.imports.push_back(std::move(mapped).value());
+    made.peers[static_cast<size_t>(peer)] = mapped.value().data();
+    made.imports.push_back(std::move(mapped).value());
   }
   return {};
 }
 
-Status Communicator::add_window(const WindowMemory& mine) {
+Status Communicator::add_registration(const WindowMemory& mine) {
   forget_retired();
   const bool well = mine.problem.ok();
   const Result<std::vector<std::string>> texts =
       gather_texts(well ? std::to_string(mine.bytes) + " " + mine.handle : "");
   if (!texts.ok()) return texts.status();
-  exec::Window window;
-  window.mine = mine.base;
-  window.bytes = mine.bytes;
-  const Status mapped = well ? map_window(window, texts.value()) : mine.problem;
+  exec::Registration made;
+  made.mine = mine.base;
+  made.bytes = mine.bytes;
+  made.owner = mine.owner;
+  const Status mapped = well ? map_registration(made, texts.value()) : mine.problem;
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
   const Result<std::vector<std::string>> outcomes = gather_texts(mapped.ok() ? "yes" : "no");
   if (!mapped.ok()) return mapped;
@@ -92,7 +94,7 @@ Status Communicator::add_window(const WindowMemory& mine) {
     return Status::system_error("rank " + std::to_string(other - outcomes.value().begin()) +
                                 " cannot map the memory that is being registered");
   }
-  if (!executor_->add_window(std::move(window))) {
+  if (!executor_->add_registration(std::move(made))) {
     return Status::unsupported(
         "registered memory that is older than 16 million others is in the way");
   }
@@ -103,7 +105,7 @@ Status Communicator::add_window(const WindowMemory& mine) {
 
 // By any thread, while another one may be in a call on it: the executor forgets it when the next
 // call looks for registered memory.
-Status Communicator::remove_window(void* memory) {
+Status Communicator::remove_registration(void* memory) {
   const std::lock_guard lock(registered_mutex_);
   const auto found = std::find(registered_.begin(), registered_.end(), memory);
   if (found == registered_.end()) {
@@ -120,7 +122,7 @@ void Communicator::forget_retired() {
   if (!has_retired_.load(std::memory_order_acquire)) [[likely]]
     return;
   const std::lock_guard lock(registered_mutex_);
-  for (const void* memory : retired_) executor_->remove_window(memory);
+  for (const void* memory : retired_) executor_->remove_registration(memory);
   retired_.clear();
   has_retired_.store(false, std::memory_order_relaxed);
 }

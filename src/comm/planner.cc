@@ -224,7 +224,7 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
 
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key_of(request, in_place, reach);
-  prepared->windows = reach.windows;
+  prepared->registered = reach.registered;
   prepared->plan = bind(*match.value(), {request.count, request.type, folded_op(request)});
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =

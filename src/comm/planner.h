@@ -39,7 +39,7 @@ struct Prepared {
   std::optional<exec::FastPath> fast;
   uint32_t signature = 1;      // equal on ranks of a domain that make the same call; never 0
   uint32_t far_signature = 1;  // equal on all ranks that do
-  bool windows = false;
+  bool registered = false;
   trace::Label label;  // what the flight recorder says of it
   // v-collectives: what else the plan depends on.
   KeptCounts counts;
@@ -62,7 +62,7 @@ struct PlannerOptions {
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.
 struct Reach {
   plan::Mode mode = plan::Mode::kStaged;
-  bool windows = false;
+  bool registered = false;
 };
 
 class Planner {
@@ -161,7 +161,7 @@ inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reac
   const uint64_t rest = static_cast<uint64_t>(request.collective) |
                         static_cast<uint64_t>(request.type) << 4 |
                         static_cast<uint64_t>(request.op) << 8 | uint64_t{in_place} << 12 |
-                        static_cast<uint64_t>(reach.mode) << 13 | uint64_t{reach.windows} << 15 |
+                        static_cast<uint64_t>(reach.mode) << 13 | uint64_t{reach.registered} << 15 |
                         static_cast<uint64_t>(request.root) << 16 | variant_of(request) << 48;
   return {request.count, rest};
 }

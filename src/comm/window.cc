@@ -99,6 +99,7 @@ void Window::expose(const WindowMemory& mine) {
   Part& own = parts_[rank_];
   own.bytes = mine.bytes;
   own.memory = mine.base;
+  own.owner = mine.owner;
   own.region = region_;
   own.thread = true;
   own.board = PartBoard(memory_of_board_.data());

@@ -50,13 +50,14 @@ struct Access {
 inline constexpr int kAccessKinds = 4;
 const char* name_of(Access::Kind kind);
 
-/// What a rank brings to a window.
+/// What a rank brings to a window, or to a registration for collectives.
 struct WindowMemory {
   std::byte* base = nullptr;
   uint64_t bytes = 0;
   std::string handle;   // transport::MemoryHandle of the arena it lies in; "": ordinary memory
   uint64_t offset = 0;  // of `base` in that arena
-  Status problem;       // not OK: this rank cannot take part, and all ranks shall know
+  std::shared_ptr<const void> owner;  // of that arena: it stays for as long as it is used
+  Status problem;  // not OK: this rank cannot take part, and all ranks shall know
 };
 
 /// An all-gather of one short text per rank.
@@ -99,6 +100,7 @@ class Window {
     uint64_t bytes = 0;
     transport::Import arena;              // its memory lies in; may be none
     std::byte* memory = nullptr;          // as it lies here; null: it does not
+    std::shared_ptr<const void> owner;    // of this rank's own
     transport::Mapped* copies = nullptr;  // instead: by single copies
     uint64_t address = 0;                 // of the memory, as its owner sees it
     transport::Import memory_of_board;

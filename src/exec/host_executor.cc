@@ -35,7 +35,7 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
     registers_[plan::register_of(PeerBase::kCell, r)] = peers_[rank].arena.cells();
   }
   call_number_ = transfers_ = options.calls_before;
-  last_window_ = options.calls_before % Window::kNumbers;
+  last_number_ = options.calls_before % Registration::kNumbers;
   mine_.counter(0).call.store(uint64_t{call_number_} << 32, std::memory_order_release);
   for (uint32_t i = 0; i < kLanes; ++i) {
     lanes_[i].progress = options.first_progress;
@@ -324,13 +324,13 @@ void HostExecutor::enter() {
   auto* cell = mine_.cells() + cell_shift_;
   uint64_t addresses[2] = {reinterpret_cast<uint64_t>(call_.send),
                            reinterpret_cast<uint64_t>(call_.recv)};
-  if (call_.windows) {
+  if (call_.registered) {
     for (uint64_t& at : addresses) {
-      const Window* window = window_of(reinterpret_cast<const void*>(at), 1);
+      const Registration* own = registration_of(reinterpret_cast<const void*>(at), 1);
       // A rank without input (or output) passes none.
-      at = window == nullptr ? Window::kNone
-                             : uint64_t{window->number} << Window::kOffsetBits |
-                                   (at - reinterpret_cast<uint64_t>(window->mine));
+      at = own == nullptr ? Registration::kNone
+                          : uint64_t{own->number} << Registration::kOffsetBits |
+                                (at - reinterpret_cast<uint64_t>(own->mine));
     }
   }
   std::copy_n(addresses, 2, reinterpret_cast<uint64_t*>(cell + sizeof(Flag)));
@@ -346,10 +346,10 @@ bool HostExecutor::entered(uint32_t peer) {
   const PeerBase bases[2] = {PeerBase::kInput, PeerBase::kOutput};
   for (int i = 0; i < 2; ++i) {
     auto* memory = reinterpret_cast<std::byte*>(addresses[i]);
-    if (call_.windows) {
-      const auto number = static_cast<uint32_t>(addresses[i] >> Window::kOffsetBits);
-      const Window* window = number == Window::kNone ? nullptr : window_numbered(number);
-      if (number != Window::kNone && window == nullptr) {
+    if (call_.registered) {
+      const auto number = static_cast<uint32_t>(addresses[i] >> Registration::kOffsetBits);
+      const Registration* own = number == Registration::kNone ? nullptr : numbered(number);
+      if (number != Registration::kNone && own == nullptr) {
         fail(Status::remote_error("rank " + std::to_string(peer) + " entered " + call_.what +
                                   " with registered memory that rank " +
                                   std::to_string(options_.rank) +
@@ -357,42 +357,42 @@ bool HostExecutor::entered(uint32_t peer) {
                                   "after the call"));
         return true;
       }
-      const uint64_t offset = addresses[i] % Window::kMaxBytes;
-      memory = window == nullptr ? nullptr : window->peers[peer] + offset;
+      const uint64_t offset = addresses[i] % Registration::kMaxBytes;
+      memory = own == nullptr ? nullptr : own->peers[peer] + offset;
     }
     registers_[plan::register_of(bases[i], static_cast<int>(peer))] = memory;
   }
   return true;
 }
 
-bool HostExecutor::add_window(Window window) {
-  last_window_ = last_window_ % (Window::kNumbers - 1) + 1;  // whatever other ranks have removed
-  if (window_numbered(last_window_) != nullptr) return false;
-  window.number = last_window_;
-  windows_.push_back(std::move(window));
+bool HostExecutor::add_registration(Registration made) {
+  last_number_ = last_number_ % (Registration::kNumbers - 1) + 1;  // whatever others have removed
+  if (numbered(last_number_) != nullptr) return false;
+  made.number = last_number_;
+  registrations_.push_back(std::move(made));
   return true;
 }
 
-bool HostExecutor::remove_window(const void* memory) {
-  const auto found = std::find_if(windows_.rbegin(), windows_.rend(),
-                                  [&](const Window& window) { return window.mine == memory; });
-  if (found == windows_.rend()) return false;
-  windows_.erase(std::next(found).base());
+bool HostExecutor::remove_registration(const void* memory) {
+  const auto found = std::find_if(registrations_.rbegin(), registrations_.rend(),
+                                  [&](const Registration& one) { return one.mine == memory; });
+  if (found == registrations_.rend()) return false;
+  registrations_.erase(std::next(found).base());
   return true;
 }
 
-const Window* HostExecutor::window_numbered(uint32_t number) const {
-  const auto found = std::find_if(windows_.begin(), windows_.end(),
-                                  [&](const Window& window) { return window.number == number; });
-  return found == windows_.end() ? nullptr : &*found;
+const Registration* HostExecutor::numbered(uint32_t number) const {
+  const auto found = std::find_if(registrations_.begin(), registrations_.end(),
+                                  [&](const Registration& one) { return one.number == number; });
+  return found == registrations_.end() ? nullptr : &*found;
 }
 
-const Window* HostExecutor::window_of(const void* memory, uint64_t bytes) const {
+const Registration* HostExecutor::registration_of(const void* memory, uint64_t bytes) const {
   const auto* begin = static_cast<const std::byte*>(memory);
-  for (const Window& window : windows_) {
-    const std::byte* end = window.mine + window.bytes;
-    const bool inside = begin >= window.mine && begin <= end;
-    if (inside && bytes <= static_cast<uint64_t>(end - begin)) return &window;
+  for (const Registration& one : registrations_) {
+    const std::byte* end = one.mine + one.bytes;
+    const bool inside = begin >= one.mine && begin <= end;
+    if (inside && bytes <= static_cast<uint64_t>(end - begin)) return &one;
   }
   return nullptr;
 }

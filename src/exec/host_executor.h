@@ -36,8 +36,8 @@ struct Peer {
   transport::Link* link = nullptr;
 };
 
-/// Memory every rank of the domain registered together.
-struct Window {
+/// Memory every rank of the domain registered together, for collectives.
+struct Registration {
   static constexpr uint32_t kNone = 0;
   // In a word between ranks: the number above the offset.
   static constexpr int kOffsetBits = 40;
@@ -49,6 +49,7 @@ struct Window {
   uint32_t number = kNone;        // below kNumbers; how ranks name it to each other
   std::vector<std::byte*> peers;  // the peers' ranges as they lie here; null outside the domain
   std::vector<transport::Import> imports;  // keep them there
+  std::shared_ptr<const void> owner;       // keeps `mine`, whoever frees it meanwhile
 };
 
 /// Asked now and then while waiting; an error ends the run.
@@ -86,8 +87,8 @@ struct Call {
   void* recv = nullptr;
   uint32_t signature = 1;  // 0 for send and receive only, which not all ranks take part in
   uint64_t deadline_ns = ~uint64_t{0};
-  const char* what = "";  // for messages: "all_reduce"
-  bool windows = false;   // send and recv lie in windows: enter with window offsets
+  const char* what = "";    // for messages: "all_reduce"
+  bool registered = false;  // send and recv lie in registrations: enter with offsets in them
   // For peers of other domains, which may reach their memory in another way: as `signature`, but
   // without what only ranks of one domain have in common.
   uint32_t far_signature = 1;
@@ -157,14 +158,14 @@ class HostExecutor {
   /// What of a long wait others may ask for.
   Stall& stall() { return *stall_; }
 
-  /// `window` gets its number here: ranks add them in the same order, and may remove them in any.
+  /// `made` gets its number here: ranks add them in the same order, and may remove them in any.
   /// False if an old one still has that number.
-  bool add_window(Window window);
-  bool has_windows() const { return !windows_.empty(); }
+  bool add_registration(Registration made);
+  bool has_registrations() const { return !registrations_.empty(); }
   /// The last one added that begins there; false if there is none.
-  bool remove_window(const void* memory);
-  /// The window that holds [memory, memory + bytes); null if none.
-  const Window* window_of(const void* memory, uint64_t bytes) const;
+  bool remove_registration(const void* memory);
+  /// The registration that holds [memory, memory + bytes); null if none.
+  const Registration* registration_of(const void* memory, uint64_t bytes) const;
 
   /// The scratch memory of the last run (of one slice); valid until the next.
   const std::byte* scratch() const { return scratch_.get(); }
@@ -190,7 +191,7 @@ class HostExecutor {
     std::vector<uint32_t> sent_to;
   };
 
-  const Window* window_numbered(uint32_t number) const;
+  const Registration* numbered(uint32_t number) const;
   Progress advance_plan();
   Progress advance_among_buffers();
   void close_buffers();
@@ -241,8 +242,8 @@ class HostExecutor {
   std::vector<std::byte*> registers_;  // plan::register_of
   std::vector<Lane> lanes_;
   std::vector<uint64_t> passed_;  // [lane]: every rank of the domain is known to have come so far
-  std::vector<Window> windows_;
-  uint32_t last_window_ = Window::kNone;
+  std::vector<Registration> registrations_;
+  uint32_t last_number_ = Registration::kNone;
   CellCursor<kCellRegions> cells_;
   uint64_t cell_shift_ = 0;
   uint32_t call_number_ = 0;

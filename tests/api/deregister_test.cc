@@ -162,6 +162,33 @@ TEST(Deregister, LeavesCallsInOtherMemoryAlone) {
   });
 }
 
+// Else new memory at the same address would be taken for what the peers have mapped.
+TEST(Deregister, FreedMemoryStaysUntilThen) {
+  run(2, Network::kDefault, [](Member& member) {
+    Rank rank(member);
+    Part freed;
+    if (!rank.join() || !rank.add(freed)) return;
+    rank.ok(tuttiMemFree(freed.memory));
+    void* memory = nullptr;
+    if (!rank.ok(tuttiMemAlloc(&memory, kBytes))) return;
+    if (memory == freed.memory) member.fail("the address was given out again");
+    auto* values = static_cast<float*>(memory);
+    std::fill_n(values, kFloats, static_cast<float>(member.rank() + 1));
+    rank.ok(rank.sum(values));
+    if (values[0] != 3 || values[kFloats - 1] != 3) member.fail("the sum is wrong");
+    const int peer = 1 - member.rank();
+    rank.ok(tuttiPutSignal(values, kBytes, peer, freed.window, 0, 0, tuttiBlocking()));
+    rank.ok(tuttiWaitSignal(peer, freed.window, 0, 1, tuttiBlocking()));
+    rank.ok(tuttiGet(values, kBytes, peer, freed.window, 0, tuttiBlocking()));
+    if (values[kFloats / 2] != 3) member.fail("the freed window holds something else");
+    if (!member.meet()) return;
+    rank.take_back(freed);
+    if (tuttiMemFree(freed.memory) != tuttiInvalidArgument) member.fail("it was freed twice");
+    rank.ok(tuttiMemFree(memory));
+    rank.ok(tuttiCommDestroy(rank.comm));
+  });
+}
+
 TEST(Deregister, IsForRevokedCommunicatorsToo) {
   run(2, Network::kDefault, [](Member& member) {
     Rank rank(member);

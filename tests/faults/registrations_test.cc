@@ -28,11 +28,11 @@ class Registered {
     mine.base = arena_.data();
     mine.bytes = bytes();
     mine.handle = transport::describe_memory(arena_).value();
-    const Status status = communicator.add_window(mine);
+    const Status status = communicator.add_registration(mine);
     EXPECT_TRUE(status.ok()) << status.message();
   }
   void remove(comm::Communicator& communicator) {
-    EXPECT_TRUE(communicator.remove_window(arena_.data()).ok());
+    EXPECT_TRUE(communicator.remove_registration(arena_.data()).ok());
   }
   void fill(int32_t value) { std::fill_n(data(), kCount, value); }
   bool holds(int32_t value) const {
@@ -91,7 +91,7 @@ TEST(Registrations, MemoryRegisteredTwiceIsRemovedTwice) {
     EXPECT_TRUE(memory[1].reduce(communicator).ok());
     EXPECT_TRUE(memory[1].holds(0 + 1 + 2));
     memory[1].remove(communicator);
-    EXPECT_FALSE(communicator.remove_window(memory[1].data()).ok());
+    EXPECT_FALSE(communicator.remove_registration(memory[1].data()).ok());
   });
 }
 
