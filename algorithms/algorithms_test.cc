@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "generated/test_paths.h"
+#include "src/plan/plan.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/single_assignment.h"
 #include "src/schedule/text.h"
@@ -151,6 +152,7 @@ TEST(Algorithms, AreFoundByTheirUniqueNamesAndDescribeThemselves) {
                  algorithm.source.empty())
         << full_name(algorithm);
     EXPECT_GE(algorithm.max_lanes, 1) << full_name(algorithm);
+    EXPECT_LE(algorithm.max_lanes, plan::kMaxLanes) << full_name(algorithm);
   }
   EXPECT_EQ(registry::find(Collective::kBarrier, "no such name"), nullptr);
 }

@@ -18,6 +18,10 @@ constexpr uint64_t kLongestCloseNs = 60 * kNanosecondsPerSecond;
 // For a peer that looks whether a window is shut.
 constexpr uint64_t kLookNs = 100'000'000;
 
+Status too_small(const std::string& peer) {
+  return Status::remote_error(peer + " registered more bytes than its memory has");
+}
+
 }  // namespace
 
 Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
@@ -68,6 +72,7 @@ Status Communicator::map_registration(exec::Registration& made,
     Result<transport::Import> mapped =
         transport::Import::of(*link->mapped(), text.substr(space + 1));
     if (!mapped.ok()) return mapped.status();
+    if (!mapped.value().holds(0, made.bytes)) return too_small(name_of(peer));
     made.peers[static_cast<size_t>(peer)] = mapped.value().data();
     made.imports.push_back(std::move(mapped).value());
   }

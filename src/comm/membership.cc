@@ -221,6 +221,11 @@ Status Membership::connect(int peer) {
     const transport::Capabilities& can = links_[index]->capabilities();
     has_streams_ = has_streams_ || !can.mapped;
     if (!can.mapped) return {};
+    if (links_[index]->mapped()->arena().bytes != arena_.bytes()) {
+      return Status::remote_error(name_of(peer) + " has an arena of another size than rank " +
+                                  std::to_string(rank()) +
+                                  ": run the same version of Tutti on all ranks");
+    }
     group_.domain[index] = 0;
     ++domain_size_;
     all_memory_ = all_memory_ && can.all_memory;
@@ -267,7 +272,7 @@ std::vector<exec::Peer> Membership::peers() const {
       peers[i].mapped = link->mapped();
       peers[i].stream = link->stream();
       if (peers[i].mapped != nullptr) {
-        peers[i].arena = exec::ArenaView(peers[i].mapped->arena(), options_.layout);
+        peers[i].arena = exec::ArenaView(peers[i].mapped->arena().data, options_.layout);
       }
     }
   }

@@ -31,6 +31,10 @@ Status not_registered_by(const std::string& rank) {
   return Status::invalid_usage(rank + " could not register its part of the window");
 }
 
+Status described_badly(const std::string& rank) {
+  return Status::remote_error(rank + " described its part of the window badly");
+}
+
 }  // namespace
 
 const char* name_of(Access::Kind kind) {
@@ -117,9 +121,7 @@ Status Window::connect(int peer, const std::string& text) {
   if (text.empty()) return not_registered_by(members_.name_of(peer));
   if (peer == members_.rank()) return {};
   const std::vector<std::string_view> lines = split(text, '\n');
-  if (lines.size() != kLines) {
-    return Status::internal_error(members_.name_of(peer) + " described its window badly");
-  }
+  if (lines.size() != kLines) return described_badly(members_.name_of(peer));
   Result<uint64_t> bytes = number_in(lines[kBytes]), offset = number_in(lines[kOffset]);
   Result<uint64_t> address = number_in(lines[kAddress]), region = number_in(lines[kRegion]);
   for (const auto* number : {&bytes, &offset, &address, &region}) {
@@ -137,17 +139,22 @@ Status Window::connect(int peer, const std::string& text) {
       transport::Import::of(*part.link->mapped(), lines[kBoardHandle]);
   if (!board.ok()) return board.status();
   part.memory_of_board = std::move(board).value();
+  if (!part.memory_of_board.holds(0, PartBoard::bytes_for(parts_.size()))) {
+    return described_badly(members_.name_of(peer));
+  }
   part.board = PartBoard(part.memory_of_board.data());
-  return find_memory(part, lines[kMemoryHandle], offset.value());
+  return find_memory(peer, lines[kMemoryHandle], offset.value());
 }
 
-Status Window::find_memory(Part& part, std::string_view handle, uint64_t offset) {
+Status Window::find_memory(int peer, std::string_view handle, uint64_t offset) {
+  Part& part = parts_[static_cast<size_t>(peer)];
   if (part.thread) {
     part.memory = reinterpret_cast<std::byte*>(part.address);
   } else if (!handle.empty()) {
     Result<transport::Import> arena = transport::Import::of(*part.link->mapped(), handle);
     if (!arena.ok()) return arena.status();
     part.arena = std::move(arena).value();
+    if (!part.arena.holds(offset, part.bytes)) return described_badly(members_.name_of(peer));
     part.memory = part.arena.data() + offset;
   } else if (part.link->capabilities().single_copy) {
     part.copies = part.link->mapped();

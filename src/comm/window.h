@@ -117,7 +117,7 @@ class Window {
   Status discard(const Status& problem, bool refused);
   void expose(const WindowMemory& mine);
   Status connect(int peer, const std::string& text);
-  static Status find_memory(Part& part, std::string_view handle, uint64_t offset);
+  Status find_memory(int peer, std::string_view handle, uint64_t offset);
   exec::Progress advance_here(Access& access, const Part& part) const;
   bool touch(Access& access, const Part& part) const;
   void note_failed_copy(Access& access, const Part& part, const Status& problem) const;

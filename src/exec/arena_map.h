@@ -22,7 +22,7 @@ namespace tutti::exec {
 
 inline constexpr size_t kLineBytes =
     128;  // two lines: the neighbour is prefetched with a polled one
-inline constexpr uint32_t kLanes = 8;
+inline constexpr uint32_t kLanes = plan::kMaxLanes;
 inline constexpr uint32_t kRecentCalls = 4096;
 inline constexpr uint32_t kCellsPerRegion = 64;
 inline constexpr uint32_t kCellRegions = 4;

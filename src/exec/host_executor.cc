@@ -104,18 +104,22 @@ Progress HostExecutor::advance_among_buffers() {
   Guard& guard = mine_.guard();
   guard.inside.store(1, std::memory_order_seq_cst);
   inside_ = true;
-  Progress progress = Progress::kBlocked;
-  const uint64_t closed = guard.closed.load(std::memory_order_seq_cst);
-  if (closed != 0 && static_cast<int32_t>(call_number_ - static_cast<uint32_t>(closed)) >= 0) {
-    waiting_for_ = static_cast<uint32_t>(closed >> 32) - 1;  // in vain: check_rare() finds out
-  } else {
-    progress = advance_plan();
-  }
+  const Progress progress = is_shut_out() ? Progress::kBlocked : advance_plan();
   guard.inside.store(0, std::memory_order_release);
   inside_ = false;
   if (!status_.ok()) close_buffers();
   if (progress == Progress::kDone) exposed_ = false;
   return progress;
+}
+
+// Whether a peer has left this call, or one before it, with an error.
+bool HostExecutor::is_shut_out() {
+  const uint64_t closed = mine_.guard().closed.load(std::memory_order_seq_cst);
+  if (closed == 0) return false;
+  if (static_cast<int32_t>(call_number_ - static_cast<uint32_t>(closed)) < 0) return false;
+  const auto who = static_cast<uint32_t>(closed >> 32) - 1;
+  if (who < peers_.size()) waiting_for_ = who;  // in vain: check_rare() finds out
+  return true;
 }
 
 Progress HostExecutor::advance_plan() {
@@ -214,8 +218,7 @@ void HostExecutor::set_piece(Lane& lane, uint64_t length) {
 bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
   switch (op.code) {
     case OpCode::kMove:
-      move(lane, op);
-      return true;
+      return move(lane, op);
     case OpCode::kSignal:
       mine_.counter(index).progress.store(lane.progress + op.value, std::memory_order_release);
       return true;
@@ -244,9 +247,9 @@ bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
   }
 }
 
-void HostExecutor::move(Lane& lane, const Op& op) {
+bool HostExecutor::move(Lane& lane, const Op& op) {
   set_piece(lane, op.length);
-  if (lane.piece_length == 0) return;
+  if (lane.piece_length == 0) return true;
   std::byte* targets[plan::kMaxTargets];
   const std::byte* sources[types::kMaxSources];
   const Operand* operand = plan_->operands.data() + op.operands;
@@ -258,16 +261,42 @@ void HostExecutor::move(Lane& lane, const Op& op) {
     call.scale = plan_->scale;
   }
   if (op.divide) call.divisor = plan_->divisor;
-  if (op.streaming_kernel == nullptr) return op.kernel(call);
+  if (op.streaming_kernel == nullptr && exposed_) {
+    return move_in_pieces(op, call, targets, sources);
+  }
+  if (op.streaming_kernel == nullptr) {
+    op.kernel(call);
+    return true;
+  }
   const bool is_copy =
       op.source_count == 1 && op.target_count == 1 && call.scaled == nullptr && !op.divide;
   write_staging_(lane.piece_bytes, is_copy,
                  [&](bool streaming) { (streaming ? op.streaming_kernel : op.kernel)(call); });
+  return true;
+}
+
+// Blocks of user memory have any length, and a peer that leaves the call waits for the piece in
+// hand. What is left when this rank is shut out nobody needs: the call fails.
+bool HostExecutor::move_in_pieces(const Op& op, types::FoldCall call, std::byte** targets,
+                                  const std::byte** sources) {
+  constexpr uint64_t kPieceBytes = 16 << 20;  // of all operands together
+  const uint64_t operands = uint64_t{call.target_count} + call.source_count;
+  const uint64_t most = std::max<uint64_t>(kPieceBytes / operands / plan_->element_bytes, 4096);
+  for (uint64_t rest = call.count; rest > 0; rest -= call.count) {
+    if (is_shut_out()) return false;
+    call.count = std::min(rest, most);
+    op.kernel(call);
+    const uint64_t bytes = call.count * plan_->element_bytes;
+    for (uint32_t i = 0; i < call.target_count; ++i) targets[i] += bytes;
+    for (uint32_t i = 0; i < call.source_count; ++i) sources[i] += bytes;
+  }
+  return true;
 }
 
 bool HostExecutor::read_peer(Lane& lane, const Op& op) {
   set_piece(lane, op.length);
   if (lane.piece_length == 0) return true;
+  if (is_shut_out()) return false;
   const Operand* operand = plan_->operands.data() + op.operands;
   const transport::Buffer target{address(lane, operand[0]), lane.piece_bytes};
   const auto source = reinterpret_cast<uint64_t>(address(lane, operand[1]));
@@ -348,8 +377,9 @@ bool HostExecutor::entered(uint32_t peer) {
     auto* memory = reinterpret_cast<std::byte*>(addresses[i]);
     if (call_.registered) {
       const auto number = static_cast<uint32_t>(addresses[i] >> Registration::kOffsetBits);
+      const uint64_t offset = addresses[i] % Registration::kMaxBytes;
       const Registration* own = number == Registration::kNone ? nullptr : numbered(number);
-      if (number != Registration::kNone && own == nullptr) {
+      if (number != Registration::kNone && (own == nullptr || offset >= own->bytes)) {
         fail(Status::remote_error("rank " + std::to_string(peer) + " entered " + call_.what +
                                   " with registered memory that rank " +
                                   std::to_string(options_.rank) +
@@ -357,7 +387,6 @@ bool HostExecutor::entered(uint32_t peer) {
                                   "after the call"));
         return true;
       }
-      const uint64_t offset = addresses[i] % Registration::kMaxBytes;
       memory = own == nullptr ? nullptr : own->peers[peer] + offset;
     }
     registers_[plan::register_of(bases[i], static_cast<int>(peer))] = memory;

@@ -205,7 +205,10 @@ class HostExecutor {
   bool credit(Lane& lane, uint32_t index);
   bool passed(uint32_t lane, uint64_t progress);
   bool reached(uint32_t peer, uint32_t lane, uint64_t progress);
-  void move(Lane& lane, const plan::Op& op);
+  bool is_shut_out();
+  bool move(Lane& lane, const plan::Op& op);
+  bool move_in_pieces(const plan::Op& op, types::FoldCall call, std::byte** targets,
+                      const std::byte** sources);
   bool read_peer(Lane& lane, const plan::Op& op);
   void enter();
   bool entered(uint32_t peer);

@@ -83,16 +83,17 @@ void HostExecutor::fail(Status status, const Cause& cause) {
 }
 
 // A rank that returns with an error may free its buffers at once, while peers still read or write
-// there. So it tells them to keep away, and waits for those who are at it: each is busy for one
-// stretch of work without waiting, if it lives. Threads of this process live as long as this one;
-// other processes reach buffers by mappings of their own, where patience is enough.
+// there. So it tells them to keep away, and waits for those who are at it: each looks again before
+// the next piece, if it lives. Threads of this process live as long as this one; other processes
+// reach buffers by mappings of their own, where patience is enough.
 void HostExecutor::close_buffers() {
   if (!exposed_) return;
   exposed_ = false;
   const uint64_t mine = static_cast<uint64_t>(options_.rank + 1) << 32 | call_number_;
   for (uint32_t rank : domain_) {
     std::atomic<uint64_t>& closed = peers_[rank].arena.guard().closed;
-    uint64_t before = closed.load(std::memory_order_relaxed);
+    // As strong as a store: who finds it closed already looks at `inside` behind that, too.
+    uint64_t before = closed.load(std::memory_order_seq_cst);
     // The first call that somebody left counts.
     while (before == 0 || static_cast<int32_t>(static_cast<uint32_t>(before) - call_number_) > 0) {
       if (closed.compare_exchange_weak(before, mine, std::memory_order_seq_cst)) break;

@@ -3,8 +3,10 @@
 #include "src/exec/host_executor.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include <atomic>
+#include <csignal>
 #include <cstring>
 #include <optional>
 #include <thread>
@@ -32,8 +34,10 @@ class TestHealth final : public Health {
 // Threads of one process: every address is everybody's.
 class SameProcess final : public transport::Mapped {
  public:
-  std::byte* arena() const override { return nullptr; }
-  Result<std::byte*> import(std::string_view) override { return Status::unsupported("threads"); }
+  transport::Buffer arena() const override { return {}; }
+  Result<transport::Buffer> import(std::string_view) override {
+    return Status::unsupported("threads");
+  }
   void release(const std::byte*) override {}
   Status read(transport::Buffer target, uint64_t source) override {
     if (refuses) return Status::remote_error("the peer's memory is gone");
@@ -393,32 +397,35 @@ TEST(HostExecutor, APlanThatForgotSomethingHasNoShortForm) {
 /// A call of two ranks in each other's buffers.
 class AmongBuffers {
  public:
-  AmongBuffers() {
+  explicit AmongBuffers(int rank = 0, uint64_t count = 1000) : count_(count) {
     group_.ranks = 2;
     group_.domain.assign(2, 0);
     wanted_.algorithm = registry::find(Collective::kAllReduce, "one_shot");
     wanted_.parameters.ranks = 2;
+    wanted_.rank = rank;
     wanted_.group = &group_;
     wanted_.mode = plan::Mode::kDirect;
     match_ = plan::match(wanted_).value();
-    plan_ = plan::bind(match_, {1000, types::DataType::kInt64, types::ReduceOp::kSum}, {});
+    plan_ = plan::bind(match_, {count, types::DataType::kInt64, types::ReduceOp::kSum}, {});
   }
-  /// The first step of rank 0's part.
+  /// The first step of the rank's part.
   Progress begin(HostExecutor& executor) {
     Call call;
     call.send = memory_.data();
-    call.recv = memory_.data() + 1000;
+    call.recv = output();
     executor.start(plan_, call);
     return executor.advance();
   }
   bool is_direct() const { return !plan_.prologue.empty(); }
+  int64_t* output() { return memory_.data() + count_; }
 
  private:
+  uint64_t count_;
   plan::Group group_;
   plan::MatchRequest wanted_;
   plan::Match match_;
   plan::Plan plan_;
-  std::vector<int64_t> memory_ = std::vector<int64_t>(2000);
+  std::vector<int64_t> memory_ = std::vector<int64_t>(2 * count_);
 };
 
 // Rank 1 has left a call: this one is behind it, or before it.
@@ -433,6 +440,38 @@ TEST(HostExecutor, ClosedBuffersStayClosedAcrossTheEndOf32Bits) {
           << left;
     }
   }
+}
+
+struct {
+  std::atomic<uint64_t>* closed;
+  void* page;
+} leaver;
+
+// In the middle of the first piece rank 1 leaves.
+TEST(HostExecutor, AMoveEndsWithThePieceInHand) {
+  constexpr uint64_t kCount = 3 << 20;
+  constexpr size_t kPage = 4096;
+  Domain domain(2, 64 << 10, 1);
+  AmongBuffers first(0, kCount), second(1, kCount);
+  EXPECT_EQ(first.begin(domain.executor(0)), Progress::kMoved);
+  EXPECT_NE(second.begin(domain.executor(1)), Progress::kDone);
+  std::fill_n(first.output(), kCount, 1);
+  const auto at = reinterpret_cast<uintptr_t>(first.output()) + 100 * kPage;
+  leaver = {&domain.arena(0).guard().closed, reinterpret_cast<void*>(at / kPage * kPage)};
+  struct sigaction leaves {
+  }, before{};
+  leaves.sa_handler = [](int) {
+    leaver.closed->store(uint64_t{2} << 32 | 1);
+    mprotect(leaver.page, kPage, PROT_READ | PROT_WRITE);
+  };
+  ASSERT_EQ(sigaction(SIGSEGV, &leaves, &before), 0);
+  ASSERT_EQ(mprotect(leaver.page, kPage, PROT_READ), 0);
+  EXPECT_NE(domain.executor(0).advance(), Progress::kDone);
+  sigaction(SIGSEGV, &before, nullptr);
+  EXPECT_EQ(domain.executor(0).advance(), Progress::kBlocked);
+  EXPECT_EQ(leaver.closed->load(), uint64_t{2} << 32 | 1);
+  EXPECT_EQ(first.output()[0], 0);
+  EXPECT_EQ(first.output()[kCount - 1], 1) << "it went on where the other rank has left";
 }
 
 TEST(HostExecutor, OfTwoCallsThatWereLeftTheFirstCountsAcrossTheEndOf32Bits) {

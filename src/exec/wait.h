@@ -11,7 +11,7 @@
 
 namespace tutti::exec {
 
-/// How long who gives up waits for peers of other processes that are in the middle of a stretch of
+/// How long who gives up waits for peers of other processes that are in the middle of a piece of
 /// work in its memory, which takes them a moment if they run.
 inline constexpr uint64_t kStretchPatienceNs = 300'000'000;
 

@@ -94,7 +94,11 @@ void distil(Match& result, const Traffic& traffic) {
 }
 
 // Executors keep the operands of one step in arrays of fixed size.
-Status check_operands(const Match& match) {
+Status check_limits(const Match& match) {
+  if (match.shape.lanes > kMaxLanes) {
+    return Status::unsupported("a schedule with " + std::to_string(match.shape.lanes) +
+                               " lanes; a plan has at most " + std::to_string(kMaxLanes));
+  }
   for (const Step& step : match.schedule.steps) {
     const bool is_move = step.kind == StepKind::kMove;
     if (step.operand_count <= (is_move ? types::kMaxSources : kMaxTargets)) continue;
@@ -153,7 +157,7 @@ Result<Match> match(const MatchRequest& request) {
   result.placement_matters = choose_and_compare(traffic, result.mode, request.hazards_in_place);
   traffic.number();
   result.schedule = traffic.schedule_of(request.rank);
-  if (Status status = check_operands(result); !status.ok()) return status;
+  if (Status status = check_limits(result); !status.ok()) return status;
   distil(result, traffic);
   return result;
 }

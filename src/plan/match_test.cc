@@ -145,6 +145,14 @@ TEST(Match, RefusesFoldsOfMoreSourcesThanExecutorsHold) {
   }
 }
 
+TEST(Match, RefusesMoreLanesThanArenasHave) {
+  for (const uint16_t lanes : {kMaxLanes, kMaxLanes + 1}) {
+    Lowering lowering{find("all_reduce/ring"), {.ranks = 2, .lanes = lanes}};
+    const Code expected = lanes > kMaxLanes ? Code::kUnsupported : Code::kOk;
+    EXPECT_EQ(match_all(lowering).status().code(), expected) << lanes;
+  }
+}
+
 // ---- mechanisms ---------------------------------------------------------------------------------
 
 std::vector<Mechanism> mechanisms(const char* name, Mode mode, Placing placing) {

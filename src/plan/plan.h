@@ -82,6 +82,7 @@ struct Operand {
 
 inline constexpr uint32_t kNoMask = ~0u;
 inline constexpr uint32_t kMaxTargets = 1024;  // of one move
+inline constexpr uint32_t kMaxLanes = 8;       // each has a ring and a counter in every arena
 
 struct Op {
   OpCode code = OpCode::kMove;

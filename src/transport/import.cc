@@ -4,20 +4,21 @@
 
 namespace tutti::transport {
 
-Result<std::byte*> ImportCache::import(const MemoryHandle& named, const Open& open) {
+Result<Buffer> ImportCache::import(const MemoryHandle& named, const Open& open) {
   const std::lock_guard lock(mutex_);
   const std::pair<uint64_t, uint64_t> file{named.device, named.inode};
   if (const auto found = entries_.find(file); found != entries_.end()) {
     ++found->second.users;
-    return found->second.arena.data();
+    const Arena& arena = found->second.arena;
+    return Buffer{arena.data(), arena.bytes()};
   }
   Result<Fd> fd = open();
   if (!fd.ok()) return fd.status();
   Result<Arena> arena = Arena::adopt(fd.value().release(), named.bytes);
   if (!arena.ok()) return arena.status();
-  std::byte* const data = arena.value().data();
+  const Buffer memory{arena.value().data(), arena.value().bytes()};
   entries_.emplace(file, Entry{std::move(arena).value(), 1});
-  return data;
+  return memory;
 }
 
 void ImportCache::release(const std::byte* memory) {
@@ -29,9 +30,9 @@ void ImportCache::release(const std::byte* memory) {
 }
 
 Result<Import> Import::of(Mapped& link, std::string_view handle) {
-  Result<std::byte*> data = link.import(handle);
-  if (!data.ok()) return data.status();
-  return Import(link, data.value());
+  Result<Buffer> memory = link.import(handle);
+  if (!memory.ok()) return memory.status();
+  return Import(link, memory.value());
 }
 
 }  // namespace tutti::transport

@@ -25,7 +25,7 @@ class ImportCache {
   using Open = std::function<Result<Fd>()>;
 
   /// `open` finds the file's descriptor where it is not mapped yet.
-  Result<std::byte*> import(const MemoryHandle& named, const Open& open);
+  Result<Buffer> import(const MemoryHandle& named, const Open& open);
   void release(const std::byte* memory);
 
  private:
@@ -45,24 +45,28 @@ class Import {
   static Result<Import> of(Mapped& link, std::string_view handle);
 
   Import(Import&& other) noexcept
-      : link_(std::exchange(other.link_, nullptr)), data_(std::exchange(other.data_, nullptr)) {}
+      : link_(std::exchange(other.link_, nullptr)), memory_(std::exchange(other.memory_, {})) {}
   Import& operator=(Import&& other) noexcept {
     std::swap(link_, other.link_);
-    std::swap(data_, other.data_);
+    std::swap(memory_, other.memory_);
     return *this;
   }
   ~Import() {
-    if (link_ != nullptr) link_->release(data_);
+    if (link_ != nullptr) link_->release(memory_.data);
   }
 
   /// Null: of nothing.
-  std::byte* data() const { return data_; }
+  std::byte* data() const { return memory_.data; }
+  /// Whether [offset, offset + bytes) lies in it: peers name both, and are not believed.
+  bool holds(uint64_t offset, uint64_t bytes) const {
+    return offset <= memory_.bytes && bytes <= memory_.bytes - offset;
+  }
 
  private:
-  Import(Mapped& link, std::byte* data) : link_(&link), data_(data) {}
+  Import(Mapped& link, Buffer memory) : link_(&link), memory_(memory) {}
 
   Mapped* link_ = nullptr;
-  std::byte* data_ = nullptr;
+  Buffer memory_;
 };
 
 }  // namespace tutti::transport

@@ -68,10 +68,10 @@ class Mapped {
  public:
   virtual ~Mapped() = default;
   /// The peer's arena as it lies here.
-  virtual std::byte* arena() const = 0;
+  virtual Buffer arena() const = 0;
   /// Maps memory the peer registered (its handle travelled by any way) until it is released as
   /// often as it was imported: transport::Import does that.
-  virtual Result<std::byte*> import(std::string_view handle) = 0;
+  virtual Result<Buffer> import(std::string_view handle) = 0;
   virtual void release(const std::byte* memory) = 0;
   /// Capability single_copy: reads, or writes, at an address as the peer sees it. Complete when it
   /// returns. kRemoteError: the peer, or at least its memory, is gone; kInvalidUsage: there is no

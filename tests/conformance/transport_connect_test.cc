@@ -76,7 +76,8 @@ TEST_P(TransportConnect, CapabilitiesTellTheTruthAndStay) {
   for (int r = 0; r < 2; ++r) {
     Link& link = crew->link(r, 1 - r);
     const Capabilities& capabilities = link.capabilities();
-    EXPECT_EQ(capabilities.mapped, link.mapped() != nullptr && link.mapped()->arena() != nullptr);
+    EXPECT_EQ(capabilities.mapped,
+              link.mapped() != nullptr && link.mapped()->arena().data != nullptr);
     EXPECT_EQ(capabilities.stream, link.stream() != nullptr);
     if (capabilities.all_memory || capabilities.single_copy) {
       EXPECT_NE(link.mapped(), nullptr);

@@ -36,12 +36,12 @@ TEST_P(TransportMapped, WhatOneWritesTheOtherSees) {
     for (int peer = 0; peer < 3; ++peer) {
       if (peer == r) continue;
       const auto expected = pattern(kArenaBytes, static_cast<unsigned>(peer));
-      const std::byte* seen = crew->link(r, peer).mapped()->arena();
+      const std::byte* seen = crew->link(r, peer).mapped()->arena().data;
       EXPECT_EQ(std::memcmp(seen, expected.data(), expected.size()), 0) << r << " of " << peer;
     }
   }
   // And back: a peer writes into this rank's arena.
-  crew->link(1, 0).mapped()->arena()[kArenaBytes - 1] = std::byte{0x5a};
+  crew->link(1, 0).mapped()->arena().data[kArenaBytes - 1] = std::byte{0x5a};
   EXPECT_EQ(crew->rank(0).arena.data()[kArenaBytes - 1], std::byte{0x5a});
 }
 
@@ -55,7 +55,8 @@ TEST_P(TransportMapped, FlagsAndPayloadKeepTheirOrder) {
   std::atomic<uint64_t> rounds{kMostRounds};  // relaxed: the flags alone keep the order
   in_parallel(2, [&](int r) {
     // Payload at 0, its flag at 64, the acknowledgement at 128: all in rank 0's arena.
-    std::byte* arena = r == 0 ? crew->rank(0).arena.data() : crew->link(1, 0).mapped()->arena();
+    std::byte* arena =
+        r == 0 ? crew->rank(0).arena.data() : crew->link(1, 0).mapped()->arena().data;
     auto* payload = reinterpret_cast<uint64_t*>(arena);
     std::atomic_ref<uint64_t> flag(*reinterpret_cast<uint64_t*>(arena + 64));
     std::atomic_ref<uint64_t> answer(*reinterpret_cast<uint64_t*>(arena + 128));
@@ -88,9 +89,9 @@ TEST_P(TransportMapped, ImportsWhatThePeerRegistered) {
   ASSERT_TRUE(handle.ok()) << handle.status().message();
   const auto seen = crew->link(0, 1).mapped()->import(handle.value());
   ASSERT_TRUE(seen.ok()) << seen.status().message();
-  EXPECT_EQ(std::memcmp(seen.value(), data.data(), data.size()), 0);
+  EXPECT_EQ(std::memcmp(seen.value().data, data.data(), data.size()), 0);
   registered.value().data()[77] = std::byte{0x99};
-  EXPECT_EQ(seen.value()[77], std::byte{0x99});
+  EXPECT_EQ(seen.value().data[77], std::byte{0x99});
 }
 
 size_t descriptors_of(const transport::MemoryHandle& memory) {

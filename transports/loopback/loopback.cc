@@ -81,9 +81,9 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
   transport::Mapped* mapped() override { return this; }
   Status status() const override { return {}; }
 
-  std::byte* arena() const override { return arena_.data(); }
+  transport::Buffer arena() const override { return {arena_.data(), arena_.bytes()}; }
 
-  Result<std::byte*> import(std::string_view handle) override {
+  Result<transport::Buffer> import(std::string_view handle) override {
     const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
     if (!memory.ok()) return memory.status();
     if (memory.value().process != getpid()) {

@@ -155,7 +155,7 @@ Status ShmLink::status() const {
   return Status(status.code(), peer_.text() + ": " + std::string(status.message()));
 }
 
-Result<std::byte*> ShmLink::import(std::string_view handle) {
+Result<transport::Buffer> ShmLink::import(std::string_view handle) {
   const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
   if (!memory.ok()) return memory.status();
   const transport::MemoryHandle& named = memory.value();

@@ -44,10 +44,10 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   Status status() const override;
   int liveness_fd() const override { return liveness_.fd(); }
 
-  std::byte* arena() const override { return arena_.data(); }
+  transport::Buffer arena() const override { return {arena_.data(), arena_.bytes()}; }
   /// The descriptor in the handle is opened through /proc or fetched with pidfd_getfd(): the peer
   /// needs no thread to serve it. Both need the same user and PID namespace.
-  Result<std::byte*> import(std::string_view handle) override;
+  Result<transport::Buffer> import(std::string_view handle) override;
   void release(const std::byte* memory) override { imports_.release(memory); }
   Status read(transport::Buffer target, uint64_t source) override;
   Status write(uint64_t target, transport::ConstBuffer source) override;

@@ -174,16 +174,16 @@ std::string share_memory(Self& self) {
   self.barrier();
   for (auto& [peer, link] : self.links) {
     transport::Mapped& mapped = *link->mapped();
-    if (mapped.arena()[kArenaBytes - 1] != static_cast<std::byte>(peer)) return "wrong arena";
-    const auto* theirs = reinterpret_cast<const char*>(mapped.arena());
+    if (mapped.arena().data[kArenaBytes - 1] != static_cast<std::byte>(peer)) return "wrong arena";
+    const auto* theirs = reinterpret_cast<const char*>(mapped.arena().data);
     for (int i = 0; i < 2; ++i) {
       const auto imported = mapped.import(theirs);
       if (!imported.ok()) return std::string(imported.status().message());
-      if (imported.value()[8191] != static_cast<std::byte>(100 + peer)) return "wrong import";
+      if (imported.value().data[8191] != static_cast<std::byte>(100 + peer)) return "wrong import";
     }
     if (!link->capabilities().single_copy) continue;  // ptrace is restricted here
     uint64_t source = 0;
-    std::memcpy(&source, mapped.arena() + 1024, sizeof source);
+    std::memcpy(&source, mapped.arena().data + 1024, sizeof source);
     std::vector<char> target(ordinary.size());
     const Status status =
         mapped.read({reinterpret_cast<std::byte*>(target.data()), target.size()}, source);
@@ -255,7 +255,7 @@ TEST(Shm, WritingToAKilledProcessSaysSo) {
     if (self.rank == 1) pause();
     if (!link.capabilities().single_copy) return "";
     uint64_t target = 0;
-    std::memcpy(&target, link.mapped()->arena(), sizeof target);
+    std::memcpy(&target, link.mapped()->arena().data, sizeof target);
     Status status;
     for (const uint64_t end_ns = monotonic_ns() + kPatienceNs; monotonic_ns() < end_ns;) {
       status = link.mapped()->write(target, {ordinary.data(), ordinary.size()});
@@ -281,7 +281,7 @@ TEST(Shm, DeathIsNoticedThoughAForkedChildLivesOn) {
         alarm(kLifeSeconds);
         for (;;) pause();
       }
-      std::memcpy(self.links.at(0)->mapped()->arena(), &grandchild, sizeof grandchild);
+      std::memcpy(self.links.at(0)->mapped()->arena().data, &grandchild, sizeof grandchild);
     }
     self.barrier();
     if (self.rank == 1) pause();
