@@ -50,15 +50,16 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
   // A rank with a problem takes part all the same, or the others would wait for it.
   mine.problem = describe(*process.value(), handle, mine);
   drain(*comm->communicator);
-  Status status = comm->communicator->add_registration(mine);
-  if (status.ok()) *handle = memory;
-  return status;
+  const Result<uint32_t> number = comm->communicator->add_registration(mine);
+  if (number.ok()) *handle = reinterpret_cast<void*>(uintptr_t{number.value()});
+  return number.status();
 }
 
 Status deregister(tuttiComm_t comm, void* handle) {
   const Visitor visitor = visit(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
-  return comm->communicator->remove_registration(handle);
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  return comm->communicator->remove_registration(static_cast<uint32_t>(number));
 }
 
 Status create_stream(tuttiStream_t* stream) {

@@ -83,10 +83,11 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   double predict_ns(std::span<const exec::Transfer> transfers) const;
   double predict_ns(const Access& access) const;
 
-  /// Collective. The memory is a whole arena's, or its beginning.
-  Status add_registration(const WindowMemory& mine);
+  /// Collective. The memory is a whole arena's, or its beginning. Returns the registration's
+  /// number.
+  Result<uint32_t> add_registration(const WindowMemory& mine);
   /// From any thread; known to calls that begin afterwards.
-  Status remove_registration(void* memory);
+  Status remove_registration(uint32_t number);
   /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
@@ -196,8 +197,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   uint32_t access_calls_ = 0;
   std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
   std::mutex registered_mutex_;
-  std::vector<void*> registered_;             // under registered_mutex_; for collectives
-  std::vector<void*> retired_;                // under it: the executor still has them
+  std::vector<uint32_t> registered_;          // under registered_mutex_; for collectives
+  std::vector<uint32_t> retired_;             // under it: the executor still has them
   std::atomic<bool> has_retired_{false};      // written under it
   std::vector<Window*> closed_;               // under it: in windows_
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call

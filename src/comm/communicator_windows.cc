@@ -79,7 +79,7 @@ Status Communicator::map_registration(exec::Registration& made,
   return {};
 }
 
-Status Communicator::add_registration(const WindowMemory& mine) {
+Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
   forget_retired();
   const bool well = mine.problem.ok();
   const Result<std::vector<std::string>> texts =
@@ -99,25 +99,26 @@ Status Communicator::add_registration(const WindowMemory& mine) {
     return Status::system_error("rank " + std::to_string(other - outcomes.value().begin()) +
                                 " cannot map the memory that is being registered");
   }
-  if (!executor_->add_registration(std::move(made))) {
+  const uint32_t number = executor_->add_registration(std::move(made));
+  if (number == exec::Registration::kNone) {
     return Status::unsupported(
         "registered memory that is older than 16 million others is in the way");
   }
   const std::lock_guard lock(registered_mutex_);
-  registered_.push_back(mine.base);
-  return {};
+  registered_.push_back(number);
+  return number;
 }
 
 // By any thread, while another one may be in a call on it: the executor forgets it when the next
 // call looks for registered memory.
-Status Communicator::remove_registration(void* memory) {
+Status Communicator::remove_registration(uint32_t number) {
   const std::lock_guard lock(registered_mutex_);
-  const auto found = std::find(registered_.begin(), registered_.end(), memory);
+  const auto found = std::find(registered_.begin(), registered_.end(), number);
   if (found == registered_.end()) {
-    return Status::invalid_usage("this memory is not registered with this communicator");
+    return Status::invalid_usage("the handle is of no registration of this communicator");
   }
   registered_.erase(found);
-  retired_.push_back(memory);
+  retired_.push_back(number);
   has_retired_.store(true, std::memory_order_release);
   return {};
 }
@@ -127,7 +128,7 @@ void Communicator::forget_retired() {
   if (!has_retired_.load(std::memory_order_acquire)) [[likely]]
     return;
   const std::lock_guard lock(registered_mutex_);
-  for (const void* memory : retired_) executor_->remove_registration(memory);
+  for (const uint32_t number : retired_) executor_->remove_registration(number);
   retired_.clear();
   has_retired_.store(false, std::memory_order_relaxed);
 }

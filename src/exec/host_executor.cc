@@ -394,20 +394,16 @@ bool HostExecutor::entered(uint32_t peer) {
   return true;
 }
 
-bool HostExecutor::add_registration(Registration made) {
+uint32_t HostExecutor::add_registration(Registration made) {
   last_number_ = last_number_ % (Registration::kNumbers - 1) + 1;  // whatever others have removed
-  if (numbered(last_number_) != nullptr) return false;
+  if (numbered(last_number_) != nullptr) return Registration::kNone;
   made.number = last_number_;
   registrations_.push_back(std::move(made));
-  return true;
+  return last_number_;
 }
 
-bool HostExecutor::remove_registration(const void* memory) {
-  const auto found = std::find_if(registrations_.rbegin(), registrations_.rend(),
-                                  [&](const Registration& one) { return one.mine == memory; });
-  if (found == registrations_.rend()) return false;
-  registrations_.erase(std::next(found).base());
-  return true;
+void HostExecutor::remove_registration(uint32_t number) {
+  std::erase_if(registrations_, [&](const Registration& one) { return one.number == number; });
 }
 
 const Registration* HostExecutor::numbered(uint32_t number) const {

@@ -158,12 +158,11 @@ class HostExecutor {
   /// What of a long wait others may ask for.
   Stall& stall() { return *stall_; }
 
-  /// `made` gets its number here: ranks add them in the same order, and may remove them in any.
-  /// False if an old one still has that number.
-  bool add_registration(Registration made);
+  /// Returns the number it gets here: ranks add them in the same order, and may remove them in any.
+  /// kNone if an old one still has that number.
+  uint32_t add_registration(Registration made);
   bool has_registrations() const { return !registrations_.empty(); }
-  /// The last one added that begins there; false if there is none.
-  bool remove_registration(const void* memory);
+  void remove_registration(uint32_t number);
   /// The registration that holds [memory, memory + bytes); null if none.
   const Registration* registration_of(const void* memory, uint64_t bytes) const;
 

@@ -28,11 +28,18 @@ class Registered {
     mine.base = arena_.data();
     mine.bytes = bytes();
     mine.handle = transport::describe_memory(arena_).value();
-    const Status status = communicator.add_registration(mine);
-    EXPECT_TRUE(status.ok()) << status.message();
+    const Result<uint32_t> number = communicator.add_registration(mine);
+    ASSERT_TRUE(number.ok()) << number.status().message();
+    numbers_.push_back(number.value());
   }
+  /// Of several the first.
   void remove(comm::Communicator& communicator) {
-    EXPECT_TRUE(communicator.remove_registration(arena_.data()).ok());
+    last_ = numbers_.front();
+    numbers_.erase(numbers_.begin());
+    remove_again(communicator, true);
+  }
+  void remove_again(comm::Communicator& communicator, bool expected) const {
+    EXPECT_EQ(communicator.remove_registration(last_).ok(), expected);
   }
   void fill(int32_t value) { std::fill_n(data(), kCount, value); }
   bool holds(int32_t value) const {
@@ -48,6 +55,8 @@ class Registered {
 
  private:
   transport::Arena arena_;
+  std::vector<uint32_t> numbers_;
+  uint32_t last_ = 0;
 };
 
 using Body = std::function<void(int rank, comm::Communicator& communicator,
@@ -91,7 +100,20 @@ TEST(Registrations, MemoryRegisteredTwiceIsRemovedTwice) {
     EXPECT_TRUE(memory[1].reduce(communicator).ok());
     EXPECT_TRUE(memory[1].holds(0 + 1 + 2));
     memory[1].remove(communicator);
-    EXPECT_FALSE(communicator.remove_registration(memory[1].data()).ok());
+    memory[1].remove_again(communicator, false);
+  });
+}
+
+// All ranks remove the second one; rank 0 has the same memory in the last.
+TEST(Registrations, OfTwoThatBeginTogetherTheRightOneIsRemoved) {
+  with_registrations([](int rank, comm::Communicator& communicator, auto& memory) {
+    Registered& last = rank == 0 ? memory[1] : memory[0];
+    last.add(communicator);
+    memory[1].remove(communicator);
+    last.fill(rank);
+    const Status status = last.reduce(communicator);
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(last.holds(0 + 1 + 2));
   });
 }
 
