@@ -161,8 +161,9 @@ TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const in
  * Each makes a new communicator; the old one stays as it was and either may be ended first. The
  * ranks meet again by sockets of their own, authenticated by the group's key, so that links that
  * died do not matter. A rank that calls waits for its own queued operations before; the old
- * communicator takes no other call meanwhile. A NULL configuration: the old communicator's. They
- * wait as tuttiCommInitRank does; an error names who did not come or who wants something else. */
+ * communicator takes no other call meanwhile. A NULL configuration: the old communicator's. Split
+ * and shrink block if the old one does, grow if the new one does. They wait as tuttiCommInitRank
+ * does; an error names who did not come or who wants something else. */
 
 #define TUTTI_SPLIT_NOCOLOR -1
 /* All ranks call it; those with one colour (>= 0) form a communicator, ordered by key and then by

@@ -1,6 +1,7 @@
 #include "plugins/nccl/device_memory.h"
 
 #include <dlfcn.h>
+#include <link.h>
 
 #include <atomic>
 #include <cstdint>
@@ -20,19 +21,37 @@ constexpr int kCudaSuccess = 0;
 std::atomic<PointerGetAttribute> pointer_get_attribute{nullptr};
 // tidy: allow mutable (the same)
 std::atomic<CtxGetDevice> ctx_get_device{nullptr};
+// tidy: allow mutable (the same)
+std::atomic<unsigned long long> objects_seen{0};
 
-}  // namespace
+// How many objects the process has ever loaded. Asking for one by its name would search the disk.
+unsigned long long objects_loaded() {
+  unsigned long long loaded = 0;
+  const auto first = [](dl_phdr_info* info, size_t, void* to) {
+    *static_cast<unsigned long long*>(to) = info->dlpi_adds;
+    return 1;
+  };
+  dl_iterate_phdr(first, &loaded);
+  return loaded;
+}
 
+// The CUDA runtime loads the driver at a program's first call of it, at any time.
 void look_for_cuda() {
   if (pointer_get_attribute.load(std::memory_order_acquire) != nullptr) return;
+  const unsigned long long loaded = objects_loaded();
+  if (objects_seen.load(std::memory_order_relaxed) == loaded) return;
   void* driver = dlopen("libcuda.so.1", RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
+  objects_seen.store(loaded, std::memory_order_relaxed);
   if (driver == nullptr) return;
   ctx_get_device.store(reinterpret_cast<CtxGetDevice>(dlsym(driver, "cuCtxGetDevice")));
   pointer_get_attribute.store(
       reinterpret_cast<PointerGetAttribute>(dlsym(driver, "cuPointerGetAttribute")));
 }
 
+}  // namespace
+
 bool is_device_memory(const void* address) {
+  look_for_cuda();
   const PointerGetAttribute get = pointer_get_attribute.load(std::memory_order_acquire);
   if (get == nullptr) return false;
   const auto pointer = reinterpret_cast<uint64_t>(address);

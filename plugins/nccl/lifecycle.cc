@@ -179,8 +179,9 @@ ncclResult_t unless_null(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
   return comm == nullptr ? ncclSuccess : part_of_group(end(comm));
 }
 
-/// NCCL's destroy has ended when it returns, whatever the configuration says: programs take
-/// anything but success for an error. Waits as long as that of a blocking communicator may take.
+/// NCCL's destroy and abort have ended when they return, whatever the configuration says: programs
+/// take anything but success for an error. Waits as long as that of a blocking communicator may
+/// take.
 tuttiResult_t await_end(tuttiComm_t comm) {
   constexpr auto kPause = std::chrono::microseconds(100);
   tuttiResult_t state = tuttiInProgress;
@@ -209,7 +210,8 @@ ncclResult_t abort(ncclComm_t comm) {
   const std::lock_guard one_at_a_time(comm->abort_mutex);
   const State before = comm->state.exchange(State::kAborted, std::memory_order_acq_rel);
   if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
-  const tuttiResult_t ended = tuttiCommAbort(comm->tutti);
+  tuttiResult_t ended = tuttiCommAbort(comm->tutti);
+  if (ended == tuttiInProgress) ended = await_end(comm->tutti);
   if (ended == tuttiInvalidUsage) {  // refused, and it lives on
     comm->state.store(before, std::memory_order_release);
   } else {

@@ -28,7 +28,8 @@ struct Edit {
   std::shared_ptr<const comm::Roster> roster;
   std::vector<int> members;  // who meets; all ranks of the parent but those a shrink leaves out
   comm::Proposal proposal;
-  CommConfig config;
+  CommConfig config;         // of what is made
+  bool blocking = true;      // the call
   bool needs_health = true;  // not where the parent is broken or revoked
   bool abort = false;
   int ranks = 0;  // grow: of the new group
@@ -175,6 +176,7 @@ Result<Edit> begin_edit(const EditCall& call) {
   edit.handle = call.comm;
   edit.roster = edit.parent->roster();
   edit.config = config.value();
+  edit.blocking = call.comm->config.blocking;  // there may be no other communicator to ask
   edit.needs_health = !revoked;
   edit.proposal.what = name;
   edit.proposal.nonce = bootstrap::new_nonce();
@@ -194,7 +196,6 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
   Maker maker = told(call.name, edit.config,
                      [edit, make](const Patience& patience) { return make(edit, patience); });
   if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
-    making.blocking = edit.config.blocking;
     making.make = std::move(maker);
   } else {
     Result<Making> planned = plan_making(call.made, edit.config, std::move(maker));
@@ -204,6 +205,7 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
     }
     making = std::move(planned).value();
   }
+  making.blocking = edit.blocking;
   making.parent = call.comm;
   making.parent_was = was;
   return make_communicator(std::move(making));
@@ -266,6 +268,7 @@ Status plan_grow(Edit& edit, int ranks, const tuttiUniqueId* id, int rank) {
   }
   if (Status status = check_size("tuttiCommGrow", ranks); !status.ok()) return status;
   edit.ranks = ranks;
+  edit.blocking = edit.config.blocking;  // as for the new ranks
   edit.proposal.argument = "to " + std::to_string(ranks) + " ranks";
   if (id == nullptr) return {};
   const Result<bootstrap::UniqueId> decoded = decode_id(*id);

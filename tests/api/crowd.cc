@@ -6,18 +6,18 @@
 
 namespace tutti::api_test {
 
-void run_ranks(int ranks, const RankBody& body) {
+void run_ranks(int ranks, const RankBody& body, const tuttiConfig_t* config) {
   tuttiUniqueId id;
   ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess) << tuttiGetLastError(nullptr);
   std::vector<std::thread> threads;
   for (int rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&, rank] {
       tuttiComm_t comm = nullptr;
-      ASSERT_EQ(tuttiCommInitRank(&comm, ranks, id, rank), tuttiSuccess)
-          << tuttiGetLastError(nullptr);
+      const tuttiResult_t made = tuttiCommInitRankConfig(&comm, ranks, id, rank, config);
+      ASSERT_EQ(outcome_of(made, comm), tuttiSuccess) << tuttiGetLastError(nullptr);
       body(comm, rank);
       if (comm != nullptr) {
-        EXPECT_OK(tuttiCommDestroy(comm), comm);
+        EXPECT_OK(outcome_of(tuttiCommDestroy(comm), comm), comm);
       }
     });
   }
@@ -40,11 +40,12 @@ tuttiResult_t settle(tuttiComm_t comm) {
   return error;
 }
 
+tuttiResult_t outcome_of(tuttiResult_t result, tuttiComm_t comm) {
+  return result == tuttiInProgress ? settle(comm) : result;
+}
+
 void abort_making(tuttiComm_t comm) {
-  const tuttiResult_t result = tuttiCommAbort(comm);
-  if (result == tuttiSuccess) return;
-  EXPECT_EQ(result, tuttiInProgress);
-  EXPECT_EQ(settle(comm), tuttiSuccess);
+  EXPECT_EQ(outcome_of(tuttiCommAbort(comm), comm), tuttiSuccess);
 }
 
 tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count) {

@@ -15,13 +15,15 @@ namespace tutti::api_test {
 
 /// What a rank does with its communicator, which is destroyed afterwards unless it became null.
 using RankBody = std::function<void(tuttiComm_t& comm, int rank)>;
-void run_ranks(int ranks, const RankBody& body);
+void run_ranks(int ranks, const RankBody& body, const tuttiConfig_t* config = nullptr);
 
 /// For tests of what must not hang: calls of this communicator fail after a while.
 void set_deadline(tuttiComm_t comm, uint64_t milliseconds);
 
 /// Polls until the communicator is no longer in progress, but not for ever.
 tuttiResult_t settle(tuttiComm_t comm);
+/// What a call that made or ended the communicator came to, whether it blocks or not.
+tuttiResult_t outcome_of(tuttiResult_t result, tuttiComm_t comm);
 
 /// Aborts one that does not block and is being made, until it is over. Whoever makes it may be
 /// faster than the call, which then has nothing left to end.

@@ -305,15 +305,20 @@ TEST(Edits, AGroupHasOperationsOrEditsOfACommunicator) {
   EXPECT_OK(tuttiCommDestroy(comm), comm);
 }
 
-// One thread, no group.
+// One thread, no group. The parent's configuration counts, and is the child's.
 TEST(Edits, NotBlocking) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.blocking = 0;
   std::vector<tuttiComm_t> all(3), made(3);
-  ASSERT_EQ(tuttiCommInitAll(all.data(), 3, nullptr), tuttiSuccess) << message_of(nullptr);
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess) << message_of(nullptr);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tuttiCommInitRankConfig(&all[i], 3, id, i, &config), tuttiInProgress);
+  }
+  for (tuttiComm_t comm : all) ASSERT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
   for (size_t i = 0; i < 3; ++i) {
     const int color = i == 1 ? TUTTI_SPLIT_NOCOLOR : 0;
-    EXPECT_EQ(tuttiCommSplit(all[i], color, 0, &made[i], &config), tuttiInProgress);
+    EXPECT_EQ(tuttiCommSplit(all[i], color, 0, &made[i], nullptr), tuttiInProgress);
     EXPECT_EQ(made[i] == nullptr, i == 1);
   }
   for (tuttiComm_t comm : all) EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
@@ -324,12 +329,12 @@ TEST(Edits, NotBlocking) {
   // The parent is ended while something is made from it: that is made all the same.
   const int excluded = 1;
   tuttiComm_t next[2] = {nullptr, nullptr};
-  EXPECT_EQ(tuttiCommShrink(all[0], &excluded, 1, &next[0], &config, 0), tuttiInProgress);
-  std::thread parent_end([&] { EXPECT_OK(tuttiCommDestroy(all[0]), all[0]); });
-  EXPECT_EQ(tuttiCommShrink(all[2], &excluded, 1, &next[1], &config, 0), tuttiInProgress);
+  EXPECT_EQ(tuttiCommShrink(all[0], &excluded, 1, &next[0], nullptr, 0), tuttiInProgress);
+  EXPECT_EQ(tuttiCommDestroy(all[0]), tuttiInProgress);
+  EXPECT_EQ(tuttiCommShrink(all[2], &excluded, 1, &next[1], nullptr, 0), tuttiInProgress);
   for (tuttiComm_t comm : next) EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
-  parent_end.join();
-  for (const size_t i : {1, 2}) EXPECT_OK(tuttiCommDestroy(all[i]), all[i]);
+  for (const size_t i : {1, 2}) EXPECT_EQ(tuttiCommDestroy(all[i]), tuttiInProgress);
+  for (tuttiComm_t comm : all) EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
   for (tuttiComm_t comm : {made[0], made[2], next[0], next[1]}) {
     EXPECT_EQ(tuttiCommFinalize(comm), tuttiInProgress);
     EXPECT_EQ(settle(comm), tuttiSuccess);
@@ -341,29 +346,46 @@ TEST(Edits, NotBlocking) {
   }
 }
 
+// The rank that gets nothing has no other communicator to ask.
+TEST(Edits, BlockAsTheParentDoes) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    tuttiComm_t made = nullptr;
+    const int color = rank == 0 ? TUTTI_SPLIT_NOCOLOR : 0;
+    EXPECT_OK(tuttiCommSplit(comm, color, 0, &made, &config), comm);
+    EXPECT_EQ(sum_over(comm, rank), 1);
+    if (rank == 0) return;
+    EXPECT_EQ(tuttiCommFinalize(made), tuttiInProgress);
+    EXPECT_EQ(settle(made), tuttiSuccess) << message_of(made);
+    EXPECT_OK(outcome_of(tuttiCommDestroy(made), made), made);
+  });
+}
+
 // A split that gives a rank nothing has no handle to keep its failure in.
 TEST(Edits, AFailureWithoutColourIsToldOnce) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   for (const bool revoked : {false, true}) {
     for (const int blocking : {0, 1}) {
       config.blocking = blocking;
-      run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+      const auto body = [&](tuttiComm_t& comm, int rank) {
         tuttiComm_t made = nullptr;
         if (revoked) {
           EXPECT_OK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT), comm);
         }
         if (rank == 1) {  // wants something else
-          EXPECT_REFUSED(tuttiCommShrink(comm, nullptr, 0, &made, nullptr, 0), tuttiInvalidUsage,
-                         nullptr);
+          const tuttiResult_t shrunk = tuttiCommShrink(comm, nullptr, 0, &made, nullptr, 0);
+          EXPECT_EQ(outcome_of(shrunk, made), tuttiInvalidUsage);
           return;
         }
-        EXPECT_REFUSED(tuttiCommSplit(comm, TUTTI_SPLIT_NOCOLOR, 0, &made, &config),
+        EXPECT_REFUSED(tuttiCommSplit(comm, TUTTI_SPLIT_NOCOLOR, 0, &made, nullptr),
                        blocking == 1 ? tuttiInvalidUsage : tuttiInProgress, nullptr);
         if (blocking == 0) {
           EXPECT_EQ(settle(comm), tuttiInvalidUsage) << message_of(comm);
         }
         EXPECT_EQ(settle(comm), tuttiSuccess) << message_of(comm);
-      });
+      };
+      run_ranks(2, body, &config);
     }
   }
 }
@@ -407,20 +429,21 @@ TEST(Edits, AnAbortOfTheChildEndsASplitAndLeavesTheParent) {
   config.blocking = 0;
   for (const int alone : {0, 1}) {
     std::latch over(2);
-    run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    const auto body = [&](tuttiComm_t& comm, int rank) {
+      tuttiComm_t child = nullptr;
       if (rank == alone) {
-        tuttiComm_t child = nullptr;
-        EXPECT_EQ(tuttiCommSplit(comm, 0, 0, &child, &config), tuttiInProgress);
+        EXPECT_EQ(tuttiCommSplit(comm, 0, 0, &child, nullptr), tuttiInProgress);
         abort_making(child);
         until_busy(comm, false);
       }
       over.arrive_and_wait();
       EXPECT_EQ(sum_over(comm, rank), 1);
-      tuttiComm_t child = nullptr;
-      EXPECT_OK(tuttiCommSplit(comm, 0, rank, &child, nullptr), comm);
+      EXPECT_EQ(tuttiCommSplit(comm, 0, rank, &child, nullptr), tuttiInProgress);
+      EXPECT_EQ(settle(child), tuttiSuccess) << message_of(child);
       EXPECT_EQ(sum_over(child, rank), 1);
-      EXPECT_OK(tuttiCommDestroy(child), child);
-    });
+      EXPECT_OK(outcome_of(tuttiCommDestroy(child), child), child);
+    };
+    run_ranks(2, body, &config);
   }
 }
 

@@ -1,17 +1,30 @@
-/* Memory of a GPU is refused with a clear error: device PATH_OF_A_LIBCUDA. */
+/* Memory of a GPU is refused with a clear error: device PATH_OF_A_LIBCUDA [late]. The driver is
+ * loaded before there is a communicator, or behind its first call. */
 #include <dlfcn.h>
 
 #include "tests/nccl/ranks.h"
 
-static char* device_memory = NULL;
+static const char* path = NULL;
+static int late = 0;
+
+static int* load_driver(void) {
+  void* driver = dlopen(path, RTLD_NOW | RTLD_GLOBAL);
+  if (driver == NULL) exit(2);
+  return (int*)dlsym(driver, "device_memory");
+}
 
 static void body(Member m) {
+  int* there = late ? NULL : load_driver();
   ncclComm_t comm = join(m);
   int mine = 1, sum = 0, device = -1;
-  int* there = (int*)device_memory;
   const char* why = "memory of a GPU";
   ok(ncclCommCuDevice(comm, &device), "CommCuDevice", m.rank);
-  is(device == 3, "the device of the current context", m.rank);
+  is(device == (late ? 0 : 3), "the device of the current context", m.rank);
+  if (late) {
+    ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
+    there = load_driver();
+    sum = 0;
+  }
   refused(ncclAllReduce(there, &sum, 1, ncclInt, ncclSum, comm, NULL), ncclInvalidUsage, why,
           m.rank);
   refused(ncclAllReduce(&mine, there, 1, ncclInt, ncclSum, comm, NULL), ncclInvalidUsage, why,
@@ -30,8 +43,8 @@ static void body(Member m) {
 }
 
 int main(int argc, char** argv) {
-  void* driver = argc > 1 ? dlopen(argv[1], RTLD_NOW | RTLD_GLOBAL) : NULL;
-  if (driver == NULL) return 2;
-  device_memory = (char*)dlsym(driver, "device_memory");
+  if (argc < 2) return 2;
+  path = argv[1];
+  late = argc > 2;
   return run_ranks(2, body);
 }

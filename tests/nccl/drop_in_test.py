@@ -118,7 +118,9 @@ class Calls(WithPrograms):
     def test_memory_of_a_gpu_is_refused(self):
         driver = self.workshop.compile(os.path.join(HERE, "driver.c"), "libcuda.so.1", "-shared", "-fPIC",
                                        "-Wl,-soname,libcuda.so.1")
-        self.runs(self.built("device", "-ldl"), driver)
+        device = self.built("device", "-ldl")
+        self.runs(device, driver)
+        self.runs(device, driver, "late")
 
 
 class CallsWithTheToolkitsHeader(WithTheToolkitsHeader, Calls):

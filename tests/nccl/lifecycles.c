@@ -48,7 +48,22 @@ static void check_nonblocking(Member m) {
   ok(ncclCommDestroy(half), "CommDestroy", m.rank);
   wait_for(comm, m.rank);
   meet(m);
-  done_or_in_progress(ncclCommAbort(comm), &comm, "CommAbort", m.rank);
+  ok(ncclCommAbort(comm), "CommAbort", m.rank);
+}
+
+/* The parent's configuration says whether a split blocks: a rank without a
+ * colour has no other communicator to ask. */
+static void check_blocking_of_the_parent(Member m, ncclComm_t comm) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t made = NULL;
+  config.blocking = 0;
+  const int color = m.rank == 0 ? NCCL_SPLIT_NOCOLOR : 7;
+  ok(ncclCommSplit(comm, color, m.rank, &made, &config), "CommSplit of a blocking one", m.rank);
+  check_sum(comm, m.rank);
+  if (made == NULL) return;
+  check_sum(made, m.rank);
+  done_or_in_progress(ncclCommFinalize(made), &made, "CommFinalize", m.rank);
+  ok(ncclCommDestroy(made), "CommDestroy", m.rank);
 }
 
 static void check_children(Member m, ncclComm_t comm) {
@@ -254,6 +269,7 @@ static void body(Member m) {
   check_null(m, comm);
   for (int round = 0; round < ROUNDS; ++round) check_windows(&comm, 1, m.rank);
   check_nonblocking(m);
+  check_blocking_of_the_parent(m, comm);
   check_grow(m);
   check_revoke(m);
   if (m.rank == 0) check_one_thread(m.rank);

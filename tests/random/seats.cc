@@ -143,9 +143,8 @@ bool Seats::split(const Change& change) {
   tuttiComm_t comm = nullptr;
   const Config config(chosen ? job_.communicators[*mine].mode : Mode::kUnsaid);
   const tuttiResult_t done = library_.split(seat->comm, color, key, &comm, config.get());
-  const bool blocking = chosen ? is_blocking(*mine, seat) : seat->blocking;
-  if (!over(done, "tuttiCommSplit", chosen ? comm : seat->comm, blocking)) return false;
-  if (chosen) return take(*mine, comm, blocking);
+  if (!over(done, "tuttiCommSplit", chosen ? comm : seat->comm, seat->blocking)) return false;
+  if (chosen) return take(*mine, comm, is_blocking(*mine, seat));
   return comm == nullptr || verdict_.wrong("a communicator without a colour");
 }
 
@@ -165,9 +164,8 @@ bool Seats::shrink(const Change& change) {
     const tuttiResult_t done =
         tuttiCommShrink(seat->comm, excluded.data(), static_cast<int>(excluded.size()), &comm,
                         config.get(), TUTTI_SHRINK_DEFAULT);
-    const bool blocking = is_blocking(change.made[0], seat);
-    if (!over(done, "tuttiCommShrink", comm, blocking)) return false;
-    if (!take(change.made[0], comm, blocking)) return false;
+    if (!over(done, "tuttiCommShrink", comm, seat->blocking)) return false;
+    if (!take(change.made[0], comm, is_blocking(change.made[0], seat))) return false;
   }
   const tuttiCall_t barrier = TUTTI_CALL_INITIALIZER;
   return ok(run_plainly(barrier, seat->comm), "barrier", seat->comm);
