@@ -17,8 +17,8 @@ class CheckLibrary(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.path = os.path.join(folder.name, "a.so")
 
-    def check(self, code, *flags, soname="libtutti.so.0"):
-        subprocess.run([CXX, "-shared", "-fPIC", "-x", "c++", "-", "-o", self.path,
+    def check(self, code, *flags, soname="libtutti.so.0", unloads="nodelete"):
+        subprocess.run([CXX, "-shared", "-fPIC", "-x", "c++", "-", "-o", self.path, f"-Wl,-z,{unloads}",
                         f"-Wl,-soname,{soname}", *flags], input=code, text=True, check=True)
         done = subprocess.run([sys.executable, "-B", os.path.join(TOOLS, "check-library"), self.path],
                               capture_output=True, text=True)
@@ -45,6 +45,11 @@ class CheckLibrary(unittest.TestCase):
 
     def test_another_soname(self):
         self.assertEqual(self.check("", soname="libtutti.so.1")[0], 1)
+
+    def test_unloading(self):
+        status, output = self.check("", unloads="lazy")
+        self.assertEqual(status, 1)
+        self.assertIn("nodelete", output)
 
     def test_size(self):
         status, output = self.check("__attribute__((visibility(\"hidden\"))) extern const char a[10000001];"

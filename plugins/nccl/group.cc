@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "plugins/nccl/comm.h"
+#include "plugins/nccl/per_thread.h"
 
 namespace tutti::nccl {
 namespace {
@@ -35,11 +36,7 @@ struct Group {
   std::vector<std::function<void()>> at_end;
 };
 
-Group& group() {
-  // tidy: allow mutable (NCCL's groups belong to a thread)
-  thread_local Group group;
-  return group;
-}
+Group& group() { return PerThread<Group>::get(); }
 
 /// Threads that wait until it is known whether all of them exist.
 class Start {
@@ -125,9 +122,9 @@ ncclResult_t run(const Group& ended) {
 bool in_group() { return group().depth > 0; }
 
 ncclResult_t part_of_group(ncclResult_t result) {
+  if (result == ncclSuccess || result == ncclInProgress) return result;
   Group& open = group();
-  const bool failed = result != ncclSuccess && result != ncclInProgress;
-  if (failed && open.depth > 0 && open.failure == ncclSuccess) {
+  if (open.depth > 0 && open.failure == ncclSuccess) {
     open.failure = result;
     open.message = last_message();
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "plugins/nccl/errors.h"
+#include "plugins/nccl/per_thread.h"
 #include "plugins/nccl/settings.h"
 
 namespace tutti::nccl {
@@ -81,8 +82,7 @@ ncclResult_t get_text(ncclParamHandle_t handle, const char** value) {
   Setting setting;
   if (value == nullptr) return refuse(kName, "the place for the value is null");
   if (!setting_of(handle, setting)) return refuse(kName, "the handle is not a parameter");
-  // tidy: allow mutable (the text stays valid until this thread asks again)
-  thread_local std::string text;
+  std::string& text = PerThread<std::string, struct TextOfHandle>::get();
   text = setting.value;
   *value = text.c_str();
   return ncclSuccess;
@@ -112,8 +112,7 @@ ncclResult_t get_by_key(const char* key, const char** value, int* length) {
   if (!find_setting(key, setting)) {
     return refuse(kName, "Tutti does not read a variable of the name '" + std::string(key) + "'");
   }
-  // tidy: allow mutable (the text stays valid until this thread asks again)
-  thread_local std::string text;
+  std::string& text = PerThread<std::string, struct TextOfKey>::get();
   text = setting.value;
   *value = text.c_str();
   if (length != nullptr) *length = static_cast<int>(text.size());
@@ -124,8 +123,7 @@ ncclResult_t all_keys(const char*** keys, int* count) {
   if (keys == nullptr || count == nullptr) {
     return refuse("ncclParamGetAllParameterKeys", "the place for the keys is null");
   }
-  // tidy: allow mutable (the table stays valid until this thread asks again)
-  thread_local std::vector<const char*> table;
+  std::vector<const char*>& table = PerThread<std::vector<const char*>, struct Keys>::get();
   table.clear();
   Setting setting;
   for (int i = 0; tuttiGetSetting(i, &setting) == tuttiSuccess; ++i) {

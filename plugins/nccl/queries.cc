@@ -3,6 +3,7 @@
 #include <string>
 
 #include "plugins/nccl/comm.h"
+#include "plugins/nccl/per_thread.h"
 #include "plugins/nccl/version.h"
 
 namespace tutti::nccl {
@@ -115,8 +116,7 @@ ncclResult_t pncclGetVersion(int* value) { return version(value); }
 const char* pncclGetErrorString(ncclResult_t result) { return error_string(number_of(result)); }
 
 const char* pncclGetLastError(ncclComm_t) {
-  // tidy: allow mutable (the text stays valid until this thread asks again)
-  thread_local std::string text;
+  std::string& text = PerThread<std::string, struct LastError>::get();
   text = last_message();
   return text.c_str();
 }

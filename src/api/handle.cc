@@ -2,16 +2,13 @@
 
 #include <utility>
 
+#include "src/base/per_thread.h"
 #include "src/exec/wait.h"
 
 namespace tutti::api {
 namespace {
 
-std::string& thread_error() {
-  // tidy: allow mutable (the C API reports the last error of a thread)
-  thread_local std::string message;
-  return message;
-}
+std::string& thread_error() { return PerThread<std::string, struct ThreadError>::get(); }
 
 }  // namespace
 
@@ -65,8 +62,8 @@ tuttiResult_t report(tuttiComm* comm, const Status& status) {
 
 const char* last_error(tuttiComm* comm) {
   if (comm == nullptr || is_inherited(*comm)) return thread_error().c_str();
-  // tidy: allow mutable (another thread may replace the communicator's own message)
-  thread_local std::string copy;
+  // Another thread may replace the communicator's own message.
+  std::string& copy = PerThread<std::string, struct CommunicatorError>::get();
   const std::lock_guard lock(comm->error_mutex);
   copy = comm->last_error;
   return copy.c_str();

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "src/api/process.h"
+#include "src/base/per_thread.h"
 
 namespace tutti::api {
 namespace {
@@ -18,8 +19,7 @@ Status get_setting(int index, tuttiSetting_t* setting) {
   const Config& config = *process.value()->env().config;
   const Setting& row = all[static_cast<size_t>(index)];
   const auto origin = config.origins.find(row.name);
-  // tidy: allow mutable (the text stays valid until this thread asks again)
-  thread_local std::string value;
+  std::string& value = PerThread<std::string, struct SettingValue>::get();
   value = row.show(config);
   // The texts of the table are literals, so each ends with a NUL.
   setting->name = row.name.data();

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/api/process.h"
+#include "src/base/per_thread.h"
 
 namespace tutti::api {
 namespace {
@@ -35,15 +36,14 @@ void abandon_group(Group group);
 /// A thread may end without having ended its group.
 struct ThreadGroup {
   Group open;
-  ~ThreadGroup() { abandon_group(std::move(open)); }
+  ~ThreadGroup() {
+    group_depth = 0;  // what the thread calls after this is in no group
+    abandon_group(std::move(open));
+  }
 };
 
 /// What the open group of this thread holds.
-Group& group() {
-  // tidy: allow mutable (the C API's groups belong to a thread)
-  thread_local ThreadGroup group;
-  return group.open;
-}
+Group& group() { return PerThread<ThreadGroup>::get().open; }
 
 /// An operation before it is known where it will run. Extras may be null, the handle too.
 template <class Work>

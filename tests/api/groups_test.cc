@@ -1,5 +1,6 @@
 // Groups: nesting, errors, several calls of one communicator, several communicators, transfers.
 #include <gtest/gtest.h>
+#include <pthread.h>
 
 #include <numeric>
 #include <thread>
@@ -333,6 +334,39 @@ TEST(Groups, AThreadThatEndsDiscardsItsGroup) {
     EXPECT_REFUSED(tuttiBarrier(made, tuttiBlocking()), tuttiInvalidUsage, made);
     EXPECT_OK(tuttiCommDestroy(made), made);
     EXPECT_OK(tuttiCommDestroy(second), second);
+  });
+}
+
+/// What a thread calls at the very end: in the second round of the destructors of its keys.
+struct LastCall {
+  pthread_key_t key = 0;
+  int rounds = 0;
+  tuttiResult_t result = tuttiSuccess;
+};
+
+void call_last(void* argument) {
+  auto* last = static_cast<LastCall*>(argument);
+  if (++last->rounds == 1) {
+    pthread_setspecific(last->key, last);
+  } else {
+    last->result = tuttiGroupEnd();
+  }
+}
+
+TEST(Groups, AThreadThatHasDiscardedItsGroupHasNone) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int send = 1, recv = 0;
+    LastCall last;
+    ASSERT_EQ(pthread_key_create(&last.key, call_last), 0);
+    std::thread([&] {
+      pthread_setspecific(last.key, &last);
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_OK(tuttiAllReduce(&send, &recv, 1, tuttiInt32, tuttiSum, comm, tuttiBlocking()), comm);
+    }).join();
+    pthread_key_delete(last.key);
+    EXPECT_EQ(last.rounds, 2);
+    EXPECT_EQ(last.result, tuttiInvalidUsage);
+    EXPECT_EQ(recv, 0);
   });
 }
 

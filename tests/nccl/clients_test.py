@@ -161,6 +161,28 @@ class Loading(WithPrograms):
         self.runs_on_every_number_of_ranks("forks", "-pthread")
 
 
+class Ends(WithWorkshop):
+    """Calls from atexit's handlers and from destructors, of a thread's objects and of the program."""
+
+    def end(self, name, **variables):
+        program = self.workshop.program("ends", "-pthread")
+        printed = self.succeeds(TUTTI, "run", "--", program, name, env=environment(**variables))
+        self.assertEqual(printed, "ended\n")
+
+    def test_groups_in_handlers_of_atexit(self):
+        self.end("groups_in_handlers")
+
+    def test_groups_while_a_thread_ends(self):
+        self.end("groups_of_threads")
+
+    def test_a_destructor_destroys_a_communicator_that_does_not_block(self):
+        self.end("communicators_that_poll")
+
+    def test_texts_in_handlers_of_atexit(self):
+        long = os.path.join(self.workshop.folder, "a" * 100)
+        self.end("texts_in_handlers", NCCL_DEBUG_FILE=long)
+
+
 class Beside(WithWorkshop):
     """Two libraries in one process. NCCL goes as far as it can on this machine: without a GPU, to the
     communicator that it cannot make."""
