@@ -2,6 +2,7 @@
 
 #include <strings.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <string>
 
@@ -22,14 +23,13 @@ bool is_asked_for() {
          std::string_view(setting.origin) == kDebug;
 }
 
-bool log_version() {
+void log_version() {
   const int code = version_code();
   const std::string line = "NCCL version " + std::to_string(code / 10000) + "." +
                            std::to_string(code / 100 % 100) + "." + std::to_string(code % 100) +
                            " (libnccl.so.2 of Tutti " + std::to_string(TUTTI_MAJOR) + "." +
                            std::to_string(TUTTI_MINOR) + "." + std::to_string(TUTTI_PATCH) + ")";
   tuttiLog(is_asked_for() ? tuttiLogWarn : tuttiLogInfo, line.c_str());
-  return true;
 }
 
 }  // namespace
@@ -41,8 +41,10 @@ int version_code() {
 }
 
 void tell_version() {
-  static const bool told = log_version();
-  (void)told;
+  // Nobody waits for who tells it: in the child of a fork that thread may be missing.
+  // tidy: allow mutable (of the process, as the log is)
+  static constinit std::atomic<bool> told{false};
+  if (!told.exchange(true, std::memory_order_relaxed)) log_version();
 }
 
 }  // namespace tutti::nccl

@@ -6,6 +6,7 @@
 
 #include "src/api/events.h"
 #include "src/base/fork.h"
+#include "src/registry/algorithms.h"
 
 namespace tutti::api {
 namespace {
@@ -45,6 +46,10 @@ void after_fork_in_child() {
 
 Slot::Slot() { at_fork({before_fork, after_fork_in_parent, after_fork_in_child}); }
 
+/// When the library is loaded: made at its first use, it could be half made for ever in the child
+/// of a fork beside that.
+[[gnu::constructor]] void make_slot() { (void)slot(); }
+
 }  // namespace
 
 Result<Process*> Process::current() {
@@ -82,6 +87,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   if (!watch.ok()) return watch.status();
   made->watch_ = std::move(watch).value();
   made->has_barrier_ = prepare_process_barrier();
+  (void)registry::algorithms();  // a static, which is made while no fork can come beside it
   tell_start(made->config_, *made->log_);
   return made;
 }

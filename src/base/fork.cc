@@ -17,7 +17,7 @@ struct Kept {
 
   std::mutex mutex;  // held across a fork
   std::vector<int> fds;
-  int nowhere = -1;  // no socket: whoever uses it gets an error
+  int nowhere = -1;  // no socket: whoever uses it gets an error; made with the first one to keep
 };
 
 Kept& kept() {
@@ -42,9 +42,11 @@ void after_fork_in_child() {
   kept().mutex.unlock();
 }
 
-Kept::Kept() : nowhere(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
+Kept::Kept() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child); }
+
+/// When the library is loaded: made at its first use, it could be half made for ever in the child
+/// of a fork beside that.
+[[gnu::constructor]] void make_kept() { (void)kept(); }
 
 }  // namespace
 
@@ -56,6 +58,7 @@ void at_fork(const ForkHandlers& handlers) {
 KeptFromForks::KeptFromForks(int fd) : fd_(fd) {
   if (fd < 0) return;
   const std::lock_guard lock(kept().mutex);
+  if (kept().nowhere < 0) kept().nowhere = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   kept().fds.push_back(fd);
 }
 

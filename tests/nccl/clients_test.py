@@ -160,6 +160,12 @@ class Loading(WithPrograms):
     def test_fork_leaves_the_parent_unharmed(self):
         self.runs_on_every_number_of_ranks("forks", "-pthread")
 
+    def test_a_child_of_a_fork_beside_the_first_call_does_not_wait_for_it(self):
+        program = self.workshop.program("early_forks", "-pthread", "-ldl", "-rdynamic")
+        for place in ("log", "handlers"):
+            with self.subTest(place=place):
+                self.runs(program, place, env=environment(NCCL_DEBUG="VERSION"))
+
 
 class Ends(WithWorkshop):
     """Calls from atexit's handlers and from destructors, of a thread's objects and of the program."""

@@ -382,6 +382,10 @@ class Run(WithWorkshop):
         self.assertEqual(done.returncode, 125)
         self.assertIn("LD_PRELOAD already names", done.stderr)
 
+    def test_a_program_that_calls_nothing_has_the_descriptors_that_it_was_given(self):
+        command = ["ls", "/proc/self/fd"]
+        self.assertEqual(self.succeeds(TUTTI, "run", "--", *command), self.succeeds(*command))
+
     def test_nothing_is_left_in_the_environment_but_the_preload(self):
         listed = self.succeeds(TUTTI, "run", "--", "sh", "-c", "env")
         self.assertIn("LD_PRELOAD=" + os.path.realpath(LIBRARY), listed)

@@ -8,8 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 #include "src/base/little.h"
 #include "transports/shm/local_socket.h"
@@ -87,12 +89,17 @@ bool can_copy(pid_t process, const Introduction& theirs) {
 
 /// For good, since a peer may write it back when this side has long given up the introduction.
 const Probe& own_probe() {
-  static const Probe probe = [] {
-    Probe random{};
-    randombytes_buf(random.data(), random.size());
-    return random;
-  }();
-  return probe;
+  // tidy: allow mutable (made once, and without a lock that the child of a fork could find held)
+  static constinit std::atomic<const Probe*> known{nullptr};
+  const Probe* probe = known.load(std::memory_order_acquire);
+  if (probe != nullptr) return *probe;
+  auto random = std::make_unique<Probe>();
+  randombytes_buf(random->data(), random->size());
+  // Unless another thread was faster.
+  if (known.compare_exchange_strong(probe, random.get(), std::memory_order_acq_rel)) {
+    probe = random.release();
+  }
+  return *probe;
 }
 
 /// Both sides must decide alike, so a capability counts only if both have it.
