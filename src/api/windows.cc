@@ -1,4 +1,4 @@
-// One-sided access of tutti.h: windows, put, get, signals.
+// One-sided access of windows.h: windows, put, get, signals.
 #include <limits>
 #include <string>
 
