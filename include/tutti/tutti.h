@@ -11,10 +11,14 @@
  *           communicator by one thread at a time. Any thread may at any time abort, destroy or
  *           revoke it, deregister its memory and ask for its error, its size and its rank.
  * Ordering: operations of a communicator run in the order of their calls, whatever their streams.
- * Errors:   every function returns a tuttiResult_t; tuttiGetLastError() has the sentence that
- *           names the rank, the host, the operation and what to do. After tuttiRemoteError,
- *           tuttiTimeout or tuttiInternalError a communicator stays failed: every later call
- *           returns the first error. In a forked child the parent's handles are tuttiInvalidUsage.
+ * Errors:   every function but tuttiGetErrorString() and tuttiGetLastError() returns a
+ *           tuttiResult_t; tuttiGetLastError() has the sentence that names the rank, the host, the
+ *           operation and what to do. A call that was refused before it ran leaves the communicator
+ *           usable. An error found while an operation runs (the ranks' calls differ:
+ *           tuttiInvalidUsage; tuttiRemoteError, tuttiTimeout, tuttiSystemError, tuttiUnsupported,
+ *           tuttiInternalError) is final: every later operation returns it, and so does
+ *           tuttiCommGetAsyncError(), which tells the two apart. One-sided access: see windows.h.
+ *           In a forked child the parent's handles are tuttiInvalidUsage.
  */
 #ifndef TUTTI_H_
 #define TUTTI_H_
@@ -100,7 +104,8 @@ static inline tuttiStream_t tuttiBlocking(void) {
 }
 
 TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream); /* a HOST stream */
-/* Waits until everything queued has completed; returns the first error of a queued operation. */
+/* Waits until everything queued has completed; returns the first error of an operation queued since
+ * its last call. Later operations run all the same. Threads: any. */
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
 /* Synchronizes, then frees. */
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
@@ -121,19 +126,21 @@ typedef struct {
                           poll tuttiCommGetAsyncError. Collectives are not concerned: streams are */
   int reserved;        /* 0 */
   const char* name;    /* for messages and traces, copied up to 128 bytes; NULL: none */
-  uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT */
+  uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT (seconds);
+                          UINT64_MAX: none */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), 1, 0, NULL, 0 }
 
 /* Collective over `ranks` ranks, as processes or as threads. Who does not come is waited for, and
- * named in the log after TUTTI_SLOW, until TUTTI_INIT_TIMEOUT (default: none) or tuttiCommAbort.
- * All calls that make communicators set *comm at once. Blocking, they return when it can be used,
- * and *comm is NULL after an error. Not blocking, *comm answers tuttiCommGetAsyncError alone until
- * that no longer says tuttiInProgress; after an error it must be destroyed. Between GroupStart and
- * GroupEnd all of them are made concurrently by the outermost GroupEnd: this is how one thread
- * makes several ranks of one group; *comm must stay valid until then. */
+ * named in the log after TUTTI_SLOW, until TUTTI_INIT_TIMEOUT (both seconds; default of the latter:
+ * none) or tuttiCommAbort. All calls that make communicators set *comm at once. Blocking, they
+ * return when it can be used, and *comm is NULL after an error. Not blocking, *comm answers
+ * tuttiCommGetAsyncError alone until that no longer says tuttiInProgress; after an error it must be
+ * destroyed. Between GroupStart and GroupEnd all of them are made concurrently by the outermost
+ * GroupEnd: this is how one thread makes several ranks of one group; *comm must stay valid until
+ * then. */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank);
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id,
                                                 int rank, const tuttiConfig_t* config);
@@ -243,7 +250,8 @@ typedef struct {
   const char* algorithm; /* NULL: chosen. A name of docs/algorithms.md: "ring", "ring:2" (lanes) */
   int deterministic;     /* 1: only schedules that reduce in the canonical order */
   int priority;          /* HOST streams and groups advance a lower one when no higher one can */
-  uint64_t timeout_ns;   /* 0: TUTTI_TIMEOUT. A call that takes longer fails with tuttiTimeout */
+  uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: the communicator's
+                            (tuttiConfig_t), else TUTTI_TIMEOUT (seconds); UINT64_MAX: none */
 } tuttiOptions_t;
 
 #define TUTTI_OPTIONS_INITIALIZER \
@@ -268,12 +276,16 @@ TUTTI_API tuttiResult_t tuttiTraceDump(const char* path);
 
 /* ---- Memory ---- */
 
-/* Memory that all ranks of this host can map. Ordinary memory works everywhere too. */
+/* Memory that all ranks of this host can map: zeroed whole pages, the caller's until
+ * tuttiMemFree(). 0 bytes: tuttiInvalidArgument. Ordinary memory works everywhere too. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes);
+/* NULL is allowed. What is still registered, or part of a window, stays until that ends. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
-/* Collective: every rank registers one range, from tuttiMemAlloc, of the same size. Calls whose
- * buffers all lie in registered ranges then run without staging; every rank must pass registered
- * buffers, or none, to one call. Deregistered memory is not used by calls that begin later. */
+/* Collective: every rank registers one range of the same size (at most 1 TiB) that begins where
+ * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run
+ * without staging, from 8 KiB of output on (of all ranks' parts, where it holds them); those with a
+ * count for each rank, sends and receives never do. Every rank must pass registered buffers, or
+ * none, to one call. Deregistered memory is not used by calls that begin later. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
@@ -416,18 +428,20 @@ typedef struct tuttiRequest* tuttiRequest_t;
 TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
                                     const tuttiOptions_t* options, tuttiRequest_t* request);
 /* *done becomes 1 once the call has completed: at once on a BLOCKING stream, at its end in a group.
- * Then the result is the call's. A handle may outlive its communicator. */
+ * Then the result is the call's. A handle may outlive its communicator. Threads: any may test until
+ * one waits; who comes later gets tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
 /* Waits until the call has completed, frees the handle and returns the call's result. In the thread
  * that has yet to end the call's group it is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 
 /* ---- Point to point, groups ----
- * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. Calls
- * between GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the
- * first error. Groups belong to a thread and nest. A group in which a call was refused runs
- * nothing; its outermost GroupEnd returns the first refusal. Communicators are made before the
- * operations run. */
+ * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. Sizes
+ * that differ fail the communicator: tuttiInvalidUsage on the receiver. A send to oneself needs an
+ * equal receive in the same group. Calls between GroupStart and the matching outermost GroupEnd
+ * progress together; GroupEnd reports the first error. Groups belong to a thread and nest. A group
+ * in which a call was refused runs nothing; its outermost GroupEnd returns the first refusal.
+ * Communicators are made before the operations run. */
 
 TUTTI_API tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);

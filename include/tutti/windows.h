@@ -16,7 +16,8 @@
  * Errors: a range beyond the peer's part is tuttiInvalidArgument here; the peer checks again, and
  *         gives up the connection to a rank that goes beyond. A part that was deregistered is
  *         tuttiInvalidUsage and stays untouched; a put to another host may have returned before
- *         this was known, then a later call to that part says so. Deadlines and dead ranks: as
+ *         this was known, then a later call to that part says so. After such an error, as after
+ *         tuttiUnsupported, the communicator is as usable as before. Deadlines and dead ranks: as
  *         collectives.
  * Groups: run these behind their other operations, and wait for signals last. */
 #ifndef TUTTI_WINDOWS_H_
@@ -44,6 +45,7 @@ TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_
  * read it behind a later signal of this rank. */
 TUTTI_API tuttiResult_t tuttiPut(const void* source, size_t bytes, int peer, tuttiWindow_t window,
                                  size_t offset, tuttiStream_t stream);
+/* Copies from `peer`'s part at `offset` bytes. Complete: `target` is filled. */
 TUTTI_API tuttiResult_t tuttiGet(void* target, size_t bytes, int peer, tuttiWindow_t window,
                                  size_t offset, tuttiStream_t stream);
 /* A put, then a signal. */

@@ -71,7 +71,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   /// For calls that bring none of their own.
   void set_options(const CallOptions& options);
-  /// How long a call may take whose own limit is `own`; 0 is none in both.
+  /// How long a call may take whose own limit is `own`. 0: the communicator's, else the Config's;
+  /// kNoDeadline: none.
   uint64_t timeout_of(uint64_t own) const;
   const CallOptions& options() const { return planner_->options(); }
   /// TUTTI_DETERMINISTIC.

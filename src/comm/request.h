@@ -24,7 +24,7 @@ struct CallOptions {
   std::string algorithm;  // empty: chosen
   bool deterministic = false;
   int priority = 0;
-  uint64_t timeout_ns = 0;  // 0: none
+  uint64_t timeout_ns = 0;  // 0: the communicator's; kNoDeadline: none
 };
 
 /// What few calls carry besides their arguments.
