@@ -88,7 +88,6 @@ class FakeLink final : public transport::Link,
   bool received(Ticket) const override { return true; }
   void tell(transport::ChannelId, const transport::Note&) override {}
   uint64_t heard(transport::ChannelId, transport::Note&) const override { return 0; }
-  void wait(uint64_t) override {}
   void expose(transport::ChannelId, const transport::Region&) override {}
   bool withdraw(transport::ChannelId) override { return true; }
   Ticket put(transport::ChannelId, uint64_t, transport::ConstBuffer, uint32_t) override {

@@ -74,7 +74,6 @@ class FakeLink final : public transport::Link, public transport::Stream {
   bool sent(Ticket) const override { return false; }
   bool received(Ticket) const override { return false; }
   bool progress() override { return false; }
-  void wait(uint64_t) override {}
 
  private:
   Network& network_;

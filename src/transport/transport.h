@@ -3,9 +3,11 @@
 //
 // A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
 // all cards and picks, for each peer, the first registered transport that reaches it. connect()
-// then gives a Link. What a link can do is fixed in capabilities() before use: lowering chooses
-// mechanisms by them, and never calls what is not there (mapped(), stream() or one_sided() is
-// null).
+// then gives a Link. What a link can do is fixed in capabilities() before use, and nobody calls
+// what is not there (mapped(), stream() or one_sided() is null). To comm::Membership the ranks with
+// mapped links are one domain; Communicator::reach_of() chooses a call's plan::Mode by what all
+// links of the domain can do, and lowering the mechanisms by that mode. What a link costs it does
+// not say: those are constants of src/select/select.cc.
 //
 // Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
 // from one thread, serve() from any; a Stream and a Mapped from several threads (they lock inside).
@@ -28,14 +30,12 @@
 
 namespace tutti::transport {
 
-/// What lowering may use on a link. Bandwidth and latency are hints until links are measured.
+/// What a link offers beside messages. A peer that is not mapped is of another domain, and reached
+/// by STREAM alone.
 struct Capabilities {
-  bool mapped = false;       // arena and registered memory are addressable: SLOT, INLINE...
+  bool mapped = false;       // arena and registered memory are addressable: INLINE, SLOT...
   bool all_memory = false;   // and every other byte, at the peer's own address: one process
   bool single_copy = false;  // read() and write() reach the peer's ordinary memory
-  bool stream = false;       // STREAM
-  double latency_ns = 0;
-  double bytes_per_ns = 0;
 };
 
 /// Who shares a link: the same pair of ranks may carry several lanes of several communicators.
@@ -107,8 +107,6 @@ class Stream {
   virtual void on_note(std::function<void(ChannelId channel)> hook) = 0;
   /// Moves what can be moved without waiting. True if anything moved.
   virtual bool progress() = 0;
-  /// Sleeps until progress() may have something to do, at most `timeout_ns`.
-  virtual void wait(uint64_t timeout_ns) = 0;
 };
 
 /// Memory of this rank that the peer may put to and get from, and the counters that it may raise.
@@ -207,10 +205,10 @@ class Transport {
   /// What the cards of ranks have in common whose links are mapped, so that every rank knows who is
   /// near whom. Empty: none are.
   virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
-  /// Both ends call this for each other, in any order of peers; bounded by `patience`
-  /// (base/patience.h). Where links connect at their first use, it only makes one. A rank finishes
-  /// with all its peers of one transport before it starts with the next transport, in the order of
-  /// registration: then nobody can wait in a circle.
+  /// Both ends call this for each other; bounded by `patience` (base/patience.h). Where links
+  /// connect at their first use, it only makes one. A rank goes through its peers in rising order,
+  /// whatever transport reaches each. The least pair that has not met is next on both sides, so
+  /// nobody waits in a circle.
   virtual Result<std::unique_ptr<Link>> connect(int peer, std::string_view peer_card,
                                                 const Patience& patience) = 0;
 

@@ -4,6 +4,8 @@
 #include <thread>
 #include <utility>
 
+#include "tests/support/nap.h"
+
 namespace tutti::transport {
 
 // gtest would print the bytes of the entry otherwise.
@@ -122,11 +124,10 @@ void in_parallel(int count, const std::function<void(int)>& f) {
 }
 
 bool drive(transport::Link& link, const std::function<bool()>& until) {
-  constexpr uint64_t kNapNs = 1'000'000;
   const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
   while (!until()) {
     if (!link.status().ok() || monotonic_ns() > deadline_ns) return until();
-    if (!link.stream()->progress()) link.stream()->wait(kNapNs);
+    if (!link.stream()->progress()) testing_support::nap(link);
   }
   return true;
 }

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "tests/conformance/transport_crew.h"
+#include "tests/support/nap.h"
 
 namespace tutti::conformance {
 namespace {
@@ -157,7 +158,7 @@ TEST_P(TransportOneSided, WithdrawWaitsForAnAnswerThatReadsIt) {
   const auto ticket = access().get(kOther, 0, {back.data(), back.size()});
   for (int i = 0; i < 100; ++i) {
     target().stream()->progress();
-    target().stream()->wait(1'000'000);
+    testing_support::nap(target());
   }
   EXPECT_FALSE(target().one_sided()->withdraw(kOther));
   EXPECT_TRUE(target().one_sided()->has_output());

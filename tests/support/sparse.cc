@@ -83,7 +83,6 @@ class SparseLink final : public transport::Link, public transport::Stream {
   }
   void on_note(std::function<void(Channel)> hook) override { stream_.on_note(std::move(hook)); }
   bool progress() override { return connected() && stream_.progress(); }
-  void wait(uint64_t timeout_ns) override { stream_.wait(timeout_ns); }
 
  private:
   bool connected() const { return board_.has(rank_, peer_); }

@@ -73,8 +73,6 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
     capabilities_.mapped = true;
     capabilities_.all_memory = true;
     capabilities_.single_copy = true;
-    capabilities_.latency_ns = 100;
-    capabilities_.bytes_per_ns = 10;
   }
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }

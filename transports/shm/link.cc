@@ -152,8 +152,6 @@ ShmLink::ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool singl
     : peer_(peer), liveness_(std::move(socket), peer.visible), arena_(std::move(arena)) {
   capabilities_.mapped = true;
   capabilities_.single_copy = single_copy;
-  capabilities_.latency_ns = 150;
-  capabilities_.bytes_per_ns = 8;
 }
 
 Status ShmLink::status() const {

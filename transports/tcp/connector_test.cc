@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "tests/support/nap.h"
 #include "transports/tcp/socket.h"
 
 namespace tutti::transports::tcp {
@@ -129,7 +130,7 @@ transport::Stream::Ticket receive(TcpLink& link, int& value) {
 bool arrives(TcpLink& link, transport::Stream::Ticket ticket) {
   const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
   while (!link.received(ticket) && link.status().ok() && monotonic_ns() < deadline_ns) {
-    if (!link.progress()) link.wait(1'000'000);
+    if (!link.progress()) testing_support::nap(link);
   }
   return link.received(ticket);
 }
@@ -137,7 +138,7 @@ bool arrives(TcpLink& link, transport::Stream::Ticket ticket) {
 bool drains(TcpLink& link, transport::Stream::Ticket ticket) {
   const uint64_t deadline_ns = monotonic_ns() + kPatienceNs;
   while (!link.sent(ticket) && link.status().ok() && monotonic_ns() < deadline_ns) {
-    if (!link.progress()) link.wait(1'000'000);
+    if (!link.progress()) testing_support::nap(link);
   }
   return link.sent(ticket);
 }

@@ -28,11 +28,7 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 }  // namespace
 
 TcpLink::TcpLink(int rank, int peer, std::string where, Dialer* dialer)
-    : rank_(rank), peer_(peer), where_(std::move(where)), dialer_(dialer), exchange_(rank, peer) {
-  capabilities_.stream = true;
-  capabilities_.latency_ns = 10'000;
-  capabilities_.bytes_per_ns = 1.5;
-}
+    : rank_(rank), peer_(peer), where_(std::move(where)), dialer_(dialer), exchange_(rank, peer) {}
 
 TcpLink::~TcpLink() {
   if (dialer_ != nullptr) dialer_->forget(peer_);
@@ -180,21 +176,6 @@ bool TcpLink::read_some() {
     if (arrived < total_bytes({entries.data(), used})) break;
   }
   return turn > 0;
-}
-
-void TcpLink::wait(uint64_t timeout_ns) {
-  if (failed_.load(std::memory_order_acquire)) return;
-  if (descriptor() < 0) {
-    std::unique_lock lock(mutex_);
-    changed_.wait_for(lock, std::chrono::nanoseconds(timeout_ns), [this] { return settled(); });
-    return;
-  }
-  const bool output = output_pending_.load(std::memory_order_relaxed);
-  pollfd entry{descriptor(), static_cast<short>(output ? POLLIN | POLLOUT : POLLIN), 0};
-  timespec timeout{};
-  timeout.tv_sec = static_cast<time_t>(timeout_ns / kNanosecondsPerSecond);
-  timeout.tv_nsec = static_cast<long>(timeout_ns % kNanosecondsPerSecond);
-  ppoll(&entry, 1, &timeout, nullptr);
 }
 
 // ---- one-sided ----------------------------------------------------------------------------------

@@ -86,7 +86,6 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const override;
   void on_note(std::function<void(transport::ChannelId)> hook) override;
   bool progress() override;
-  void wait(uint64_t timeout_ns) override;
 
   void expose(transport::ChannelId id, const transport::Region& region) override;
   bool withdraw(transport::ChannelId id) override;
