@@ -56,10 +56,4 @@ std::string host_fingerprint() {
   return name + "-" + to_hex({reinterpret_cast<const char*>(hash.data()), kShownBytes});
 }
 
-uint64_t new_process_token() {
-  uint64_t token = 0;
-  randombytes_buf(&token, sizeof token);
-  return token;
-}
-
 }  // namespace tutti::bootstrap

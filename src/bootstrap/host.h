@@ -3,7 +3,6 @@
 // Errors: none; what cannot be read does not tell hosts apart. Threads: any.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "src/base/config.h"
@@ -16,8 +15,5 @@ std::string host_id(const Config& config);
 /// "name-0123456789abcdef": the host's name for people; behind it a hash over the kernel's boot id,
 /// the name and the namespaces without which two containers cannot share memory.
 std::string host_fingerprint();
-
-/// Random, for Member::process_token: made once by whoever stands for the process.
-uint64_t new_process_token();
 
 }  // namespace tutti::bootstrap

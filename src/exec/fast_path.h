@@ -23,9 +23,6 @@ class FastPath {
 
   Status run(HostExecutor& executor, const Call& call) const;
 
-  /// Its messages travel in slots.
-  bool has_slots() const { return plan_->lanes[0].frame_bytes > 0; }
-
  private:
   // A source, a target, or what is waited for.
   struct Place {

@@ -333,7 +333,7 @@ class ThroughSlot {
     short_form_ = FastPath::compile(plan_, rank);
   }
   const plan::Plan& plan() const { return plan_; }
-  bool has_short_form() const { return short_form_.has_value() && short_form_->has_slots(); }
+  bool has_short_form() const { return short_form_.has_value() && plan_.lanes[0].frame_bytes > 0; }
   Status run(HostExecutor& executor, uint32_t signature, bool interpreted = false) {
     Call call;
     call.send = memory_.data();

@@ -23,30 +23,6 @@ uint64_t boundary(uint64_t total, Fraction x) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(total) * x.num / x.den);
 }
 
-// The length of [low, high) of a buffer of m*count elements, as a function of count, depends on the
-// fractional part of m*low and on m*(high-low) only.
-struct SizeClass {
-  Fraction phase;
-  Fraction width;
-  bool operator==(const SizeClass&) const = default;
-};
-
-SizeClass size_class(const Shape& shape, Block block) {
-  const bool is_input = block.space() == Space::kInput;
-  const Partition& cut = is_input ? shape.input : shape.output;
-  const uint64_t m = counts_of(shape, block.space());
-  const Fraction low = cut.bound(block.index());
-  const Fraction high = cut.bound(block.index() + 1);
-  SizeClass result;
-  result.phase = Fraction::of(m * low.num % low.den, low.den);
-  const uint64_t den = std::lcm(low.den, high.den);
-  const uint64_t width = high.num * (den / high.den) - low.num * (den / low.den);
-  result.width = Fraction::of(m * width, den);
-  // A whole number of counts is the same length wherever it begins.
-  if (result.width.den == 1) result.phase = {};
-  return result;
-}
-
 }  // namespace
 
 Fraction Fraction::of(uint64_t num, uint64_t den) {
@@ -66,10 +42,6 @@ uint64_t input_elements(const Shape& shape, int rank, uint64_t count) {
 
 uint64_t output_elements(const Shape& shape, int rank, uint64_t count) {
   return has_output(shape, rank) ? counts_of(shape, Space::kOutput) * count : 0;
-}
-
-bool same_size(const Shape& shape, Block a, Block b) {
-  return size_class(shape, a) == size_class(shape, b);
 }
 
 Layout::Layout(const Shape& shape, uint64_t count) : shape_(&shape) {

@@ -37,6 +37,7 @@ struct Partition {
   Fraction bound(uint32_t index) const {
     return bounds.empty() ? Fraction::of(index, blocks) : bounds[index];
   }
+  bool operator==(const Partition&) const = default;
 };
 
 /// What all ranks of a group know about a collective before any count: the same on every rank.
@@ -47,6 +48,7 @@ struct Shape {
   uint16_t lanes = 1;
   Partition input;
   Partition output;
+  bool operator==(const Shape&) const = default;
 };
 
 /// Elements of the whole input (output) buffer of `rank` for a call with `count`: 0 if the rank has
@@ -64,11 +66,6 @@ inline bool has_output(const Shape& shape, int rank) {
 inline bool has_both(const Shape& shape, int rank) {
   return has_input(shape, rank) && has_output(shape, rank);
 }
-
-/// True if moving between the two blocks keeps every element for every count: their lengths are the
-/// same function of the count. Scratch blocks are first replaced by the block they have the size
-/// of.
-bool same_size(const Shape& shape, Block a, Block b);
 
 struct Extent {
   uint64_t offset = 0;

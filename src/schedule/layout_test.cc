@@ -114,29 +114,6 @@ TEST(Layout, CountsNear64BitsDoNotOverflow) {
   EXPECT_EQ(total, count);
 }
 
-// same_size() speaks about all counts. A root's input stands for everybody's.
-TEST(Layout, SameSizeMeansEqualLengthsForEveryCount) {
-  size_t same = 0;
-  size_t different = 0;
-  for (const Shape& shape : shapes()) {
-    const auto blocks = blocks_of(shape);
-    for (Block a : blocks) {
-      for (Block b : blocks) {
-        bool equal = true;
-        for (uint64_t count = 0; count <= 100; ++count) {
-          const Layout layout(shape, count);
-          equal = equal && layout.extent(a).length == layout.extent(b).length;
-        }
-        EXPECT_TRUE(equal || !same_size(shape, a, b));
-        same += same_size(shape, a, b) ? 1 : 0;
-        different += equal ? 0 : 1;
-      }
-    }
-  }
-  EXPECT_GT(same, 0u);
-  EXPECT_GT(different, 0u);
-}
-
 TEST(Layout, ScratchIsAsLongAsWhatItIsLike) {
   const Shape shape = shape_of(Collective::kAllReduce, 2, Partition::equal(3), Partition::equal(3));
   Schedule schedule;

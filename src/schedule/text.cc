@@ -77,10 +77,6 @@ bool same_step(const Schedule& a, const Step& x, const Schedule& b, const Step& 
   });
 }
 
-bool same_partition(const Partition& a, const Partition& b) {
-  return a.blocks == b.blocks && a.bounds == b.bounds;
-}
-
 }  // namespace
 
 std::string print(Fraction fraction) {
@@ -154,12 +150,6 @@ bool same_program(const Schedule& a, const Schedule& b) {
   if (a.rank != b.rank || a.lanes != b.lanes || a.scratch != b.scratch) return false;
   return std::ranges::equal(a.steps, b.steps,
                             [&](const Step& x, const Step& y) { return same_step(a, x, b, y); });
-}
-
-bool same_shape(const Shape& a, const Shape& b) {
-  return a.collective == b.collective && a.ranks == b.ranks && a.root == b.root &&
-         a.lanes == b.lanes && same_partition(a.input, b.input) &&
-         same_partition(a.output, b.output);
 }
 
 }  // namespace tutti::schedule

@@ -54,6 +54,5 @@ Result<ScheduleSet> parse(std::string_view text);
 /// True if both say the same, wherever their words lie. Both must be well formed, as parse() and
 /// Builder make them.
 bool same_program(const Schedule& a, const Schedule& b);
-bool same_shape(const Shape& a, const Shape& b);
 
 }  // namespace tutti::schedule

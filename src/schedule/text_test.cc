@@ -27,7 +27,7 @@ void expect_round_trip(const ScheduleSet& set) {
   const std::string text = print(set.shape, set.schedules);
   const auto back = parse(text);
   ASSERT_TRUE(back.ok()) << back.status().message() << "\n" << text;
-  EXPECT_TRUE(same_shape(back.value().shape, set.shape)) << text;
+  EXPECT_TRUE(back.value().shape == set.shape) << text;
   ASSERT_EQ(back.value().schedules.size(), set.schedules.size());
   for (size_t i = 0; i < set.schedules.size(); ++i) {
     EXPECT_TRUE(same_program(back.value().schedules[i], set.schedules[i])) << text;

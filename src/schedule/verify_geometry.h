@@ -6,9 +6,9 @@
 // rank's share of a larger buffer begins at a whole number of counts. So an atom has one value at
 // a time, and equality of elements is equality of atom numbers.
 //
-// Two blocks may be paired if they begin at the same residue and have as many atoms. That implies
-// same_size(). The one pair that same_size() admits and this refuses, two blocks of a whole number
-// of counts that begin at different fractions of a count, would map an atom onto no atom.
+// Two blocks may be paired if they begin at the same residue and have as many atoms. Then they are
+// of equal length for every count. The one pair that is so and is refused, two blocks of a whole
+// number of counts that begin at different fractions of a count, would map an atom onto no atom.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,8 @@
-// Which kernel folds what; copies, which need no arithmetic; the conversions of single elements.
+// Which kernel folds what; copies, which need no arithmetic; what a single element is worth.
 #include "src/types/kernels.h"
 
-#include <algorithm>
 #include <bit>
 #include <cstring>
-#include <limits>
 
 #include "src/types/element.h"
 #include "src/types/kernels_impl.h"
@@ -49,7 +47,7 @@ FoldKernel copy_kernel(size_t size) {
   }
 }
 
-// The same steps as decode and encode in vector_inl.h, where they are explained.
+// The same steps as decode in vector_inl.h, where they are explained.
 
 float decode(const FloatFormat& format, uint32_t code) {
   const uint32_t rebias = uint32_t(127 - format.bias()) << 23;
@@ -70,55 +68,13 @@ float decode(const FloatFormat& format, uint32_t code) {
   return std::bit_cast<float>(bits | sign);
 }
 
-uint32_t encode(const FloatFormat& format, float value) {
-  const int dropped = format.dropped_bits();
-  const uint32_t rebias = uint32_t(127 - format.bias()) << 23;
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  const uint32_t sign = bits & 0x80000000u;
-  if (value != value) return format.nan_code;
-
-  const uint32_t magnitude = std::min(bits ^ sign, rebias + (1u << (23 + format.exponent_bits)));
-  uint32_t code;
-  if (magnitude < rebias + (1u << 23)) {
-    const uint32_t aligner = rebias + (uint32_t(dropped + 1) << 23);
-    code =
-        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + std::bit_cast<float>(aligner)) -
-        aligner;
-  } else {
-    const uint32_t odd = (magnitude >> dropped) & 1;
-    code = (magnitude + odd + (1u << (dropped - 1)) - 1 - rebias) >> dropped;
-  }
-  return std::min(code, format.max_code) | sign >> format.sign_shift();
-}
-
 float decode_bfloat16(uint16_t code) { return std::bit_cast<float>(uint32_t{code} << 16); }
-
-uint16_t encode_bfloat16(float value) {
-  if (value != value) return 0x7FC0;
-  const uint32_t bits = std::bit_cast<uint32_t>(value);
-  return static_cast<uint16_t>((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16);
-}
 
 template <class T>
 T loaded(const std::byte* element) {
   T value;
   std::memcpy(&value, element, sizeof(value));
   return value;
-}
-
-template <class T>
-void stored(T value, std::byte* element) {
-  std::memcpy(element, &value, sizeof(value));
-}
-
-// The nearest integer that T holds, toward zero; a NaN is 0.
-template <class T>
-T saturated(float value) {
-  using Limits = std::numeric_limits<T>;
-  if (value != value) return 0;
-  if (value <= static_cast<float>(Limits::min())) return Limits::min();
-  if (value >= static_cast<float>(Limits::max())) return Limits::max();
-  return static_cast<T>(value);
 }
 
 }  // namespace
@@ -177,35 +133,6 @@ float to_float(DataType type, const std::byte* element) {
       return decode(kE5M2Format, loaded<uint8_t>(element));
   }
   return 0;
-}
-
-void from_float(DataType type, float value, std::byte* element) {
-  switch (type) {
-    case DataType::kInt8:
-      return stored(saturated<int8_t>(value), element);
-    case DataType::kUint8:
-      return stored(saturated<uint8_t>(value), element);
-    case DataType::kInt32:
-      return stored(saturated<int32_t>(value), element);
-    case DataType::kUint32:
-      return stored(saturated<uint32_t>(value), element);
-    case DataType::kInt64:
-      return stored(saturated<int64_t>(value), element);
-    case DataType::kUint64:
-      return stored(saturated<uint64_t>(value), element);
-    case DataType::kFloat16:
-      return stored(static_cast<uint16_t>(encode(kHalfFormat, value)), element);
-    case DataType::kFloat32:
-      return stored(value, element);
-    case DataType::kFloat64:
-      return stored(static_cast<double>(value), element);
-    case DataType::kBfloat16:
-      return stored(encode_bfloat16(value), element);
-    case DataType::kFloat8E4M3:
-      return stored(static_cast<uint8_t>(encode(kE4M3Format, value)), element);
-    case DataType::kFloat8E5M2:
-      return stored(static_cast<uint8_t>(encode(kE5M2Format, value)), element);
-  }
 }
 
 }  // namespace tutti::types

@@ -84,9 +84,7 @@ void copy_streaming(std::byte* target, const std::byte* source, size_t bytes);
 void scale(DataType type, const std::byte* scalar, const std::byte* source, std::byte* target,
            size_t count);
 
-/// The conversions, for tests and printing: the same bits as the kernels' own. To integers:
-/// truncating and saturating, a NaN is 0.
+/// The value of one element, as the kernels read it.
 float to_float(DataType type, const std::byte* element);
-void from_float(DataType type, float value, std::byte* element);
 
 }  // namespace tutti::types

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <vector>
 
-#include "src/types/kernels.h"
 #include "tests/api/crowd.h"
+#include "tests/reference/number.h"
 
 namespace tutti::api_test {
 namespace {
@@ -18,16 +18,22 @@ float factor_of(int rank) { return rank == 1 ? 2.0f : 1.0f; }
 class Elements {
  public:
   Elements(int type, size_t count)
-      : type_(static_cast<types::DataType>(type)),
-        size_(types::size_of(type_)),
+      : type_(static_cast<tuttiDataType_t>(type)),
+        size_(reference::size_of(type_)),
         bytes_(count * size_) {}
 
   std::byte* data(size_t index = 0) { return bytes_.data() + index * size_; }
-  float at(size_t index) { return types::to_float(type_, data(index)); }
-  void set(size_t index, float value) { types::from_float(type_, value, data(index)); }
+  float at(size_t index) {
+    return static_cast<float>(reference::decode(type_, reference::load(type_, data(index))));
+  }
+  void set(size_t index, float value) {
+    const uint64_t bits =
+        reference::is_float(type_) ? reference::encode(type_, value) : static_cast<uint64_t>(value);
+    reference::store(type_, data(index), bits);
+  }
 
  private:
-  types::DataType type_;
+  tuttiDataType_t type_;
   size_t size_;
   std::vector<std::byte> bytes_;
 };
@@ -68,7 +74,7 @@ void check_type(tuttiComm_t comm, int rank, int type, size_t count) {
 
 TEST(Operations, EveryTypeAndPlacement) {
   run_ranks(kRanks, [](tuttiComm_t& comm, int rank) {
-    for (int type = 0; type < types::kDataTypes; ++type) {
+    for (int type = 0; type < reference::kTypes; ++type) {
       for (size_t count : {size_t{3}, size_t{2000}, size_t{30'000}}) {
         check_type(comm, rank, type, count);
       }
