@@ -236,11 +236,7 @@ Status Membership::connect(int peer) {
                               profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID");
 }
 
-std::string Membership::name_of(int rank) const {
-  const Profile& profile = profiles_[static_cast<size_t>(rank)];
-  return "rank " + std::to_string(rank) + " (process " + std::to_string(profile.process) + " on " +
-         profile.host + ")";
-}
+std::string Membership::name_of(int rank) const { return roster_->describe(rank); }
 
 // All at once: every rank calls and is called meanwhile.
 Status Membership::connect_streams() {

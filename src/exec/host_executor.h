@@ -220,6 +220,13 @@ class HostExecutor {
   uint64_t cell_flag(uint64_t progress) const {
     return (progress & 0xffffffffu) << 32 | call_.signature;
   }
+  // The signature that ranks compare holds all calls so far: two ranks whose calls differed once
+  // differ from then on, so a mismatch that no message of its own call shows is found by the next
+  // message.
+  static uint32_t chained(uint32_t earlier, uint32_t signature) {
+    constexpr uint32_t kOdd = 0x9e3779b1;
+    return earlier * kOdd + signature;
+  }
   void announce();
   void reserve(const plan::Plan& plan);
   bool is_in_same_call(uint32_t peer) const {
@@ -276,13 +283,8 @@ class HostExecutor {
   uint64_t scratch_capacity_ = 0, landing_capacity_ = 0;
 };
 
-// The signature that ranks compare holds all calls so far: two ranks whose calls differed once
-// differ from then on, so a mismatch that no message of its own call shows is found by the next
-// message.
 inline void HostExecutor::announce() {
-  constexpr uint32_t kOdd = 0x9e3779b1;
-  chain_ = chain_ * kOdd + call_.signature;
-  call_.signature = chain_;
+  call_.signature = chain_ = chained(chain_, call_.signature);
   const uint64_t word = uint64_t{call_number_} << 32 | call_.signature;
   mine_.recent(call_number_).store(word, std::memory_order_relaxed);
   mine_.counter(0).call.store(word, std::memory_order_release);

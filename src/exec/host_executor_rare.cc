@@ -1,4 +1,5 @@
-// The parts of HostExecutor a healthy call on one host never enters: streams, failures, mismatches.
+// The parts of HostExecutor that a healthy call on one host enters for no more than a comparison of
+// signatures: streams, failures, mismatches.
 #include "src/base/clock.h"
 #include "src/exec/host_executor.h"
 #include "src/exec/stall.h"
@@ -54,9 +55,7 @@ bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
 }
 
 void HostExecutor::announce_far() {
-  constexpr uint32_t kOdd = 0x9e3779b1;
-  far_chain_ = far_chain_ * kOdd + call_.far_signature;
-  call_.far_signature = far_chain_;
+  call_.far_signature = far_chain_ = chained(far_chain_, call_.far_signature);
   stall_->entered(call_number_, far_chain_);
 }
 
