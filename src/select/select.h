@@ -16,7 +16,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/plan/match.h"
+#include "src/base/status.h"
+#include "src/schedule/algorithm.h"
 
 namespace tutti::select {
 
@@ -31,13 +32,13 @@ struct LinkCost {
 
 struct Query {
   schedule::Collective collective = schedule::Collective::kAllReduce;
-  schedule::Parameters parameters;  // lanes and fold are the candidate's
+  schedule::Parameters parameters;  // but for the lanes, which are the candidate's
   uint64_t count = 0;
   uint32_t element_bytes = 1;
   bool in_place = false;
   bool deterministic = false;
   bool vectors = false;        // a v-collective; then `count` is its longest share
-  std::string_view forced;     // "ring" or "ring:2"; empty: choose
+  std::string_view forced;     // "ring", by options also "ring:2" (lanes); empty: choose
   std::string_view forced_by;  // for messages: "TUTTI_ALGORITHM"
   LinkCost link;               // the slowest kind of link the group has
 };
