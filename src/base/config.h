@@ -1,4 +1,4 @@
-// Every environment variable Tutti reads, in one table: `tutti env` prints it.
+// Every setting that Tutti has, in one table: `tutti env` prints it.
 //
 // A Config is made once, before the first communicator, and handed around as const. Parsing is
 // strict: a value that is not understood is an error that names the variable, the value and what is

@@ -52,7 +52,6 @@ Result<uint16_t> bound_port(int fd) {
                     : reinterpret_cast<sockaddr_in6*>(&storage)->sin6_port);
 }
 
-/// Waits for a connect() in progress.
 // Refused: nobody listens there.
 Status connect_status(int error) {
   std::string text = "connect: " + errno_text(error);
@@ -60,6 +59,7 @@ Status connect_status(int error) {
                                : Status::system_error(std::move(text));
 }
 
+/// Waits for a connect() in progress.
 Status finish_connect(int fd, const Patience& patience) {
   if (!wait_ready(fd, POLLOUT, patience)) return patience.reason("connect: no answer");
   int error = 0;

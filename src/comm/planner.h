@@ -69,7 +69,8 @@ class Planner {
  public:
   explicit Planner(PlannerOptions options);
 
-  /// The plan for `request`; valid until kPlans others have been prepared.
+  /// The plan for `request`; valid until the next prepare() or prepare_vectors(), which may replace
+  /// it: a plan has one place, by the hash of its key.
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
   /// What prepare() returned last, if that is the plan for this request, too; or null.
   const Prepared* repeat(const Request& request, bool in_place, Reach reach) {

@@ -144,7 +144,7 @@ struct Plan {
   schedule::Layout layout;
 };
 
-/// The size of a message that fits a cell: design section 4, "small".
+/// The most that a message in a cell may have.
 inline constexpr uint32_t kCellPayloadBytes = 1024;
 /// A payload up to this size lies in the flag's own cache line; a longer one begins 128 bytes
 /// behind the flag, because the neighbour line of a polled line is prefetched with it.

@@ -16,7 +16,7 @@
 namespace tutti::select {
 
 struct Force {
-  std::string algorithm;  // "ring" or "ring:2"
+  std::string algorithm;  // "ring"; settings name no lanes
   std::string by;         // for messages: "NCCL_ALGO in /etc/nccl.conf"
 };
 

@@ -12,7 +12,8 @@ namespace {
 
 constexpr char kUsage[] =
     "usage: tutti env\n"
-    "Lists the environment variables that Tutti reads. '*' marks those that are set.\n";
+    "Lists Tutti's settings, each with the environment variable it is given by. '*' marks those "
+    "that are set.\n";
 
 void print_setting(const Setting& setting, const Config& config, const Config& defaults) {
   const auto origin = config.origins.find(setting.name);

@@ -1,4 +1,4 @@
-// `tutti env`: every variable with its value, where the value came from, and what it does.
+// `tutti env`: every setting with its value, where the value came from, and what it does.
 //
 // Errors: exit status 0, 1 if a value is not understood, 2 for a wrong command line.
 #pragma once

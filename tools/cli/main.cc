@@ -30,7 +30,7 @@ constexpr Command kCommands[] = {
     {"trace", trace_main, "the last calls of running processes: tutti trace dump"},
     {"algorithms", algorithms_main, "what is registered"},
     {"print", print_main, "an algorithm's schedule as text, and its plans"},
-    {"env", env_main, "every environment variable, its value and its effect"},
+    {"env", env_main, "every setting, its value and its effect"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},
 };
