@@ -285,7 +285,8 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
  * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run
  * without staging, from 8 KiB of output on (of all ranks' parts, where it holds them); those with a
  * count for each rank, sends and receives never do. Every rank must pass registered buffers, or
- * none, to one call. Deregistered memory is not used by calls that begin later. */
+ * none, to one call. Deregistered memory is not used by calls that begin later. Registering runs at
+ * once, in a group too: who holds several ranks does it in a thread for each. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);

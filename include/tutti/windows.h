@@ -33,7 +33,8 @@ typedef struct tuttiWindow* tuttiWindow_t;
 #define TUTTI_WINDOW_SIGNALS 16 /* numbers of signals, of their own for each pair of ranks */
 
 /* Collective. Every rank brings a part, of any size, 0 included; `base` is anywhere in memory that
- * stays the caller's until it has deregistered the part or ended the communicator. `flags` is 0. */
+ * stays the caller's until it has deregistered the part or ended the communicator. `flags` is 0.
+ * Runs at once, in a group too: who holds several ranks calls it in a thread for each. */
 TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                                 tuttiWindow_t* window, int flags);
 /* Ends this rank's part; the other ranks' are their own affair. Waits for peers in the part, never

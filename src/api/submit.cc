@@ -126,7 +126,7 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
   uint64_t& timeout_ns = task.extras.options->timeout_ns;
   timeout_ns = communicator.timeout_of(timeout_ns);
   const uint64_t other_ns = communicator.timeout_of(member.task.extras.options->timeout_ns);
-  if (other_ns != 0 && (timeout_ns == 0 || other_ns < timeout_ns)) timeout_ns = other_ns;
+  timeout_ns = std::min(timeout_ns, other_ns);
   return true;
 }
 
