@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import sys
 import time
 import unittest
@@ -77,8 +78,9 @@ class OnHosts(unittest.TestCase):
         self.key.write_text("7" * 64 + "\n", encoding="utf-8")
         return network
 
-    def start(self, network, each, command, common=None):
-        """As torchrun would: every rank's process. `command` may be a function of the rank."""
+    def start(self, network, each, command, common=None, only=None):
+        """As torchrun would: every rank's process, or `only` some. `command` may be a function of
+        the rank."""
         ranks = each * len(network.hosts)
         shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(each),
                   "MASTER_ADDR": network.hosts[0].ipv4, "MASTER_PORT": str(PORT),
@@ -88,7 +90,7 @@ class OnHosts(unittest.TestCase):
         return [network.hosts[rank // each].start(
                     *(command(rank) if callable(command) else command),
                     environment={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank % each)})
-                for rank in range(ranks)]
+                for rank in (range(ranks) if only is None else only)]
 
     def finish(self, processes):
         return [(process.communicate(timeout=PATIENCE_S)[0], process.returncode)
@@ -298,7 +300,7 @@ class Identity(OnHosts):
 
 
 class Failures(OnHosts):
-    """Ranks in a loop on three hosts, of which the last one is lost."""
+    """Ranks in a loop on three hosts, of which one is lost."""
 
     EACH = 2
     LOST = (4, 5)  # the ranks of the last host
@@ -334,6 +336,32 @@ class Failures(OnHosts):
 
     def test_a_host_that_is_cut_off_ends_calls_by_its_silence(self):
         self.assert_cut_off(TUTTI_KEEPALIVE="2")
+
+    def await_call(self, caller, called):
+        """Until the kernel of the called host has what the caller says first. They may have met
+        on the caller's host: that connection is another one."""
+        address = socket.inet_aton(called.ipv4)[::-1].hex().upper()
+        call = re.compile(rf":(?!{PORT + 1:04X})\w{{4}} {address}:\w{{4}} 01 0{{8}}:")
+        end = time.monotonic() + PATIENCE_S
+        while not call.search(caller.run("cat", "/proc/net/tcp")):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.01)
+
+    def test_a_host_that_is_lost_before_it_has_answered_a_call(self):
+        """Its rank stops when the others are about to learn its address."""
+        network = self.network(["alpha", "beta", "gamma"])
+        alpha, beta, gamma = network.hosts
+        common = {"TUTTI_KEEPALIVE": "2", "TUTTI_SLOW": "0.2", "TUTTI_LOG": "warn"}
+        first, stopped = self.start(network, 1, [LOOPING], common, only=(0, 1))
+        line = stopped.stdout.readline()
+        self.assertIn("rank 2 of 3 did not come", line)
+        stopped.send_signal(signal.SIGSTOP)
+        last, = self.start(network, 1, [LOOPING], common, only=(2,))
+        for caller in (alpha, gamma):
+            self.await_call(caller, beta)
+        since_ns = time.monotonic_ns()
+        network.cut_off(beta)
+        self.assert_named([first, last], [1], since_ns)
 
     def assert_death_is_named(self, processes, rank):
         since_ns = time.monotonic_ns()

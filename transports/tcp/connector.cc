@@ -177,6 +177,22 @@ void Connector::look_after_hosts(uint64_t now_ns) {
   for (const Peer& peer : peers_) {
     if (peer.link != nullptr) peer.link->check_host(member_.keepalive_ns);
   }
+  std::vector<int> silent;
+  for (const auto& [peer, outgoing] : calls_) {
+    const int fd = reached_by(outgoing);
+    if (fd >= 0 && is_silent(fd, member_.keepalive_ns)) silent.push_back(peer);
+  }
+  // Another call of it would wait as long again.
+  for (const int peer : silent) {
+    fail(peer, Status::system_error(silence_text(member_.keepalive_ns)));
+  }
+}
+
+// -1 before the peer's kernel has answered: where it does not, connect() fails, and a stopped
+// process that is called too often may be why.
+int Connector::reached_by(const Outgoing& outgoing) {
+  if (outgoing.call) return outgoing.call->reached() ? outgoing.call->fd() : -1;
+  return outgoing.socket.get();
 }
 
 void Connector::connected(int peer) {
@@ -226,6 +242,7 @@ void Connector::make_room(uint64_t now_ns) {
 void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
   Result<Fd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
   if (!fd.ok()) return fail(peer, fd.status(), Fault::kHere);
+  make_ready(fd.value().get());  // its host may be lost before it has answered
   outgoing.stage = Stage::kCalling;
   outgoing.due_ns = now_ns + kCallPatienceNs;
   calling_.insert(peer);
@@ -267,12 +284,9 @@ void Connector::read_verdict(int peer, Outgoing& outgoing) {
   // The peer went away before it said what becomes of this call, or before its own call came.
   if (count <= 0 || outgoing.stage == Stage::kDeclined) return call_again(peer, outgoing);
   switch (static_cast<Verdict>(byte)) {
-    case Verdict::kTaken: {
-      Fd socket = outgoing.socket.take();
-      make_ready(socket.get());
-      peers_[static_cast<size_t>(peer)].link->adopt(std::move(socket));
+    case Verdict::kTaken:
+      peers_[static_cast<size_t>(peer)].link->adopt(outgoing.socket.take());
       return connected(peer);
-    }
     case Verdict::kDeclined:
       outgoing.stage = Stage::kDeclined;
       return;

@@ -7,8 +7,9 @@
 // proof: then it may believe that it is connected. The higher of two ranks gives way for a moment,
 // since a call of the lower one wins, and mostly both want the connection at once.
 //
-// A host that is gone without a word, or cut off, ends no connection: the kernel asks it while
-// nothing waits to be sent, and this looks every now and then at what waits.
+// A host that is gone without a word, or cut off, ends no connection, and no call that waits for an
+// answer: the kernel asks it while nothing waits to be sent, and this looks every now and then at
+// what it acknowledges.
 //
 //   wanted -> queued -> calling -> asking -> connected, or the link failed
 //               ^          |         |
@@ -96,6 +97,7 @@ class Connector final : public Dialer {
   void call_again(int peer, Outgoing& outgoing);
   void make_ready(int socket);
   void look_after_hosts(uint64_t now_ns);
+  static int reached_by(const Outgoing& outgoing);
   void drop(int peer);
   void connected(int peer);
   /// kHere: not even a call was made, so it says nothing about the peer.

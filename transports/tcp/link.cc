@@ -320,8 +320,7 @@ void TcpLink::connect_with(Fd call) {
 void TcpLink::check_host(uint64_t silence_ns) {
   const std::lock_guard lock(mutex_);
   if (!open_ || !is_silent(socket_.get(), silence_ns)) return;
-  fail_lost("its host has acknowledged nothing for " +
-            std::to_string(silence_ns / kNanosecondsPerSecond) + " s (TUTTI_KEEPALIVE)");
+  fail_lost(silence_text(silence_ns));
   shutdown(socket_.get(), SHUT_RDWR);  // who sleeps on it wakes up
 }
 

@@ -106,9 +106,11 @@ Status make_fast(int fd) {
 }
 
 Status keep_alive(int fd, uint64_t silence_ns) {
-  constexpr int kOn = 1, kProbes = 3;
-  constexpr uint64_t kLongestSeconds = 32'767;  // that the kernel takes
-  const uint64_t interval_s = silence_ns / (kProbes + 1) / kNanosecondsPerSecond;
+  constexpr int kOn = 1;
+  constexpr uint64_t kProbesInSilence = 4;
+  constexpr int kProbes = 2 * kProbesInSilence;  // a call that the kernel ends is made again
+  constexpr uint64_t kLongestSeconds = 32'767;   // that the kernel takes
+  const uint64_t interval_s = silence_ns / kProbesInSilence / kNanosecondsPerSecond;
   const int seconds = static_cast<int>(std::clamp<uint64_t>(interval_s, 1, kLongestSeconds));
   struct Option {
     int level, name, value;
@@ -131,6 +133,11 @@ bool is_silent(int fd, uint64_t silence_ns) {
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0) return false;
   const bool asked = info.tcpi_retransmits >= kAsked || info.tcpi_probes >= kAsked;
   return asked && info.tcpi_last_ack_recv * kNanosecondsPerMillisecond >= silence_ns;
+}
+
+std::string silence_text(uint64_t silence_ns) {
+  return "its host has acknowledged nothing for " +
+         std::to_string(silence_ns / kNanosecondsPerSecond) + " s (TUTTI_KEEPALIVE)";
 }
 
 size_t unacknowledged_bytes(int fd) {

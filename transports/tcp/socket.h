@@ -37,12 +37,13 @@ Result<Endpoint> local_endpoint(int fd);
 Result<Fd> dial(const Endpoint& endpoint);
 /// Small messages leave at once.
 Status make_fast(int fd);
-/// The kernel asks the peer's now and then whether it is still there, and ends the connection when
-/// it has heard nothing for `silence_ns`. It asks only while nothing waits to be sent.
+/// The kernel asks the peer's now and then whether it is still there, but only while nothing waits
+/// to be sent. is_silent() tells what came of it; the kernel itself ends the connection later.
 Status keep_alive(int fd, uint64_t silence_ns);
 /// The peer's kernel has acknowledged nothing for so long, though it was asked again and again.
-/// One whose process has stopped, or takes nothing more, acknowledges.
+/// One whose process has stopped, or takes nothing more, acknowledges. Of a connected socket.
 bool is_silent(int fd, uint64_t silence_ns);
+std::string silence_text(uint64_t silence_ns);
 /// Bytes that the peer's kernel has not acknowledged yet.
 size_t unacknowledged_bytes(int fd);
 
