@@ -34,16 +34,17 @@ T must(Result<T> result) {
 }
 
 struct Connection {
-  Fd ends[2];
+  KeptFd ends[2];
 };
 
 Connection connect_loopback() {
-  const Fd listener = must(listen_on(must(parse_endpoint("127.0.0.1", 0))));
+  const KeptFd listener = must(listen_on(must(parse_endpoint("127.0.0.1", 0))));
   Connection connection;
   connection.ends[0] = must(dial(must(local_endpoint(listener.get()))));
   wait_ready(listener.get(), POLLIN, kNoDeadline);
-  connection.ends[1] = Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  for (const Fd& end : connection.ends) {
+  connection.ends[1] =
+      KeptFd(Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC)));
+  for (const KeptFd& end : connection.ends) {
     if (!make_fast(end.get()).ok()) std::abort();
   }
   return connection;
@@ -63,7 +64,7 @@ class Pipe {
 
 class BarePipe final : public Pipe {
  public:
-  explicit BarePipe(Fd fd) : fd_(std::move(fd)) {}
+  explicit BarePipe(KeptFd fd) : fd_(std::move(fd)) {}
   void write(const std::vector<std::byte>& data) override {
     for (size_t done = 0; done < data.size();) {
       const ssize_t count = send(fd_.get(), data.data() + done, data.size() - done, MSG_NOSIGNAL);
@@ -78,12 +79,12 @@ class BarePipe final : public Pipe {
   }
 
  private:
-  Fd fd_;
+  KeptFd fd_;
 };
 
 class LinkPipe final : public Pipe {
  public:
-  LinkPipe(Fd fd, int rank) : link_(rank, 1 - rank, "loopback") { link_.adopt(std::move(fd)); }
+  LinkPipe(KeptFd fd, int rank) : link_(rank, 1 - rank, "loopback") { link_.adopt(std::move(fd)); }
   void write(const std::vector<std::byte>& data) override {
     const transport::ConstBuffer piece{data.data(), data.size()};
     const uint64_t ticket = link_.send(kChannel, kSignature, {&piece, 1});

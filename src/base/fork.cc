@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 namespace tutti {
@@ -55,19 +56,22 @@ void at_fork(const ForkHandlers& handlers) {
   pthread_atfork(handlers.before, handlers.in_parent, handlers.in_child);
 }
 
-KeptFromForks::KeptFromForks(int fd) : fd_(fd) {
+ForkPause::ForkPause() { kept().mutex.lock(); }
+ForkPause::~ForkPause() { kept().mutex.unlock(); }
+
+KeptFd::KeptFd(int fd, const ForkPause&) : fd_(fd) {
   if (fd < 0) return;
-  const std::lock_guard lock(kept().mutex);
   if (kept().nowhere < 0) kept().nowhere = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   kept().fds.push_back(fd);
 }
 
-KeptFromForks::~KeptFromForks() {
+void KeptFd::reset() {
   if (fd_ < 0) return;
-  const std::lock_guard lock(kept().mutex);
+  const ForkPause pause;
   std::vector<int>& fds = kept().fds;
   const auto found = std::find(fds.begin(), fds.end(), fd_);
   if (found != fds.end()) fds.erase(found);
+  close(std::exchange(fd_, -1));
 }
 
 }  // namespace tutti

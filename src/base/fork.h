@@ -5,29 +5,60 @@
 // on fork, so a handler of pthread_atfork replaces them in the child: the numbers stay taken, since
 // the child has the parent's objects too, and lead nowhere.
 //
+// A fork may come at any time, in a thread of the program's. So such a descriptor is a KeptFd from
+// the call that makes it to the one that closes it, whoever has it meanwhile.
+//
 // Nothing can be done about a child made without fork()'s handlers (vfork, posix_spawn, clone): it
 // ends the state by exec.
 //
-// Owns: nothing; the descriptor outlives the object. Threads: any; a fork waits for those that are
-// about to add or remove one. Errors: none.
+// Owns: a KeptFd closes its descriptor. Threads: any; a fork waits for those that are about to make
+// or close one. Errors: none.
 #pragma once
 
 #include <utility>
 
+#include "src/base/io.h"
+
 namespace tutti {
 
-class KeptFromForks {
+/// No child is forked while it exists.
+class ForkPause {
  public:
-  explicit KeptFromForks(int fd);
-  ~KeptFromForks();
-  KeptFromForks(KeptFromForks&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  KeptFromForks& operator=(KeptFromForks&& other) noexcept {
-    std::swap(fd_, other.fd_);
+  ForkPause();
+  ForkPause(const ForkPause&) = delete;
+  ForkPause& operator=(const ForkPause&) = delete;
+  ~ForkPause();
+};
+
+/// A descriptor that closes itself, and that no forked child has.
+class KeptFd {
+ public:
+  KeptFd() = default;
+  /// What `make` makes: a system call that does not wait. -1: none, and errno says why.
+  template <class Make>
+  static KeptFd open(Make make) {
+    const ForkPause pause;
+    return KeptFd(make(), pause);
+  }
+  /// A child that was forked before has it.
+  explicit KeptFd(Fd fd) : KeptFd(fd.release(), ForkPause()) {}
+  KeptFd(KeptFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  KeptFd& operator=(KeptFd&& other) noexcept {
+    if (this == &other) return *this;
+    reset();
+    fd_ = std::exchange(other.fd_, -1);
     return *this;
   }
+  ~KeptFd() { reset(); }
+
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void reset();
 
  private:
-  int fd_;
+  KeptFd(int fd, const ForkPause& pause);
+
+  int fd_ = -1;
 };
 
 struct ForkHandlers {
@@ -37,7 +68,7 @@ struct ForkHandlers {
 };
 
 /// To run around every fork from now on. `before` runs while the descriptors' lock is still free:
-/// a thread that has a lock which `before` takes may keep a descriptor from forks.
+/// a thread that has a lock which `before` takes may make and close a KeptFd.
 void at_fork(const ForkHandlers& handlers);
 
 }  // namespace tutti

@@ -6,7 +6,7 @@
 namespace tutti {
 
 Result<std::unique_ptr<PollSet>> PollSet::create() {
-  Fd fd(epoll_create1(EPOLL_CLOEXEC));
+  KeptFd fd = KeptFd::open([] { return epoll_create1(EPOLL_CLOEXEC); });
   if (!fd.valid()) return errno_status("epoll_create1");
   return std::unique_ptr<PollSet>(new PollSet(std::move(fd)));
 }
@@ -17,16 +17,12 @@ std::span<const epoll_event> PollSet::ready(std::span<epoll_event> events) const
 }
 
 PolledFd::PolledFd(PolledFd&& other) noexcept
-    : fd_(std::move(other.fd_)),
-      private_(std::move(other.private_)),
-      set_(std::exchange(other.set_, nullptr)) {}
+    : fd_(std::move(other.fd_)), set_(std::exchange(other.set_, nullptr)) {}
 
 PolledFd& PolledFd::operator=(PolledFd&& other) noexcept {
   if (this == &other) return *this;
   unlist();
-  private_ = KeptFromForks(-1);
   fd_ = std::move(other.fd_);
-  private_ = std::move(other.private_);
   set_ = std::exchange(other.set_, nullptr);
   return *this;
 }
@@ -41,9 +37,8 @@ Status PolledFd::list(const PollSet& set, uint32_t events, uint64_t tag) {
   return {};
 }
 
-Fd PolledFd::take() {
+KeptFd PolledFd::take() {
   unlist();
-  private_ = KeptFromForks(-1);
   return std::move(fd_);
 }
 

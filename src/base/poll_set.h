@@ -14,7 +14,6 @@
 #include <span>
 
 #include "src/base/fork.h"
-#include "src/base/io.h"
 #include "src/base/status.h"
 
 namespace tutti {
@@ -29,16 +28,15 @@ class PollSet {
   std::span<const epoll_event> ready(std::span<epoll_event> events) const;
 
  private:
-  explicit PollSet(Fd fd) : fd_(std::move(fd)), private_(fd_.get()) {}
+  explicit PollSet(KeptFd fd) : fd_(std::move(fd)) {}
 
-  const Fd fd_;
-  const KeptFromForks private_;
+  const KeptFd fd_;
 };
 
 class PolledFd {
  public:
   PolledFd() = default;
-  explicit PolledFd(Fd fd) : fd_(std::move(fd)), private_(fd_.get()) {}
+  explicit PolledFd(KeptFd fd) : fd_(std::move(fd)) {}
   PolledFd(PolledFd&& other) noexcept;
   PolledFd& operator=(PolledFd&& other) noexcept;
   ~PolledFd() { unlist(); }
@@ -48,13 +46,12 @@ class PolledFd {
   /// Enters the set, or waits for other events (EPOLLIN...) in it.
   Status list(const PollSet& set, uint32_t events, uint64_t tag);
   /// Gives the descriptor away, out of the set.
-  Fd take();
+  KeptFd take();
 
  private:
   void unlist();
 
-  Fd fd_;
-  KeptFromForks private_{-1};
+  KeptFd fd_;
   const PollSet* set_ = nullptr;  // null: in none
 };
 

@@ -14,10 +14,11 @@ struct Pair {
   Pair() {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    ours = Fd(fds[0]);
+    ours = KeptFd(Fd(fds[0]));
     theirs = Fd(fds[1]);
   }
-  Fd ours, theirs;
+  KeptFd ours;
+  Fd theirs;
 };
 
 size_t count_ready(const PollSet& set) {
@@ -53,7 +54,7 @@ TEST(PollSet, WhatMovesStaysAndWhatIsTakenLeaves) {
     moved = std::move(listed);
   }
   EXPECT_EQ(count_ready(*set.value()), 1u);
-  const Fd taken = moved.take();
+  const auto taken = moved.take();
   EXPECT_TRUE(taken.valid());
   EXPECT_EQ(count_ready(*set.value()), 0u);
 }

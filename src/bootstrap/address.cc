@@ -35,8 +35,9 @@ struct Endpoint {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-Result<Fd> open_socket(const Endpoint& endpoint, int type = SOCK_STREAM) {
-  Fd fd(socket(endpoint.storage.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<KeptFd> open_socket(const Endpoint& endpoint, int type = SOCK_STREAM) {
+  KeptFd fd = KeptFd::open(
+      [&] { return socket(endpoint.storage.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   if (!fd.valid()) return errno_status("socket");
   return fd;
 }
@@ -129,7 +130,7 @@ bool Address::loopback() const {
 
 Result<Listener> listen_on(const Address& address, uint16_t port) {
   const Endpoint endpoint(address, port);
-  Result<Fd> fd = open_socket(endpoint);
+  Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd.status();
   const int socket = fd.value().get();
   const int on = 1;
@@ -158,9 +159,9 @@ void keep_alive(int socket) {
   setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUnansweredMs, sizeof kUnansweredMs);
 }
 
-Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience) {
+Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience) {
   const Endpoint endpoint(address, port);
-  Result<Fd> fd = open_socket(endpoint);
+  Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;
   const int socket = fd.value().get();
   const int on = 1;
@@ -175,7 +176,7 @@ Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience)
 std::optional<Address> source_towards(const Address& address) {
   constexpr uint16_t kAnyPort = 9;  // a datagram socket only asks the routing table
   const Endpoint endpoint(address, kAnyPort);
-  const Result<Fd> fd = open_socket(endpoint, SOCK_DGRAM);
+  const Result<KeptFd> fd = open_socket(endpoint, SOCK_DGRAM);
   if (!fd.ok() || connect(fd.value().get(), endpoint.get(), endpoint.bytes) < 0) return {};
   sockaddr_storage storage{};
   socklen_t bytes = sizeof storage;

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string>
 
-#include "src/base/io.h"
+#include "src/base/fork.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
 
@@ -39,13 +39,13 @@ struct Address {
 
 /// A listening socket and its port; `port` 0 lets the system choose.
 struct Listener {
-  Fd fd;
+  KeptFd fd;
   uint16_t port = 0;
 };
 Result<Listener> listen_on(const Address& address, uint16_t port);
 
 /// The connection ends by itself when its other host vanishes (keep_alive()).
-Result<Fd> dial(const Address& address, uint16_t port, const Patience& patience);
+Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience);
 
 /// Of a connection on which one waits for long: a host that does not answer for a minute has
 /// closed it.

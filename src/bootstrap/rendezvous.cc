@@ -50,9 +50,9 @@ Status check_arguments(int rank, int ranks, std::string_view blob) {
 /// One attempt to find the server at one address. A server that hangs up in the middle of the
 /// handshake is busy; one that cannot be dialled is not there (yet, or any more). kInvalidUsage: it
 /// is not worth another attempt.
-Result<Fd> meet_at(const Address& address, const Visit& visit, uint64_t dial_ns) {
+Result<KeptFd> meet_at(const Address& address, const Visit& visit, uint64_t dial_ns) {
   const UniqueId& id = visit.id;
-  Result<Fd> fd = dial(address, id.port, visit.patience.at_most(dial_ns));
+  Result<KeptFd> fd = dial(address, id.port, visit.patience.at_most(dial_ns));
   if (!fd.ok()) {
     if (fd.status().code() != Code::kRemoteError) return fd;
     const std::string reason = "nobody listens at " + address.text(id.port) + " (" +
@@ -85,7 +85,7 @@ std::string place_of(const Visit& visit) {
 }
 
 /// Tries all addresses in turn until one answers: the server may not be there yet.
-Result<Fd> meet(const Visit& visit) {
+Result<KeptFd> meet(const Visit& visit) {
   const UniqueId& id = visit.id;
   const Patience& patience = visit.patience;
   const int most_refusals = id.rank_0_opens ? kMaxRefusalsAtPlace : kMaxRefusals;
@@ -98,7 +98,7 @@ Result<Fd> meet(const Visit& visit) {
     reasons.clear();
     size_t hopeless = 0;
     for (const Address& address : id.addresses) {
-      Result<Fd> fd = meet_at(address, visit, dial_ns);
+      Result<KeptFd> fd = meet_at(address, visit, dial_ns);
       if (fd.ok()) return fd;
       if (patience.cancelled()) return patience.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
@@ -150,7 +150,7 @@ void decline(const Visit& visit, const Turn& turn) {
   constexpr uint64_t kFarewellNs = kNanosecondsPerSecond;
   Visit last = visit;
   last.patience = monotonic_ns() + kFarewellNs;
-  const Result<Fd> fd = meet(last);
+  const Result<KeptFd> fd = meet(last);
   if (!fd.ok()) return;
   const char aborted = static_cast<char>(kAborted);
   if (!send_request(fd.value().get(), turn, "", last.patience, {&aborted, 1}).ok()) return;
@@ -213,13 +213,12 @@ Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
   const UniqueId& id = visit.id;
   const int rank = visit.rank;
   const Patience& patience = visit.patience;
-  const Result<Fd> fd = meet(visit);
+  const Result<KeptFd> fd = meet(visit);
   if (!fd.ok()) {
     if (patience.cancelled()) decline(visit, turn);
     return fd.status();
   }
   const int socket = fd.value().get();
-  const KeptFromForks kept(socket);
   if (Status status = send_request(socket, turn, blob, patience); !status.ok()) {
     if (patience.cancelled()) decline(visit, turn);
     return explain(status, rank, id);

@@ -243,7 +243,7 @@ TEST(Rendezvous, WhoWentAwayAndStaysAwayIsNotWaitedFor) {
   waiting.until_said("ranks 1, 2 of 3 did not come");
   {
     const UniqueId& id = server->id();
-    Result<Fd> fd = dial(id.addresses[0], id.port, in_time());
+    Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
     ASSERT_TRUE(fd.ok());
     transport::Identity self;
     self.rank = 1;
@@ -298,9 +298,9 @@ TEST(Rendezvous, SurvivesGarbageAndSilentConnections) {
   const auto server = start();
   const UniqueId& id = server->id();
   Prng random(11);
-  std::vector<Fd> hanging;
+  std::vector<KeptFd> hanging;
   for (int i = 0; i < 100; ++i) {
-    Result<Fd> fd = dial(id.addresses[0], id.port, in_time());
+    Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
     ASSERT_TRUE(fd.ok());
     std::string garbage(random.below(300), ' ');
     for (char& byte : garbage) byte = static_cast<char>(random());
@@ -319,7 +319,7 @@ TEST(Rendezvous, ARankThatDiedMayComeAgain) {
   const auto server = start();
   const UniqueId& id = server->id();
   {
-    Result<Fd> fd = dial(id.addresses[0], id.port, in_time());
+    Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
     ASSERT_TRUE(fd.ok());
     transport::Identity self;
     self.rank = 0;
@@ -342,7 +342,7 @@ TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
     const auto server = start();
     const UniqueId& id = server->id();
     self.communicator = id.communicator();
-    Result<Fd> fd = dial(id.addresses[0], id.port, in_time());
+    Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
     ASSERT_TRUE(fd.ok());
     const int socket = fd.value().get();
     ASSERT_TRUE(transport::handshake_connect(socket, id.key, self, in_time()).ok());
@@ -399,7 +399,7 @@ TEST(Rendezvous, OneListenerForManyServers) {
   ServerOptions options;
   options.one_of_many = true;
   const auto next_server = [&] {
-    return Server::start_on(Fd(dup(listener.value().fd.get())), id, options);
+    return Server::start_on(KeptFd(Fd(dup(listener.value().fd.get()))), id, options);
   };
   std::thread early;
   for (int turn = 0; turn < 3; ++turn) {
@@ -425,7 +425,7 @@ TEST(Session, TakesMemoryForWhatHasArrived) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const Fd rank(ends[0]);
-  Session session(Fd(ends[1]), 0);
+  Session session(KeptFd(Fd(ends[1])), 0);
   const auto header = encode_request({{4, 0, 1, 2}, kMaxMergedBytes, 60'000});
   const std::string part(100, 'x');
   ASSERT_TRUE(send_all(rank.get(), header.data(), header.size(), in_time()).ok());
@@ -442,7 +442,7 @@ TEST(Session, TakesALargeBlobInPieces) {
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
   const Fd calling(ends[0]);
-  Session session(Fd(ends[1]), 0);
+  Session session(KeptFd(Fd(ends[1])), 0);
   std::string blob(5 * kMaxBlobBytes + 3, '\0');
   for (size_t i = 0; i < blob.size(); ++i) blob[i] = static_cast<char>(i * 7 + i / 251);
   const auto header = encode_request({{4, 0, 1, 2}, blob.size(), 60'000});

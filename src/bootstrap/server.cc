@@ -64,7 +64,7 @@ Result<std::unique_ptr<Server>> Server::start(const UniqueId& id, const ServerOp
   return start_behind(std::move(gates).value(), actual, options);
 }
 
-Result<std::unique_ptr<Server>> Server::start_on(Fd listener, const UniqueId& id,
+Result<std::unique_ptr<Server>> Server::start_on(KeptFd listener, const UniqueId& id,
                                                  const ServerOptions& options) {
   Gates gates;
   gates.push_back(

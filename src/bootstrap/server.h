@@ -49,7 +49,7 @@ class Server {
   /// out.
   static Result<std::unique_ptr<Server>> start(const UniqueId& id, const ServerOptions& options);
   /// On a listener that exists: `id` says where.
-  static Result<std::unique_ptr<Server>> start_on(Fd listener, const UniqueId& id,
+  static Result<std::unique_ptr<Server>> start_on(KeptFd listener, const UniqueId& id,
                                                   const ServerOptions& options);
   /// Ends the thread.
   ~Server();

@@ -64,11 +64,8 @@ std::shared_ptr<const std::string> encode_answer(Code code, std::string_view bod
   return std::make_shared<const std::string>(std::move(bytes));
 }
 
-Session::Session(Fd fd, int rank)
-    : fd_(std::move(fd)),
-      private_(fd_.get()),
-      rank_(rank),
-      expiry_ns_(monotonic_ns() + kRequestPatienceNs) {}
+Session::Session(KeptFd fd, int rank)
+    : fd_(std::move(fd)), rank_(rank), expiry_ns_(monotonic_ns() + kRequestPatienceNs) {}
 
 short Session::events() const {
   if (answer_ != nullptr) return sent_ < answer_->size() ? POLLOUT : POLLIN;

@@ -21,7 +21,6 @@
 
 #include "src/base/clock.h"
 #include "src/base/fork.h"
-#include "src/base/io.h"
 #include "src/base/status.h"
 #include "src/bootstrap/group.h"
 
@@ -53,7 +52,7 @@ std::shared_ptr<const std::string> encode_answer(Code code, std::string_view bod
 
 class Session {
  public:
-  Session(Fd fd, int rank);
+  Session(KeptFd fd, int rank);
 
   int fd() const { return fd_.get(); }
   int rank() const { return rank_; }
@@ -90,8 +89,7 @@ class Session {
   /// True: all of it is on its way.
   bool send(const std::string& bytes, size_t& sent);
 
-  Fd fd_;
-  const KeptFromForks private_;  // else the other end would not learn that this process died
+  const KeptFd fd_;
   const int rank_;
   std::array<uint8_t, kRequestBytes> header_{};
   size_t received_ = 0;  // of header and blob together

@@ -46,7 +46,8 @@ Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptio
     const bool member = std::binary_search(members_.begin(), members_.end(), rank);
     if (!member) options.left_out.push_back(rank);
   }
-  Fd listener(fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0));
+  KeptFd listener =
+      KeptFd::open([this] { return fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0); });
   if (!listener.valid()) return errno_status("dup");
   return bootstrap::Server::start_on(std::move(listener), visit_.id, options);
 }

@@ -130,7 +130,6 @@ Status Membership::open_roster() {
   if (!listener.ok()) return listener.status();
   roster_->places[static_cast<size_t>(self_.rank)].port = listener.value().port;
   roster_->listener = std::move(listener.value().fd);
-  roster_->private_listener = KeptFromForks(roster_->listener.get());
   return {};
 }
 

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "src/base/fork.h"
-#include "src/base/io.h"
 #include "src/bootstrap/address.h"
 #include "src/transport/member.h"
 
@@ -28,9 +27,7 @@ struct Roster {
   int rank = 0;
   transport::JobKey key{};
   std::vector<Place> places;  // by rank
-  Fd listener;                // none in a group of one
-  // A child would keep those waiting in the queue who ask for a parent that is gone.
-  KeptFromForks private_listener{-1};
+  KeptFd listener;            // none in a group of one
 
   /// "rank 3 (process 4711 on node7)".
   std::string describe(int of) const {

@@ -11,7 +11,7 @@
 
 namespace tutti::transport {
 
-Call::Call(Fd fd, const JobKey& key, const Identity& self)
+Call::Call(KeptFd fd, const JobKey& key, const Identity& self)
     : fd_(std::move(fd)), key_(&key), self_(self) {}
 
 Status Call::list_in(const PollSet& set, uint64_t tag) {
@@ -51,12 +51,12 @@ bool Attempts::again(const Call& call, const Status& status) {
   return status.code() == Code::kSystemError || (call.cut_off() && ++cut_off_ < kMostCutOff);
 }
 
-Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
-                     const Identity& self, const Patience& patience) {
+Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobKey& key,
+                         const Identity& self, const Patience& patience) {
   Attempts attempts;
   Status last = Status::timeout("no answer in time");
   for (;;) {
-    Result<Fd> fd = dial();
+    Result<KeptFd> fd = dial();
     if (!fd.ok()) return fd;
     Call call(std::move(fd).value(), key, self);
     Result<bool> done = false;

@@ -11,7 +11,7 @@
 #include <functional>
 #include <optional>
 
-#include "src/base/io.h"
+#include "src/base/fork.h"
 #include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
@@ -23,7 +23,7 @@ namespace tutti::transport {
 class Call {
  public:
   /// `fd` is non-blocking; it is connected or about to be. `key` outlives the call.
-  Call(Fd fd, const JobKey& key, const Identity& self);
+  Call(KeptFd fd, const JobKey& key, const Identity& self);
 
   /// Never waits. True: this rank is let in, and take() gives the socket. False: wait until it is
   /// ready for events().
@@ -37,7 +37,7 @@ class Call {
   /// The peer may have let this rank in: who hangs up now may hang up a connection.
   bool proved() const { return reached() && introduction_->proved(); }
   bool cut_off() const { return reached() && introduction_->cut_off(); }
-  Fd take() { return fd_.take(); }
+  KeptFd take() { return fd_.take(); }
 
  private:
   Result<bool> connected();
@@ -65,7 +65,7 @@ class Attempts {
 };
 
 /// Dials until it is let in, refused, or out of time. Errors of `dial` are final.
-Result<Fd> pass_gate(const std::function<Result<Fd>()>& dial, const JobKey& key,
-                     const Identity& self, const Patience& patience);
+Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobKey& key,
+                         const Identity& self, const Patience& patience);
 
 }  // namespace tutti::transport

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <atomic>
 #include <deque>
@@ -10,6 +11,8 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "src/transport/gate.h"
+#include "tests/support/forked.h"
 
 namespace tutti::transport {
 namespace {
@@ -28,10 +31,11 @@ struct Pair {
   Pair() {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
-    caller = Fd(fds[0]);
+    caller = KeptFd(Fd(fds[0]));
     gate = Fd(fds[1]);
   }
-  Fd caller, gate;
+  KeptFd caller;
+  Fd gate;
 };
 
 TEST(Call, TakesAStepAtATimeAndSaysWhenItMayBeLetIn) {
@@ -55,6 +59,11 @@ TEST(Call, TakesAStepAtATimeAndSaysWhenItMayBeLetIn) {
   EXPECT_TRUE(call.take().valid());
 }
 
+KeptFd open_socket() {
+  return KeptFd::open(
+      [] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
+}
+
 struct Called {
   size_t calls = 0;
   size_t admitted = 0;  // the call that was let in
@@ -66,7 +75,7 @@ Status call_a_busy_gate(const JobKey& theirs, std::deque<int> steps, Called& cal
   const JobKey key{};
   std::vector<std::thread> gates;
   std::atomic<size_t> admitted{0};
-  const auto dial = [&]() -> Result<Fd> {
+  const auto dial = [&]() -> Result<KeptFd> {
     const size_t number = ++called.calls;
     Pair pair;
     const int most = steps.empty() ? 2 : steps.front();
@@ -82,7 +91,7 @@ Status call_a_busy_gate(const JobKey& theirs, std::deque<int> steps, Called& cal
     });
     return std::move(pair.caller);
   };
-  const Result<Fd> fd = pass_gate(dial, key, identity(0, 1), monotonic_ns() + kPatienceNs);
+  const Result<KeptFd> fd = pass_gate(dial, key, identity(0, 1), monotonic_ns() + kPatienceNs);
   for (std::thread& gate : gates) gate.join();
   called.admitted = admitted.load();
   return fd.status();
@@ -109,7 +118,7 @@ TEST(Call, ARefusalCountsWhenItComesAgain) {
 TEST(Call, WhoeverCannotBeDialledIsNotCalledAgain) {
   const JobKey key{};
   size_t calls = 0;
-  const auto dial = [&]() -> Result<Fd> {
+  const auto dial = [&]() -> Result<KeptFd> {
     ++calls;
     return Status::system_error("nobody");
   };
@@ -121,7 +130,7 @@ TEST(Call, WhoeverCannotBeDialledIsNotCalledAgain) {
 TEST(Call, ASilentGateEndsAtTheDeadline) {
   const JobKey key{};
   std::vector<Fd> gates;
-  const auto dial = [&]() -> Result<Fd> {
+  const auto dial = [&]() -> Result<KeptFd> {
     Pair pair;
     gates.push_back(std::move(pair.gate));
     return std::move(pair.caller);
@@ -129,6 +138,33 @@ TEST(Call, ASilentGateEndsAtTheDeadline) {
   const auto fd = pass_gate(dial, key, identity(0, 1), monotonic_ns() + 50'000'000);
   EXPECT_EQ(fd.status().code(), Code::kTimeout);
   EXPECT_EQ(gates.size(), 1u);
+}
+
+// From the gate, and from the call, to a link it passes through several hands.
+TEST(Call, AConnectionThatIsMadeIsInNoForkedChild) {
+  const JobKey key{};
+  sockaddr_un address{AF_UNIX, {}};
+  socklen_t bytes = sizeof address.sun_family;  // the system chooses a name
+  KeptFd listener = open_socket();
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  ASSERT_EQ(listen(listener.get(), 1), 0);
+  bytes = sizeof address;
+  ASSERT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &bytes), 0);
+  KeptFd caller = open_socket();
+  ASSERT_EQ(connect(caller.get(), reinterpret_cast<sockaddr*>(&address), bytes), 0);
+  Gate gate(std::move(listener), key, identity(1, -1));
+  Call call(std::move(caller), key, identity(0, 1));
+  std::vector<Gate::Caller> admitted;
+  bool let_in = false;
+  for (int step = 0; step < 4 && !let_in; ++step) {
+    const Result<bool> done = call.step();
+    ASSERT_TRUE(done.ok() && gate.step(admitted).ok());
+    let_in = done.value();
+  }
+  ASSERT_TRUE(let_in && admitted.size() == 1);
+  const auto taken = call.take();
+  EXPECT_FALSE(testing_support::a_child_has_socket(taken.get()));
+  EXPECT_FALSE(testing_support::a_child_has_socket(admitted.front().fd.get()));
 }
 
 }  // namespace

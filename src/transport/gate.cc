@@ -11,7 +11,7 @@
 
 namespace tutti::transport {
 
-Gate::Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet)
+Gate::Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet)
     : listener_(std::move(listener)), key_(key), self_(self), vet_(std::move(vet)) {
   // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
   const int flags = fcntl(listener_.get(), F_GETFL);
@@ -101,7 +101,9 @@ void Gate::make_room() {
 
 Status Gate::accept_waiting() {
   while (guests_.size() < kMaxHalfOpen) {
-    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    KeptFd fd = KeptFd::open([this] {
+      return accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    });
     if (fd.valid()) {
       welcome(std::move(fd));
       continue;
@@ -115,7 +117,7 @@ Status Gate::accept_waiting() {
   return {};
 }
 
-void Gate::welcome(Fd fd) {
+void Gate::welcome(KeptFd fd) {
   if (vet_) {
     if (const Status status = vet_(fd.get()); !status.ok()) {
       refuse(status);

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "src/base/io.h"
+#include "src/base/fork.h"
 #include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
@@ -34,7 +34,7 @@ class Gate {
   static constexpr uint64_t kPatienceNs = 2'000'000'000;
 
   struct Caller {
-    Fd fd;
+    KeptFd fd;
     int rank = -1;
   };
 
@@ -42,7 +42,7 @@ class Gate {
   using Vet = std::function<Status(int fd)>;
 
   /// The listener is made non-blocking.
-  Gate(Fd listener, const JobKey& key, const Identity& self, Vet vet = {});
+  Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet = {});
 
   /// The next caller that proved itself, whoever it is.
   Result<Caller> next(const Patience& patience);
@@ -72,7 +72,7 @@ class Gate {
   void hear_all(std::vector<Caller>& admitted);
   bool somebody_waits() const;
   void make_room();
-  void welcome(Fd fd);
+  void welcome(KeptFd fd);
   /// True when the guest is done with, one way or the other.
   bool hear(Guest& guest, std::vector<Caller>& admitted);
   void refuse(const Status& reason);

@@ -246,7 +246,7 @@ std::vector<std::string> corpus_handshake() {
 /// What a member with the key may say at the rendezvous, on either side.
 bool run_rendezvous(Bytes input) {
   Wire wire(input);
-  bootstrap::Session session(std::move(wire.ours), 0);
+  bootstrap::Session session(KeptFd(std::move(wire.ours)), 0);
   session.step();
   bool accepted = session.asks();
   if (accepted) {

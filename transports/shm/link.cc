@@ -121,7 +121,7 @@ std::string Peer::text() const {
          host_id + ")";
 }
 
-Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
+Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const Peer& peer,
                                                     const transport::Arena& mine,
                                                     const Patience& patience) {
   const Introduction ours = introduce_self(mine, own_probe());
@@ -148,7 +148,7 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(Fd socket, const Peer& peer,
       new ShmLink(std::move(socket), known, std::move(arena).value(), single_copy.value()));
 }
 
-ShmLink::ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool single_copy)
+ShmLink::ShmLink(KeptFd socket, const Peer& peer, transport::Arena arena, bool single_copy)
     : peer_(peer), liveness_(std::move(socket), peer.visible), arena_(std::move(arena)) {
   capabilities_.mapped = true;
   capabilities_.single_copy = single_copy;

@@ -35,7 +35,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
  public:
   /// Exchanges arenas over a connection that passed the handshake, and finds out whether both sides
   /// can read and write each other's ordinary memory. Both sides call it at the same time.
-  static Result<std::unique_ptr<ShmLink>> introduce(Fd socket, const Peer& peer,
+  static Result<std::unique_ptr<ShmLink>> introduce(KeptFd socket, const Peer& peer,
                                                     const transport::Arena& mine,
                                                     const Patience& patience);
 
@@ -53,7 +53,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   Status write(uint64_t target, transport::ConstBuffer source) override;
 
  private:
-  ShmLink(Fd socket, const Peer& peer, transport::Arena arena, bool single_copy);
+  ShmLink(KeptFd socket, const Peer& peer, transport::Arena arena, bool single_copy);
 
   Result<Fd> fetch(const transport::MemoryHandle& memory) const;
   Status explain(const Status& status, const char* what) const;

@@ -22,8 +22,8 @@ Fd open_process(pid_t process) {
 
 }  // namespace
 
-Liveness::Liveness(Fd socket, pid_t process)
-    : socket_(std::move(socket)), private_socket_(socket_.get()), process_(open_process(process)) {
+Liveness::Liveness(KeptFd socket, pid_t process)
+    : socket_(std::move(socket)), process_(open_process(process)) {
   gather();
 }
 

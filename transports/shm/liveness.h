@@ -24,7 +24,7 @@ class Liveness {
   /// Who still waits for a peer this long after its goodbye waits in vain.
   static constexpr uint64_t kGraceNs = 1'000'000'000;
 
-  Liveness(Fd socket, pid_t process);
+  Liveness(KeptFd socket, pid_t process);
   /// Says goodbye.
   ~Liveness();
 
@@ -43,8 +43,7 @@ class Liveness {
   bool process_ended() const;
   void gather();
 
-  Fd socket_;
-  const KeptFromForks private_socket_;
+  const KeptFd socket_;
   Fd process_;
   Fd gathered_;
   mutable std::atomic<bool> dead_{false};

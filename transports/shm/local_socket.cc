@@ -40,8 +40,9 @@ struct LocalAddress {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 };
 
-Result<Fd> open_socket() {
-  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<KeptFd> open_socket() {
+  KeptFd fd =
+      KeptFd::open([] { return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   if (!fd.valid()) return errno_status("socket");
   return fd;
 }
@@ -87,7 +88,7 @@ Result<LocalListener> listen_locally() {
   randombytes_buf(random.data(), random.size());
   const std::string name = "tutti-" + to_hex({random.data(), random.size()});
   const LocalAddress address(name);
-  Result<Fd> fd = open_socket();
+  Result<KeptFd> fd = open_socket();
   if (!fd.ok()) return fd.status();
   if (bind(fd.value().get(), address.get(), address.bytes) < 0) {
     return errno_status("bind of an abstract unix socket");
@@ -96,10 +97,10 @@ Result<LocalListener> listen_locally() {
   return LocalListener{std::move(fd).value(), name};
 }
 
-Result<Fd> dial_locally(const std::string& name, const Patience& patience) {
+Result<KeptFd> dial_locally(const std::string& name, const Patience& patience) {
   constexpr uint64_t kPauseNs = 1'000'000;
   const LocalAddress address(name);
-  Result<Fd> fd = open_socket();
+  Result<KeptFd> fd = open_socket();
   if (!fd.ok()) return fd;
   while (connect(fd.value().get(), address.get(), address.bytes) < 0) {
     // EAGAIN: the queue of the listener is full, and there is nothing to poll for.

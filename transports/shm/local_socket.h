@@ -13,6 +13,7 @@
 #include <span>
 #include <string>
 
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
@@ -20,11 +21,11 @@
 namespace tutti::transports::shm {
 
 struct LocalListener {
-  Fd fd;
+  KeptFd fd;
   std::string name;  // random
 };
 Result<LocalListener> listen_locally();
-Result<Fd> dial_locally(const std::string& name, const Patience& patience);
+Result<KeptFd> dial_locally(const std::string& name, const Patience& patience);
 
 /// kUnsupported if the other end belongs to another user.
 Status check_user(int socket);

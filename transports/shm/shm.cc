@@ -28,7 +28,7 @@ transport::Identity identity(const transport::Member& member, int peer) {
 
 class Shm final : public transport::Transport {
  public:
-  Shm(const transport::Member& member, const Card& card, Fd listener)
+  Shm(const transport::Member& member, const Card& card, KeptFd listener)
       : member_(member),
         card_(card),
         gate_(std::move(listener), member.key, identity(member, -1), check_user) {}
@@ -64,14 +64,14 @@ class Shm final : public transport::Transport {
   using Connection = Result<std::unique_ptr<ShmLink>>;
 
   Connection call(int peer, const Card& card, const Patience& patience) const {
-    const auto dial = [&]() -> Result<Fd> {
-      Result<Fd> fd = dial_locally(card.socket, patience);
+    const auto dial = [&]() -> Result<KeptFd> {
+      Result<KeptFd> fd = dial_locally(card.socket, patience);
       if (!fd.ok()) return fd;
       // The listener's user: nobody else may stand in for the peer, not even to see a hello.
       if (Status status = check_user(fd.value().get()); !status.ok()) return status;
       return fd;
     };
-    Result<Fd> fd = transport::pass_gate(dial, member_.key, identity(member_, peer), patience);
+    Result<KeptFd> fd = transport::pass_gate(dial, member_.key, identity(member_, peer), patience);
     if (!fd.ok()) return fd.status();
     return introduce(std::move(fd).value(), peer, patience);
   }
@@ -92,7 +92,7 @@ class Shm final : public transport::Transport {
     return std::move(early_.extract(peer).mapped());
   }
 
-  Connection introduce(Fd fd, int rank, const Patience& patience) const {
+  Connection introduce(KeptFd fd, int rank, const Patience& patience) const {
     Peer peer;
     peer.rank = rank;
     peer.host_id = card_.host_id;

@@ -36,22 +36,22 @@ transport::Identity identity_of(const transport::Member& member, int peer) {
 
 }  // namespace
 
-Connector::Connector(const transport::Member& member, const Card& self, Fd listener, Fd timer,
-                     std::unique_ptr<PollSet> set)
+Connector::Connector(const transport::Member& member, const Card& self, KeptFd listener,
+                     KeptFd timer, std::unique_ptr<PollSet> set)
     : member_(member),
       self_(self),
       timer_(std::move(timer)),
-      private_timer_(timer_.get()),
       set_(std::move(set)),
       gate_(std::move(listener), member.key, identity_of(member, -1)),
       peers_(static_cast<size_t>(member.ranks)) {}
 
 Result<std::unique_ptr<Connector>> Connector::create(const transport::Member& member,
-                                                     const Card& self, Fd listener,
+                                                     const Card& self, KeptFd listener,
                                                      uint64_t give_way_ns) {
   Result<std::unique_ptr<PollSet>> set = PollSet::create();
   if (!set.ok()) return set.status();
-  Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  KeptFd timer =
+      KeptFd::open([] { return timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK); });
   if (!timer.valid()) return errno_status("timerfd_create");
   std::unique_ptr<Connector> made(
       new Connector(member, self, std::move(listener), std::move(timer), std::move(set).value()));
@@ -72,7 +72,7 @@ void Connector::add(TcpLink& link, int peer, const Card& card) {
   entry.link = &link;
   entry.card = card;
   if (!entry.early.valid()) return;
-  answer(peer, entry.early.take());
+  answer(peer, std::move(entry.early));
   arm_timer(monotonic_ns());
 }
 
@@ -150,13 +150,13 @@ void Connector::let_in(uint64_t now_ns) {
 }
 
 // It holds the key, but may lie about its rank; and it may have ended since.
-void Connector::answer(int caller, Fd call) {
+void Connector::answer(int caller, KeptFd call) {
   if (caller < 0 || caller >= member_.ranks || caller == member_.rank) return;
   char byte = 0;
   if (recv(call.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0) return;
   Peer& peer = peers_[static_cast<size_t>(caller)];
   if (peer.link == nullptr) {
-    peer.early = PolledFd(std::move(call));  // who calls again means the newer call
+    peer.early = std::move(call);  // who calls again means the newer call
     return;
   }
   make_ready(call.get());
@@ -240,7 +240,7 @@ void Connector::make_room(uint64_t now_ns) {
 }
 
 void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
-  Result<Fd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
+  Result<KeptFd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
   if (!fd.ok()) return fail(peer, fd.status(), Fault::kHere);
   make_ready(fd.value().get());  // its host may be lost before it has answered
   outgoing.stage = Stage::kCalling;

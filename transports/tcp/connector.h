@@ -32,7 +32,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/base/io.h"
+#include "src/base/fork.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
 #include "src/transport/call.h"
@@ -50,7 +50,7 @@ class Connector final : public Dialer {
 
   /// `member` outlives it; `self` is where the listener listens.
   static Result<std::unique_ptr<Connector>> create(const transport::Member& member,
-                                                   const Card& self, Fd listener,
+                                                   const Card& self, KeptFd listener,
                                                    uint64_t give_way_ns = kGiveWayNs);
 
   /// Readable when serve() has something to do.
@@ -77,16 +77,16 @@ class Connector final : public Dialer {
   struct Peer {
     TcpLink* link = nullptr;
     Card card;
-    PolledFd early;  // called before there was a link, and waits
+    KeptFd early;  // called before there was a link, and waits
   };
 
-  Connector(const transport::Member& member, const Card& self, Fd listener, Fd timer,
+  Connector(const transport::Member& member, const Card& self, KeptFd listener, KeptFd timer,
             std::unique_ptr<PollSet> set);
 
   // All below: under mutex_.
   void take_wishes();
   void let_in(uint64_t now_ns);
-  void answer(int caller, Fd call);
+  void answer(int caller, KeptFd call);
   void begin_calls(uint64_t now_ns);
   void make_room(uint64_t now_ns);
   void queue(int peer, Outgoing& outgoing, uint64_t due_ns);
@@ -110,8 +110,7 @@ class Connector final : public Dialer {
   const transport::Member& member_;
   const Card self_;
   uint64_t give_way_ns_ = kGiveWayNs;
-  const Fd timer_;  // rings for wishes, too
-  const KeptFromForks private_timer_;
+  const KeptFd timer_;  // rings for wishes, too
   const std::unique_ptr<PollSet> set_;
 
   std::mutex wishes_mutex_;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "src/base/clock.h"
+#include "tests/support/forked.h"
 #include "tests/support/nap.h"
 #include "transports/tcp/socket.h"
 
@@ -35,7 +36,7 @@ class Rank {
     member_.rank = rank;
     member_.ranks = ranks;
     member_.communicator = 5;
-    Result<Fd> listener = listen_on(parse_endpoint("127.0.0.1", 0).value());
+    Result<KeptFd> listener = listen_on(parse_endpoint("127.0.0.1", 0).value());
     EXPECT_TRUE(listener.ok());
     card_ = {local_endpoint(listener.value().get()).value(), "host" + std::to_string(rank)};
     auto made = Connector::create(member_, card_, std::move(listener).value(), give_way_ns);
@@ -379,6 +380,16 @@ TEST(Connector, ManyCallAtOnce) {
     EXPECT_TRUE(called.link(rank).await(monotonic_ns() + kPatienceNs).ok());
   }
   for (const auto& rank : ranks) rank->stop();
+}
+
+// As long as a child held it, the peer would not learn of this rank's death.
+TEST(Connector, WhatIsDialledIsInNoForkedChild) {
+  const auto listener = listen_on(parse_endpoint("127.0.0.1", 0).value());
+  ASSERT_TRUE(listener.ok());
+  EXPECT_FALSE(testing_support::a_child_has_socket(listener.value().get()));
+  const auto call = dial(local_endpoint(listener.value().get()).value());
+  ASSERT_TRUE(call.ok());
+  EXPECT_FALSE(testing_support::a_child_has_socket(call.value().get()));
 }
 
 // ---- leaving ------------------------------------------------------------------------------------

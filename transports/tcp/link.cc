@@ -18,7 +18,7 @@ namespace {
 constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
 
-bool say(const Fd& call, Verdict verdict) {
+bool say(const KeptFd& call, Verdict verdict) {
   const auto byte = static_cast<char>(verdict);
   return send(call.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
@@ -277,7 +277,7 @@ void TcpLink::announce() {
   for (const std::function<void()>& call : calls) call();
 }
 
-bool TcpLink::answer(Fd call) {
+bool TcpLink::answer(KeptFd call) {
   const std::lock_guard lock(mutex_);
   // Who calls a second time has lost the connection that this rank still believes in.
   if (settled()) {
@@ -285,7 +285,7 @@ bool TcpLink::answer(Fd call) {
     return false;
   }
   if (wanted_ && rank_ < peer_) {
-    if (say(call, Verdict::kDeclined)) declined_ = PolledFd(std::move(call));
+    if (say(call, Verdict::kDeclined)) declined_ = std::move(call);
     return false;
   }
   if (!say(call, Verdict::kTaken)) return false;  // it has hung up meanwhile
@@ -293,7 +293,7 @@ bool TcpLink::answer(Fd call) {
   return true;
 }
 
-void TcpLink::adopt(Fd call) {
+void TcpLink::adopt(KeptFd call) {
   const std::lock_guard lock(mutex_);
   if (!settled()) connect_with(std::move(call));
 }
@@ -303,11 +303,10 @@ void TcpLink::give_up(Status why) {
   if (!settled()) fail(std::move(why));
 }
 
-void TcpLink::connect_with(Fd call) {
+void TcpLink::connect_with(KeptFd call) {
   socket_ = std::move(call);
-  private_socket_ = KeptFromForks(socket_.get());
   fd_.store(socket_.get(), std::memory_order_release);
-  declined_ = PolledFd();
+  declined_.reset();
   open_ = !leaving_;
   if (open_) {
     after_call(true);
@@ -374,7 +373,7 @@ void TcpLink::fail(Status status) {
   status_ = std::move(status);
   failed_.store(true, std::memory_order_release);
   open_ = false;
-  declined_ = PolledFd();
+  declined_.reset();
   changed_.notify_all();
 }
 

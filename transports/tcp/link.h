@@ -18,8 +18,6 @@
 #include <vector>
 
 #include "src/base/fork.h"
-#include "src/base/io.h"
-#include "src/base/poll_set.h"
 #include "src/transport/transport.h"
 #include "transports/tcp/exchange.h"
 
@@ -66,9 +64,9 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
 
   // For the dialer.
   /// The peer, proved to be it, calls by this socket. True: it is the connection now.
-  bool answer(Fd call);
+  bool answer(KeptFd call);
   /// The peer has taken this call of ours. The socket is non-blocking and for small messages.
-  void adopt(Fd call);
+  void adopt(KeptFd call);
   /// There will be no connection.
   void give_up(Status why);
   /// Runs what on_settled() left, if it is time to. The dialer's thread.
@@ -110,7 +108,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   void after_call(bool flush);
   void after_early_call();
   void want_once();
-  void connect_with(Fd call);
+  void connect_with(KeptFd call);
   bool connected() const { return socket_.valid(); }
   bool settled() const;
   void note_fault();
@@ -125,9 +123,8 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // settled() became true
-  Fd socket_;
-  KeptFromForks private_socket_{-1};
-  PolledFd declined_;  // tells the peer by its end that this rank went away before it called
+  KeptFd socket_;
+  KeptFd declined_;  // tells the peer by its end that this rank went away before it called
   Exchange exchange_;
   bool open_ = false;    // connected, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;  // stays

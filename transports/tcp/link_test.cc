@@ -26,8 +26,8 @@ struct Links {
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
     zero = std::make_unique<TcpLink>(0, 1, "here");
     one = std::make_unique<TcpLink>(1, 0, "there");
-    zero->adopt(Fd(fds[0]));
-    one->adopt(Fd(fds[1]));
+    zero->adopt(KeptFd(Fd(fds[0])));
+    one->adopt(KeptFd(Fd(fds[1])));
   }
 
   /// Rank 1 has asked for much and does not read: rank 0 writes until nothing more fits.

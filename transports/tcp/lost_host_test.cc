@@ -26,7 +26,7 @@ constexpr uint64_t kPatienceNs = 20 * kKeepaliveNs;
 constexpr uint64_t kMomentNs = 10'000'000;
 constexpr uint64_t kCommunicator = 5;
 
-Fd open_listener() { return listen_on(parse_endpoint("127.0.0.1", 0).value()).value(); }
+KeptFd open_listener() { return listen_on(parse_endpoint("127.0.0.1", 0).value()).value(); }
 
 /// How far a rank comes with a call before its process stops.
 enum class Until { kCalled, kLetIn, kDeclined };
@@ -76,7 +76,7 @@ class Called {
   const int rank_;
   const Until until_;
   const transport::JobKey key_{};
-  const Fd listener_;
+  const KeptFd listener_;
   Fd call_;
   std::optional<transport::Greeting> greeting_;
 };
@@ -91,7 +91,7 @@ class Calls {
     member_.rank = 0;
     member_.ranks = kRanks;
     member_.communicator = kCommunicator;
-    Fd listener = open_listener();
+    KeptFd listener = open_listener();
     const Card card{local_endpoint(listener.get()).value(), "home"};
     connector_ = Connector::create(member_, card, std::move(listener)).value();
     for (int rank = 1; rank < kRanks; ++rank) {

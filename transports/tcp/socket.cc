@@ -15,8 +15,10 @@
 namespace tutti::transports::tcp {
 namespace {
 
-Result<Fd> open_socket(const Endpoint& endpoint) {
-  Fd fd(socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<KeptFd> open_socket(const Endpoint& endpoint) {
+  KeptFd fd = KeptFd::open([&] {
+    return socket(endpoint.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  });
   if (!fd.valid()) return errno_status("socket");
   return fd;
 }
@@ -66,8 +68,8 @@ Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port) {
   return endpoint;
 }
 
-Result<Fd> listen_on(const Endpoint& endpoint) {
-  Result<Fd> fd = open_socket(endpoint);
+Result<KeptFd> listen_on(const Endpoint& endpoint) {
+  Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;
   const int on = 1;
   if (endpoint.address.ss_family == AF_INET6 &&
@@ -88,8 +90,8 @@ Result<Endpoint> local_endpoint(int fd) {
   return endpoint;
 }
 
-Result<Fd> dial(const Endpoint& endpoint) {
-  Result<Fd> fd = open_socket(endpoint);
+Result<KeptFd> dial(const Endpoint& endpoint) {
+  Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd;
   const int error = connect(fd.value().get(), endpoint.get(), endpoint.bytes) == 0 ? 0 : errno;
   errno = error;

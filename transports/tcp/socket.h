@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "src/base/io.h"
+#include "src/base/fork.h"
 #include "src/base/status.h"
 
 namespace tutti::transports::tcp {
@@ -31,10 +31,10 @@ struct Endpoint {
 
 Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port);
 
-Result<Fd> listen_on(const Endpoint& endpoint);
+Result<KeptFd> listen_on(const Endpoint& endpoint);
 Result<Endpoint> local_endpoint(int fd);
 /// Begins to connect: the socket is writable when that is decided (transport/call.h).
-Result<Fd> dial(const Endpoint& endpoint);
+Result<KeptFd> dial(const Endpoint& endpoint);
 /// Small messages leave at once.
 Status make_fast(int fd);
 /// The kernel asks the peer's now and then whether it is still there, but only while nothing waits

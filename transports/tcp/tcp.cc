@@ -55,7 +55,7 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
                                     "' is no address that peers could connect to: give the "
                                     "address of one interface");
   }
-  Result<Fd> listener = listen_on(wanted.value());
+  Result<KeptFd> listener = listen_on(wanted.value());
   if (!listener.ok()) {
     return Status::system_error(
         "rank " + std::to_string(member.rank) + " cannot listen on " + member.bind_address + ": " +
