@@ -58,8 +58,7 @@ Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** hand
 Status deregister(tuttiComm_t comm, void* handle) {
   const Visitor visitor = visit(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
-  const auto number = reinterpret_cast<uintptr_t>(handle);
-  return comm->communicator->remove_registration(static_cast<uint32_t>(number));
+  return comm->communicator->remove_registration(reinterpret_cast<uintptr_t>(handle));
 }
 
 Status create_stream(tuttiStream_t* stream) {

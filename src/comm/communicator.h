@@ -88,7 +88,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// number.
   Result<uint32_t> add_registration(const WindowMemory& mine);
   /// From any thread; known to calls that begin afterwards.
-  Status remove_registration(uint32_t number);
+  Status remove_registration(uint64_t number);
   /// Collective. The window is the communicator's.
   Result<Window*> open_window(const WindowMemory& mine);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is

@@ -111,14 +111,14 @@ Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
 
 // By any thread, while another one may be in a call on it: the executor forgets it when the next
 // call looks for registered memory.
-Status Communicator::remove_registration(uint32_t number) {
+Status Communicator::remove_registration(uint64_t number) {
   const std::lock_guard lock(registered_mutex_);
   const auto found = std::find(registered_.begin(), registered_.end(), number);
   if (found == registered_.end()) {
     return Status::invalid_usage("the handle is of no registration of this communicator");
   }
   registered_.erase(found);
-  retired_.push_back(number);
+  retired_.push_back(static_cast<uint32_t>(number));
   has_retired_.store(true, std::memory_order_release);
   return {};
 }

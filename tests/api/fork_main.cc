@@ -54,6 +54,7 @@ struct Handles {
   tuttiStream_t stream = tuttiBlocking();
   tuttiRequest_t request = nullptr;
   void* memory = nullptr;
+  void* registration = nullptr;
   tuttiComm_t made = nullptr;  // by the group that is open
 };
 
@@ -75,7 +76,7 @@ int touch_handles(Handles& mine) {
       tuttiSend(&one, 1, tuttiInt32, 0, mine.comm, tuttiBlocking()),
       tuttiPutSignal(&one, sizeof one, 0, mine.window, 0, 0, tuttiBlocking()),
       tuttiCommWindowDeregister(mine.comm, mine.window),
-      tuttiCommDeregister(mine.comm, mine.memory),
+      tuttiCommDeregister(mine.comm, mine.registration),
       tuttiRequestWait(mine.request),
       tuttiStreamSynchronize(mine.stream),
       tuttiStreamDestroy(mine.stream),
@@ -135,9 +136,8 @@ pid_t fork_child(int turn, Handles& mine) {
 
 tuttiResult_t make_handles(Handles& mine) {
   tuttiResult_t result = tuttiMemAlloc(&mine.memory, kBytes);
-  void* registered = nullptr;
   if (result == tuttiSuccess)
-    result = tuttiCommRegister(mine.comm, mine.memory, kBytes, &registered);
+    result = tuttiCommRegister(mine.comm, mine.memory, kBytes, &mine.registration);
   if (result == tuttiSuccess) {
     result = tuttiCommWindowRegister(mine.comm, mine.memory, kBytes, &mine.window, 0);
   }
@@ -163,7 +163,7 @@ bool free_handles(Handles& mine) {
          tuttiStreamDestroy(mine.stream) == tuttiSuccess &&
          tuttiBarrier(mine.comm, tuttiBlocking()) == tuttiSuccess &&  // nobody puts any more
          tuttiCommWindowDeregister(mine.comm, mine.window) == tuttiSuccess &&
-         tuttiCommDeregister(mine.comm, mine.memory) == tuttiSuccess &&
+         tuttiCommDeregister(mine.comm, mine.registration) == tuttiSuccess &&
          tuttiCommDestroy(mine.comm) == tuttiSuccess && tuttiMemFree(mine.memory) == tuttiSuccess;
 }
 

@@ -134,7 +134,9 @@ bool is_silent(int fd, uint64_t silence_ns) {
   socklen_t bytes = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) < 0) return false;
   const bool asked = info.tcpi_retransmits >= kAsked || info.tcpi_probes >= kAsked;
-  return asked && info.tcpi_last_ack_recv * kNanosecondsPerMillisecond >= silence_ns;
+  // Data that acknowledges nothing new counts as no acknowledgement, however much comes.
+  const uint64_t heard_ms = std::min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv);
+  return asked && heard_ms * kNanosecondsPerMillisecond >= silence_ns;
 }
 
 std::string silence_text(uint64_t silence_ns) {
