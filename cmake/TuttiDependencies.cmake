@@ -6,7 +6,6 @@ pkg_check_modules(SODIUM REQUIRED IMPORTED_TARGET libsodium)
 
 add_library(tutti_dependencies INTERFACE)
 target_link_libraries(tutti_dependencies INTERFACE PkgConfig::SODIUM)
-target_compile_definitions(tutti_dependencies INTERFACE FMT_HEADER_ONLY)
 
 function(tutti_require_header header package)
   string(MAKE_C_IDENTIFIER "TUTTI_PATH_OF_${header}" path)
