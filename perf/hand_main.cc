@@ -10,9 +10,9 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-#include <CLI/CLI.hpp>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -20,6 +20,7 @@
 #include "perf/collectives/error.h"
 #include "perf/collectives/statistics.h"
 #include "perf/collectives/timed_loop.h"
+#include "perf/command_line.h"
 #include "perf/hand/one_shot.h"
 
 namespace tutti::perf {
@@ -73,12 +74,12 @@ int measure(const RankContext& context, OneShotLine* lines, const HandOptions& o
 
 int hand_main(int argc, char** argv) {
   HandOptions options;
-  CLI::App app("The bare 8-byte all_reduce loop.");
-  app.add_option("--ranks,--np", options.ranks)->check(CLI::Range(1, 64));
-  app.add_option("-n", options.calls, "calls per round")->check(CLI::PositiveNumber);
-  app.add_option("--rounds", options.rounds)->check(CLI::PositiveNumber);
-  app.add_flag("--self", options.self, "rank 0 alone, the other flags raised beforehand");
-  CLI11_PARSE(app, argc, argv);
+  CommandLine line("The bare 8-byte all_reduce loop.", "hand");
+  line.add({"--ranks,--np", "N", "processes", "2"}, options.ranks, 1, 64);
+  line.add({"-n", "N", "calls per round", "20000"}, options.calls, 1, 1 << 30);
+  line.add({"--rounds", "N", "rounds", "51"}, options.rounds, 1, 1 << 20);
+  line.add({"--self", "", "rank 0 alone, the other flags raised beforehand"}, options.self);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   try {
     OneShotLine* lines = map_lines(options.ranks);
     if (options.self) raise_flags(lines, options.ranks);

@@ -2,7 +2,6 @@
 
 #include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "perf/collectives/error.h"
 
@@ -13,23 +12,7 @@ namespace {
   throw PerfError("'" + text + "' is not " + wanted, kExitUsage);
 }
 
-/// Whole numbers as C writes them: 16, 0x10.
-size_t whole(const std::string& text, size_t least = 0,
-             size_t most = std::numeric_limits<size_t>::max()) {
-  const bool hex = text.starts_with("0x") || text.starts_with("0X");
-  const char* begin = text.data() + (hex ? 2 : 0);
-  const char* end = text.data() + text.size();
-  size_t number = 0;
-  const auto [stop, error] = std::from_chars(begin, end, number, hex ? 16 : 10);
-  const bool bounded = most < std::numeric_limits<size_t>::max();
-  if (error != std::errc{} || stop != end || begin == end || number < least || number > most) {
-    refuse(text, "a number from " + std::to_string(least) +
-                     (bounded ? " to " + std::to_string(most) : " up"));
-  }
-  return number;
-}
-
-bool yes(const std::string& text) { return whole(text, 0, 1) == 1; }
+bool yes(const std::string& text) { return whole_number(text, 0, 1) == 1; }
 
 double positive(const std::string& text, double least = 0) {
   double number = 0;
@@ -41,7 +24,9 @@ double positive(const std::string& text, double least = 0) {
   return number;
 }
 
-int count_of_ranks(const std::string& text) { return static_cast<int>(whole(text, 1, kMaxRanks)); }
+int count_of_ranks(const std::string& text) {
+  return static_cast<int>(whole_number(text, 1, kMaxRanks));
+}
 
 void set_in_process(const std::string& text, int& count, Draft& draft) {
   count = count_of_ranks(text);
@@ -50,18 +35,18 @@ void set_in_process(const std::string& text, int& count, Draft& draft) {
 
 int root_of(const std::string& text) {
   if (text == "all" || text == "-1") return -1;
-  return static_cast<int>(whole(text, 0, kMaxRanks - 1));
+  return static_cast<int>(whole_number(text, 0, kMaxRanks - 1));
 }
 
 PlantedFault fault_of(const std::string& text) {
   const size_t colon = text.find(':');
   if (colon == std::string::npos) refuse(text, "RANK:ELEMENT");
-  return {static_cast<int>(whole(text.substr(0, colon), 0, kMaxRanks - 1)),
-          whole(text.substr(colon + 1))};
+  return {static_cast<int>(whole_number(text.substr(0, colon), 0, kMaxRanks - 1)),
+          whole_number(text.substr(colon + 1))};
 }
 
 void set_blocking(const std::string& text, Draft& draft) {
-  const size_t mode = whole(text, 0, 3);
+  const size_t mode = whole_number(text, 0, 3);
   draft.options.stepped = draft.options.stepped || mode == 3;
   draft.options.blocking = mode == 3 ? Blocking::kNo : static_cast<Blocking>(mode);
 }
@@ -104,20 +89,22 @@ constexpr Flag kFlags[] = {
 
     // ---- the timed loop
     {"-n,--iters", "N", "20", "timed iterations; 0: as many as take 2 ms", kLoop, kNcclTests,
-     [](Text text, Draft& d) { d.options.iterations = whole(text); }},
+     [](Text text, Draft& d) { d.options.iterations = whole_number(text); }},
     {"-w,--warmup_iters", "N", "1", "untimed iterations before them, at each size", kLoop,
-     kNcclTests, [](Text text, Draft& d) { d.options.warmup = whole(text); }},
+     kNcclTests, [](Text text, Draft& d) { d.options.warmup = whole_number(text); }},
     {"-m,--agg_iters", "N", "1", "calls per iteration, in one group", kLoop, kNcclTests,
-     [](Text text, Draft& d) { d.options.aggregate = whole(text, 1); }},
+     [](Text text, Draft& d) { d.options.aggregate = whole_number(text, 1); }},
     {"-N,--run_cycles", "N", "1", "repetitions of the sweep; 0: for ever", kLoop, kNcclTests,
-     [](Text text, Draft& d) { d.options.cycles = whole(text); }},
+     [](Text text, Draft& d) { d.options.cycles = whole_number(text); }},
     {"-c,--check", "N", "1", "checked calls after the timed ones; 0: none", kLoop, kNcclTests,
-     [](Text text, Draft& d) { d.options.checks = whole(text); }},
+     [](Text text, Draft& d) { d.options.checks = whole_number(text); }},
     {"-a,--average", "0-3", "1",
      "the time is that of 0: rank 0, 1: the mean, 2: the fastest, 3: "
      "the slowest rank",
      kLoop, kNcclTests,
-     [](Text text, Draft& d) { d.options.average = static_cast<Average>(whole(text, 0, 3)); }},
+     [](Text text, Draft& d) {
+       d.options.average = static_cast<Average>(whole_number(text, 0, 3));
+     }},
     {"-z,--blocking", "0-3", "0",
      "1: wait and barrier after every call, both timed; 2: wait; 3: as --stepped", kLoop,
      kNcclTests, set_blocking},
@@ -147,12 +134,12 @@ constexpr Flag kFlags[] = {
     {"--stream", "KIND", "blocking", "blocking (in the calling thread) or host (a queue)", kRanks,
      kOwn, set_stream},
     {"-R,--local_register", "0-2", "0", "1, 2: buffers from tuttiMemAlloc, registered", kRanks,
-     kNcclTests, [](Text text, Draft& d) { d.options.registered = whole(text, 0, 2) > 0; }},
+     kNcclTests, [](Text text, Draft& d) { d.options.registered = whole_number(text, 0, 2) > 0; }},
     {"--registered", "", "", "as -R 1", kRanks, kOwn,
      [](Text, Draft& d) { d.options.registered = true; }},
     {"-u,--unalign", "N", "0", "buffers begin this many elements behind a cache line", kRanks,
      kNcclTests,
-     [](Text text, Draft& d) { d.options.unaligned_elements = whole(text, 0, 1 << 20); }},
+     [](Text text, Draft& d) { d.options.unaligned_elements = whole_number(text, 0, 1 << 20); }},
 
     // ---- the report
     {"-J,--output_file,--json", "FILE", "", "write configuration and results there (docs/perf.md)",
@@ -168,7 +155,8 @@ constexpr Flag kFlags[] = {
      "iterations",
      kReport, kNcclTests, [](Text text, Draft& d) { d.options.report.per_iteration = yes(text); }},
     {"-K,--per_iter_skip", "N", "0", "leave the first N iterations out of what -I shows", kReport,
-     kNcclTests, [](Text text, Draft& d) { d.options.report.skipped_samples = whole(text); }},
+     kNcclTests,
+     [](Text text, Draft& d) { d.options.report.skipped_samples = whole_number(text); }},
     {"-C,--report_cputime", "0-1", "0", "the time until the calls are queued, in place of the time",
      kReport, kNcclTests, [](Text text, Draft& d) { d.options.report.processor_time = yes(text); }},
     {"-S,--report_timestamps", "0-1", "0", "add a column: when the line was measured", kReport,
@@ -183,7 +171,7 @@ constexpr Flag kFlags[] = {
      "ompi:plain, ompi:tuned",
      kPeers, kOwn, [](Text text, Draft& d) { d.options.versus.peers.push_back(text); }},
     {"--rounds", "N", "9", "rounds", kPeers, kOwn,
-     [](Text text, Draft& d) { d.options.versus.rounds = whole(text, 1); }},
+     [](Text text, Draft& d) { d.options.versus.rounds = whole_number(text, 1); }},
     {"--round-ms", "MS", "2", "least duration of a round; -n is not used", kPeers, kOwn,
      [](Text text, Draft& d) { d.options.versus.round_ms = positive(text, 1e-6); }},
     {"--raw", "FILE", "", "write every round there, for `tutti perf compare`", kPeers, kOwn,

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "perf/collectives/options.h"
+#include "perf/command_line.h"
 
 namespace tutti::perf {
 
@@ -29,17 +30,16 @@ enum class FlagKind {
 };
 
 struct Flag {
-  const char* names;     // "-b,--minbytes": as CLI11 wants them
-  const char* value;     // what follows; "": nothing; ending in "...": a comma-separated list
-  const char* standard;  // the value without the flag, as text; "": none
+  const char* names;  // these five: as in Argument
+  const char* value;
+  const char* standard;
   const char* meaning;
-  const char* group;  // the heading it stands under
+  const char* group;
   FlagKind kind;
   /// Once per value. Errors: PerfError, without the flag's name.
   void (*apply)(const std::string& value, Draft& draft);
 
-  bool stands_alone() const { return *value == '\0'; }
-  bool is_list() const { return std::string_view(value).ends_with("..."); }
+  Argument argument() const { return {names, value, meaning, standard, group}; }
 };
 
 std::span<const Flag> all_flags();

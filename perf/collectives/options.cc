@@ -5,8 +5,6 @@
 #include <iostream>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "perf/collectives/error.h"
 #include "perf/collectives/flags.h"
 
@@ -101,39 +99,11 @@ std::string excuse(const Flag& flag) {
   return std::string(flag.names) + " has no effect: " + flag.meaning;
 }
 
-void apply(const Flag& flag, const std::string& value, Draft& draft) {
-  if (flag.kind == FlagKind::kNoEffect) {
+void add_flag(CommandLine& line, const Flag& flag, Draft& draft) {
+  line.add(flag.argument(), [&](const std::string& value) {
+    if (flag.kind != FlagKind::kNoEffect) return flag.apply(value, draft);
     if (value != "0") draft.options.notes.push_back(excuse(flag));
-    return;
-  }
-  try {
-    flag.apply(value, draft);
-  } catch (const PerfError& error) {
-    throw PerfError(std::string(flag.names) + ": " + error.what(), kExitUsage);
-  }
-}
-
-void add_flag(CLI::App& app, const Flag& flag, Draft& draft) {
-  CLI::Option* option = nullptr;
-  if (flag.stands_alone()) {
-    option = app.add_flag_callback(
-        flag.names, [&] { apply(flag, "", draft); }, flag.meaning);
-  } else if (flag.is_list()) {
-    option = app.add_option_function<std::vector<std::string>>(
-        flag.names,
-        [&](const std::vector<std::string>& values) {
-          for (const std::string& value : values) apply(flag, value, draft);
-        },
-        flag.meaning);
-    option->delimiter(',');
-  } else {
-    option = app.add_option_function<std::string>(
-        flag.names, [&](const std::string& value) { apply(flag, value, draft); }, flag.meaning);
-    option->take_last();  // as getopt does for nccl-tests
-  }
-  if (!flag.stands_alone()) option->type_name(flag.value);
-  if (*flag.standard != '\0') option->default_str(flag.standard);
-  option->group(flag.group);
+  });
 }
 
 }  // namespace
@@ -188,18 +158,18 @@ std::optional<PerfOptions> parse_options(const CollectiveTraits& collective, int
   Draft draft;
   draft.options.collective = collective.id;
   draft.options.command_line.assign(argv, argv + argc);
-  CLI::App app(std::string("Measures ") + collective.name + "; flags as in nccl-tests.",
-               std::string("tutti perf ") + collective.name);
-  for (const Flag& flag : all_flags()) add_flag(app, flag, draft);
-  try {
-    app.parse(argc, argv);
-    return settle(draft);
-  } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    *exit_code = code == 0 ? kExitOk : kExitUsage;
+  const std::string program = std::string("tutti perf ") + collective.name;
+  CommandLine line(std::string("Measures ") + collective.name + "; flags as in nccl-tests.",
+                   program);
+  for (const Flag& flag : all_flags()) add_flag(line, flag, draft);
+  if (const std::optional<int> status = line.parse(argc, argv)) {
+    *exit_code = *status;
     return std::nullopt;
+  }
+  try {
+    return settle(draft);
   } catch (const PerfError& error) {
-    std::cerr << "tutti perf: " << error.what() << "\n";
+    std::cerr << program << ": " << error.what() << "\n";
     *exit_code = kExitUsage;
     return std::nullopt;
   }

@@ -87,7 +87,7 @@ TEST(Flags, EachIsAcceptedByEveryNameAndChangesTheOptions) {
     for (const std::string& name : names_of(flag)) {
       SCOPED_TRACE(name + " " + example);
       std::vector<const char*> arguments = {name.c_str()};
-      if (!flag.stands_alone()) arguments.push_back(example.c_str());
+      if (!flag.argument().stands_alone()) arguments.push_back(example.c_str());
       // -K is only legal beside -I.
       if (name == "-K" || name == "--per_iter_skip") arguments.insert(arguments.end(), {"-I", "1"});
       const auto options = parse(arguments);

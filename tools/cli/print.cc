@@ -1,13 +1,12 @@
 #include "tools/cli/print.h"
 
-#include <CLI/CLI.hpp>
-
 #include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "perf/command_line.h"
 #include "src/plan/text.h"
 #include "src/plan/verify_plan_sweep.h"
 #include "src/registry/algorithms.h"
@@ -20,6 +19,7 @@ namespace {
 
 constexpr int kMostRanks = 4096;  // what `tutti verify` samples
 constexpr int kMostPlannedRanks = 32;
+constexpr int kMostLanes = 64;
 
 struct Options {
   std::string what;
@@ -92,23 +92,23 @@ int print(const Options& options) {
 
 int print_main(int argc, char** argv) {
   Options options;
-  CLI::App app(
+  perf::CommandLine line(
       "Prints the schedule of an algorithm, as `tutti verify --text FILE` reads it, or its plans.",
       "tutti print");
-  app.add_option("algorithm", options.what, "for example all_reduce/ring")->required();
-  app.add_option("--ranks", options.parameters.ranks)->check(CLI::Range(1, kMostRanks));
-  app.add_option("--root", options.parameters.root)->check(CLI::Range(0, kMostRanks));
-  app.add_option("--lanes", options.parameters.lanes)->check(CLI::Range(1, 64));
-  app.add_flag("--tree", options.tree, "fold in a fixed tree, as deterministic calls do");
-  app.add_flag("--plans", options.plans, "list the ways in which it is lowered to plans");
-  app.add_option("--plan", options.plan, "print all ranks' plans: N as --plans numbers them");
-  app.add_option("--count", options.count, "elements (float32) that the plans are made for")
-      ->check(CLI::Range(uint64_t{1}, uint64_t{1} << 40));
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  schedule::Parameters& p = options.parameters;
+  perf::Argument what{"algorithm", "NAME", "for example all_reduce/ring"};
+  what.required = true;
+  line.add(what, options.what);
+  line.add({"--ranks", "N", "how many ranks", "4"}, p.ranks, 1, kMostRanks);
+  line.add({"--root", "RANK", "of a rooted collective", "0"}, p.root, 0, kMostRanks);
+  line.add({"--lanes", "N", "how many lanes", "1"}, p.lanes, 1, kMostLanes);
+  line.add({"--tree", "", "fold in a fixed tree, as deterministic calls do"}, options.tree);
+  line.add({"--plans", "", "list the ways in which it is lowered to plans"}, options.plans);
+  line.add({"--plan", "N", "print all ranks' plans: N as --plans numbers them"},
+           [&](const std::string& text) { options.plan = perf::whole_number(text); });
+  line.add({"--count", "N", "elements (float32) that the plans are made for", "1024"},
+           options.count, 1, uint64_t{1} << 40);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   if (options.tree) options.parameters.fold = schedule::Fold::kTree;
   return print(options);
 }

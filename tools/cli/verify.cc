@@ -1,18 +1,18 @@
 #include "tools/cli/verify.h"
 
-#include <CLI/CLI.hpp>
-
 #include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
+#include "perf/command_line.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/mutant.h"
 #include "src/schedule/text.h"
@@ -225,23 +225,20 @@ int verify_main(int argc, char** argv) {
     if (std::string_view(argv[i]) == "--plans") return verify_plans_main(argc, argv);
   }
   Options options;
-  CLI::App app("Proves the schedules of the registered algorithms, for every count at once.",
-               "tutti verify");
-  app.add_option("what", options.what, "collective, or collective/algorithm; default: all");
-  app.add_option("--ranks", options.ranks,
-                 "a number or a range; default: 1-64 and samples to 4096");
-  app.add_flag("--deep", options.deep,
-               "every number of lanes, and all samples that memory can hold: takes long");
-  app.add_flag("--mutants", options.mutants, "change one thing everywhere; all must be refused");
-  app.add_option("--text", options.text, "prove the schedule in this file instead");
+  perf::CommandLine line(
+      "Proves the schedules of the registered algorithms, for every count at once.",
+      "tutti verify");
+  line.add({"what", "NAME", "collective, or collective/algorithm; none: all"}, options.what);
+  line.add({"--ranks", "N", "or N-M; without: 1-64 and samples to 4096"}, options.ranks);
+  line.add(
+      {"--deep", "", "every number of lanes, and all samples that memory can hold: takes long"},
+      options.deep);
+  line.add({"--mutants", "", "change one thing everywhere; all must be refused"}, options.mutants);
+  line.add({"--text", "FILE", "prove the schedule in this file instead"}, options.text);
   bool plans = false;
-  app.add_flag("--plans", plans, "prove the plans instead; see --plans --help");
-  app.add_flag("--one-thread", options.one_thread, "do not use all cores");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  line.add({"--plans", "", "prove the plans instead; see --plans --help"}, plans);
+  line.add({"--one-thread", "", "do not use all cores"}, options.one_thread);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   if (!options.text.empty()) return run_text(options);
   if (chosen(options.what).empty()) return fail("there is no algorithm '" + options.what + "'");
   return options.mutants ? run_mutants(options) : run_sweep(options);

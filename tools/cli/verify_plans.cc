@@ -1,12 +1,12 @@
 #include "tools/cli/verify_plans.h"
 
-#include <CLI/CLI.hpp>
-
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "perf/command_line.h"
 #include "src/plan/verify_plan_mutants.h"
 #include "src/plan/verify_plan_sweep.h"
 #include "src/registry/algorithms.h"
@@ -108,17 +108,14 @@ int run(const Options& options) {
 
 int verify_plans_main(int argc, char** argv) {
   Options options;
-  CLI::App app("proves the plans of the registered algorithms", "tutti verify --plans");
-  app.add_option("algorithm", options.what, "all_reduce or all_reduce/ring; none: all");
-  app.add_option("--ranks", options.ranks, "N or N-M; without: 1, 2, 3, 4, 5 and 8");
-  app.add_flag("--mutants", options.mutants, "also judge plans with one fault each");
+  perf::CommandLine line("Proves the plans of the registered algorithms.", "tutti verify --plans");
+  line.add({"algorithm", "NAME", "all_reduce or all_reduce/ring; none: all"}, options.what);
+  line.add({"--ranks", "N", "or N-M; without: 1, 2, 3, 4, 5 and 8"}, options.ranks);
+  line.add({"--mutants", "", "also judge plans with one fault each"}, options.mutants);
   bool plans = true;
-  app.add_flag("--plans", plans, "taken, so that the arguments of `tutti verify` can be handed on");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
-  }
+  line.add({"--plans", "", "taken, so that the arguments of `tutti verify` can be handed on"},
+           plans);
+  if (const std::optional<int> status = line.parse(argc, argv)) return *status;
   return run(options);
 }
 
