@@ -17,7 +17,7 @@ endfunction()
 function(tutti_add_perf_program source)
   tutti_name_of_perf_program(name "${source}")
   tutti_add_program(perf_${name} "${source}")
-  tutti_precompile(perf_${name} FROM tutti_program)
+  tutti_precompile(perf_${name} FROM tutti_core)
   target_link_libraries(perf_${name} PRIVATE ${ARGN})
   set_target_properties(perf_${name} PROPERTIES
     OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_PERF_BIN}")

@@ -1,6 +1,5 @@
 # The standard headers that most files include, parsed once per build instead of once per file.
-# A precompiled header serves either position-independent code or programs, and programs with the
-# same options: tests share one of their own.
+# A precompiled header serves files with the same options: tests share one of their own.
 # The thread sanitizer's build goes without: there a file that does not include what it uses fails.
 
 set(TUTTI_COMMON_HEADERS <algorithm> <array> <atomic> <bit> <chrono> <cstdint> <cstring> <functional>

@@ -22,4 +22,7 @@ endfunction()
 function(tutti_add_program target)
   add_executable(${target} ${ARGN})
   target_link_libraries(${target} PRIVATE tutti_core tutti_perf)
+  # As in libraries, so that both read one precompiled header.
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${target} PRIVATE -fPIC)
 endfunction()

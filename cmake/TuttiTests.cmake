@@ -83,7 +83,7 @@ foreach(source IN LISTS TUTTI_TEST_PROGRAMS)
   get_filename_component(name "${source}" NAME_WE)
   string(REGEX REPLACE "_main$" "" name "${name}")
   tutti_add_program(tests_${name} "${source}")
-  tutti_precompile(tests_${name} FROM tutti_program)
+  tutti_precompile(tests_${name} FROM tutti_core)
   set_target_properties(tests_${name} PROPERTIES
     OUTPUT_NAME "${name}" RUNTIME_OUTPUT_DIRECTORY "${TUTTI_TEST_BIN}")
   target_link_libraries(tests_${name} PRIVATE tutti_test_helpers)
