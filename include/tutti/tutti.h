@@ -285,8 +285,8 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
  * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run
  * without staging, from 8 KiB of output on (of all ranks' parts, where it holds them); those with a
  * count for each rank, sends and receives never do. Every rank must pass registered buffers, or
- * none, to one call. Deregistered memory is not used by calls that begin later. Registering runs at
- * once, in a group too: who holds several ranks does it in a thread for each. */
+ * none, to one call. Deregistered memory is not used by calls that begin later. In a group it runs
+ * at its end, before the operations: *handle must stay valid until then. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
@@ -442,7 +442,8 @@ TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
  * equal receive in the same group. Calls between GroupStart and the matching outermost GroupEnd
  * progress together; GroupEnd reports the first error. Groups belong to a thread and nest. A group
  * in which a call was refused runs nothing; its outermost GroupEnd returns the first refusal.
- * Communicators are made before the operations run. */
+ * Communicators are made, then memory is registered, then the operations run. One thread may so
+ * make several ranks of a group, register for them and drive them. */
 
 TUTTI_API tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                                   tuttiComm_t comm, tuttiStream_t stream);
@@ -452,7 +453,8 @@ TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 /* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should
  * take by the costs that algorithms declare, without the time that other ranks are late. Requests
- * of the group end with tuttiInvalidUsage. A group that makes communicators cannot be simulated. */
+ * of the group end with tuttiInvalidUsage. A group that makes communicators or registers memory
+ * cannot be simulated. */
 TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
 /* Closes every group of this thread; nothing that they hold runs. For a program that fails between
  * start and end. */

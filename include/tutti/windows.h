@@ -34,7 +34,7 @@ typedef struct tuttiWindow* tuttiWindow_t;
 
 /* Collective. Every rank brings a part, of any size, 0 included; `base` is anywhere in memory that
  * stays the caller's until it has deregistered the part or ended the communicator. `flags` is 0.
- * Runs at once, in a group too: who holds several ranks calls it in a thread for each. */
+ * In a group it runs at its end, before the operations: *window must stay valid until then. */
 TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                                 tuttiWindow_t* window, int flags);
 /* Ends this rank's part; the other ranks' are their own affair. Waits for peers in the part, never

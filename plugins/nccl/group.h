@@ -4,16 +4,14 @@
 // refuses must keep the group from running too, and windows, which are collective, must wait for
 // its end: one thread may register them for several ranks.
 //
-// Threads: a group belongs to its thread; the windows of several communicators are registered by a
-// thread for each.
-// Errors: ncclSystemError if there can be no such thread; then no window of the group is
-// registered.
+// Threads: a group belongs to its thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 
 #include "plugins/nccl/abi.h"
+#include "plugins/nccl/windows.h"
 
 namespace tutti::nccl {
 
@@ -30,9 +28,8 @@ bool in_group();
 /// program only asks for, or tries out, is none of the group's business, as with NCCL.
 ncclResult_t part_of_group(ncclResult_t result);
 
-/// Runs the communicator's work: now, or behind the open group, after its other work and beside
-/// that of other communicators put off there.
-ncclResult_t run_or_defer(ncclComm_t comm, std::function<ncclResult_t()> work);
+/// Registers the window: now, or behind the open group.
+ncclResult_t add_or_defer(const WindowCall& call);
 
 /// For the end of the open group, whether it ran or not.
 void at_group_end(std::function<void()> work);

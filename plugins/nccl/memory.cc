@@ -13,6 +13,7 @@
 
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/forks.h"
+#include "plugins/nccl/windows.h"
 
 namespace tutti::nccl {
 namespace {
@@ -44,12 +45,6 @@ ncclResult_t release(void* memory) {
   return translate(tuttiMemFree(memory));
 }
 
-bool can_be_shared(const void* memory, size_t bytes) {
-  const std::lock_guard lock(process_mutex());
-  const auto found = allocations().find(memory);
-  return found != allocations().end() && bytes <= found->second;
-}
-
 ncclResult_t add_registration(ncclComm_t comm, void* memory, size_t bytes, void** handle) {
   constexpr char kName[] = "ncclCommRegister";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
@@ -58,87 +53,6 @@ ncclResult_t add_registration(ncclComm_t comm, void* memory, size_t bytes, void*
   const std::lock_guard lock(comm->mutex);
   ++comm->registrations[memory];
   *handle = memory;
-  return ncclSuccess;
-}
-
-struct WindowCall {
-  void* memory;
-  size_t bytes;
-  ncclWindow_t* window;
-  int flags;
-};
-
-/// Agrees whether collectives may use the window: every rank's memory can be mapped by the others,
-/// is of one size, and they say that they will. Each rank knows this of itself only, and
-/// registering is collective.
-ncclResult_t agree_to_share(ncclComm_t comm, const WindowCall& call, bool& share) {
-  const bool symmetric = (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
-  const auto size = static_cast<int64_t>(call.bytes);
-  const int64_t mine[] = {symmetric && can_be_shared(call.memory, call.bytes) ? 1 : 0, size, -size};
-  int64_t least[std::size(mine)] = {};
-  const ncclResult_t result = translate(tuttiAllReduce(mine, least, std::size(mine), tuttiInt64,
-                                                       tuttiMin, comm->tutti, tuttiBlocking()));
-  share = least[0] == 1 && least[1] == -least[2];
-  return result;
-}
-
-/// Collective: what every rank makes with its first window.
-ncclResult_t add_signals(ncclComm_t comm) {
-  {
-    const std::lock_guard lock(comm->mutex);
-    if (comm->signals != nullptr) return ncclSuccess;
-  }
-  tuttiWindow_t signals = nullptr;
-  const ncclResult_t result =
-      translate(tuttiCommWindowRegister(comm->tutti, nullptr, 0, &signals, 0));
-  const std::lock_guard lock(comm->mutex);
-  comm->signals = signals;
-  return result;
-}
-
-/// A refusal leaves the window, and what it has left, as it was.
-ncclResult_t end_window(ncclComm_t comm, ncclWindow_vidmem& window) {
-  const auto is_refusal = [](tuttiResult_t result) {
-    return result == tuttiInvalidUsage || result == tuttiInvalidArgument;
-  };
-  tuttiResult_t first = tuttiSuccess;
-  if (window.window != nullptr) {
-    first = tuttiCommWindowDeregister(comm->tutti, window.window);
-    if (is_refusal(first)) return translate(first);
-    window.window = nullptr;
-  }
-  if (window.registration != nullptr) {
-    const tuttiResult_t result = tuttiCommDeregister(comm->tutti, window.registration);
-    if (first == tuttiSuccess) first = result;
-    if (!is_refusal(result)) window.registration = nullptr;
-  }
-  return translate(first);
-}
-
-/// Whatever is wrong with this rank's arguments, it takes part: the others would wait for it.
-/// tutti.h judges, and tells all of them.
-ncclResult_t add_window(ncclComm_t comm, const WindowCall& call) {
-  bool share = false;
-  ncclResult_t result = agree_to_share(comm, call, share);
-  auto made = std::make_unique<ncclWindow_vidmem>();
-  made->memory = call.memory;
-  if (result == ncclSuccess && share) {
-    result =
-        translate(tuttiCommRegister(comm->tutti, call.memory, call.bytes, &made->registration));
-  }
-  if (result == ncclSuccess) {
-    result = translate(tuttiCommWindowRegister(
-        comm->tutti, call.memory, call.bytes, call.window == nullptr ? nullptr : &made->window, 0));
-  }
-  if (result == ncclSuccess) result = add_signals(comm);
-  if (result != ncclSuccess) {
-    const std::string why = last_message();
-    end_window(comm, *made);
-    return fail(result, why);
-  }
-  const std::lock_guard lock(comm->mutex);
-  *call.window = made.get();
-  comm->windows[made.get()] = std::move(made);
   return ncclSuccess;
 }
 
@@ -188,6 +102,13 @@ ncclResult_t memory_of(ncclComm_t comm, ncclWindow_t window, void** memory) {
 }
 
 }  // namespace
+
+bool can_be_shared(const void* memory, size_t bytes) {
+  const std::lock_guard lock(process_mutex());
+  const auto found = allocations().find(memory);
+  return found != allocations().end() && bytes <= found->second;
+}
+
 }  // namespace tutti::nccl
 
 using namespace tutti::nccl;
@@ -212,8 +133,7 @@ ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes
   if (window != nullptr) *window = nullptr;
   ncclResult_t result = check_usable(comm, kName);
   if (result == ncclSuccess) {
-    const WindowCall call{memory, bytes, window, flags};
-    result = run_or_defer(comm, [comm, call] { return add_window(comm, call); });
+    result = add_or_defer({comm, memory, bytes, window, flags});
   }
   return part_of_group(result);
 }

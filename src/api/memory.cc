@@ -39,7 +39,7 @@ Status describe(Process& process, void* const* handle, comm::WindowMemory& mine)
   return {};
 }
 
-Status register_memory(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
+Status register_range(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<Process*> process = Process::current();
@@ -99,7 +99,10 @@ tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes) {
 tuttiResult_t tuttiMemFree(void* memory) { return report(nullptr, tutti::api::release(memory)); }
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
-  return report(comm, tutti::api::register_memory(comm, memory, bytes, handle));
+  using namespace tutti::api;
+  return register_memory({comm, [memory, bytes, handle](const Registration& one) {
+                            return register_range(one.comm, memory, bytes, handle);
+                          }});
 }
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {

@@ -23,6 +23,7 @@ struct Member {
 struct Group {
   std::vector<Member> members;
   std::vector<Making> makings;
+  std::vector<Registration> registrations;
   Status refusal;  // of the first call that was refused: nothing runs
   // Of the operations on BLOCKING streams.
   std::shared_ptr<comm::Completion> own = std::make_shared<comm::Completion>();
@@ -217,6 +218,11 @@ Status queue_group(Group& group, comm::Engine& engine) {
   return group.own->wait();
 }
 
+bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
+  return std::any_of(members.begin(), members.end(),
+                     [comm](const Member& member) { return member.comm == comm; });
+}
+
 bool needs_engine(const Member& member) {
   const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
   const auto& more = member.task.more_streams;
@@ -246,7 +252,8 @@ Status run_members(Group& group) {
   return group.own->wait();
 }
 
-// Communicators first: what they wait for is that other ranks make them too, never an operation.
+// Communicators and registrations first: what they wait for is that other ranks do the same, never
+// an operation.
 Status run_group(Group group) {
   if (group.refusal.ok()) group.refusal = check_makings(group.makings);
   if (!group.refusal.ok()) {
@@ -254,9 +261,12 @@ Status run_group(Group group) {
     for (const Member& member : group.members) member.task.tell(group.refusal);
     return group.refusal;
   }
+  for (Registration& one : group.registrations) one.operated_on = is_among(group.members, one.comm);
   const Status made = run_makings(std::move(group.makings));
+  const Status registered = run_registrations(group.registrations);
   const Status ran = run_members(group);
-  return made.ok() || (made.code() == Code::kInProgress && !ran.ok()) ? ran : made;
+  const Status& behind = registered.ok() ? ran : registered;
+  return made.ok() || (made.code() == Code::kInProgress && !behind.ok()) ? behind : made;
 }
 
 // Others wait for its requests, and for communicators that are busy for it. The caller's variables
@@ -313,12 +323,23 @@ bool add_to_group(const Making& making) {
   return true;
 }
 
+bool add_to_group(const Registration& registration) {
+  if (group_depth == 0) return false;
+  group().registrations.push_back(registration);
+  return true;
+}
+
+bool group_operates_on(const tuttiComm* comm) {
+  return group_depth > 0 && is_among(group().members, comm);
+}
+
 bool group_uses(const tuttiComm* comm) {
   if (group_depth == 0) return false;
-  const std::vector<Member>& members = group().members;
   const std::vector<Making>& makings = group().makings;
-  return std::any_of(members.begin(), members.end(),
-                     [comm](const Member& member) { return member.comm == comm; }) ||
+  const std::vector<Registration>& registrations = group().registrations;
+  return group_operates_on(comm) ||
+         std::any_of(registrations.begin(), registrations.end(),
+                     [comm](const Registration& one) { return one.comm == comm; }) ||
          std::any_of(makings.begin(), makings.end(),
                      [comm](const Making& making) { return making.parent == comm; });
 }
@@ -344,8 +365,9 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
   if (--group_depth > 0) return tuttiSuccess;
   Group ended = std::exchange(group(), {});
   Status status = ended.refusal;
-  if (status.ok() && !ended.makings.empty()) {
-    status = Status::invalid_usage("a group that makes communicators cannot be simulated");
+  if (status.ok() && !(ended.makings.empty() && ended.registrations.empty())) {
+    status = Status::invalid_usage(
+        "a group that makes communicators or registers memory cannot be simulated");
   }
   if (status.ok() && nanoseconds == nullptr) {
     status = Status::invalid_argument("tuttiGroupSimulateEnd: nanoseconds is null");

@@ -5,6 +5,7 @@
 
 #include "src/api/handle.h"
 #include "src/api/making.h"
+#include "src/api/registration.h"
 #include "src/comm/request.h"
 #include "src/comm/task.h"
 
@@ -39,7 +40,10 @@ tuttiResult_t refuse(tuttiComm* comm, const Status& status);
 
 /// The making belongs to the open group from now on; false if there is none.
 bool add_to_group(const Making& making);
+bool add_to_group(const Registration& registration);
 /// The open group holds operations on the communicator.
+bool group_operates_on(const tuttiComm* comm);
+/// It holds anything that needs the communicator.
 bool group_uses(const tuttiComm* comm);
 
 tuttiResult_t group_start();

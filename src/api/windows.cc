@@ -32,41 +32,40 @@ Status describe(Process& process, int flags, comm::WindowMemory& mine) {
   return {};
 }
 
-Status group_has_operations(const char* call) {
-  return Status::invalid_usage(std::string(call) +
-                               ": the open group has operations on this communicator");
-}
-
 // `mine` becomes what there is to register.
-Status prepare(Process& process, tuttiComm_t comm, const tuttiWindow_t* window, int flags,
-               comm::WindowMemory& mine) {
+Status prepare(Process& process, const tuttiWindow_t* window, int flags, comm::WindowMemory& mine) {
   if (window == nullptr) {
     return Status::invalid_argument("tuttiCommWindowRegister: window is null");
   }
-  // They may be on a window that another thread has deregistered, and which would be freed now.
-  if (group_uses(comm)) return group_has_operations("tuttiCommWindowRegister");
   return describe(process, flags, mine);
 }
 
-Status register_window(tuttiComm_t comm, void* base, size_t bytes, tuttiWindow_t* window,
-                       int flags) {
+struct WindowCall {
+  void* base;
+  size_t bytes;
+  tuttiWindow_t* window;
+  int flags;
+};
+
+Status register_window(const Registration& registration, const WindowCall& call) {
+  tuttiComm_t comm = registration.comm;
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
-  if (window != nullptr) *window = nullptr;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   comm::WindowMemory mine;
-  mine.base = static_cast<std::byte*>(base);
-  mine.bytes = bytes;
+  mine.base = static_cast<std::byte*>(call.base);
+  mine.bytes = call.bytes;
   // A rank with a problem takes part all the same, or the others would wait for it.
-  mine.problem = prepare(*process.value(), comm, window, flags, mine);
+  mine.problem = prepare(*process.value(), call.window, call.flags, mine);
   drain(*comm->communicator);
-  Result<comm::Window*> made = comm->communicator->open_window(mine);
+  // Operations of the group may be on a window that another thread has deregistered.
+  Result<comm::Window*> made = comm->communicator->open_window(mine, registration.operated_on);
   if (!made.ok()) return made.status();
   tuttiWindow* handle = process.value()->new_window();
   handle->window = made.value();
   handle->comm.store(comm, std::memory_order_release);
-  *window = handle;
+  *call.window = handle;
   return {};
 }
 
@@ -83,7 +82,10 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
   if (Status status = find_comm(window, own); !status.ok()) return status;
   if (Status status = check_readable(own); !status.ok()) return status;
   if (own != comm) return Status::invalid_usage("the window belongs to another communicator");
-  if (group_uses(comm)) return group_has_operations("tuttiCommWindowDeregister");
+  if (group_operates_on(comm)) {
+    return Status::invalid_usage(
+        "tuttiCommWindowDeregister: the open group has operations on this communicator");
+  }
   // What is queued or running is not waited for: it may wait for a peer that never comes.
   if (!window->comm.compare_exchange_strong(own, nullptr)) return find_comm(window, own);
   return comm->communicator->close_window(window->window);
@@ -122,7 +124,11 @@ extern "C" {
 
 tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                       tuttiWindow_t* window, int flags) {
-  return tutti::api::report(comm, tutti::api::register_window(comm, base, bytes, window, flags));
+  using namespace tutti::api;
+  if (window != nullptr) *window = nullptr;
+  const WindowCall call{base, bytes, window, flags};
+  return register_memory(
+      {comm, [call](const Registration& one) { return register_window(one, call); }});
 }
 
 tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window) {

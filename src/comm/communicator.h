@@ -89,11 +89,12 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Result<uint32_t> add_registration(const WindowMemory& mine);
   /// From any thread; known to calls that begin afterwards.
   Status remove_registration(uint64_t number);
-  /// Collective. The window is the communicator's.
-  Result<Window*> open_window(const WindowMemory& mine);
+  /// Collective. The window is the communicator's. `keep_closed`: somebody may still have closed
+  /// ones; else this frees them.
+  Result<Window*> open_window(const WindowMemory& mine, bool keep_closed);
   /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
   /// still inside. From any thread, while another one is in a call. Without an error the window is
-  /// freed when this rank opens the next one.
+  /// freed when this rank opens another one.
   Status close_window(Window* window);
   /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
   /// long to end it; then the communicator fails. An error only if it is still inside.

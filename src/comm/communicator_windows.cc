@@ -142,8 +142,8 @@ void Communicator::forget_closed() {
   closed_.clear();
 }
 
-Result<Window*> Communicator::open_window(const WindowMemory& mine) {
-  if (mine.problem.ok()) forget_closed();  // the problem may be that somebody still has one
+Result<Window*> Communicator::open_window(const WindowMemory& mine, bool keep_closed) {
+  if (!keep_closed) forget_closed();
   const transport::ChannelId region{id(), options_.membership.self.epoch, ++regions_};
   const bool was_attended = !attended_.empty();  // peers may still come to parts that have ended
   Result<std::unique_ptr<Window>> made = Window::create(

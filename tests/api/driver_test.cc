@@ -181,7 +181,7 @@ class HeldUp : public DriverTest {
   HeldUp() {
     waiting_.kind = Access::Kind::kWaitSignal;
     waiting_.times = 1;
-    waiting_.window = communicators_[0]->open_window({}).value();
+    waiting_.window = communicators_[0]->open_window({}, false).value();
     add({.communicator = 0, .stream = streams_}, waiting_);
   }
 

@@ -159,24 +159,6 @@ TEST(Windows, WhatIsRefused) {
   });
 }
 
-// What the open group holds is on a window that ends meanwhile: its memory must stay until then.
-TEST(Windows, NoneIsMadeUnderAGroupThatUsesAnother) {
-  run_ranks(1, [](tuttiComm_t& comm, int) {
-    char memory[64] = {}, other = 1;
-    tuttiWindow_t first = nullptr, second = nullptr;
-    EXPECT_OK(tuttiCommWindowRegister(comm, memory, 64, &first, 0), comm);
-    EXPECT_OK(tuttiGroupStart(), nullptr);
-    EXPECT_OK(tuttiPut(&other, 1, 0, first, 0, tuttiBlocking()), comm);
-    std::thread([&] { EXPECT_OK(tuttiCommWindowDeregister(comm, first), comm); }).join();
-    EXPECT_REFUSED(tuttiCommWindowRegister(comm, memory, 64, &second, 0), tuttiInvalidUsage, comm);
-    EXPECT_EQ(second, nullptr);
-    EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
-    EXPECT_EQ(memory[0], 0);
-    EXPECT_OK(tuttiCommWindowRegister(comm, memory, 64, &second, 0), comm);
-    EXPECT_OK(tuttiCommWindowDeregister(comm, second), comm);
-  });
-}
-
 // A rank that cannot take part tells the others, who would wait for it.
 TEST(Windows, ARefusedPartIsEverybodysError) {
   run_ranks(2, [](tuttiComm_t& comm, int rank) {

@@ -1,0 +1,84 @@
+#include "src/api/registration.h"
+
+#include <algorithm>
+#include <future>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "src/api/submit.h"
+#include "src/base/thread.h"
+
+namespace tutti::api {
+namespace {
+
+/// Of one communicator.
+struct Series {
+  tuttiComm_t comm;
+  std::vector<const Registration*> registrations;
+  Status outcome;
+
+  void run() {
+    for (const Registration* registration : registrations) {
+      const Status status = registration->run(*registration);
+      if (outcome.ok()) outcome = status;
+    }
+  }
+};
+
+std::vector<Series> by_communicator(const std::vector<Registration>& registrations) {
+  std::vector<Series> all;
+  for (const Registration& registration : registrations) {
+    const auto is_own = [&](const Series& series) { return series.comm == registration.comm; };
+    auto own = std::find_if(all.begin(), all.end(), is_own);
+    if (own == all.end()) own = all.insert(own, {registration.comm, {}, {}});
+    own->registrations.push_back(&registration);
+  }
+  return all;
+}
+
+// The last one's in this thread, once it is known that every other has a thread.
+Status run_together(std::vector<Series>& all) {
+  std::promise<bool> decide;
+  const std::shared_future<bool> decision = decide.get_future().share();
+  std::vector<std::thread> threads;
+  Status missing;
+  while (missing.ok() && threads.size() + 1 < all.size()) {
+    Series& series = all[threads.size()];
+    Result<std::thread> thread = start_thread("tutti-register", [&series, decision] {
+      if (decision.get()) series.run();
+    });
+    missing = thread.status();
+    if (missing.ok()) threads.push_back(std::move(thread).value());
+  }
+  decide.set_value(missing.ok());
+  if (missing.ok()) all.back().run();
+  for (std::thread& thread : threads) thread.join();
+  if (missing.ok()) return {};
+  return Status::system_error("no thread for each of the " + std::to_string(all.size()) +
+                              " communicators whose memory the group registers (" +
+                              std::string(missing.message()) + "); none is registered");
+}
+
+}  // namespace
+
+tuttiResult_t register_memory(Registration registration) {
+  {
+    const Visitor visitor = visit(registration.comm);
+    const Status status = check_handle(registration.comm);
+    if (!status.ok()) return refuse(registration.comm, status);
+  }
+  if (add_to_group(registration)) return tuttiSuccess;
+  return report(registration.comm, registration.run(registration));
+}
+
+Status run_registrations(const std::vector<Registration>& registrations) {
+  if (registrations.empty()) return {};
+  std::vector<Series> all = by_communicator(registrations);
+  if (Status status = run_together(all); !status.ok()) return status;
+  const auto failed = std::find_if(all.begin(), all.end(),
+                                   [](const Series& series) { return !series.outcome.ok(); });
+  return failed == all.end() ? Status() : failed->outcome;
+}
+
+}  // namespace tutti::api

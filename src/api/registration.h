@@ -1,0 +1,29 @@
+// Registering memory: collective, but not an operation on a stream. It runs at once, or with the
+// open group, where one thread may register for several ranks.
+//
+// Threads: in a group a communicator registers in a thread for each, as the ranks wait for each
+// other. Errors: kSystemError if there can be no such thread; then none registers.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "src/api/handle.h"
+
+namespace tutti::api {
+
+struct Registration {
+  tuttiComm_t comm;
+  /// Checks the handle again: another thread may have ended it meanwhile.
+  std::function<Status(const Registration&)> run;
+  bool operated_on = false;  // operations of the group follow on this communicator
+};
+
+/// Now, or with the open group.
+tuttiResult_t register_memory(Registration registration);
+
+/// Those of one communicator in the order of the calls, all of them even if one fails: other ranks
+/// take part in each. The first error.
+Status run_registrations(const std::vector<Registration>& registrations);
+
+}  // namespace tutti::api
