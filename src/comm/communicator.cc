@@ -447,6 +447,8 @@ double Communicator::predict_ns(const Access& access) const {
 bool Communicator::begin_leaving(uint64_t timeout_ns) {
   if (ranks() == 1 || !failure().ok()) return false;
   calls_->be_quiet();
+  executor_->begin_leaving();
+  leaving_ = true;
   CallOptions options;
   options.timeout_ns = timeout_ns;
   planner_->set_options(options);

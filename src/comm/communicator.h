@@ -100,8 +100,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// long to end it; then the communicator fails. An error only if it is still inside.
   Status close_windows(uint64_t timeout_ns);
 
-  /// Before the barrier with which a rank leaves: gives it a deadline. False if there is nobody to
-  /// wait for.
+  /// Before the barrier with which a rank leaves: gives it a deadline, and if it fails nobody
+  /// learns of it: the others may have much to do among themselves. False if there is nobody to wait
+  /// for.
   bool begin_leaving(uint64_t timeout_ns);
   /// What runs ends with this error soon. From any thread.
   void abort(Status reason);
@@ -206,6 +207,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one
   bool left_windows_ = false;
+  bool leaving_ = false;  // its failures are its own affair
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call

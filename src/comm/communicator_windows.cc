@@ -187,6 +187,7 @@ void Communicator::leave_attendant() {
 
 // The executor's failure, which other threads must not read there.
 void Communicator::publish_failure() {
+  if (leaving_) return;
   abort(status());
   leave_windows();
   calls_->dump(status());

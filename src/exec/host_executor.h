@@ -153,6 +153,9 @@ class HostExecutor {
   /// the expected peer: whose calls differ from this rank's, if the usage is wrong.
   void fail(Status status);
   void fail(Status status, const Cause& cause);
+  /// From now on nobody but who waits for this rank learns that it fails: its last call is for
+  /// those who may not be done with it.
+  void begin_leaving() { leaving_ = true; }
   /// For those who write staging memory beside the plans.
   StagingWriter& staging_writer() { return write_staging_; }
   /// What of a long wait others may ask for.
@@ -259,6 +262,7 @@ class HostExecutor {
   Call call_;
   const plan::Plan* plan_ = nullptr;        // null between calls; a FastPath shows it during looks
   const ProgressSource* source_ = nullptr;  // knows of a call that is no plan
+  bool leaving_ = false;                    // who does not wait for me is not told of failures
   bool exposed_ = false;                    // peers may touch this call's buffers, and I theirs
   bool inside_ = false;                     // what Guard::inside says
   bool spoke_ = false;                      // the wait took long enough to say so

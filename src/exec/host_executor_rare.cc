@@ -77,7 +77,7 @@ void HostExecutor::fail(Status status, const Cause& cause) {
   status_ = std::move(status);
   const Loss loss{options_.rank, cause};
   mine_.counter(0).failed.store(loss.word(), std::memory_order_release);
-  stall_->leave(call_number_, loss);
+  if (!leaving_) stall_->leave(call_number_, loss);
   if (!inside_) close_buffers();  // else when the work in hand is done
 }
 
