@@ -59,7 +59,10 @@ Result<UniqueId> id_at(const Place& place, const Config& config, std::string_vie
   const Result<SecretKey> key = key_of(config, name);
   if (!key.ok()) return key.status();
   Result<UniqueId> id = UniqueId::at(place, key.value(), name);
-  if (id.ok()) id.value().keyless = !config.key;
+  if (id.ok()) {
+    id.value().keyless = !config.key;
+    id.value().at_place = true;
+  }
   return id;
 }
 

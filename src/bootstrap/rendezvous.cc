@@ -88,7 +88,7 @@ std::string place_of(const Visit& visit) {
 Result<KeptFd> meet(const Visit& visit) {
   const UniqueId& id = visit.id;
   const Patience& patience = visit.patience;
-  const int most_refusals = id.rank_0_opens ? kMaxRefusalsAtPlace : kMaxRefusals;
+  const int most_refusals = id.rank_0_opens || id.at_place ? kMaxRefusalsAtPlace : kMaxRefusals;
   int refusals = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
@@ -231,6 +231,12 @@ Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
   return blobs;
 }
 
+/// The parts are merged at the first one's server, where the others wait for this one.
+void decline_merge(std::span<const UniqueId> ids, int index) {
+  const auto parts = static_cast<int>(ids.size());
+  if (index != 0) decline(Visit{ids[0], index, parts, {0}}, {parts, 0, 1, 3});
+}
+
 /// Everybody's blobs in one string, at the first rank of a part.
 Result<std::string> merge(std::span<const UniqueId> ids, int index,
                           const std::vector<std::string>& part, const Patience& patience) {
@@ -267,6 +273,7 @@ void decline(std::span<const UniqueId> ids, int rank, int ranks) {
   const Part part = part_of(rank, ranks, static_cast<int>(ids.size()));
   const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, {0}};
   decline(visit, {part.ranks, part.first, 0, part.index == 0 ? 3 : 2});
+  decline_merge(ids, part.index);
 }
 
 Part part_of(int rank, int ranks, int parts) {
@@ -294,7 +301,10 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
   const int stages = part.index == 0 ? 3 : 2;  // the first is where the parts are merged, too
   const Result<std::vector<std::string>> own =
       take_turn(visit, {part.ranks, part.first, 0, stages}, blob);
-  if (!own.ok()) return own;
+  if (!own.ok()) {
+    decline_merge(ids, part.index);  // by each of the part: the first rank may be who has failed
+    return own;
+  }
   std::string all;
   if (rank == part.first) {
     Result<std::string> merged = merge(ids, part.index, own.value(), patience);

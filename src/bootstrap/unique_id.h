@@ -46,6 +46,7 @@ struct UniqueId {
   uint16_t port = 0;
   JobId job{};
   transport::JobKey key{};
+  bool at_place = false;      // groups meet there one after the other; not handed on
   bool rank_0_opens = false;  // the place: no process did when the id was made
   bool keyless = false;       // anybody can compute the key
 

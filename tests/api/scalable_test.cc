@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
@@ -83,6 +84,30 @@ TEST(Scalable, AnIdThatIsNoneIsRefused) {
   EXPECT_REFUSED(tuttiCommInitRankScalable(&comm, 2, 0, 2, ids.data(), nullptr),
                  tuttiInvalidArgument, nullptr);
   EXPECT_EQ(comm, nullptr);
+}
+
+// Rank 2 does not come, and rank 3, which waits for it in their part, gives up: the other part
+// waits for theirs where the parts are merged.
+TEST(Scalable, WhoGivesUpEndsTheWaitOfAllParts) {
+  constexpr int kRanks = 4, kIds = 2;
+  const std::vector<tuttiUniqueId> ids = new_ids(kIds);
+  std::vector<std::thread> others;
+  for (int rank = 0; rank < 2; ++rank) {
+    others.emplace_back([&, rank] {
+      tuttiComm_t comm = nullptr;
+      EXPECT_EQ(tuttiCommInitRankScalable(&comm, kRanks, rank, kIds, ids.data(), nullptr),
+                tuttiRemoteError)
+          << rank << ": " << message_of(nullptr);
+    });
+  }
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  tuttiComm_t comm = nullptr;
+  EXPECT_EQ(tuttiCommInitRankScalable(&comm, kRanks, 3, kIds, ids.data(), &config),
+            tuttiInProgress);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
+  for (std::thread& other : others) other.join();
 }
 
 TEST(Scalable, RanksWithDifferentNumbersOfIdsAreTold) {
