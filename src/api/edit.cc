@@ -2,6 +2,7 @@
 #include "src/comm/edit.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,7 +33,8 @@ struct Edit {
   bool blocking = true;      // the call
   bool needs_health = true;  // not where the parent is broken or revoked
   bool abort = false;
-  int ranks = 0;  // grow: of the new group
+  int ranks = 0;                          // grow: of the new group
+  std::optional<bootstrap::UniqueId> id;  // grow: if this rank was passed it
 };
 
 // Nothing of the parent may run any more.
@@ -133,11 +135,19 @@ Result<bootstrap::UniqueId> id_for_all(const Edit& edit,
       {reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
 }
 
-Child grow(const Edit& edit, const Patience& patience) {
-  Result<Agreement> agreed = meet(edit, patience);
+Result<bootstrap::UniqueId> agree_on_id(const Edit& edit, const Patience& patience) {
+  const Result<Agreement> agreed = meet(edit, patience);
   if (!agreed.ok()) return agreed.status();
-  const Result<bootstrap::UniqueId> id = id_for_all(edit, agreed.value().proposals);
-  if (!id.ok()) return id.status();
+  return id_for_all(edit, agreed.value().proposals);
+}
+
+Child grow(const Edit& edit, const Patience& patience) {
+  const Result<bootstrap::UniqueId> id = agree_on_id(edit, patience);
+  if (!id.ok()) {
+    // The new ranks wait for this one where the id says.
+    if (edit.id) bootstrap::decline({&*edit.id, 1}, edit.roster->rank, edit.ranks);
+    return id.status();
+  }
   const Config& environment = *edit.process->env().config;
   return found(*edit.process, founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank),
                edit.config, patience);
@@ -273,6 +283,7 @@ Status plan_grow(Edit& edit, int ranks, const tuttiUniqueId* id, int rank) {
   if (id == nullptr) return {};
   const Result<bootstrap::UniqueId> decoded = decode_id(*id);
   if (!decoded.ok()) return decoded.status();
+  edit.id = decoded.value();
   edit.proposal.secret =
       bootstrap::seal(sealing_key(*edit.roster), {id->internal, sizeof id->internal});
   return {};

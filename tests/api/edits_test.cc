@@ -218,6 +218,29 @@ TEST(Edits, GrowKeepsTheNumbersOfTheOld) {
   });
 }
 
+TEST(Edits, AGrowThatFailsIsTheNewRanksErrorToo) {
+  tuttiUniqueId shared;
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    std::thread newcomer;
+    if (rank == 0) {
+      ASSERT_EQ(tuttiCommGetUniqueId(comm, &shared), tuttiSuccess) << message_of(comm);
+      newcomer = std::thread([&] {
+        tuttiComm_t made = nullptr;
+        EXPECT_EQ(tuttiCommGrow(nullptr, 3, &shared, 2, &made, nullptr), tuttiRemoteError)
+            << message_of(nullptr);
+        EXPECT_EQ(made, nullptr);
+      });
+    }
+    tuttiComm_t made = nullptr;
+    // They do not agree how many there are to be.
+    EXPECT_EQ(tuttiCommGrow(comm, 3 + rank, rank == 0 ? &shared : nullptr, -1, &made, nullptr),
+              tuttiInvalidUsage)
+        << message_of(nullptr);
+    EXPECT_EQ(made, nullptr);
+    if (newcomer.joinable()) newcomer.join();
+  });
+}
+
 TEST(Edits, ARevokedCommunicatorCanOnlyBeDividedOrDestroyed) {
   run_ranks(3, [](tuttiComm_t& comm, int rank) {
     set_deadline(comm, kHangMs);
