@@ -118,6 +118,7 @@ tuttiRequest* Process::new_request() {
   if (free_requests_.empty()) free_requests_.push_back(&requests_.emplace_back());
   tuttiRequest* request = free_requests_.back();
   free_requests_.pop_back();
+  (void)request->completion->wait();  // forgets its last outcome
   request->state.store(tuttiRequest::kAlive, std::memory_order_release);
   return request;
 }

@@ -22,6 +22,12 @@ Status Completion::wait() {
   return std::exchange(first_error_, Status());
 }
 
+Status Completion::outcome() {
+  std::unique_lock lock(mutex_);
+  idle_.wait(lock, [this] { return open_ == 0; });
+  return first_error_;
+}
+
 bool Completion::is_done(Status& status) {
   const std::lock_guard lock(mutex_);
   if (open_ > 0) return false;

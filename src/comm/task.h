@@ -22,6 +22,8 @@ class Completion {
   void finish(const Status& status);
   /// Until nothing added is unfinished; the first error since the last wait().
   Status wait();
+  /// The same, and the error stays.
+  Status outcome();
   /// Whether wait() would return at once. The error is left for it.
   bool is_done(Status& status);
 
