@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <thread>
 #include <utility>
 
@@ -219,7 +220,13 @@ Result<Request> Communicator::contribute(const Request& request) {
     scaled.send = request.recv;
   } else {
     if (bytes > contribution_capacity_) {
-      contribution_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      contribution_capacity_ = 0;
+      contribution_.reset(new (std::nothrow) std::byte[bytes]);
+      if (contribution_ == nullptr) {
+        return Status::system_error(std::string(comm::name_of(request)) + " on " + name_of(rank()) +
+                                    ": no memory for a scaled copy of " + std::to_string(bytes) +
+                                    " bytes of input");
+      }
       contribution_capacity_ = bytes;
     }
     scaled.send = contribution_.get();

@@ -1,5 +1,6 @@
 // The half of lowering that depends on the call: count, type and operation turn a Match into a
-// Plan, in time proportional to the rank's own steps.
+// Plan, in time proportional to the rank's own steps; across hosts moves are also compared with the
+// sends before them.
 //
 // Every rank of a domain must bind with equal arguments: slices, frames and cells follow from them
 // alone.

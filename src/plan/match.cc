@@ -33,7 +33,6 @@ Message describe(Match& result, const Traffic& traffic, const Sent& sent) {
   Message message;
   message.mechanism = sent.mechanism;
   message.source = sent.source;
-  message.block_count = traffic.step_of(sent).block_count;
   message.slot = sent.slot;
   message.cell = sent.cell;
   message.value = sent.value;
@@ -100,6 +99,10 @@ Status check_limits(const Match& match) {
                                " lanes; a plan has at most " + std::to_string(kMaxLanes));
   }
   for (const Step& step : match.schedule.steps) {
+    if (step.block_count > kMaxBlocks) {
+      return Status::unsupported("a step with " + std::to_string(step.block_count) +
+                                 " blocks; a plan's has at most " + std::to_string(kMaxBlocks));
+    }
     const bool is_move = step.kind == StepKind::kMove;
     if (step.operand_count <= (is_move ? types::kMaxSources : kMaxTargets)) continue;
     return Status::unsupported("a step with " + std::to_string(step.operand_count) +
@@ -141,7 +144,7 @@ Result<Match> match(const MatchRequest& request) {
   // PULL and PUSH need one order of all accesses of a rank, which only a single lane has.
   result.mode = result.shape.lanes == 1 ? request.mode : Mode::kStaged;
 
-  Traffic traffic(result.shape, result.group, request.rank);
+  Traffic traffic(result.shape);
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     if (!result.group.near(request.rank, rank)) continue;
     Schedule schedule = request.algorithm->schedule(request.parameters, rank);

@@ -36,7 +36,6 @@ const char* name_of(Mode mode);
 struct Message {
   Mechanism mechanism = Mechanism::kSlot;
   int source = 0;
-  uint32_t block_count = 0;
   uint32_t slot = 0;    // blocks of the source's frame before this message
   uint32_t cell = 0;    // the source's cells before this message
   uint32_t value = 0;   // of the source's lane counter: the message can be read. 0: from entry on

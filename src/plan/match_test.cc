@@ -94,7 +94,6 @@ TEST(Match, TellsReceiversWhatToWaitFor) {
   ASSERT_EQ(match.arrivals.size(), 3u);
   EXPECT_EQ(match.arrivals[0].slot, 0u);
   EXPECT_EQ(match.arrivals[1].slot, 1u);
-  EXPECT_EQ(match.arrivals[1].block_count, 2u);
   EXPECT_EQ(match.arrivals[2].slot, 3u);
   EXPECT_EQ(match.arrivals[2].value, 2u);
 }
@@ -142,6 +141,19 @@ TEST(Match, RefusesFoldsOfMoreSourcesThanExecutorsHold) {
     request.group = &group;
     const Code expected = ranks > types::kMaxSources ? Code::kUnsupported : Code::kOk;
     EXPECT_EQ(plan::match(request).status().code(), expected) << ranks;
+  }
+}
+
+TEST(Match, RefusesMessagesOfMoreBlocksThanAPlanCounts) {
+  for (const uint32_t blocks : {kMaxBlocks, kMaxBlocks + 1}) {
+    const int ranks = static_cast<int>(2 * blocks);  // half of all blocks go in the last round
+    const Group group = group_of(ranks, Spread::kAllApart);
+    MatchRequest request;
+    request.algorithm = find("all_to_all/bruck");
+    request.parameters.ranks = ranks;
+    request.group = &group;
+    const Code expected = blocks > kMaxBlocks ? Code::kUnsupported : Code::kOk;
+    EXPECT_EQ(plan::match(request).status().code(), expected) << blocks;
   }
 }
 

@@ -11,8 +11,8 @@ using schedule::Source;
 using schedule::Step;
 using schedule::StepKind;
 
-Traffic::Traffic(const schedule::Shape& shape, const Group& group, int me)
-    : shape_(shape), group_(group), me_(me), index_(static_cast<size_t>(shape.ranks), Sent::kNone) {
+Traffic::Traffic(const schedule::Shape& shape)
+    : shape_(shape), index_(static_cast<size_t>(shape.ranks), Sent::kNone) {
   lanes_.resize(shape.lanes);
 }
 

@@ -34,7 +34,7 @@ struct Delivery {
 
 class Traffic {
  public:
-  Traffic(const schedule::Shape& shape, const Group& group, int me);
+  explicit Traffic(const schedule::Shape& shape);
 
   void add(schedule::Schedule schedule);  // in rising rank order
   /// Pairs the k-th SEND of every channel with its k-th message source.
@@ -94,8 +94,6 @@ class Traffic {
   void number_rank(size_t local);
 
   const schedule::Shape& shape_;
-  const Group& group_;
-  int me_;
   std::vector<schedule::Schedule> schedules_;  // of the ranks of the domain
   std::vector<uint32_t> index_;                // rank -> place in schedules_
   std::vector<Sent> sent_;

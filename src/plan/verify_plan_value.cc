@@ -15,7 +15,7 @@ ValueId Values::of(Value value) {
 
 ValueId Values::shift(ValueId id, int64_t by) {
   if (id == kUndefined || by == 0) return id;
-  const uint64_t key = uint64_t{id} << 32 | static_cast<uint32_t>(by);  // memories are < 2 GiB
+  const uint64_t key = uint64_t{id} << 32 | static_cast<uint32_t>(by);  // of plans < 2 GiB
   const auto known = shifted_.find(key);
   if (known != shifted_.end()) return known->second;
   Value moved = (*this)[id];

@@ -1,4 +1,4 @@
-// Schedules as text: what `tutti explain` prints, what counter-examples quote and what users write.
+// Schedules as text: what `tutti print` prints, what counter-examples quote and what users write.
 //
 //   tutti-schedule 1            # the format's version
 //   collective all_reduce
@@ -47,7 +47,8 @@ std::string print_blocks(std::span<const Block> blocks);          // "input[0:3]
 std::string print_step(const Schedule& schedule, uint32_t step);  // one line, no end
 std::string print(const Shape& shape, std::span<const Schedule> schedules);
 
-/// The inverse of print(). Bounded: a text may expand to kMaxTextWords words and as many steps.
+/// The inverse of print(). Bounded: a text may expand to kMaxTextWords words, of which a step takes
+/// four.
 inline constexpr uint32_t kMaxTextWords = 1u << 24;
 Result<ScheduleSet> parse(std::string_view text);
 
