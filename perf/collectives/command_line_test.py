@@ -269,6 +269,11 @@ class Json(unittest.TestCase):
         self.report("all_reduce", "-t", "2", "-b", "8", "-e", "32", "-f", "2", "-n", "2", "-c", "0",
                     "-C", "1", "-M", "1", "-v", "-N", "2")
 
+    def test_the_ring_is_warm_before_the_sweep(self):
+        for warmup in (0, 1):
+            report = self.report("all_reduce", "-t", "2", "-b", "256K", "-n", "1", "-w", warmup)
+            self.assertEqual(report["config"]["warmup_calls_before_sweep"] > 0, warmup > 0)
+
     def test_iterations_are_there_by_rank(self):
         report = self.report("all_reduce", "-t", "3", "-b", "8", "-n", "7", "-I", "1", "-K", "2")
         times = report["results"][0]["in_place_per_iter"]

@@ -90,7 +90,8 @@ constexpr Flag kFlags[] = {
     // ---- the timed loop
     {"-n,--iters", "N", "20", "timed iterations; 0: as many as take 2 ms", kLoop, kNcclTests,
      [](Text text, Draft& d) { d.options.iterations = whole_number(text); }},
-    {"-w,--warmup_iters", "N", "1", "untimed iterations before them, at each size", kLoop,
+    {"-w,--warmup_iters", "N", "1",
+     "untimed iterations before them, at each size; 0: none before the sweep either", kLoop,
      kNcclTests, [](Text text, Draft& d) { d.options.warmup = whole_number(text); }},
     {"-m,--agg_iters", "N", "1", "calls per iteration, in one group", kLoop, kNcclTests,
      [](Text text, Draft& d) { d.options.aggregate = whole_number(text, 1); }},

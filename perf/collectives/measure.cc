@@ -5,6 +5,19 @@
 #include "perf/collectives/resident.h"
 
 namespace tutti::perf {
+namespace {
+
+constexpr size_t kRingBytes = size_t{4} << 20;  // of the library, by default
+// Many ranks on few processors are slow, and a sweep should begin soon.
+constexpr double kWarmUpUs = 2e6;
+constexpr double kWarmUpOneUs = 1e5;
+
+}  // namespace
+
+size_t warm_up_calls(size_t bytes, int ranks) {
+  const size_t block = std::max<size_t>(bytes / static_cast<size_t>(ranks), 1);
+  return std::min((2 * kRingBytes + block - 1) / block, kMostWarmUpCalls);
+}
 
 Measurement::Measurement(const RankContext& context, const Subgroup& group,
                          const PerfOptions& options)
@@ -16,6 +29,48 @@ Measurement::Measurement(const RankContext& context, const Subgroup& group,
       resident_with_communicator_(resident_bytes()),
       workload_(communicator_, options),
       resident_with_buffers_(resident_bytes()) {}
+
+size_t Measurement::warm_up(const std::vector<Case>& cases) {
+  if (options_.warmup == 0 || cases.empty()) return 0;
+  std::vector<Case> sizes;
+  for (const Case& one : cases) {
+    // Where one call is two passes the warm-up of its line does it, without another filling.
+    if (warm_up_calls(one.bytes, context_.ranks) <= 1) continue;
+    if (one.type == cases[0].type && one.op == cases[0].op) sizes.push_back(one);
+  }
+  // Long calls touch the most in the least time.
+  std::stable_sort(sizes.begin(), sizes.end(),
+                   [](const Case& a, const Case& b) { return a.bytes > b.bytes; });
+  size_t calls = 0;
+  double left_us = kWarmUpUs;
+  for (const Case& one : sizes) {
+    if (left_us > 0) calls += warm_up_one(one, left_us);
+  }
+  return calls;
+}
+
+/// Takes the slowest rank's time off `left_us`.
+size_t Measurement::warm_up_one(const Case& one, double& left_us) {
+  const PreparedCase prepared(options_, group_, one, false);
+  workload_.prepare(prepared);
+  const ReadyOperation operation(communicator_, prepared.operation);
+  const auto call = [&](size_t iteration) {
+    communicator_.check(enqueue(operation.get(), workload_.send(prepared, iteration),
+                                workload_.recv(prepared, iteration), communicator_),
+                        "warm-up");
+  };
+  const size_t wanted = warm_up_calls(one.bytes, context_.ranks);
+  const double enough_us = left_us - std::min(left_us, kWarmUpOneUs);
+  size_t calls = 0;
+  for (size_t batch = 1; calls < wanted && left_us > enough_us; batch *= 2) {
+    LoopShape loop;
+    loop.iterations = std::min(batch, wanted - calls);
+    const LoopTime own = timed_loop(context_, loop, call, [&] { communicator_.synchronize(); });
+    left_us -= context_.board.max(context_.rank, own.us * static_cast<double>(loop.iterations));
+    calls += loop.iterations;
+  }
+  return calls;
+}
 
 /// This rank's time of one iteration.
 LoopTime Measurement::timed(const PreparedCase& one, const Operation& operation, Cell& cell) {

@@ -44,10 +44,19 @@ struct MemoryUse {
   double collectives = 0;     // then the calls
 };
 
+/// So many calls move two passes through the staging ring of every rank, also of one that stages
+/// only its own block. At most kMostWarmUpCalls.
+inline constexpr size_t kMostWarmUpCalls = 4096;
+size_t warm_up_calls(size_t bytes, int ranks);
+
 class Measurement {
  public:
   /// Collective.
   Measurement(const RankContext& context, const Subgroup& group, const PerfOptions& options);
+  /// Collective, once, before the sweep: untimed calls of the sizes and roots of these cases, so
+  /// that no line pays for memory of the library that nobody has touched before. Returns how many
+  /// calls: none with -w 0, and the same on every rank.
+  size_t warm_up(const std::vector<Case>& cases);
   /// Collective.
   Cell run(const PreparedCase& one);
   /// Collective. Of everything since the construction.
@@ -55,6 +64,7 @@ class Measurement {
   Choice choice(const PreparedCase& one) const { return choice_of(communicator_, one.operation); }
 
  private:
+  size_t warm_up_one(const Case& one, double& left_us);
   LoopTime timed(const PreparedCase& one, const Operation& operation, Cell& cell);
   std::optional<Finding> check(const PreparedCase& one, const Operation& operation);
   double over_ranks(double own_us) const;

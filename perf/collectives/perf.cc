@@ -68,6 +68,7 @@ class Sweep {
 
   int run() {
     if (speaks_) report_.header();
+    report_.set_warm_up_calls(measurement_.warm_up(cases_));
     for (size_t cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
       for (const Case& one : cases_) run_case(one, cycle);
     }

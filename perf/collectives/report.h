@@ -41,6 +41,7 @@ struct Results {
   std::vector<Participant> ranks;
   std::vector<Line> lines;
   std::optional<MemoryUse> memory;
+  size_t warm_up_calls = 0;  // before the sweep
   std::string started_at;
   std::string ended_at;
 
@@ -63,6 +64,7 @@ class Report {
   /// Prints the line; says on stderr where its first wrong element is.
   void add(const Line& line);
   void set_memory(const MemoryUse& memory) { results_.memory = memory; }
+  void set_warm_up_calls(size_t calls) { results_.warm_up_calls = calls; }
   /// Prints the footer and writes the JSON file. Returns the exit code.
   ExitCode finish();
 

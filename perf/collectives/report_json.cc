@@ -104,6 +104,7 @@ Json config_json(const PerfOptions& options, const Results& results) {
   }
   const CommunicatorOptions& communicator = options.communicator;
   json.update({{"warmup_iters", options.warmup},
+               {"warmup_calls_before_sweep", results.warm_up_calls},
                {"iterations", options.iterations},
                {"aggregated_iterations", options.aggregate},
                {"validation", options.checks},
