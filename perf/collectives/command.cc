@@ -1,5 +1,6 @@
 #include "perf/collectives/command.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -23,6 +24,25 @@ TemporaryFile::TemporaryFile()
 }
 
 TemporaryFile::~TemporaryFile() { std::remove(path_.c_str()); }
+
+void check_writable(const std::string& path) {
+  if (path.empty()) return;
+  int error = 0;
+  if (access(path.c_str(), F_OK) == 0) {
+    // Not opened: the other end of a pipe would see that it ends.
+    if (access(path.c_str(), W_OK) != 0) error = errno;
+    if (std::filesystem::is_directory(path)) error = EISDIR;
+  } else if (!std::filesystem::is_symlink(path)) {
+    const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (file < 0) {
+      error = errno;
+    } else {
+      close(file);
+      std::remove(path.c_str());
+    }
+  }
+  if (error != 0) throw PerfError("cannot write " + path + ": " + std::strerror(error));
+}
 
 std::string program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();

@@ -227,7 +227,12 @@ class CommandLine(unittest.TestCase):
         few = ["perf", "all_reduce", "-t", "2", "-b", "8", "-n", "1"]
         unknown = run(*few, "--algorithm", "magic")
         self.assertEqual(unknown.returncode, LIBRARY, unknown.stderr)
-        self.assertEqual(run(*few, "--json", "/nonexistent/perf.json").returncode, 1)
+        for flag in ("--json", "--plot"):
+            for place in ("/nonexistent/perf.svg", "/"):
+                unwritable = run(*few, flag, place)
+                self.assertEqual(unwritable.returncode, 1)
+                self.assertIn(f"cannot write {place}: ", unwritable.stderr)
+                self.assertEqual(unwritable.stdout, "", "nothing is measured for nothing")
         self.assertEqual(run(*few, "-o", "mulmax").returncode, USAGE)
 
     def test_mistakes_are_explained(self):
@@ -244,6 +249,46 @@ class CommandLine(unittest.TestCase):
                      OMPI_COMM_WORLD_SIZE="2")
         self.assertEqual(result.returncode, USAGE)
         self.assertIn("OMPI_COMM_WORLD_RANK='7'", result.stderr)
+
+
+# In place of mpirun: a comparison without MPI. What it was called with is in the first round.
+FAKE_MPIRUN = """#!/bin/sh
+while [ $# -gt 0 ]; do
+  case $1 in
+    --rounds-file) file=$2;;
+    --configuration) name=$2;;
+  esac
+  shift
+done
+echo config,mode,ranks,collective,bytes,round,variant,us > $file
+echo $name,stepped,2,all_reduce,8,0,tutti,1 >> $file
+echo $name,stepped,2,all_reduce,8,0,mpi,2 >> $file
+case $name in $FAKE_FAILS) exit $FAKE_CODE;; esac
+"""
+
+
+class Versus(unittest.TestCase):
+    """`--vs`, with a program that only looks like mpirun."""
+
+    def versus(self, *flags, **environment):
+        with tempfile.TemporaryDirectory() as folder:
+            mpirun = pathlib.Path(folder) / "mpirun"
+            mpirun.write_text(FAKE_MPIRUN)
+            mpirun.chmod(0o755)
+            return run("perf", "all_reduce", "--vs", "ompi", "-b", "8", "--mpirun", mpirun,
+                       "--mpi-program", "true", *flags, **environment)
+
+    def test_what_cannot_be_written_is_said_before_anything_runs(self):
+        result = self.versus("--raw", "/nonexistent/rounds.csv")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("cannot write /nonexistent/rounds.csv: ", result.stderr)
+        self.assertEqual(result.stdout, "")
+
+    def test_the_tables_are_printed_before_the_rounds_are_written(self):
+        result = self.versus("--raw", "/dev/full")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("cannot write /dev/full", result.stderr)
+        self.assertIn("ompi:tuned", result.stdout.split("# ran ")[-1].split("\n", 1)[1])
 
 
 class Json(unittest.TestCase):

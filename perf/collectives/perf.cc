@@ -158,6 +158,20 @@ void check_launched(const PerfOptions& options, const bootstrap::Launch& launch)
   }
 }
 
+/// Collective: whether rank 0 can write what it will have to. All learn it, so that no process of a
+/// launcher waits for one that has ended.
+ExitCode look_at_files(const RankContext& context, const ReportOptions& report) {
+  ExitCode own = kExitOk;
+  try {
+    if (context.rank == 0) check_writable(report.json_file);
+    if (context.rank == 0) check_writable(report.plot_file);
+  } catch (const PerfError& error) {
+    std::fprintf(stderr, "tutti perf: %s\n", error.what());
+    own = error.exit_code;
+  }
+  return context.board.exchange(context.rank, own)[0];
+}
+
 /// Looks first for what the end of a long run will need.
 int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch) {
   ReportOptions& report = options.report;
@@ -168,7 +182,10 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
     check_plotter();
     if (report.json_file.empty()) report.json_file = own_file.emplace().path();
   }
-  const RankBody body = [&](const RankContext& context) { return Sweep(context, options).run(); };
+  const RankBody body = [&](const RankContext& context) -> int {
+    const ExitCode code = look_at_files(context, report);
+    return code != kExitOk ? code : Sweep(context, options).run();
+  };
   return run_ranks(options.crew, launch, body);
 }
 

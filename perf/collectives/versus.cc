@@ -125,13 +125,15 @@ int versus_main(const PerfOptions& options, const std::vector<std::string>& argu
   for (const std::string& peer : options.versus.peers) {
     for (Configuration& one : configurations_of(peer)) configurations.push_back(std::move(one));
   }
+  check_writable(options.versus.raw_file);
   std::vector<Round> rounds;
   size_t failed = 0;
   for (const Configuration& configuration : configurations) {
     failed += !run_configuration(options, arguments, configuration, rounds);
   }
+  print_comparisons(compare(rounds));  // first: it is there even if the disk is full
+  std::fflush(stdout);
   if (!options.versus.raw_file.empty()) write_rounds(options.versus.raw_file, rounds);
-  print_comparisons(compare(rounds));
   return failed > 0 ? 1 : 0;
 }
 
