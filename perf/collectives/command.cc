@@ -48,11 +48,14 @@ std::string program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 }
 
+void expect_children() { signal(SIGCHLD, SIG_DFL); }
+
 int run_command(std::vector<std::string> command, const Variables& environment) {
   std::vector<char*> argv;
   for (std::string& word : command) argv.push_back(word.data());
   argv.push_back(nullptr);
   std::fflush(nullptr);
+  expect_children();
   const pid_t child = fork();
   if (child < 0) throw PerfError(std::string("fork: ") + std::strerror(errno));
   if (child == 0) {
@@ -63,7 +66,9 @@ int run_command(std::vector<std::string> command, const Variables& environment) 
     _exit(127);
   }
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) throw PerfError(std::string("waitpid: ") + std::strerror(errno));
+  }
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 

@@ -9,6 +9,10 @@ namespace tutti::perf {
 
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
+/// A program that ignores SIGCHLD (by inheritance, too) never learns how its children ended: from
+/// now on this one learns it. Before fork.
+void expect_children();
+
 /// Runs a command with more environment and waits for it. Returns its exit code, or 128 + its
 /// signal; 127 if there is no such program, which has been said on stderr.
 int run_command(std::vector<std::string> command, const Variables& environment);

@@ -267,6 +267,30 @@ case $name in $FAKE_FAILS) exit $FAKE_CODE;; esac
 """
 
 
+class IgnoredChildren(unittest.TestCase):
+    """SIGCHLD ignored, as a program may leave it to what it starts."""
+
+    def run_ignoring(self, *arguments, **environment):
+        command = ["bash", "-c", "trap '' CHLD; exec \"$0\" \"$@\"", str(TUTTI)]
+        return subprocess.run(command + list(arguments), text=True, capture_output=True, timeout=60,
+                              env={**INHERITED, **environment})
+
+    def test_ranks_are_waited_for(self):
+        result = self.run_ignoring("perf", "all_reduce", "-b", "8", "-n", "1")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        result = self.run_ignoring("perf", "all_reduce", "-b", "8", "-n", "1",
+                                   NCCL_TESTS_MIN_BW="1e9")
+        self.assertEqual(result.returncode, RESULT, result.stderr)
+
+    @unittest.skipUnless((BINARIES.parent / "lib" / "nccl" / "libnccl.so.2").exists(),
+                         "the drop-in is not built")
+    def test_a_command_is_waited_for_and_gets_what_was_inherited(self):
+        says = "import signal, sys; print(signal.getsignal(signal.SIGCHLD).name); sys.exit(3)"
+        result = self.run_ignoring("run", "--", sys.executable, "-c", says)
+        self.assertEqual(result.returncode, 3, result.stderr)
+        self.assertEqual(result.stdout, "SIG_IGN\n")
+
+
 class Versus(unittest.TestCase):
     """`--vs`, with a program that only looks like mpirun."""
 

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "perf/collectives/command.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/shared_board.h"
 
@@ -84,10 +85,19 @@ class Children {
   bool wait_one(int flags) {
     int status = 0;
     const pid_t pid = waitpid(-1, &status, flags);
+    if (pid < 0 && errno == ECHILD) give_up();
     const auto found = std::find(pids_.begin(), pids_.end(), pid);
     if (found == pids_.end()) return false;
     note_end(static_cast<int>(found - pids_.begin()), status);
     return true;
+  }
+
+  /// Somebody else has waited for them: nobody can say how they ended.
+  void give_up() {
+    std::fprintf(stderr, "tutti: %d processes have ended, and not said how\n", running_);
+    result_ = std::max<int>(result_, kExitFailed);
+    pids_.clear();
+    running_ = 0;
   }
 
   void note_end(int process, int status) {
@@ -157,6 +167,7 @@ int run_crew(const CrewShape& shape, const RankBody& body) {
         shape, 0, [&](int) { return board; }, body);
   }
   std::fflush(nullptr);  // or every child writes what is in the buffers again
+  expect_children();
   Children children(shape);
   children.fork_all(body);
   return children.wait_all();

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <thread>
@@ -34,6 +35,16 @@ int rank_1_throws(const RankContext& context) {
   if (context.rank == 1) throw PerfError("on purpose");
   context.board.barrier();
   return 0;
+}
+
+bool ignores_children(pid_t process) {
+  std::ifstream status("/proc/" + std::to_string(process) + "/status");
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with("SigIgn:")) continue;
+    const uint64_t ignored = std::stoull(line.substr(7), nullptr, 16);
+    return ((ignored >> (SIGCHLD - 1)) & 1) != 0;
+  }
+  return false;
 }
 
 /// The processes of a launched crew as threads that know only the id, as processes would.
@@ -108,6 +119,29 @@ TEST(Crew, ADeadRankIsReportedWithItsSignal) {
   EXPECT_EQ(result, 1);
   EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
   EXPECT_NE(said.find("signal 9 (Killed)"), std::string::npos) << said;
+}
+
+TEST(Crew, LearnsHowItsProcessesEndWhereThatWasIgnored) {
+  signal(SIGCHLD, SIG_IGN);
+  EXPECT_EQ(run_crew({2, 1}, [](const RankContext& context) { return context.rank * 3; }), 3);
+  signal(SIGCHLD, SIG_DFL);
+}
+
+TEST(Crew, ProcessesThatSomebodyElseWaitedForAreAFailure) {
+  // SIGUSR1 makes the parent ignore its children while it waits for them.
+  signal(SIGUSR1, [](int) { signal(SIGCHLD, SIG_IGN); });
+  const pid_t parent = getpid();
+  testing::internal::CaptureStderr();
+  const int result = run_crew({2, 1}, [&](const RankContext& context) {
+    if (context.rank == 0) kill(parent, SIGUSR1);
+    while (!ignores_children(parent)) usleep(1000);
+    return 0;
+  });
+  signal(SIGUSR1, SIG_DFL);
+  signal(SIGCHLD, SIG_DFL);
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result, 1);
+  EXPECT_NE(said.find("2 processes have ended, and not said how"), std::string::npos) << said;
 }
 
 TEST(TimedLoop, OnlyASteppedLoopCallsBeforeItsSteps) {

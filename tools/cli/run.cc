@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -206,18 +207,27 @@ void forward_signals() {
   }
 }
 
-[[noreturn]] void become(char** command, const sigset_t& mask) {
+/// What a fork must not change for the command.
+struct Inherited {
+  sigset_t mask;
+  struct sigaction on_child;
+};
+
+[[noreturn]] void become(char** command, const Inherited& inherited) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  sigprocmask(SIG_SETMASK, &mask, nullptr);
+  sigaction(SIGCHLD, &inherited.on_child, nullptr);
+  sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
   execvp(command[0], command);
   const int status = errno == ENOENT ? kNotFound : kNotExecutable;
   std::fprintf(stderr, "tutti run: %s: %s\n", command[0], std::strerror(errno));
   _exit(status);
 }
 
-int wait_for_child() {
+/// Nothing if nobody can say how the child ended.
+std::optional<int> wait_for_child() {
   int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  while (waitpid(child, &status, 0) < 0) {
+    if (errno != EINTR) return std::nullopt;
   }
   return status;
 }
@@ -236,7 +246,7 @@ int wait_for_child() {
 }
 
 /// The child's status once it has ended; says early that the library is missing.
-int watch(const Answer& answer, bool& loaded) {
+std::optional<int> watch(const Answer& answer, bool& loaded) {
   constexpr int kStepMs = 50;
   loaded = false;
   for (int waited_ms = 0; waited_ms < kPatienceMs && !loaded; waited_ms += kStepMs) {
@@ -251,7 +261,7 @@ int watch(const Answer& answer, bool& loaded) {
     complain(0, "after " + std::to_string(kPatienceMs / 1000) +
                     " s the program has not loaded libnccl.so.2: it is not running on Tutti");
   }
-  const int status = wait_for_child();
+  const std::optional<int> status = wait_for_child();
   loaded = loaded || answer.loaded(0);
   return status;
 }
@@ -260,17 +270,24 @@ int start(char** command) {
   Answer answer;
   if (!answer.open()) return complain(kNotLoaded, std::string("pipe: ") + std::strerror(errno));
   // A signal that comes before the child exists waits until it does.
-  sigset_t all, before;
+  sigset_t all;
+  Inherited inherited = {};
   sigfillset(&all);
-  sigprocmask(SIG_SETMASK, &all, &before);
+  sigprocmask(SIG_SETMASK, &all, &inherited.mask);
+  // Who ignores SIGCHLD, as a starter may have left it, never learns how the child ended.
+  struct sigaction standard = {};
+  standard.sa_handler = SIG_DFL;
+  sigaction(SIGCHLD, &standard, &inherited.on_child);
   child = fork();
   if (child < 0) return complain(kNotLoaded, std::string("fork: ") + std::strerror(errno));
-  if (child == 0) become(command, before);
+  if (child == 0) become(command, inherited);
   forward_signals();
-  sigprocmask(SIG_SETMASK, &before, nullptr);
+  sigprocmask(SIG_SETMASK, &inherited.mask, nullptr);
   answer.write_end = Fd();
   bool loaded = false;
-  const int status = watch(answer, loaded);
+  const std::optional<int> ended = watch(answer, loaded);
+  if (!ended) return complain(kNotLoaded, std::string("waitpid: ") + std::strerror(errno));
+  const int status = *ended;
   const bool was_started = !WIFEXITED(status) || (WEXITSTATUS(status) != kNotFound &&
                                                   WEXITSTATUS(status) != kNotExecutable);
   if (!loaded && was_started) {
