@@ -17,7 +17,8 @@ void expect_children();
 /// signal; 127 if there is no such program, which has been said on stderr.
 int run_command(std::vector<std::string> command, const Variables& environment);
 
-/// Looks whether a file can be written; leaves things as they are. "" is no file. Errors: PerfError.
+/// Looks whether a file can be written; leaves things as they are. "" is no file. Errors:
+/// PerfError.
 void check_writable(const std::string& path);
 
 /// Where the running program lies, with symbolic links followed.

@@ -263,7 +263,7 @@ done
 echo config,mode,ranks,collective,bytes,round,variant,us > $file
 echo $name,stepped,2,all_reduce,8,0,tutti,1 >> $file
 echo $name,stepped,2,all_reduce,8,0,mpi,2 >> $file
-case $name in $FAKE_FAILS) exit $FAKE_CODE;; esac
+case $name in ${FAKE_FAILS:-none}) exit $FAKE_CODE;; esac
 """
 
 
@@ -307,6 +307,14 @@ class Versus(unittest.TestCase):
         self.assertEqual(result.returncode, 1, result.stderr)
         self.assertIn("cannot write /nonexistent/rounds.csv: ", result.stderr)
         self.assertEqual(result.stdout, "")
+
+    def test_the_worst_code_is_returned_and_the_rest_is_compared(self):
+        failed = {"FAKE_FAILS": "ompi", "FAKE_CODE": str(RESULT)}
+        result = self.versus("-n", "5", **failed)
+        self.assertEqual(result.returncode, RESULT, result.stderr)
+        self.assertIn("ompi failed (exit code 7)", result.stderr)
+        self.assertIn("-n,--iters has no effect with --vs", result.stderr)
+        self.assertIn("ompi:tuned", result.stdout.split("# ran ")[-1].split("\n", 1)[1])
 
     def test_the_tables_are_printed_before_the_rounds_are_written(self):
         result = self.versus("--raw", "/dev/full")

@@ -216,6 +216,16 @@ std::string names_as_code(std::string_view names) {
 
 }  // namespace
 
+bool Flag::only_without_vs() const {
+  if (std::string_view(group) == kReport) return true;
+  const std::string_view own = names;
+  return std::string_view(group) == kLoop && !own.starts_with("--fresh") && !own.starts_with("-T");
+}
+
+bool Flag::only_with_vs() const {
+  return std::string_view(group) == kPeers && std::string_view(names) != "--vs";
+}
+
 std::span<const Flag> all_flags() { return kFlags; }
 
 std::string flags_as_markdown() {

@@ -6,11 +6,14 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "perf/collectives/options.h"
 #include "perf/command_line.h"
 
 namespace tutti::perf {
+
+struct Flag;
 
 /// Options while they are read: some of them depend on each other and are settled at the end.
 struct Draft {
@@ -19,6 +22,7 @@ struct Draft {
   std::optional<size_t> max_bytes;
   std::string op = "sum";
   std::optional<int> processes;
+  std::vector<const Flag*> given;
   bool in_one_process = false;  // -t or -g was given: without --ranks, nothing is forked
 };
 
@@ -38,6 +42,11 @@ struct Flag {
   FlagKind kind;
   /// Once per value. Errors: PerfError, without the flag's name.
   void (*apply)(const std::string& value, Draft& draft);
+
+  /// What --vs does not use: it has a loop and tables of its own.
+  bool only_without_vs() const;
+  /// What only --vs uses.
+  bool only_with_vs() const;
 
   Argument argument() const { return {names, value, meaning, standard, group}; }
 };

@@ -75,6 +75,15 @@ void settle_environment(PerfOptions& options) {
   check_matrix(options);
 }
 
+void note_unused(Draft& draft) {
+  const bool compares = !draft.options.versus.peers.empty();
+  for (const Flag* flag : draft.given) {
+    if (compares ? !flag->only_without_vs() : !flag->only_with_vs()) continue;
+    draft.options.notes.push_back(std::string(flag->names) + " has no effect " +
+                                  (compares ? "with --vs" : "without --vs"));
+  }
+}
+
 /// What no single flag can say by itself.
 PerfOptions settle(Draft& draft) {
   PerfOptions& options = draft.options;
@@ -91,6 +100,7 @@ PerfOptions settle(Draft& draft) {
   }
   check_group(options, options.crew.ranks());
   settle_environment(options);
+  note_unused(draft);
   return std::move(options);
 }
 
@@ -101,7 +111,10 @@ std::string excuse(const Flag& flag) {
 
 void add_flag(CommandLine& line, const Flag& flag, Draft& draft) {
   line.add(flag.argument(), [&](const std::string& value) {
-    if (flag.kind != FlagKind::kNoEffect) return flag.apply(value, draft);
+    if (flag.kind != FlagKind::kNoEffect) {
+      if (std::ranges::find(draft.given, &flag) == draft.given.end()) draft.given.push_back(&flag);
+      return flag.apply(value, draft);
+    }
     if (value != "0") draft.options.notes.push_back(excuse(flag));
   });
 }

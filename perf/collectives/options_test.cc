@@ -92,7 +92,7 @@ TEST(Flags, EachIsAcceptedByEveryNameAndChangesTheOptions) {
       if (name == "-K" || name == "--per_iter_skip") arguments.insert(arguments.end(), {"-I", "1"});
       const auto options = parse(arguments);
       ASSERT_TRUE(options);
-      EXPECT_EQ(options->notes.size(), flag.kind == FlagKind::kNoEffect ? 1u : 0u);
+      EXPECT_EQ(options->notes.size(), flag.kind == FlagKind::kNoEffect || flag.only_with_vs());
     }
   }
 }
@@ -186,6 +186,18 @@ TEST(Flags, WithoutEffectAreNamedUnlessTheyAskForNothing) {
   ASSERT_TRUE(options);
   ASSERT_EQ(options->notes.size(), 2u);
   EXPECT_NE((options->notes[0] + options->notes[1]).find("--cudagraph"), std::string::npos);
+}
+
+TEST(Flags, OfTheOtherModeAreNamed) {
+  const auto versus = parse({"--vs", "ompi", "-n", "5", "-n", "6", "--json", "file", "--rounds",
+                             "3", "-T", "1", "--fresh"});
+  ASSERT_TRUE(versus);
+  ASSERT_EQ(versus->notes.size(), 2u) << "once each";
+  EXPECT_EQ(versus->notes[0], "-n,--iters has no effect with --vs");
+  EXPECT_NE(versus->notes[1].find("--json has no effect with --vs"), std::string::npos);
+  const auto plain = parse({"-n", "5", "--raw", "file"});
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(plain->notes, std::vector<std::string>{"--raw has no effect without --vs"});
 }
 
 TEST(Flags, MistakesNameTheFlag) {

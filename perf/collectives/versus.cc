@@ -1,5 +1,6 @@
 #include "perf/collectives/versus.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <iterator>
@@ -75,10 +76,21 @@ std::string program_path(const VersusOptions& versus) {
   return program.string();
 }
 
-/// Runs the comparison under one configuration. Returns false if it failed, which has been
-/// reported.
-bool run_configuration(const PerfOptions& options, const std::vector<std::string>& arguments,
-                       const Configuration& configuration, std::vector<Round>& rounds) {
+/// The exit code, where a file that is no result counts as a failure.
+int collect_rounds(const std::string& path, std::vector<Round>& rounds) {
+  try {
+    const std::vector<Round> own = read_rounds(path);
+    rounds.insert(rounds.end(), own.begin(), own.end());
+    return kExitOk;
+  } catch (const PerfError& error) {
+    std::fprintf(stderr, "tutti perf: %s\n", error.what());
+    return error.exit_code;
+  }
+}
+
+/// Runs the comparison under one configuration. Returns its exit code; a failure has been reported.
+int run_configuration(const PerfOptions& options, const std::vector<std::string>& arguments,
+                      const Configuration& configuration, std::vector<Round>& rounds) {
   const TemporaryFile output;
   std::vector<std::string> command = {options.versus.mpirun,
                                       "--oversubscribe",
@@ -108,11 +120,9 @@ bool run_configuration(const PerfOptions& options, const std::vector<std::string
   if (result != 0) {
     std::fprintf(stderr, "tutti perf: %s failed (exit code %d)\n", configuration.name.c_str(),
                  result);
-    return false;
+    return result;
   }
-  const std::vector<Round> own = read_rounds(output.path());
-  rounds.insert(rounds.end(), own.begin(), own.end());
-  return true;
+  return collect_rounds(output.path(), rounds);
 }
 
 }  // namespace
@@ -127,14 +137,17 @@ int versus_main(const PerfOptions& options, const std::vector<std::string>& argu
   }
   check_writable(options.versus.raw_file);
   std::vector<Round> rounds;
-  size_t failed = 0;
+  for (const std::string& note : options.notes) {
+    std::fprintf(stderr, "tutti perf: %s\n", note.c_str());
+  }
+  int worst = kExitOk;
   for (const Configuration& configuration : configurations) {
-    failed += !run_configuration(options, arguments, configuration, rounds);
+    worst = std::max(worst, run_configuration(options, arguments, configuration, rounds));
   }
   print_comparisons(compare(rounds));  // first: it is there even if the disk is full
   std::fflush(stdout);
   if (!options.versus.raw_file.empty()) write_rounds(options.versus.raw_file, rounds);
-  return failed > 0 ? 1 : 0;
+  return worst;
 }
 
 int compare_main(int argc, char** argv) {
