@@ -15,6 +15,15 @@ constexpr size_t kDefaultBytes = size_t{32} << 20;
 
 SizeOptions settle_sizes(const Draft& draft) {
   SizeOptions sizes = draft.options.sizes;
+  if (!sizes.list.empty()) {
+    if (draft.min_bytes || draft.max_bytes) {
+      throw PerfError("--bytes-list has all sizes: leave out -b and -e", kExitUsage);
+    }
+    const auto [least, most] = std::ranges::minmax(sizes.list);
+    sizes.min_bytes = least;
+    sizes.max_bytes = most;
+    return sizes;
+  }
   sizes.min_bytes = draft.min_bytes.value_or(draft.max_bytes.value_or(kDefaultBytes));
   sizes.max_bytes = draft.max_bytes.value_or(draft.min_bytes.value_or(kDefaultBytes));
   if (sizes.min_bytes > sizes.max_bytes) throw PerfError("-b is greater than -e", kExitUsage);

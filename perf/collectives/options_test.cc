@@ -41,6 +41,15 @@ TEST(Options, TheSweepMultipliesAddsOrIsGiven) {
   EXPECT_EQ(parse({"-b", "8"}, "barrier")->byte_sizes(), Sizes{0});
 }
 
+TEST(Options, AListOfSizesHasItsOwnEnds) {
+  const auto options = parse({"--bytes-list", "4M,8,1K"});
+  ASSERT_TRUE(options);
+  EXPECT_EQ(options->sizes.min_bytes, 8u);
+  EXPECT_EQ(options->sizes.max_bytes, size_t{4} << 20);
+  EXPECT_FALSE(parse({"--bytes-list", "8", "-b", "8"}));
+  EXPECT_FALSE(parse({"--bytes-list", "8", "-e", "8"}));
+}
+
 TEST(Options, NonsenseIsRefused) {
   EXPECT_FALSE(parse({"-b", "8", "-e", "4"}));
   EXPECT_FALSE(parse({"-b", "0", "-e", "4", "-f", "2"}));
