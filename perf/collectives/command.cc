@@ -11,13 +11,17 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "perf/collectives/error.h"
 
 namespace tutti::perf {
 
-TemporaryFile::TemporaryFile()
-    : path_((std::filesystem::temp_directory_path() / "tutti-perf-XXXXXX").string()) {
+TemporaryFile::TemporaryFile() {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::temp_directory_path(error);
+  if (error) throw PerfError("TMPDIR is no folder for temporary files: " + error.message());
+  path_ = (folder / "tutti-perf-XXXXXX").string();
   const int file = mkstemp(path_.data());
   if (file < 0) throw PerfError("cannot create " + path_ + ": " + std::strerror(errno));
   close(file);

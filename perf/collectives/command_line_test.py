@@ -316,6 +316,11 @@ class Versus(unittest.TestCase):
         self.assertIn("-n,--iters has no effect with --vs", result.stderr)
         self.assertIn("ompi:tuned", result.stdout.split("# ran ")[-1].split("\n", 1)[1])
 
+    def test_a_bad_folder_for_temporary_files_is_said(self):
+        result = self.versus(TMPDIR="/nonexistent")
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertIn("tutti perf: TMPDIR is no folder", result.stderr)
+
     def test_the_tables_are_printed_before_the_rounds_are_written(self):
         result = self.versus("--raw", "/dev/full")
         self.assertEqual(result.returncode, 1, result.stderr)

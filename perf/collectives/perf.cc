@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <optional>
 #include <string>
 #include <vector>
@@ -211,6 +212,9 @@ int collective_main(int argc, char** argv) {
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti perf: %s\n", error.what());
     return error.exit_code;
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tutti perf: %s\n", error.what());
+    return kExitFailed;
   }
 }
 
