@@ -50,7 +50,8 @@ void settle_report(PerfOptions& options) {
   if (report.skipped_samples > 0 && !report.per_iteration) {
     throw PerfError("-K goes with -I 1", kExitUsage);
   }
-  if (report.skipped_samples > 0 && report.skipped_samples >= samples) {
+  // With -n 0 nobody knows yet how many there will be; the last one is always shown.
+  if (options.iterations > 0 && report.skipped_samples > 0 && report.skipped_samples >= samples) {
     throw PerfError("-K must leave at least one iteration", kExitUsage);
   }
 }

@@ -231,6 +231,7 @@ TEST(Flags, MistakesNameTheFlag) {
   }
   EXPECT_FALSE(parse({"-K", "1"})) << "-K without -I";
   EXPECT_FALSE(parse({"-I", "1", "-n", "4", "-K", "4"})) << "nothing would be left";
+  EXPECT_TRUE(parse({"-I", "1", "-n", "0", "-K", "4"})) << "nobody knows yet how many";
   EXPECT_FALSE(parse({"--ranks", "3"}, "hypercube"));
   EXPECT_FALSE(parse({"-m", "2"}, "hypercube"));
 }
