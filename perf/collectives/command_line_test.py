@@ -121,6 +121,15 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(result.returncode, 0, result.stderr)
                 self.assertIn("# Out of bounds values : 0 OK", result.stdout)
 
+    def test_the_settings_say_whether_calls_are_waited_for(self):
+        few = ["perf", "all_reduce", "-t", "2", "-b", "64", "-n", "4"]
+        for flags, said in (([], "# free-running, "), (["--percentiles"], "# free-running, "),
+                            (["--stream", "host"], "# free-running, "),
+                            (["--stream", "host", "--percentiles"], "# single calls, each waited"),
+                            (["--stream", "host", "-I", "1", "--stepped"], "# stepped, ")):
+            with self.subTest(flags=flags):
+                self.assertIn(said, run(*few, *flags).stdout)
+
     def test_flags_without_effect_are_said_once(self):
         result = run("perf", "all_reduce", "--ranks", "3", "-b", "8", "-n", "1", "-G", "2")
         self.assertEqual(result.returncode, 0)

@@ -45,6 +45,13 @@ std::string right_aligned(const std::string& text, int width) {
   return padded(text, width).substr(2);
 }
 
+/// How timed_loop() runs.
+const char* loop_text(const PerfOptions& options) {
+  if (options.stepped) return "stepped";
+  const bool waits = options.report.samples() && options.communicator.host_stream;
+  return waits ? "single calls, each waited for" : "free-running";
+}
+
 }  // namespace
 
 std::vector<Participant> all_participants(const RankContext& context, const Subgroup& group) {
@@ -123,9 +130,8 @@ void Report::print_parameters() const {
   std::printf("agg iters: %zu validation: %zu graph: 0 unalign: %zu\n#\n", options_.aggregate,
               options_.checks, options_.unaligned_elements);
   const CommunicatorOptions& communicator = options_.communicator;
-  std::printf("# %s%s, %s stream, %s buffers, algorithm %s%s\n#\n",
-              options_.stepped ? "stepped" : "free-running", options_.fresh ? ", fresh input" : "",
-              communicator.host_stream ? "host" : "blocking",
+  std::printf("# %s%s, %s stream, %s buffers, algorithm %s%s\n#\n", loop_text(options_),
+              options_.fresh ? ", fresh input" : "", communicator.host_stream ? "host" : "blocking",
               options_.registered ? "registered" : "ordinary",
               communicator.algorithm.empty() ? "chosen" : communicator.algorithm.c_str(),
               communicator.deterministic ? ", deterministic" : "");
