@@ -27,11 +27,13 @@ def read_series(path):
             cell = line[key]
             if cell is None:
                 continue
-            case = (line["type"], line["redop"], line["root"])
+            case = (line["type"], line["redop"], int(line["root"]))  # nccl-tests: text
             time = next(cell[name] for name in TIMES if name in cell)
             points = series.setdefault((case, words, style), [])
             points.append((line["size"], time, cell["bus_bw"]))
-    name = f"{report['config']['collective']}, {report['config']['ranks']} ranks"
+    config = report["config"]  # nccl-tests' has neither name nor number
+    collective = config.get("collective", pathlib.Path(path).stem)
+    name = f"{collective}, {config.get('ranks', len(config['devices']))} ranks"
     return [(label(name, case, words, series), style, sorted(points))
             for (case, words, style), points in series.items()]
 
