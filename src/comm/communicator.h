@@ -101,8 +101,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status close_windows(uint64_t timeout_ns);
 
   /// Before the barrier with which a rank leaves: gives it a deadline, and if it fails nobody
-  /// learns of it: the others may have much to do among themselves. False if there is nobody to wait
-  /// for.
+  /// learns of it: the others may have much to do among themselves. False if there is nobody to
+  /// wait for.
   bool begin_leaving(uint64_t timeout_ns);
   /// What runs ends with this error soon. From any thread.
   void abort(Status reason);

@@ -38,11 +38,11 @@ class Rank : testing_support::TeamRank {
     const int sent = number * 100 + member_.rank();
     int received = -1;
     testing_support::sleep_ns(kPauseNs);
-    const bool good =
-        ok(tuttiGroupStart()) &&
-        ok(tuttiSend(&sent, 1, tuttiInt32, next, comm_, tuttiBlocking())) &&
-        ok(tuttiRecv(&received, 1, tuttiInt32, previous, comm_, tuttiBlocking())) &&
-        ok(tuttiGroupEnd()) && ok(tuttiCommGetAsyncError(comm_, &async_)) && ok(async_);
+    const bool good = ok(tuttiGroupStart()) &&
+                      ok(tuttiSend(&sent, 1, tuttiInt32, next, comm_, tuttiBlocking())) &&
+                      ok(tuttiRecv(&received, 1, tuttiInt32, previous, comm_, tuttiBlocking())) &&
+                      ok(tuttiGroupEnd()) && ok(tuttiCommGetAsyncError(comm_, &async_)) &&
+                      ok(async_);
     if (good && received == number * 100 + previous) return true;
     member_.fail("turn " + std::to_string(number));
     return false;

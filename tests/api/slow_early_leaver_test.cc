@@ -9,8 +9,8 @@ namespace {
 class SlowEarlyLeaver : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(SlowEarlyLeaver, FailsNobody) {
-  const auto outcome = testing_support::run_program(
-      "early_leaver", {"--network", GetParam(), "--ranks", "4"}, 240);
+  const auto outcome =
+      testing_support::run_program("early_leaver", {"--network", GetParam(), "--ranks", "4"}, 240);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
