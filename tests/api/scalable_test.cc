@@ -107,6 +107,7 @@ TEST(Scalable, WhoGivesUpEndsTheWaitOfAllParts) {
             tuttiInProgress);
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_EQ(tuttiCommAbort(comm), tuttiInProgress);
+  EXPECT_EQ(settle(comm), tuttiSuccess);
   for (std::thread& other : others) other.join();
 }
 
