@@ -455,7 +455,6 @@ bool Communicator::begin_leaving(uint64_t timeout_ns) {
   if (ranks() == 1 || !failure().ok()) return false;
   calls_->be_quiet();
   executor_->begin_leaving();
-  leaving_ = true;
   CallOptions options;
   options.timeout_ns = timeout_ns;
   planner_->set_options(options);

@@ -207,7 +207,6 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one
   bool left_windows_ = false;
-  bool leaving_ = false;  // its failures are its own affair
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call

@@ -187,7 +187,7 @@ void Communicator::leave_attendant() {
 
 // The executor's failure, which other threads must not read there.
 void Communicator::publish_failure() {
-  if (leaving_) return;
+  if (executor_->is_leaving()) return;
   abort(status());
   leave_windows();
   calls_->dump(status());

@@ -156,6 +156,7 @@ class HostExecutor {
   /// From now on nobody but who waits for this rank learns that it fails: its last call is for
   /// those who may not be done with it.
   void begin_leaving() { leaving_ = true; }
+  bool is_leaving() const { return leaving_; }
   /// For those who write staging memory beside the plans.
   StagingWriter& staging_writer() { return write_staging_; }
   /// What of a long wait others may ask for.
