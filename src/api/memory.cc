@@ -100,6 +100,7 @@ tuttiResult_t tuttiMemFree(void* memory) { return report(nullptr, tutti::api::re
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
   using namespace tutti::api;
+  if (handle != nullptr) *handle = nullptr;
   return register_memory({comm, [memory, bytes, handle](const Registration& one) {
                             return register_range(one.comm, memory, bytes, handle);
                           }});

@@ -42,6 +42,7 @@ Status run_together(std::vector<Series>& all) {
   std::promise<bool> decide;
   const std::shared_future<bool> decision = decide.get_future().share();
   std::vector<std::thread> threads;
+  threads.reserve(all.size());
   Status missing;
   while (missing.ok() && threads.size() + 1 < all.size()) {
     Series& series = all[threads.size()];

@@ -92,7 +92,12 @@ TEST_F(GroupedRegistrations, AreThereWhenTheGroupEnds) {
 // It takes part, so that nobody waits for it; what follows on the communicators is made.
 TEST_F(GroupedRegistrations, ABadPartIsTheGroupsErrorAndTheRestIsMade) {
   tuttiWindow_t bad[kRanks] = {}, good[kRanks] = {};
+  void* handles[kRanks] = {memory_, memory_, memory_};
   ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {  // not of one size
+    const size_t bytes = kBytes - (rank == 1 ? 4096 : 0);
+    EXPECT_OK(tuttiCommRegister(comms_[rank], memory_[rank], bytes, &handles[rank]), comms_[rank]);
+  }
   for (int rank = 0; rank < kRanks; ++rank) {
     void* const base = rank == 1 ? nullptr : memory_[rank];
     EXPECT_OK(tuttiCommWindowRegister(comms_[rank], base, kBytes, &bad[rank], 0), comms_[rank]);
@@ -104,6 +109,7 @@ TEST_F(GroupedRegistrations, ABadPartIsTheGroupsErrorAndTheRestIsMade) {
   EXPECT_FALSE(message_of(nullptr).empty());
   for (int rank = 0; rank < kRanks; ++rank) {
     EXPECT_EQ(bad[rank], nullptr) << rank;
+    EXPECT_EQ(handles[rank], nullptr) << rank;
     EXPECT_NE(good[rank], nullptr) << rank;
     EXPECT_TRUE(is_summed(rank)) << rank;
   }
