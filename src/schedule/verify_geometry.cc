@@ -121,6 +121,7 @@ void Geometry::place_blocks(int space, const Partition& cut, uint32_t counts) {
         static_cast<uint32_t>(end / unit_ * per_count + static_cast<uint64_t>(residue));
     regions_[space].push_back({first, last - first, static_cast<uint32_t>(first % per_count)});
     widths_[space].push_back(end - begin);
+    blocks_are_atoms_ &= last - first <= 1;
     begin = end;
     first = last;
   }

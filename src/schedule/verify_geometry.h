@@ -51,6 +51,9 @@ class Geometry {
     return regions_[static_cast<int>(block.space())][block.index()];
   }
 
+  /// No block holds more than one atom; then two that overlap are the same interval.
+  bool blocks_are_atoms() const { return blocks_are_atoms_; }
+
   /// The length of an input or output block in units of 1/unit() of a count.
   uint64_t unit() const { return unit_; }
   uint64_t width(Block block) const {
@@ -73,6 +76,7 @@ class Geometry {
   std::vector<Region> regions_[2];  // input, output: per block
   std::vector<uint64_t> widths_[2];
   uint32_t atoms_[2] = {0, 0};
+  bool blocks_are_atoms_ = true;
 };
 
 /// How many counts of elements the buffers of a shape hold (input: where there is one).

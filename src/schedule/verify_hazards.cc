@@ -199,6 +199,7 @@ class Watch {
 
 Status check_slices(const Program& program) {
   if (program.placement() == Placement::kSeparate) return {};
+  if (program.geometry().blocks_are_atoms()) return {};
   struct Use {
     Region region;
     uint32_t step = 0;
