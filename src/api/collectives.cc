@@ -69,6 +69,11 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   return send + bytes <= recv || recv + bytes <= send || (whole && send == recv);
 }
 
+tuttiResult_t run_nothing(tuttiComm_t comm) {
+  const Status failure = comm->communicator->failure();
+  return failure.ok() ? tuttiSuccess : refuse(comm, failure);
+}
+
 // In each entry point, for the reason that FastPath::run() gives.
 [[gnu::always_inline]] inline tuttiResult_t run(tuttiComm_t comm, const Request& request,
                                                 tuttiStream_t stream, const Handle* handle) {
@@ -78,7 +83,8 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   if (!is_ordinary(comm, request, stream)) {
     if (Status status = check(comm, request, stream); !status.ok()) return refuse(comm, status);
   }
-  if (request.count == 0 && request.collective != Collective::kBarrier) return tuttiSuccess;
+  if (request.count == 0 && request.collective != Collective::kBarrier) [[unlikely]]
+    return run_nothing(comm);
   if (stream.kind == tuttiStreamBlocking && !in_group()) [[likely]]
     return run_now(comm, request);
   return submit(comm, request, stream, handle);

@@ -1,6 +1,8 @@
 #include "src/exec/host_executor.h"
 
 #include <algorithm>
+#include <new>
+#include <string>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -49,10 +51,16 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
 HostExecutor::~HostExecutor() = default;
 
 void HostExecutor::reserve(const plan::Plan& plan) {
-  const auto grow = [](std::unique_ptr<std::byte[]>& memory, uint64_t& capacity, uint64_t bytes) {
+  const auto grow = [&](std::unique_ptr<std::byte[]>& memory, uint64_t& capacity, uint64_t bytes) {
     if (bytes <= capacity) return;
-    memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
-    capacity = bytes;
+    memory.reset(new (std::nothrow) std::byte[bytes]);
+    capacity = memory == nullptr ? 0 : bytes;
+    if (memory != nullptr) return;
+    fail(Status::system_error(std::string(call_.what) + " on rank " +
+                              std::to_string(options_.rank) + ": " + plan.algorithm + " needs " +
+                              std::to_string(bytes) + " bytes of memory beside the buffers, and " +
+                              "there is no room for them: choose another algorithm"),
+         {options_.rank, -1});
   };
   grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan.slices_in_flight);
   grow(landing_, landing_capacity_, plan.landing_bytes);

@@ -442,6 +442,14 @@ TEST(HostExecutor, ClosedBuffersStayClosedAcrossTheEndOf32Bits) {
   }
 }
 
+TEST(HostExecutor, NoMemoryForScratchIsAnError) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer ends the program";
+  Domain domain(2, 64 << 10, 1);
+  plan::Plan plan;
+  plan.scratch_bytes = uint64_t{1} << 62;
+  EXPECT_EQ(domain.executor(0).run(plan, {}).code(), Code::kSystemError);
+}
+
 struct {
   std::atomic<uint64_t>* closed;
   void* page;

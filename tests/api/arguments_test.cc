@@ -340,6 +340,23 @@ TEST(Arguments, CountZeroNeedsNoBuffers) {
   });
 }
 
+TEST(Arguments, CountZeroDoesNotHideAFailure) {
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    const tuttiStream_t stream = tuttiBlocking();
+    const auto nothing = [&] {
+      return tuttiAllReduce(nullptr, nullptr, 0, tuttiInt8, tuttiSum, comm, stream);
+    };
+    set_deadline(comm, 50);
+    char value = 0;
+    const tuttiResult_t lost = tuttiRecv(&value, 1, tuttiInt8, 1 - rank, comm, stream);
+    EXPECT_NE(lost, tuttiSuccess);
+    EXPECT_REFUSED(nothing(), lost, comm);
+    EXPECT_OK(tuttiGroupStart(), comm);
+    EXPECT_REFUSED(nothing(), lost, comm);
+    EXPECT_REFUSED(tuttiGroupEnd(), lost, nullptr);
+  });
+}
+
 TEST(Arguments, VersionAndStrings) {
   int version = 0;
   EXPECT_EQ(tuttiGetVersion(&version), tuttiSuccess);
