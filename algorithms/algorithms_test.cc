@@ -91,6 +91,25 @@ TEST_P(EveryAlgorithm, IsAPureFunction) {
   }
 }
 
+// Of two ranks every order is.
+TEST_P(EveryAlgorithm, DeclaresWhetherItsOrderIsCanonical) {
+  if (!reduces(algorithm().collective)) {
+    EXPECT_FALSE(algorithm().canonical);
+    return;
+  }
+  bool canonical = true;
+  for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
+    for (const Parameters& p : parameters_of(algorithm(), ranks)) {
+      if (p.fold != Fold::kTree) continue;
+      const Result<Verdict> verdict = prove(algorithm(), p, Placement::kSeparate);
+      ASSERT_TRUE(verdict.ok()) << verdict.status().message();
+      EXPECT_TRUE(verdict.value().canonical || ranks > 2);
+      canonical = canonical && verdict.value().canonical;
+    }
+  }
+  EXPECT_EQ(canonical, algorithm().canonical);
+}
+
 // What v-collectives ask: whether a share's blocks keep to themselves, and who forwards.
 TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   const Collective collective = algorithm().collective;

@@ -43,6 +43,7 @@ schedule::Algorithm compose(schedule::Algorithm described) {
   using schedule::Parameters;
   using Of = PhasesOf<kCollective, kDeal, kCollect>;
   described.collective = kCollective;
+  described.canonical = kDeal().canonical;
   described.max_lanes = std::min(kDeal().max_lanes, kCollect().max_lanes);
   described.shape = [](const Parameters& p) { return composed_shape(Of::phases(), p); };
   described.schedule = [](const Parameters& p, int rank) {

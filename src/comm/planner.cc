@@ -2,8 +2,6 @@
 
 #include <string_view>
 
-#include "src/schedule/verify.h"
-
 namespace tutti::comm {
 
 namespace {
@@ -81,27 +79,10 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   return query;
 }
 
-bool Planner::is_canonical(const schedule::Algorithm& algorithm,
-                           const schedule::Parameters& parameters) {
-  const auto key =
-      std::make_tuple(std::string(schedule::name_of(algorithm.collective)),
-                      std::string(algorithm.name), int{parameters.lanes}, parameters.root);
-  const auto known = canonical_.find(key);
-  if (known != canonical_.end()) return known->second;
-  std::vector<schedule::Schedule> schedules;
-  for (int rank = 0; rank < parameters.ranks; ++rank) {
-    schedules.push_back(algorithm.schedule(parameters, rank));
-  }
-  const auto verdict = schedule::verify(algorithm.shape(parameters), schedules, {.hazards = false});
-  return canonical_[key] = verdict.ok() && verdict.value().canonical;
-}
-
 std::vector<select::Candidate> Planner::candidates(const Request& request, bool in_place) {
   select::Query query = query_of(request, in_place);
   if (query.vectors) query.count = longest_of(*request.counts);
-  return select::rank_candidates(
-      options_.algorithms, query,
-      [this](const auto& algorithm, const auto& p) { return is_canonical(algorithm, p); });
+  return select::rank_candidates(options_.algorithms, query);
 }
 
 Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Request& request,
@@ -182,16 +163,10 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   return {};
 }
 
-Result<select::Candidate> Planner::choose(const select::Query& query) {
-  return select::choose(options_.algorithms, query, [this](const auto& algorithm, const auto& p) {
-    return is_canonical(algorithm, p);
-  });
-}
-
 Result<double> Planner::predict_ns(const Request& request, bool in_place) {
   select::Query query = query_of(request, in_place);
   if (request.counts != nullptr) query.count = longest_of(*request.counts);
-  Result<select::Candidate> chosen = choose(query);
+  Result<select::Candidate> chosen = select::choose(options_.algorithms, query);
   if (!chosen.ok()) return chosen.status();
   return chosen.value().predicted_ns;
 }
@@ -217,7 +192,8 @@ plan::Plan Planner::bind(const plan::Match& match, const plan::BindRequest& requ
 
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
                                       std::unique_ptr<Prepared>& entry) {
-  Result<select::Candidate> chosen = choose(query_of(request, in_place));
+  Result<select::Candidate> chosen =
+      select::choose(options_.algorithms, query_of(request, in_place));
   if (!chosen.ok()) return chosen.status();
   Result<plan::Match*> match = match_of(chosen.value(), request, in_place, reach);
   if (!match.ok()) return match.status();

@@ -123,7 +123,6 @@ class Planner {
   Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
                                std::unique_ptr<Prepared>& entry);
   select::Query query_of(const Request& request, bool in_place) const;
-  Result<select::Candidate> choose(const select::Query& query);
   Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
                                 bool in_place, Reach reach);
   PlanKey vector_key(const Request& request, uint64_t longest, bool in_place);
@@ -134,7 +133,6 @@ class Planner {
                                                  bool in_place, std::span<const uint64_t> sizes);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                 const Alike& alike);
-  bool is_canonical(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
   Status check_fit(const plan::Plan& plan) const;
   static void sign(Prepared& prepared, const Alike& alike, bool deterministic);
   uint64_t variant_of(const CallOptions& options);
@@ -155,7 +153,6 @@ class Planner {
   std::unique_ptr<Prepared> sizes_;         // of the last size round
   std::optional<Choice> vector_choice_;
   std::map<MatchKey, plan::Match> matches_;
-  std::map<std::tuple<std::string, std::string, int, int>, bool> canonical_;
 };
 
 inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reach) {

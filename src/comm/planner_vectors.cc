@@ -25,7 +25,7 @@ Result<const select::Candidate*> Planner::choose_vectors(const Request& request,
   if (vector_choice_ && vector_choice_->key == key) return &vector_choice_->candidate;
   select::Query query = query_of(request, in_place);
   query.count = longest;
-  Result<select::Candidate> chosen = choose(query);
+  Result<select::Candidate> chosen = select::choose(options_.algorithms, query);
   if (!chosen.ok()) return chosen.status();
   vector_choice_ = Choice{key, std::move(chosen).value()};
   return &vector_choice_->candidate;

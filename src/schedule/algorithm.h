@@ -47,6 +47,9 @@ struct Algorithm {
   std::string_view nccl_name = {};
   uint16_t max_lanes = 1;
   bool in_place = true;  // false: declared unsupported, the caller's input must not be the output
+  // With tree folds it reduces in the canonical order, for any number of ranks; the verifier
+  // compares.
+  bool canonical = false;
   // For v-collectives, as Verdict has them for any number of ranks; a test compares.
   bool forwards = false;            // all_to_all: private counts need a size round
   bool needs_equal_counts = false;  // no v-collective runs it

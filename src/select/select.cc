@@ -28,7 +28,7 @@ std::string force_of(const Query& query) {
 }
 
 std::string reject(const schedule::Algorithm& algorithm, const Query& query,
-                   const schedule::Parameters& parameters, const CanonicalOracle& is_canonical) {
+                   const schedule::Parameters& parameters) {
   const ForcedName forced = parse_forced(query.forced);
   if (!forced.name.empty() && forced.name != algorithm.name) return force_of(query);
   if (forced.lanes > algorithm.max_lanes) {
@@ -36,7 +36,8 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
   }
   if (query.in_place && !algorithm.in_place) return "it does not run in place";
   if (query.vectors && algorithm.needs_equal_counts) return "it needs equal counts";
-  if (query.deterministic && !is_canonical(algorithm, parameters)) {
+  // Two have one order.
+  if (query.deterministic && !algorithm.canonical && parameters.ranks > 2) {
     return "it does not reduce in the canonical order";
   }
   return {};
@@ -85,7 +86,7 @@ LinkCost network_link() {
 }
 
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
-                                       const Query& query, const CanonicalOracle& is_canonical) {
+                                       const Query& query) {
   std::vector<Candidate> candidates;
   const uint16_t lanes = std::max<uint16_t>(1, parse_forced(query.forced).lanes);
   const double bytes = static_cast<double>(query.count) * query.element_bytes;
@@ -93,7 +94,7 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     if (algorithm.collective != query.collective) continue;
     Candidate candidate{&algorithm, query.parameters, 0, {}};
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
-    candidate.rejected = reject(algorithm, query, candidate.parameters, is_canonical);
+    candidate.rejected = reject(algorithm, query, candidate.parameters);
     const schedule::Cost cost = algorithm.cost(candidate.parameters);
     candidate.predicted_ns = predict_ns(cost, query.link, bytes);
     if (query.vectors && algorithm.forwards) {  // a size round goes first
@@ -108,9 +109,8 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
   return candidates;
 }
 
-Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query,
-                         const CanonicalOracle& is_canonical) {
-  std::vector<Candidate> candidates = rank_candidates(algorithms, query, is_canonical);
+Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query) {
+  std::vector<Candidate> candidates = rank_candidates(algorithms, query);
   if (!candidates.empty() && candidates.front().rejected.empty()) return candidates.front();
   return Status::invalid_argument("no algorithm can run this " +
                                   std::string(schedule::name_of(query.collective)) + ": " +

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,17 +49,12 @@ struct Candidate {
   std::string rejected;  // why it may not run; empty: it may
 };
 
-/// Whether the candidate reduces in the canonical order (the verifier knows).
-using CanonicalOracle =
-    std::function<bool(const schedule::Algorithm&, const schedule::Parameters&)>;
-
 /// Best first; those that may not run last.
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
-                                       const Query& query, const CanonicalOracle& is_canonical);
+                                       const Query& query);
 
 /// The winner, or an error that says why every candidate was rejected.
-Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query,
-                         const CanonicalOracle& is_canonical);
+Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query);
 
 /// The constants for a host with `ranks` ranks on `cores` cores, and for TCP.
 LinkCost host_link(int ranks, int cores);

@@ -15,9 +15,6 @@ using schedule::Collective;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-bool always_canonical(const schedule::Algorithm&, const schedule::Parameters&) { return true; }
-bool never_canonical(const schedule::Algorithm&, const schedule::Parameters&) { return false; }
-
 Query query_of(Collective collective, int ranks, uint64_t bytes, const LinkCost& link) {
   Query query;
   query.collective = collective;
@@ -28,7 +25,7 @@ Query query_of(Collective collective, int ranks, uint64_t bytes, const LinkCost&
 }
 
 std::string winner(const Query& query) {
-  const Result<Candidate> chosen = choose(registry::algorithms(), query, always_canonical);
+  const Result<Candidate> chosen = choose(registry::algorithms(), query);
   return std::string(chosen.ok() ? chosen.value().algorithm->name : chosen.status().message());
 }
 
@@ -67,7 +64,7 @@ TEST(Select, PrefersFewRoundsWhereCallsAreSmall) {
 TEST(Select, ObeysAndSaysWhyTheOthersLost) {
   Query query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
   query.forced = "ring:2";
-  const auto ranked = rank_candidates(registry::algorithms(), query, always_canonical);
+  const auto ranked = rank_candidates(registry::algorithms(), query);
   ASSERT_FALSE(ranked.empty());
   EXPECT_EQ(ranked.front().algorithm->name, "ring");
   EXPECT_EQ(ranked.front().parameters.lanes, 2);
@@ -87,10 +84,17 @@ TEST(Select, ObeysAndSaysWhyTheOthersLost) {
             "most 8 lanes");
 }
 
-TEST(Select, RefusesADeterministicCallThatNothingCanServe) {
+TEST(Select, ADeterministicCallTakesTheCanonicalOrder) {
   Query query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
   query.deterministic = true;
-  const Result<Candidate> chosen = choose(registry::algorithms(), query, never_canonical);
+  for (const Candidate& candidate : rank_candidates(registry::algorithms(), query)) {
+    EXPECT_EQ(candidate.rejected.empty(), candidate.algorithm->canonical);
+  }
+  query.forced = "ring";
+  query.parameters.ranks = 2;
+  EXPECT_EQ(winner(query), "ring");  // two ranks have one order
+  query.parameters.ranks = 3;
+  const Result<Candidate> chosen = choose(registry::algorithms(), query);
   ASSERT_FALSE(chosen.ok());
   EXPECT_NE(chosen.status().message().find("canonical order"), std::string::npos);
 }
@@ -117,8 +121,8 @@ const Candidate& named(const std::vector<Candidate>& candidates, std::string_vie
 }
 
 TEST(SelectVectors, WhatForwardsPaysForItsSizeRound) {
-  const auto plain = rank_candidates(registry::algorithms(), exchange(false), never_canonical);
-  const auto vectors = rank_candidates(registry::algorithms(), exchange(true), never_canonical);
+  const auto plain = rank_candidates(registry::algorithms(), exchange(false));
+  const auto vectors = rank_candidates(registry::algorithms(), exchange(true));
   EXPECT_EQ(named(vectors, "pairwise").predicted_ns, named(plain, "pairwise").predicted_ns);
   const Candidate& bruck = named(vectors, "bruck");
   const double round =
@@ -134,10 +138,8 @@ TEST(SelectVectors, WhatNeedsEqualCountsRunsNone) {
     algorithms.push_back(algorithm);
     algorithms.back().needs_equal_counts = algorithm.name == "pairwise";
   }
-  EXPECT_EQ(
-      named(rank_candidates(algorithms, exchange(false), never_canonical), "pairwise").rejected,
-      "");
-  const auto vectors = rank_candidates(algorithms, exchange(true), never_canonical);
+  EXPECT_EQ(named(rank_candidates(algorithms, exchange(false)), "pairwise").rejected, "");
+  const auto vectors = rank_candidates(algorithms, exchange(true));
   EXPECT_EQ(named(vectors, "pairwise").rejected, "it needs equal counts");
   EXPECT_EQ(vectors.front().algorithm->name, "bruck");
 }

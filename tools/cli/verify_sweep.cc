@@ -141,21 +141,27 @@ class Sweep {
     const int ranks = c.parameters.ranks;
     const auto least = [ranks](int& known) { known = known == 0 ? ranks : std::min(known, ranks); };
     ++f.cases;
-    if (!result.ok()) {
-      if (f.failed_ranks != 0 && f.failed_ranks <= ranks) return;
-      least(f.failed_ranks);
-      f.failure = describe(*f.algorithm, c.parameters) +
-                  (c.placement == Placement::kInPlace ? ", in place" : "") + ":\n  " +
-                  std::string(result.status().message());
-      return;
-    }
+    if (!result.ok()) return refuse(c, result.status().message());
     const Verdict& verdict = result.value();
+    if (!verdict.canonical && c.parameters.fold == Fold::kTree) {
+      least(f.first_not_canonical);
+      if (f.algorithm->canonical) refuse(c, "it is declared to be canonical, and is not");
+    }
     f.ranks[static_cast<int>(c.placement)].insert(ranks);
     f.least_credit = std::max(f.least_credit, verdict.least_credit);
-    if (!verdict.canonical && c.parameters.fold == Fold::kTree) least(f.first_not_canonical);
     f.agrees &= verdict.agrees;
     f.forwards |= verdict.forwards;
     f.needs_equal_counts |= verdict.needs_equal_counts;
+  }
+
+  static void refuse(const Case& c, std::string_view reason) {
+    Findings& f = *c.findings;
+    const int ranks = c.parameters.ranks;
+    if (f.failed_ranks != 0 && f.failed_ranks <= ranks) return;
+    f.failed_ranks = ranks;
+    f.failure = describe(*f.algorithm, c.parameters) +
+                (c.placement == Placement::kInPlace ? ", in place" : "") + ":\n  " +
+                std::string(reason);
   }
 
   const SweepOptions& options_;

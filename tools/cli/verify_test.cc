@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "src/registry/algorithms.h"
 #include "src/schedule/builder.h"
 #include "src/schedule/mutant.h"
 #include "tools/cli/verify_sweep.h"
@@ -93,6 +94,17 @@ TEST(Sweep, ComparesTheCost) {
   options.ranks = {3};
   const Findings found = sweep(algorithms, options).at(0);
   EXPECT_NE(found.failure.find("cost: declared depth 0"), std::string::npos) << found.failure;
+}
+
+TEST(Sweep, BelievesNoDeclaredOrder) {
+  Algorithm algorithm = *registry::find(Collective::kAllReduce, "ring");
+  algorithm.canonical = true;
+  const Algorithm* algorithms[] = {&algorithm};
+  SweepOptions options;
+  options.ranks = {2, 3, 4};
+  const Findings found = sweep(algorithms, options).at(0);
+  EXPECT_EQ(found.failed_ranks, 3);
+  EXPECT_NE(found.failure.find("declared to be canonical"), std::string::npos) << found.failure;
 }
 
 struct Outcome {
