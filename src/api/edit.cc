@@ -63,12 +63,9 @@ struct Agreement {
 };
 
 Result<Agreement> meet(const Edit& edit, const Patience& patience) {
+  if (Status status = quiesce(edit, patience); !status.ok()) return status;
   auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members,
                                                  comm::Meeting::Purpose{edit.call, patience});
-  if (Status status = quiesce(edit, patience); !status.ok()) {
-    meeting->decline();
-    return status;
-  }
   auto blobs = meeting->exchange(edit.proposal.encode());
   if (!blobs.ok()) return blobs.status();
   auto proposals = comm::agree(blobs.value(), edit.members);

@@ -4,7 +4,7 @@
 // It lives until its groups are served, or until it is stopped; as long as nobody has come, for as
 // long as its process. A group that cannot come together (a rank twice, two group sizes, somebody's
 // patience at its end, a rank that aborts, or went away and does not come again) fails as a whole,
-// and every rank is told why, latecomers too; when all have been told, the server ends.
+// and every rank is told why, latecomers too.
 //
 // Owns: listeners, connections, one thread. Threads: everything from one; the server has its own.
 // Errors: start() says which address could not be used.
@@ -33,7 +33,7 @@ struct ServerOptions {
   uint64_t return_ns = 60 * kNanosecondsPerSecond;
   /// For how long after the last caller a failed group's latecomers are told why.
   uint64_t linger_ns = 60 * kNanosecondsPerSecond;
-  /// The listener serves others later: nobody is admitted once all know the outcome. Without this,
+  /// The listener serves others later: it admits nobody after its last group. Without this,
   /// latecomers are told that they are.
   bool one_of_many = false;
   /// Ranks (rising) that the group does without, though it counts them: who is one of them is told

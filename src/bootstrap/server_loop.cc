@@ -72,14 +72,8 @@ bool ServerLoop::turn() {
   expire();
   tell_news();
   drop_finished();
-  if (is_done() && sessions_.empty()) return false;
+  if (is_complete() && sessions_.empty()) return false;
   return monotonic_ns() < idle_deadline_ns_;
-}
-
-// Of several stages each counts its own ranks.
-bool ServerLoop::all_told() const {
-  if (stages_ > 1 || ranks_ == 0) return false;
-  return told_.size() + options_.left_out.size() >= static_cast<size_t>(ranks_);
 }
 
 bool ServerLoop::is_over() const { return is_complete() || !failure_.ok(); }
@@ -159,9 +153,10 @@ void ServerLoop::join(Session& session) {
                                      " was given other unique ids than the ranks before it");
     if (!status.ok()) fail_group(status);
   }
-  ranks_ = std::max(ranks_, turn.ranks);
   put_off_end();
-  if (!failure_.ok() && session.asks()) tell_failure(session);
+  if (!failure_.ok() && session.asks()) {
+    session.answer(encode_answer(failure_.code(), failure_.message()));
+  }
 }
 
 void ServerLoop::hear_abort(const Session& session) {
@@ -210,14 +205,10 @@ uint64_t ServerLoop::return_deadline_ns() const {
 void ServerLoop::fail_group(const Status& reason) {
   failure_ = reason;
   put_off_end();
+  const auto answer = encode_answer(reason.code(), reason.message());
   for (const auto& session : sessions_) {
-    if (session->asks()) tell_failure(*session);
+    if (session->asks()) session->answer(answer);
   }
-}
-
-void ServerLoop::tell_failure(Session& session) {
-  session.answer(encode_answer(failure_.code(), failure_.message()));
-  told_.insert(session.rank());
 }
 
 void ServerLoop::expire() {

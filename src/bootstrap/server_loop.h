@@ -11,7 +11,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <vector>
 
 #include "src/base/io.h"
@@ -38,11 +37,8 @@ class ServerLoop {
   bool turn();
   /// Nobody who comes now can be served.
   bool is_over() const;
-  bool is_open() const { return !(options_.one_of_many && is_done()); }
-  bool is_done() const { return is_complete() || all_told(); }
+  bool is_open() const { return !(options_.one_of_many && is_complete()); }
   bool is_complete() const { return served_ >= options_.groups * stages_; }
-  /// Every rank of a group that failed knows it: there are no latecomers.
-  bool all_told() const;
   void sleep();
   /// Somebody came: how long until nobody else does?
   void put_off_end();
@@ -57,7 +53,6 @@ class ServerLoop {
   std::string missing() const;
   uint64_t return_deadline_ns() const;
   void fail_group(const Status& reason);
-  void tell_failure(Session& session);
   void expire();
   void take_failure();
   void drop_finished();
@@ -68,9 +63,7 @@ class ServerLoop {
   std::vector<std::unique_ptr<Session>> sessions_;
   std::map<int, Group> groups_;              // by stage: those that somebody has come to
   int stages_ = 1;                           // of every group, as its ranks say
-  int ranks_ = 0;                            // the most that a rank says there are
   Status failure_;                           // sticky: what latecomers are told
-  std::set<int> told_;                       // who knows of it
   int served_ = 0;                           // stages
   uint64_t idle_deadline_ns_ = kNoDeadline;  // nobody has come
   bool raised_limit_ = false;

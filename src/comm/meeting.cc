@@ -40,13 +40,11 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
   visit_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
 }
 
-Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptions options,
-                                                          bool declines) const {
+Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptions options) const {
   if (members_.front() != roster_->rank) return std::unique_ptr<bootstrap::Server>();
   for (int rank = 0; rank < visit_.ranks; ++rank) {
     const bool member = std::binary_search(members_.begin(), members_.end(), rank);
-    const bool comes = member && !(declines && rank == roster_->rank);
-    if (!comes) options.left_out.push_back(rank);
+    if (!member) options.left_out.push_back(rank);
   }
   KeptFd listener =
       KeptFd::open([this] { return fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0); });
@@ -56,7 +54,7 @@ Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptio
 
 Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   if (members_.size() == 1) return std::vector<std::string>{std::string(blob)};
-  const auto server = serve({.one_of_many = true}, false);
+  const auto server = serve({.one_of_many = true});
   if (!server.ok()) return explain(server.status());
   bootstrap::Visit visit = visit_;
   if (server.value() != nullptr) {
@@ -79,7 +77,7 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
 void Meeting::decline() {
   constexpr uint64_t kForOthersNs = 2 * kNanosecondsPerSecond;
   if (members_.size() == 1) return;
-  const auto server = serve({.linger_ns = kForOthersNs, .one_of_many = true}, true);
+  const auto server = serve({.linger_ns = kForOthersNs, .one_of_many = true});
   if (!server.ok()) return;
   if (server.value() == nullptr) return bootstrap::decline(visit_);
   server.value()->fail(explain(

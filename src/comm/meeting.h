@@ -40,9 +40,8 @@ class Meeting {
   void decline();
 
  private:
-  /// Null if another member serves. Who serves and `declines` does not come itself.
-  Result<std::unique_ptr<bootstrap::Server>> serve(bootstrap::ServerOptions options,
-                                                   bool declines) const;
+  /// Null if another member serves.
+  Result<std::unique_ptr<bootstrap::Server>> serve(bootstrap::ServerOptions options) const;
   /// Of a member whose process is gone, or its communicator: nobody listens at its place.
   Status look_for_members() const;
   Status explain(const Status& reason) const;

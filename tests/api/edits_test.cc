@@ -2,7 +2,6 @@
 // thread. Processes, networks and dead ranks: tests/kill/edits_main.cc.
 #include <gtest/gtest.h>
 
-#include <array>
 #include <atomic>
 #include <latch>
 #include <numeric>
@@ -468,31 +467,6 @@ TEST(Edits, AnAbortOfTheChildEndsASplitAndLeavesTheParent) {
       EXPECT_OK(outcome_of(tuttiCommDestroy(child), child), child);
     };
     run_ranks(2, body, &config);
-  }
-}
-
-// Its communicator failed while the others were at the meeting, which it serves or does not.
-TEST(Edits, WhoCannotBeginTellsTheOthers) {
-  for (const int late : {0, 1}) {
-    std::array<std::atomic<tuttiComm_t>, 2> comms{};
-    run_ranks(2, [&](tuttiComm_t& comm, int rank) {
-      comms[static_cast<size_t>(rank)] = comm;
-      if (rank == late) {
-        while (comms[static_cast<size_t>(1 - rank)] == nullptr) std::this_thread::yield();
-        until_busy(comms[static_cast<size_t>(1 - rank)], true);
-        set_deadline(comm, 100);
-        int value = 0;
-        EXPECT_EQ(tuttiRecv(&value, 1, tuttiInt32, 1 - rank, comm, tuttiBlocking()), tuttiTimeout);
-      }
-      tuttiComm_t child = nullptr;
-      EXPECT_REFUSED(tuttiCommSplit(comm, 0, 0, &child, nullptr),
-                     rank == late ? tuttiTimeout : tuttiRemoteError, nullptr);
-      const std::string wanted = "rank " + std::to_string(late);
-      EXPECT_NE(message_of(nullptr).find(wanted), std::string::npos) << message_of(nullptr);
-      EXPECT_OK(tuttiCommShrink(comm, nullptr, 0, &child, nullptr, TUTTI_SHRINK_ABORT), comm);
-      EXPECT_EQ(sum_over(child, 1), 2);
-      EXPECT_OK(tuttiCommDestroy(child), child);
-    });
   }
 }
 
