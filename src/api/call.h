@@ -22,6 +22,8 @@ tuttiResult_t run_vectors(tuttiComm_t comm, comm::Request request, const tuttiRe
 
 /// The refusal of a call: "all_reduce: " and `what`.
 Status wrong(const comm::Request& request, const std::string& what);
+/// A call in which no rank moves anything still tells that its communicator failed.
+tuttiResult_t run_nothing(tuttiComm_t comm);
 /// What every operation on data must have: a handle that takes calls, a stream, a type, an
 /// operation.
 Status check_operation(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream);

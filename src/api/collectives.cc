@@ -69,11 +69,6 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   return send + bytes <= recv || recv + bytes <= send || (whole && send == recv);
 }
 
-tuttiResult_t run_nothing(tuttiComm_t comm) {
-  const Status failure = comm->communicator->failure();
-  return failure.ok() ? tuttiSuccess : refuse(comm, failure);
-}
-
 // In each entry point, for the reason that FastPath::run() gives.
 [[gnu::always_inline]] inline tuttiResult_t run(tuttiComm_t comm, const Request& request,
                                                 tuttiStream_t stream, const Handle* handle) {
@@ -110,6 +105,11 @@ tuttiResult_t run_reducing(tuttiComm_t comm, Request request, const tuttiRedOp_t
 }
 
 }  // namespace
+
+tuttiResult_t run_nothing(tuttiComm_t comm) {
+  const Status failure = comm->communicator->failure();
+  return failure.ok() ? tuttiSuccess : refuse(comm, failure);
+}
 
 Status wrong(const Request& request, const std::string& what) {
   return Status::invalid_argument(std::string(comm::name_of(request)) + ": " + what);

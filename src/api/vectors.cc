@@ -168,7 +168,7 @@ tuttiResult_t run_vectors(tuttiComm_t comm, Request request, const tuttiRedOp_t&
   if (!status.ok()) return refuse(comm, status);
   request.count = 0;
   // All ranks pass the same counts: if there is nothing to do, all know.
-  if (!view.is_private() && comm::longest_of(view) == 0) return tuttiSuccess;
+  if (!view.is_private() && comm::longest_of(view) == 0) return run_nothing(comm);
   return submit(comm, request, stream, handle);
 }
 

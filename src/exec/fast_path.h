@@ -103,8 +103,10 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   ++executor.call_number_;
   executor.call_ = call;
   executor.announce();
-  if (plan_->scratch_bytes > 0) [[unlikely]]
+  if (plan_->scratch_bytes > 0) [[unlikely]] {
     executor.reserve(*plan_);
+    if (!executor.status_.ok()) return executor.status_;
+  }
   executor.registers_[plan::register_of(plan::Base::kInput)] =
       static_cast<std::byte*>(const_cast<void*>(call.send));
   executor.registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);

@@ -74,7 +74,6 @@ void HostExecutor::start(const plan::Plan& plan, const Call& call) {
   plan_ = &plan;
   exposed_ = !plan.prologue.empty();
   announce();
-  reserve(plan);
   registers_[plan::register_of(plan::Base::kInput)] =
       static_cast<std::byte*>(const_cast<void*>(call.send));
   registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
@@ -91,6 +90,7 @@ void HostExecutor::start(const plan::Plan& plan, const Call& call) {
     lane.sent.resize(plan.lanes[i].sends);
     lane.sent_to.resize(plan.lanes[i].sends);
   }
+  reserve(plan);  // last: if it fails, the recorder looks at the lanes
 }
 
 Status HostExecutor::run(const plan::Plan& plan, const Call& call) {

@@ -351,6 +351,9 @@ TEST(Arguments, CountZeroDoesNotHideAFailure) {
     const tuttiResult_t lost = tuttiRecv(&value, 1, tuttiInt8, 1 - rank, comm, stream);
     EXPECT_NE(lost, tuttiSuccess);
     EXPECT_REFUSED(nothing(), lost, comm);
+    const size_t counts[2] = {0, 0};
+    EXPECT_REFUSED(tuttiAllGatherV(nullptr, 0, nullptr, counts, nullptr, tuttiInt8, comm, stream),
+                   lost, comm);
     EXPECT_OK(tuttiGroupStart(), comm);
     EXPECT_REFUSED(nothing(), lost, comm);
     EXPECT_REFUSED(tuttiGroupEnd(), lost, nullptr);
