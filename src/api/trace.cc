@@ -21,10 +21,12 @@ Status write_all(int fd, std::string_view text) {
 }
 
 Status dump(const char* path) {
-  const Result<std::vector<trace::Snapshot>> snapshots = trace::read_process(getpid());
-  if (!snapshots.ok()) return snapshots.status();
+  const Result<trace::Recorders> found = trace::read_process(getpid());
+  if (!found.ok()) return found.status();
+  const auto& [snapshots, refused] = found.value();
+  if (snapshots.empty() && !refused.empty()) return refused.front();
   std::string text;
-  for (const trace::Snapshot& snapshot : snapshots.value()) {
+  for (const trace::Snapshot& snapshot : snapshots) {
     text += trace::to_text(snapshot, monotonic_ns());
   }
   if (path == nullptr) return write_all(STDERR_FILENO, text);

@@ -126,13 +126,14 @@ void CallRecorder::dump(const Status& reason) {
   const std::string path = expand_log_path(env_.config->trace_file);
   constexpr mode_t kMode = 0644;
   const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
+  const std::string failed = "TUTTI_TRACE_FILE: cannot write '" + path + "'";
+  if (!file.valid()) return env_.log->warning("{}", errno_status(failed).message());
   const std::string text =
       std::string(reason.message()) + "\n" + trace::to_text(snapshot.value(), now_ns);
   // One write, as a log line: the ranks of a job may share the file.
-  if (!file.valid() || write(file.get(), text.data(), text.size()) < 0) {
-    env_.log->warning("{}",
-                      errno_status("TUTTI_TRACE_FILE: cannot write '" + path + "'").message());
-  }
+  const ssize_t count = write(file.get(), text.data(), text.size());
+  if (count < 0) return env_.log->warning("{}", errno_status(failed).message());
+  if (static_cast<size_t>(count) < text.size()) env_.log->warning("{}: it is cut off", failed);
 }
 
 }  // namespace tutti::comm

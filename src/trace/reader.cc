@@ -21,16 +21,23 @@
 namespace tutti::trace {
 namespace {
 
+/// Read once, whatever becomes of it: the file may change after a number was found good.
+template <class Number>
+Number once(const Number& number) {
+  return *static_cast<const volatile Number*>(&number);
+}
+
 class Reading {
  public:
-  explicit Reading(std::string_view file) : file_(file) {}
+  /// Of a file that is long enough for so many.
+  Reading(std::string_view file, uint64_t records, uint64_t lines)
+      : file_(file), records_(records), lines_(lines) {}
 
-  const Header& header() const { return *reinterpret_cast<const Header*>(file_.data()); }
   const Record& record(uint64_t index) const {
     return reinterpret_cast<const Record*>(file_.data() + kRecordsAt)[index];
   }
   const Line& line(uint64_t number) const {
-    const size_t at = lines_at(header().records) + number % header().lines * sizeof(Line);
+    const size_t at = lines_at(records_) + number % lines_ * sizeof(Line);
     return *reinterpret_cast<const Line*>(file_.data() + at);
   }
   /// Bounded, whatever is in the file.
@@ -47,6 +54,8 @@ class Reading {
 
  private:
   std::string_view file_;
+  uint64_t records_;
+  uint64_t lines_;
 };
 
 std::string optional_name(const Reading& reading, uint64_t number) {
@@ -161,8 +170,7 @@ Result<Snapshot> read_aligned(std::string_view file) {
     return Status::remote_error("this is no flight recorder that this program can read: " + why);
   };
   if (file.size() < kRecordsAt) return refuse("it is too short");
-  const Reading reading(file);
-  const Header& header = reading.header();
+  const Header& header = *reinterpret_cast<const Header*>(file.data());
   if (header.magic != kMagic) return refuse("its first bytes are others");
   const bool known_layout = header.version == kVersion && header.record_bytes == sizeof(Record) &&
                             header.line_bytes == sizeof(Line);
@@ -170,12 +178,13 @@ Result<Snapshot> read_aligned(std::string_view file) {
     return refuse("it has version " + std::to_string(header.version) + ", known is " +
                   std::to_string(kVersion));
   }
-  const uint64_t records = header.records;
-  const uint64_t lines = header.lines;
+  const uint64_t records = once(header.records);
+  const uint64_t lines = once(header.lines);
   if (records > kMostRecords || lines > kMostLines || file.size() < file_bytes(records, lines)) {
     return refuse("it is cut off");
   }
   if (lines == 0) return refuse("it has no lines");
+  const Reading reading(file, records, lines);
   Snapshot snapshot;
   snapshot.communicator = header.communicator;
   snapshot.epoch = header.epoch;
@@ -225,18 +234,17 @@ bool is_recorder(const std::string& path) {
   return text.starts_with("/memfd:" + std::string(kFileLabel) + " ");
 }
 
-Result<Snapshot> read_file(const std::string& path, ino_t& inode) {
-  const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!fd.valid()) return errno_status("open " + path);
-  struct stat file {};
-  if (fstat(fd.get(), &file) < 0) return errno_status("fstat " + path);
-  inode = file.st_ino;
+Result<Snapshot> read_file(const Fd& fd, const struct stat& file) {
+  const int seals = fcntl(fd.get(), F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return Status::remote_error("its size could change while it is read");
+  }
   const auto bytes = static_cast<size_t>(file.st_size);
   if (bytes < kRecordsAt || bytes > file_bytes(kMostRecords, kMostLines)) {
-    return Status::remote_error(path + " has not the size of a flight recorder");
+    return Status::remote_error("it has not the size of a flight recorder");
   }
   void* memory = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd.get(), 0);
-  if (memory == MAP_FAILED) return errno_status("mmap " + path);
+  if (memory == MAP_FAILED) return errno_status("mmap");
   Result<Snapshot> snapshot = read({static_cast<const char*>(memory), bytes});
   munmap(memory, bytes);
   return snapshot;
@@ -255,29 +263,39 @@ Result<Snapshot> read(std::string_view file) {
   return read_aligned({static_cast<const char*>(place), file.size()});
 }
 
-Result<std::vector<Snapshot>> read_process(pid_t process) {
+Result<Recorders> read_process(pid_t process) {
   const std::string folder = "/proc/" + std::to_string(process) + "/fd";
   const Folder readable(opendir(folder.c_str()));
   if (readable == nullptr) {
     return errno_status("cannot look into process " + std::to_string(process) +
                         " (it must run, and belong to this user)");
   }
-  std::vector<Snapshot> snapshots;
+  Recorders found;
   std::set<ino_t> seen;  // a descriptor may be duplicated
   for (const std::string& name : names_in(folder)) {
     const std::string path = folder + "/" + name;
     if (!is_recorder(path)) continue;
-    ino_t inode = 0;
-    Result<Snapshot> snapshot = read_file(path, inode);
-    // A communicator may go away meanwhile; that is no reason to hide the others.
-    if (snapshot.ok() && seen.insert(inode).second) {
-      snapshots.push_back(std::move(snapshot).value());
+    const Fd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+    struct stat file {};
+    if (!fd.valid() || fstat(fd.get(), &file) < 0) {
+      // A communicator may go away meanwhile.
+      if (errno != ENOENT && errno != ESRCH) found.refused.push_back(errno_status("open " + path));
+      continue;
+    }
+    if (!seen.insert(file.st_ino).second) continue;
+    Result<Snapshot> snapshot = read_file(fd, file);
+    if (snapshot.ok()) {
+      found.snapshots.push_back(std::move(snapshot).value());
+    } else {
+      found.refused.push_back(
+          Status(snapshot.status().code(), path + ": " + std::string(snapshot.status().message())));
     }
   }
-  std::sort(snapshots.begin(), snapshots.end(), [](const Snapshot& a, const Snapshot& b) {
-    return std::pair(a.communicator, a.rank) < std::pair(b.communicator, b.rank);
-  });
-  return snapshots;
+  std::sort(found.snapshots.begin(), found.snapshots.end(),
+            [](const Snapshot& a, const Snapshot& b) {
+              return std::pair(a.communicator, a.rank) < std::pair(b.communicator, b.rank);
+            });
+  return found;
 }
 
 std::vector<pid_t> find_processes() {

@@ -65,8 +65,12 @@ struct Snapshot {
 /// `file` may change while it is read, and may hold anything.
 Result<Snapshot> read(std::string_view file);
 
-/// All recorders of a process, by communicator.
-Result<std::vector<Snapshot>> read_process(pid_t process);
+/// The recorders of a process, by communicator, and why others could not be read.
+struct Recorders {
+  std::vector<Snapshot> snapshots;
+  std::vector<Status> refused;
+};
+Result<Recorders> read_process(pid_t process);
 
 /// The processes that have recorders and that this user may look into.
 std::vector<pid_t> find_processes();

@@ -1,5 +1,6 @@
 #include "src/trace/recorder.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -53,12 +54,15 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& option
   const uint64_t records = std::bit_ceil(std::clamp<uint64_t>(options.records, 1, kMostRecords));
   const uint64_t lines = lines_for(options.ranks);
   const size_t bytes = file_bytes(records, lines);
-  Fd fd;
+  KeptFd fd;  // a child would show its parent's calls as its own
   if (options.records > 0) {
-    fd.reset(memfd_create(kFileLabel, MFD_CLOEXEC));
+    fd = KeptFd::open([] { return memfd_create(kFileLabel, MFD_CLOEXEC | MFD_ALLOW_SEALING); });
     if (!fd.valid()) return errno_status("flight recorder: memfd_create");
     if (ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0) {
       return errno_status("flight recorder: ftruncate to " + std::to_string(bytes) + " bytes");
+    }
+    if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
+      return errno_status("flight recorder: fcntl(F_ADD_SEALS)");
     }
   }
   Result<std::byte*> memory = map(fd.get(), bytes);
@@ -81,7 +85,7 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& option
 }
 
 // The pages come from the kernel as zeros, which is what empty records and atomics of 0 are.
-Recorder::Recorder(Fd fd, std::byte* memory, size_t bytes)
+Recorder::Recorder(KeptFd fd, std::byte* memory, size_t bytes)
     : fd_(std::move(fd)),
       memory_(memory),
       bytes_(bytes),

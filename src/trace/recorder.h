@@ -18,7 +18,7 @@
 #include <string_view>
 
 #include "src/base/clock.h"
-#include "src/base/io.h"
+#include "src/base/fork.h"
 #include "src/base/status.h"
 #include "src/trace/format.h"
 
@@ -106,7 +106,7 @@ class Recorder {
   std::string_view file() const { return {reinterpret_cast<const char*>(memory_), bytes_}; }
 
  private:
-  Recorder(Fd fd, std::byte* memory, size_t bytes);
+  Recorder(KeptFd fd, std::byte* memory, size_t bytes);
 
   Header& header() { return *reinterpret_cast<Header*>(memory_); }
   Line& line(uint64_t number) { return lines_[number & line_mask_]; }
@@ -122,7 +122,7 @@ class Recorder {
 
   static constexpr uint64_t kSampled = 64;  // a power of two
 
-  const Fd fd_;
+  const KeptFd fd_;
   std::byte* const memory_;
   const size_t bytes_;
   Record* const records_;

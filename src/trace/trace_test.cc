@@ -1,6 +1,7 @@
 // The flight recorder: written here, read here, in another thread and from another process.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -192,9 +193,9 @@ TEST(Trace, WithoutRecordsThereIsNothingToFind) {
     recorder->begin(label(8), number);
     recorder->end();
   }
-  const Result<std::vector<Snapshot>> found = read_process(getpid());
+  const Result<Recorders> found = read_process(getpid());
   ASSERT_TRUE(found.ok());
-  EXPECT_TRUE(found.value().empty());
+  EXPECT_TRUE(found.value().snapshots.empty());
 }
 
 TEST(Trace, WhatIsNoRecorderIsRefused) {
@@ -221,13 +222,13 @@ TEST(Trace, AStoppedProcessIsRead) {
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, WUNTRACED), child);
   ASSERT_TRUE(WIFSTOPPED(status));
-  const Result<std::vector<Snapshot>> found = read_process(child);
+  const Result<Recorders> found = read_process(child);
   const std::vector<pid_t> processes = find_processes();
   kill(child, SIGKILL);
   waitpid(child, &status, 0);
   ASSERT_TRUE(found.ok()) << found.status().message();
-  ASSERT_EQ(found.value().size(), 1u);
-  const Snapshot& snapshot = found.value()[0];
+  ASSERT_EQ(found.value().snapshots.size(), 1u);
+  const Snapshot& snapshot = found.value().snapshots[0];
   EXPECT_EQ(snapshot.communicator, 99u);
   EXPECT_EQ(snapshot.process, static_cast<uint64_t>(child));
   ASSERT_EQ(snapshot.calls.size(), 1u);
@@ -235,6 +236,32 @@ TEST(Trace, AStoppedProcessIsRead) {
   EXPECT_EQ(snapshot.calls[0].state, State::kRunning);
   EXPECT_EQ(snapshot.calls[0].waits_for, 3);
   EXPECT_EQ(std::count(processes.begin(), processes.end(), child), 1);
+}
+
+// A reader that maps it would be killed where it is cut off, whatever it has found good before.
+TEST(Trace, ARecorderThatCanBeCutOffIsRefusedByName) {
+  const auto recorder = make(4);
+  const std::string_view file = recorder->file();
+  const Fd other(memfd_create(kFileLabel, MFD_CLOEXEC));
+  ASSERT_EQ(write(other.get(), file.data(), file.size()), static_cast<ssize_t>(file.size()));
+  const Result<Recorders> found = read_process(getpid());
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found.value().snapshots.size(), 1u);
+  ASSERT_EQ(found.value().refused.size(), 1u);
+  const std::string message(found.value().refused[0].message());
+  EXPECT_NE(message.find("/fd/" + std::to_string(other.get()) + ": its size could change"),
+            std::string::npos)
+      << message;
+}
+
+TEST(Trace, AForkedChildDoesNotShowItsParentsCalls) {
+  const auto recorder = make(4);
+  EXPECT_EQ(read_process(getpid()).value().snapshots.size(), 1u);
+  const pid_t child = fork();
+  if (child == 0) _exit(static_cast<int>(read_process(getpid()).value().snapshots.size()));
+  int status = 0;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
 }
 
 TEST(Trace, AProcessThatIsGoneIsAnError) {

@@ -52,9 +52,9 @@ std::optional<CallRecord> watch_first_rank(Member& member,
   std::string last;
   for (const uint64_t begin_ns = testing_support::now_ns();
        testing_support::now_ns() - begin_ns < kLimitNs / 2; testing_support::sleep_ns(1'000'000)) {
-    const Result<std::vector<trace::Snapshot>> found = trace::read_process(process);
-    if (!found.ok() || found.value().empty()) continue;
-    const trace::Snapshot& snapshot = found.value().front();
+    const Result<trace::Recorders> found = trace::read_process(process);
+    if (!found.ok() || found.value().snapshots.empty()) continue;
+    const trace::Snapshot& snapshot = found.value().snapshots.front();
     if (snapshot.calls.empty()) continue;
     if (accepts(snapshot.calls.back())) return snapshot.calls.back();
     last = trace::to_text(snapshot, testing_support::now_ns(), 1);
@@ -200,10 +200,10 @@ TEST(Recorder, AScaledSumShowsItsOperation) {
       result = tuttiAllReduce(&value, &value, 1, tuttiFloat32, op, comm, tuttiBlocking());
     }
     const auto found = trace::read_process(getpid());
-    if (!found.ok() || found.value().empty()) {
+    if (!found.ok() || found.value().snapshots.empty()) {
       member.fail("no recorder");
-    } else if (found.value()[0].calls.back().op != "scaled_sum") {
-      member.fail(trace::to_text(found.value()[0], 0));
+    } else if (found.value().snapshots[0].calls.back().op != "scaled_sum") {
+      member.fail(trace::to_text(found.value().snapshots[0], 0));
     }
     return result == tuttiSuccess ? tuttiRedOpDestroy(op, comm) : result;
   });

@@ -237,7 +237,7 @@ class Rank : testing_support::TeamRank {
   std::optional<trace::Snapshot> recorder() const {
     auto found = trace::read_process(getpid());
     if (!found.ok()) return std::nullopt;
-    for (trace::Snapshot& snapshot : found.value()) {
+    for (trace::Snapshot& snapshot : found.value().snapshots) {
       if (snapshot.rank == member_.rank()) return std::move(snapshot);
     }
     return std::nullopt;

@@ -22,10 +22,11 @@ bool is_waiting(const trace::Snapshot& snapshot) {
 bool await_waiting(int rank, size_t communicators) {
   constexpr uint64_t kPatienceNs = 60'000'000'000;
   for (const uint64_t end_ns = now_ns() + kPatienceNs; now_ns() < end_ns; sleep_ns(1'000'000)) {
-    const Result<std::vector<trace::Snapshot>> found = trace::read_process(getpid());
+    const Result<trace::Recorders> found = trace::read_process(getpid());
     if (!found.ok()) continue;
+    const auto& snapshots = found.value().snapshots;
     const auto waiting = std::count_if(
-        found.value().begin(), found.value().end(),
+        snapshots.begin(), snapshots.end(),
         [rank](const auto& snapshot) { return snapshot.rank == rank && is_waiting(snapshot); });
     if (static_cast<size_t>(waiting) >= communicators) return true;
   }

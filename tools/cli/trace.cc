@@ -44,14 +44,19 @@ int dump(const TraceOptions& options) {
   const std::vector<pid_t> processes =
       options.process ? std::vector<pid_t>{*options.process} : trace::find_processes();
   std::vector<trace::Snapshot> all;
+  bool refused = false;
   for (const pid_t process : processes) {
-    Result<std::vector<trace::Snapshot>> found = trace::read_process(process);
+    Result<trace::Recorders> found = trace::read_process(process);
     if (!found.ok()) {
       std::fprintf(stderr, "tutti trace: %s\n", std::string(found.status().message()).c_str());
       if (options.process) return 1;
       continue;  // it has ended meanwhile
     }
-    for (trace::Snapshot& snapshot : found.value()) all.push_back(std::move(snapshot));
+    for (const Status& status : found.value().refused) {
+      std::fprintf(stderr, "tutti trace: %s\n", std::string(status.message()).c_str());
+      refused = true;
+    }
+    for (trace::Snapshot& snapshot : found.value().snapshots) all.push_back(std::move(snapshot));
   }
   if (options.json) {
     std::fputs(trace::to_json(all).c_str(), stdout);
@@ -60,7 +65,7 @@ int dump(const TraceOptions& options) {
       std::fputs(trace::to_text(snapshot, monotonic_ns()).c_str(), stdout);
     }
   }
-  if (all.empty()) {
+  if (all.empty() && !refused) {
     std::fprintf(stderr, "tutti trace: no flight recorder found (is TUTTI_TRACE_RECORDS 0?)\n");
   }
   return all.empty() ? 1 : 0;
