@@ -30,8 +30,14 @@ int shared = 2147483647;
 void* kept;
 void add() { for (int i = 0; i < 1000; ++i) shared = shared / 2; }
 void child() { CHILD }
+void report(const char* option) {
+  FILE* file = fopen(option + strlen("--gtest_output=xml:"), "w");
+  fputs("<testsuites><testcase name='Case' status='run'/></testsuites>", file);
+  fclose(file);
+}
 int main(int argc, char** argv) {
   if (strcmp(argv[1], "--gtest_list_tests") == 0) return puts("Planted.\\n  Case\\nQuiet.\\n  Case") < 0;
+  report(argv[2]);
   if (strstr(argv[1], "Quiet") != nullptr) return 0;
   if (fork() == 0) {
     const int nowhere = open("/dev/null", O_WRONLY);

@@ -60,6 +60,17 @@ class TestSummary(unittest.TestCase):
         self.gtest("a.S.xml", PASSED.format("P"))
         self.assertEqual(self.summary()[:2], (1, "1 passed, 1 failed, 0 skipped"))
 
+    def test_a_suite_that_ends_before_its_cases_failed(self):
+        with open(os.path.join(self.folder, "test-results", "suites"), "w", encoding="utf-8") as file:
+            file.write("a.S/0\na.T\n")
+        self.ctest("a.S/0", "run")
+        self.ctest("a.T", "run")
+        self.gtest("a.T.xml", PASSED.format("P"))
+        self.ctest("tidy", "run")
+        status, last, before = self.summary()
+        self.assertEqual((status, last), (1, "2 passed, 1 failed, 0 skipped"))
+        self.assertIn("FAILED [x] a.S/0: it left no report", before)
+
     def test_a_skipped_program_names_its_reason(self):
         self.ctest("tests.e2e_test", "notrun", '<skipped message="SKIP_RETURN_CODE=77"/>'
                    "<system-out>no MPI here\n</system-out>")
@@ -70,10 +81,11 @@ class TestSummary(unittest.TestCase):
 
     def test_a_program_that_was_not_found_failed(self):
         self.ctest("a.NOT_BUILT", "notrun", '<skipped message="Unable to find executable"/>')
-        self.assertEqual(self.summary()[:2], (1, "0 passed, 1 failed, 0 skipped"))
+        self.ctest("tidy", "run")
+        self.assertEqual(self.summary()[:2], (1, "1 passed, 1 failed, 0 skipped"))
 
     def test_nothing_ran(self):
-        self.assertEqual(self.summary()[:2], (1, "0 passed, 0 failed, 0 skipped"))
+        self.assertEqual(self.summary()[:2], (1, "0 passed, 1 failed, 0 skipped"))
 
     def test_no_report_at_all(self):
         command = [sys.executable, "-B", os.path.join(TOOLS, "test_summary.py"), "x=/nonexistent"]
