@@ -321,6 +321,11 @@ class Run(WithWorkshop):
         self.assertEqual(run(TUTTI, "run").returncode, 2)
         self.assertEqual(run(TUTTI, "run", "--nonsense", "true").returncode, 2)
 
+    def test_a_library_is_named_from_here(self):
+        folder, name = os.path.split(LIBRARY)
+        done = run(TUTTI, "run", "--library", name, "--", "sh", "-c", "cd / && echo $LD_PRELOAD", cwd=folder)
+        self.assertEqual((done.returncode, done.stdout), (0, os.path.abspath(LIBRARY) + "\n"), done.stderr)
+
     def test_exit_status(self):
         for status in (0, 3, 127):
             done = run(TUTTI, "run", "--", "sh", "-c", f"exit {status}")

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "perf/collectives/communicator.h"
@@ -16,6 +17,10 @@ namespace tutti::cli {
 namespace {
 
 using namespace tutti::perf;
+
+constexpr const char* kUsage =
+    "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n"
+    "Under a launcher it explains the job's ranks, of which rank 0 speaks.\n";
 
 /// Every rank takes part in the group, since what is best depends on its links; rank 0 speaks.
 int explain_on_rank(const RankContext& context, const PerfOptions& options) {
@@ -39,11 +44,14 @@ int explain_on_rank(const RankContext& context, const PerfOptions& options) {
 }  // namespace
 
 int explain_main(int argc, char** argv) {
-  const CollectiveTraits* traits = argc > 1 ? find_collective(argv[1]) : nullptr;
+  const std::string_view wanted = argc > 1 ? argv[1] : "";
+  if (wanted == "--help" || wanted == "-h") {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  const CollectiveTraits* traits = find_collective(wanted);
   if (traits == nullptr) {
-    std::fprintf(stderr,
-                 "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n"
-                 "Under a launcher it explains the job's ranks, of which rank 0 speaks.\n");
+    std::fputs(kUsage, stderr);
     return 2;
   }
   if (traits->has(Trait::kOfPairs)) {

@@ -70,4 +70,9 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace tutti::cli
 
-int main(int argc, char** argv) { return tutti::cli::run(argc, argv); }
+int main(int argc, char** argv) {
+  const int status = tutti::cli::run(argc, argv);
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
+  std::fprintf(stderr, "tutti: not all of the output could be written\n");
+  return status != 0 ? status : 1;
+}

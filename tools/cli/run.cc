@@ -15,6 +15,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -59,7 +60,8 @@ int parse(int argc, char** argv, Options& options) {
       return 1;
     }
     if (word == "--library" && i + 1 < argc) {
-      options.library = argv[++i];
+      // The command may look for it elsewhere.
+      options.library = std::filesystem::absolute(argv[++i]).lexically_normal();
     } else if (word == "--") {
       ++i;
       break;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <string>
 #include <thread>
 
@@ -65,7 +66,12 @@ bool single_copy_works() {
 
 }  // namespace
 
-int version_main(int /*argc*/, char** /*argv*/) {
+int version_main(int argc, char** argv) {
+  if (argc > 1) {
+    const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
+    std::fputs("usage: tutti version\n", help ? stdout : stderr);
+    return help ? 0 : 2;
+  }
   int version = 0;
   if (tuttiGetVersion(&version) != tuttiSuccess) {
     std::fprintf(stderr, "tutti version: %s\n", tuttiGetLastError(nullptr));
