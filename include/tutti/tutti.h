@@ -67,8 +67,9 @@ typedef enum {
   tuttiFloat8e5m2 = 11
 } tuttiDataType_t;
 
-/* 16- and 8-bit floats are added in fp32 and rounded once per hop; tuttiAvg scales floats by 1/n
- * before adding and divides integers (toward zero) after. */
+/* 16- and 8-bit floats are added in fp32 and rounded once per hop, in deterministic calls after
+ * every addition; tuttiAvg scales floats by 1/n before adding and divides integers (toward zero)
+ * after. A NaN on any rank makes the result NaN, for tuttiMax and tuttiMin as well. */
 typedef enum {
   tuttiSum = 0,
   tuttiProd = 1,
@@ -248,7 +249,8 @@ TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value, con
 typedef struct {
   size_t size;           /* sizeof(tuttiOptions_t) */
   const char* algorithm; /* NULL: chosen. A name of docs/algorithms.md: "ring", "ring:2" (lanes) */
-  int deterministic;     /* 1: only schedules that reduce in the canonical order */
+  int deterministic;     /* 1: only schedules that reduce in the canonical order. The bits still
+                            depend on whether threads flush subnormal numbers (MXCSR, FPCR) */
   int priority;          /* HOST streams and groups advance a lower one when no higher one can */
   uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: the communicator's
                             (tuttiConfig_t), else TUTTI_TIMEOUT (seconds); UINT64_MAX: none */

@@ -101,8 +101,10 @@ void Logger::write(LogLevel level, fmt::string_view format, fmt::format_args val
                                  log_level_name(level));
   const size_t message_at = line.size();
   line += fmt::vformat(format, values);
-  // A message is one line: text from a peer must not forge another.
-  std::replace(line.begin() + static_cast<std::ptrdiff_t>(message_at), line.end(), '\n', ' ');
+  // A message is one line: text from a peer must not forge another, nor move a terminal's cursor.
+  std::replace_if(
+      line.begin() + static_cast<std::ptrdiff_t>(message_at), line.end(),
+      [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
   line += '\n';
   const int fd = file_.valid() ? file_.get() : STDERR_FILENO;
   ssize_t count = 0;
