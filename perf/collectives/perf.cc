@@ -159,13 +159,16 @@ void check_launched(const PerfOptions& options, const bootstrap::Launch& launch)
   }
 }
 
-/// Collective: whether rank 0 can write what it will have to. All learn it, so that no process of a
-/// launcher waits for one that has ended.
+/// Collective: whether rank 0 can write and draw what it will have to. All learn it, so that no
+/// process of a launcher waits for one that has ended.
 ExitCode look_at_files(const RankContext& context, const ReportOptions& report) {
   ExitCode own = kExitOk;
   try {
-    if (context.rank == 0) check_writable(report.json_file);
-    if (context.rank == 0) check_writable(report.plot_file);
+    if (context.rank == 0) {
+      check_writable(report.json_file);
+      check_writable(report.plot_file);
+      if (!report.plot_file.empty()) check_plotter();
+    }
   } catch (const PerfError& error) {
     std::fprintf(stderr, "tutti perf: %s\n", error.what());
     own = error.exit_code;
@@ -179,10 +182,7 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
   if (launch) check_launched(options, *launch);
   const bool plots = !report.plot_file.empty() && (!launch || launch->rank == 0);
   std::optional<TemporaryFile> own_file;
-  if (plots) {
-    check_plotter();
-    if (report.json_file.empty()) report.json_file = own_file.emplace().path();
-  }
+  if (plots && report.json_file.empty()) report.json_file = own_file.emplace().path();
   const RankBody body = [&](const RankContext& context) -> int {
     const ExitCode code = look_at_files(context, report);
     return code != kExitOk ? code : Sweep(context, options).run();
