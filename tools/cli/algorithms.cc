@@ -9,6 +9,7 @@
 #include "src/registry/algorithms.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
+#include "tools/cli/arguments.h"
 
 namespace tutti::cli {
 namespace {
@@ -175,7 +176,7 @@ int print_all(bool markdown) {
 
 int algorithms_main(int argc, char** argv) {
   const std::string_view argument = argc > 1 ? argv[1] : "";
-  if (argument == "--help" || argument == "-h") return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
+  if (asks_for_help(argument)) return std::fputs(kUsage, stdout) < 0 ? 1 : 0;
   if (argc > 2 || (argc == 2 && argument != "--markdown")) {
     std::fputs(kUsage, stderr);
     return 2;

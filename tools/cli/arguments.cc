@@ -6,6 +6,8 @@
 
 namespace tutti::cli {
 
+bool asks_for_help(std::string_view word) { return word == "--help" || word == "-h"; }
+
 std::string full_name(const schedule::Algorithm& algorithm) {
   return std::string(schedule::name_of(algorithm.collective)) + '/' + std::string(algorithm.name);
 }

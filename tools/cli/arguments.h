@@ -1,5 +1,4 @@
-// What the arguments of `tutti verify` and `tutti verify --plans` name: algorithms and numbers of
-// ranks.
+// What arguments of several commands name: help, algorithms, numbers of ranks.
 //
 // Errors: parse_ranks gives none for a text that is not understood or asks for too much.
 #pragma once
@@ -11,6 +10,8 @@
 #include "src/schedule/algorithm.h"
 
 namespace tutti::cli {
+
+bool asks_for_help(std::string_view word);
 
 /// "all_reduce/ring".
 std::string full_name(const schedule::Algorithm& algorithm);

@@ -2,10 +2,10 @@
 
 #include <cctype>
 #include <cstdio>
-#include <cstring>
 #include <string>
 
 #include "src/base/config.h"
+#include "tools/cli/arguments.h"
 
 namespace tutti::cli {
 namespace {
@@ -39,7 +39,7 @@ void print_setting(const Setting& setting, const Config& config, const Config& d
 
 int env_main(int argc, char** argv) {
   if (argc > 1) {
-    const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
+    const bool help = asks_for_help(argv[1]);
     std::fputs(kUsage, help ? stdout : stderr);
     return help ? 0 : 2;
   }

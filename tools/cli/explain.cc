@@ -11,6 +11,7 @@
 #include "perf/collectives/error.h"
 #include "perf/collectives/launched.h"
 #include "perf/collectives/options.h"
+#include "tools/cli/arguments.h"
 #include "tutti/tutti.h"
 
 namespace tutti::cli {
@@ -45,7 +46,7 @@ int explain_on_rank(const RankContext& context, const PerfOptions& options) {
 
 int explain_main(int argc, char** argv) {
   const std::string_view wanted = argc > 1 ? argv[1] : "";
-  if (wanted == "--help" || wanted == "-h") {
+  if (asks_for_help(wanted)) {
     std::fputs(kUsage, stdout);
     return 0;
   }

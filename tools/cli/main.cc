@@ -6,6 +6,7 @@
 #include "perf/collectives/collective.h"
 #include "perf/collectives/perf.h"
 #include "tools/cli/algorithms.h"
+#include "tools/cli/arguments.h"
 #include "tools/cli/env.h"
 #include "tools/cli/explain.h"
 #include "tools/cli/print.h"
@@ -58,7 +59,7 @@ int run(int argc, char** argv) {
   }
   if (argc < 2) return print_usage(stderr);
   const std::string_view wanted = argv[1];
-  if (wanted == "--help" || wanted == "-h" || wanted == "help") return print_usage(stdout);
+  if (asks_for_help(wanted) || wanted == "help") return print_usage(stdout);
   if (wanted == "--version") return version_main(argc - 1, argv + 1);
   for (const Command& command : kCommands) {
     if (wanted == command.name) return command.run(argc - 1, argv + 1);

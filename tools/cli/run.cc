@@ -21,6 +21,7 @@
 #include <string_view>
 
 #include "src/base/io.h"
+#include "tools/cli/arguments.h"
 #include "tools/cli/executable.h"
 
 namespace tutti::cli {
@@ -55,7 +56,7 @@ int parse(int argc, char** argv, Options& options) {
   int i = 1;
   for (; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--help" || word == "-h") {
+    if (asks_for_help(word)) {
       std::fputs(kUsage, stdout);
       return 1;
     }

@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/words.h"
 #include "src/trace/reader.h"
+#include "tools/cli/arguments.h"
 
 namespace tutti::cli {
 namespace {
@@ -75,8 +76,7 @@ int dump(const TraceOptions& options) {
 
 int trace_main(int argc, char** argv) {
   TraceOptions options;
-  const bool help =
-      argc > 1 && (std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0);
+  const bool help = argc > 1 && asks_for_help(argv[1]);
   if (help || argc < 2 || std::strcmp(argv[1], "dump") != 0 || !read_options(argc, argv, options)) {
     std::fputs(kUsage, help ? stdout : stderr);
     return help ? 0 : 2;

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstring>
 #include <string>
 #include <thread>
 
+#include "tools/cli/arguments.h"
 #include "tutti/tutti.h"
 
 namespace tutti::cli {
@@ -68,7 +68,7 @@ bool single_copy_works() {
 
 int version_main(int argc, char** argv) {
   if (argc > 1) {
-    const bool help = std::strcmp(argv[1], "--help") == 0 || std::strcmp(argv[1], "-h") == 0;
+    const bool help = asks_for_help(argv[1]);
     std::fputs("usage: tutti version\n", help ? stdout : stderr);
     return help ? 0 : 2;
   }
