@@ -90,7 +90,7 @@ TEST(Logger, WritesOneLineAtOrAboveItsLevel) {
   {
     Result<std::unique_ptr<Logger>> logger = Logger::create(config);
     ASSERT_TRUE(logger.ok()) << logger.status().message();
-    logger.value()->warning("rank {} says {}", 3, "two\nlines");
+    logger.value()->warning("rank {} says {}", 3, "two\nlines\x1b[2K\x7f");
     logger.value()->info("not {}", "this");
     EXPECT_FALSE(logger.value()->enabled(LogLevel::kInfo));
   }
@@ -101,7 +101,7 @@ TEST(Logger, WritesOneLineAtOrAboveItsLevel) {
   std::getline(file, first);
   std::getline(file, second);
   EXPECT_TRUE(first.ends_with("warn a warning from before")) << first;
-  EXPECT_TRUE(second.ends_with("warn rank 3 says two lines")) << second;
+  EXPECT_TRUE(second.ends_with("warn rank 3 says two lines [2K ")) << second;
   EXPECT_FALSE(std::getline(file, third));
   unlink(path);
 }
