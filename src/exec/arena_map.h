@@ -2,6 +2,7 @@
 //
 //   Counter  one line per lane: the progress counter, and beside lane 0's the call the rank is in
 //   Guard    whether the rank is touching peers' buffers, and whether it may
+//   reads    what it costs this rank to read what others wrote to their rings
 //   recent   the signatures of the last calls, for peers that are behind
 //   cells    flag and payload of small messages: a ring of kCellRegions regions
 //   rings    one staging ring per lane, kRingRegions regions each
@@ -12,6 +13,7 @@
 // lap.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +38,7 @@ static_assert(kRecentCalls >= 4 * kCellRegions * kCellsPerRegion * plan::kTinyPa
 /// once it has mapped the arenas of its domain. A rank that waits for long writes whom it waits for
 /// (call number << 32 | rank), and when it was last awake to do so. Ranks of the same host write
 /// `lost`, a Loss's word, where the group has several, once they know why it cannot go on
-/// (comm::PeerWatch).
+/// (comm::PeerWatch). `staged` is the StagingMark of the last timed move into the lane's ring.
 struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> call;
@@ -45,6 +47,7 @@ struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> waiting;
   std::atomic<uint64_t> awake_ns;
   std::atomic<uint64_t> lost;
+  std::atomic<uint64_t> staged;
 };
 static_assert(sizeof(Counter) == kLineBytes);
 
@@ -56,6 +59,13 @@ struct alignas(kLineBytes) Guard {
   std::atomic<uint64_t> closed;
 };
 static_assert(sizeof(Guard) == kLineBytes);
+
+/// By class of sizes, the StoreCosts of reading (staging_stores.h).
+inline constexpr uint32_t kStagingClasses = 10;
+struct alignas(kLineBytes) StagingReads {
+  std::array<std::atomic<uint64_t>, kStagingClasses> costs;
+};
+static_assert(sizeof(StagingReads) == kLineBytes);
 
 using Flag = std::atomic<uint64_t>;
 
@@ -72,7 +82,8 @@ struct ArenaLayout {
 
   constexpr uint64_t counters() const { return 0; }
   constexpr uint64_t guard() const { return kLanes * sizeof(Counter); }
-  constexpr uint64_t recent() const { return page(guard() + sizeof(Guard)); }
+  constexpr uint64_t reads() const { return guard() + sizeof(Guard); }
+  constexpr uint64_t recent() const { return page(reads() + sizeof(StagingReads)); }
   constexpr uint64_t cells() const { return recent() + page(kRecentCalls * sizeof(uint64_t)); }
   constexpr uint64_t rings() const {
     return cells() + page(uint64_t{kCellRegions} * kCellsPerRegion * plan::kCellStride);
@@ -90,6 +101,7 @@ class ArenaView {
       : base_(base),
         counters_(reinterpret_cast<Counter*>(base + layout.counters())),
         guard_(reinterpret_cast<Guard*>(base + layout.guard())),
+        reads_(reinterpret_cast<StagingReads*>(base + layout.reads())),
         recent_(reinterpret_cast<Flag*>(base + layout.recent())),
         cells_(base + layout.cells()),
         rings_(base + layout.rings()),
@@ -98,6 +110,7 @@ class ArenaView {
   bool valid() const { return base_ != nullptr; }
   Counter& counter(uint32_t lane) const { return counters_[lane]; }
   Guard& guard() const { return *guard_; }
+  StagingReads& reads() const { return *reads_; }
   Flag& recent(uint32_t call) const { return recent_[call % kRecentCalls]; }
   std::byte* cells() const { return cells_; }
   std::byte* rings() const { return rings_; }
@@ -107,6 +120,7 @@ class ArenaView {
   std::byte* base_ = nullptr;
   Counter* counters_ = nullptr;
   Guard* guard_ = nullptr;
+  StagingReads* reads_ = nullptr;
   Flag* recent_ = nullptr;
   std::byte* cells_ = nullptr;
   std::byte* rings_ = nullptr;

@@ -128,18 +128,18 @@ bool FastPath::add_move(const Op& op, uint32_t index) {
   instruction.length = op.length;
   instruction.bytes = op.length * plan_->element_bytes;
   instruction.source_count = op.source_count;
+  instruction.slot_of = op.peer;
   instruction.first_source = static_cast<uint32_t>(sources_.size());
   instruction.target = place_of(target, index);
   const bool in_slots = target.shift == plan::Shift::kFrame || lie_in(plan::Shift::kFrame);
-  const bool may_stream =
-      op.streaming_kernel != nullptr && instruction.bytes >= StagingChoice::kLeastBytes;
   if (is_mine(target)) {
     if (op.source_count != 1 || in_slots || lie_in(plan::Shift::kCell)) return false;
     instruction.handler = store_to_cell;
     instruction.cell = instruction.target.cell;
     instruction.payload = instruction.target.offset;
   } else if (in_slots) {
-    const bool plain = op.source_count == 1 && !may_stream && !lie_in(plan::Shift::kCell);
+    const bool may_be_timed = instruction.bytes >= kLeastStagingBytes;
+    const bool plain = op.source_count == 1 && !may_be_timed && !lie_in(plan::Shift::kCell);
     instruction.handler = plain ? copy_slot : move;
   } else if (op.source_count == 1) {
     instruction.handler = instruction.bytes == 4   ? copy<4>
@@ -278,6 +278,8 @@ bool FastPath::reach(const Context& context, const Instruction& op, const Place*
   if (!reached()) [[unlikely]] {
     if (!await(context, op.target, reached)) return false;
   }
+  executor.lanes_[0].mark = StagingMark(counter.staged.load(std::memory_order_relaxed));
+  executor.lanes_[0].marked_by = op.target.peer;
   if (executor.is_in_same_call(op.target.peer)) return true;  // else it may be ahead
   const Shown shown(context, *op.target.plan, op.target.op);
   executor.check_signature(op.target.peer);
@@ -322,10 +324,13 @@ bool FastPath::move(const Context& context, const Instruction& op, const Place* 
   }
   std::byte* target = context.address(op.target);
   const types::FoldCall call{&target, addresses, 1, op.source_count, op.length};
+  HostExecutor& executor = *context.executor;
+  const HostExecutor::Lane& lane = executor.lanes_[0];
   if (op.streaming_kernel == nullptr) {
-    op.kernel(call);
+    executor.read_staging(lane, op.slot_of, op.bytes, [&] { op.kernel(call); });
   } else {
-    context.executor->write_staging_(op.bytes, op.source_count == 1, [&](bool streaming) {
+    const StagingWriter::Order order{executor.mine_.counter(0).staged, lane.progress};
+    executor.write_staging_(op.bytes, op.source_count == 1, order, [&](bool streaming) {
       (streaming ? op.streaming_kernel : op.kernel)(call);
     });
   }

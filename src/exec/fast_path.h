@@ -61,6 +61,7 @@ class FastPath {
     Place target;      // wait, reach: for what
     uint32_t first_source;
     uint32_t source_count;
+    uint32_t slot_of;  // plan::Op::peer of a move
   };
 
   void add(const plan::Op& op, uint32_t index);

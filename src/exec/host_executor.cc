@@ -17,6 +17,19 @@ using plan::Operand;
 using plan::PeerBase;
 using plan::Shift;
 
+namespace {
+
+std::vector<const StagingReads*> readers_among(const std::vector<Peer>& peers, int rank) {
+  std::vector<const StagingReads*> readers;
+  for (size_t peer = 0; peer < peers.size(); ++peer) {
+    if (peer == static_cast<size_t>(rank) || !peers[peer].arena.valid()) continue;
+    readers.push_back(&peers[peer].arena.reads());
+  }
+  return readers;
+}
+
+}  // namespace
+
 HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> peers, Health& health)
     : options_(options),
       peers_(std::move(peers)),
@@ -25,7 +38,8 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
       lanes_(kLanes),
       passed_(kLanes, 0),
       cells_(kCellsPerRegion),
-      write_staging_(options.staging_stores) {
+      write_staging_(options.staging_stores, readers_among(peers_, options.rank)),
+      read_staging_(mine_.reads()) {
   const auto ranks = static_cast<uint32_t>(options.ranks);
   registers_.assign(plan::register_of(PeerBase::kSlot, options.ranks), nullptr);
   for (uint32_t rank = 0; rank < ranks; ++rank) {
@@ -226,7 +240,7 @@ void HostExecutor::set_piece(Lane& lane, uint64_t length) {
 bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
   switch (op.code) {
     case OpCode::kMove:
-      return move(lane, op);
+      return move(lane, index, op);
     case OpCode::kSignal:
       mine_.counter(index).progress.store(lane.progress + op.value, std::memory_order_release);
       return true;
@@ -255,7 +269,7 @@ bool HostExecutor::execute(Lane& lane, uint32_t index, const Op& op) {
   }
 }
 
-bool HostExecutor::move(Lane& lane, const Op& op) {
+bool HostExecutor::move(Lane& lane, uint32_t index, const Op& op) {
   set_piece(lane, op.length);
   if (lane.piece_length == 0) return true;
   std::byte* targets[plan::kMaxTargets];
@@ -273,12 +287,13 @@ bool HostExecutor::move(Lane& lane, const Op& op) {
     return move_in_pieces(op, call, targets, sources);
   }
   if (op.streaming_kernel == nullptr) {
-    op.kernel(call);
+    read_staging(lane, op.peer, lane.piece_bytes, [&] { op.kernel(call); });
     return true;
   }
   const bool is_copy =
       op.source_count == 1 && op.target_count == 1 && call.scaled == nullptr && !op.divide;
-  write_staging_(lane.piece_bytes, is_copy,
+  const StagingWriter::Order order{mine_.counter(index).staged, lane.progress};
+  write_staging_(lane.piece_bytes, is_copy, order,
                  [&](bool streaming) { (streaming ? op.streaming_kernel : op.kernel)(call); });
   return true;
 }
@@ -353,6 +368,8 @@ bool HostExecutor::reached(uint32_t peer, uint32_t lane, uint64_t progress) {
   const Counter& counter = peers_[peer].arena.counter(lane);
   waiting_for_ = peer;
   if (counter.progress.load(std::memory_order_acquire) < progress) return false;
+  lanes_[lane].mark = StagingMark(counter.staged.load(std::memory_order_relaxed));
+  lanes_[lane].marked_by = peer;
   check_signature(peer);
   return status_.ok();
 }

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/base/config.h"
@@ -157,8 +158,9 @@ class HostExecutor {
   /// those who may not be done with it.
   void begin_leaving() { leaving_ = true; }
   bool is_leaving() const { return leaving_; }
-  /// For those who write staging memory beside the plans.
+  /// For those who use staging memory beside the plans.
   StagingWriter& staging_writer() { return write_staging_; }
+  StagingReader& staging_reader() { return read_staging_; }
   /// What of a long wait others may ask for.
   Stall& stall() { return *stall_; }
 
@@ -188,6 +190,8 @@ class HostExecutor {
     uint32_t op = 0;
     bool open = false;  // the slice has its frame
     std::array<uint64_t, 5> shift{};
+    StagingMark mark{0};  // of the peer that was waited for last, and who that is
+    uint32_t marked_by = 0;
     uint64_t piece_length = 0, piece_of = ~uint64_t{0};
     uint64_t piece_bytes = 0;
     std::vector<transport::Stream::Ticket> received, sent;
@@ -209,7 +213,9 @@ class HostExecutor {
   bool passed(uint32_t lane, uint64_t progress);
   bool reached(uint32_t peer, uint32_t lane, uint64_t progress);
   bool is_shut_out();
-  bool move(Lane& lane, const plan::Op& op);
+  bool move(Lane& lane, uint32_t index, const plan::Op& op);
+  template <class Read>
+  void read_staging(const Lane& lane, uint32_t owner, uint64_t bytes, Read&& read);
   bool move_in_pieces(const plan::Op& op, types::FoldCall call, std::byte** targets,
                       const std::byte** sources);
   bool read_peer(Lane& lane, const plan::Op& op);
@@ -280,6 +286,7 @@ class HostExecutor {
   };
   std::vector<Tally> tally_;
   StagingWriter write_staging_;
+  StagingReader read_staging_;
   std::unique_ptr<Stall> stall_;
   Status status_;
   std::vector<transport::Buffer> buffers_;
@@ -295,6 +302,14 @@ inline void HostExecutor::announce() {
   mine_.counter(0).call.store(word, std::memory_order_release);
   if (has_streams_) [[unlikely]]
     announce_far();
+}
+
+// Reads what lies in the slots of `owner`; if that has timed the move that wrote it, so does this
+// rank.
+template <class Read>
+void HostExecutor::read_staging(const Lane& lane, uint32_t owner, uint64_t bytes, Read&& read) {
+  const StagingMark mark = lane.marked_by == owner ? lane.mark : StagingMark(0);
+  read_staging_(bytes, mark, lane.progress, 1, std::forward<Read>(read));
 }
 
 template <class Advance>

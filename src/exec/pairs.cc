@@ -18,9 +18,11 @@ constexpr uint64_t padded(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
 
 }  // namespace
 
-/// `produced` belongs to the sender, `consumed` to the receiver; both count bytes and only rise.
+/// `produced` and `mark` belong to the sender, `consumed` to the receiver; the counters are of
+/// bytes and only rise.
 struct PairExecutor::Ring {
   Flag* produced;
+  Flag* mark;  // a StagingMark, by the same count
   Flag* consumed;
   std::byte* data;
 };
@@ -43,8 +45,9 @@ PairExecutor::Ring PairExecutor::ring_of(const Active& active) const {
   const uint32_t source = active.transfer.is_send ? rank : active.transfer.peer;
   const uint32_t target = active.transfer.is_send ? active.transfer.peer : rank;
   std::byte* base = executor_.peers()[source].arena.pairs() + target * kPairBytes;
-  return {reinterpret_cast<Flag*>(base), reinterpret_cast<Flag*>(base + kLineBytes),
-          base + 2 * kLineBytes};
+  auto* const produced = reinterpret_cast<Flag*>(base);
+  auto* const consumed = reinterpret_cast<Flag*>(base + kLineBytes);
+  return {produced, produced + 1, consumed, base + 2 * kLineBytes};
 }
 
 void PairExecutor::start(std::span<const Transfer> transfers) {
@@ -223,15 +226,18 @@ uint64_t PairExecutor::copy(Active& active, Ring& ring, uint64_t at, uint64_t ro
     const uint64_t span = std::min(room - copied, kRingBytes - place);
     const uint64_t left = offset < active.transfer.bytes ? active.transfer.bytes - offset : 0;
     const uint64_t bytes = std::min(span, left);
+    std::byte* const user = active.transfer.data + offset;
+    std::byte* const slot = ring.data + place;
     if (bytes > 0 && active.transfer.is_send) {
-      executor_.staging_writer()(bytes, true, [&](bool streaming) {
-        std::byte* const target = ring.data + place;
-        const std::byte* const source = active.transfer.data + offset;
-        if (streaming) return types::copy_streaming(target, source, bytes);
-        std::memcpy(target, source, bytes);
+      const StagingWriter::Order order{*ring.mark, at + copied};
+      executor_.staging_writer()(bytes, true, order, [&](bool streaming) {
+        if (streaming) return types::copy_streaming(slot, user, bytes);
+        std::memcpy(slot, user, bytes);
       });
     } else if (bytes > 0) {
-      std::memcpy(active.transfer.data + offset, ring.data + place, bytes);
+      const StagingMark mark(ring.mark->load(std::memory_order_relaxed));
+      const auto read = [&] { std::memcpy(user, slot, bytes); };
+      executor_.staging_reader()(bytes, mark, at + copied, bytes, read);
     }
     copied += span;
   }

@@ -1,32 +1,88 @@
 // How a rank writes its staging slots: through the cache, or past it (non-temporal stores).
 //
-// A cached store must first take the line away from the processor that read it last. Between
-// processors that are near each other that is cheap, and the readers then find the line in a cache;
-// between far ones (sockets, dies, virtual processors that were moved) it costs many times the
-// copy. A store that bypasses the cache asks nobody. Which is cheaper is not to be known from
-// outside and may change while a job runs, and as no other rank can see a difference, every rank
-// decides for itself, by looking at the clock now and then.
+// A cached store must first take the line away from the processor that read it last, and the reader
+// then takes it back. Between processors that are near each other that is cheap; between far ones
+// (sockets, dies, virtual processors that were moved) it costs many times the copy, and which of
+// the two pays differs between hosts. A store that bypasses the cache asks nobody, but who reads
+// next goes to memory. Which is cheaper is not to be known from outside and may change while a job
+// runs. As no other rank can see a difference in the bytes, every rank decides for itself, by
+// looking at the clock now and then. A move that is timed where it is written is also timed where
+// it is read: the writer marks it beside its counter, and the readers publish what they paid.
 //
-// Threads: one at a time.
+// Threads: one at a time; marks and published costs are atomic.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdint>
-#include <numeric>
+#include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/config.h"
 #include "src/base/prng.h"
+#include "src/exec/arena_map.h"
 
 namespace tutti::exec {
+
+/// Shorter pieces go through the cache.
+inline constexpr uint64_t kLeastStagingBytes = 4096;
+
+/// Classes of sizes: from each power of two to the next; all from 2 MiB on are one.
+constexpr uint32_t staging_class(uint64_t bytes) {
+  constexpr uint32_t kFirstWidth = std::bit_width(kLeastStagingBytes);
+  const auto width = static_cast<uint32_t>(std::bit_width(bytes));
+  return std::min(width - std::min(width, kFirstWidth), kStagingClasses - 1);
+}
+
+/// Both kinds in ns a byte, [streaming]; 0: not known.
+using StoreCosts = std::array<float, 2>;
+
+/// Of the last 16 times: the readers of one move may be near and those of the next far.
+class MoveCost {
+ public:
+  void add(uint64_t bytes, uint64_t duration_ns) {
+    last_[added_++ % last_.size()] = static_cast<float>(duration_ns) / static_cast<float>(bytes);
+  }
+
+  /// The mean without the longest fifth, as some moves are interrupted, and the first touches
+  /// pages; 0 as long as there is nothing.
+  float mean() const;
+
+ private:
+  std::array<float, 16> last_{};
+  uint64_t added_ = 0;
+};
+
+/// Names the move that its writer has timed: where in the order of moves, of which class and kind.
+/// As a word in shared memory; 0 names none.
+class StagingMark {
+ public:
+  StagingMark(uint64_t at, uint32_t size_class, bool streaming)
+      : word_(at << kAtShift | size_class << kClassShift | (streaming ? kStreaming : 0) | kMarked) {
+  }
+  explicit StagingMark(uint64_t word) : word_(word) {}
+
+  uint64_t word() const { return word_; }
+  /// Whether the move is one of the `count` that begin with that at `first`.
+  bool is_among(uint64_t first, uint64_t count) const {
+    return (word_ & kMarked) != 0 && (word_ - (first << kAtShift)) >> kAtShift < count;
+  }
+  uint32_t size_class() const { return (word_ >> kClassShift) % 16; }
+  bool streaming() const { return (word_ & kStreaming) != 0; }
+
+ private:
+  static constexpr uint64_t kMarked = 1, kStreaming = 2;
+  static constexpr int kClassShift = 2, kAtShift = 8;
+  static_assert(kStagingClasses <= 16);
+
+  uint64_t word_;
+};
 
 /// What the clock says about both kinds, for each class of sizes.
 class StagingChoice {
  public:
-  /// Shorter pieces go through the cache.
-  static constexpr uint64_t kLeastBytes = 4096;
   /// Of the moves with the chosen kind one in so many is timed, by lot: moves to near and to far
   /// readers take turns, and every eighth may be of one sort.
   static constexpr uint32_t kTimedEvery = 8;
@@ -35,8 +91,9 @@ class StagingChoice {
   static constexpr uint32_t kTrialMoves = 4;
   static constexpr uint64_t kTrialPauseNs = 20'000'000;
   static constexpr uint64_t kTrialShare = 100;
-  /// Cached stores may cost this much more: what they write is read from a cache.
-  static constexpr double kWorthOfCache = 2;
+  /// As long as no reader has told what it pays, cached stores may cost this much more: what they
+  /// write is read from a cache.
+  static constexpr float kWorthOfCache = 2;
 
   struct Turn {
     bool streaming = false;
@@ -53,85 +110,91 @@ class StagingChoice {
     return {c.streaming, lots_.below(kTimedEvery) == 0};
   }
 
-  /// A timed turn took so long.
-  void took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns) {
-    Class& c = class_of(bytes);
-    c.cost[turn.streaming].add(static_cast<double>(duration_ns) / static_cast<double>(bytes));
-    if (c.trial > 0) {
-      --c.trial;
-      c.trial_ns += duration_ns;
-      c.next_trial_ns = now_ns + std::max(kTrialPauseNs, kTrialShare * c.trial_ns);
-    } else if (now_ns >= c.next_trial_ns) {
-      c.trial = kTrialMoves;
-      c.trial_ns = 0;
-    }
-    if (c.trial > 0 || !c.cost[true].known() || !c.cost[false].known()) return;
-    c.streaming = c.cost[false].mean() > kWorthOfCache * c.cost[true].mean();
-  }
+  /// A timed turn took so long. True when a trial begins: it is time to ask the readers about those
+  /// before.
+  bool took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns);
+
+  /// What the slowest reader of pieces of this class pays.
+  void readers_took(uint64_t bytes, const StoreCosts& costs) { class_of(bytes).readers = costs; }
 
  private:
-  /// Of the last 16 times: the readers of one move may be near and those of the next far.
-  class Cost {
-   public:
-    void add(double ns_per_byte) { last_[added_++ % last_.size()] = ns_per_byte; }
-    bool known() const { return added_ > 0; }
-
-    /// The mean without the longest fifth: some moves are interrupted, and the first touches pages.
-    double mean() const {
-      auto sorted = last_;
-      const size_t size = std::min<size_t>(added_, sorted.size());
-      std::sort(sorted.begin(), sorted.begin() + size);
-      const size_t kept = size - (size > 1 ? (size + 4) / 5 : 0);
-      return std::accumulate(sorted.begin(), sorted.begin() + kept, 0.0) / kept;
-    }
-
-   private:
-    std::array<double, 16> last_{};
-    uint64_t added_ = 0;
-  };
-
   struct Class {
-    std::array<Cost, 2> cost;  // [streaming]
+    std::array<MoveCost, 2> cost;  // [streaming]
+    StoreCosts readers{};
     bool streaming = false;
     uint32_t trial = 0;     // so many moves more with the other kind
     uint64_t trial_ns = 0;  // what these have taken
     uint64_t next_trial_ns = 0;
   };
 
-  // From each power of two to the next; all from 2 MiB on are one.
-  static constexpr uint32_t kFirstWidth = std::bit_width(kLeastBytes);
-  static constexpr uint32_t kClasses = 10;
-  Class& class_of(uint64_t bytes) {
-    const auto width = static_cast<uint32_t>(std::bit_width(bytes));
-    return classes_[std::min(width - std::min(width, kFirstWidth), kClasses - 1)];
-  }
+  static void decide(Class& c);
+  Class& class_of(uint64_t bytes) { return classes_[staging_class(bytes)]; }
 
-  std::array<Class, kClasses> classes_;
+  std::array<Class, kStagingClasses> classes_;
   Prng lots_{1};  // any: only that it keeps no step with the calls matters
 };
 
 /// Writes staging memory as the setting says.
 class StagingWriter {
  public:
-  explicit StagingWriter(StagingStores stores) : stores_(stores) {}
+  /// The costs that the other ranks of the domain publish.
+  StagingWriter(StagingStores stores, const std::vector<const StagingReads*>& readers);
+
+  /// Where a timed move is marked, and its place in the order of moves there.
+  struct Order {
+    std::atomic<uint64_t>& mark;
+    uint64_t at;
+  };
 
   /// Calls write(streaming) once, which writes `bytes` bytes. A write that is no plain copy says
   /// more about its sources than about the stores: it is not timed.
   template <class Write>
-  void operator()(uint64_t bytes, bool is_copy, Write&& write) {
-    if (bytes < StagingChoice::kLeastBytes) return write(false);
+  void operator()(uint64_t bytes, bool is_copy, Order order, Write&& write) {
+    if (bytes < kLeastStagingBytes) return write(false);
     if (stores_ != StagingStores::kMeasured) return write(stores_ == StagingStores::kStreaming);
     const StagingChoice::Turn turn = is_copy ? choice_.next(bytes) : choice_.chosen(bytes);
     if (!turn.timed) return write(turn.streaming);
     const uint64_t begin_ns = monotonic_ns();
     write(turn.streaming);
     const uint64_t end_ns = monotonic_ns();
-    choice_.took(bytes, turn, end_ns - begin_ns, end_ns);
+    const StagingMark mark(order.at, staging_class(bytes), turn.streaming);
+    order.mark.store(mark.word(), std::memory_order_relaxed);
+    if (choice_.took(bytes, turn, end_ns - begin_ns, end_ns)) ask_readers(bytes);
   }
 
  private:
+  struct Reader {
+    const StagingReads* reads;
+    std::array<uint64_t, kStagingClasses> seen;
+  };
+
+  void ask_readers(uint64_t bytes);
+
   const StagingStores stores_;
+  std::vector<Reader> readers_;
   StagingChoice choice_;
+};
+
+/// Reads staging memory, and publishes what it pays for moves that their writers have timed.
+class StagingReader {
+ public:
+  explicit StagingReader(StagingReads& reads) : reads_(reads) {}
+
+  /// Calls read() once, which reads `bytes` bytes of the `count` moves that begin with that at
+  /// `first`. It is timed if the mark is for one of these.
+  template <class Read>
+  void operator()(uint64_t bytes, StagingMark mark, uint64_t first, uint64_t count, Read&& read) {
+    if (bytes < kLeastStagingBytes || !mark.is_among(first, count)) return read();
+    const uint64_t begin_ns = monotonic_ns();
+    read();
+    took(bytes, mark, monotonic_ns() - begin_ns);
+  }
+
+  void took(uint64_t bytes, StagingMark mark, uint64_t duration_ns);
+
+ private:
+  StagingReads& reads_;
+  std::array<std::array<MoveCost, 2>, kStagingClasses> costs_;
 };
 
 }  // namespace tutti::exec

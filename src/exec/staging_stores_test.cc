@@ -7,12 +7,14 @@
 namespace tutti::exec {
 namespace {
 
-// Runs moves of 64 KiB on processors with these costs.
+// Runs moves of 64 KiB on processors with these costs. Readers tell what they pay when the choice
+// asks for it, if they are known.
 class Simulation {
  public:
   double cached_ns = 3000;
   double streaming_ns = 2700;
-  int readers = 1;  // in turn; one of several runs on the writer's processor
+  StoreCosts read{};  // ns a byte
+  int readers = 1;    // in turn; one of several runs on the writer's processor
   uint64_t now_ns = 1;
   uint64_t streamed = 0;
 
@@ -24,7 +26,7 @@ class Simulation {
       const auto ns = static_cast<uint64_t>(turn.streaming ? streaming_ns : cached);
       now_ns += ns;
       streamed += turn.streaming;
-      if (turn.timed) choice.took(kBytes, turn, ns, now_ns);
+      if (turn.timed && choice.took(kBytes, turn, ns, now_ns)) choice.readers_took(kBytes, read);
     }
   }
 
@@ -50,6 +52,27 @@ TEST(StagingChoice, StreamingBetweenFarProcessors) {
   far.cached_ns = 28'000;
   far.run(100);
   EXPECT_GE(far.streamed_of(10'000), 9'970u);
+}
+
+// The writer of far lines may be the faster one with cached stores, and its reader waits for them.
+TEST(StagingChoice, StreamingWhereTheReaderPaysForTheDistance) {
+  Simulation far;
+  far.cached_ns = 2500;
+  far.run(1000);
+  EXPECT_FALSE(far.choice.next(Simulation::kBytes).streaming) << "nobody has told";
+  far.read = {0.12F, 0.05F};
+  far.run(2 * 20'000'000 / 2500);  // two trials: the first one's readers tell at the second
+  EXPECT_GE(far.streamed_of(10'000), 9'970u);
+}
+
+TEST(StagingChoice, CachedWhereReadersWouldPayMoreThanTheWriterGains) {
+  Simulation near;
+  near.cached_ns = 2700 * 2.2;  // beyond what cached stores may cost by themselves
+  near.run(500);
+  EXPECT_TRUE(near.choice.next(Simulation::kBytes).streaming) << "nobody has told";
+  near.read = {0.02F, 0.11F};
+  near.run(2 * 20'000'000 / 2500);
+  EXPECT_LE(near.streamed_of(10'000), 24u);
 }
 
 TEST(StagingChoice, StreamingWhereSomeReadersAreFar) {
@@ -104,12 +127,50 @@ TEST(StagingChoice, OneInterruptedMoveChangesNothing) {
   EXPECT_LE(streamed, 500u) << "of 50000; a move of fifty was interrupted";
 }
 
+TEST(StagingMark, NamesOneMove) {
+  const uint64_t last = ~uint64_t{0};
+  for (const uint64_t at : {uint64_t{0}, uint64_t{7}, uint64_t{1} << 56, last}) {
+    const StagingMark mark(StagingMark(at, 9, true).word());
+    EXPECT_TRUE(mark.is_among(at, 1));
+    EXPECT_FALSE(mark.is_among(at + 1, 1));
+    EXPECT_FALSE(mark.is_among(at - 1, 1));
+    EXPECT_TRUE(mark.is_among(at - 4095, 4096));
+    EXPECT_FALSE(mark.is_among(at - 4096, 4096));
+    EXPECT_EQ(mark.size_class(), 9u);
+    EXPECT_TRUE(mark.streaming());
+  }
+  EXPECT_FALSE(StagingMark(0).is_among(0, 1)) << "memory that nobody wrote";
+  EXPECT_FALSE(StagingMark(3, 0, false).streaming());
+}
+
+TEST(StagingReader, PublishesByClassAndKindAndTimesOnlyWhatIsMarked) {
+  StagingReads published{};
+  StagingReader reader(published);
+  const auto costs_of = [&](uint64_t bytes) {
+    return std::bit_cast<StoreCosts>(published.costs[staging_class(bytes)].load());
+  };
+  reader.took(65536, StagingMark(1, staging_class(65536), true), 6554);
+  reader.took(16384, StagingMark(2, staging_class(65536), false), 3277);  // a part of it
+  EXPECT_NEAR(costs_of(65536)[true], 0.1, 0.001);
+  EXPECT_NEAR(costs_of(65536)[false], 0.2, 0.001);
+  EXPECT_EQ(costs_of(16384), StoreCosts{});
+  int reads = 0;
+  const StagingMark mark(5, staging_class(8192), true);
+  reader(8192, mark, 6, 1, [&] { ++reads; });
+  reader(4095, mark, 5, 1, [&] { ++reads; });
+  EXPECT_EQ(costs_of(8192), StoreCosts{});
+  reader(8192, mark, 5, 1, [&] { ++reads; });
+  EXPECT_GT(costs_of(8192)[true], 0);
+  EXPECT_EQ(reads, 3);
+  reader.took(8192, StagingMark(uint64_t{15} << 2 | 1), 100);  // no such class: nothing is written
+}
+
 TEST(StagingChoice, SizesAreJudgedApart) {
   Simulation far;
   far.cached_ns = 28'000;
   far.run(100);
   EXPECT_TRUE(far.choice.next(Simulation::kBytes).streaming);
-  EXPECT_FALSE(far.choice.next(StagingChoice::kLeastBytes).streaming);
+  EXPECT_FALSE(far.choice.next(kLeastStagingBytes).streaming);
   EXPECT_FALSE(far.choice.next(uint64_t{1} << 40).streaming);
 }
 

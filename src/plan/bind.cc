@@ -21,7 +21,7 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
       geometry.element_bytes;
   const bool bypass = match.mode == Mode::kDirect && bytes >= tuning.streaming_store_bytes;
   note(bypass, "streaming stores");
-  choose_kernels(plan, request, bypass);
+  choose_kernels(plan, request, match.schedule.rank, bypass);
   return plan;
 }
 

@@ -26,6 +26,19 @@ bool is_slot(const Operand& operand) {
              static_cast<uint32_t>(PeerBase::kSlot);
 }
 
+// Whose slot the move reads, besides this rank's own.
+uint32_t slot_read_last(const Plan& plan, const Op& op, uint32_t rank) {
+  uint32_t owner = kNoPeer;
+  for (uint32_t i = 0; i < op.source_count; ++i) {
+    const Operand& source = plan.operands[op.operands + op.target_count + i];
+    const bool staged = is_slot(source) && source.shift == Shift::kFrame;
+    const uint32_t peer =
+        (source.base - register_of(Base::kFixed)) / static_cast<uint32_t>(PeerBase::kCount);
+    if (staged && peer != rank) owner = peer;
+  }
+  return owner;
+}
+
 // Appends the targets of `copy` to those of `move`; operands of merged moves are written anew.
 void merge(Plan& plan, Op& move, const Op& copy) {
   const auto begin = static_cast<uint32_t>(plan.operands.size());
@@ -90,7 +103,7 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
   return true;
 }
 
-void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache) {
+void choose_kernels(Plan& plan, const BindRequest& request, int rank, bool bypass_cache) {
   const uint32_t ranks = [&] {
     uint32_t most = 0;
     for (const Operand& operand : plan.operands) most = std::max(most, operand.base);
@@ -112,6 +125,7 @@ void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache) {
                       });
     key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;
     op.kernel = types::fold_kernel(key);
+    op.peer = slot_read_last(plan, op, static_cast<uint32_t>(rank));
     if (!std::ranges::all_of(targets, is_slot)) continue;
     key.store = types::StoreHint::kStreaming;
     op.streaming_kernel = types::fold_kernel(key);

@@ -16,6 +16,6 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
 
 /// The absolute kernels, with stores that bypass the cache for moves between user buffers of long
 /// calls; both kinds for moves into staging slots.
-void choose_kernels(Plan& plan, const BindRequest& request, bool bypass_cache);
+void choose_kernels(Plan& plan, const BindRequest& request, int rank, bool bypass_cache);
 
 }  // namespace tutti::plan

@@ -81,6 +81,7 @@ struct Operand {
 };
 
 inline constexpr uint32_t kNoMask = ~0u;
+inline constexpr uint32_t kNoPeer = ~0u;
 inline constexpr uint32_t kMaxTargets = 1024;       // of one move, and receivers of one send
 inline constexpr uint32_t kMaxBlocks = UINT16_MAX;  // of one step: Op counts in 16 bits
 inline constexpr uint32_t kMaxLanes = 8;            // each has a ring and a counter in every arena
@@ -92,7 +93,7 @@ struct Op {
   bool divide = false;  // integer average: this move stores the complete value
   uint16_t target_count = 0;
   uint16_t source_count = 0;
-  uint32_t peer = 0;        // rank; kAfter: lane
+  uint32_t peer = 0;        // rank; kAfter: lane; kMove: whose slot is read last, or kNoPeer
   uint32_t value = 0;       // signal number, cell, op or ordinal
   uint32_t operands = 0;    // first of target_count targets, then source_count sources
   uint32_t lengths = 0;     // streams: one element count an operand, in Plan::lengths
