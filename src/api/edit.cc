@@ -62,10 +62,18 @@ struct Agreement {
   std::vector<comm::Proposal> proposals;
 };
 
+// Of meetings.
+constexpr int kOfHealthy = 0, kOfOthers = 1;
+
 Result<Agreement> meet(const Edit& edit, const Patience& patience) {
   if (Status status = quiesce(edit, patience); !status.ok()) return status;
-  auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members,
-                                                 comm::Meeting::Purpose{edit.call, patience});
+  comm::Meeting::Purpose purpose{edit.call, patience};
+  // A rank whose communicator fails before it has come does not come; what it does then, to go on,
+  // is not what others still wait for.
+  purpose.occasion = edit.needs_health ? kOfHealthy : kOfOthers;
+  if (edit.needs_health)
+    purpose.sense = [parent = edit.parent] { return parent->failure_of_any(); };
+  auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members, std::move(purpose));
   auto blobs = meeting->exchange(edit.proposal.encode());
   if (!blobs.ok()) return blobs.status();
   auto proposals = comm::agree(blobs.value(), edit.members);

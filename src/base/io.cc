@@ -50,11 +50,13 @@ int poll_timeout_ms(uint64_t deadline_ns) {
 bool wait_ready(int fd, short events, const Patience& patience) {
   for (;;) {
     pollfd entries[] = {{fd, events, 0}, {patience.cancellation_fd(), POLLIN, 0}};
-    const uint64_t wake_ns = std::min(patience.deadline_ns(), patience.tells_at_ns());
+    const uint64_t wake_ns =
+        std::min({patience.deadline_ns(), patience.tells_at_ns(), patience.asks_at_ns()});
     poll(entries, std::size(entries), poll_timeout_ms(wake_ns));
     if (entries[1].revents != 0) return false;
     if (entries[0].revents != 0) return true;
     patience.tell_if_due();
+    patience.ask_if_due();
     if (patience.over()) return false;
   }
 }

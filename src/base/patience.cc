@@ -27,7 +27,22 @@ Patience::Patience(uint64_t deadline_ns, std::shared_ptr<Cancellation> cancellat
 
 Status Patience::reason(std::string late) const {
   if (cancelled()) return Status::remote_error("this rank's communicator was aborted meanwhile");
+  if (senseless()) return purpose_->status;
   return Status::timeout(std::move(late));
+}
+
+Patience Patience::as_long_as(Sense sense) const {
+  Patience asking = *this;
+  asking.purpose_ = std::make_shared<Purpose>(Purpose{std::move(sense), 0, {}});
+  return asking;
+}
+
+void Patience::ask_if_due() const {
+  constexpr uint64_t kPauseNs = 100 * kNanosecondsPerMillisecond;
+  const uint64_t now_ns = monotonic_ns();
+  if (now_ns < asks_at_ns() || senseless()) return;
+  purpose_->status = purpose_->sense();
+  purpose_->next_ns = senseless() ? 0 : now_ns + kPauseNs;
 }
 
 void Patience::waits_for(std::string what) const {

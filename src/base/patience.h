@@ -1,5 +1,6 @@
-// How long one waits for others: until a deadline, until somebody takes the wish back, and not in
-// silence. It is what the waits of a communicator that is being made have in common.
+// How long one waits for others: until a deadline, until somebody takes the wish back, as long as
+// it makes sense, and not in silence. It is what the waits of a communicator that is being made
+// have in common.
 //
 // Owns: copies share the cancellation, and for whom they wait. Units: nanoseconds of
 // CLOCK_MONOTONIC. Errors: reason() says which end it was. Threads: one waits; cancel() and
@@ -41,6 +42,8 @@ class Patience {
  public:
   /// Says what is waited for, and since when.
   using Tell = std::function<void(const std::string& what, uint64_t waited_ns)>;
+  /// Says whether what is waited for still makes sense.
+  using Sense = std::function<Status()>;
 
   /// A deadline and nothing else: whatever waits may be given one.
   Patience(uint64_t deadline_ns)
@@ -58,9 +61,15 @@ class Patience {
   }
   Patience at_most(uint64_t timeout_ns) const { return until(deadline_after(timeout_ns)); }
 
+  /// The same, and it is over once `sense` has told an error. It is asked by the thread that waits,
+  /// every 100 ms; copies of what this returns share what it said.
+  Patience as_long_as(Sense sense) const;
+
   bool cancelled() const { return cancellation_ != nullptr && cancellation_->cancelled(); }
-  bool over() const { return cancelled() || monotonic_ns() >= deadline_ns_; }
-  /// Why it is over: kTimeout with these words, or that it was cancelled.
+  /// Waiting makes no sense any more.
+  bool senseless() const { return purpose_ != nullptr && !purpose_->status.ok(); }
+  bool over() const { return cancelled() || senseless() || monotonic_ns() >= deadline_ns_; }
+  /// Why it is over: that it was cancelled, why it makes no sense, or kTimeout with these words.
   Status reason(std::string late) const;
   /// -1: it cannot be cancelled.
   int cancellation_fd() const { return cancellation_ == nullptr ? -1 : cancellation_->fd(); }
@@ -72,6 +81,9 @@ class Patience {
   /// After how long it is said first.
   uint64_t slow_ns() const { return slowness_ == nullptr ? kNoDeadline : slowness_->slow_ns; }
   void tell_if_due() const;
+  /// When `sense` is asked next; 0: it has told an error, and nothing waits any more.
+  uint64_t asks_at_ns() const { return purpose_ == nullptr ? kNoDeadline : purpose_->next_ns; }
+  void ask_if_due() const;
 
   /// Sleeps for so long; ends early when it is over. For what cannot be polled.
   void pause(uint64_t duration_ns) const;
@@ -85,8 +97,15 @@ class Patience {
     std::string what;
   };
 
+  struct Purpose {
+    Sense sense;
+    uint64_t next_ns = 0;
+    Status status;
+  };
+
   uint64_t deadline_ns_;
   std::shared_ptr<Cancellation> cancellation_;
+  std::shared_ptr<Purpose> purpose_;
   std::shared_ptr<Slowness> slowness_;
 };
 

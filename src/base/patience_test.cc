@@ -74,6 +74,26 @@ TEST(Patience, ACancellationEndsEveryWait) {
   }
 }
 
+TEST(Patience, EndsOnceItMakesNoSense) {
+  int asked = 0;
+  const Patience patience = Patience(kNoDeadline).as_long_as([&] {
+    return ++asked < 3 ? Status() : Status::remote_error("rank 7 is gone");
+  });
+  EXPECT_FALSE(patience.over()) << "nobody has asked";
+  const Pair pair;
+  char byte = 0;
+  // Its copies have its sense.
+  const Status status = receive_exactly(pair.a.get(), &byte, 1, patience.until(kNoDeadline));
+  EXPECT_EQ(status.message(), "rank 7 is gone");
+  EXPECT_EQ(asked, 3) << "it asks on until there is an error, and not then";
+  EXPECT_TRUE(patience.senseless());
+  EXPECT_TRUE(patience.over());
+  EXPECT_FALSE(patience.cancelled());
+  patience.pause(kNoDeadline);
+  EXPECT_FALSE(wait_ready(pair.a.get(), POLLIN, patience)) << "nor is anything waited for";
+  EXPECT_EQ(asked, 3);
+}
+
 TEST(Patience, SaysForWhomItWaitsAtDoublingIntervals) {
   std::vector<uint64_t> said;
   const Patience patience(kNoDeadline, cancellation(), kMillisecond,

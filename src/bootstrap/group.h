@@ -27,6 +27,7 @@ struct Turn {
   int stage = 0;  // of those that the group has at this server
   int stages = 1;
   uint64_t members = 0;  // a number for which of the ranks meet; 0: all of them
+  int occasion = 0;      // of meetings at the same place: who comes to another one waits
 
   /// Of one blob.
   size_t most_bytes() const { return stage == 0 ? kMaxBlobBytes : kMaxMergedBytes; }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "src/base/clock.h"
 #include "src/base/fork.h"
@@ -100,7 +101,7 @@ Result<KeptFd> meet(const Visit& visit) {
     for (const Address& address : id.addresses) {
       Result<KeptFd> fd = meet_at(address, visit, dial_ns);
       if (fd.ok()) return fd;
-      if (patience.cancelled()) return patience.reason("");
+      if (patience.cancelled() || patience.senseless()) return patience.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
       if (fd.status().code() == Code::kInvalidUsage) ++hopeless;
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
@@ -208,10 +209,15 @@ Status explain(const Status& reason, int rank, const UniqueId& id) {
                                    ": " + std::string(reason.message()));
 }
 
-Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
-                                           std::string_view blob) {
-  const UniqueId& id = visit.id;
-  const int rank = visit.rank;
+/// After a failure: by the other end, which has said no more.
+bool has_hung_up(int fd) {
+  char byte = 0;
+  return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/// Bytes of the answer; none if the server was there for another occasion.
+Result<std::optional<std::string>> ask(const Visit& visit, const Turn& turn,
+                                       std::string_view blob) {
   const Patience& patience = visit.patience;
   const Result<KeptFd> fd = meet(visit);
   if (!fd.ok()) {
@@ -221,14 +227,29 @@ Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
   const int socket = fd.value().get();
   if (Status status = send_request(socket, turn, blob, patience); !status.ok()) {
     if (patience.cancelled()) decline(visit, turn);
-    return explain(status, rank, id);
+    return explain(status, visit.rank, visit.id);
   }
-  const Result<std::string> bytes = receive_last_answer(socket, turn, visit);
-  if (!bytes.ok()) return explain(bytes.status(), rank, id);
-  Result<std::vector<std::string>> blobs =
-      decode_blobs(bytes.value(), turn.ranks, turn.most_bytes());
-  if (!blobs.ok()) return explain(blobs.status(), rank, id);
-  return blobs;
+  Result<std::string> bytes = receive_last_answer(socket, turn, visit);
+  if (bytes.ok()) return std::optional(std::move(bytes).value());
+  if (visit.listens_already && has_hung_up(socket) && !patience.over()) {
+    return std::optional<std::string>();
+  }
+  return explain(bytes.status(), visit.rank, visit.id);
+}
+
+Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,
+                                           std::string_view blob) {
+  for (;;) {
+    const Result<std::optional<std::string>> bytes = ask(visit, turn, blob);
+    if (!bytes.ok()) return bytes.status();
+    if (!bytes.value()) {
+      visit.patience.pause(kPauseNs);
+      continue;
+    }
+    auto blobs = decode_blobs(*bytes.value(), turn.ranks, turn.most_bytes());
+    if (!blobs.ok()) return explain(blobs.status(), visit.rank, visit.id);
+    return blobs;
+  }
 }
 
 /// The parts are merged at the first one's server, where the others wait for this one.
@@ -263,10 +284,12 @@ Result<std::vector<std::string>> exchange(const UniqueId& id, int rank, int rank
 Result<std::vector<std::string>> exchange(const Visit& visit, std::string_view blob) {
   const int ranks = visit.ranks;
   if (Status status = check_arguments(visit.rank, ranks, blob); !status.ok()) return status;
-  return take_turn(visit, {ranks, 0, 0, 1, visit.members}, blob);
+  return take_turn(visit, {ranks, 0, 0, 1, visit.members, visit.occasion}, blob);
 }
 
-void decline(const Visit& visit) { decline(visit, {visit.ranks, 0, 0, 1, visit.members}); }
+void decline(const Visit& visit) {
+  decline(visit, {visit.ranks, 0, 0, 1, visit.members, visit.occasion});
+}
 
 void decline(std::span<const UniqueId> ids, int rank, int ranks) {
   if (ids.size() == 1) return decline(Visit{ids[0], rank, ranks, {0}});

@@ -27,9 +27,10 @@ struct Visit {
   int ranks = 1;
   Patience patience{0};
   /// A refused connection means that the server is gone; one that is not answered, that it has not
-  /// begun to serve.
+  /// begun to serve. One that is closed without an answer belonged to another occasion.
   bool listens_already = false;
   uint64_t members = 0;      // as in Turn (group.h)
+  int occasion = 0;          // likewise
   std::string awaited = {};  // by whom the place is served, for messages; "": by the id's maker
   /// Runs every `look_ns` while the others have not come: to look whether they can.
   std::function<void()> look = {};

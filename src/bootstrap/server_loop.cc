@@ -37,6 +37,7 @@ void ServerLoop::run() {
     drop_finished();
   }
   sessions_.clear();
+  strangers_.clear();
   gates_.clear();  // the port is free from here on
   finished_.store(true, std::memory_order_release);
 }
@@ -68,6 +69,7 @@ bool ServerLoop::turn() {
   take_failure();  // takes the ring, which may be that of stop()
   if (stopping_.load(std::memory_order_acquire)) return false;
   if (is_open()) admit();
+  hear_strangers();
   hear_sessions();
   expire();
   tell_news();
@@ -94,6 +96,10 @@ void ServerLoop::sleep() {
     polls.push_back({session->fd(), session->events(), 0});
     wake_ns = std::min({wake_ns, session->expiry_ns(), session->news_due_ns()});
   }
+  for (const Stranger& stranger : strangers_) {
+    polls.push_back({stranger.session->fd(), stranger.session->events(), 0});
+    wake_ns = std::min(wake_ns, stranger.until_ns);
+  }
   poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
 }
 
@@ -117,18 +123,40 @@ void ServerLoop::admit() {
 }
 
 void ServerLoop::hear_sessions() {
-  for (const auto& session : sessions_) {
+  for (auto& session : sessions_) {
     const bool waited = session->asks();
     session->step();
-    if (!waited && session->asks() && !session->lost()) join(*session);
+    const bool asks = !waited && session->asks() && !session->lost();
+    const bool strange = session->request().turn.occasion != options_.occasion;
+    if (asks && strange && !is_left_out(session->rank())) {
+      strangers_.push_back({std::move(session), deadline_after(options_.stranger_ns)});
+      continue;
+    }
+    if (asks) join(*session);
     if (session->aborted()) hear_abort(*session);
     if (!waited || !session->lost() || !failure_.ok()) continue;
     group(session->request().turn.stage).leave(session->rank(), monotonic_ns());
   }
+  std::erase(sessions_, nullptr);
   if (!failure_.ok()) return;
   for (int stage = 0; stage < stages_; ++stage) {
     if (groups_.contains(stage) && groups_[stage].complete()) serve_group(stage);
   }
+}
+
+// One who learns in time that its occasion will not be leaves; the next one may be this.
+void ServerLoop::hear_strangers() {
+  if (is_over()) strangers_.clear();
+  for (Stranger& stranger : strangers_) {
+    stranger.session->step();
+    if (stranger.session->lost() || stranger.session->aborted()) {
+      stranger.session = nullptr;
+    } else if (stranger.until_ns <= monotonic_ns()) {
+      sessions_.push_back(std::move(stranger.session));
+      join(*sessions_.back());
+    }
+  }
+  std::erase_if(strangers_, [](const Stranger& stranger) { return stranger.session == nullptr; });
 }
 
 bool ServerLoop::is_left_out(int rank) const {
@@ -142,7 +170,8 @@ void ServerLoop::join(Session& session) {
         "the other ranks leave rank " + std::to_string(session.rank()) + " out of what they make"));
     return;
   }
-  const Turn& turn = session.request().turn;
+  Turn turn = session.request().turn;
+  turn.occasion = options_.occasion;
   if (failure_.ok()) {
     // Whoever comes first says how many stages there are; Group finds out who differs.
     if (groups_.empty() && served_ == 0) stages_ = std::clamp(turn.stages, 1, kMaxStages);

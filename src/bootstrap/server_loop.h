@@ -46,6 +46,7 @@ class ServerLoop {
   void hear_sessions();
   Group& group(int stage) { return groups_.try_emplace(stage, options_.left_out).first->second; }
   bool is_left_out(int rank) const;
+  void hear_strangers();
   void join(Session& session);
   void hear_abort(const Session& session);
   void tell_news();
@@ -61,6 +62,11 @@ class ServerLoop {
   const Fd bell_;
   const ServerOptions options_;
   std::vector<std::unique_ptr<Session>> sessions_;
+  struct Stranger {
+    std::unique_ptr<Session> session;
+    uint64_t until_ns = 0;
+  };
+  std::vector<Stranger> strangers_;          // have come to another occasion
   std::map<int, Group> groups_;              // by stage: those that somebody has come to
   int stages_ = 1;                           // of every group, as its ranks say
   Status failure_;                           // sticky: what latecomers are told

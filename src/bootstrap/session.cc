@@ -34,7 +34,8 @@ std::array<uint8_t, kRequestBytes> encode_request(const Request& request) {
   put_little(&bytes[4], request.blob_bytes, 4);
   put_little(&bytes[8], request.patience_ms, 8);
   put_little(&bytes[16], static_cast<uint32_t>(request.turn.first), 4);
-  put_little(&bytes[20], static_cast<uint32_t>(request.turn.stage), 2);
+  put_little(&bytes[20], static_cast<uint32_t>(request.turn.stage), 1);
+  put_little(&bytes[21], static_cast<uint32_t>(request.turn.occasion), 1);
   put_little(&bytes[22], static_cast<uint32_t>(request.turn.stages), 2);
   put_little(&bytes[24], request.news_ms, 8);
   put_little(&bytes[32], request.turn.members, 8);
@@ -45,7 +46,8 @@ Request decode_request(const uint8_t* bytes) {
   const auto number = [&](size_t at, size_t size) {
     return static_cast<int>(static_cast<int32_t>(get_little(bytes + at, size)));
   };
-  return {{number(0, 4), number(16, 4), number(20, 2), number(22, 2), get_little(bytes + 32, 8)},
+  return {{number(0, 4), number(16, 4), number(20, 1), number(22, 2), get_little(bytes + 32, 8),
+           number(21, 1)},
           get_little(bytes + 4, 4),
           get_little(bytes + 8, 8),
           get_little(bytes + 24, 8)};

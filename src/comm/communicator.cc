@@ -178,6 +178,19 @@ Status Communicator::check() {
   return failure_;
 }
 
+Status Communicator::failure_of_any() {
+  const std::vector<exec::Peer>& peers = executor_->peers();
+  for (const exec::Peer& peer : peers) {
+    if (!peer.arena.valid()) continue;
+    const uint64_t failed = peer.arena.counter(0).failed.load(std::memory_order_acquire);
+    const auto loss = exec::Loss::read(failed, peers.size());
+    if (loss && loss->rank != membership_->rank()) {
+      return Status::remote_error(describe(*loss, *membership_, *this));
+    }
+  }
+  return check();
+}
+
 inline Result<const Prepared*> Communicator::prepare(const Request& request) {
   if (repeat_.is(request)) return planner_->prepare(request, repeat_.placement.holds(request), {});
   const Placement placement = placement_of(request);

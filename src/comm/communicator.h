@@ -112,6 +112,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// Why the communicator is failed, found by a call or by the watch; OK if it is not. From any
   /// thread.
   Status failure() { return check(); }
+  /// The same of any of the ranks: on this host at once, elsewhere when the watch has heard of it.
+  Status failure_of_any();
 
   /// Operations queued or running: kept by whoever drives this communicator.
   std::atomic<uint32_t> pending{0};

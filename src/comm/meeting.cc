@@ -35,6 +35,7 @@ Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
   visit_.ranks = static_cast<int>(roster_->places.size());
   visit_.rank = roster_->rank;
   visit_.members = number_of(members_);
+  visit_.occasion = purpose_.occasion;
   visit_.patience = purpose_.patience;
   visit_.listens_already = true;
   visit_.awaited = roster_->describe(members_.front()) + " has not called " + purpose_.what;
@@ -46,6 +47,7 @@ Result<std::unique_ptr<bootstrap::Server>> Meeting::serve(bootstrap::ServerOptio
     const bool member = std::binary_search(members_.begin(), members_.end(), rank);
     if (!member) options.left_out.push_back(rank);
   }
+  options.occasion = purpose_.occasion;
   KeptFd listener =
       KeptFd::open([this] { return fcntl(roster_->listener.get(), F_DUPFD_CLOEXEC, 0); });
   if (!listener.valid()) return errno_status("dup");
@@ -57,6 +59,10 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   const auto server = serve({.one_of_many = true});
   if (!server.ok()) return explain(server.status());
   bootstrap::Visit visit = visit_;
+  // Later a member that is done may end what the sense is about.
+  if (!all_have_come_ && purpose_.sense) {
+    visit.patience = visit.patience.as_long_as(purpose_.sense);
+  }
   if (server.value() != nullptr) {
     visit.look_ns = purpose_.look_ns;
     visit.look = [&] {
@@ -64,7 +70,12 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
     };
   }
   const auto blobs = bootstrap::exchange(visit, blob);
-  if (!blobs.ok()) return explain(blobs.status());
+  if (!blobs.ok()) {
+    const Status reason = explain(blobs.status());
+    if (server.value() != nullptr) server.value()->fail(reason);
+    return reason;
+  }
+  all_have_come_ = true;
   if (server.value() != nullptr) server.value()->finish(purpose_.patience);
   std::vector<std::string> of_members;
   for (const int member : members_) {

@@ -27,6 +27,8 @@ class Meeting {
     std::string what;  // for messages: "split"
     Patience patience{0};
     uint64_t look_ns = 60 * kNanosecondsPerSecond;  // for members that cannot come any more
+    int occasion = 0;                 // who comes to another one waits until that is over
+    Patience::Sense sense = nullptr;  // of waiting for who has not come; null: it always has
   };
 
   /// Of `members` (ranks of the roster, rising, this rank among them).
@@ -49,6 +51,7 @@ class Meeting {
   const std::shared_ptr<const Roster> roster_;
   const std::vector<int> members_;
   const Purpose purpose_;
+  bool all_have_come_ = false;
   bootstrap::Visit visit_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -105,6 +106,51 @@ TEST(Meeting, WhoIsLeftOutIsToldAndDisturbsNobody) {
   const auto blobs = Meeting(three.rosters[1], {0, 1}, shrink).exchange("b");
   EXPECT_TRUE(blobs.ok()) << blobs.status().message();
   serves.join();
+}
+
+// One rank knows that the others cannot come to what the other one still waits for, and goes on.
+TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
+  for (const int early : {0, 1}) {
+    const Two two;
+    Meeting::Purpose next{"tuttiCommShrink", kNoDeadline};
+    next.occasion = 1;
+    std::atomic<bool> in_next = false;
+    std::thread other([&] {
+      in_next = true;
+      const auto blobs = Meeting(two.rosters[early], {0, 1}, next).exchange("early");
+      EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+    });
+    Meeting::Purpose last{"tuttiCommSplit", kNoDeadline};
+    int asked = 0;
+    last.sense = [&] {  // long enough for the other one to come
+      if (in_next) ++asked;
+      return asked < 4 ? Status() : Status::remote_error("rank 7 is gone");
+    };
+    const auto ended = Meeting(two.rosters[1 - early], {0, 1}, last).exchange("");
+    EXPECT_EQ(ended.status().code(), Code::kRemoteError);
+    EXPECT_NE(ended.status().message().find("rank 7 is gone"), std::string_view::npos)
+        << ended.status().message();
+    const auto blobs = Meeting(two.rosters[1 - early], {0, 1}, next).exchange("late");
+    ASSERT_TRUE(blobs.ok()) << blobs.status().message();
+    EXPECT_EQ(blobs.value()[static_cast<size_t>(early)], "early");
+    other.join();
+  }
+}
+
+// Each waits for the other in another meeting, and nothing ends either of them.
+TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
+  const Two two;
+  Meeting::Purpose other{"tuttiCommShrink", kNoDeadline};
+  other.occasion = 1;
+  std::thread mistaken([&] {
+    const auto blobs = Meeting(two.rosters[1], {0, 1}, other).exchange("shrink");
+    EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+  });
+  const auto blobs =
+      Meeting(two.rosters[0], {0, 1}, {"tuttiCommSplit", kNoDeadline}).exchange("split");
+  ASSERT_TRUE(blobs.ok()) << blobs.status().message();
+  EXPECT_EQ(blobs.value(), (std::vector<std::string>{"split", "shrink"}));
+  mistaken.join();
 }
 
 // Whom only one of them waits for never comes: both are told at once.

@@ -48,6 +48,22 @@ void abort_making(tuttiComm_t comm) {
   EXPECT_EQ(outcome_of(tuttiCommAbort(comm), comm), tuttiSuccess);
 }
 
+void until_busy(tuttiComm_t comm, bool busy) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  tuttiResult_t error = busy ? tuttiSuccess : tuttiInProgress;
+  while ((error == tuttiInProgress) != busy && std::chrono::steady_clock::now() < end) {
+    EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(error == tuttiInProgress, busy);
+}
+
+int sum_over(tuttiComm_t comm, int value) {
+  int sum = -1;
+  EXPECT_OK(tuttiAllReduce(&value, &sum, 1, tuttiInt32, tuttiSum, comm, tuttiBlocking()), comm);
+  return sum;
+}
+
 tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count) {
   tuttiCall_t call = TUTTI_CALL_INITIALIZER;
   call.collective = collective;

@@ -29,6 +29,12 @@ tuttiResult_t outcome_of(tuttiResult_t result, tuttiComm_t comm);
 /// faster than the call, which then has nothing left to end.
 void abort_making(tuttiComm_t comm);
 
+/// Until the communicator is, or is no longer, in the hands of another call.
+void until_busy(tuttiComm_t comm, bool busy);
+
+/// The sum of `value` over the communicator's ranks.
+int sum_over(tuttiComm_t comm, int value);
+
 /// A call by tuttiSubmit() on numbers.
 tuttiCall_t call_of(tuttiCollective_t collective, const int* send, int* recv, size_t count);
 

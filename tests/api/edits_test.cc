@@ -16,13 +16,6 @@ namespace {
 
 constexpr uint64_t kHangMs = 60'000;
 
-/// The sum of `value` over the communicator's ranks.
-int sum_over(tuttiComm_t comm, int value) {
-  int sum = -1;
-  EXPECT_OK(tuttiAllReduce(&value, &sum, 1, tuttiInt32, tuttiSum, comm, tuttiBlocking()), comm);
-  return sum;
-}
-
 int rank_of(tuttiComm_t comm) {
   int rank = -1;
   EXPECT_OK(tuttiCommUserRank(comm, &rank), comm);
@@ -411,17 +404,6 @@ TEST(Edits, AFailureWithoutColourIsToldOnce) {
       run_ranks(2, body, &config);
     }
   }
-}
-
-/// Until the communicator is, or is no longer, in the hands of another call.
-void until_busy(tuttiComm_t comm, bool busy) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(kHangMs);
-  tuttiResult_t error = busy ? tuttiSuccess : tuttiInProgress;
-  while ((error == tuttiInProgress) != busy && std::chrono::steady_clock::now() < end) {
-    EXPECT_OK(tuttiCommGetAsyncError(comm, &error), comm);
-    std::this_thread::yield();
-  }
-  EXPECT_EQ(error == tuttiInProgress, busy);
 }
 
 // Nothing else would end it. The lower rank serves the meeting, the higher one finds it not served.
