@@ -18,8 +18,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 
 find_program(TUTTI_CCACHE ccache)
 if(TUTTI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # Without this it does not cache what uses a precompiled header (with g++: -fpch-preprocess, too).
-  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros "${TUTTI_CCACHE}")
+  # Without the sloppiness it does not cache what uses a precompiled header (with g++:
+  # -fpch-preprocess, too), and without the rest nothing for a clone in another folder.
+  set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros
+      CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${TUTTI_CCACHE}")
 endif()
 
 find_package(Threads REQUIRED)

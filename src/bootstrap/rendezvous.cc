@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <optional>
 
 #include "src/base/clock.h"
@@ -169,6 +170,13 @@ Status await_answer(int fd, const Visit& visit) {
   return {};
 }
 
+/// The other end has closed, or broken, the connection, and all it has said was read.
+bool has_hung_up(int fd) {
+  char byte = 0;
+  const ssize_t count = recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return count == 0 || (count < 0 && errno == ECONNRESET);
+}
+
 /// Bytes of the answer: everybody's blobs.
 Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& patience) {
   std::array<uint8_t, kAnswerBytes> header{};
@@ -192,14 +200,18 @@ Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& pat
   return Status(known ? answer.code : Code::kRemoteError, body);
 }
 
-/// What comes before it says who is missing.
-Result<std::string> receive_last_answer(int fd, const Turn& turn, const Visit& visit) {
+/// What comes before it says who is missing. None if the server was there for another occasion, and
+/// has hung up.
+Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
+                                                       const Visit& visit) {
   const std::string prefix = place_of(visit) + ": ";
   visit.patience.waits_for(prefix + "the others have not come yet");
   for (;;) {
     if (Status status = await_answer(fd, visit); !status.ok()) return status;
+    if (visit.listens_already && has_hung_up(fd)) return std::optional<std::string>();
     Result<std::string> answer = receive_answer(fd, turn, visit.patience);
-    if (answer.ok() || answer.status().code() != Code::kInProgress) return answer;
+    if (answer.ok()) return std::optional(std::move(answer).value());
+    if (answer.status().code() != Code::kInProgress) return answer.status();
     visit.patience.waits_for(prefix + std::string(answer.status().message()));
   }
 }
@@ -207,12 +219,6 @@ Result<std::string> receive_last_answer(int fd, const Turn& turn, const Visit& v
 Status explain(const Status& reason, int rank, const UniqueId& id) {
   return Status(reason.code(), "rank " + std::to_string(rank) + " at the rendezvous " + places(id) +
                                    ": " + std::string(reason.message()));
-}
-
-/// After a failure: by the other end, which has said no more.
-bool has_hung_up(int fd) {
-  char byte = 0;
-  return recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
 }
 
 /// Bytes of the answer; none if the server was there for another occasion.
@@ -229,12 +235,9 @@ Result<std::optional<std::string>> ask(const Visit& visit, const Turn& turn,
     if (patience.cancelled()) decline(visit, turn);
     return explain(status, visit.rank, visit.id);
   }
-  Result<std::string> bytes = receive_last_answer(socket, turn, visit);
-  if (bytes.ok()) return std::optional(std::move(bytes).value());
-  if (visit.listens_already && has_hung_up(socket) && !patience.over()) {
-    return std::optional<std::string>();
-  }
-  return explain(bytes.status(), visit.rank, visit.id);
+  auto bytes = receive_last_answer(socket, turn, visit);
+  if (!bytes.ok()) return explain(bytes.status(), visit.rank, visit.id);
+  return bytes;
 }
 
 Result<std::vector<std::string>> take_turn(const Visit& visit, const Turn& turn,

@@ -31,6 +31,7 @@ void ServerLoop::run() {
   while (turn()) {
   }
   if (!groups_.empty()) {
+    take_failure();  // which may have come together with the end
     const bool stopped = stopping_.load(std::memory_order_acquire);
     fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
                        : Status::timeout(missing()));
@@ -59,7 +60,7 @@ void ServerLoop::fail(const Status& reason) {
 
 void ServerLoop::take_failure() {
   uint64_t rings = 0;
-  if (read(bell_.get(), &rings, sizeof rings) < 0) return;  // it has not rung
+  [[maybe_unused]] const ssize_t count = read(bell_.get(), &rings, sizeof rings);
   const std::lock_guard lock(mutex_);
   if (!given_up_.ok() && !is_over()) fail_group(given_up_);
 }
@@ -98,7 +99,7 @@ void ServerLoop::sleep() {
   }
   for (const Stranger& stranger : strangers_) {
     polls.push_back({stranger.session->fd(), stranger.session->events(), 0});
-    wake_ns = std::min(wake_ns, stranger.until_ns);
+    if (!is_over()) wake_ns = std::min(wake_ns, stranger.until_ns);
   }
   poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
 }
@@ -118,7 +119,7 @@ void ServerLoop::admit() {
   for (auto& caller : callers) {
     keep_alive(caller.fd.get());
     sessions_.push_back(std::make_unique<Session>(std::move(caller.fd), caller.rank));
-    put_off_end();
+    if (failure_.ok()) put_off_end();  // else when it asks: it may not belong here
   }
 }
 
@@ -144,14 +145,14 @@ void ServerLoop::hear_sessions() {
   }
 }
 
-// One who learns in time that its occasion will not be leaves; the next one may be this.
+// One who learns in time that its occasion will not be leaves. Who is still here when the server
+// ends comes again.
 void ServerLoop::hear_strangers() {
-  if (is_over()) strangers_.clear();
   for (Stranger& stranger : strangers_) {
     stranger.session->step();
     if (stranger.session->lost() || stranger.session->aborted()) {
       stranger.session = nullptr;
-    } else if (stranger.until_ns <= monotonic_ns()) {
+    } else if (!is_over() && stranger.until_ns <= monotonic_ns()) {
       sessions_.push_back(std::move(stranger.session));
       join(*sessions_.back());
     }
@@ -236,7 +237,8 @@ void ServerLoop::fail_group(const Status& reason) {
   put_off_end();
   const auto answer = encode_answer(reason.code(), reason.message());
   for (const auto& session : sessions_) {
-    if (session->asks()) session->answer(answer);
+    const bool strange = session == nullptr;  // hear_sessions() has just moved it away
+    if (!strange && session->asks()) session->answer(answer);
   }
 }
 

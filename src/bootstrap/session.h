@@ -1,12 +1,12 @@
 // One rank's connection at the rendezvous server, and the bytes that go over it after the
 // handshake.
 //
-// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 2, stages 2,
-// news 8 (milliseconds)} and the blob; then news, every so often, and at last the answer: both
-// {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h). kInProgress: news, a
-// message that says who is missing. Else a message. A rank that aborts says so by one byte,
-// kAborted; it says nothing else after its request. Integers little endian. A blob takes memory as
-// it arrives, whatever its announced size.
+// Wire: request {ranks 4, blob bytes 4, patience 8 (milliseconds), first rank 4, stage 1, occasion
+// 1, stages 2, news 8 (milliseconds), members 8} and the blob; then news, every so often, and at
+// last the answer: both {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h).
+// kInProgress: news, a message that says who is missing. Else a message. A rank that aborts says so
+// by one byte, kAborted; it says nothing else after its request. Integers little endian. A blob
+// takes memory as it arrives, whatever its announced size.
 //
 // Owns: the socket, which is non-blocking. Threads: one. Errors: a session whose socket or bytes
 // are bad is lost().

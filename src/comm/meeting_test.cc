@@ -137,6 +137,30 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
   }
 }
 
+// In the turn of the server in which somebody has come to another occasion, somebody else ends this
+// one; what is answered to one is not taken for the other's.
+TEST(Meeting, AFailureLeavesStrangersAlone) {
+  for (int round = 0; round < 50; ++round) {
+    const Three three;
+    Meeting::Purpose next{"tuttiCommShrink", kNoDeadline};
+    next.occasion = 1;
+    std::thread early([&] {
+      const auto blobs = Meeting(three.rosters[1], {0, 1}, next).exchange("1");
+      EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+    });
+    const auto expect_refused = [&](int rank, const std::vector<int>& members) {
+      Meeting meeting(three.rosters[rank], members, {"tuttiCommSplit", kNoDeadline});
+      EXPECT_EQ(meeting.exchange("").status().code(), Code::kInvalidUsage);
+    };
+    std::thread mistaken([&] { expect_refused(2, {0, 2}); });
+    expect_refused(0, {0, 1, 2});
+    mistaken.join();
+    const auto blobs = Meeting(three.rosters[0], {0, 1}, next).exchange("0");
+    EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+    early.join();
+  }
+}
+
 // Each waits for the other in another meeting, and nothing ends either of them.
 TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
   const Two two;
