@@ -51,8 +51,9 @@ Status quiesce(const Edit& edit, const Patience& patience) {
     return patience.reason(in_flight +
                            "; revoke the communicator, or shrink it with TUTTI_SHRINK_ABORT");
   }
-  if (edit.abort) parent.give_up();
-  return edit.needs_health ? parent.failure() : Status();
+  const Status failure = parent.failure();
+  if (edit.abort || !failure.ok()) parent.give_up();  // so that no other rank waits for this one
+  return edit.needs_health ? failure : Status();
 }
 
 using Child = Result<std::unique_ptr<comm::Communicator>>;
@@ -75,6 +76,7 @@ Result<Agreement> meet(const Edit& edit, const Patience& patience) {
     purpose.sense = [parent = edit.parent] { return parent->failure_of_any(); };
   auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members, std::move(purpose));
   auto blobs = meeting->exchange(edit.proposal.encode());
+  if (!blobs.ok() && !edit.parent->failure().ok()) edit.parent->give_up();
   if (!blobs.ok()) return blobs.status();
   auto proposals = comm::agree(blobs.value(), edit.members);
   if (!proposals.ok()) return proposals.status();

@@ -57,7 +57,8 @@ bool wait_ready(int fd, short events, const Patience& patience) {
     if (entries[0].revents != 0) return true;
     patience.tell_if_due();
     patience.ask_if_due();
-    if (patience.over()) return false;
+    // What came while it was asked counts.
+    if (patience.over()) return !patience.cancelled() && poll(entries, 1, 0) > 0;
   }
 }
 

@@ -64,6 +64,12 @@ class Patience {
   /// The same, and it is over once `sense` has told an error. It is asked by the thread that waits,
   /// every 100 ms; copies of what this returns share what it said.
   Patience as_long_as(Sense sense) const;
+  /// The same, for what is on its way already.
+  Patience whatever_sense() const {
+    Patience stubborn = *this;
+    stubborn.purpose_ = nullptr;
+    return stubborn;
+  }
 
   bool cancelled() const { return cancellation_ != nullptr && cancellation_->cancelled(); }
   /// Waiting makes no sense any more.

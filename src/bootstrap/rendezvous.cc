@@ -209,7 +209,7 @@ Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
   for (;;) {
     if (Status status = await_answer(fd, visit); !status.ok()) return status;
     if (visit.listens_already && has_hung_up(fd)) return std::optional<std::string>();
-    Result<std::string> answer = receive_answer(fd, turn, visit.patience);
+    Result<std::string> answer = receive_answer(fd, turn, visit.patience.whatever_sense());
     if (answer.ok()) return std::optional(std::move(answer).value());
     if (answer.status().code() != Code::kInProgress) return answer.status();
     visit.patience.waits_for(prefix + std::string(answer.status().message()));

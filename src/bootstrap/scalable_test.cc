@@ -107,7 +107,10 @@ TEST(Scalable, AMissingRankIsNamedInItsPart) {
   const auto errors = run(places.ids, {0, 1, 2, 3, 5}, 6, in(3000));
   EXPECT_NE(errors[3].find("rank 4 of ranks 3-5 did not come"), std::string::npos) << errors[3];
   EXPECT_NE(errors[0].find("merging"), std::string::npos) << errors[0];
-  EXPECT_NE(errors[0].find("rank 1 of 2 did not come"), std::string::npos) << errors[0];
+  // The other part's time was over at this moment, too, and it says so if it is the first.
+  EXPECT_TRUE(errors[0].find("rank 1 of 2 did not come") != std::string::npos ||
+              errors[0].find("rank 1 aborted") != std::string::npos)
+      << errors[0];
 }
 
 TEST(Scalable, OtherIdsOnSomeRankAreFound) {

@@ -43,7 +43,7 @@ struct ServerOptions {
   /// over, when its connection is closed, or for so long that it must be a mistake, and then takes
   /// part.
   int occasion = 0;
-  uint64_t stranger_ns = 3 * kNanosecondsPerSecond;
+  uint64_t stranger_ns = 10 * kNanosecondsPerSecond;
 };
 
 class ServerLoop;

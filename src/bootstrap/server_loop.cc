@@ -130,7 +130,9 @@ void ServerLoop::hear_sessions() {
     const bool asks = !waited && session->asks() && !session->lost();
     const bool strange = session->request().turn.occasion != options_.occasion;
     if (asks && strange && !is_left_out(session->rank())) {
-      strangers_.push_back({std::move(session), deadline_after(options_.stranger_ns)});
+      const uint64_t until_ns = deadline_after(options_.stranger_ns);
+      if (!session->aborted()) strangers_.push_back({std::move(session), until_ns});
+      session = nullptr;
       continue;
     }
     if (asks) join(*session);
