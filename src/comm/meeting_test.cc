@@ -38,10 +38,13 @@ using Three = Crowd<3>;
 
 constexpr uint64_t kOftenNs = 1'000'000;
 
+// Who waits in vain fails the test, and does not hang it.
+uint64_t in_a_minute() { return monotonic_ns() + 60 * kNanosecondsPerSecond; }
+
 // The looks disturb neither the meeting nor the next one.
 TEST(Meeting, RanksMeetTwiceThoughTheyAreLookedForMeanwhile) {
   const Two two;
-  const Meeting::Purpose purpose{"tuttiCommSplit", kNoDeadline, kOftenNs};
+  const Meeting::Purpose purpose{"tuttiCommSplit", in_a_minute(), kOftenNs};
   std::thread late([&] {
     Meeting meeting(two.rosters[1], {0, 1}, purpose);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -61,7 +64,7 @@ TEST(Meeting, WhoIsGoneIsNotWaitedFor) {
   for (const int gone : {0, 1}) {
     Two two;
     two.rosters[gone]->listener.reset();
-    Meeting meeting(two.rosters[1 - gone], {0, 1}, {"tuttiCommSplit", kNoDeadline, kOftenNs});
+    Meeting meeting(two.rosters[1 - gone], {0, 1}, {"tuttiCommSplit", in_a_minute(), kOftenNs});
     const auto blobs = meeting.exchange("");
     EXPECT_EQ(blobs.status().code(), Code::kRemoteError);
     const std::string wanted = "rank " + std::to_string(gone) + " (process 1 on here)";
@@ -74,7 +77,7 @@ TEST(Meeting, WhoIsGoneIsNotWaitedFor) {
 TEST(Meeting, TheOthersAreToldWhoDeclines) {
   for (const int declines : {0, 1}) {
     const Two two;
-    const Meeting::Purpose purpose{"tuttiCommSplit", kNoDeadline, kOftenNs};
+    const Meeting::Purpose purpose{"tuttiCommSplit", in_a_minute(), kOftenNs};
     std::thread other([&] {
       Meeting meeting(two.rosters[declines], {0, 1}, purpose);
       EXPECT_TRUE(meeting.exchange("").ok());
@@ -91,13 +94,13 @@ TEST(Meeting, TheOthersAreToldWhoDeclines) {
 // It is in the same place with the same key, and counts itself among the members.
 TEST(Meeting, WhoIsLeftOutIsToldAndDisturbsNobody) {
   const Three three;
-  const Meeting::Purpose shrink{"tuttiCommShrink", kNoDeadline};
+  const Meeting::Purpose shrink{"tuttiCommShrink", in_a_minute()};
   std::thread serves([&] {
     const auto blobs = Meeting(three.rosters[0], {0, 1}, shrink).exchange("a");
     ASSERT_TRUE(blobs.ok()) << blobs.status().message();
     EXPECT_EQ(blobs.value(), (std::vector<std::string>{"a", "b"}));
   });
-  Meeting left_out(three.rosters[2], {0, 1, 2}, {"tuttiCommSplit", kNoDeadline});
+  Meeting left_out(three.rosters[2], {0, 1, 2}, {"tuttiCommSplit", in_a_minute()});
   const auto refused = left_out.exchange("c");
   EXPECT_EQ(refused.status().code(), Code::kInvalidUsage);
   EXPECT_NE(refused.status().message().find("leave rank 2 out"), std::string_view::npos)
@@ -112,7 +115,7 @@ TEST(Meeting, WhoIsLeftOutIsToldAndDisturbsNobody) {
 TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
   for (const int early : {0, 1}) {
     const Two two;
-    Meeting::Purpose next{"tuttiCommShrink", kNoDeadline};
+    Meeting::Purpose next{"tuttiCommShrink", in_a_minute()};
     next.occasion = 1;
     std::atomic<bool> in_next = false;
     std::thread other([&] {
@@ -120,7 +123,7 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
       const auto blobs = Meeting(two.rosters[early], {0, 1}, next).exchange("early");
       EXPECT_TRUE(blobs.ok()) << blobs.status().message();
     });
-    Meeting::Purpose last{"tuttiCommSplit", kNoDeadline};
+    Meeting::Purpose last{"tuttiCommSplit", in_a_minute()};
     int asked = 0;
     last.sense = [&] {  // long enough for the other one to come
       if (in_next) ++asked;
@@ -142,14 +145,14 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
 TEST(Meeting, AFailureLeavesStrangersAlone) {
   for (int round = 0; round < 50; ++round) {
     const Three three;
-    Meeting::Purpose next{"tuttiCommShrink", kNoDeadline};
+    Meeting::Purpose next{"tuttiCommShrink", in_a_minute()};
     next.occasion = 1;
     std::thread early([&] {
       const auto blobs = Meeting(three.rosters[1], {0, 1}, next).exchange("1");
       EXPECT_TRUE(blobs.ok()) << blobs.status().message();
     });
     const auto expect_refused = [&](int rank, const std::vector<int>& members) {
-      Meeting meeting(three.rosters[rank], members, {"tuttiCommSplit", kNoDeadline});
+      Meeting meeting(three.rosters[rank], members, {"tuttiCommSplit", in_a_minute()});
       EXPECT_EQ(meeting.exchange("").status().code(), Code::kInvalidUsage);
     };
     std::thread mistaken([&] { expect_refused(2, {0, 2}); });
@@ -164,14 +167,14 @@ TEST(Meeting, AFailureLeavesStrangersAlone) {
 // Each waits for the other in another meeting, and nothing ends either of them.
 TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
   const Two two;
-  Meeting::Purpose other{"tuttiCommShrink", kNoDeadline};
+  Meeting::Purpose other{"tuttiCommShrink", in_a_minute()};
   other.occasion = 1;
   std::thread mistaken([&] {
     const auto blobs = Meeting(two.rosters[1], {0, 1}, other).exchange("shrink");
     EXPECT_TRUE(blobs.ok()) << blobs.status().message();
   });
   const auto blobs =
-      Meeting(two.rosters[0], {0, 1}, {"tuttiCommSplit", kNoDeadline}).exchange("split");
+      Meeting(two.rosters[0], {0, 1}, {"tuttiCommSplit", in_a_minute()}).exchange("split");
   ASSERT_TRUE(blobs.ok()) << blobs.status().message();
   EXPECT_EQ(blobs.value(), (std::vector<std::string>{"split", "shrink"}));
   mistaken.join();
@@ -180,7 +183,7 @@ TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
 // Whom only one of them waits for never comes: both are told at once.
 TEST(Meeting, RanksThatLeaveOutOthers) {
   const Three three;
-  const Meeting::Purpose purpose{"tuttiCommShrink", kNoDeadline};
+  const Meeting::Purpose purpose{"tuttiCommShrink", in_a_minute()};
   const auto expect_refused = [&](int rank, const std::vector<int>& members) {
     const auto blobs = Meeting(three.rosters[rank], members, purpose).exchange("");
     EXPECT_EQ(blobs.status().code(), Code::kInvalidUsage);

@@ -109,8 +109,7 @@ FastPath::Place FastPath::place_of(const Operand& operand, uint32_t op) const {
   if (operand.shift != plan::Shift::kCell) return place;
   place.cell = operand.offset / plan::kCellStride * plan::kCellStride;
   place.offset -= place.cell;
-  place.peer = (operand.base - plan::register_of(PeerBase::kSlot, 0)) /
-               static_cast<uint32_t>(PeerBase::kCount);
+  place.peer = plan::rank_of(operand.base);
   return place;
 }
 

@@ -21,9 +21,7 @@ bool is_user_memory(const Operand& operand, uint32_t ranks) {
 }
 
 bool is_slot(const Operand& operand) {
-  return operand.base >= register_of(Base::kFixed) &&
-         (operand.base - register_of(Base::kFixed)) % static_cast<uint32_t>(PeerBase::kCount) ==
-             static_cast<uint32_t>(PeerBase::kSlot);
+  return operand.base >= register_of(Base::kFixed) && peer_base_of(operand.base) == PeerBase::kSlot;
 }
 
 // Whose slot the move reads, besides this rank's own.
@@ -32,9 +30,7 @@ uint32_t slot_read_last(const Plan& plan, const Op& op, uint32_t rank) {
   for (uint32_t i = 0; i < op.source_count; ++i) {
     const Operand& source = plan.operands[op.operands + op.target_count + i];
     const bool staged = is_slot(source) && source.shift == Shift::kFrame;
-    const uint32_t peer =
-        (source.base - register_of(Base::kFixed)) / static_cast<uint32_t>(PeerBase::kCount);
-    if (staged && peer != rank) owner = peer;
+    if (staged && rank_of(source.base) != rank) owner = rank_of(source.base);
   }
   return owner;
 }

@@ -15,7 +15,8 @@ bool forward_stores(Plan& plan);
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request);
 
 /// The absolute kernels, with stores that bypass the cache for moves between user buffers of long
-/// calls; both kinds for moves into staging slots.
+/// calls; both kinds for moves into staging slots. Moves from slots learn whose they are
+/// (Op::peer).
 void choose_kernels(Plan& plan, const BindRequest& request, int rank, bool bypass_cache);
 
 }  // namespace tutti::plan

@@ -63,6 +63,14 @@ constexpr uint32_t register_of(PeerBase base, int rank) {
          static_cast<uint32_t>(rank) * static_cast<uint32_t>(PeerBase::kCount) +
          static_cast<uint32_t>(base);
 }
+/// Of a register behind the fixed ones: whose it is, and which of that rank's.
+constexpr uint32_t rank_of(uint32_t base) {
+  return (base - register_of(Base::kFixed)) / static_cast<uint32_t>(PeerBase::kCount);
+}
+constexpr PeerBase peer_base_of(uint32_t base) {
+  const uint32_t behind = base - register_of(Base::kFixed);
+  return static_cast<PeerBase>(behind % static_cast<uint32_t>(PeerBase::kCount));
+}
 
 /// What moves with the slice: added to base + offset when a micro-operation runs.
 enum class Shift : uint32_t {

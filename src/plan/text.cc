@@ -16,11 +16,9 @@ std::string moves(const Op& op) {
 std::string name_of_register(uint32_t base) {
   constexpr const char* kOwn[] = {"input", "output", "scratch", "landing"};
   constexpr const char* kPeers[] = {"slot", "cell", "input", "output"};
-  constexpr uint32_t kFixed = register_of(Base::kFixed);
-  if (base < kFixed) return kOwn[base];
-  constexpr auto kEach = static_cast<uint32_t>(PeerBase::kCount);
-  return std::string(kPeers[(base - kFixed) % kEach]) + " of rank " +
-         to_string((base - kFixed) / kEach);
+  if (base < register_of(Base::kFixed)) return kOwn[base];
+  const auto kind = static_cast<uint32_t>(peer_base_of(base));
+  return std::string(kPeers[kind]) + " of rank " + to_string(rank_of(base));
 }
 
 std::string print(std::span<const Operand> operands) {

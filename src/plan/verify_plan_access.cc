@@ -7,11 +7,7 @@ namespace tutti::plan::verifier {
 
 namespace {
 
-constexpr uint32_t kPerRank = static_cast<uint32_t>(PeerBase::kCount);
-constexpr uint32_t kFixed = static_cast<uint32_t>(Base::kFixed);
-
-uint32_t rank_of(uint32_t base) { return (base - kFixed) / kPerRank; }
-PeerBase peer_base_of(uint32_t base) { return static_cast<PeerBase>((base - kFixed) % kPerRank); }
+constexpr uint32_t kFixed = register_of(Base::kFixed);
 
 bool overlap(Range a, Range b) { return a.begin < b.end && b.begin < a.end; }
 
