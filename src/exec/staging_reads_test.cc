@@ -61,7 +61,7 @@ class TwoRanks {
 
 using OneCall = std::function<Status(HostExecutor&, uint32_t rank)>;
 
-// Both ranks call, batch by batch, until the reader has told of both kinds: at the second trial.
+// Both ranks call, batch by batch, until the reader has told of both kinds.
 void expect_readers_tell(const OneCall& call) {
   TwoRanks two;
   const uint64_t until_ns = monotonic_ns() + 60 * kNanosecondsPerSecond;

@@ -23,55 +23,58 @@ float MoveCost::mean() const {
 bool StagingChoice::took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns) {
   Class& c = class_of(bytes);
   c.cost[turn.streaming].add(bytes, duration_ns);
-  const bool begins = c.trial == 0 && now_ns >= c.next_trial_ns;
   if (c.trial > 0) {
     --c.trial;
     c.trial_ns += duration_ns;
     c.next_trial_ns = now_ns + std::max(kTrialPauseNs, kTrialShare * c.trial_ns);
-  } else if (begins) {
-    c.trial = kTrialMoves;
-    c.trial_ns = 0;
+    return false;
   }
-  if (c.trial == 0) decide(c);
-  return begins;
+  ++c.chosen;
+  if (now_ns >= c.next_trial_ns && c.chosen >= kTrialEvery) {
+    c.trial = kTrialMoves;
+    c.trial_ns = c.chosen = 0;
+    return false;
+  }
+  return c.chosen % kChosenEvery == 0;
 }
 
-void StagingChoice::decide(Class& c) {
+void StagingChoice::choose(uint64_t bytes, const StoreCosts& readers) {
+  Class& c = class_of(bytes);
+  if (readers[true] != 0) c.readers = readers;
   const float cached = c.cost[false].mean(), streaming = c.cost[true].mean();
   if (cached == 0 || streaming == 0) return;
-  if (c.readers[false] == 0 || c.readers[true] == 0) {
+  if (c.readers[true] == 0) {
     c.streaming = cached > kWorthOfCache * streaming;
   } else {
     c.streaming = whole(cached, c.readers[false]) > whole(streaming, c.readers[true]);
   }
 }
 
-StagingWriter::StagingWriter(StagingStores stores, const std::vector<const StagingReads*>& readers)
-    : stores_(stores) {
+StagingReaders::StagingReaders(const std::vector<const StagingReads*>& readers) {
   for (const StagingReads* reads : readers) readers_.push_back({reads, {}});
 }
 
-// Who has published nothing since the last time reads no more.
-void StagingWriter::ask_readers(uint64_t bytes) {
+StoreCosts StagingReaders::pay(uint64_t bytes, uint64_t now_ns) {
   const uint32_t size_class = staging_class(bytes);
   StoreCosts most{};
   for (Reader& reader : readers_) {
     const uint64_t word = reader.reads->costs[size_class].load(std::memory_order_relaxed);
-    if (word == reader.seen[size_class]) continue;
-    reader.seen[size_class] = word;
+    Told& told = reader.told[size_class];
+    if (word != told.word) told = {word, now_ns};
     const auto costs = std::bit_cast<StoreCosts>(word);
-    if (costs[false] == 0 || costs[true] == 0) continue;
+    if (now_ns - told.at_ns > kGoneNs || costs[false] == 0 || costs[true] == 0) continue;
     for (const bool streaming : {false, true}) {
       most[streaming] = std::max(most[streaming], costs[streaming]);
     }
   }
-  if (most[true] != 0) choice_.readers_took(bytes, most);
+  return most;
 }
 
 void StagingReader::took(uint64_t bytes, StagingMark mark, uint64_t duration_ns) {
   if (mark.size_class() >= kStagingClasses) return;
   std::array<MoveCost, 2>& costs = costs_[mark.size_class()];
   costs[mark.streaming()].add(bytes, duration_ns);
+  if (costs[mark.streaming()].added() % kToldEvery != 0) return;
   const StoreCosts means{costs[false].mean(), costs[true].mean()};
   reads_.costs[mark.size_class()].store(std::bit_cast<uint64_t>(means), std::memory_order_relaxed);
 }

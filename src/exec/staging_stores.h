@@ -39,19 +39,22 @@ constexpr uint32_t staging_class(uint64_t bytes) {
 /// Both kinds in ns a byte, [streaming]; 0: not known.
 using StoreCosts = std::array<float, 2>;
 
-/// Of the last 16 times: the readers of one move may be near and those of the next far.
+/// Of the last times: the readers of one move may be near and those of the next far.
 class MoveCost {
  public:
+  static constexpr uint32_t kTimes = 16;
+
   void add(uint64_t bytes, uint64_t duration_ns) {
-    last_[added_++ % last_.size()] = static_cast<float>(duration_ns) / static_cast<float>(bytes);
+    last_[added_++ % kTimes] = static_cast<float>(duration_ns) / static_cast<float>(bytes);
   }
+  uint64_t added() const { return added_; }
 
   /// The mean without the longest fifth, as some moves are interrupted, and the first touches
   /// pages; 0 as long as there is nothing.
   float mean() const;
 
  private:
-  std::array<float, 16> last_{};
+  std::array<float, kTimes> last_{};
   uint64_t added_ = 0;
 };
 
@@ -86,11 +89,16 @@ class StagingChoice {
   /// Of the moves with the chosen kind one in so many is timed, by lot: moves to near and to far
   /// readers take turns, and every eighth may be of one sort.
   static constexpr uint32_t kTimedEvery = 8;
-  /// The other kind gets its turn with so many moves, this often, or more rarely: a trial takes no
-  /// more than one part in kTrialShare of the time.
-  static constexpr uint32_t kTrialMoves = 4;
-  static constexpr uint64_t kTrialPauseNs = 20'000'000;
+  /// The other kind gets its turn with so many moves: all that its cost is taken from, as the
+  /// processors may have moved since the last trial, and this class may not have been used.
+  static constexpr uint32_t kTrialMoves = MoveCost::kTimes;
+  /// A trial takes no more than one part in kTrialShare of the time, and the moves of trials are
+  /// few among all: it begins after so many timed ones with the chosen kind.
+  static constexpr uint64_t kTrialPauseNs = 1'000'000;
   static constexpr uint64_t kTrialShare = 100;
+  static constexpr uint32_t kTrialEvery = 64;
+  /// After so many timed ones it is chosen again. A choice costs as much as a short move.
+  static constexpr uint32_t kChosenEvery = 8;
   /// As long as no reader has told what it pays, cached stores may cost this much more: what they
   /// write is read from a cache.
   static constexpr float kWorthOfCache = 2;
@@ -110,35 +118,59 @@ class StagingChoice {
     return {c.streaming, lots_.below(kTimedEvery) == 0};
   }
 
-  /// A timed turn took so long. True when a trial begins: it is time to ask the readers about those
-  /// before.
+  /// A timed turn took so long. True when it is time to choose() again.
   bool took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns);
 
-  /// What the slowest reader of pieces of this class pays.
-  void readers_took(uint64_t bytes, const StoreCosts& costs) { class_of(bytes).readers = costs; }
+  /// `readers`: what the slowest reader of pieces of this class pays; zeros: what it did before.
+  void choose(uint64_t bytes, const StoreCosts& readers);
 
  private:
   struct Class {
     std::array<MoveCost, 2> cost;  // [streaming]
     StoreCosts readers{};
     bool streaming = false;
-    uint32_t trial = 0;     // so many moves more with the other kind
-    uint64_t trial_ns = 0;  // what these have taken
+    uint32_t chosen = kTrialEvery - 1;  // timed moves with the chosen kind since the last trial
+    uint32_t trial = 0;                 // so many moves more with the other kind
+    uint64_t trial_ns = 0;              // what these have taken
     uint64_t next_trial_ns = 0;
   };
 
-  static void decide(Class& c);
   Class& class_of(uint64_t bytes) { return classes_[staging_class(bytes)]; }
 
   std::array<Class, kStagingClasses> classes_;
   Prng lots_{1};  // any: only that it keeps no step with the calls matters
 };
 
+/// What the other ranks of the domain pay for reading.
+class StagingReaders {
+ public:
+  /// Who has published nothing for so long reads no more.
+  static constexpr uint64_t kGoneNs = 100'000'000;
+
+  explicit StagingReaders(const std::vector<const StagingReads*>& readers);
+
+  /// The most that one of them pays for pieces of this class; zeros: nobody has told.
+  StoreCosts pay(uint64_t bytes, uint64_t now_ns);
+
+ private:
+  struct Told {
+    uint64_t word = 0;
+    uint64_t at_ns = 0;
+  };
+  struct Reader {
+    const StagingReads* reads;
+    std::array<Told, kStagingClasses> told;
+  };
+
+  std::vector<Reader> readers_;
+};
+
 /// Writes staging memory as the setting says.
 class StagingWriter {
  public:
   /// The costs that the other ranks of the domain publish.
-  StagingWriter(StagingStores stores, const std::vector<const StagingReads*>& readers);
+  StagingWriter(StagingStores stores, const std::vector<const StagingReads*>& readers)
+      : stores_(stores), readers_(readers) {}
 
   /// Where a timed move is marked, and its place in the order of moves there.
   struct Order {
@@ -159,19 +191,14 @@ class StagingWriter {
     const uint64_t end_ns = monotonic_ns();
     const StagingMark mark(order.at, staging_class(bytes), turn.streaming);
     order.mark.store(mark.word(), std::memory_order_relaxed);
-    if (choice_.took(bytes, turn, end_ns - begin_ns, end_ns)) ask_readers(bytes);
+    if (choice_.took(bytes, turn, end_ns - begin_ns, end_ns)) {
+      choice_.choose(bytes, readers_.pay(bytes, end_ns));
+    }
   }
 
  private:
-  struct Reader {
-    const StagingReads* reads;
-    std::array<uint64_t, kStagingClasses> seen;
-  };
-
-  void ask_readers(uint64_t bytes);
-
   const StagingStores stores_;
-  std::vector<Reader> readers_;
+  StagingReaders readers_;
   StagingChoice choice_;
 };
 
@@ -191,6 +218,9 @@ class StagingReader {
   }
 
   void took(uint64_t bytes, StagingMark mark, uint64_t duration_ns);
+
+  /// It publishes after so many times of a kind.
+  static constexpr uint32_t kToldEvery = 4;
 
  private:
   StagingReads& reads_;
