@@ -23,13 +23,16 @@ uint32_t spins_of(const Config& config, int ranks) {
   return ranks <= cores() ? 20'000 : 5;
 }
 
-plan::Tuning tuning_of(const Config& config, uint64_t region_bytes) {
+plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, int ranks) {
   plan::Tuning tuning;
   static_assert(kMostInlineBytes == plan::kCellPayloadBytes);
   tuning.inline_bytes = static_cast<uint32_t>(config.inline_bytes);
   tuning.region_bytes = region_bytes;
   tuning.frame_bytes = std::min(config.frame_bytes, region_bytes / 2);
   tuning.cells_per_region = exec::kCellsPerRegion;
+  // Who shares a core writes until there is no room, and then it is the others' turn: the more room
+  // the fewer turns.
+  if (ranks > cores()) tuning.long_pipeline_bytes = ~uint64_t{0};
   return tuning;
 }
 
@@ -93,7 +96,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.rank = members.rank();
   planning.tamper = given.tamper;
   planning.calls = made->calls_.get();
-  planning.tuning = tuning_of(config, execution.layout.region_bytes());
+  planning.tuning = tuning_of(config, execution.layout.region_bytes(), members.domain_size());
   planning.link = members.has_streams() ? select::network_link()
                                         : select::host_link(members.domain_size(), cores());
   planning.forced = select::forces_of(config, given.algorithms);

@@ -25,6 +25,11 @@ struct Tuning {
   uint64_t region_bytes = 1 << 20;  // of a staging ring; the lanes of a plan share so much
   // What is in flight in such a pipeline stays in the caches: its frames use so much of a region.
   uint64_t pipeline_region_bytes = 512 << 10;
+  // Pipelines of so many bytes fill the third level cache with what the user sends and receives.
+  // What is in flight then stays only in the second level one: a frame of so many bytes in each
+  // region. And copies to the user bypass the cache.
+  uint64_t long_pipeline_bytes = 12 << 20;
+  uint64_t long_frame_bytes = 128 << 10;
   uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;  // streams: bytes of one message
   uint64_t streaming_store_bytes =

@@ -83,6 +83,20 @@ TEST(Geometry, APipelineStaysWithinAPartOfEachRegion) {
   EXPECT_EQ(all_reduce.lanes[0].region_bytes, tuning.region_bytes);
 }
 
+TEST(Geometry, ALongPipelineStaysWithinLess) {
+  const Tuning tuning;
+  const uint64_t count = tuning.long_pipeline_bytes / 4;
+  const Match match = match_of("broadcast/publish_once", 4);
+  const LanePlan shorter = bind(match, {count - 1}, tuning).lanes[0];
+  EXPECT_GE(shorter.frame_bytes, 2 * tuning.long_frame_bytes);
+  const LanePlan longer = bind(match, {count}, tuning).lanes[0];
+  EXPECT_LE(longer.frame_bytes, tuning.long_frame_bytes + 2 * 64);
+  EXPECT_EQ(longer.region_bytes, longer.frame_bytes);
+  Tuning never = tuning;
+  never.long_pipeline_bytes = ~uint64_t{0};
+  EXPECT_GE(bind(match, {count}, never).lanes[0].frame_bytes, 2 * tuning.long_frame_bytes);
+}
+
 TEST(Geometry, TheLanesOfAPlanShareOneRing) {
   const Tuning tuning;
   schedule::Parameters parameters{.ranks = 4};

@@ -32,6 +32,13 @@ bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning
 // next.
 bool pipelines(const Match& match) { return match.flows_one_way && !match.far; }
 
+// What a rank publishes, by the declared cost of the algorithm.
+uint64_t published_bytes(const Match& match, const BindRequest& request) {
+  const double published = static_cast<double>(match.published.num) / match.published.den;
+  const auto bytes = static_cast<double>(request.count * types::size_of(request.type));
+  return static_cast<uint64_t>(std::ceil(published * bytes));
+}
+
 // The number of slices must be the same on every rank of the communicator, so it follows from what
 // all of them know: the declared cost of the algorithm, the count, the tuning.
 uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
@@ -40,10 +47,9 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
   const bool staged = match.far || match.lanes[0].blocks > 0 || match.mode == Mode::kStaged;
   uint64_t slices = 1;
   if (staged) {
-    const double published = static_cast<double>(match.published.num) / match.published.den;
-    const double exact = published * static_cast<double>(request.count * geometry.element_bytes);
-    const auto bytes = static_cast<uint64_t>(std::ceil(exact));
+    const uint64_t bytes = published_bytes(match, request);
     uint64_t frame_bytes = tuning.frame_bytes;
+    if (geometry.is_long_pipeline) frame_bytes = std::min(frame_bytes, tuning.long_frame_bytes);
     if (pipelines(match)) {
       frame_bytes = std::clamp(bytes / tuning.pipeline_slices,
                                std::min(tuning.pipeline_bytes, frame_bytes), frame_bytes);
@@ -64,11 +70,15 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   geometry.element_bytes = types::size_of(request.type);
   geometry.quantum = kLine / geometry.element_bytes;
   const uint64_t longest = request.layout(match.shape).longest();
+  geometry.is_long_pipeline =
+      pipelines(match) && published_bytes(match, request) >= tuning.long_pipeline_bytes;
   geometry.slices = count_slices(match, geometry, longest, request, tuning);
   // All lanes together stage no more than one ring, so that a rank's staging memory is bounded.
   geometry.region_bytes = tuning.region_bytes / match.lanes.size();
   if (pipelines(match)) {
-    geometry.region_bytes = std::min(geometry.region_bytes, tuning.pipeline_region_bytes);
+    geometry.region_bytes =
+        std::min(geometry.region_bytes, geometry.is_long_pipeline ? tuning.long_frame_bytes
+                                                                  : tuning.pipeline_region_bytes);
   }
   uint64_t piece = longest;
   if (geometry.slices > 1) {

@@ -20,6 +20,7 @@ struct Geometry {
   bool in_cells = false;      // every near message is INLINE
   bool tiny = false;          // and there is at most one, a tiny one, of each rank
   uint64_t region_bytes = 0;  // LanePlan::region_bytes, if a frame is not longer
+  bool is_long_pipeline = false;
 };
 
 Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning);

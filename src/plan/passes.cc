@@ -99,7 +99,7 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
   return true;
 }
 
-void choose_kernels(Plan& plan, const BindRequest& request, int rank, bool bypass_cache) {
+void choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass) {
   const uint32_t ranks = [&] {
     uint32_t most = 0;
     for (const Operand& operand : plan.operands) most = std::max(most, operand.base);
@@ -116,7 +116,9 @@ void choose_kernels(Plan& plan, const BindRequest& request, int rank, bool bypas
     key.target_count = op.target_count;
     key.scaled = op.mask != kNoMask || op.divide;
     const std::span targets(plan.operands.data() + op.operands, op.target_count);
-    const bool away = bypass_cache && std::ranges::all_of(targets, [&](const Operand& target) {
+    const bool asked =
+        bypass == Bypass::kAll || (bypass == Bypass::kCopies && op.source_count == 1);
+    const bool away = asked && std::ranges::all_of(targets, [&](const Operand& target) {
                         return is_user_memory(target, ranks);
                       });
     key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;

@@ -14,9 +14,11 @@ bool forward_stores(Plan& plan);
 /// fold, averages of integers divide where the complete value is stored.
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request);
 
-/// The absolute kernels, with stores that bypass the cache for moves between user buffers of long
-/// calls; both kinds for moves into staging slots. Moves from slots learn whose they are
-/// (Op::peer).
-void choose_kernels(Plan& plan, const BindRequest& request, int rank, bool bypass_cache);
+/// Which stores to the user's memory bypass the cache. What was folded in place was just read.
+enum class Bypass { kNone, kCopies, kAll };
+
+/// The absolute kernels, with stores that bypass the cache as told; both kinds for moves into
+/// staging slots. Moves from slots learn whose they are (Op::peer).
+void choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass);
 
 }  // namespace tutti::plan
