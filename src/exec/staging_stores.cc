@@ -1,5 +1,6 @@
 #include "src/exec/staging_stores.h"
 
+#include <cmath>
 #include <numeric>
 
 namespace tutti::exec {
@@ -20,22 +21,36 @@ float MoveCost::mean() const {
   return std::accumulate(sorted.begin(), sorted.begin() + kept, 0.0F) / static_cast<float>(kept);
 }
 
+float MoveCost::last(uint32_t count) const {
+  float sum = 0;
+  for (uint32_t i = 1; i <= count; ++i) sum += last_[(added_ - i) % kTimes];
+  return sum / static_cast<float>(count);
+}
+
 bool StagingChoice::took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns) {
   Class& c = class_of(bytes);
   c.cost[turn.streaming].add(bytes, duration_ns);
   if (c.trial > 0) {
-    --c.trial;
-    c.trial_ns += duration_ns;
-    c.next_trial_ns = now_ns + std::max(kTrialPauseNs, kTrialShare * c.trial_ns);
+    tried(c, duration_ns, now_ns);
     return false;
   }
   ++c.chosen;
   if (now_ns >= c.next_trial_ns && c.chosen >= kTrialEvery) {
+    c.known = c.cost[!c.streaming].mean();
     c.trial = kTrialMoves;
     c.trial_ns = c.chosen = 0;
     return false;
   }
   return c.chosen % kChosenEvery == 0;
+}
+
+void StagingChoice::tried(Class& c, uint64_t duration_ns, uint64_t now_ns) {
+  --c.trial;
+  c.trial_ns += duration_ns;
+  c.next_trial_ns = now_ns + std::max(kTrialPauseNs, kTrialShare * c.trial_ns);
+  if (c.trial != kTrialMoves - kFirstMoves) return;
+  const float found = c.cost[!c.streaming].last(kFirstMoves);
+  if (std::abs(found - c.known) <= kNothingNew * c.known) c.trial = 0;
 }
 
 void StagingChoice::choose(uint64_t bytes, const StoreCosts& readers) {

@@ -48,6 +48,8 @@ class MoveCost {
     last_[added_++ % kTimes] = static_cast<float>(duration_ns) / static_cast<float>(bytes);
   }
   uint64_t added() const { return added_; }
+  /// The mean of the last `count` times.
+  float last(uint32_t count) const;
 
   /// The mean without the longest fifth, as some moves are interrupted, and the first touches
   /// pages; 0 as long as there is nothing.
@@ -87,16 +89,19 @@ class StagingMark {
 class StagingChoice {
  public:
   /// Of the moves with the chosen kind one in so many is timed, by lot: moves to near and to far
-  /// readers take turns, and every eighth may be of one sort.
-  static constexpr uint32_t kTimedEvery = 8;
+  /// readers take turns, and every sixteenth may be of one sort.
+  static constexpr uint32_t kTimedEvery = 16;
   /// The other kind gets its turn with so many moves: all that its cost is taken from, as the
   /// processors may have moved since the last trial, and this class may not have been used.
   static constexpr uint32_t kTrialMoves = MoveCost::kTimes;
+  /// A trial ends after so many if they cost what was known, give or take a part.
+  static constexpr uint32_t kFirstMoves = 4;
+  static constexpr float kNothingNew = 0.3F;
   /// A trial takes no more than one part in kTrialShare of the time, and the moves of trials are
   /// few among all: it begins after so many timed ones with the chosen kind.
   static constexpr uint64_t kTrialPauseNs = 1'000'000;
-  static constexpr uint64_t kTrialShare = 100;
-  static constexpr uint32_t kTrialEvery = 64;
+  static constexpr uint64_t kTrialShare = 400;
+  static constexpr uint32_t kTrialEvery = 32;
   /// After so many timed ones it is chosen again. A choice costs as much as a short move.
   static constexpr uint32_t kChosenEvery = 8;
   /// As long as no reader has told what it pays, cached stores may cost this much more: what they
@@ -132,9 +137,11 @@ class StagingChoice {
     uint32_t chosen = kTrialEvery - 1;  // timed moves with the chosen kind since the last trial
     uint32_t trial = 0;                 // so many moves more with the other kind
     uint64_t trial_ns = 0;              // what these have taken
+    float known = 0;                    // what its moves cost before
     uint64_t next_trial_ns = 0;
   };
 
+  static void tried(Class& c, uint64_t duration_ns, uint64_t now_ns);
   Class& class_of(uint64_t bytes) { return classes_[staging_class(bytes)]; }
 
   std::array<Class, kStagingClasses> classes_;
@@ -220,7 +227,7 @@ class StagingReader {
   void took(uint64_t bytes, StagingMark mark, uint64_t duration_ns);
 
   /// It publishes after so many times of a kind.
-  static constexpr uint32_t kToldEvery = 4;
+  static constexpr uint32_t kToldEvery = 8;
 
  private:
   StagingReads& reads_;

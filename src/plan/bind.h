@@ -19,16 +19,18 @@ struct Tuning {
   uint32_t inline_bytes = kCellPayloadBytes;  // messages up to this travel in cells
   uint64_t frame_bytes = 512 << 10;           // what one rank stages for one slice, at most
   // Where nobody waits in a circle, the receivers copy out one slice while the sender copies in the
-  // next: so many slices, but not shorter than this.
-  uint64_t pipeline_slices = 8;
-  uint64_t pipeline_bytes = 16 << 10;
-  uint64_t region_bytes = 1 << 20;  // of a staging ring; the lanes of a plan share so much
-  // What is in flight in such a pipeline stays in the caches: its frames use so much of a region.
-  uint64_t pipeline_region_bytes = 512 << 10;
+  // next. The last one waits for its last slice to be copied out, and each slice costs as much as
+  // copying so many bytes: the whole is shortest with slices of sqrt(slice_cost * message) bytes.
+  uint64_t pipeline_slice_cost_bytes = 4 << 10;
+  uint64_t pipeline_bytes = 16 << 10;  // shorter are no slices
+  uint64_t region_bytes = 1 << 20;     // of a staging ring; the lanes of a plan share so much
+  // What is in flight in such a pipeline stays in the caches: its frames use so much of a region
+  // (512 KiB, and what pads them).
+  uint64_t pipeline_region_bytes = 516 << 10;
   // Pipelines of so many bytes fill the third level cache with what the user sends and receives.
   // What is in flight then stays only in the second level one: a frame of so many bytes in each
   // region. And copies to the user bypass the cache.
-  uint64_t long_pipeline_bytes = 12 << 20;
+  uint64_t long_pipeline_bytes = 8 << 20;
   uint64_t long_frame_bytes = 128 << 10;
   uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;  // streams: bytes of one message

@@ -51,8 +51,9 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
     uint64_t frame_bytes = tuning.frame_bytes;
     if (geometry.is_long_pipeline) frame_bytes = std::min(frame_bytes, tuning.long_frame_bytes);
     if (pipelines(match)) {
-      frame_bytes = std::clamp(bytes / tuning.pipeline_slices,
-                               std::min(tuning.pipeline_bytes, frame_bytes), frame_bytes);
+      const auto balanced = static_cast<uint64_t>(std::sqrt(
+          static_cast<double>(tuning.pipeline_slice_cost_bytes) * static_cast<double>(bytes)));
+      frame_bytes = std::clamp(balanced, std::min(tuning.pipeline_bytes, frame_bytes), frame_bytes);
     }
     slices = divide_up(bytes, frame_bytes);
   }
