@@ -23,7 +23,7 @@ uint32_t spins_of(const Config& config, int ranks) {
   return ranks <= cores() ? 20'000 : 5;
 }
 
-plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, int ranks) {
+plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, const Membership& members) {
   plan::Tuning tuning;
   static_assert(kMostInlineBytes == plan::kCellPayloadBytes);
   tuning.inline_bytes = static_cast<uint32_t>(config.inline_bytes);
@@ -32,7 +32,8 @@ plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, int ranks) {
   tuning.cells_per_region = exec::kCellsPerRegion;
   // Who shares a core writes until there is no room, and then it is the others' turn: the more room
   // the fewer turns.
-  if (ranks > cores()) tuning.long_pipeline_bytes = ~uint64_t{0};
+  const bool share_cores = members.domain_size() > members.cores();
+  if (share_cores) tuning.long_pipeline_bytes = ~uint64_t{0};
   return tuning;
 }
 
@@ -65,6 +66,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   const Config& config = *given.membership.env->config;
   MembershipOptions joining = given.membership;
   joining.watch = given.watch;
+  joining.cores = cores();
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   made->membership_ = std::move(membership).value();
@@ -96,9 +98,9 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.rank = members.rank();
   planning.tamper = given.tamper;
   planning.calls = made->calls_.get();
-  planning.tuning = tuning_of(config, execution.layout.region_bytes(), members.domain_size());
+  planning.tuning = tuning_of(config, execution.layout.region_bytes(), members);
   planning.link = members.has_streams() ? select::network_link()
-                                        : select::host_link(members.domain_size(), cores());
+                                        : select::host_link(members.domain_size(), members.cores());
   planning.forced = select::forces_of(config, given.algorithms);
   made->planner_ = std::make_unique<Planner>(std::move(planning));
   made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);

@@ -19,7 +19,7 @@ namespace tutti::comm {
 namespace {
 
 // The texts of a card before those of the transports.
-enum CardText : size_t { kHost, kProcess, kSettings, kPlace, kFirstTransport };
+enum CardText : size_t { kHost, kProcess, kCores, kSettings, kPlace, kFirstTransport };
 
 std::string host_name() {
   std::array<char, 256> name{};
@@ -52,7 +52,7 @@ constexpr const char* kWithoutMemory = ", and NCCL_SHM_DISABLE none that shares 
 }  // namespace
 
 Membership::Membership(MembershipOptions options)
-    : options_(std::move(options)), self_(options_.self) {
+    : options_(std::move(options)), self_(options_.self), cores_(options_.cores) {
   const auto ranks = static_cast<size_t>(self_.ranks);
   links_.resize(ranks);
   profiles_.resize(ranks);
@@ -153,7 +153,8 @@ Status Membership::read_place(int rank, std::string_view text) {
 
 std::string Membership::write_card() const {
   const Place& place = roster_->places[static_cast<size_t>(self_.rank)];
-  std::vector<std::string> texts = {host_name(), std::to_string(getpid()), settings(),
+  std::vector<std::string> texts = {host_name(), std::to_string(getpid()),
+                                    std::to_string(options_.cores), settings(),
                                     self_.bind_address + " " + std::to_string(place.port)};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
@@ -173,6 +174,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     profile.host = card[kHost];
     std::from_chars(card[kProcess].data(), card[kProcess].data() + card[kProcess].size(),
                     profile.process);
+    cores_ = std::min(cores_, parse_integer<int>(card[kCores]).value_or(1));
     if (card[kSettings] != settings()) {
       return Status::invalid_usage("rank " + std::to_string(rank) + " on " + profile.host +
                                    " has " + card[kSettings] + ", rank " +

@@ -31,6 +31,7 @@ struct MembershipOptions {
   std::span<const transport::Factory> transports;  // in order of preference
   transport::Member self;                          // all but the arena
   exec::ArenaLayout layout{4 << 20, 0, 1};
+  int cores = 1;  // processors that are online here
   Patience patience{0};
   Exchange exchange;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
@@ -70,6 +71,9 @@ class Membership {
   bool single_copy() const { return single_copy_; }
   bool has_streams() const { return has_streams_; }
   int domain_size() const { return domain_size_; }
+  /// The least number of processors that a rank sees online: ranks of one host may differ, in
+  /// containers, and what they compute from it may not.
+  int cores() const { return cores_; }
 
  private:
   explicit Membership(MembershipOptions options);
@@ -105,6 +109,7 @@ class Membership {
   bool single_copy_ = true;
   bool has_streams_ = false;
   int domain_size_ = 1;
+  int cores_;
 };
 
 }  // namespace tutti::comm

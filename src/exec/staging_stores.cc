@@ -1,6 +1,5 @@
 #include "src/exec/staging_stores.h"
 
-#include <cmath>
 #include <numeric>
 
 namespace tutti::exec {
@@ -21,36 +20,22 @@ float MoveCost::mean() const {
   return std::accumulate(sorted.begin(), sorted.begin() + kept, 0.0F) / static_cast<float>(kept);
 }
 
-float MoveCost::last(uint32_t count) const {
-  float sum = 0;
-  for (uint32_t i = 1; i <= count; ++i) sum += last_[(added_ - i) % kTimes];
-  return sum / static_cast<float>(count);
-}
-
 bool StagingChoice::took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns) {
   Class& c = class_of(bytes);
   c.cost[turn.streaming].add(bytes, duration_ns);
   if (c.trial > 0) {
-    tried(c, duration_ns, now_ns);
+    --c.trial;
+    c.trial_ns += duration_ns;
+    c.next_trial_ns = now_ns + std::clamp(kTrialShare * c.trial_ns, kTrialPauseNs, kLongestPauseNs);
     return false;
   }
-  ++c.chosen;
-  if (now_ns >= c.next_trial_ns && c.chosen >= kTrialEvery) {
-    c.known = c.cost[!c.streaming].mean();
+  ++c.since_trial;
+  if (now_ns >= c.next_trial_ns && c.since_trial >= kTrialEvery) {
     c.trial = kTrialMoves;
-    c.trial_ns = c.chosen = 0;
+    c.trial_ns = c.since_trial = 0;
     return false;
   }
-  return c.chosen % kChosenEvery == 0;
-}
-
-void StagingChoice::tried(Class& c, uint64_t duration_ns, uint64_t now_ns) {
-  --c.trial;
-  c.trial_ns += duration_ns;
-  c.next_trial_ns = now_ns + std::max(kTrialPauseNs, kTrialShare * c.trial_ns);
-  if (c.trial != kTrialMoves - kFirstMoves) return;
-  const float found = c.cost[!c.streaming].last(kFirstMoves);
-  if (std::abs(found - c.known) <= kNothingNew * c.known) c.trial = 0;
+  return c.since_trial % kChosenEvery == 0;
 }
 
 void StagingChoice::choose(uint64_t bytes, const StoreCosts& readers) {
@@ -69,15 +54,16 @@ StagingReaders::StagingReaders(const std::vector<const StagingReads*>& readers) 
   for (const StagingReads* reads : readers) readers_.push_back({reads, {}});
 }
 
-StoreCosts StagingReaders::pay(uint64_t bytes, uint64_t now_ns) {
+StoreCosts StagingReaders::look(uint64_t bytes) {
   const uint32_t size_class = staging_class(bytes);
   StoreCosts most{};
   for (Reader& reader : readers_) {
     const uint64_t word = reader.reads->costs[size_class].load(std::memory_order_relaxed);
     Told& told = reader.told[size_class];
-    if (word != told.word) told = {word, now_ns};
+    if (word != told.word) told = {word, 0};
     const auto costs = std::bit_cast<StoreCosts>(word);
-    if (now_ns - told.at_ns > kGoneNs || costs[false] == 0 || costs[true] == 0) continue;
+    if (costs[false] == 0 || costs[true] == 0 || told.looks >= kGoneLooks) continue;
+    ++told.looks;
     for (const bool streaming : {false, true}) {
       most[streaming] = std::max(most[streaming], costs[streaming]);
     }

@@ -48,8 +48,6 @@ class MoveCost {
     last_[added_++ % kTimes] = static_cast<float>(duration_ns) / static_cast<float>(bytes);
   }
   uint64_t added() const { return added_; }
-  /// The mean of the last `count` times.
-  float last(uint32_t count) const;
 
   /// The mean without the longest fifth, as some moves are interrupted, and the first touches
   /// pages; 0 as long as there is nothing.
@@ -94,13 +92,11 @@ class StagingChoice {
   /// The other kind gets its turn with so many moves: all that its cost is taken from, as the
   /// processors may have moved since the last trial, and this class may not have been used.
   static constexpr uint32_t kTrialMoves = MoveCost::kTimes;
-  /// A trial ends after so many if they cost what was known, give or take a part.
-  static constexpr uint32_t kFirstMoves = 4;
-  static constexpr float kNothingNew = 0.3F;
   /// A trial takes no more than one part in kTrialShare of the time, and the moves of trials are
-  /// few among all: it begins after so many timed ones with the chosen kind.
-  static constexpr uint64_t kTrialPauseNs = 1'000'000;
-  static constexpr uint64_t kTrialShare = 400;
+  /// few among all: it begins after so many timed ones with the chosen kind. The next one is never
+  /// further away than the longest pause, as some moves are interrupted for seconds.
+  static constexpr uint64_t kTrialPauseNs = 1'000'000, kLongestPauseNs = 1'000'000'000;
+  static constexpr uint64_t kTrialShare = 200;
   static constexpr uint32_t kTrialEvery = 32;
   /// After so many timed ones it is chosen again. A choice costs as much as a short move.
   static constexpr uint32_t kChosenEvery = 8;
@@ -134,14 +130,13 @@ class StagingChoice {
     std::array<MoveCost, 2> cost;  // [streaming]
     StoreCosts readers{};
     bool streaming = false;
-    uint32_t chosen = kTrialEvery - 1;  // timed moves with the chosen kind since the last trial
-    uint32_t trial = 0;                 // so many moves more with the other kind
-    uint64_t trial_ns = 0;              // what these have taken
-    float known = 0;                    // what its moves cost before
+    uint32_t since_trial =
+        kTrialEvery - 1;    // timed moves with the chosen kind since the last trial
+    uint32_t trial = 0;     // so many moves more with the other kind
+    uint64_t trial_ns = 0;  // what these have taken
     uint64_t next_trial_ns = 0;
   };
 
-  static void tried(Class& c, uint64_t duration_ns, uint64_t now_ns);
   Class& class_of(uint64_t bytes) { return classes_[staging_class(bytes)]; }
 
   std::array<Class, kStagingClasses> classes_;
@@ -151,18 +146,18 @@ class StagingChoice {
 /// What the other ranks of the domain pay for reading.
 class StagingReaders {
  public:
-  /// Who has published nothing for so long reads no more.
-  static constexpr uint64_t kGoneNs = 100'000'000;
+  /// Who has published nothing since it was looked at so often reads no more.
+  static constexpr uint32_t kGoneLooks = 8;
 
   explicit StagingReaders(const std::vector<const StagingReads*>& readers);
 
   /// The most that one of them pays for pieces of this class; zeros: nobody has told.
-  StoreCosts pay(uint64_t bytes, uint64_t now_ns);
+  StoreCosts look(uint64_t bytes);
 
  private:
   struct Told {
     uint64_t word = 0;
-    uint64_t at_ns = 0;
+    uint32_t looks = kGoneLooks;  // that found this word
   };
   struct Reader {
     const StagingReads* reads;
@@ -199,7 +194,7 @@ class StagingWriter {
     const StagingMark mark(order.at, staging_class(bytes), turn.streaming);
     order.mark.store(mark.word(), std::memory_order_relaxed);
     if (choice_.took(bytes, turn, end_ns - begin_ns, end_ns)) {
-      choice_.choose(bytes, readers_.pay(bytes, end_ns));
+      choice_.choose(bytes, readers_.look(bytes));
     }
   }
 
@@ -227,7 +222,7 @@ class StagingReader {
   void took(uint64_t bytes, StagingMark mark, uint64_t duration_ns);
 
   /// It publishes after so many times of a kind.
-  static constexpr uint32_t kToldEvery = 8;
+  static constexpr uint32_t kToldEvery = 4;
 
  private:
   StagingReads& reads_;

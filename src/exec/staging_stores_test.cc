@@ -100,8 +100,8 @@ TEST(StagingChoice, TrialsTakeLittleTime) {
   const uint64_t begin_ns = far.now_ns;
   const uint64_t moves = 4'000'000;
   const uint64_t cached = moves - far.streamed_of(moves);
-  EXPECT_GE(cached, StagingChoice::kFirstMoves) << "it still tries";
-  EXPECT_LE(cached * 3'000'000, (far.now_ns - begin_ns) / 200);
+  EXPECT_GE(cached, StagingChoice::kTrialMoves) << "it still tries";
+  EXPECT_LE(cached * 3'000'000, (far.now_ns - begin_ns) / 20) << "the pause has its limit";
 }
 
 TEST(StagingChoice, FollowsTheProcessorsAsTheyMove) {
@@ -114,13 +114,19 @@ TEST(StagingChoice, FollowsTheProcessorsAsTheyMove) {
   EXPECT_LE(moved.streamed_of(1000), StagingChoice::kTrialMoves);
 }
 
-TEST(StagingChoice, ATrialThatFindsNothingNewIsShort) {
-  Simulation near;
-  near.run(10'000);
-  const uint64_t known = near.streamed_of(10'000);
-  EXPECT_GE(known, 2 * StagingChoice::kFirstMoves);
-  EXPECT_LE(known, 10'000 / 100);
-  EXPECT_EQ(known % StagingChoice::kFirstMoves, 0u);
+// A virtual machine may stand still for seconds.
+TEST(StagingChoice, AnInterruptedTrialIsNotTheLast) {
+  Simulation moved;
+  moved.run(300);
+  moved.cached_ns = 28'000;
+  moved.run(1000);
+  while (moved.streamed_of(1) == 1) {
+  }
+  moved.cached_ns = 1e10;  // the second move of a trial
+  moved.run(1);
+  moved.cached_ns = 3000;
+  moved.run(2 * StagingChoice::kLongestPauseNs / 2700);
+  EXPECT_LE(moved.streamed_of(1000), StagingChoice::kTrialMoves);
 }
 
 // A class that is used for a millisecond now and then: what it knows is old every time.
@@ -205,19 +211,21 @@ TEST(StagingReaders, TheSlowestCountsAsLongAsItTells) {
   const auto tell = [&](int reader, const StoreCosts& costs) {
     published[reader].costs[staging_class(kBytes)] = std::bit_cast<uint64_t>(costs);
   };
-  constexpr uint64_t kBegin = 1'000'000'000, kEnd = kBegin + StagingReaders::kGoneNs;
-  EXPECT_EQ(readers.pay(kBytes, kBegin), StoreCosts{}) << "nobody has told";
+  EXPECT_EQ(readers.look(kBytes), StoreCosts{}) << "nobody has told";
   tell(0, {0.5F, 0.1F});
   tell(1, {0.3F, 0.2F});
-  EXPECT_EQ(readers.pay(kBytes, kBegin), (StoreCosts{0.5F, 0.2F}));
-  EXPECT_EQ(readers.pay(kBytes / 2, kBegin), StoreCosts{}) << "another class";
+  EXPECT_EQ(readers.look(kBytes), (StoreCosts{0.5F, 0.2F}));
+  EXPECT_EQ(readers.look(kBytes / 2), StoreCosts{}) << "another class";
   tell(1, {0.3F, 0});
-  EXPECT_EQ(readers.pay(kBytes, kBegin), (StoreCosts{0.5F, 0.1F})) << "half of what it has to tell";
+  EXPECT_EQ(readers.look(kBytes), (StoreCosts{0.5F, 0.1F})) << "half of what it has to tell";
+  for (uint32_t look = 2; look < StagingReaders::kGoneLooks; ++look) {
+    tell(1, {0.4F, 0.01F * static_cast<float>(look)});
+    EXPECT_EQ(readers.look(kBytes)[false], 0.5F) << look;
+  }
   tell(1, {0.4F, 0.2F});
-  EXPECT_EQ(readers.pay(kBytes, kEnd), (StoreCosts{0.5F, 0.2F}));
-  EXPECT_EQ(readers.pay(kBytes, kEnd + 1), (StoreCosts{0.4F, 0.2F})) << "the first is gone";
+  EXPECT_EQ(readers.look(kBytes), (StoreCosts{0.4F, 0.2F})) << "the first is gone";
   tell(0, {0.6F, 0.1F});
-  EXPECT_EQ(readers.pay(kBytes, kEnd + 2), (StoreCosts{0.6F, 0.2F})) << "it is back";
+  EXPECT_EQ(readers.look(kBytes), (StoreCosts{0.6F, 0.2F})) << "it is back";
 }
 
 TEST(StagingChoice, SizesAreJudgedApart) {

@@ -97,6 +97,16 @@ TEST(Geometry, ALongPipelineStaysWithinLess) {
   EXPECT_GT(bind(match, {count}, never).lanes[0].frame_bytes, tuning.long_frame_bytes + 2 * 64);
 }
 
+// The root's frame holds a block for each rank.
+TEST(Geometry, TheBlocksOfAPipelineAreNotCutShort) {
+  const Tuning tuning;
+  const int ranks = 16;
+  const uint64_t count = (16 << 20) / 4 / ranks;
+  const Plan scatter = bind(match_of("scatter/direct", ranks), {count}, tuning);
+  EXPECT_GE(count * 4 / scatter.slices, tuning.pipeline_bytes - 64);
+  EXPECT_LE(scatter.lanes[0].frame_bytes, tuning.frame_bytes + ranks * 3 * 64);
+}
+
 TEST(Geometry, TheLanesOfAPlanShareOneRing) {
   const Tuning tuning;
   schedule::Parameters parameters{.ranks = 4};

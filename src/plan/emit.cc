@@ -39,6 +39,20 @@ uint64_t published_bytes(const Match& match, const BindRequest& request) {
   return static_cast<uint64_t>(std::ceil(published * bytes));
 }
 
+// Slices in which cost and wait balance. The blocks of a frame are not cut shorter than a slice may
+// be, as long as it is no longer than a frame may be.
+uint64_t pipeline_slices(uint64_t bytes, uint64_t longest_bytes, bool is_long,
+                         const Tuning& tuning) {
+  const uint64_t most =
+      is_long ? std::min(tuning.frame_bytes, tuning.long_frame_bytes) : tuning.frame_bytes;
+  const auto balanced = static_cast<uint64_t>(std::sqrt(
+      static_cast<double>(tuning.pipeline_slice_cost_bytes) * static_cast<double>(bytes)));
+  const uint64_t frame_bytes = std::clamp(balanced, std::min(tuning.pipeline_bytes, most), most);
+  const uint64_t least = divide_up(bytes, tuning.frame_bytes);
+  const uint64_t whole = divide_up(longest_bytes, tuning.pipeline_bytes);
+  return std::min(divide_up(bytes, frame_bytes), std::max(least, whole));
+}
+
 // The number of slices must be the same on every rank of the communicator, so it follows from what
 // all of them know: the declared cost of the algorithm, the count, the tuning.
 uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
@@ -48,14 +62,9 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
   uint64_t slices = 1;
   if (staged) {
     const uint64_t bytes = published_bytes(match, request);
-    uint64_t frame_bytes = tuning.frame_bytes;
-    if (geometry.is_long_pipeline) frame_bytes = std::min(frame_bytes, tuning.long_frame_bytes);
-    if (pipelines(match)) {
-      const auto balanced = static_cast<uint64_t>(std::sqrt(
-          static_cast<double>(tuning.pipeline_slice_cost_bytes) * static_cast<double>(bytes)));
-      frame_bytes = std::clamp(balanced, std::min(tuning.pipeline_bytes, frame_bytes), frame_bytes);
-    }
-    slices = divide_up(bytes, frame_bytes);
+    slices = pipelines(match)
+                 ? pipeline_slices(bytes, longest_bytes, geometry.is_long_pipeline, tuning)
+                 : divide_up(bytes, tuning.frame_bytes);
   }
   if (match.mode == Mode::kSingleCopy && !match.far) {
     slices = std::max(slices, divide_up(longest_bytes, tuning.read_bytes));
@@ -71,15 +80,16 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   geometry.element_bytes = types::size_of(request.type);
   geometry.quantum = kLine / geometry.element_bytes;
   const uint64_t longest = request.layout(match.shape).longest();
-  geometry.is_long_pipeline =
-      pipelines(match) && published_bytes(match, request) >= tuning.long_pipeline_bytes;
+  geometry.is_long_pipeline = match.mode == Mode::kStaged && pipelines(match) &&
+                              published_bytes(match, request) >= tuning.long_pipeline_bytes;
   geometry.slices = count_slices(match, geometry, longest, request, tuning);
   // All lanes together stage no more than one ring, so that a rank's staging memory is bounded.
   geometry.region_bytes = tuning.region_bytes / match.lanes.size();
   if (pipelines(match)) {
-    geometry.region_bytes =
-        std::min(geometry.region_bytes, geometry.is_long_pipeline ? tuning.long_frame_bytes
-                                                                  : tuning.pipeline_region_bytes);
+    geometry.region_bytes = std::min(geometry.region_bytes, tuning.pipeline_region_bytes);
+  }
+  if (geometry.is_long_pipeline) {
+    geometry.region_bytes = std::min(geometry.region_bytes, tuning.long_frame_bytes);
   }
   uint64_t piece = longest;
   if (geometry.slices > 1) {

@@ -50,6 +50,41 @@ void merge(Plan& plan, Op& move, const Op& copy) {
   move.target_count = static_cast<uint16_t>(move.target_count + copy.target_count);
 }
 
+// Stores that bypass the cache pay where the plan does not read again what it stored. A fold reads
+// its target where the call is in place.
+class Bypassing {
+ public:
+  Bypassing(const Plan& plan, Bypass bypass) : bypass_(bypass) {
+    for (const Op& op : plan.ops) {
+      if (op.code != OpCode::kMove) continue;
+      for (const Operand& operand : operands_of(plan, op)) {
+        ranks_ = std::max(ranks_, operand.base / static_cast<uint32_t>(PeerBase::kCount) + 1);
+      }
+      for (const Operand& source : operands_of(plan, op).subspan(op.target_count)) {
+        read_.push_back(source.base);
+      }
+    }
+  }
+
+  bool operator()(const Plan& plan, const Op& op) const {
+    if (bypass_ == Bypass::kNone || (bypass_ == Bypass::kFinalCopies && !is_copy(op))) return false;
+    const auto bypasses = [&](const Operand& target) {
+      const bool is_read = std::ranges::find(read_, target.base) != read_.end();
+      return is_user_memory(target, ranks_) && (bypass_ == Bypass::kAll || !is_read);
+    };
+    return std::ranges::all_of(operands_of(plan, op).first(op.target_count), bypasses);
+  }
+
+ private:
+  static std::span<const Operand> operands_of(const Plan& plan, const Op& op) {
+    return {plan.operands.data() + op.operands, size_t{op.target_count} + op.source_count};
+  }
+
+  const Bypass bypass_;
+  uint32_t ranks_ = 1;
+  std::vector<uint32_t> read_;  // bases
+};
+
 }  // namespace
 
 bool forward_stores(Plan& plan) {
@@ -99,12 +134,9 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
   return true;
 }
 
-void choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass) {
-  const uint32_t ranks = [&] {
-    uint32_t most = 0;
-    for (const Operand& operand : plan.operands) most = std::max(most, operand.base);
-    return most / static_cast<uint32_t>(PeerBase::kCount) + 1;
-  }();
+bool choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass) {
+  const Bypassing bypasses(plan, bypass);
+  bool any = false;
   for (Op& op : plan.ops) {
     if (op.code != OpCode::kMove) continue;
     types::FoldKey key;
@@ -116,11 +148,8 @@ void choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass byp
     key.target_count = op.target_count;
     key.scaled = op.mask != kNoMask || op.divide;
     const std::span targets(plan.operands.data() + op.operands, op.target_count);
-    const bool asked =
-        bypass == Bypass::kAll || (bypass == Bypass::kCopies && op.source_count == 1);
-    const bool away = asked && std::ranges::all_of(targets, [&](const Operand& target) {
-                        return is_user_memory(target, ranks);
-                      });
+    const bool away = bypasses(plan, op);
+    any = any || away;
     key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;
     op.kernel = types::fold_kernel(key);
     op.peer = slot_read_last(plan, op, static_cast<uint32_t>(rank));
@@ -128,6 +157,7 @@ void choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass byp
     key.store = types::StoreHint::kStreaming;
     op.streaming_kernel = types::fold_kernel(key);
   }
+  return any;
 }
 
 }  // namespace tutti::plan

@@ -14,11 +14,13 @@ bool forward_stores(Plan& plan);
 /// fold, averages of integers divide where the complete value is stored.
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request);
 
-/// Which stores to the user's memory bypass the cache. What was folded in place was just read.
-enum class Bypass { kNone, kCopies, kAll };
+/// Which stores to the user's memory bypass the cache: none, plain copies to what the plan does not
+/// read, or all.
+enum class Bypass { kNone, kFinalCopies, kAll };
 
 /// The absolute kernels, with stores that bypass the cache as told; both kinds for moves into
-/// staging slots. Moves from slots learn whose they are (Op::peer).
-void choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass);
+/// staging slots. Moves from slots learn whose they are (Op::peer). Returns whether any store to
+/// the user's memory bypasses the cache.
+bool choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass);
 
 }  // namespace tutti::plan

@@ -134,5 +134,50 @@ TEST(ChooseKernels, GivesEveryMoveOne) {
   }
 }
 
+std::vector<bool> bypassing(const Plan& given, Bypass bypass) {
+  Plan plan = given;
+  const bool any = choose_kernels(plan, {}, 0, bypass);
+  const types::FoldKernel past =
+      types::fold_kernel({.store = types::StoreHint::kStreaming, .source_count = 1});
+  const types::FoldKernel past_fold = types::fold_kernel({.store = types::StoreHint::kStreaming});
+  std::vector<bool> found;
+  for (const Op& op : plan.ops)
+    found.push_back(op.kernel == (op.source_count == 1 ? past : past_fold));
+  EXPECT_EQ(any, std::ranges::count(found, true) > 0);
+  return found;
+}
+
+TEST(ChooseKernels, FinalCopiesBypassTheCacheIfAsked) {
+  using Found = std::vector<bool>;
+  Plan plan;
+  add_move(plan, {kOut}, {kSlot}, 8);
+  add_move(plan, {kOut}, {kIn, kSlot}, 8);
+  add_move(plan, {kSlot}, {kIn}, 8);
+  EXPECT_EQ(bypassing(plan, Bypass::kNone), (Found{false, false, false}));
+  EXPECT_EQ(bypassing(plan, Bypass::kFinalCopies), (Found{true, false, false}));
+  EXPECT_EQ(bypassing(plan, Bypass::kAll), (Found{true, true, false}));
+  add_move(plan, {kSlot}, {kOut}, 8);  // passes on what it has received
+  EXPECT_EQ(bypassing(plan, Bypass::kFinalCopies), (Found{false, false, false, false}));
+  EXPECT_EQ(bypassing(plan, Bypass::kAll), (Found{true, true, false, false}));
+}
+
+// By the name of the pass.
+TEST(ChooseKernels, OnlyLongStagedPipelinesBypassTheCache) {
+  Tuning tuning;
+  const auto bypasses = [&](const char* name, Mode mode, uint64_t bytes) {
+    const Lowering lowering{find(name), {.ranks = 4}, Spread::kOneDomain, mode};
+    const Match match = match_all(lowering).value()[1];
+    return bind(match, {bytes / 4}, tuning).passes.find("streaming stores") != std::string::npos;
+  };
+  const uint64_t bytes = tuning.long_pipeline_bytes;
+  EXPECT_TRUE(bypasses("broadcast/publish_once", Mode::kStaged, bytes));
+  EXPECT_FALSE(bypasses("broadcast/publish_once", Mode::kStaged, bytes - 4));
+  EXPECT_FALSE(bypasses("broadcast/chain", Mode::kStaged, bytes)) << "it sends what it received";
+  EXPECT_FALSE(bypasses("reduce/binomial", Mode::kStaged, bytes)) << "only the root has an output";
+  EXPECT_FALSE(bypasses("all_reduce/ring", Mode::kStaged, 4 * bytes));
+  tuning.streaming_store_bytes = ~uint64_t{0};
+  EXPECT_FALSE(bypasses("broadcast/publish_once", Mode::kDirect, bytes)) << "its own limit";
+}
+
 }  // namespace
 }  // namespace tutti::plan
