@@ -92,9 +92,9 @@ class StagingChoice {
   /// The other kind gets its turn with so many moves: all that its cost is taken from, as the
   /// processors may have moved since the last trial, and this class may not have been used.
   static constexpr uint32_t kTrialMoves = MoveCost::kTimes;
-  /// A trial takes no more than one part in kTrialShare of the time, and the moves of trials are
-  /// few among all: it begins after so many timed ones with the chosen kind. The next one is never
-  /// further away than the longest pause, as some moves are interrupted for seconds.
+  /// A trial takes one part in kTrialShare of the time, and the moves of trials are few among all:
+  /// it begins after so many timed ones with the chosen kind. The next one is never further away
+  /// than the longest pause, whatever the share: some moves are interrupted for seconds.
   static constexpr uint64_t kTrialPauseNs = 1'000'000, kLongestPauseNs = 1'000'000'000;
   static constexpr uint64_t kTrialShare = 200;
   static constexpr uint32_t kTrialEvery = 32;
@@ -147,7 +147,7 @@ class StagingChoice {
 class StagingReaders {
  public:
   /// Who has published nothing since it was looked at so often reads no more.
-  static constexpr uint32_t kGoneLooks = 8;
+  static constexpr uint32_t kGoneLooks = 64;
 
   explicit StagingReaders(const std::vector<const StagingReads*>& readers);
 

@@ -124,6 +124,8 @@ TEST(StagingChoice, AnInterruptedTrialIsNotTheLast) {
   }
   moved.cached_ns = 1e10;  // the second move of a trial
   moved.run(1);
+  moved.cached_ns = 28'000;
+  moved.run(100);
   moved.cached_ns = 3000;
   moved.run(2 * StagingChoice::kLongestPauseNs / 2700);
   EXPECT_LE(moved.streamed_of(1000), StagingChoice::kTrialMoves);

@@ -19,8 +19,11 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   const uint64_t bytes =
       schedule::output_elements(match.shape, match.schedule.rank, request.count) *
       geometry.element_bytes;
-  Bypass bypass = geometry.is_long_pipeline ? Bypass::kFinalCopies : Bypass::kNone;
-  if (match.mode == Mode::kDirect && bytes >= tuning.streaming_store_bytes) bypass = Bypass::kAll;
+  Bypass bypass = Bypass::kNone;
+  if (bytes >= tuning.streaming_store_bytes) {
+    if (geometry.is_long_pipeline) bypass = Bypass::kFinalCopies;
+    if (match.mode == Mode::kDirect) bypass = Bypass::kAll;
+  }
   note(choose_kernels(plan, request, match.schedule.rank, bypass), "streaming stores");
   return plan;
 }

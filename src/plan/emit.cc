@@ -39,8 +39,8 @@ uint64_t published_bytes(const Match& match, const BindRequest& request) {
   return static_cast<uint64_t>(std::ceil(published * bytes));
 }
 
-// Slices in which cost and wait balance. The blocks of a frame are not cut shorter than a slice may
-// be, as long as it is no longer than a frame may be.
+// Slices in which cost and wait balance. The blocks of a frame are cut hardly shorter than a slice
+// may be, unless it would be longer than any frame.
 uint64_t pipeline_slices(uint64_t bytes, uint64_t longest_bytes, bool is_long,
                          const Tuning& tuning) {
   const uint64_t most =

@@ -175,6 +175,8 @@ TEST(ChooseKernels, OnlyLongStagedPipelinesBypassTheCache) {
   EXPECT_FALSE(bypasses("broadcast/chain", Mode::kStaged, bytes)) << "it sends what it received";
   EXPECT_FALSE(bypasses("reduce/binomial", Mode::kStaged, bytes)) << "only the root has an output";
   EXPECT_FALSE(bypasses("all_reduce/ring", Mode::kStaged, 4 * bytes));
+  EXPECT_TRUE(bypasses("scatter/direct", Mode::kStaged, tuning.streaming_store_bytes));
+  EXPECT_FALSE(bypasses("scatter/direct", Mode::kStaged, tuning.streaming_store_bytes - 4));
   tuning.streaming_store_bytes = ~uint64_t{0};
   EXPECT_FALSE(bypasses("broadcast/publish_once", Mode::kDirect, bytes)) << "its own limit";
 }

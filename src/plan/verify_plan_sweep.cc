@@ -78,13 +78,15 @@ PlanSet bind_all(std::span<const Match> matches, std::vector<schedule::CountVect
 
 Tuning small_tuning(bool in_cells) {
   Tuning tuning;
-  if (!in_cells) tuning.inline_bytes = 0;
+  if (!in_cells) {
+    tuning.inline_bytes = 0;
+    tuning.pipeline_slice_cost_bytes = 16;
+    tuning.pipeline_bytes = 64;
+    tuning.long_pipeline_bytes = 192;
+    tuning.long_frame_bytes = 128;
+  }
   tuning.frame_bytes = in_cells ? 8 * kCellPayloadBytes : 256;
   tuning.pipeline_region_bytes = 128;
-  tuning.pipeline_slice_cost_bytes = 16;
-  tuning.pipeline_bytes = 64;
-  tuning.long_pipeline_bytes = 768;
-  tuning.long_frame_bytes = 128;
   tuning.read_bytes = 128;
   tuning.stream_bytes = 128;
   return tuning;
