@@ -40,28 +40,38 @@ Status refuse(std::string_view variable, const Setting& setting, std::string_vie
                                   " is not understood; accepted: " + std::string(setting.accepts));
 }
 
-void take(const Setting& setting, std::string_view variable, Config& config) {
-  config.origins[std::string(setting.name)] = variable;
-  if (setting.note.empty() || setting.show(config) == setting.show(Config{})) return;
-  config.warnings.push_back(std::string(variable) + ": " + std::string(setting.note));
+/// By name.
+using Given = std::map<std::string, Default, std::less<>>;
+
+/// For messages.
+std::string origin_of(const Default& given) {
+  return given.source.empty() ? given.name : given.name + " in " + given.source;
 }
 
-Status apply(const Setting& setting, const Variables& variables, Config& config) {
-  const auto ours = variables.find(std::string(setting.name));
-  if (ours != variables.end()) {
-    if (!setting.parse(ours->second, config)) return refuse(setting.name, setting, ours->second);
-    take(setting, setting.name, config);
-    return {};
+void take(const Setting& setting, const Default& given, Config& config) {
+  config.origins[std::string(setting.name)] = origin_of(given);
+  if (setting.note.empty() || setting.show(config) == setting.show(Config{})) return;
+  config.warnings.push_back(origin_of(given) + ": " + std::string(setting.note));
+}
+
+/// Whether the setting was among them.
+Result<bool> apply(const Setting& setting, const Given& given, Config& config) {
+  const auto ours = given.find(setting.name);
+  if (ours != given.end()) {
+    const std::string& value = ours->second.value;
+    if (!setting.parse(value, config)) return refuse(origin_of(ours->second), setting, value);
+    take(setting, ours->second, config);
+    return true;
   }
-  const auto theirs = variables.find(std::string(setting.nccl_name));
-  if (setting.nccl_name.empty() || theirs == variables.end()) return {};
-  if (setting.parse(theirs->second, config)) {
-    take(setting, setting.nccl_name, config);
-  } else {
-    const Status refusal = refuse(setting.nccl_name, setting, theirs->second);
+  const auto theirs = given.find(setting.nccl_name);
+  if (setting.nccl_name.empty() || theirs == given.end()) return false;
+  if (!setting.parse(theirs->second.value, config)) {
+    const Status refusal = refuse(origin_of(theirs->second), setting, theirs->second.value);
     config.warnings.push_back(std::string(refusal.message()) + "; ignored");
+    return false;
   }
-  return {};
+  take(setting, theirs->second, config);
+  return true;
 }
 
 Status load_key(Config& config) {
@@ -104,17 +114,16 @@ Variables process_environment() {
 Result<Config> Config::from_environment(const Variables& variables,
                                         std::span<const Default> defaults) {
   Config config;
-  Variables all = variables;
-  std::map<std::string, std::string> sources;
-  for (const Default& given : defaults) {
-    if (all.emplace(given.name, given.value).second) sources.emplace(given.name, given.source);
-  }
+  Given environment, files;
+  for (const auto& [name, value] : variables) environment.emplace(name, Default{name, value, ""});
+  for (const Default& given : defaults) files.emplace(given.name, given);
   for (const Setting& setting : settings()) {
-    if (Status status = apply(setting, all, config); !status.ok()) return status;
-  }
-  for (auto& [name, origin] : config.origins) {
-    const auto source = sources.find(origin);
-    if (source != sources.end()) origin += " in " + source->second;
+    const Result<bool> set = apply(setting, environment, config);
+    if (!set.ok()) return set.status();
+    if (set.value()) continue;
+    if (const Result<bool> found = apply(setting, files, config); !found.ok()) {
+      return found.status();
+    }
   }
   if (Status status = load_key(config); !status.ok()) return status;
   warn_about_unknown(variables, config);

@@ -42,11 +42,11 @@ using Variables = std::map<std::string, std::string>;
 /// The environment of this process.
 Variables process_environment();
 
-/// A value for a variable that the environment does not have.
+/// A value for a variable that the environment has under neither name.
 struct Default {
   std::string name;  // Tutti's or NCCL's
   std::string value;
-  std::string source;  // where it was found, for Config::origins: "/etc/nccl.conf"
+  std::string source;  // where it was found, for messages: "/etc/nccl.conf"
 };
 
 struct Config {

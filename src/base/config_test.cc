@@ -210,6 +210,30 @@ TEST(Config, HonoursNcclNames) {
   EXPECT_NE(odd.warnings[0].find("NCCL_DEBUG='LOUD'"), std::string::npos);
 }
 
+TEST(Config, TheEnvironmentWinsOverFilesUnderEitherName) {
+  const std::vector<Default> files = {{"TUTTI_LOG", "error", "~/.nccl.conf"},
+                                      {"TUTTI_PORT", "many", "~/.nccl.conf"},
+                                      {"NCCL_P2P_DISABLE", "1", "/etc/nccl.conf"},
+                                      {"NCCL_SOCKET_FAMILY", "AF_X25", "/etc/nccl.conf"}};
+  const auto mixed = Config::from_environment({{"NCCL_DEBUG", "INFO"}, {"TUTTI_PORT", "7"}}, files);
+  ASSERT_TRUE(mixed.ok()) << mixed.status().message();
+  EXPECT_EQ(mixed.value().log_level, LogLevel::kInfo);
+  EXPECT_EQ(mixed.value().port, 7);
+  // What was found in a file is warned of with its place.
+  EXPECT_EQ(mixed.value().warnings.size(), 2u);
+  for (const std::string& warning : mixed.value().warnings) {
+    EXPECT_NE(warning.find(" in /etc/nccl.conf"), std::string::npos) << warning;
+  }
+  // An unusable value of the environment under NCCL's name is as none.
+  const auto odd = Config::from_environment({{"NCCL_DEBUG", "LOUD"}, {"TUTTI_PORT", "7"}}, files);
+  ASSERT_TRUE(odd.ok()) << odd.status().message();
+  EXPECT_EQ(odd.value().log_level, LogLevel::kError);
+  const auto refused = Config::from_environment({}, files);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("TUTTI_PORT in ~/.nccl.conf='many'"), std::string::npos)
+      << refused.status().message();
+}
+
 // What changes nothing here is accepted, and says so where a user may expect something of it.
 TEST(Config, SaysWhereNcclsVariablesDoNothing) {
   const Config quiet = accepted({{"NCCL_P2P_DISABLE", "0"},
