@@ -1,7 +1,9 @@
 #include "src/bootstrap/rendezvous.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -81,6 +83,35 @@ TEST(Rendezvous, EverybodyGetsEverything) {
       }
     }
     EXPECT_TRUE(ends(*server)) << "the server outlives its group";
+  }
+}
+
+// The process of rank 0 made the unique id, and takes the server with it when it ends: at once,
+// with its answer.
+TEST(Rendezvous, AServerThatEndsWithRank0HasAnsweredTheOthers) {
+  constexpr int kRanks = 12, kTimes = 25;
+  for (int time = 0; time < kTimes; ++time) {
+    int ends_of_pipe[2];
+    ASSERT_EQ(pipe2(ends_of_pipe, O_CLOEXEC), 0);
+    const Fd told(ends_of_pipe[0]), tells(ends_of_pipe[1]);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const auto server = start();
+      const UniqueIdBytes bytes = server->id().encode();
+      if (write(tells.get(), bytes.data(), bytes.size()) < 0) _exit(1);
+      _exit(exchange(server->id(), 0, kRanks, "", in_time()).ok() ? 0 : 1);
+    }
+    UniqueIdBytes bytes{};
+    ASSERT_EQ(read(told.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    std::vector<std::pair<int, int>> others = everybody(kRanks);
+    others.erase(others.begin());
+    for (const Blobs& blobs : run(UniqueId::decode(bytes).value(), others, in_time())) {
+      EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
   }
 }
 
@@ -430,7 +461,7 @@ TEST(Session, TakesMemoryForWhatHasArrived) {
   const std::string part(100, 'x');
   ASSERT_TRUE(send_all(rank.get(), header.data(), header.size(), in_time()).ok());
   ASSERT_TRUE(send_all(rank.get(), part.data(), part.size(), in_time()).ok());
-  session.step();
+  session.hear();
   EXPECT_FALSE(session.lost());
   EXPECT_FALSE(session.asks());
   const std::string blob = session.take_blob();
@@ -451,7 +482,7 @@ TEST(Session, TakesALargeBlobInPieces) {
     EXPECT_TRUE(send_all(calling.get(), blob.data(), blob.size(), in_time()).ok());
   });
   const uint64_t deadline_ns = in_time();
-  while (!session.asks() && !session.lost() && monotonic_ns() < deadline_ns) session.step();
+  while (!session.asks() && !session.lost() && monotonic_ns() < deadline_ns) session.hear();
   rank.join();
   EXPECT_TRUE(session.asks());
   EXPECT_EQ(session.take_blob(), blob);

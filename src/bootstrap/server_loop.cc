@@ -35,7 +35,7 @@ void ServerLoop::run() {
     const bool stopped = stopping_.load(std::memory_order_acquire);
     fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
                        : Status::timeout(missing()));
-    drop_finished();
+    flush_sessions();
   }
   sessions_.clear();
   strangers_.clear();
@@ -74,6 +74,7 @@ bool ServerLoop::turn() {
   hear_sessions();
   expire();
   tell_news();
+  flush_sessions();
   drop_finished();
   if (is_complete() && sessions_.empty()) return false;
   return monotonic_ns() < idle_deadline_ns_;
@@ -126,7 +127,7 @@ void ServerLoop::admit() {
 void ServerLoop::hear_sessions() {
   for (auto& session : sessions_) {
     const bool waited = session->asks();
-    session->step();
+    session->hear();
     const bool asks = !waited && session->asks() && !session->lost();
     const bool strange = session->request().turn.occasion != options_.occasion;
     if (asks && strange && !is_left_out(session->rank())) {
@@ -151,7 +152,7 @@ void ServerLoop::hear_sessions() {
 // ends comes again.
 void ServerLoop::hear_strangers() {
   for (Stranger& stranger : strangers_) {
-    stranger.session->step();
+    stranger.session->hear();
     if (stranger.session->lost() || stranger.session->aborted()) {
       stranger.session = nullptr;
     } else if (!is_over() && stranger.until_ns <= monotonic_ns()) {
@@ -254,15 +255,27 @@ void ServerLoop::expire() {
   if (failure_.ok() && return_deadline_ns() <= now_ns) fail_group(Status::remote_error(missing()));
 }
 
+void ServerLoop::flush(Session& session) {
+  const bool waited = session.asks() && !session.lost();
+  session.flush();
+  if (waited && session.lost() && failure_.ok()) {
+    group(session.request().turn.stage).leave(session.rank(), monotonic_ns());
+  }
+}
+
+// This is mostly rank 0's process, which may end as soon as that has its answer: the others' are on
+// their way first.
+void ServerLoop::flush_sessions() {
+  for (const auto& session : sessions_) {
+    if (session->rank() != 0) flush(*session);
+  }
+  for (const auto& session : sessions_) {
+    if (session->rank() == 0) flush(*session);
+  }
+}
+
 void ServerLoop::drop_finished() {
   const uint64_t now_ns = monotonic_ns();
-  for (const auto& session : sessions_) {
-    const bool waited = session->asks() && !session->lost();
-    session->flush();
-    if (waited && session->lost() && failure_.ok()) {
-      group(session->request().turn.stage).leave(session->rank(), now_ns);
-    }
-  }
   std::erase_if(sessions_, [&](const std::unique_ptr<Session>& session) {
     const bool slow = !session->asks() && session->expiry_ns() <= now_ns;
     return session->done() || session->lost() || slow;

@@ -56,6 +56,8 @@ class ServerLoop {
   void fail_group(const Status& reason);
   void expire();
   void take_failure();
+  void flush(Session& session);
+  void flush_sessions();
   void drop_finished();
 
   Gates gates_;

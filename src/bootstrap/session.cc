@@ -74,10 +74,9 @@ short Session::events() const {
   return news_sent_ < news_.size() ? POLLIN | POLLOUT : POLLIN;
 }
 
-void Session::step() {
+void Session::hear() {
   if (!asked_) receive();
   if (asked_ && answer_ == nullptr && !aborted_) hear_abort();
-  flush();
 }
 
 void Session::receive() {

@@ -59,9 +59,8 @@ class Session {
   /// What to poll for.
   short events() const;
 
-  /// Moves what can be moved without waiting.
-  void step();
-  /// Only the answer, if there is one.
+  /// Takes what has arrived; flush() sends what can be sent. Neither waits.
+  void hear();
   void flush();
   /// The whole request has arrived (and no answer was given).
   bool asks() const { return asked_ && answer_ == nullptr; }
@@ -74,7 +73,7 @@ class Session {
   uint64_t news_due_ns() const { return asks() ? news_due_ns_ : kNoDeadline; }
   bool aborted() const { return aborted_; }
 
-  /// Sent by flush() and step(), as is the answer.
+  /// Sent by flush(), as is the answer.
   void tell(std::string_view missing);
   void answer(std::shared_ptr<const std::string> bytes);
   /// The answer is on its way to the rank.

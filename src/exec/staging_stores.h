@@ -130,8 +130,8 @@ class StagingChoice {
     std::array<MoveCost, 2> cost;  // [streaming]
     StoreCosts readers{};
     bool streaming = false;
-    uint32_t since_trial =
-        kTrialEvery - 1;    // timed moves with the chosen kind since the last trial
+    /// Timed moves with the chosen kind since the last trial.
+    uint32_t since_trial = kTrialEvery - 1;
     uint32_t trial = 0;     // so many moves more with the other kind
     uint64_t trial_ns = 0;  // what these have taken
     uint64_t next_trial_ns = 0;

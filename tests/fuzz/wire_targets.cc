@@ -247,7 +247,7 @@ std::vector<std::string> corpus_handshake() {
 bool run_rendezvous(Bytes input) {
   Wire wire(input);
   bootstrap::Session session(KeptFd(std::move(wire.ours)), 0);
-  session.step();
+  session.hear();
   bool accepted = session.asks();
   if (accepted) {
     bootstrap::Group group;
