@@ -2,9 +2,10 @@
 // no time, or a machine that swapped, makes everything late, and who is late looks like who is
 // stopped: what was seen then says nothing about the library.
 //
-// Owns: a process for each processor of this one, which sleeps again and again for a moment.
-// Threads: requires that the caller has no other thread, because it forks. Units: nanoseconds.
-// Errors: where no process can be made, the machine ran.
+// Owns: a process for each processor of this one, which sleeps again and again for a moment, and
+// one that has the kernel pass through its RCU grace periods, without which no process ends (once
+// 59 s, while the processors worked on). Threads: requires that the caller has no other thread,
+// because it forks. Units: nanoseconds. Errors: where no process can be made, the machine ran.
 #pragma once
 
 #include <sys/types.h>
@@ -22,12 +23,18 @@ class Metronome {
   Metronome(const Metronome&) = delete;
   Metronome& operator=(const Metronome&) = delete;
 
-  /// How long, all in all, the processor that it was worst for did not run what was due.
+  /// How long, all in all, the processor that it was worst for, or the kernel, did not run what was
+  /// due.
   uint64_t stood_still_ns() const;
+  /// One for each processor; the kernel's is the last.
   const std::vector<pid_t>& processes() const { return processes_; }
 
  private:
   struct Beats;
+
+  /// False: no more processes can be made.
+  bool add(uint64_t usual_ns, const std::function<void()>& prepare,
+           const std::function<void()>& pause);
 
   Beats* beats_;
   std::vector<pid_t> processes_;

@@ -13,12 +13,20 @@ namespace {
 
 constexpr uint64_t kStopNs = 400'000'000;
 
-/// As if its processor were given no time.
-void stop_one_processor(const Metronome& metronome) {
-  const pid_t process = metronome.processes().back();
+/// As if its processor were given no time, or the kernel came to nothing.
+void stop(pid_t process) {
   kill(process, SIGSTOP);
   sleep_ns(kStopNs);
   kill(process, SIGCONT);
+}
+
+void stop_one_processor(const Metronome& metronome) { stop(metronome.processes().front()); }
+
+TEST(Metronome, SeesThatTheKernelStoodStill) {
+  const Metronome metronome;
+  ASSERT_GE(metronome.processes().size(), 2u);
+  stop(metronome.processes().back());
+  EXPECT_GE(metronome.stood_still_ns(), kStopNs * 3 / 4);
 }
 
 TEST(Metronome, SeesThatAProcessorStoodStill) {
