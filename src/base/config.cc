@@ -54,24 +54,29 @@ void take(const Setting& setting, const Default& given, Config& config) {
   config.warnings.push_back(origin_of(given) + ": " + std::string(setting.note));
 }
 
-/// Whether the setting was among them.
-Result<bool> apply(const Setting& setting, const Given& given, Config& config) {
+/// Under either name, whatever the value: an empty one is how a user keeps a file's away.
+bool knows(const Given& given, const Setting& setting) {
+  return given.contains(setting.name) ||
+         (!setting.nccl_name.empty() && given.contains(setting.nccl_name));
+}
+
+Status apply(const Setting& setting, const Given& given, Config& config) {
   const auto ours = given.find(setting.name);
   if (ours != given.end()) {
     const std::string& value = ours->second.value;
     if (!setting.parse(value, config)) return refuse(origin_of(ours->second), setting, value);
     take(setting, ours->second, config);
-    return true;
+    return {};
   }
   const auto theirs = given.find(setting.nccl_name);
-  if (setting.nccl_name.empty() || theirs == given.end()) return false;
+  if (setting.nccl_name.empty() || theirs == given.end()) return {};
   if (!setting.parse(theirs->second.value, config)) {
     const Status refusal = refuse(origin_of(theirs->second), setting, theirs->second.value);
     config.warnings.push_back(std::string(refusal.message()) + "; ignored");
-    return false;
+    return {};
   }
   take(setting, theirs->second, config);
-  return true;
+  return {};
 }
 
 Status load_key(Config& config) {
@@ -118,12 +123,8 @@ Result<Config> Config::from_environment(const Variables& variables,
   for (const auto& [name, value] : variables) environment.emplace(name, Default{name, value, ""});
   for (const Default& given : defaults) files.emplace(given.name, given);
   for (const Setting& setting : settings()) {
-    const Result<bool> set = apply(setting, environment, config);
-    if (!set.ok()) return set.status();
-    if (set.value()) continue;
-    if (const Result<bool> found = apply(setting, files, config); !found.ok()) {
-      return found.status();
-    }
+    const Given& given = knows(environment, setting) ? environment : files;
+    if (Status status = apply(setting, given, config); !status.ok()) return status;
   }
   if (Status status = load_key(config); !status.ok()) return status;
   warn_about_unknown(variables, config);

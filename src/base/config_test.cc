@@ -224,10 +224,10 @@ TEST(Config, TheEnvironmentWinsOverFilesUnderEitherName) {
   for (const std::string& warning : mixed.value().warnings) {
     EXPECT_NE(warning.find(" in /etc/nccl.conf"), std::string::npos) << warning;
   }
-  // An unusable value of the environment under NCCL's name is as none.
+  // So does an unusable value: the file's is not wanted.
   const auto odd = Config::from_environment({{"NCCL_DEBUG", "LOUD"}, {"TUTTI_PORT", "7"}}, files);
   ASSERT_TRUE(odd.ok()) << odd.status().message();
-  EXPECT_EQ(odd.value().log_level, LogLevel::kError);
+  EXPECT_EQ(odd.value().log_level, LogLevel::kWarning);
   const auto refused = Config::from_environment({}, files);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.status().message().find("TUTTI_PORT in ~/.nccl.conf='many'"), std::string::npos)
