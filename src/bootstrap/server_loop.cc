@@ -201,8 +201,11 @@ void ServerLoop::hear_abort(const Session& session) {
 
 void ServerLoop::tell_news() {
   const uint64_t now_ns = monotonic_ns();
+  std::string news;  // the same for all; with many ranks it is long
   for (const auto& session : sessions_) {
-    if (session->news_due_ns() <= now_ns) session->tell(missing());
+    if (session->news_due_ns() > now_ns) continue;
+    if (news.empty()) news = missing();
+    session->tell(news);
   }
 }
 

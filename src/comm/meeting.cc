@@ -103,6 +103,7 @@ Status Meeting::look_for_members() const {
     const Place& place = roster_->places[static_cast<size_t>(member)];
     const Status status =
         bootstrap::dial(place.address, place.port, purpose_.patience.at_most(kDialNs)).status();
+    if (purpose_.patience.cancelled()) return {};    // this rank's own end
     if (status.code() == Code::kTimeout) return {};  // so it may be with all of them
     if (status.code() != Code::kRemoteError) continue;
     return Status::remote_error(roster_->describe(member) + " is gone: nobody listens at " +
