@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <deque>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -138,6 +139,85 @@ TEST(Call, ASilentGateEndsAtTheDeadline) {
   const auto fd = pass_gate(dial, key, identity(0, 1), monotonic_ns() + 50'000'000);
   EXPECT_EQ(fd.status().code(), Code::kTimeout);
   EXPECT_EQ(gates.size(), 1u);
+}
+
+/// A gate that somebody steps through whenever there is something to do.
+class OpenGate {
+ public:
+  OpenGate() {
+    socklen_t bytes = sizeof address_.sun_family;  // the system chooses a name
+    KeptFd listener = open_socket();
+    EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address_), bytes), 0);
+    EXPECT_EQ(listen(listener.get(), 1024), 0);
+    bytes_ = sizeof address_;
+    EXPECT_EQ(getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address_), &bytes_), 0);
+    gate_.emplace(std::move(listener), JobKey{}, identity(1, -1));
+  }
+  KeptFd dial() const {
+    KeptFd caller = open_socket();
+    EXPECT_EQ(connect(caller.get(), reinterpret_cast<const sockaddr*>(&address_), bytes_), 0);
+    return caller;
+  }
+  std::vector<Gate::Caller> step() {
+    std::vector<Gate::Caller> admitted;
+    EXPECT_TRUE(gate_->step(admitted).ok());
+    return admitted;
+  }
+  void serve(const std::atomic<bool>& ended) {
+    while (!ended.load()) {
+      std::vector<pollfd> polls;
+      gate_->append_polls(polls);
+      poll(polls.data(), polls.size(), 1);
+      for (Gate::Caller& caller : step()) admitted_.push_back(std::move(caller));
+    }
+  }
+  size_t admitted() const { return admitted_.size(); }
+
+ private:
+  sockaddr_un address_{AF_UNIX, {}};
+  socklen_t bytes_ = 0;
+  std::optional<Gate> gate_;
+  std::vector<Gate::Caller> admitted_;
+};
+
+// All ranks of a job call at the same moment, from where a round trip takes longer than the gate
+// takes for all of them.
+TEST(Call, AStormOfDistantRanksIsLetIn) {
+  constexpr uint64_t kRoundTripNs = 10'000'000;
+  constexpr size_t kCallers = 400;
+  const JobKey key{};
+  OpenGate gate;
+  struct Caller {
+    std::optional<Call> call;
+    Attempts attempts;
+    uint64_t due_ns = 0;
+    bool done = false;
+  };
+  std::vector<Caller> callers(kCallers);
+  std::atomic<bool> ended{false};
+  std::thread server([&] { gate.serve(ended); });
+  const uint64_t end_ns = monotonic_ns() + kPatienceNs;
+  size_t left = kCallers, refused = 0;
+  while (left > 0 && monotonic_ns() < end_ns) {
+    for (size_t i = 0; i < kCallers; ++i) {
+      Caller& caller = callers[i];
+      if (caller.done || monotonic_ns() < caller.due_ns) continue;
+      caller.due_ns = monotonic_ns() + kRoundTripNs;
+      if (!caller.call) caller.call.emplace(gate.dial(), key, identity(static_cast<int>(i), 1));
+      const Result<bool> let_in = caller.call->step();
+      if (let_in.ok() && !let_in.value()) continue;
+      caller.done = let_in.ok() || !caller.attempts.again(*caller.call, let_in.status());
+      if (!let_in.ok()) {
+        refused += caller.done ? 1 : 0;
+        caller.call.reset();
+      }
+      left -= caller.done ? 1 : 0;
+    }
+  }
+  ended.store(true);
+  server.join();
+  EXPECT_EQ(left, 0u);
+  EXPECT_EQ(refused, 0u);
 }
 
 // From the gate, and from the call, to a link it passes through several hands.

@@ -43,13 +43,15 @@ Result<Gate::Caller> Gate::next(const Patience& patience) {
 }
 
 void Gate::append_polls(std::vector<pollfd>& polls) const {
-  polls.push_back({listener_.get(), POLLIN, 0});
+  polls.push_back({listener_.get(), static_cast<short>(crowded_ ? 0 : POLLIN), 0});
   for (const Guest& guest : guests_) polls.push_back({guest.fd.get(), POLLIN, 0});
 }
 
 uint64_t Gate::earliest_expiry_ns() const {
   uint64_t earliest_ns = kNoDeadline;
-  for (const Guest& guest : guests_) earliest_ns = std::min(earliest_ns, guest.expiry_ns);
+  for (const Guest& guest : guests_) {
+    earliest_ns = std::min(earliest_ns, crowded_ ? guest.makes_room_ns() : guest.expiry_ns);
+  }
   return earliest_ns;
 }
 
@@ -62,8 +64,14 @@ Status Gate::list_in(const PollSet& set, uint64_t tag) {
   return listener_.list(set, EPOLLIN, tag);
 }
 
-void Gate::rest(bool resting) {
-  if (set_ != nullptr) (void)listener_.list(*set_, resting ? 0u : uint32_t{EPOLLIN}, tag_);
+void Gate::rest(bool resting) { listen(resting, crowded_); }
+
+void Gate::listen(bool resting, bool crowded) {
+  const bool changes = (resting || crowded) != (resting_ || crowded_);
+  resting_ = resting;
+  crowded_ = crowded;
+  if (set_ == nullptr || !changes) return;
+  (void)listener_.list(*set_, resting || crowded ? 0u : uint32_t{EPOLLIN}, tag_);
 }
 
 Status Gate::step(std::vector<Caller>& admitted) {
@@ -71,8 +79,10 @@ Status Gate::step(std::vector<Caller>& admitted) {
   for (int round = 0; round < kRounds; ++round) {
     const Status status = accept_waiting();
     hear_all(admitted);
-    if (!status.ok() || guests_.size() < kMaxHalfOpen || !somebody_waits()) return status;
-    make_room();
+    const bool room = guests_.size() < kMaxHalfOpen || !somebody_waits();
+    const bool crowded = status.ok() && !room && !make_room();
+    listen(resting_, crowded);
+    if (!status.ok() || room || crowded) return status;
   }
   return {};
 }
@@ -86,17 +96,26 @@ bool Gate::somebody_waits() const {
   return poll(&listener, 1, 0) > 0;
 }
 
-void Gate::make_room() {
+uint64_t Gate::Guest::makes_room_ns() const {
+  return greeting.received() < kHelloBytes ? 0 : expiry_ns - kPatienceNs + kAnswerNs;
+}
+
+bool Gate::make_room() {
   constexpr size_t kEnough = kMaxHalfOpen / 8;
-  const auto last = guests_.begin() + kEnough;
+  auto last = guests_.begin() + kEnough;
   std::partial_sort(guests_.begin(), last, guests_.end(), [](const Guest& a, const Guest& b) {
     return std::pair(a.greeting.received(), a.expiry_ns) <
            std::pair(b.greeting.received(), b.expiry_ns);
   });
+  const uint64_t now_ns = monotonic_ns();
+  last = std::find_if(guests_.begin(), last,
+                      [&](const Guest& guest) { return guest.makes_room_ns() > now_ns; });
   for (auto guest = guests_.begin(); guest != last; ++guest) {
     refuse(Status::remote_error("others were waiting while the caller said nothing"));
   }
+  const bool room = last != guests_.begin();
   guests_.erase(guests_.begin(), last);
+  return room;
 }
 
 Status Gate::accept_waiting() {

@@ -3,8 +3,10 @@
 //
 // At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
 // a handshake. When more are waiting, those that have said least for longest make room, so that a
-// flood of silent connections keeps nobody out; a rank that meets this calls again (call.h).
-// Nothing a caller does makes the gate fail.
+// flood of silent connections keeps nobody out; a rank that meets this calls again (call.h). Who
+// has said hello keeps its place for kAnswerNs, which its proof takes on the way, while others
+// wait: so all ranks of a job may call at once, from far away. Nothing a caller does makes the gate
+// fail.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
 // gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
@@ -32,6 +34,7 @@ class Gate {
  public:
   static constexpr size_t kMaxHalfOpen = 64;
   static constexpr uint64_t kPatienceNs = 2'000'000'000;
+  static constexpr uint64_t kAnswerNs = 100'000'000;
 
   struct Caller {
     KeptFd fd;
@@ -66,12 +69,17 @@ class Gate {
     PolledFd fd;
     uint64_t expiry_ns;
     Greeting greeting;
+
+    /// From when on.
+    uint64_t makes_room_ns() const;
   };
 
   Status accept_waiting();
   void hear_all(std::vector<Caller>& admitted);
   bool somebody_waits() const;
-  void make_room();
+  /// False: nobody can be hung up on yet.
+  bool make_room();
+  void listen(bool resting, bool crowded);
   void welcome(KeptFd fd);
   /// True when the guest is done with, one way or the other.
   bool hear(Guest& guest, std::vector<Caller>& admitted);
@@ -83,6 +91,8 @@ class Gate {
   const Vet vet_;
   const PollSet* set_ = nullptr;
   uint64_t tag_ = 0;
+  bool resting_ = false;
+  bool crowded_ = false;  // who waits has to wait for a place: listening is in vain
   std::vector<Guest> guests_;
   std::vector<Caller> ready_;  // proved themselves, not yet handed out by next()
   size_t refused_ = 0;
