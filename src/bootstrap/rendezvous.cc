@@ -21,6 +21,8 @@ namespace {
 constexpr uint64_t kFirstDialNs = 500 * kNanosecondsPerMillisecond;
 constexpr uint64_t kLongestDialNs = 8 * kNanosecondsPerSecond;
 constexpr uint64_t kPauseNs = 20 * kNanosecondsPerMillisecond;
+// For who goes to say so.
+constexpr uint64_t kFarewellNs = 500 * kNanosecondsPerMillisecond;
 // Who was let in by the kernel, and hears nothing from the server for so long, has no server there.
 constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
 // Whoever refuses the handshake this often means it, or is not our server.
@@ -143,15 +145,13 @@ Status send_request(int fd, const Turn& turn, std::string_view blob, const Patie
 
 /// The server tells the others; its answer says that it has.
 void say_aborted(int fd) {
-  constexpr uint64_t kFarewellNs = 500 * kNanosecondsPerMillisecond;
   (void)send_all(fd, &kAborted, sizeof kAborted, monotonic_ns() + kFarewellNs);
   (void)wait_ready(fd, POLLIN, monotonic_ns() + kFarewellNs);
 }
 
 void decline(const Visit& visit, const Turn& turn) {
-  constexpr uint64_t kFarewellNs = kNanosecondsPerSecond;
   Visit last = visit;
-  last.patience = monotonic_ns() + kFarewellNs;
+  last.patience = monotonic_ns() + visit.farewell_ns;
   const Result<KeptFd> fd = meet(last);
   if (!fd.ok()) return;
   const char aborted = static_cast<char>(kAborted);
@@ -200,6 +200,17 @@ Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& pat
   return Status(known ? answer.code : Code::kRemoteError, body);
 }
 
+/// The good answer that the server gave before it heard of the abort: nobody knows of that yet, and
+/// where this rank is waited for next it says so.
+std::optional<std::string> crossed_answer(int fd, const Turn& turn) {
+  const Patience patience(monotonic_ns() + kFarewellNs);
+  for (;;) {
+    Result<std::string> answer = receive_answer(fd, turn, patience);
+    if (answer.ok()) return std::move(answer).value();
+    if (answer.status().code() != Code::kInProgress) return {};
+  }
+}
+
 /// What comes before it says who is missing. None if the server was there for another occasion, and
 /// has hung up.
 Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
@@ -207,7 +218,12 @@ Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
   const std::string prefix = place_of(visit) + ": ";
   visit.patience.waits_for(prefix + "the others have not come yet");
   for (;;) {
-    if (Status status = await_answer(fd, visit); !status.ok()) return status;
+    if (Status status = await_answer(fd, visit); !status.ok()) {
+      std::optional<std::string> crossed;
+      if (visit.patience.cancelled()) crossed = crossed_answer(fd, turn);
+      if (crossed) return crossed;
+      return status;
+    }
     if (visit.listens_already && has_hung_up(fd)) return std::optional<std::string>();
     Result<std::string> answer = receive_answer(fd, turn, visit.patience.whatever_sense());
     if (answer.ok()) return std::optional(std::move(answer).value());

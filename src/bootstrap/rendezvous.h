@@ -35,6 +35,7 @@ struct Visit {
   /// Runs every `look_ns` while the others have not come: to look whether they can.
   std::function<void()> look = {};
   uint64_t look_ns = kNoDeadline;
+  uint64_t farewell_ns = kNanosecondsPerSecond;  // how long decline() looks for the server
 };
 
 /// Every rank's `blob` (at most kMaxBlobBytes, group.h), by rank. All ranks call this with the same
@@ -51,7 +52,7 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
                                           std::string_view blob, const Patience& patience);
 
 /// This rank does not come after all, though it may have come to stages before: whoever waits there
-/// is told so, if the server can be reached within a second.
+/// is told so, if the server can be reached within Visit::farewell_ns.
 void decline(const Visit& visit);
 void decline(std::span<const UniqueId> ids, int rank, int ranks);
 

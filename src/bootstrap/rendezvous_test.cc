@@ -97,10 +97,12 @@ TEST(Rendezvous, AServerThatEndsWithRank0HasAnsweredTheOthers) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      const auto server = start();
-      const UniqueIdBytes bytes = server->id().encode();
+      auto server = start();
+      const UniqueId id = server->id();
+      Server::release(std::move(server));
+      const UniqueIdBytes bytes = id.encode();
       if (write(tells.get(), bytes.data(), bytes.size()) < 0) _exit(1);
-      _exit(exchange(server->id(), 0, kRanks, "", in_time()).ok() ? 0 : 1);
+      _exit(exchange(id, 0, kRanks, "", in_time()).ok() ? 0 : 1);
     }
     UniqueIdBytes bytes{};
     ASSERT_EQ(read(told.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
@@ -266,6 +268,20 @@ TEST(Rendezvous, TheOthersAreToldWhoAborted) {
 }
 
 // No deadline ends this, so the server must.
+// The others have their answers and go on to what comes next, where they will be told.
+TEST(Rendezvous, AnAnswerThatCrossesAnAbortCounts) {
+  const auto server = start();
+  const auto cancellation = Cancellation::create().value();
+  Visit visit{server->id(), 1, 2, Patience(in_time(), cancellation, kNoDeadline, {})};
+  visit.look_ns = kMillisecond;
+  visit.look = [&] {
+    EXPECT_TRUE(exchange(server->id(), 0, 2, "", in_time()).ok());
+    cancellation->cancel();
+  };
+  const Blobs blobs = exchange(visit, "");
+  EXPECT_TRUE(blobs.ok()) << blobs.status().message();
+}
+
 TEST(Rendezvous, WhoWentAwayAndStaysAwayIsNotWaitedFor) {
   ServerOptions options;
   options.return_ns = 10 * kMillisecond;
@@ -449,43 +465,6 @@ TEST(Rendezvous, OneListenerForManyServers) {
   listener.value().fd.reset();
   const Blobs refused = exchange(Visit{id, 0, 1, in_time(), true}, "late");
   EXPECT_EQ(refused.status().code(), Code::kRemoteError);
-}
-
-// A blob of many ranks may be large, but whoever says so has sent nothing yet.
-TEST(Session, TakesMemoryForWhatHasArrived) {
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const Fd rank(ends[0]);
-  Session session(KeptFd(Fd(ends[1])), 0);
-  const auto header = encode_request({{4, 0, 1, 2}, kMaxMergedBytes, 60'000});
-  const std::string part(100, 'x');
-  ASSERT_TRUE(send_all(rank.get(), header.data(), header.size(), in_time()).ok());
-  ASSERT_TRUE(send_all(rank.get(), part.data(), part.size(), in_time()).ok());
-  session.hear();
-  EXPECT_FALSE(session.lost());
-  EXPECT_FALSE(session.asks());
-  const std::string blob = session.take_blob();
-  EXPECT_EQ(blob.substr(0, part.size()), part);
-  EXPECT_LE(blob.capacity(), 2 * kMaxBlobBytes);
-}
-
-TEST(Session, TakesALargeBlobInPieces) {
-  int ends[2];
-  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
-  const Fd calling(ends[0]);
-  Session session(KeptFd(Fd(ends[1])), 0);
-  std::string blob(5 * kMaxBlobBytes + 3, '\0');
-  for (size_t i = 0; i < blob.size(); ++i) blob[i] = static_cast<char>(i * 7 + i / 251);
-  const auto header = encode_request({{4, 0, 1, 2}, blob.size(), 60'000});
-  std::thread rank([&] {
-    EXPECT_TRUE(send_all(calling.get(), header.data(), header.size(), in_time()).ok());
-    EXPECT_TRUE(send_all(calling.get(), blob.data(), blob.size(), in_time()).ok());
-  });
-  const uint64_t deadline_ns = in_time();
-  while (!session.asks() && !session.lost() && monotonic_ns() < deadline_ns) session.hear();
-  rank.join();
-  EXPECT_TRUE(session.asks());
-  EXPECT_EQ(session.take_blob(), blob);
 }
 
 }  // namespace
