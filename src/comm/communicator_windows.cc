@@ -91,13 +91,15 @@ Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
   made.owner = mine.owner;
   const Status mapped = well ? map_registration(made, texts.value()) : mine.problem;
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
-  const Result<std::vector<std::string>> outcomes = gather_texts(mapped.ok() ? "yes" : "no");
+  const Result<std::vector<std::string>> outcomes = gather_texts(outcome_of(mapped));
   if (!mapped.ok()) return mapped;
   if (!outcomes.ok()) return outcomes.status();
-  const auto other = std::find(outcomes.value().begin(), outcomes.value().end(), "no");
-  if (other != outcomes.value().end()) {
-    return Status::system_error("rank " + std::to_string(other - outcomes.value().begin()) +
-                                " cannot map the memory that is being registered");
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const Status problem =
+        problem_of(outcomes.value()[static_cast<size_t>(peer)],
+                   Status::system_error("rank " + std::to_string(peer) +
+                                        " cannot map the memory that is being registered"));
+    if (!problem.ok()) return problem;
   }
   const uint32_t number = executor_->add_registration(std::move(made));
   if (number == exec::Registration::kNone) {

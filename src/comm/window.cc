@@ -31,11 +31,26 @@ Status not_registered_by(const std::string& rank) {
   return Status::invalid_usage(rank + " could not register its part of the window");
 }
 
+constexpr const char* kDone = "done";
+
 Status described_badly(const std::string& rank) {
   return Status::remote_error(rank + " described its part of the window badly");
 }
 
 }  // namespace
+
+std::string outcome_of(const Status& status) {
+  constexpr size_t kMostBytes = 400;
+  if (status.ok()) return kDone;
+  if (status.code() != Code::kRemoteError) return "";
+  return "because of " + std::string(status.message().substr(0, kMostBytes));
+}
+
+Status problem_of(const std::string& outcome, const Status& problem) {
+  if (outcome == kDone) return {};
+  if (outcome.empty()) return problem;
+  return Status::remote_error(std::string(problem.message()) + " " + outcome);
+}
 
 const char* name_of(Access::Kind kind) {
   static constexpr const char* kNames[] = {"put", "get", "signal", "wait_signal"};
@@ -65,11 +80,11 @@ Result<std::unique_ptr<Window>> Window::create(const Membership& members, const 
   }
   if (problem.ok()) problem = serve();
   // Until every rank has mapped it, none may end its part; and it is used by all or none.
-  texts = gather(problem.ok() ? "mapped" : "");
+  texts = gather(outcome_of(problem));
   if (!texts.ok()) problem = texts.status();  // a rank that is gone may be why mapping failed
   for (int peer = 0; problem.ok() && peer < members.ranks(); ++peer) {
-    const bool missing = texts.value()[static_cast<size_t>(peer)].empty();
-    if (missing) problem = not_registered_by(members.name_of(peer));
+    problem = problem_of(texts.value()[static_cast<size_t>(peer)],
+                         not_registered_by(members.name_of(peer)));
   }
   if (problem.ok()) return made;
   if (made->memory_of_board_.data() == nullptr) return problem;

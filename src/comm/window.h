@@ -60,6 +60,11 @@ struct WindowMemory {
   Status problem;  // not OK: this rank cannot take part, and all ranks shall know
 };
 
+/// What a rank tells the others of its share in what they do together; and what it means for them:
+/// `problem`, or kRemoteError with its words where a third rank is the cause.
+std::string outcome_of(const Status& status);
+Status problem_of(const std::string& outcome, const Status& problem);
+
 /// An all-gather of one short text per rank.
 using GatherTexts = std::function<Result<std::vector<std::string>>(const std::string& mine)>;
 

@@ -180,6 +180,10 @@ Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
     fd.reset(static_cast<int>(syscall(SYS_pidfd_getfd, liveness_.process_fd(), memory.fd, 0)));
   }
   if (!fd.valid()) {
+    const int error = errno;
+    if (Status alive = status(); !alive.ok()) return alive;
+    if (error == ESRCH) return Status::remote_error(peer_.text() + ": its process has ended");
+    errno = error;
     return errno_status("cannot map registered memory of " + peer_.text() +
                         " (both processes need the same user and PID namespace, and /proc)");
   }
