@@ -5,12 +5,16 @@
  *
  * Units:    counts are elements, sizes are bytes, times are nanoseconds unless a name says
  *           otherwise.
- * Owns:     the caller owns every buffer and keeps it valid until the call has completed: on
- *           return for a BLOCKING stream, after tuttiStreamSynchronize() for a HOST stream.
+ * Owns:     the caller owns every buffer, keeps it valid and does not write to it until the call
+ *           has completed: for a BLOCKING stream on return, in a group on return of the outermost
+ *           tuttiGroupEnd(); for a HOST stream after tuttiStreamSynchronize().
  * Threads:  different communicators may be used from different threads at the same time; one
  *           communicator by one thread at a time. Any thread may at any time abort, destroy or
  *           revoke it, deregister its memory and ask for its error, its size and its rank.
  * Ordering: operations of a communicator run in the order of their calls, whatever their streams.
+ *           In a group collectives come first, in the order of their calls, then all sends and
+ *           receives together, then puts, gets and signals, then waits for signals: no call of a
+ *           group may use what another one of it gives.
  * Errors:   every function but tuttiGetErrorString() and tuttiGetLastError() returns a
  *           tuttiResult_t; tuttiGetLastError() has the sentence that names the rank, the host, the
  *           operation and what to do. A call that was refused before it ran leaves the communicator
@@ -88,7 +92,8 @@ typedef struct {
 /* ---- Streams, by value ---- */
 
 typedef enum {
-  tuttiStreamBlocking = 0, /* the call runs in the calling thread and returns when it is complete */
+  tuttiStreamBlocking = 0, /* the call runs in the calling thread and returns when it is complete;
+                              in a group the outermost GroupEnd does */
   tuttiStreamHost = 1      /* an ordered queue run by an engine thread; calls return at once */
 } tuttiStreamKind_t;
 
@@ -114,8 +119,10 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 /* ---- Communicators ---- */
 
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
-/* Makes the id of a new group; one process calls it, or each if TUTTI_ID is HOST:PORT of rank 0. It
- * holds the group's key: hand it on by a trusted channel, and do not print it. It never expires. */
+/* Makes the id of one new group; one process calls it, or each if TUTTI_ID is HOST:PORT of rank 0.
+ * The one process must live until the group is made; with TUTTI_PORT a host has one such id at a
+ * time. An id holds the group's key: hand it on by a trusted channel, and do not print it. It never
+ * expires. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
 
 /* How a communicator is made. A structure of another version may be shorter or longer; what this
@@ -156,9 +163,10 @@ TUTTI_API tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, 
  * ranks as the launcher says. All ranks make their launched communicators in the same order.
  *
  * The ranks meet by the first of these that applies: TUTTI_ID; the launcher's exchange (PMIx,
- * PMI2); a file of this user, if all are on one host; MASTER_ADDR at TUTTI_PORT (default:
- * MASTER_PORT + 1). Where a place is all they have in common, TUTTI_KEY_FILE holds their key;
- * without one they are refused (tuttiInvalidUsage says what to set) unless TUTTI_INSECURE is 1. */
+ * PMI2); a file of this user, if the launcher's variables say that all are on one host; MASTER_ADDR
+ * at TUTTI_PORT (default: MASTER_PORT + 1). Where a place is all they have in common,
+ * TUTTI_KEY_FILE holds their key; without one they are refused (tuttiInvalidUsage says what to set)
+ * unless TUTTI_INSECURE is 1. */
 TUTTI_API tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config);
 /* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
  * then drives them in groups, or from one thread each. `devices` may be NULL; host memory belongs
@@ -203,9 +211,10 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 /* Waits for the rank's own queued operations and returns their error. Afterwards the communicator
  * can only be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
-/* Waits for the rank's own queued operations, then frees; waits a while for the other ranks, as
- * long as all of them are well, and for those in its windows: who stays inside is an error (of an
- * abort, too). A process's last rank waits for all. A second destroy is tuttiInvalidUsage. */
+/* Waits for the rank's own queued operations, then frees; waits up to 10 s for those in its windows
+ * (who stays inside is an error, of an abort, too), and up to 10 s for the other ranks, as long as
+ * all of them are well. Of the ranks of one group in one process only the last waits for others.
+ * A second destroy is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
  * call that another thread is in returns before anything is freed; one that comes later, the end of
@@ -219,8 +228,8 @@ TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
  * refused with tuttiInvalidUsage, but destroy, which ends it when it is made, and abort, now. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
-/* The last message of this communicator (NULL: of this thread). Valid until this thread asks
- * again. */
+/* The last message of this communicator (NULL: of this thread). Valid until this thread asks again;
+ * with NULL only until its next call that fails or finds an error. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 
 /* ---- Settings: the environment variables, as this process took them ---- */
@@ -248,9 +257,11 @@ TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value, con
 
 typedef struct {
   size_t size;           /* sizeof(tuttiOptions_t) */
-  const char* algorithm; /* NULL: chosen. A name of docs/algorithms.md: "ring", "ring:2" (lanes) */
+  const char* algorithm; /* NULL: by TUTTI_ALGORITHM or NCCL_ALGO, else chosen. A name of
+                            docs/algorithms.md: "ring", "ring:2" (lanes) */
   int deterministic;     /* 1: only schedules that reduce in the canonical order. The bits still
-                            depend on whether threads flush subnormal numbers (MXCSR, FPCR) */
+                            depend on whether threads flush subnormal numbers (MXCSR, FPCR). 0 does
+                            not undo TUTTI_DETERMINISTIC */
   int priority;          /* HOST streams and groups advance a lower one when no higher one can */
   uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: the communicator's
                             (tuttiConfig_t), else TUTTI_TIMEOUT (seconds); UINT64_MAX: none */
@@ -259,8 +270,9 @@ typedef struct {
 #define TUTTI_OPTIONS_INITIALIZER \
   { sizeof(tuttiOptions_t), NULL, 0, 0, 0 }
 
-/* For the calls on `comm` that follow; every rank sets the same algorithm and determinism. NULL:
- * the defaults. */
+/* For the calls on `comm` that follow; waits for what is queued. Every rank sets the same algorithm
+ * and determinism. Collectives that have no algorithm of this name are then refused, barriers too.
+ * NULL: the defaults. */
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
@@ -287,8 +299,9 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
  * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run
  * without staging, from 8 KiB of output on (of all ranks' parts, where it holds them); those with a
  * count for each rank, sends and receives never do. Every rank must pass registered buffers, or
- * none, to one call. Deregistered memory is not used by calls that begin later. In a group it runs
- * at its end, before the operations: *handle must stay valid until then. */
+ * none, to one call. Deregistered memory is not used by calls that begin later. Waits for what is
+ * queued. In a group it runs at its end, before the operations: *handle must stay valid until then.
+ */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
@@ -432,7 +445,8 @@ TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, t
                                     const tuttiOptions_t* options, tuttiRequest_t* request);
 /* *done becomes 1 once the call has completed: at once on a BLOCKING stream, at its end in a group.
  * Then the result is the call's. A handle may outlive its communicator. Threads: any may test until
- * one waits; who comes later gets tuttiInvalidUsage. */
+ * one waits; who comes while that one waits gets tuttiInvalidUsage. Once the wait has returned the
+ * handle must not be used: it may be that of a later call. */
 TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
 /* Waits until the call has completed, frees the handle and returns the call's result. In the thread
  * that has yet to end the call's group it is tuttiInvalidUsage. */

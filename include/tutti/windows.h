@@ -30,17 +30,21 @@ extern "C" {
 #endif
 
 typedef struct tuttiWindow* tuttiWindow_t;
-#define TUTTI_WINDOW_SIGNALS 16 /* numbers of signals, of their own for each pair of ranks */
+/* Signals have the numbers 0 to 15, of their own for each window and each ordered pair of ranks;
+ * another number is tuttiInvalidArgument. */
+#define TUTTI_WINDOW_SIGNALS 16
 
 /* Collective. Every rank brings a part, of any size, 0 included; `base` is anywhere in memory that
  * stays the caller's until it has deregistered the part or ended the communicator. `flags` is 0.
- * In a group it runs at its end, before the operations: *window must stay valid until then. */
+ * Waits for what is queued. In a group it runs at its end, before the operations: *window must stay
+ * valid until then. */
 TUTTI_API tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                                 tuttiWindow_t* window, int flags);
 /* Ends this rank's part; the other ranks' are their own affair. Waits for peers in the part, never
- * for operations; what comes later is refused, so first know, by signals or a collective, that they
- * are done. Then nobody touches the part, unless the communicator fails and the error names who is
- * still inside: keep the memory until that process ends. */
+ * for operations: as long as a call may take, at most 60 s, then it is tuttiTimeout and the
+ * communicator has failed. What comes later is refused, so first know, by signals or a collective,
+ * that they are done. Then nobody touches the part, unless the communicator fails and the error
+ * names who is still inside: keep the memory until that process ends. */
 TUTTI_API tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window);
 /* Copies to `peer`'s part at `offset` bytes. Complete: `source` may be overwritten. The peer may
  * read it behind a later signal of this rank. */
