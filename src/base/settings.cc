@@ -206,7 +206,7 @@ std::string show_nccl_blocking(const Config& config) {
 
 // name, NCCL's name, unit, accepted, effect, parse, show, note
 constexpr Setting kSettings[] = {
-    {"TUTTI_ID", "NCCL_COMM_ID", "", "an id from tuttiGetUniqueId, or HOST:PORT",
+    {"TUTTI_ID", "NCCL_COMM_ID", "", "256 hexadecimal digits of an id, or HOST:PORT",
      "Where the ranks of a job meet when the program hands over no unique id, or every rank gets "
      "one by itself",
      take_text<&Config::id>, [](const Config& c) { return show_secret(!c.id.empty()); }},
