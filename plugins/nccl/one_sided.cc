@@ -1,7 +1,7 @@
 // ncclPutSignal, ncclSignal, ncclWaitSignal.
 //
 // NCCL's signals belong to the communicator, those of tutti.h to a window. So a communicator has a
-// window without memory for its signals, made with its first window (memory.cc), because that call
+// window without memory for its signals, made with its first window (windows.cc), because that call
 // is collective and these are not. A put with a signal is a put to the program's window and a
 // signal of that one: tutti.h orders them over all windows of a communicator.
 #include <cstdint>
