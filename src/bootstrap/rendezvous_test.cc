@@ -45,13 +45,13 @@ using Blobs = Result<std::vector<std::string>>;
 
 /// One thread per entry: {rank, ranks}.
 std::vector<Blobs> run(const UniqueId& id, const std::vector<std::pair<int, int>>& who,
-                       uint64_t deadline_ns) {
+                       uint64_t deadline_ns, const std::string& more = {}) {
   std::vector<Blobs> results(who.size(), Status::internal_error("did not run"));
   std::vector<std::thread> threads;
   for (size_t i = 0; i < who.size(); ++i) {
     threads.emplace_back([&, i] {
       const auto [rank, ranks] = who[i];
-      results[i] = exchange(id, rank, ranks, "card of " + std::to_string(rank), deadline_ns);
+      results[i] = exchange(id, rank, ranks, "card of " + std::to_string(rank) + more, deadline_ns);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -87,10 +87,11 @@ TEST(Rendezvous, EverybodyGetsEverything) {
 }
 
 // The process of rank 0 made the unique id, and takes the server with it when it ends: at once,
-// with its answer.
+// with its answer; which is small, or more than a socket takes at once.
 TEST(Rendezvous, AServerThatEndsWithRank0HasAnsweredTheOthers) {
-  constexpr int kRanks = 12, kTimes = 25;
+  constexpr int kRanks = 12, kTimes = 30;
   for (int time = 0; time < kTimes; ++time) {
+    const std::string more(time % 2 == 0 ? 0 : kMaxBlobBytes - 100, 'x');
     int ends_of_pipe[2];
     ASSERT_EQ(pipe2(ends_of_pipe, O_CLOEXEC), 0);
     const Fd told(ends_of_pipe[0]), tells(ends_of_pipe[1]);
@@ -102,13 +103,13 @@ TEST(Rendezvous, AServerThatEndsWithRank0HasAnsweredTheOthers) {
       Server::release(std::move(server));
       const UniqueIdBytes bytes = id.encode();
       if (write(tells.get(), bytes.data(), bytes.size()) < 0) _exit(1);
-      _exit(exchange(id, 0, kRanks, "", in_time()).ok() ? 0 : 1);
+      _exit(exchange(id, 0, kRanks, more, in_time()).ok() ? 0 : 1);
     }
     UniqueIdBytes bytes{};
     ASSERT_EQ(read(told.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     std::vector<std::pair<int, int>> others = everybody(kRanks);
     others.erase(others.begin());
-    for (const Blobs& blobs : run(UniqueId::decode(bytes).value(), others, in_time())) {
+    for (const Blobs& blobs : run(UniqueId::decode(bytes).value(), others, in_time(), more)) {
       EXPECT_TRUE(blobs.ok()) << blobs.status().message();
     }
     int status = 0;

@@ -13,6 +13,7 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr int kMaxStages = 3;
+constexpr uint64_t kHoldNs = kNanosecondsPerSecond;
 
 /// A thousand ranks need more descriptors than the usual soft limit of 1024.
 void raise_descriptor_limit() {
@@ -35,6 +36,7 @@ void ServerLoop::run() {
     const bool stopped = stopping_.load(std::memory_order_acquire);
     fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
                        : Status::timeout(missing()));
+    held_until_ns_ = 0;  // now or never
     flush_sessions();
   }
   sessions_.clear();
@@ -94,15 +96,24 @@ void ServerLoop::sleep() {
     gate->append_polls(polls);
     wake_ns = std::min(wake_ns, gate->earliest_expiry_ns());
   }
-  for (const auto& session : sessions_) {
-    polls.push_back({session->fd(), session->events(), 0});
-    wake_ns = std::min({wake_ns, session->expiry_ns(), session->news_due_ns()});
-  }
+  wake_ns = std::min(wake_ns, watch_sessions(polls));
   for (const Stranger& stranger : strangers_) {
     polls.push_back({stranger.session->fd(), stranger.session->events(), 0});
     if (!is_over()) wake_ns = std::min(wake_ns, stranger.until_ns);
   }
   poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
+}
+
+/// Until when.
+uint64_t ServerLoop::watch_sessions(std::vector<pollfd>& polls) const {
+  uint64_t wake_ns = kNoDeadline;
+  for (const auto& session : sessions_) {
+    const bool held = is_held(*session);
+    polls.push_back({session->fd(), static_cast<short>(held ? 0 : session->events()), 0});
+    wake_ns = std::min({wake_ns, session->expiry_ns(), session->news_due_ns()});
+    if (held) wake_ns = std::min(wake_ns, held_until_ns_);
+  }
+  return wake_ns;
 }
 
 void ServerLoop::admit() {
@@ -211,6 +222,7 @@ void ServerLoop::tell_news() {
 
 void ServerLoop::serve_group(int stage) {
   const auto answer = encode_answer(Code::kOk, groups_[stage].encode());
+  held_until_ns_ = deadline_after(kHoldNs);
   for (const auto& session : sessions_) {
     if (session->asks() && session->request().turn.stage == stage) session->answer(answer);
   }
@@ -240,6 +252,7 @@ uint64_t ServerLoop::return_deadline_ns() const {
 
 void ServerLoop::fail_group(const Status& reason) {
   failure_ = reason;
+  held_until_ns_ = deadline_after(kHoldNs);
   put_off_end();
   const auto answer = encode_answer(reason.code(), reason.message());
   for (const auto& session : sessions_) {
@@ -266,14 +279,22 @@ void ServerLoop::flush(Session& session) {
   }
 }
 
-// This is mostly rank 0's process, which may end as soon as that has its answer: the others' are on
-// their way first.
+// This is mostly the process of the group's first rank, which may end as soon as that has its
+// answer: the others' are on their way first, unless somebody does not take his.
+bool ServerLoop::is_held(const Session& session) const {
+  if (session.rank() != session.request().turn.first || !session.answers()) return false;
+  if (monotonic_ns() >= held_until_ns_) return false;
+  return std::any_of(sessions_.begin(), sessions_.end(), [&](const auto& other) {
+    return other->answers() && other->rank() != session.rank();
+  });
+}
+
 void ServerLoop::flush_sessions() {
   for (const auto& session : sessions_) {
-    if (session->rank() != 0) flush(*session);
+    if (!is_held(*session)) flush(*session);
   }
   for (const auto& session : sessions_) {
-    if (session->rank() == 0) flush(*session);
+    if (session->answers() && !is_held(*session)) flush(*session);
   }
 }
 

@@ -40,6 +40,7 @@ class ServerLoop {
   bool is_open() const { return !(options_.one_of_many && is_complete()); }
   bool is_complete() const { return served_ >= options_.groups * stages_; }
   void sleep();
+  uint64_t watch_sessions(std::vector<pollfd>& polls) const;
   /// Somebody came: how long until nobody else does?
   void put_off_end();
   void admit();
@@ -57,6 +58,7 @@ class ServerLoop {
   void expire();
   void take_failure();
   void flush(Session& session);
+  bool is_held(const Session& session) const;
   void flush_sessions();
   void drop_finished();
 
@@ -74,6 +76,7 @@ class ServerLoop {
   Status failure_;                           // sticky: what latecomers are told
   int served_ = 0;                           // stages
   uint64_t idle_deadline_ns_ = kNoDeadline;  // nobody has come
+  uint64_t held_until_ns_ = 0;               // answers of first ranks
   bool raised_limit_ = false;
   std::mutex mutex_;
   Status given_up_;  // under mutex_: by fail()

@@ -76,6 +76,8 @@ class Session {
   /// Sent by flush(), as is the answer.
   void tell(std::string_view missing);
   void answer(std::shared_ptr<const std::string> bytes);
+  /// It has an answer, and the rank has not taken all of it.
+  bool answers() const { return answer_ != nullptr && !done() && !lost_; }
   /// The answer is on its way to the rank.
   bool done() const { return answer_ != nullptr && sent_ == answer_->size(); }
   bool lost() const { return lost_; }
