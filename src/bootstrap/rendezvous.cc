@@ -277,6 +277,18 @@ void decline_merge(std::span<const UniqueId> ids, int index) {
   if (index != 0) decline(Visit{ids[0], index, parts, {0}}, {parts, 0, 1, 3});
 }
 
+/// The parts wait for what their first ranks bring: first this rank's own, then those whose first
+/// rank may be what failed.
+void decline_last_stages(std::span<const UniqueId> ids, int own, int ranks) {
+  const auto parts = static_cast<int>(ids.size());
+  for (int i = 0; i < parts; ++i) {
+    const Part part = part_at((own + i) % parts, ranks, parts);
+    const int stages = part.index == 0 ? 3 : 2;
+    decline(Visit{ids[static_cast<size_t>(part.index)], part.first, ranks, {0}},
+            {part.ranks, part.first, stages - 1, stages});
+  }
+}
+
 /// Everybody's blobs in one string, at the first rank of a part.
 Result<std::string> merge(std::span<const UniqueId> ids, int index,
                           const std::vector<std::string>& part, const Patience& patience) {
@@ -318,15 +330,17 @@ void decline(std::span<const UniqueId> ids, int rank, int ranks) {
   decline_merge(ids, part.index);
 }
 
+Part part_at(int index, int ranks, int parts) {
+  const int least = ranks / parts, longer = ranks % parts;
+  return {index, index * least + std::min(index, longer), least + (index < longer ? 1 : 0)};
+}
+
 Part part_of(int rank, int ranks, int parts) {
   const int least = ranks / parts, longer = ranks % parts;
   const int in_longer = longer * (least + 1);
-  if (rank < in_longer) {
-    const int index = rank / (least + 1);
-    return {index, index * (least + 1), least + 1};
-  }
-  const int index = longer + (rank - in_longer) / least;
-  return {index, in_longer + (index - longer) * least, least};
+  const bool is_longer = rank < in_longer;
+  return part_at(is_longer ? rank / (least + 1) : longer + (rank - in_longer) / least, ranks,
+                 parts);
 }
 
 Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int rank, int ranks,
@@ -351,7 +365,7 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
   if (rank == part.first) {
     Result<std::string> merged = merge(ids, part.index, own.value(), patience);
     if (!merged.ok()) {
-      decline(visit, {part.ranks, part.first, stages - 1, stages});  // they wait for what it brings
+      decline_last_stages(ids, part.index, ranks);
       return merged.status();
     }
     all = std::move(merged).value();

@@ -64,5 +64,6 @@ struct Part {
   int ranks = 0;
 };
 Part part_of(int rank, int ranks, int parts);
+Part part_at(int index, int ranks, int parts);
 
 }  // namespace tutti::bootstrap

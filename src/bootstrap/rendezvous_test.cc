@@ -268,7 +268,6 @@ TEST(Rendezvous, TheOthersAreToldWhoAborted) {
   }
 }
 
-// No deadline ends this, so the server must.
 // The others have their answers and go on to what comes next, where they will be told.
 TEST(Rendezvous, AnAnswerThatCrossesAnAbortCounts) {
   const auto server = start();
@@ -283,6 +282,7 @@ TEST(Rendezvous, AnAnswerThatCrossesAnAbortCounts) {
   EXPECT_TRUE(blobs.ok()) << blobs.status().message();
 }
 
+// No deadline ends this, so the server must.
 TEST(Rendezvous, WhoWentAwayAndStaysAwayIsNotWaitedFor) {
   ServerOptions options;
   options.return_ns = 10 * kMillisecond;

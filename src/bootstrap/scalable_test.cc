@@ -10,6 +10,7 @@
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/rendezvous.h"
 #include "src/bootstrap/server.h"
+#include "tests/support/raw_rank.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -111,6 +112,20 @@ TEST(Scalable, AMissingRankIsNamedInItsPart) {
   EXPECT_TRUE(errors[0].find("rank 1 of 2 did not come") != std::string::npos ||
               errors[0].find("rank 1 aborted") != std::string::npos)
       << errors[0];
+}
+
+// Whoever waits for what the first rank of its part brings is told, though that rank is no more.
+TEST(Scalable, APartWhoseFirstRankIsGoneIsToldThatTheMergeFailed) {
+  const Places places(2);
+  const KeptFd gone = testing_support::bring(places.ids[1], 3, {3, 3, 0, 2}, card(3));
+  std::vector<std::string> of_part;
+  std::thread part([&] { of_part = run(places.ids, {4, 5}, 6, in(60'000)); });
+  const auto errors = run(places.ids, {0, 1, 2}, 6, in(2000));
+  part.join();
+  EXPECT_NE(errors[0].find("rank 1 of 2 did not come"), std::string::npos) << errors[0];
+  for (const std::string& error : of_part) {
+    EXPECT_NE(error.find("rank 3 aborted"), std::string::npos) << error;
+  }
 }
 
 TEST(Scalable, OtherIdsOnSomeRankAreFound) {

@@ -23,6 +23,9 @@ uint64_t number_of(const std::vector<int>& members) {
   return number;
 }
 
+// Of who does not go on once all have come: the server is there, or about to be, and may be busy.
+constexpr uint64_t kFarewellNs = 10 * kNanosecondsPerSecond;
+
 }  // namespace
 
 Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, Purpose purpose)
@@ -76,6 +79,7 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
     return reason;
   }
   all_have_come_ = true;
+  visit_.farewell_ns = kFarewellNs;
   if (server.value() != nullptr) server.value()->finish(purpose_.patience);
   std::vector<std::string> of_members;
   for (const int member : members_) {

@@ -15,6 +15,9 @@
 namespace tutti::bootstrap {
 namespace {
 
+// In place of an id, since the others wait for something.
+constexpr const char* kNowhere = "nowhere";
+
 /// Shared with a thread that may never end.
 struct Round {
   std::shared_ptr<LauncherExchange> exchange;
@@ -95,15 +98,21 @@ Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Laun
   auto round = std::make_shared<Round>();
   round->exchange = std::move(exchange);
   round->key = "tutti.id." + std::to_string(start.sequence);
+  Status opened;
   if (launch.rank == 0) {
-    if (Status status = open_meeting(start, meeting); !status.ok()) return status;
-    round->put = to_text(meeting.id);
+    opened = open_meeting(start, meeting);
+    round->put = opened.ok() ? to_text(meeting.id) : kNowhere;
   }
   const Result<std::string> text = share(round, start.patience);
+  if (!opened.ok()) return opened;
   if (!text.ok()) {
     return Status(text.status().code(), "rank " + std::to_string(launch.rank) + " of " +
                                             launch.how + ": " +
                                             std::string(text.status().message()));
+  }
+  if (text.value() == kNowhere) {
+    return Status::remote_error("rank 0 of " + launch.how +
+                                " could not open the rendezvous; its own error says why");
   }
   Result<UniqueId> id = UniqueId::from_text(text.value());
   if (!id.ok()) return id.status();
