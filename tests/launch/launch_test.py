@@ -175,7 +175,7 @@ class Launched(unittest.TestCase):
         for line in lines:
             self.assertIn("met by a file of this host", line)
 
-    def test_pmi2(self):
+    def run_with_pmi2(self, own=lambda rank: {}):
         """Against a stand-in for Slurm's library: what is shown is that the calls fit together."""
         compiler = os.environ.get("CXX", "c++")
         library = self.folder / "libpmi2.so.0"
@@ -185,9 +185,20 @@ class Launched(unittest.TestCase):
         store.mkdir()
         shared = {"LD_LIBRARY_PATH": str(self.folder), "PMI_FD": "9", "PMI_SIZE": str(RANKS),
                   "PMI_JOBID": "job", "FAKE_PMI2": str(store)}
-        results = self.run_loop(shared, lambda rank: {"PMI_RANK": str(rank)})
+        results = self.run_loop(shared, lambda rank: {"PMI_RANK": str(rank), **own(rank)})
+        return results, len(list(store.glob("finalized-*")))
+
+    def test_pmi2(self):
+        results, goodbyes = self.run_with_pmi2()
         self.assert_met(results, "met by PMI2")
-        self.assertEqual(len(list(store.glob("finalized-*"))), RANKS, "every rank says goodbye")
+        self.assertEqual(goodbyes, RANKS, "every rank says goodbye")
+
+    def test_pmi2_when_rank_0_has_no_place_to_meet(self):
+        """The others are in the launcher's fence already, which has no end without rank 0."""
+        results, _ = self.run_with_pmi2(
+            lambda rank: {"TUTTI_SOCKET_IFNAME": "none" if rank == 0 else "lo"})
+        self.assert_refused(results[:1], "TUTTI_SOCKET_IFNAME")
+        self.assert_refused(results[1:], "rank 0 of", "could not open the rendezvous")
 
     def srun(self, *arguments):
         """Real Slurm: its controller and one node, both on this host and only for this test."""
