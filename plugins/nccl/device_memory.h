@@ -1,6 +1,7 @@
 // Tells memory that only a GPU can read from memory of the host, where a CUDA driver is in use.
 //
-// Threads: any. Nothing is loaded: until the program has libcuda every address is the host's.
+// Threads: any. Nothing is loaded: until the program has libcuda every address is the host's. Who
+// calls looks whether it has: when a communicator is made, and then every 10 ms at most.
 #pragma once
 
 namespace tutti::nccl {

@@ -1,8 +1,8 @@
 // What the drop-in keeps for the whole process, and forks.
 //
 // All of it is under one lock, which a fork waits for: the child must not find it held by a thread
-// that it does not have. Nothing on the path of a repeated call takes it. The core does the same
-// for its own (src/base/fork.h), and is never called with this lock held.
+// that it does not have. A call that repeats takes it every 10 ms at most (device_memory.h). The
+// core does the same for its own (src/base/fork.h), and is never called with this lock held.
 #pragma once
 
 #include <cstdint>

@@ -23,6 +23,7 @@ static void body(Member m) {
   if (late) {
     ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
     there = load_driver();
+    usleep(20000); /* it is noticed within 10 ms */
     sum = 0;
   }
   refused(ncclAllReduce(there, &sum, 1, ncclInt, ncclSum, comm, NULL), ncclInvalidUsage, why,
