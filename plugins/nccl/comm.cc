@@ -18,10 +18,11 @@ std::deque<ncclComm>& shells() {
   return *shells;
 }
 
-ncclComm* new_shell(int device) {
+ncclComm* new_shell(const Traits& traits) {
   const std::lock_guard lock(process_mutex());
   ncclComm& shell = shells().emplace_back();
-  shell.device = device;
+  shell.traits = traits;
+  shell.made_behind.store(traits.made_behind, std::memory_order_relaxed);
   shell.generation = process_generation();
   shell.state.store(State::kInUse, std::memory_order_release);
   return &shell;
@@ -29,10 +30,11 @@ ncclComm* new_shell(int device) {
 
 }  // namespace
 
-ncclResult_t create(ncclComm_t* comm, const char* function, int device, const Make& make) {
+ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits,
+                    const Make& make) {
   if (comm == nullptr) return refuse(function, "the place for the new communicator is null");
   tell_version();
-  ncclComm* shell = new_shell(device);
+  ncclComm* shell = new_shell(traits);
   *comm = shell;
   const ncclResult_t result = translate(make(shell->tutti.place()));
   const auto settle = [shell, comm] {

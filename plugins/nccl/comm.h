@@ -33,6 +33,13 @@ struct ncclWindow_vidmem {
 
 namespace tutti::nccl {
 
+/// What is known of a communicator before it is made.
+struct Traits {
+  int device = 0;
+  bool blocking = true;      // its own calls
+  bool made_behind = false;  // the call that makes it does not wait, whatever its own do
+};
+
 /// The communicator of tutti.h, which writes it while it is made and takes it back if it cannot be,
 /// with a watchdog looking on: each use of it is one look.
 class Made {
@@ -51,7 +58,8 @@ class Made {
 struct ncclComm {
   std::atomic<tutti::nccl::State> state{tutti::nccl::State::kNone};
   uint32_t generation = 0;  // of the process that made it: a fork begins a new one
-  int device = 0;
+  tutti::nccl::Traits traits;
+  std::atomic<bool> made_behind{false};  // as traits says, until it is seen to be made
   tutti::nccl::Made tutti;
   std::mutex abort_mutex;  // held while it is being aborted
   std::mutex mutex;
@@ -66,7 +74,7 @@ using Make = std::function<tuttiResult_t(tuttiComm_t*)>;
 
 /// Makes a communicator, in an open group at its end. *comm is set at once, and null again after a
 /// failure, or if `make` succeeds without making one (colour NOCOLOR).
-ncclResult_t create(ncclComm_t* comm, const char* function, int device, const Make& make);
+ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits, const Make& make);
 
 /// ncclSuccess if the handle is a communicator of this process. tutti.h judges the rest.
 ncclResult_t check_handle(ncclComm_t comm, const char* function);

@@ -38,10 +38,14 @@ std::optional<bool> blocking_of_process() {
 /// NULL where a child has its parent's configuration, since the caller gave none.
 class TuttiConfig {
  public:
-  TuttiConfig(const CommConfig& read, bool has_parent) : inherited_(has_parent && !read.given) {
-    config_.blocking = blocking_of_process().value_or(read.blocking) ? 1 : 0;
+  TuttiConfig(const CommConfig& read, ncclComm_t parent)
+      : inherited_(parent != nullptr && !read.given) {
+    const bool blocking =
+        inherited_ ? parent->traits.blocking : blocking_of_process().value_or(read.blocking);
+    config_.blocking = blocking ? 1 : 0;
     config_.name = read.name;
   }
+  bool blocking() const { return config_.blocking == 1; }
   const tuttiConfig_t* get() const { return inherited_ ? nullptr : &config_; }
 
  private:
@@ -73,8 +77,9 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
   CommConfig read;
   const ncclResult_t bad = read_config_of(call, read);
   if (bad != ncclSuccess) return bad;
-  const TuttiConfig config(read, false);
-  return create(call.comm, call.function, current_device(), [&](tuttiComm_t* made) {
+  const TuttiConfig config(read, nullptr);
+  const Traits traits{current_device(), config.blocking(), !config.blocking()};
+  return create(call.comm, call.function, traits, [&](tuttiComm_t* made) {
     return tuttiCommInitRankConfig(made, call.ranks, id_of(id), call.rank, config.get());
   });
 }
@@ -88,16 +93,15 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   start_group();
   part_of_group(translate(tuttiCommInitAll(all->data(), ranks, nullptr)));
   for (int rank = 0; rank < ranks; ++rank) {
-    part_of_group(create(comms + rank, "ncclCommInitAll", devices != nullptr ? devices[rank] : rank,
-                         [&](tuttiComm_t* made) {
-                           const auto take = [all, made, rank] {
-                             std::atomic_ref(*made).store((*all)[static_cast<size_t>(rank)],
-                                                          std::memory_order_release);
-                           };
-                           take();
-                           at_group_end(take);
-                           return tuttiSuccess;
-                         }));
+    const Traits traits{.device = devices != nullptr ? devices[rank] : rank};
+    part_of_group(create(comms + rank, "ncclCommInitAll", traits, [&](tuttiComm_t* made) {
+      const auto take = [all, made, rank] {
+        std::atomic_ref(*made).store((*all)[static_cast<size_t>(rank)], std::memory_order_release);
+      };
+      take();
+      at_group_end(take);
+      return tuttiSuccess;
+    }));
   }
   const ncclResult_t result = end_group();
   if (result == ncclSuccess || in_group()) return result;
@@ -123,9 +127,11 @@ ncclResult_t create_from(ncclComm_t parent, const RankCall& call, const MakeFrom
   ncclResult_t bad = parent != nullptr ? check_usable(parent, call.function) : ncclSuccess;
   if (bad == ncclSuccess) bad = read_config_of(call, read);
   if (bad != ncclSuccess) return bad;
-  const TuttiConfig config(read, parent != nullptr);
-  const int device = parent != nullptr ? parent->device : current_device();
-  return create(call.comm, call.function, device,
+  const TuttiConfig config(read, parent);
+  Traits traits{.blocking = config.blocking()};
+  traits.device = parent != nullptr ? parent->traits.device : current_device();
+  traits.made_behind = parent != nullptr ? !parent->traits.blocking : !config.blocking();
+  return create(call.comm, call.function, traits,
                 [&](tuttiComm_t* made) { return make(made, config.get()); });
 }
 

@@ -40,12 +40,27 @@ const char* error_string(int result) {
   }
 }
 
+/// NCCL says ncclInProgress of communicators that do not block alone: clients take anything but
+/// success for an error, for ever. One that blocks may be made by a call that does not.
+bool tells_progress(ncclComm_t comm) {
+  if (!comm->traits.blocking) return true;
+  int ranks = 0;
+  if (comm->made_behind && tuttiCommCount(comm->tutti, &ranks) == tuttiSuccess)
+    comm->made_behind = false;
+  return comm->made_behind;
+}
+
 ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
   constexpr char kName[] = "ncclCommGetAsyncError";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
   if (error == nullptr) return refuse(kName, "the place for the error is null");
   tuttiResult_t found = tuttiSuccess;
   const tuttiResult_t result = tuttiCommGetAsyncError(comm->tutti, &found);
+  if (found != tuttiInProgress) {
+    comm->made_behind = false;
+  } else if (!tells_progress(comm)) {
+    found = tuttiSuccess;
+  }
   // Programs go on polling the handle after an abort, also when there is nothing behind it any
   // more.
   const bool aborted = comm->state.load(std::memory_order_acquire) == State::kAborted;
@@ -73,8 +88,8 @@ ncclResult_t properties_of(ncclComm_t comm, ncclCommProperties_t* properties) {
   const ncclTeam_t world = world_of(comm);
   put(properties, &ncclCommProperties_t::rank, world.rank);
   put(properties, &ncclCommProperties_t::nRanks, world.nRanks);
-  put(properties, &ncclCommProperties_t::cudaDev, comm->device);
-  put(properties, &ncclCommProperties_t::nvmlDev, comm->device);
+  put(properties, &ncclCommProperties_t::cudaDev, comm->traits.device);
+  put(properties, &ncclCommProperties_t::nvmlDev, comm->traits.device);
   put(properties, &ncclCommProperties_t::deviceApiSupport, false);
   put(properties, &ncclCommProperties_t::multimemSupport, false);
   put(properties, &ncclCommProperties_t::ginType, NCCL_GIN_TYPE_NONE);
@@ -141,7 +156,7 @@ ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device) {
   if (const ncclResult_t bad = check_handle(comm, "ncclCommCuDevice"); bad != ncclSuccess)
     return bad;
   if (device == nullptr) return refuse("ncclCommCuDevice", "the place for the device is null");
-  *device = comm->device;
+  *device = comm->traits.device;
   return ncclSuccess;
 }
 

@@ -47,8 +47,49 @@ static void check_nonblocking(Member m) {
   is(begun == ncclSuccess || begun == ncclInProgress, "CommSplit", m.rank);
   ok(ncclCommDestroy(half), "CommDestroy", m.rank);
   wait_for(comm, m.rank);
+  /* A child that will block is made as its parent says. */
+  half = NULL;
+  config.blocking = 1;
+  done_or_in_progress(ncclCommSplit(comm, m.rank % 2, 0, &half, &config), &half, "CommSplit",
+                      m.rank);
+  check_sum(half, m.rank);
+  ok(ncclCommDestroy(half), "CommDestroy", m.rank);
+  wait_for(comm, m.rank);
   meet(m);
   ok(ncclCommAbort(comm), "CommAbort", m.rank);
+}
+
+typedef struct {
+  ncclComm_t comm;
+  ncclComm_t made;
+  int rank;
+  int done;
+} Family;
+
+static void* make_and_end_child(void* argument) {
+  Family* family = (Family*)argument;
+  ok(ncclCommSplit(family->comm, 0, family->rank, &family->made, NULL), "CommSplit", family->rank);
+  ok(ncclCommDestroy(family->made), "CommDestroy", family->rank);
+  __atomic_store_n(&family->done, 1, __ATOMIC_RELEASE);
+  return NULL;
+}
+
+/* As PyTorch's watchdog, which takes anything but success for an error: calls of a communicator
+ * that blocks are not in progress, while another thread waits in them. */
+static void check_polls_of_blocking(Member m, ncclComm_t comm) {
+  Family family = {comm, NULL, m.rank, 0};
+  ncclResult_t error = ncclSuccess;
+  pthread_t thread;
+  if (m.rank == 0) usleep(50000); /* the others wait for it */
+  is(pthread_create(&thread, NULL, make_and_end_child, &family) == 0, "a thread", m.rank);
+  while (!__atomic_load_n(&family.done, __ATOMIC_ACQUIRE)) {
+    ncclComm_t made = __atomic_load_n(&family.made, __ATOMIC_ACQUIRE);
+    ok(ncclCommGetAsyncError(comm, &error), "GetAsyncError", m.rank);
+    ok(error, "the error while it is split", m.rank);
+    if (made != NULL && ncclCommGetAsyncError(made, &error) == ncclSuccess)
+      ok(error, "the error while it is made or ended", m.rank);
+  }
+  pthread_join(thread, NULL);
 }
 
 /* The parent's configuration says whether a split blocks: a rank without a
@@ -267,6 +308,7 @@ static void body(Member m) {
   ncclComm_t comm = join(m);
   check_children(m, comm);
   check_null(m, comm);
+  check_polls_of_blocking(m, comm);
   for (int round = 0; round < ROUNDS; ++round) check_windows(&comm, 1, m.rank);
   check_nonblocking(m);
   check_blocking_of_the_parent(m, comm);
