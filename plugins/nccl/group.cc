@@ -58,7 +58,11 @@ ncclResult_t simulate_group(uint64_t* nanoseconds) {
     --open.depth;
     return translate(tuttiGroupSimulateEnd(nanoseconds));
   }
-  const Group ended = std::exchange(open, {});
+  Group ended = std::exchange(open, {});
+  if (ended.failure == ncclSuccess && !ended.windows.empty()) {
+    ended.failure = misuse("ncclGroupSimulateEnd", "the group registers windows");
+    ended.message = last_message();
+  }
   if (ended.failure != ncclSuccess) tuttiGroupDiscard();
   const ncclResult_t result = ended.failure != ncclSuccess
                                   ? fail(ended.failure, ended.message)

@@ -150,6 +150,9 @@ class Mistakes(WithWorkshop):
     def test_a_watchdog_looks_at_a_communicator_that_cannot_be_made(self):
         self.mistake("watched_failures", 1)
 
+    def test_windows_cannot_be_simulated(self):
+        self.mistake("simulated_windows", 2)
+
     def test_windows_of_a_group_without_threads_are_an_error(self):
         self.mistake("no_threads", 1)
 

@@ -117,6 +117,20 @@ static void probes_in_groups(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
+/* A simulated group runs nothing, and windows cannot be simulated. */
+static void simulated_windows(Member m) {
+  ncclComm_t comm = join(m);
+  ncclSimInfo_t simulation = NCCL_SIM_INFO_INITIALIZER;
+  ncclWindow_t window = NULL;
+  char memory[64];
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclCommWindowRegister(comm, memory, sizeof memory, &window, 0), "WindowRegister", m.rank);
+  refused(ncclGroupSimulateEnd(&simulation), ncclInvalidUsage, "windows", m.rank);
+  is(window == NULL, "no window", m.rank);
+  check_sum(comm, m);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
 /* A window that an open group may use stays, with its handle. */
 static void refused_deregistrations(Member m) {
   ncclComm_t comm = join(m);
@@ -208,9 +222,10 @@ static const struct {
   const char* name;
   Body body;
 } kMistakes[] = {
-    {"refused_aborts", refused_aborts},     {"empty_windows", empty_windows},
-    {"probes_in_groups", probes_in_groups}, {"refused_deregistrations", refused_deregistrations},
-    {"watched_failures", watched_failures}, {"no_threads", no_threads},
+    {"refused_aborts", refused_aborts},       {"empty_windows", empty_windows},
+    {"probes_in_groups", probes_in_groups},   {"refused_deregistrations", refused_deregistrations},
+    {"watched_failures", watched_failures},   {"no_threads", no_threads},
+    {"simulated_windows", simulated_windows},
 };
 
 int main(int argc, char** argv) {
