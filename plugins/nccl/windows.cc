@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -20,6 +21,10 @@ struct Plan {
   int64_t mine[3] = {};
   int64_t least[3] = {-1, 0, 0};
   std::unique_ptr<ncclWindow_vidmem> made = std::make_unique<ncclWindow_vidmem>();
+  bool brings_signals = false;  // every rank makes them with its first window
+  tuttiWindow_t signals = nullptr;
+  ncclResult_t failure = ncclSuccess;
+  std::string message;  // of the failure
 
   explicit Plan(const WindowCall& asked) : call(asked) {
     const bool symmetric = (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
@@ -32,69 +37,83 @@ struct Plan {
   bool is_agreed() const { return least[0] >= 0; }
   bool is_shared() const { return least[0] == 1 && least[1] == -least[2]; }
   bool is_complete() const {
-    return made->window != nullptr && (made->registration != nullptr || !is_shared());
+    return made->window != nullptr && (made->registration != nullptr || !is_shared()) &&
+           (signals != nullptr || !brings_signals);
+  }
+  /// What the process was told last says why.
+  void fail(ncclResult_t result) {
+    failure = result;
+    message = last_message();
   }
 };
 
-/// What `put` puts into it, as one group of tutti.h: for each rank of this thread its part.
+/// At most one window of a communicator.
+using Round = std::vector<Plan*>;
+
+/// On the wire a group is what its calls are without one: ranks may group theirs differently.
+std::vector<Round> rounds_of(std::vector<Plan>& plans) {
+  std::vector<Round> rounds;
+  std::map<ncclComm_t, size_t> before;
+  for (Plan& plan : plans) {
+    const size_t round = before[plan.call.comm]++;
+    if (round == rounds.size()) rounds.emplace_back();
+    rounds[round].push_back(&plan);
+  }
+  return rounds;
+}
+
+/// What `put` puts into it for each plan, as one group of tutti.h: for each rank of this thread its
+/// part. tutti.h refuses a whole group, but the peers of other communicators wait for their part:
+/// so it is made again without the plan that was refused.
 template <class Put>
-ncclResult_t together(Put put) {
-  (void)tuttiGroupStart();
-  put();
-  return translate(tuttiGroupEnd());
+ncclResult_t together(const Round& round, Put put) {
+  for (;;) {
+    (void)tuttiGroupStart();
+    const auto is_refused = [&put](Plan* plan) {
+      if (plan->failure != ncclSuccess) return false;
+      const ncclResult_t result = translate(put(*plan));
+      if (result != ncclSuccess) plan->fail(result);
+      return result != ncclSuccess;
+    };
+    if (std::none_of(round.begin(), round.end(), is_refused)) return translate(tuttiGroupEnd());
+    tuttiGroupDiscard();
+  }
 }
 
 /// Whether collectives may use the windows: every rank's memory can be mapped by the others, is of
 /// one size, and they say that they will. Each rank knows this of itself only.
-ncclResult_t agree(std::vector<Plan>& plans) {
-  return together([&] {
-    for (Plan& plan : plans) {
-      (void)tuttiAllReduce(plan.mine, plan.least, std::size(plan.mine), tuttiInt64, tuttiMin,
-                           plan.call.comm->tutti, tuttiBlocking());
-    }
+void agree(const Round& round) {
+  const ncclResult_t ended = together(round, [](Plan& plan) {
+    return tuttiAllReduce(plan.mine, plan.least, std::size(plan.mine), tuttiInt64, tuttiMin,
+                          plan.call.comm->tutti, tuttiBlocking());
   });
-}
-
-/// What every rank makes with its first window.
-struct Signals {
-  ncclComm_t comm;
-  tuttiWindow_t window = nullptr;
-};
-
-std::vector<Signals> missing_signals(const std::vector<Plan>& plans) {
-  std::vector<Signals> missing;
-  for (const Plan& plan : plans) {
-    ncclComm_t comm = plan.call.comm;
-    const auto known = [comm](const Signals& one) { return one.comm == comm; };
-    if (!plan.is_agreed() || std::any_of(missing.begin(), missing.end(), known)) continue;
-    const std::lock_guard lock(comm->mutex);
-    if (comm->signals == nullptr) missing.push_back({comm});
+  for (Plan* plan : round) {
+    if (plan->failure == ncclSuccess && !plan->is_agreed()) plan->fail(ended);
   }
-  return missing;
 }
 
-ncclResult_t register_all(std::vector<Plan>& plans, std::vector<Signals>& signals) {
-  return together([&] {
-    for (Plan& plan : plans) {
-      const WindowCall& call = plan.call;
-      const tuttiComm_t comm = call.comm->tutti;
-      if (!plan.is_agreed()) continue;
-      if (plan.is_shared()) {
-        (void)tuttiCommRegister(comm, call.memory, call.bytes, &plan.made->registration);
-      }
-      tuttiWindow_t* const place = call.window == nullptr ? nullptr : &plan.made->window;
-      (void)tuttiCommWindowRegister(comm, call.memory, call.bytes, place, 0);
-    }
-    for (Signals& one : signals) {
-      (void)tuttiCommWindowRegister(one.comm->tutti, nullptr, 0, &one.window, 0);
-    }
-  });
+tuttiResult_t put_registrations(Plan& plan) {
+  const WindowCall& call = plan.call;
+  const tuttiComm_t comm = call.comm->tutti;
+  tuttiResult_t result = tuttiSuccess;
+  if (plan.is_shared()) {
+    result = tuttiCommRegister(comm, call.memory, call.bytes, &plan.made->registration);
+  }
+  if (result == tuttiSuccess) {
+    tuttiWindow_t* const place = call.window == nullptr ? nullptr : &plan.made->window;
+    result = tuttiCommWindowRegister(comm, call.memory, call.bytes, place, 0);
+  }
+  if (result == tuttiSuccess && plan.brings_signals) {
+    result = tuttiCommWindowRegister(comm, nullptr, 0, &plan.signals, 0);
+  }
+  return result;
 }
 
 void hand_out(Plan& plan) {
   ncclComm_t comm = plan.call.comm;
   std::unique_lock lock(comm->mutex);
-  if (!plan.is_complete() || comm->signals == nullptr) {
+  if (plan.brings_signals) comm->signals = plan.signals;
+  if (plan.failure != ncclSuccess) {
     lock.unlock();
     (void)end_window(comm, *plan.made);
     return;
@@ -103,25 +122,28 @@ void hand_out(Plan& plan) {
   comm->windows[plan.made.get()] = std::move(plan.made);
 }
 
+void add(const Round& round) {
+  agree(round);
+  for (Plan* plan : round) {
+    const std::lock_guard lock(plan->call.comm->mutex);
+    plan->brings_signals = plan->call.comm->signals == nullptr;
+  }
+  const ncclResult_t ended = together(round, put_registrations);
+  for (Plan* plan : round) {
+    if (plan->failure == ncclSuccess && !plan->is_complete()) plan->fail(ended);
+    hand_out(*plan);
+  }
+}
+
 }  // namespace
 
 ncclResult_t add_windows(const std::vector<WindowCall>& calls) {
-  if (calls.empty()) return ncclSuccess;
   std::vector<Plan> plans(calls.begin(), calls.end());
-  ncclResult_t first = agree(plans);
-  std::string why = last_message();
-  std::vector<Signals> signals = missing_signals(plans);
-  const ncclResult_t registered = register_all(plans, signals);
-  if (first == ncclSuccess && registered != ncclSuccess) {
-    first = registered;
-    why = last_message();
+  for (const Round& round : rounds_of(plans)) add(round);
+  for (const Plan& plan : plans) {
+    if (plan.failure != ncclSuccess) return fail(plan.failure, plan.message);
   }
-  for (const Signals& one : signals) {
-    const std::lock_guard lock(one.comm->mutex);
-    one.comm->signals = one.window;
-  }
-  for (Plan& plan : plans) hand_out(plan);
-  return first == ncclSuccess ? first : fail(first, why);
+  return ncclSuccess;
 }
 
 ncclResult_t end_window(ncclComm_t comm, ncclWindow_vidmem& window) {

@@ -153,6 +153,14 @@ class Mistakes(WithWorkshop):
     def test_windows_cannot_be_simulated(self):
         self.mistake("simulated_windows", 2)
 
+    def test_ranks_may_group_windows_differently(self):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                self.mistake("windows_grouped_differently", ranks)
+
+    def test_a_communicator_that_cannot_register_leaves_the_others_of_the_group_alone(self):
+        self.mistake("windows_beside_a_finalized_communicator", 3)
+
     def test_windows_of_a_group_without_threads_are_an_error(self):
         self.mistake("no_threads", 1)
 

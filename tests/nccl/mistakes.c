@@ -131,6 +131,50 @@ static void simulated_windows(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
+/* Rank 0 registers in a group what the others register one by one. */
+static void windows_grouped_differently(Member m) {
+  ncclComm_t comm = join(m);
+  ncclWindow_t windows[3] = {NULL, NULL, NULL};
+  void* memory[3];
+  if (m.rank == 0) ok(ncclGroupStart(), "GroupStart", m.rank);
+  for (int i = 0; i < 3; ++i) {
+    const size_t bytes = 4096 << i;
+    ok(ncclMemAlloc(&memory[i], bytes), "MemAlloc", m.rank);
+    ok(ncclCommWindowRegister(comm, memory[i], bytes, &windows[i], NCCL_WIN_COLL_SYMMETRIC),
+       "WindowRegister", m.rank);
+  }
+  if (m.rank == 0) ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  for (int i = 0; i < 3; ++i) {
+    is(windows[i] != NULL, "a window", m.rank);
+    ok(ncclCommWindowDeregister(comm, windows[i]), "WindowDeregister", m.rank);
+  }
+  check_sum(comm, m);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
+/* What is wrong with one communicator of a group is not the others' affair. */
+static void windows_beside_a_finalized_communicator(Member m) {
+  ncclComm_t comm = join(m), finalized = NULL;
+  ncclWindow_t window = NULL, none = NULL;
+  char memory[64];
+  ok(ncclCommInitRank(&finalized, m.ranks, take_id(m, 1), m.rank), "CommInitRank", m.rank);
+  if (m.rank == 0) ok(ncclCommFinalize(finalized), "CommFinalize", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  if (m.rank == 0)
+    ok(ncclCommWindowRegister(finalized, memory, sizeof memory, &none, 0), "Window", m.rank);
+  ok(ncclCommWindowRegister(comm, memory, sizeof memory, &window, 0), "Window", m.rank);
+  if (m.rank == 0) {
+    refused(ncclGroupEnd(), ncclInvalidUsage, "finalized", m.rank);
+  } else {
+    ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  }
+  is(window != NULL && none == NULL, "one window", m.rank);
+  ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
+  check_sum(comm, m);
+  ok(ncclCommDestroy(finalized), "CommDestroy", m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
 /* A window that an open group may use stays, with its handle. */
 static void refused_deregistrations(Member m) {
   ncclComm_t comm = join(m);
@@ -222,10 +266,15 @@ static const struct {
   const char* name;
   Body body;
 } kMistakes[] = {
-    {"refused_aborts", refused_aborts},       {"empty_windows", empty_windows},
-    {"probes_in_groups", probes_in_groups},   {"refused_deregistrations", refused_deregistrations},
-    {"watched_failures", watched_failures},   {"no_threads", no_threads},
+    {"refused_aborts", refused_aborts},
+    {"empty_windows", empty_windows},
+    {"probes_in_groups", probes_in_groups},
+    {"refused_deregistrations", refused_deregistrations},
+    {"watched_failures", watched_failures},
+    {"no_threads", no_threads},
     {"simulated_windows", simulated_windows},
+    {"windows_grouped_differently", windows_grouped_differently},
+    {"windows_beside_a_finalized_communicator", windows_beside_a_finalized_communicator},
 };
 
 int main(int argc, char** argv) {
