@@ -78,11 +78,14 @@ ncclTeam_t world_of(ncclComm_t comm) {
   return team;
 }
 
+ncclResult_t refuse_device_memory(const char* function) {
+  return unsupported(function,
+                     "a buffer lies in the memory of a GPU; Tutti's drop-in takes host memory");
+}
+
 ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function) {
   for (const void* buffer : buffers) {
-    if (buffer == nullptr || !is_device_memory(buffer)) continue;
-    return unsupported(function,
-                       "a buffer lies in the memory of a GPU; Tutti's drop-in takes host memory");
+    if (buffer != nullptr && is_device_memory(buffer)) return refuse_device_memory(function);
   }
   return ncclSuccess;
 }

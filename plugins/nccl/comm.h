@@ -90,6 +90,7 @@ ncclResult_t ask(ncclComm_t comm, const char* function, Call call) {
   return refused != ncclSuccess ? refused : translate(call(comm->tutti));
 }
 
+ncclResult_t refuse_device_memory(const char* function);
 /// Refuses addresses that only a GPU can read.
 ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function);
 

@@ -10,16 +10,19 @@
 #include <utility>
 
 #include "plugins/nccl/comm.h"
+#include "plugins/nccl/device_memory.h"
 
 namespace tutti::nccl {
 namespace {
 
 /// A window on its way.
 struct Plan {
+  static constexpr int64_t kUnknown = -2, kOfGpu = -1, kApart = 0, kMappable = 1;
+
   WindowCall call;
-  // Whether its memory may be mapped, and its size both ways: of this rank, and the least of all.
+  // What its memory is, and its size both ways: of this rank, and the least of all.
   int64_t mine[3] = {};
-  int64_t least[3] = {-1, 0, 0};
+  int64_t least[3] = {kUnknown, 0, 0};
   std::unique_ptr<ncclWindow_vidmem> made = std::make_unique<ncclWindow_vidmem>();
   bool brings_signals = false;  // every rank makes them with its first window
   tuttiWindow_t signals = nullptr;
@@ -27,15 +30,19 @@ struct Plan {
   std::string message;  // of the failure
 
   explicit Plan(const WindowCall& asked) : call(asked) {
-    const bool symmetric = (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
     const auto size = static_cast<int64_t>(call.bytes);
-    mine[0] = symmetric && can_be_shared(call.memory, call.bytes) ? 1 : 0;
+    mine[0] = kind();
     mine[1] = size;
     mine[2] = -size;
     made->memory = call.memory;
   }
-  bool is_agreed() const { return least[0] >= 0; }
-  bool is_shared() const { return least[0] == 1 && least[1] == -least[2]; }
+  int64_t kind() const {
+    if (call.bytes > 0 && is_device_memory(call.memory)) return kOfGpu;
+    const bool symmetric = (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
+    return symmetric && can_be_shared(call.memory, call.bytes) ? kMappable : kApart;
+  }
+  bool is_agreed() const { return least[0] != kUnknown; }
+  bool is_shared() const { return least[0] == kMappable && least[1] == -least[2]; }
   bool is_complete() const {
     return made->window != nullptr && (made->registration != nullptr || !is_shared()) &&
            (signals != nullptr || !brings_signals);
@@ -80,8 +87,16 @@ ncclResult_t together(const Round& round, Put put) {
   }
 }
 
-/// Whether collectives may use the windows: every rank's memory can be mapped by the others, is of
-/// one size, and they say that they will. Each rank knows this of itself only.
+/// What a rank brings that the host cannot read is no window on any of them.
+ncclResult_t check_memory(const Plan& plan) {
+  constexpr char kName[] = "ncclCommWindowRegister";
+  if (plan.least[0] != Plan::kOfGpu) return ncclSuccess;
+  if (plan.mine[0] == Plan::kOfGpu) return refuse_device_memory(kName);
+  return misuse(kName, "the memory of another rank lies in a GPU");
+}
+
+/// Whether they are windows at all, and collectives may use them: every rank's memory can be mapped
+/// by the others, is of one size, and they say that they will. Each rank knows this of itself only.
 void agree(const Round& round) {
   const ncclResult_t ended = together(round, [](Plan& plan) {
     return tuttiAllReduce(plan.mine, plan.least, std::size(plan.mine), tuttiInt64, tuttiMin,
@@ -89,6 +104,10 @@ void agree(const Round& round) {
   });
   for (Plan* plan : round) {
     if (plan->failure == ncclSuccess && !plan->is_agreed()) plan->fail(ended);
+  }
+  for (Plan* plan : round) {
+    if (plan->failure != ncclSuccess) continue;
+    if (const ncclResult_t bad = check_memory(*plan); bad != ncclSuccess) plan->fail(bad);
   }
 }
 

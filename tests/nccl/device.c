@@ -13,6 +13,17 @@ static int* load_driver(void) {
   return (int*)dlsym(driver, "device_memory");
 }
 
+/* Registering is collective: whose memory is the host's is told of the other's. */
+static void check_windows(Member m, ncclComm_t comm, int* there) {
+  int here[4];
+  ncclWindow_t window = NULL;
+  refused(ncclCommWindowRegister(comm, m.rank == 0 ? there : here, sizeof here, &window, 0),
+          ncclInvalidUsage, m.rank == 0 ? "memory of a GPU" : "another rank lies in a GPU", m.rank);
+  is(window == NULL, "no window", m.rank);
+  ok(ncclCommWindowRegister(comm, here, sizeof here, &window, 0), "WindowRegister", m.rank);
+  ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
+}
+
 static void body(Member m) {
   int* there = late ? NULL : load_driver();
   ncclComm_t comm = join(m);
@@ -37,6 +48,7 @@ static void body(Member m) {
           m.rank);
   refused(ncclGroupEnd(), ncclInvalidUsage, why, m.rank);
   is(sum == 0, "the group did not run", m.rank);
+  check_windows(m, comm, there);
   /* Managed memory is the host's too, and the driver does not know the rest of the host's. */
   ok(ncclAllReduce(&mine, there + 512, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
   is(there[512] == m.ranks, "AllReduce into managed memory", m.rank);
