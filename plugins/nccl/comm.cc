@@ -53,9 +53,12 @@ ncclResult_t check_handle(ncclComm_t comm, const char* function) {
   if (comm->state.load(std::memory_order_acquire) == State::kNone || comm->tutti == nullptr) {
     return refuse(function, "the handle is not a communicator");
   }
-  if (comm->generation == process_generation()) return ncclSuccess;
-  return misuse(function,
-                "the communicator belongs to the process that made it, not to a forked child");
+  if (comm->generation != process_generation()) {
+    return misuse(function,
+                  "the communicator belongs to the process that made it, not to a forked child");
+  }
+  if (comm->state.load(std::memory_order_acquire) != State::kDestroyed) return ncclSuccess;
+  return misuse(function, "the communicator has been destroyed");
 }
 
 ncclResult_t check_usable(ncclComm_t comm, const char* function) {
@@ -70,12 +73,17 @@ ncclResult_t check_usable(ncclComm_t comm, const char* function) {
   }
 }
 
+ncclResult_t find_world(ncclComm_t comm, ncclTeam_t& world) {
+  world.stride = 1;
+  const tuttiResult_t counted = tuttiCommCount(comm->tutti, &world.nRanks);
+  return translate(counted != tuttiSuccess ? counted : tuttiCommUserRank(comm->tutti, &world.rank));
+}
+
 ncclTeam_t world_of(ncclComm_t comm) {
-  ncclTeam_t team = {1, 0, 1};
-  if (check_handle(comm, "ncclTeamWorld") != ncclSuccess) return team;
-  tuttiCommCount(comm->tutti, &team.nRanks);
-  tuttiCommUserRank(comm->tutti, &team.rank);
-  return team;
+  constexpr ncclTeam_t kAlone = {1, 0, 1};
+  ncclTeam_t world = kAlone;
+  if (check_handle(comm, "ncclTeamWorld") != ncclSuccess) return kAlone;
+  return find_world(comm, world) == ncclSuccess ? world : kAlone;
 }
 
 ncclResult_t refuse_device_memory(const char* function) {

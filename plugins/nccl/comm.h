@@ -21,7 +21,7 @@
 namespace tutti::nccl {
 
 /// What NCCL adds to the states of tutti.h.
-enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAborted };
+enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAborted, kDestroyed };
 
 }  // namespace tutti::nccl
 
@@ -76,12 +76,15 @@ using Make = std::function<tuttiResult_t(tuttiComm_t*)>;
 /// failure, or if `make` succeeds without making one (colour NOCOLOR).
 ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits, const Make& make);
 
-/// ncclSuccess if the handle is a communicator of this process. tutti.h judges the rest.
+/// ncclSuccess if the handle is a communicator of this process and was not destroyed. tutti.h
+/// judges the rest.
 ncclResult_t check_handle(ncclComm_t comm, const char* function);
 /// The same, and neither suspended nor aborted.
 ncclResult_t check_usable(ncclComm_t comm, const char* function);
 
-/// The rank and size, for functions that cannot fail; a group of one where there is none.
+/// The rank and size, or why it has none.
+ncclResult_t find_world(ncclComm_t comm, ncclTeam_t& world);
+/// The same for functions that cannot fail; a group of one where there is none.
 ncclTeam_t world_of(ncclComm_t comm);
 
 template <class Call>

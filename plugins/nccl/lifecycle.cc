@@ -202,7 +202,13 @@ ncclResult_t destroy(ncclComm_t comm) {
     return bad;
   tuttiResult_t ended = tuttiCommDestroy(comm->tutti);
   if (ended == tuttiInProgress) ended = await_end(comm->tutti);
-  if (ended != tuttiInvalidUsage) forget_memory(comm);  // it was refused
+  if (ended == tuttiInvalidUsage) return translate(ended);  // it was refused
+  forget_memory(comm);
+  const std::lock_guard no_abort(comm->abort_mutex);
+  State before = comm->state.load(std::memory_order_acquire);
+  while (before != State::kAborted &&
+         !comm->state.compare_exchange_weak(before, State::kDestroyed)) {
+  }
   return translate(ended);
 }
 

@@ -85,7 +85,8 @@ ncclResult_t properties_of(ncclComm_t comm, ncclCommProperties_t* properties) {
   if (properties->magic != NCCL_API_MAGIC) {
     return misuse(kName, "begin with NCCL_COMM_PROPERTIES_INITIALIZER");
   }
-  const ncclTeam_t world = world_of(comm);
+  ncclTeam_t world = {};
+  if (const ncclResult_t bad = find_world(comm, world); bad != ncclSuccess) return bad;
   put(properties, &ncclCommProperties_t::rank, world.rank);
   put(properties, &ncclCommProperties_t::nRanks, world.nRanks);
   put(properties, &ncclCommProperties_t::cudaDev, comm->traits.device);

@@ -127,6 +127,47 @@ static void check_device_api(Member m, ncclComm_t comm) {
   refused(ncclLLA2ACreateRequirement(1, 1, NULL, NULL), ncclInvalidUsage, why, m.rank);
 }
 
+/* A communicator that is still being made has no rank yet; it is when the others come. */
+static void check_early(Member m) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+  ncclComm_t comm = NULL;
+  ncclResult_t error = ncclInProgress;
+  const ncclUniqueId id = take_id(m, 1);
+  config.blocking = 0;
+  if (m.rank != 0) meet(m);
+  is(ncclCommInitRankConfig(&comm, m.ranks, id, m.rank, &config) == ncclInProgress,
+     "InitRankConfig", m.rank);
+  if (m.rank == 0) {
+    if (m.ranks > 1)
+      refused(ncclCommQueryProperties(comm, &properties), ncclInvalidUsage, "being made", m.rank);
+    meet(m);
+  }
+  while (error == ncclInProgress) ok(ncclCommGetAsyncError(comm, &error), "AsyncError", m.rank);
+  ok(ncclCommQueryProperties(comm, &properties), "CommQueryProperties", m.rank);
+  is(properties.rank == m.rank && properties.nRanks == m.ranks, "properties", m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+  refused(ncclCommDestroy(comm), ncclInvalidUsage, "destroyed", m.rank);
+}
+
+static void check_destroyed(Member m, ncclComm_t comm) {
+  ncclCommProperties_t properties = NCCL_COMM_PROPERTIES_INITIALIZER;
+  const char* why = "has been destroyed";
+  ncclResult_t error = ncclSuccess;
+  uint64_t value = 0;
+  int device = 0;
+  void* handle = NULL;
+  refused(ncclCommQueryProperties(comm, &properties), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommMemStats(comm, ncclStatGpuMemTotal, &value), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommCuDevice(comm, &device), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommRegister(comm, &value, sizeof value, &handle), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommSuspend(comm, NCCL_SUSPEND_MEM), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommResume(comm), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommGetAsyncError(comm, &error), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommAbort(comm), ncclInvalidUsage, why, m.rank);
+  refused(ncclCommDestroy(comm), ncclInvalidUsage, why, m.rank);
+}
+
 static void body(Member m) {
   ncclComm_t comm = join(m);
   check_properties(m, comm);
@@ -135,6 +176,8 @@ static void body(Member m) {
   check_parameters(m.rank);
   check_device_api(m, comm);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+  check_destroyed(m, comm);
+  check_early(m);
 }
 
 int main(int argc, char** argv) { return run_ranks(argc > 1 ? atoi(argv[1]) : 2, body); }
