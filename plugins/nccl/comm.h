@@ -61,7 +61,8 @@ struct ncclComm {
   tutti::nccl::Traits traits;
   std::atomic<bool> made_behind{false};  // as traits says, until it is seen to be made
   tutti::nccl::Made tutti;
-  std::mutex abort_mutex;  // held while it is being aborted
+  std::atomic<int> destroyers{0};  // threads in ncclCommDestroy
+  std::mutex abort_mutex;          // held while it is being aborted
   std::mutex mutex;
   std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
   std::map<void*, size_t> registrations;  // under mutex; how often an address is registered

@@ -185,11 +185,12 @@ ncclResult_t unless_null(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
   return comm == nullptr ? ncclSuccess : part_of_group(end(comm));
 }
 
+constexpr auto kPause = std::chrono::microseconds(100);
+
 /// NCCL's destroy and abort have ended when they return, whatever the configuration says: programs
 /// take anything but success for an error. Waits as long as that of a blocking communicator may
 /// take.
 tuttiResult_t await_end(tuttiComm_t comm) {
-  constexpr auto kPause = std::chrono::microseconds(100);
   tuttiResult_t state = tuttiInProgress;
   while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInProgress) {
     std::this_thread::sleep_for(kPause);
@@ -200,8 +201,10 @@ tuttiResult_t await_end(tuttiComm_t comm) {
 ncclResult_t destroy(ncclComm_t comm) {
   if (const ncclResult_t bad = check_handle(comm, "ncclCommDestroy"); bad != ncclSuccess)
     return bad;
+  comm->destroyers.fetch_add(1);
   tuttiResult_t ended = tuttiCommDestroy(comm->tutti);
   if (ended == tuttiInProgress) ended = await_end(comm->tutti);
+  comm->destroyers.fetch_sub(1);
   if (ended == tuttiInvalidUsage) return translate(ended);  // it was refused
   forget_memory(comm);
   const std::lock_guard no_abort(comm->abort_mutex);
@@ -214,6 +217,14 @@ ncclResult_t destroy(ncclComm_t comm) {
 
 ncclResult_t finalize(ncclComm_t comm) { return ask(comm, "ncclCommFinalize", tuttiCommFinalize); }
 
+/// An abort makes an abort of the destroy that another thread is in, and tutti.h refuses it, since
+/// the end is the other's. It refuses without effect what the open group of this thread holds.
+bool ends_destroy(ncclComm_t comm) {
+  if (in_group() || comm->destroyers.load() == 0) return false;
+  while (comm->destroyers.load() != 0) std::this_thread::sleep_for(kPause);
+  return true;
+}
+
 /// One after the other: a second abort must know whether the first one was refused. Who asks
 /// for the asynchronous error behind it is never refused, so it is marked before.
 ncclResult_t abort(ncclComm_t comm) {
@@ -224,6 +235,7 @@ ncclResult_t abort(ncclComm_t comm) {
   if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
   tuttiResult_t ended = tuttiCommAbort(comm->tutti);
   if (ended == tuttiInProgress) ended = await_end(comm->tutti);
+  if (ended == tuttiInvalidUsage && ends_destroy(comm)) ended = tuttiSuccess;
   if (ended == tuttiInvalidUsage) {  // refused, and it lives on
     comm->state.store(before, std::memory_order_release);
   } else {

@@ -287,6 +287,39 @@ static void check_abort_of_a_running_call(Member m, ncclComm_t comm) {
   }
 }
 
+static void* destroy(void* argument) {
+  Stuck* stuck = (Stuck*)argument;
+  stuck->result = ncclCommDestroy(stuck->comm);
+  return NULL;
+}
+
+/* The abort ends the destroy of another thread, which waits for a third one's call. */
+static void check_abort_of_a_destroy(Member m) {
+  Stuck call = {NULL, ncclSuccess}, end = {NULL, ncclInProgress};
+  pthread_t caller, ender;
+  int count = 0;
+  ok(ncclCommInitRank(&call.comm, m.ranks, take_id(m, 5), m.rank), "CommInitRank", m.rank);
+  check_sum(call.comm, m.rank);
+  meet(m);
+  if (m.ranks > 1 && m.rank == 0) {
+    end.comm = call.comm;
+    is(pthread_create(&caller, NULL, wait_in_vain, &call) == 0, "a thread", m.rank);
+    usleep(50000);
+    is(pthread_create(&ender, NULL, destroy, &end) == 0, "a thread", m.rank);
+    while (ncclCommCount(call.comm, &count) == ncclSuccess) usleep(1000); /* it has begun */
+    ok(ncclCommAbort(call.comm), "CommAbort beside a destroy", m.rank);
+    refused(ncclCommAbort(call.comm), ncclInvalidUsage, "aborted", m.rank);
+    pthread_join(caller, NULL);
+    pthread_join(ender, NULL);
+    ok(end.result, "CommDestroy that was aborted", m.rank);
+    is(call.result == ncclRemoteError || call.result == ncclInvalidUsage, "its call", m.rank);
+    meet(m);
+  } else {
+    meet(m);
+    ok(ncclCommAbort(call.comm), "CommAbort", m.rank);
+  }
+}
+
 static void check_revoke(Member m) {
   int mine = 1, sum = 0;
   ncclComm_t comm = NULL, made = NULL;
@@ -314,6 +347,7 @@ static void body(Member m) {
   check_blocking_of_the_parent(m, comm);
   check_grow(m);
   check_revoke(m);
+  check_abort_of_a_destroy(m);
   if (m.rank == 0) check_one_thread(m.rank);
   check_abort_of_a_running_call(m, comm);
 }
