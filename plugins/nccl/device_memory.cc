@@ -47,7 +47,8 @@ int look_at(dl_phdr_info* info, size_t, void* to) {
   objects.loaded = info->dlpi_adds;
   if (objects_seen.load(std::memory_order_acquire) == objects.loaded) return 1;
   const std::string_view path = info->dlpi_name;
-  if (!path.substr(path.rfind('/') + 1).starts_with("libcuda.so.")) return 0;
+  const std::string_view name = path.substr(path.rfind('/') + 1);
+  if (name != "libcuda.so" && !name.starts_with("libcuda.so.")) return 0;
   objects.driver = path;
   return 1;
 }

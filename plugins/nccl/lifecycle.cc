@@ -217,14 +217,6 @@ ncclResult_t destroy(ncclComm_t comm) {
 
 ncclResult_t finalize(ncclComm_t comm) { return ask(comm, "ncclCommFinalize", tuttiCommFinalize); }
 
-/// An abort makes an abort of the destroy that another thread is in, and tutti.h refuses it, since
-/// the end is the other's. It refuses without effect what the open group of this thread holds.
-bool ends_destroy(ncclComm_t comm) {
-  if (in_group() || comm->destroyers.load() == 0) return false;
-  while (comm->destroyers.load() != 0) std::this_thread::sleep_for(kPause);
-  return true;
-}
-
 /// One after the other: a second abort must know whether the first one was refused. Who asks
 /// for the asynchronous error behind it is never refused, so it is marked before.
 ncclResult_t abort(ncclComm_t comm) {
@@ -233,9 +225,15 @@ ncclResult_t abort(ncclComm_t comm) {
   const std::lock_guard one_at_a_time(comm->abort_mutex);
   const State before = comm->state.exchange(State::kAborted, std::memory_order_acq_rel);
   if (before == State::kAborted) return misuse(kName, "the communicator was aborted");
+  // It makes an abort of the destroy that another thread is in, and tutti.h refuses it, since the
+  // end is the other's. It refuses without effect what the open group of this thread holds.
+  const bool ends_destroy = !in_group() && comm->destroyers.load() != 0;
   tuttiResult_t ended = tuttiCommAbort(comm->tutti);
   if (ended == tuttiInProgress) ended = await_end(comm->tutti);
-  if (ended == tuttiInvalidUsage && ends_destroy(comm)) ended = tuttiSuccess;
+  if (ended == tuttiInvalidUsage && ends_destroy) {
+    while (comm->destroyers.load() != 0) std::this_thread::sleep_for(kPause);
+    ended = tuttiSuccess;
+  }
   if (ended == tuttiInvalidUsage) {  // refused, and it lives on
     comm->state.store(before, std::memory_order_release);
   } else {

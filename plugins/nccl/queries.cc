@@ -40,27 +40,16 @@ const char* error_string(int result) {
   }
 }
 
-/// NCCL says ncclInProgress of communicators that do not block alone: clients take anything but
-/// success for an error, for ever. One that blocks may be made by a call that does not.
-bool tells_progress(ncclComm_t comm) {
-  if (!comm->traits.blocking) return true;
-  int ranks = 0;
-  if (comm->made_behind && tuttiCommCount(comm->tutti, &ranks) == tuttiSuccess)
-    comm->made_behind = false;
-  return comm->made_behind;
-}
-
 ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
   constexpr char kName[] = "ncclCommGetAsyncError";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;
   if (error == nullptr) return refuse(kName, "the place for the error is null");
   tuttiResult_t found = tuttiSuccess;
   const tuttiResult_t result = tuttiCommGetAsyncError(comm->tutti, &found);
-  if (found != tuttiInProgress) {
-    comm->made_behind = false;
-  } else if (!tells_progress(comm)) {
-    found = tuttiSuccess;
-  }
+  // NCCL says ncclInProgress of communicators that do not block alone: clients take anything but
+  // success for an error, for ever. One that blocks may be made by a call that does not.
+  if (found != tuttiInProgress) comm->made_behind = false;
+  if (found == tuttiInProgress && comm->traits.blocking && !comm->made_behind) found = tuttiSuccess;
   // Programs go on polling the handle after an abort, also when there is nothing behind it any
   // more.
   const bool aborted = comm->state.load(std::memory_order_acquire) == State::kAborted;
