@@ -277,15 +277,23 @@ void decline_merge(std::span<const UniqueId> ids, int index) {
   if (index != 0) decline(Visit{ids[0], index, parts, {0}}, {parts, 0, 1, 3});
 }
 
+void decline_last_stage(std::span<const UniqueId> ids, const Part& part, int ranks,
+                        uint64_t farewell_ns) {
+  Visit visit{ids[static_cast<size_t>(part.index)], part.first, ranks, {0}};
+  visit.farewell_ns = farewell_ns;
+  const int stages = part.index == 0 ? 3 : 2;
+  decline(visit, {part.ranks, part.first, stages - 1, stages});
+}
+
 /// The parts wait for what their first ranks bring: first this rank's own, then those whose first
-/// rank may be what failed.
+/// rank may be what failed, as many as a second is enough for.
 void decline_last_stages(std::span<const UniqueId> ids, int own, int ranks) {
   const auto parts = static_cast<int>(ids.size());
-  for (int i = 0; i < parts; ++i) {
-    const Part part = part_at((own + i) % parts, ranks, parts);
-    const int stages = part.index == 0 ? 3 : 2;
-    decline(Visit{ids[static_cast<size_t>(part.index)], part.first, ranks, {0}},
-            {part.ranks, part.first, stages - 1, stages});
+  decline_last_stage(ids, part_at(own, ranks, parts), ranks, kNanosecondsPerSecond);
+  const uint64_t end_ns = monotonic_ns() + kNanosecondsPerSecond;
+  for (int i = 1; i < parts && monotonic_ns() < end_ns; ++i) {
+    decline_last_stage(ids, part_at((own + i) % parts, ranks, parts), ranks,
+                       end_ns - std::min(end_ns, monotonic_ns()));
   }
 }
 

@@ -94,7 +94,8 @@ TEST(Rendezvous, AServerThatEndsWithRank0HasAnsweredTheOthers) {
     const std::string more(time % 2 == 0 ? 0 : kMaxBlobBytes - 100, 'x');
     int ends_of_pipe[2];
     ASSERT_EQ(pipe2(ends_of_pipe, O_CLOEXEC), 0);
-    const Fd told(ends_of_pipe[0]), tells(ends_of_pipe[1]);
+    const Fd told(ends_of_pipe[0]);
+    Fd tells(ends_of_pipe[1]);
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
@@ -105,6 +106,7 @@ TEST(Rendezvous, AServerThatEndsWithRank0HasAnsweredTheOthers) {
       if (write(tells.get(), bytes.data(), bytes.size()) < 0) _exit(1);
       _exit(exchange(id, 0, kRanks, more, in_time()).ok() ? 0 : 1);
     }
+    tells.reset();
     UniqueIdBytes bytes{};
     ASSERT_EQ(read(told.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     std::vector<std::pair<int, int>> others = everybody(kRanks);

@@ -109,7 +109,7 @@ uint64_t ServerLoop::watch_sessions(std::vector<pollfd>& polls) const {
   uint64_t wake_ns = kNoDeadline;
   for (const auto& session : sessions_) {
     const bool held = is_held(*session);
-    polls.push_back({session->fd(), static_cast<short>(held ? 0 : session->events()), 0});
+    polls.push_back({held ? -1 : session->fd(), session->events(), 0});
     wake_ns = std::min({wake_ns, session->expiry_ns(), session->news_due_ns()});
     if (held) wake_ns = std::min(wake_ns, held_until_ns_);
   }

@@ -29,6 +29,9 @@ TEST(Server, AnswersTheFirstRankLast) {
   const uint64_t begun_ns = monotonic_ns();
   const KeptFd slow =
       testing_support::bring(server->id(), 1, second_stage, std::string(kMoreThanSocketsHold, 'x'));
+  if (monotonic_ns() - begun_ns > kNanosecondsPerSecond / 2) {
+    GTEST_SKIP() << "the machine is too slow to tell who waits";
+  }
   ASSERT_TRUE(wait_ready(first.get(), POLLIN, in_a_minute()));
   EXPECT_GE(monotonic_ns() - begun_ns, kNanosecondsPerSecond * 9 / 10);
 }

@@ -79,7 +79,6 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
     return reason;
   }
   all_have_come_ = true;
-  visit_.farewell_ns = kFarewellNs;
   if (server.value() != nullptr) server.value()->finish(purpose_.patience);
   std::vector<std::string> of_members;
   for (const int member : members_) {
@@ -94,7 +93,11 @@ void Meeting::decline() {
   if (members_.size() == 1) return;
   const auto server = serve({.linger_ns = kForOthersNs, .one_of_many = true});
   if (!server.ok()) return;
-  if (server.value() == nullptr) return bootstrap::decline(visit_);
+  if (server.value() == nullptr) {
+    bootstrap::Visit visit = visit_;
+    if (all_have_come_ && !purpose_.patience.cancelled()) visit.farewell_ns = kFarewellNs;
+    return bootstrap::decline(visit);
+  }
   server.value()->fail(explain(
       Status::remote_error(roster_->describe(members_.front()) + " could not go on; see there")));
   server.value()->finish(monotonic_ns() + 2 * kForOthersNs);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <tuple>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -103,11 +104,12 @@ uint64_t Gate::Guest::makes_room_ns() const {
 bool Gate::make_room() {
   constexpr size_t kEnough = kMaxHalfOpen / 8;
   auto last = guests_.begin() + kEnough;
-  std::partial_sort(guests_.begin(), last, guests_.end(), [](const Guest& a, const Guest& b) {
-    return std::pair(a.greeting.received(), a.expiry_ns) <
-           std::pair(b.greeting.received(), b.expiry_ns);
-  });
   const uint64_t now_ns = monotonic_ns();
+  const auto order = [now_ns](const Guest& guest) {
+    return std::tuple(guest.makes_room_ns() > now_ns, guest.greeting.received(), guest.expiry_ns);
+  };
+  std::partial_sort(guests_.begin(), last, guests_.end(),
+                    [&](const Guest& a, const Guest& b) { return order(a) < order(b); });
   last = std::find_if(guests_.begin(), last,
                       [&](const Guest& guest) { return guest.makes_room_ns() > now_ns; });
   for (auto guest = guests_.begin(); guest != last; ++guest) {

@@ -4,9 +4,9 @@
 // At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
 // a handshake. When more are waiting, those that have said least for longest make room, so that a
 // flood of silent connections keeps nobody out; a rank that meets this calls again (call.h). Who
-// has said hello keeps its place for kAnswerNs, which its proof takes on the way, while others
-// wait: so all ranks of a job may call at once, from far away. Nothing a caller does makes the gate
-// fail.
+// has said hello keeps its place for kAnswerNs from its arrival, for its proof is on the way,
+// though others wait: so all ranks of a job may call at once, from far away. Nothing a caller does
+// makes the gate fail.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
 // gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
