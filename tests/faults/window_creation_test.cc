@@ -25,7 +25,7 @@ constexpr size_t kBytes = 64 << 20;
 class Gathers {
  public:
   Result<std::vector<std::string>> gather(int rank, const std::string& mine) {
-    if (mine == "mapped") return end(rank);
+    if (mine == kMapped) return end(rank);
     texts_[static_cast<size_t>(rank)] = mine;
     told_.arrive_and_wait();
     return std::vector<std::string>(texts_.begin(), texts_.end());
@@ -35,11 +35,12 @@ class Gathers {
 
  private:
   Result<std::vector<std::string>> end(int rank) {
-    if (rank == 0) return std::vector<std::string>{"mapped", "mapped"};
+    if (rank == 0) return std::vector<std::string>(2, kMapped);
     while (!used.load()) std::this_thread::yield();
     return Status::remote_error("the gathering failed");
   }
 
+  const std::string kMapped = comm::outcome_of({});
   std::array<std::string, 2> texts_;
   std::barrier<> told_{2};
 };
