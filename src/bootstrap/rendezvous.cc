@@ -219,9 +219,8 @@ Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
   visit.patience.waits_for(prefix + "the others have not come yet");
   for (;;) {
     if (Status status = await_answer(fd, visit); !status.ok()) {
-      std::optional<std::string> crossed;
-      if (visit.patience.cancelled()) crossed = crossed_answer(fd, turn);
-      if (crossed) return crossed;
+      if (!visit.patience.cancelled()) return status;
+      if (std::optional<std::string> crossed = crossed_answer(fd, turn)) return crossed;
       return status;
     }
     if (visit.listens_already && has_hung_up(fd)) return std::optional<std::string>();

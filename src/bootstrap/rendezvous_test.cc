@@ -20,6 +20,7 @@
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/session.h"
 #include "src/transport/handshake.h"
+#include "tests/support/raw_rank.h"
 #include "tests/support/reserved_port.h"
 
 namespace tutti::bootstrap {
@@ -292,15 +293,7 @@ TEST(Rendezvous, WhoWentAwayAndStaysAwayIsNotWaitedFor) {
   Waiting waiting(server->id(), 0, 3);
   waiting.until_said("ranks 1, 2 of 3 did not come");
   {
-    const UniqueId& id = server->id();
-    Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
-    ASSERT_TRUE(fd.ok());
-    transport::Identity self;
-    self.rank = 1;
-    self.communicator = id.communicator();
-    ASSERT_TRUE(transport::handshake_connect(fd.value().get(), id.key, self, in_time()).ok());
-    const auto request = encode_request({{3, 0, 0, 1}, 0, 60'000});
-    ASSERT_TRUE(send_all(fd.value().get(), request.data(), request.size(), in_time()).ok());
+    const KeptFd fd = testing_support::bring(server->id(), 1, {3, 0, 0, 1}, "");
     waiting.until_said("rank 2 of 3 did not come");
   }
   waiting.thread.join();
@@ -369,14 +362,7 @@ TEST(Rendezvous, ARankThatDiedMayComeAgain) {
   const auto server = start();
   const UniqueId& id = server->id();
   {
-    Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
-    ASSERT_TRUE(fd.ok());
-    transport::Identity self;
-    self.rank = 0;
-    self.communicator = id.communicator();
-    ASSERT_TRUE(transport::handshake_connect(fd.value().get(), id.key, self, in_time()).ok());
-    const auto request = encode_request({{2, 0, 0, 1}, 0, 5000});
-    ASSERT_TRUE(send_all(fd.value().get(), request.data(), request.size(), in_time()).ok());
+    const KeptFd fd = testing_support::bring(id, 0, {2, 0, 0, 1}, "");
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   for (const Blobs& blobs : run(id, everybody(2), in_time())) {
