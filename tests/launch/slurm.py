@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -12,6 +13,7 @@ from ports import free_port
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sinfo", "munged")
 PATIENCE_S = 200
+STARTS = 3
 
 CONFIGURATION = """\
 ClusterName=tutti
@@ -48,10 +50,22 @@ def installed():
     return os.geteuid() == 0 and all(path_of(program) for program in PROGRAMS)
 
 
+class DaemonEnded(RuntimeError):
+    pass
+
+
 class Cluster:
     """A context: the daemons run inside it."""
 
     def __enter__(self):
+        for _ in range(STARTS - 1):
+            try:
+                return self._enter()
+            except DaemonEnded as ended:  # as when somebody took its port meanwhile
+                print(ended, file=sys.stderr)
+        return self._enter()
+
+    def _enter(self):
         self._temporary = tempfile.TemporaryDirectory()
         self._folder = pathlib.Path(self._temporary.name)
         self._folder.chmod(0o755)  # munge's socket refuses less
@@ -111,7 +125,10 @@ class Cluster:
     def _until(self, condition, what):
         end = time.monotonic() + PATIENCE_S
         while not condition():
+            outputs = "".join(path.read_text() for path in self._folder.glob("*.out"))
+            for daemon in self._daemons:
+                if daemon.poll() is not None:
+                    raise DaemonEnded(f"{daemon.args[0]} ended instead of {what}\n{outputs}")
             if time.monotonic() > end:
-                outputs = "".join(path.read_text() for path in self._folder.glob("*.out"))
                 raise RuntimeError(f"waited {PATIENCE_S} s for {what}\n{outputs}")
             time.sleep(0.1)
