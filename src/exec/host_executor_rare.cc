@@ -126,9 +126,11 @@ void HostExecutor::check_rare() {
   spoke_ = true;
   if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) {
     const Cause cause = stall_->cause();
-    // A rank that others blame tells the third ones about the other side.
+    // A rank that others blame tells the third ones about the other side; one that finds the fault
+    // in its own arguments does not.
     const bool own = cause.rank == options_.rank && !cause.calls_differ();
-    if (!cause.known() || own) return fail(std::move(status));
+    const bool blamed = own && status.code() != Code::kInvalidArgument;
+    if (!cause.known() || blamed) return fail(std::move(status));
     fail(std::move(status), cause);
   } else if (options_.recorder != nullptr && options_.recorder->lines_due(monotonic_ns())) {
     tell_progress();

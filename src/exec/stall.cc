@@ -207,6 +207,10 @@ Status Stall::diagnose(const LongWait& wait) {
       cause_ = {static_cast<int>(wait.peer), options_.rank};
       return status;
     }
+    if (status.code() == Code::kInvalidArgument) {  // buffers of this rank
+      cause_ = {options_.rank, -1};
+      return status;
+    }
     cause = cause_told_by(wait.peer);
     if (!cause.known()) {
       cause_ = {};

@@ -50,9 +50,9 @@ class Call {
   std::optional<Introduction> introduction_;  // once connected
 };
 
-/// Being hung up on before the gate has said anything is no refusal: it may be busy with others. A
-/// gate that makes room may hang up later, too, so a refusal without a reason counts when it comes
-/// again and again.
+/// Being hung up on before the gate has said anything is no refusal, nor is being put off: it is
+/// busy with others. What it says then may be lost, so a refusal without a reason counts when it
+/// comes again and again.
 class Attempts {
  public:
   static constexpr uint64_t kPauseNs = 5'000'000;  // before the next one

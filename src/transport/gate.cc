@@ -1,6 +1,8 @@
 #include "src/transport/gate.h"
 
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -12,11 +14,23 @@
 
 namespace tutti::transport {
 
-Gate::Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet)
-    : listener_(std::move(listener)), key_(key), self_(self), vet_(std::move(vet)) {
+Gate::Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet, RoundTrip round_trip)
+    : listener_(std::move(listener)),
+      key_(key),
+      self_(self),
+      vet_(std::move(vet)),
+      round_trip_(std::move(round_trip)) {
   // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
   const int flags = fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
+}
+
+// The kernel has measured one while it accepted.
+uint64_t Gate::round_trip_of_tcp(int fd) {
+  tcp_info info{};
+  socklen_t bytes = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0) return 0;
+  return uint64_t{info.tcpi_rtt} * 1000;
 }
 
 Result<Gate::Caller> Gate::next(const Patience& patience) {
@@ -98,7 +112,7 @@ bool Gate::somebody_waits() const {
 }
 
 uint64_t Gate::Guest::makes_room_ns() const {
-  return greeting.received() < kHelloBytes ? 0 : expiry_ns - kPatienceNs + kAnswerNs;
+  return greeting.received() < kHelloBytes ? 0 : answer_by_ns;
 }
 
 bool Gate::make_room() {
@@ -113,6 +127,7 @@ bool Gate::make_room() {
   last = std::find_if(guests_.begin(), last,
                       [&](const Guest& guest) { return guest.makes_room_ns() > now_ns; });
   for (auto guest = guests_.begin(); guest != last; ++guest) {
+    guest->greeting.put_off();
     refuse(Status::remote_error("others were waiting while the caller said nothing"));
   }
   const bool room = last != guests_.begin();
@@ -120,8 +135,9 @@ bool Gate::make_room() {
   return room;
 }
 
+// Only so many: those whom the vet refuses take no place, and may never cease to come.
 Status Gate::accept_waiting() {
-  while (guests_.size() < kMaxHalfOpen) {
+  for (size_t i = 0; i < kMaxHalfOpen && guests_.size() < kMaxHalfOpen; ++i) {
     KeptFd fd = KeptFd::open([this] {
       return accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
     });
@@ -145,8 +161,12 @@ void Gate::welcome(KeptFd fd) {
       return;
     }
   }
+  constexpr uint64_t kRoundTrips = 3;  // hello and proof take one and a little
+  const uint64_t answer_ns = std::max(kAnswerNs, kRoundTrips * round_trip_(fd.get()));
+  const uint64_t now_ns = monotonic_ns();
   Greeting greeting(fd.get(), key_, self_);
-  Guest guest{PolledFd(std::move(fd)), monotonic_ns() + kPatienceNs, std::move(greeting)};
+  Guest guest{PolledFd(std::move(fd)), now_ns + kPatienceNs,
+              now_ns + std::min(answer_ns, kPatienceNs), std::move(greeting)};
   if (set_ != nullptr) {
     if (const Status status = guest.fd.list(*set_, EPOLLIN, tag_); !status.ok()) {
       refuse(status);

@@ -4,9 +4,9 @@
 // At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
 // a handshake. When more are waiting, those that have said least for longest make room, so that a
 // flood of silent connections keeps nobody out; a rank that meets this calls again (call.h). Who
-// has said hello keeps its place for kAnswerNs from its arrival, for its proof is on the way,
-// though others wait: so all ranks of a job may call at once, from far away. Nothing a caller does
-// makes the gate fail.
+// has said hello keeps its place though others wait, for its proof is on the way: for kAnswerNs
+// from its arrival, or a few round trips of its connection if that is longer. So all ranks of a job
+// may call at once, from far away. Nothing a caller does makes the gate fail.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
 // gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
@@ -43,9 +43,13 @@ class Gate {
 
   /// Looks at a fresh connection before a byte of it is read: OK lets it go on.
   using Vet = std::function<Status(int fd)>;
+  /// Of a connection, in nanoseconds; 0: not known.
+  using RoundTrip = std::function<uint64_t(int fd)>;
+  static uint64_t round_trip_of_tcp(int fd);
 
   /// The listener is made non-blocking.
-  Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet = {});
+  Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet = {},
+       RoundTrip round_trip = round_trip_of_tcp);
 
   /// The next caller that proved itself, whoever it is.
   Result<Caller> next(const Patience& patience);
@@ -68,6 +72,7 @@ class Gate {
   struct Guest {
     PolledFd fd;
     uint64_t expiry_ns;
+    uint64_t answer_by_ns;  // what others wait for, once it has said hello
     Greeting greeting;
 
     /// From when on.
@@ -89,6 +94,7 @@ class Gate {
   const JobKey key_;
   const Identity self_;
   const Vet vet_;
+  const RoundTrip round_trip_;
   const PollSet* set_ = nullptr;
   uint64_t tag_ = 0;
   bool resting_ = false;

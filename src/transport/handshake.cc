@@ -198,12 +198,15 @@ Result<bool> Introduction::receive() {
   }
   const Status status = lost(count);
   if (status.code() != Code::kRemoteError) return status;
-  return in_hello ? silence() : refusal();
+  return in_hello ? silence() : hung_up();
 }
 
 Status Introduction::prove_self() {
   if (Status status = check_hello(theirs_, self_, Role::kAcceptor); !status.ok()) return status;
-  if (!send_now(fd_, prove(*key_, Role::kCaller, ours_, theirs_)).ok()) return refusal();
+  if (!send_now(fd_, prove(*key_, Role::kCaller, ours_, theirs_)).ok()) {
+    (void)receive();  // what it said before
+    return hung_up();
+  }
   said_ += kProofBytes;
   return {};
 }
@@ -212,8 +215,9 @@ Status Introduction::silence() const {
   return Status::system_error("the peer hung up before it said anything");
 }
 
-/// An end of file where a proof was due has one likely reason.
-Status Introduction::refusal() {
+/// An end of file where a proof was due, if nothing came before it, has one likely reason.
+Status Introduction::hung_up() {
+  if (received_ > kHelloBytes) return Status::system_error("the peer had others to hear");
   cut_off_ = true;
   return Status::remote_error(
       "the peer refused this rank: it closed the connection during the handshake (another key, "
@@ -259,6 +263,10 @@ Status Greeting::answer_hello() {
   }
   if (Status status = check_hello(theirs_, self_, Role::kCaller); !status.ok()) return status;
   return check_caller(theirs_, self_);
+}
+
+void Greeting::put_off() const {
+  if (received_ >= kHelloBytes) (void)send_now(fd_, std::array<uint8_t, 1>{});
 }
 
 Status Greeting::answer_proof() {

@@ -5,14 +5,16 @@
 //   A -> C  HELLO
 //   C -> A  MAC(key, label | C's role | C's hello | A's hello)
 //   A -> C  MAC(key, label | A's role | C's hello | A's hello)
+// In place of its MAC, A may send one byte and hang up: it has others to hear, C may call again.
 // Integers are little endian. MACs are compared in constant time. A proves itself only to a caller
 // that proved itself first, so a caller that is done knows that A has let it in.
 // Exactly these bytes are read: nothing else is believed before, nothing that follows is swallowed.
 // Payloads that follow are not encrypted.
 //
 // Errors: kRemoteError names what differed; kTimeout; kSystemError when the connection broke, or
-// ended before the other side had said anything: then another attempt may succeed. Threads:
-// handshake_connect() blocks while its patience lasts; Introduction and Greeting never do.
+// ended before the other side had said anything, or it had others to hear: then another attempt may
+// succeed. Threads: handshake_connect() blocks while its patience lasts; Introduction and Greeting
+// never do.
 // Ownership: the socket stays the caller's; it may be blocking or not.
 #pragma once
 
@@ -54,8 +56,8 @@ class Introduction {
   Result<bool> advance();
   /// The peer has all it needs to let this rank in, and may have done so.
   bool proved() const { return said_ > kHelloBytes; }
-  /// The peer said nothing against this rank, it hung up where its proof was due: a refusal, or it
-  /// makes room for others.
+  /// The peer said nothing against this rank, it hung up where its proof was due: a refusal, or a
+  /// connection that was lost.
   bool cut_off() const { return cut_off_; }
 
  private:
@@ -63,7 +65,7 @@ class Introduction {
   Status prove_self();
   Status check_proof() const;
   Status silence() const;
-  Status refusal();
+  Status hung_up();
 
   int fd_;
   const JobKey* key_;
@@ -85,6 +87,8 @@ class Greeting {
   /// Reads what has arrived. True: the caller is rank(). False: wait until the socket is readable.
   /// An error is final.
   Result<bool> advance();
+  /// Before it is hung up on to make room for others: so that it calls again. Never waits.
+  void put_off() const;
   int rank() const { return rank_; }  // at least 0
   /// Bytes of the caller so far.
   size_t received() const { return received_; }

@@ -230,12 +230,19 @@ void Connector::begin_calls(uint64_t now_ns) {
 }
 
 // Peers that do not answer wait behind the others, but for those that may believe they are
-// connected.
+// connected. A host that does not answer is asked on: who begins anew whenever others wait never
+// learns that there is no such host.
 void Connector::make_room(uint64_t now_ns) {
+  if (queue_.empty() || queue_.begin()->first > now_ns) return;
   const std::set<int> calling = calling_;
   for (const int peer : calling) {
     Outgoing& outgoing = calls_.at(peer);
-    if (!outgoing.call->proved() && outgoing.due_ns <= now_ns) queue(peer, outgoing, now_ns);
+    if (outgoing.call->proved() || outgoing.due_ns > now_ns) continue;
+    if (outgoing.call->reached()) {
+      queue(peer, outgoing, now_ns);
+    } else {
+      calling_.erase(peer);
+    }
   }
 }
 

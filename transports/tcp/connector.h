@@ -4,8 +4,9 @@
 // One thread serves it, all sockets in one poll set. It never waits: a peer that is stopped holds a
 // handshake for as long as it likes and delays nobody. At most kMostCalls are out at a time; one
 // that a peer does not answer makes room for others after a while, until the peer has this rank's
-// proof: then it may believe that it is connected. The higher of two ranks gives way for a moment,
-// since a call of the lower one wins, and mostly both want the connection at once.
+// proof: then it may believe that it is connected. One that a peer's host does not answer stays
+// out, beyond that number, until the kernel gives it up. The higher of two ranks gives way for a
+// moment, since a call of the lower one wins, and mostly both want the connection at once.
 //
 // A host that is gone without a word, or cut off, ends no connection, and no call that waits for an
 // answer: the kernel asks it while nothing waits to be sent, and this looks every now and then at
@@ -123,7 +124,7 @@ class Connector final : public Dialer {
   std::vector<Peer> peers_;  // by rank
   std::map<int, Outgoing> calls_;
   std::set<std::pair<uint64_t, int>> queue_;  // kQueued: (due_ns, peer)
-  std::set<int> calling_;                     // kCalling
+  std::set<int> calling_;                     // kCalling, but for those that made room
 };
 
 }  // namespace tutti::transports::tcp

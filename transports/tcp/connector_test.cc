@@ -10,6 +10,11 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdio>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -46,10 +51,11 @@ class Rank {
   }
   ~Rank() { stop(); }
 
-  void meet(const Rank& other) {
-    auto& place = links_[static_cast<size_t>(other.member_.rank)];
-    place = std::make_unique<TcpLink>(member_.rank, other.member_.rank, "there", connector_.get());
-    connector_->add(*place, other.member_.rank, other.card_);
+  void meet(const Rank& other) { meet(other.member_.rank, other.card_); }
+  void meet(int peer, const Card& card) {
+    auto& place = links_[static_cast<size_t>(peer)];
+    place = std::make_unique<TcpLink>(member_.rank, peer, "there", connector_.get());
+    connector_->add(*place, peer, card);
   }
   TcpLink& link(int peer) { return *links_[static_cast<size_t>(peer)]; }
   void end(int peer) { links_[static_cast<size_t>(peer)].reset(); }
@@ -330,6 +336,47 @@ TEST(Connector, AStoppedPeerIsNoFailureAndDelaysNobody) {
   EXPECT_TRUE(low.link(2).await(monotonic_ns() + kPatienceNs).ok());
   low.stop();
   other.stop();
+}
+
+// The lists of the kernel's sockets that have called somebody at this port and got no answer.
+std::set<std::string> unanswered(uint16_t port) {
+  constexpr const char* kSynSent = "02";
+  char there[16];
+  std::snprintf(there, sizeof there, ":%04X", port);
+  std::set<std::string> callers;
+  std::ifstream table("/proc/self/net/tcp");
+  std::string line, number, local, remote, state;
+  while (std::getline(table, line)) {
+    std::istringstream(line) >> number >> local >> remote >> state;
+    if (state == kSynSent && remote.ends_with(there)) callers.insert(local);
+  }
+  return callers;
+}
+
+// As behind a firewall that drops what comes: only the kernel can give such a call up, if it is
+// the same one all the time.
+TEST(Connector, CallsThatNoHostAnswersStayOutAndHoldNoPlace) {
+  constexpr int kSilent = static_cast<int>(Connector::kMostCalls);
+  const KeptFd full = listen_on(parse_endpoint("127.0.0.1", 0).value()).value();
+  ASSERT_EQ(listen(full.get(), 0), 0);
+  const Endpoint place = local_endpoint(full.get()).value();
+  const KeptFd in_its_queue = dial(place).value();
+  Rank caller(0, kSilent + 2), answers(kSilent + 1, kSilent + 2);
+  for (int peer = 1; peer <= kSilent; ++peer) caller.meet(peer, {place, "behind a wall"});
+  caller.meet(answers);
+  answers.meet(caller);
+  for (int peer = 1; peer <= kSilent + 1; ++peer) caller.link(peer).want();
+  caller.start();
+  answers.start();
+  std::set<std::string> first;
+  while ((first = unanswered(place.port())).size() < static_cast<size_t>(kSilent)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  const Status met = caller.link(kSilent + 1).await(monotonic_ns() + kPatienceNs);
+  EXPECT_TRUE(met.ok()) << met.message();
+  EXPECT_EQ(unanswered(place.port()), first);
+  caller.stop();
+  answers.stop();
 }
 
 // Its kernel takes no more and says so whenever it is asked. Hosts that say nothing are in

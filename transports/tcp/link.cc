@@ -137,6 +137,7 @@ bool TcpLink::write_some() {
     if (count < 0) {
       output_full_ = would_block(errno);
       output_dead_ = !output_full_;
+      if (errno == EFAULT) fail_buffer("sendmsg");
       break;
     }
     const auto written = static_cast<size_t>(count);
@@ -159,7 +160,9 @@ bool TcpLink::read_some() {
       break;
     }
     if (count < 0) {
-      if (!would_block(errno)) {
+      if (errno == EFAULT) {
+        fail_buffer("readv");
+      } else if (!would_block(errno)) {
         fail_lost(errno_text(errno));
       } else if (output_dead_) {
         fail_lost("the connection is broken");
@@ -382,6 +385,16 @@ void TcpLink::fail_lost(const std::string& why) {
   fail(Status::remote_error("rank " + std::to_string(rank_) + " lost rank " +
                             std::to_string(peer_) + " at " + where_ + ": " + why +
                             "; look at what rank " + std::to_string(peer_) + " said last"));
+}
+
+// The peer has done nothing wrong, and may not be told of.
+void TcpLink::fail_buffer(const char* call) {
+  output_dead_ = true;
+  fail(Status::invalid_argument("rank " + std::to_string(rank_) + " cannot go on with rank " +
+                                std::to_string(peer_) + " at " + where_ +
+                                ": a buffer of its own call is not memory that it may use (" +
+                                call + ": " + errno_text(EFAULT) + ")"));
+  shutdown(socket_.get(), SHUT_RDWR);
 }
 
 // Data that arrives at a closed socket answers with a reset, and a reset throws away what is still

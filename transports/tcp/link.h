@@ -114,6 +114,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   void note_fault();
   void fail(Status status);
   void fail_lost(const std::string& why);
+  void fail_buffer(const char* call);
 
   const int rank_;
   const int peer_;
