@@ -116,6 +116,19 @@ uint64_t Metronome::stood_still_ns() const {
   return worst_ns;
 }
 
+Pulse::Pulse() : last_ns_(now_ns()), last_grace_ns_(last_ns_) {}
+
+void Pulse::beat() {
+  constexpr uint64_t kGraceEveryNs = 1'000'000'000;
+  const uint64_t from_ns = last_ns_;
+  if (now_ns() - last_grace_ns_ >= kGraceEveryNs) {
+    pass_grace_period();
+    last_grace_ns_ = now_ns();
+  }
+  last_ns_ = now_ns();
+  if (last_ns_ - from_ns >= kLongNs) stood_still_ns_ += last_ns_ - from_ns;
+}
+
 bool succeeds_where_the_machine_runs(const Attempt& attempt) {
   constexpr int kMostAttempts = 5;
   for (int i = 1;; ++i) {

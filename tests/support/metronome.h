@@ -40,6 +40,25 @@ class Metronome {
   std::vector<pid_t> processes_;
 };
 
+/// For who looks again and again anyway, and waits for tens of seconds: only long standstills.
+///
+/// Owns: nothing. Threads: one. It needs no process of its own.
+class Pulse {
+ public:
+  static constexpr uint64_t kLongNs = 2'000'000'000;
+
+  Pulse();
+  /// At least every few hundred milliseconds. Once a second it waits for the kernel's grace period.
+  void beat();
+  /// The gaps between beats that no busy machine makes.
+  uint64_t stood_still_ns() const { return stood_still_ns_; }
+
+ private:
+  uint64_t last_ns_;
+  uint64_t last_grace_ns_;
+  uint64_t stood_still_ns_ = 0;
+};
+
 using Attempt = std::function<bool(const Metronome&)>;
 
 /// Whether `attempt` succeeds. One that fails while the machine stood still is repeated, a few

@@ -3,8 +3,13 @@
 
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <new>
+#include <string>
 
 #include "tests/support/team.h"
 
@@ -55,6 +60,27 @@ TEST(Metronome, WhatFailsAlwaysIsAFailure) {
     return false;
   }));
   EXPECT_GT(attempts, 1);
+}
+
+TEST(Metronome, ATeamThatFailsThenRunsAgain) {
+  void* memory =
+      mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  auto& runs = *new (memory) std::atomic<int>(0);
+  const pid_t watchdog = getpid();
+  const auto result = run_team(
+      TeamShape::processes(1),
+      [&](Member& member) {
+        if (runs.fetch_add(1) > 0) return;
+        kill(watchdog, SIGSTOP);
+        sleep_ns(Pulse::kLongNs * 3 / 2);
+        member.fail("late");
+        kill(watchdog, SIGCONT);
+      },
+      [](uint64_t) { return std::string("it"); }, 60'000'000'000);
+  EXPECT_TRUE(result.ok) << result.report;
+  EXPECT_EQ(runs.load(), 2);
+  munmap(memory, sizeof(int));
 }
 
 // The least of many, as this machine may stand still at any time.

@@ -107,7 +107,8 @@ using Body = std::function<void(Member&)>;
 using StepName = std::function<std::string(uint64_t step)>;
 
 /// Runs the body for every rank. A rank that has not finished after `limit_ns` is reported with the
-/// name of its step, and every process is killed.
+/// name of its step, and every process is killed. What fails while the machine stood still for
+/// seconds says nothing (metronome.h), so it runs again, a few times.
 TeamResult run_team(const TeamShape& shape, const Body& body, const StepName& name,
                     uint64_t limit_ns);
 
