@@ -92,6 +92,16 @@ Tuning small_tuning(bool in_cells) {
   return tuning;
 }
 
+namespace {
+
+bool placement_matters(const Lowering& lowering) {
+  const Result<std::vector<Match>> matches = match_all(lowering);
+  return !matches.ok() || std::any_of(matches.value().begin(), matches.value().end(),
+                                      [](const Match& match) { return match.placement_matters; });
+}
+
+}  // namespace
+
 std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
                                 const schedule::Parameters& parameters) {
   std::vector<Lowering> all;
@@ -100,11 +110,13 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
   const auto add = [&](Spread spread, Mode mode) {
     for (Placing placing : {Placing::kSeparate, Placing::kInPlace, Placing::kMixed}) {
       if (placing != Placing::kSeparate && !algorithm.in_place) continue;
-      // Whoever reads its peers' buffers needs to know their placement; the library lets it differ
-      // only where nobody can know better.
-      const bool may_differ = mode == Mode::kStaged || rooted;
-      if (placing == Placing::kMixed && (ranks == 1 || !may_differ)) continue;
+      if (placing == Placing::kMixed && ranks == 1) continue;
       all.push_back({&algorithm, parameters, spread, mode, placing});
+      // Whoever reads its peers' buffers needs to know their placement; the library lets it differ
+      // only where nobody can know better, or nothing follows from it.
+      const bool may_differ = placing != Placing::kMixed || mode == Mode::kStaged || rooted ||
+                              !placement_matters(all.back());
+      if (!may_differ) all.pop_back();
     }
   };
   for (Spread spread : {Spread::kOneDomain, Spread::kTwoDomains, Spread::kAllApart}) {
