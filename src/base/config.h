@@ -74,7 +74,7 @@ struct Config {
   uint64_t timeout_ns = kNoDeadline;
   uint64_t init_timeout_ns = kNoDeadline;
   uint64_t keepalive_ns = 60 * kNanosecondsPerSecond;
-  uint32_t spin_polls = 0;  // 0: many with a core for every rank of the host, else a few
+  uint32_t spin_polls = 0;  // 0: exec::spins_for
 
   // Sizes.
   uint64_t inline_bytes = kMostInlineBytes;

@@ -263,7 +263,8 @@ constexpr Setting kSettings[] = {
      "A rank whose host acknowledges nothing for this long is lost; none: after the kernel's time",
      take_keepalive, [](const Config& c) { return show_seconds(c.keepalive_ns); }},
     {"TUTTI_SPIN", "", "polls", "0 to 4294967295",
-     "Polls of a flag before the processor is offered to others. 0: by ranks and cores of the host",
+     "Polls before the processor is offered to others. 0: many with a core for every rank of a "
+     "communicator that is all shared memory, else a few",
      take_number<&Config::spin_polls>,
      [](const Config& c) { return std::to_string(c.spin_polls); }},
     {"TUTTI_INLINE_BYTES", "", "bytes", "0 to 1K",

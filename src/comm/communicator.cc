@@ -8,6 +8,7 @@
 
 #include "src/base/clock.h"
 #include "src/exec/stall.h"
+#include "src/exec/wait.h"
 #include "src/types/kernels.h"
 
 namespace tutti::comm {
@@ -18,9 +19,11 @@ namespace {
 
 int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
-uint32_t spins_of(const Config& config, int ranks) {
+uint32_t spins_of(const Config& config, const Membership& members) {
   if (config.spin_polls > 0) return config.spin_polls;
-  return ranks <= cores() ? 20'000 : 5;
+  return exec::spins_for({.sharing = members.domain_size(),
+                          .cores = members.cores(),
+                          .has_streams = members.domain_size() < members.ranks()});
 }
 
 plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, const Membership& members) {
@@ -80,7 +83,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   execution.ranks = members.ranks();
   execution.communicator = given.membership.self.communicator;
   execution.epoch = given.membership.self.epoch;
-  execution.spins = spins_of(config, members.domain_size());
+  execution.spins = spins_of(config, members);
   execution.layout = given.membership.layout;
   execution.staging_stores = config.staging_stores;
   execution.slow_ns = config.slow_ns;

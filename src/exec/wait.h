@@ -23,6 +23,21 @@ inline void relax() {
 #endif
 }
 
+/// How a rank waits: `sharing` ranks of its machine share memory, `cores` may run them.
+struct Company {
+  int sharing = 1;
+  int cores = 1;
+  bool has_streams = false;  // some peers are reached by the operating system only
+};
+
+/// Polls before the processor is offered to others. A poll of streams is a system call, beside
+/// which a yield costs little; and ranks of one machine that share no memory do not know of each
+/// other.
+constexpr uint32_t spins_for(const Company& company) {
+  const bool has_core = company.sharing <= company.cores && !company.has_streams;
+  return has_core ? 20'000 : 5;
+}
+
 class Backoff {
  public:
   explicit Backoff(uint32_t spins) : spins_(spins) {}
