@@ -119,7 +119,7 @@ auto parse_names(const std::vector<Item>& items, std::string_view name, const ch
 const std::vector<DataType>& all_data_types() {
   static const std::vector<DataType> types = {
       {tuttiInt8, "int8", 1, false, true, 6, 6},
-      {tuttiUint8, "uint8", 1, false, false, 7, 7},
+      {tuttiUint8, "uint8", 1, false, false, 7, 6},
       {tuttiInt32, "int32", 4, false, true, 30, 30},
       {tuttiUint32, "uint32", 4, false, false, 31, 31},
       {tuttiInt64, "int64", 8, false, true, 50, 50},

@@ -1,15 +1,23 @@
 #include "perf/collectives/pattern.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
+
+#include "perf/collectives/board.h"
 
 namespace tutti::perf {
 namespace {
 
-constexpr int kPoison = 0x5A;
 constexpr int kLargestAddend = 8;
+constexpr int kLargestExponent = 3;
 constexpr int kLargestCopied = 100;
+constexpr int kLargestSum = 1 << 20;  // enough to be told apart, in every type
+
+/// What fills a buffer like which no result is: integers stay between -128 and 128, and floats far
+/// below this, or off it.
+std::byte poison_of(const DataType& type) { return std::byte(type.is_float ? 0x5A : 0x80); }
 
 /// splitmix64: every bit of the result depends on every bit of the argument.
 uint64_t mix(uint64_t x) {
@@ -19,50 +27,111 @@ uint64_t mix(uint64_t x) {
   return x ^ (x >> 31);
 }
 
-/// A number in [-amplitude, amplitude], or [0, amplitude].
-double pick(uint64_t random, int amplitude, bool is_signed) {
-  const auto width = static_cast<uint64_t>(is_signed ? 2 * amplitude + 1 : amplitude + 1);
-  return static_cast<double>(random % width) - (is_signed ? amplitude : 0);
+/// A number of [1, amplitude] with either sign; where that would be 1 for ever, of 0 and 1.
+int pick(uint64_t random, int amplitude, bool is_signed) {
+  if (!is_signed && amplitude == 1) return static_cast<int>(random & 1);
+  const int magnitude = 1 + static_cast<int>((random >> 1) % static_cast<uint64_t>(amplitude));
+  return is_signed && (random & 1) != 0 ? -magnitude : magnitude;
 }
 
-/// Sums stay below 2^20 in every type: enough to be told apart.
-int sum_budget(const DataType& type) { return 1 << std::min(type.significand_bits, 20); }
+int sum_budget(const DataType& type) {
+  if (type.is_float) return std::min(1 << std::min(type.significand_bits, 30), kLargestSum);
+  return type.bytes == 1 ? 127 : kLargestSum;
+}
 
-double smallest_subnormal(const DataType& type) {
-  std::byte element[8] = {std::byte{1}};
-  return decode(type, element);
+/// The average of these is no exact number.
+bool rounds(const DataType& type, tuttiRedOp_t op, int ranks) {
+  const bool power_of_two = (ranks & (ranks - 1)) == 0;
+  return op == tuttiAvg && type.is_float && !power_of_two;
+}
+
+/// So many addends of magnitude 1 or 2 have a rounded average that moves further if one of them
+/// changes than all their roundings can move it: ((1 + u)^(k + 1) - 1) 2 k < 1, u = 2^-bits.
+int rounded_addends(const DataType& type) {
+  int addends = 1;
+  const int64_t limit = int64_t{1} << (type.significand_bits - 1);
+  while (addends < kMaxRanks && (addends + 1) * (addends + 2) < limit) ++addends;
+  return addends;
+}
+
+/// What the sum may come to that is divided for an average.
+int dividend_budget(const DataType& type) { return type.id == tuttiUint8 ? 255 : sum_budget(type); }
+
+/// What the addends of an average are multiples of. Integers: of the number of ranks, or cutting
+/// would hide a difference; floats: of what keeps quotients from being subnormal.
+int unit_of(const DataType& type, tuttiRedOp_t op, int ranks) {
+  if (op != tuttiAvg) return 1;
+  if (rounds(type, op, ranks)) {
+    return static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks)));
+  }
+  return !type.is_float && ranks <= dividend_budget(type) ? ranks : 1;
+}
+
+/// What all contributors at an index may come to, in units.
+int budget_of(const DataType& type, tuttiRedOp_t op, int ranks) {
+  if (op == tuttiProd) return type.exponent_budget;
+  if (op == kMulSum) return sum_budget(type) / 2;  // scalars of up to 2 follow
+  if (rounds(type, op, ranks)) return 2 * rounded_addends(type);
+  if (op == tuttiAvg) return dividend_budget(type) / unit_of(type, op, ranks);
+  return sum_budget(type);
 }
 
 }  // namespace
 
-/// Whether `rank` is one of the at most `budget` ranks that count at this index.
-bool Pattern::contributes(int rank, size_t index, int budget) const {
-  const int stride = (ranks_ + budget - 1) / budget;
-  return (static_cast<size_t>(rank) + index) % static_cast<size_t>(stride) == 0;
+Pattern::Pattern(const DataType& type, tuttiRedOp_t op, int ranks, uint64_t seed)
+    : type_(type), op_(op), ranks_(ranks), seed_(seed), unit_(unit_of(type, op, ranks)) {
+  const bool has_signs = op == tuttiProd ? type.is_float : type.is_signed;
+  const int budget = budget_of(type, op, ranks);
+  // Every contributor has two values at least.
+  const bool rounded = rounds(type, op, ranks);
+  const int most = std::clamp(budget / (has_signs && !rounded ? 1 : 2), 1, ranks);
+  stride_ = (ranks + most - 1) / most;
+  contributors_ = (ranks + stride_ - 1) / stride_;
+  const int largest = op == tuttiProd ? kLargestExponent : rounded ? 2 : kLargestAddend;
+  amplitude_ = std::clamp(budget / contributors_, 1, largest);
 }
 
-/// How much the inputs of a sum may come to: half as much where scalars of up to 2 follow.
-int Pattern::addends_budget() const { return sum_budget(type_) / (op_ == kMulSum ? 2 : 1); }
-
-double Pattern::addend(int rank, size_t index, uint64_t random) const {
-  const int budget = addends_budget();
-  if (!contributes(rank, index, budget)) return 0;
-  const int amplitude = std::clamp(budget / ranks_, 1, kLargestAddend);
-  return pick(random, amplitude, type_.is_signed);
+/// Whether `rank` is one of the at most contributors_ ranks that count at this index.
+bool Pattern::contributes(int rank, size_t index) const {
+  return (static_cast<size_t>(rank) + index + seed_) % static_cast<size_t>(stride_) == 0;
 }
 
-double Pattern::factor(int rank, size_t index, uint64_t random) const {
-  const double sign = type_.is_signed && (random >> 32 & 1) != 0 ? -1 : 1;
-  if (!contributes(rank, index, type_.exponent_budget)) return sign;
-  return sign * std::ldexp(1, static_cast<int>(pick(random, 1, type_.is_float)));
+uint64_t Pattern::random_of(int rank, size_t index) const {
+  return mix(mix(seed_ * 4096 + static_cast<uint64_t>(rank)) + index);
+}
+
+double Pattern::addend(int rank, size_t index) const {
+  if (!contributes(rank, index)) return 0;
+  // Where quotients are cut, every fourth sum has a remainder.
+  const bool has_remainder = !type_.is_float && index % 4 == 3;
+  return pick(random_of(rank, index), amplitude_, type_.is_signed) * (has_remainder ? 1 : unit_);
+}
+
+double Pattern::factor(int rank, size_t index) const {
+  const uint64_t random = random_of(rank, index);
+  const double sign = type_.is_signed && (random >> 62 & 1) != 0 ? -1 : 1;
+  if (!contributes(rank, index)) return sign;
+  return sign * std::ldexp(1, pick(random, amplitude_, type_.is_float));
+}
+
+/// One rank has the greatest (least) number, another one at each index.
+double Pattern::compared(int rank, size_t index) const {
+  const int most = std::min(sum_budget(type_), kLargestCopied);
+  const int least = type_.is_signed ? -most : 0;
+  const auto of_range = [&](int who, int from, int to) {
+    return from + static_cast<int>(random_of(who, index) % static_cast<uint64_t>(to - from + 1));
+  };
+  const auto winner = static_cast<int>((index + seed_) % static_cast<size_t>(ranks_));
+  const int extreme = of_range(winner, most / 2 + 1, most);
+  const int level = rank == winner ? extreme : of_range(rank, least, extreme - 1);
+  return op_ == tuttiMin ? most + least - level : level;
 }
 
 double Pattern::input(int rank, size_t index) const {
   const size_t phase = index % kPeriod;
-  const uint64_t random = mix(mix(seed_ * 4096 + static_cast<uint64_t>(rank)) + phase);
-  if (op_ == tuttiProd) return factor(rank, phase, random);
-  if (op_ == tuttiSum || op_ == tuttiAvg || op_ == kMulSum) return addend(rank, phase, random);
-  return pick(random, std::min(sum_budget(type_), kLargestCopied), type_.is_signed);
+  if (op_ == tuttiProd) return factor(rank, phase);
+  if (op_ == tuttiSum || op_ == tuttiAvg || op_ == kMulSum) return addend(rank, phase);
+  return compared(rank, phase);
 }
 
 double Pattern::contribution(int rank, size_t index) const {
@@ -92,21 +161,20 @@ double Pattern::reduced(size_t index) const {
   return type_.is_float ? result / ranks_ : std::trunc(result / ranks_);
 }
 
-bool Pattern::is_exact() const {
-  const bool power_of_two = (ranks_ & (ranks_ - 1)) == 0;
-  return op_ != tuttiAvg || !type_.is_float || power_of_two;
-}
+bool Pattern::is_exact() const { return !rounds(type_, op_, ranks_); }
 
+/// Of 1/ranks or a product with it, and of every addition of what is not 0. All are far from
+/// subnormal numbers.
 double Pattern::tolerance(size_t index) const {
   double magnitude = 0;
   for (int rank = 0; rank < ranks_; ++rank) magnitude += std::fabs(input(rank, index));
-  const double epsilon = std::ldexp(1, 1 - type_.significand_bits);
-  return (ranks_ + 1) * epsilon * magnitude / ranks_ + ranks_ * smallest_subnormal(type_);
+  const double unit = std::ldexp(1, -type_.significand_bits);
+  return (std::pow(1 + unit, contributors_ + 1) - 1) * magnitude / ranks_;
 }
 
 /// One period of a rank's input (or of the reduction) as elements.
 std::vector<std::byte> Pattern::table_of(int source) const {
-  std::vector<std::byte> table(kPeriod * type_.bytes, std::byte{kPoison});
+  std::vector<std::byte> table(kPeriod * type_.bytes, poison_of(type_));
   if (source == Block::kUntouched) return table;
   for (size_t i = 0; i < kPeriod; ++i) {
     const double value = source == Block::kEveryRank ? reduced(i) : input(source, i);
@@ -124,7 +192,7 @@ void Pattern::fill_input(int rank, std::byte* buffer, size_t count) const {
 }
 
 void Pattern::poison(std::byte* buffer, size_t count) const {
-  std::memset(buffer, kPoison, count * type_.bytes);
+  std::memset(buffer, std::to_integer<int>(poison_of(type_)), count * type_.bytes);
 }
 
 void Pattern::check_exact(const Block& block, const std::byte* output, size_t begin,
