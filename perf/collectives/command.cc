@@ -48,6 +48,13 @@ void check_writable(const std::string& path) {
   if (error != 0) throw PerfError("cannot write " + path + ": " + std::strerror(error));
 }
 
+int status_of_output(int status) {
+  const bool complete = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (status != kExitOk || complete) return status;
+  std::fprintf(stderr, "tutti: not all of the output could be written\n");
+  return kExitFailed;
+}
+
 std::string program_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
 }

@@ -244,6 +244,31 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual(unwritable.stdout, "", "nothing is measured for nothing")
         self.assertEqual(run(*few, "-o", "mulmax").returncode, USAGE)
 
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        few = [str(TUTTI), "perf", "all_reduce", "-b", "8", "-n", "1"]
+        all_of_it = "not all of the output could be written"
+        for flags, said in ((["--ranks", "2"], all_of_it), (["-t", "2"], all_of_it),
+                            (["--help"], all_of_it),
+                            (["-t", "2", "-N", "0"], "they cannot be written"),
+                            (["--ranks", "2", "-N", "0"], "they cannot be written")):
+            with self.subTest(flags=flags), open("/dev/full", "w") as full:
+                result = subprocess.run(few + flags, text=True, stdout=full, timeout=60,
+                                        stderr=subprocess.PIPE, env=INHERITED)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertEqual(result.stderr.count(said), 1, result.stderr)
+        for group in (["--ranks", "2"], ["-t", "2"]):
+            with self.subTest(group=group):
+                reader, writer = os.pipe()
+                os.close(reader)
+                result = subprocess.run(few + group, text=True, stdout=writer, timeout=60,
+                                        stderr=subprocess.PIPE, env=INHERITED)
+                os.close(writer)
+                self.assertNotEqual(result.returncode, 0, result.stderr)
+        for group in (["--ranks", "2"], ["-t", "2"]):
+            full = run(*few[1:], *group, "--json", "/dev/full")
+            self.assertEqual(full.returncode, 1, full.stderr)
+            self.assertIn("cannot write /dev/full", full.stderr)
+
     def test_mistakes_are_explained(self):
         for arguments in (["perf"], ["perf", "all_shrink"], ["perf", "all_reduce", "-b", "many"],
                           ["perf", "all_reduce", "--vs", "gossip"], ["perf", "compare", "none.csv"],

@@ -75,8 +75,7 @@ class Children {
       if (getppid() != parent) _exit(1);  // the parent died before prctl
       const int result = run_process(
           shape_, process, [&](int) { return board_; }, body);
-      std::fflush(nullptr);
-      _exit(result);
+      _exit(status_of_output(result));
     }
     pids_.push_back(child);
     ++running_;

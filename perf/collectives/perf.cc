@@ -91,8 +91,8 @@ class Sweep {
   /// Collective: every rank returns what rank 0 has concluded, so that every process that a
   /// launcher started says it; and none before rank 0 is done, for launchers end the others then.
   ExitCode conclude() {
-    const ExitCode own = speaks_ ? write_results() : kExitOk;
-    return context_.board.exchange(context_.rank, own)[0];
+    const int own = speaks_ ? status_of_output(write_results()) : kExitOk;
+    return static_cast<ExitCode>(context_.board.exchange(context_.rank, own)[0]);
   }
 
   ExitCode write_results() {

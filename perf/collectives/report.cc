@@ -196,8 +196,13 @@ void Report::add(const Line& line) {
   std::fflush(stdout);
   print_wrong(line, line.out_of_place, "out of place");
   if (line.in_place) print_wrong(line, *line.in_place, "in place");
-  // Cycles for ever have no footer and no file: what is kept for them would only grow.
-  if (options_.cycles > 0) results_.lines.push_back(line);
+  // Cycles for ever have no footer and no file: what is kept for them would only grow. They end
+  // when nobody can read them.
+  if (options_.cycles > 0) {
+    results_.lines.push_back(line);
+  } else if (std::ferror(stdout) != 0) {
+    throw PerfError("with -N 0 there are only lines, and they cannot be written");
+  }
 }
 
 /// nccl-tests' lines on what every rank of an all_to_all_v moves.

@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "perf/collectives/collective.h"
+#include "perf/collectives/command.h"
 #include "perf/collectives/perf.h"
 #include "tools/cli/algorithms.h"
 #include "tools/cli/arguments.h"
@@ -72,8 +73,5 @@ int run(int argc, char** argv) {
 }  // namespace tutti::cli
 
 int main(int argc, char** argv) {
-  const int status = tutti::cli::run(argc, argv);
-  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return status;
-  std::fprintf(stderr, "tutti: not all of the output could be written\n");
-  return status != 0 ? status : 1;
+  return tutti::perf::status_of_output(tutti::cli::run(argc, argv));
 }
