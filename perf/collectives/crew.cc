@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
+#include <condition_variable>
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -23,8 +26,23 @@
 namespace tutti::perf {
 namespace {
 
-constexpr int kGraceSeconds = 10;
-constexpr useconds_t kPollMicroseconds = 10'000;
+constexpr std::chrono::milliseconds kPoll{10};
+constexpr int kPollsPerSecond = 100;
+
+/// How long to wait for the others when one rank has ended, or more.
+class Patience {
+ public:
+  explicit Patience(const Grace& grace) : grace_(grace) {}
+
+  /// To be asked once in kPoll.
+  bool is_over(bool failed) {
+    return ++polls_ > (failed ? grace_.after_failure : grace_.after_end) * kPollsPerSecond;
+  }
+
+ private:
+  const Grace grace_;
+  int polls_ = 0;
+};
 
 int run_rank(int rank, int ranks, const BoardOf& board_of, const RankBody& body) {
   std::shared_ptr<Board> board;
@@ -51,12 +69,14 @@ class Children {
     for (int process = 0; process < shape_.processes; ++process) fork_one(process, body);
   }
 
-  /// Waits for all; after the first failure not for long.
+  /// Waits for all; after the first not for ever.
   int wait_all() {
-    while (running_ > 0 && !board_->failed()) wait_one(0);
-    const int polls = kGraceSeconds * 1'000'000 / static_cast<int>(kPollMicroseconds);
-    for (int poll = 0; running_ > 0 && poll < polls; ++poll) {
-      if (!wait_one(WNOHANG)) usleep(kPollMicroseconds);
+    while (running_ == shape_.processes) wait_one(0);
+    Patience patience(shape_.grace);
+    while (running_ > 0) {
+      if (wait_one(WNOHANG)) continue;
+      if (patience.is_over(result_ != kExitOk)) break;
+      std::this_thread::sleep_for(kPoll);
     }
     kill_rest();
     return result_;
@@ -112,20 +132,23 @@ class Children {
     }
   }
 
-  void report_signal(int process, pid_t pid, int signal) const {
+  std::string ranks_of(int process) const {
     const int first = process * shape_.threads;
-    std::string who = "rank " + std::to_string(first);
-    if (shape_.threads > 1)
-      who = "ranks " + std::to_string(first) + "-" + std::to_string(first + shape_.threads - 1);
-    std::fprintf(stderr, "tutti: %s (pid %d) died of signal %d (%s)\n", who.c_str(),
+    if (shape_.threads == 1) return "rank " + std::to_string(first);
+    return "ranks " + std::to_string(first) + "-" + std::to_string(first + shape_.threads - 1);
+  }
+
+  void report_signal(int process, pid_t pid, int signal) const {
+    std::fprintf(stderr, "tutti: %s (pid %d) died of signal %d (%s)\n", ranks_of(process).c_str(),
                  static_cast<int>(pid), signal, strsignal(signal));
   }
 
   void kill_rest() {
-    for (const pid_t pid : pids_) {
+    for (size_t process = 0; process < pids_.size(); ++process) {
+      const pid_t pid = pids_[process];
       if (pid <= 0) continue;
-      std::fprintf(stderr, "tutti: ending pid %d, which does not end by itself\n",
-                   static_cast<int>(pid));
+      std::fprintf(stderr, "tutti: %s (pid %d) did not end when others had: killed\n",
+                   ranks_of(static_cast<int>(process)).c_str(), static_cast<int>(pid));
       kill(pid, SIGKILL);
       waitpid(pid, nullptr, 0);
       result_ = std::max(result_, 1);
@@ -141,22 +164,69 @@ class Children {
   int result_ = 0;
 };
 
+/// The ranks of a process, as threads.
+class Threads {
+ public:
+  using Run = std::function<int(int rank)>;
+
+  Threads(const CrewShape& shape, int process)
+      : shape_(shape),
+        first_rank_(process * shape.threads),
+        results_(static_cast<size_t>(shape.threads), kRunning) {}
+
+  /// Waits for all; after the first not for ever.
+  int run(const Run& run_one) {
+    std::vector<std::jthread> threads;
+    for (int thread = 0; thread < shape_.threads; ++thread) {
+      threads.emplace_back([this, &run_one, thread] {
+        note_end(static_cast<size_t>(thread), run_one(first_rank_ + thread));
+      });
+    }
+    std::unique_lock lock(mutex_);
+    ended_.wait(lock, [&] { return running_ < shape_.threads; });
+    Patience patience(shape_.grace);
+    while (!ended_.wait_for(lock, kPoll, [&] { return running_ == 0; })) {
+      if (patience.is_over(worst_ != kExitOk)) give_up();
+    }
+    return worst_;
+  }
+
+ private:
+  static constexpr int kRunning = -1;
+
+  void note_end(size_t thread, int result) {
+    const std::lock_guard lock(mutex_);
+    results_[thread] = result;
+    worst_ = std::max(worst_, result);
+    --running_;
+    ended_.notify_one();
+  }
+
+  [[noreturn]] void give_up() const {
+    for (size_t thread = 0; thread < results_.size(); ++thread) {
+      if (results_[thread] != kRunning) continue;
+      std::fprintf(stderr, "tutti: rank %d did not end when others had: the program ends\n",
+                   first_rank_ + static_cast<int>(thread));
+    }
+    std::fflush(stdout);
+    _exit(std::max<int>(worst_, kExitFailed));
+  }
+
+  const CrewShape shape_;
+  const int first_rank_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::vector<int> results_;
+  int running_ = shape_.threads;
+  int worst_ = kExitOk;
+};
+
 }  // namespace
 
 int run_process(const CrewShape& shape, int process, const BoardOf& board_of,
                 const RankBody& body) {
-  std::vector<int> results(static_cast<size_t>(shape.threads));
-  const auto run = [&](int thread) {
-    const int rank = process * shape.threads + thread;
-    results[static_cast<size_t>(thread)] = run_rank(rank, shape.ranks(), board_of, body);
-  };
-  if (shape.threads == 1) {
-    run(0);
-  } else {
-    std::vector<std::jthread> threads;
-    for (int thread = 0; thread < shape.threads; ++thread) threads.emplace_back(run, thread);
-  }
-  return *std::max_element(results.begin(), results.end());
+  const auto run = [&](int rank) { return run_rank(rank, shape.ranks(), board_of, body); };
+  return shape.threads == 1 ? run(process) : Threads(shape, process).run(run);
 }
 
 int run_crew(const CrewShape& shape, const RankBody& body) {

@@ -17,9 +17,17 @@ struct RankContext {
   Board& board;
 };
 
+/// Ranks end together. Seconds that a rank has to end in when another one has: one that has not is
+/// named and ended. Time in which the machine stands still does not count.
+struct Grace {
+  int after_failure = 10;
+  int after_end = 60;
+};
+
 struct CrewShape {
   int processes = 2;
   int threads = 1;  // ranks per process
+  Grace grace = {};
 
   int ranks() const { return processes * threads; }
 };
@@ -33,13 +41,14 @@ using BoardOf = std::function<std::shared_ptr<Board>(int rank)>;
 /// is forked. Returns the greatest return value.
 ///
 /// A process that dies is reported on stderr with its ranks and signal, and fails the board like a
-/// body that throws; the others then get kGraceSeconds to end by themselves. Requires: no other
-/// thread exists yet.
+/// body that throws. One that has not ended when the shape's grace is over is killed. Requires: no
+/// other thread exists yet.
 int run_crew(const CrewShape& shape, const RankBody& body);
 
 /// Runs the ranks of one process: rank r is thread r % threads of process r / threads. Returns the
 /// greatest return value. A body that throws, or a board that cannot be had, is reported on stderr
-/// with its rank, fails the board and counts as the exit code of its PerfError (others: 1).
+/// with its rank, fails the board and counts as the exit code of its PerfError (others: 1). A rank
+/// that has not ended when the shape's grace is over ends the program: a thread cannot be stopped.
 int run_process(const CrewShape& shape, int process, const BoardOf& board_of, const RankBody& body);
 
 /// Binds the calling thread to the rank's own processor if there are two ranks and enough

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "perf/collectives/error.h"
@@ -119,6 +120,33 @@ TEST(Crew, ADeadRankIsReportedWithItsSignal) {
   EXPECT_EQ(result, 1);
   EXPECT_NE(said.find("rank 1 (pid"), std::string::npos) << said;
   EXPECT_NE(said.find("signal 9 (Killed)"), std::string::npos) << said;
+}
+
+/// Rank 1 waits for ever, the others fail or are done.
+RankBody all_but_rank_1(int result) {
+  return [result](const RankContext& context) {
+    context.board.barrier();
+    while (context.rank == 1) pause();
+    return result;
+  };
+}
+
+TEST(Crew, AProcessThatDoesNotEndIsNamedAndKilled) {
+  for (const auto& [result, grace] : {std::pair(3, Grace{1, 3600}), std::pair(0, Grace{3600, 1})}) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_crew({3, 1, grace}, all_but_rank_1(result)), std::max(result, 1));
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_NE(said.find("rank 1 (pid "), std::string::npos) << said;
+    EXPECT_NE(said.find("did not end when others had: killed"), std::string::npos) << said;
+  }
+}
+
+TEST(CrewDeathTest, AThreadThatDoesNotEndIsNamedAndEndsTheProgram) {
+  for (const auto& [result, grace] : {std::pair(3, Grace{1, 3600}), std::pair(0, Grace{3600, 1})}) {
+    EXPECT_EXIT(run_crew({1, 3, grace}, all_but_rank_1(result)),
+                testing::ExitedWithCode(std::max(result, 1)),
+                "rank 1 did not end when others had: the program ends");
+  }
 }
 
 TEST(Crew, LearnsHowItsProcessesEndWhereThatWasIgnored) {
