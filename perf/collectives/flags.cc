@@ -2,11 +2,15 @@
 
 #include <charconv>
 #include <cmath>
+#include <limits>
+#include <sstream>
 
 #include "perf/collectives/error.h"
 
 namespace tutti::perf {
 namespace {
+
+constexpr double kMostSeconds = 1e9;
 
 [[noreturn]] void refuse(const std::string& text, const std::string& wanted) {
   throw PerfError("'" + text + "' is not " + wanted, kExitUsage);
@@ -14,12 +18,17 @@ namespace {
 
 bool yes(const std::string& text) { return whole_number(text, 0, 1) == 1; }
 
-double positive(const std::string& text, double least = 0) {
+double positive(const std::string& text, double least = 0,
+                double most = std::numeric_limits<double>::max()) {
   double number = 0;
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, number);
-  if (error != std::errc{} || stop != end || !(number >= least) || !std::isfinite(number)) {
-    refuse(text, "a number from " + std::to_string(least) + " up");
+  if (error != std::errc{} || stop != end || !(number >= least && number <= most)) {
+    std::ostringstream wanted;
+    wanted << "a number from " << least;
+    const bool bounded = most < std::numeric_limits<double>::max();
+    bounded ? wanted << " to " << most : wanted << " up";
+    refuse(text, wanted.str());
   }
   return number;
 }
@@ -117,7 +126,9 @@ constexpr Flag kFlags[] = {
     {"-T,--timeout", "SECONDS", "0", "a call that takes longer fails; 0: TUTTI_TIMEOUT", kLoop,
      kNcclTests,
      [](Text text, Draft& d) {
-       d.options.communicator.timeout_ns = static_cast<uint64_t>(positive(text) * 1e9);
+       const double seconds = positive(text, 0, kMostSeconds);
+       // Rounded up: 0 would be no limit at all.
+       d.options.communicator.timeout_ns = static_cast<uint64_t>(std::ceil(seconds * 1e9));
      }},
 
     // ---- ranks and buffers

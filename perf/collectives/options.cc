@@ -12,6 +12,29 @@ namespace tutti::perf {
 namespace {
 
 constexpr size_t kDefaultBytes = size_t{32} << 20;
+constexpr size_t kMostSizes = 100'000;
+
+/// What follows a size below the greatest; empty: nothing does.
+std::optional<size_t> next_size(const SizeOptions& sizes, size_t bytes) {
+  if (sizes.factor <= 1) {
+    if (sizes.step_bytes > sizes.max_bytes - bytes) return std::nullopt;
+    return bytes + sizes.step_bytes;
+  }
+  const double scaled = static_cast<double>(bytes) * sizes.factor;
+  if (scaled > static_cast<double>(sizes.max_bytes)) return std::nullopt;  // or beyond any number
+  const size_t next = std::max(static_cast<size_t>(scaled), bytes + 1);
+  return next <= sizes.max_bytes ? std::optional(next) : std::nullopt;
+}
+
+/// Begins with the least; of a sweep with too many sizes one more than there may be.
+std::vector<size_t> swept_sizes(const SizeOptions& sizes) {
+  std::vector<size_t> all;
+  for (std::optional<size_t> bytes = sizes.min_bytes; bytes && all.size() <= kMostSizes;) {
+    all.push_back(*bytes);
+    bytes = *bytes < sizes.max_bytes ? next_size(sizes, *bytes) : std::nullopt;
+  }
+  return all;
+}
 
 SizeOptions settle_sizes(const Draft& draft) {
   SizeOptions sizes = draft.options.sizes;
@@ -26,10 +49,23 @@ SizeOptions settle_sizes(const Draft& draft) {
   }
   sizes.min_bytes = draft.min_bytes.value_or(draft.max_bytes.value_or(kDefaultBytes));
   sizes.max_bytes = draft.max_bytes.value_or(draft.min_bytes.value_or(kDefaultBytes));
-  if (sizes.min_bytes > sizes.max_bytes) throw PerfError("-b is greater than -e", kExitUsage);
-  const bool grows = sizes.factor > 1 ? sizes.min_bytes > 0 : sizes.step_bytes > 0;
-  if (sizes.min_bytes < sizes.max_bytes && !grows) {
-    throw PerfError("the sizes do not grow", kExitUsage);
+  const auto text = [](size_t bytes) { return std::to_string(bytes); };
+  if (sizes.min_bytes > sizes.max_bytes) {
+    throw PerfError("-b " + text(sizes.min_bytes) + " is greater than -e " + text(sizes.max_bytes) +
+                        ": sizes go up",
+                    kExitUsage);
+  }
+  if (sizes.min_bytes == sizes.max_bytes) return sizes;
+  if (sizes.factor > 1 && sizes.min_bytes == 0) {
+    throw PerfError("-b 0 stays 0 whatever -f multiplies it by: 1 at least, or -i", kExitUsage);
+  }
+  if (sizes.factor <= 1 && sizes.step_bytes == 0) {
+    throw PerfError("with -i 0 sizes do not grow: 1 at least, or -f above 1", kExitUsage);
+  }
+  if (swept_sizes(sizes).size() > kMostSizes) {
+    throw PerfError("-b " + text(sizes.min_bytes) + " -e " + text(sizes.max_bytes) +
+                        " are more than " + text(kMostSizes) + " sizes: take a greater -f or -i",
+                    kExitUsage);
   }
   return sizes;
 }
@@ -147,15 +183,7 @@ size_t parse_bytes(const std::string& text) {
 }
 
 std::vector<size_t> PerfOptions::byte_sizes() const {
-  if (!sizes.list.empty()) return sizes.list;
-  std::vector<size_t> all;
-  for (size_t bytes = sizes.min_bytes; bytes <= sizes.max_bytes;) {
-    all.push_back(bytes);
-    if (bytes == sizes.max_bytes) break;
-    const auto scaled = static_cast<size_t>(static_cast<double>(bytes) * sizes.factor);
-    bytes = sizes.factor > 1 ? std::max(scaled, bytes + 1) : bytes + sizes.step_bytes;
-  }
-  return all;
+  return sizes.list.empty() ? swept_sizes(sizes) : sizes.list;
 }
 
 size_t PerfOptions::largest_bytes() const {

@@ -41,6 +41,34 @@ TEST(Options, TheSweepMultipliesAddsOrIsGiven) {
   EXPECT_EQ(parse({"-b", "8"}, "barrier")->byte_sizes(), Sizes{0});
 }
 
+TEST(Options, TheSweepEndsWhereSizesEnd) {
+  constexpr size_t kEnd = size_t{1} << 60;
+  const char* end = "1073741824G";
+  EXPECT_EQ(parse({"-b", "8", "-e", end, "-f", "1e300"})->byte_sizes(), Sizes{8});
+  EXPECT_EQ(parse({"-b", end, "-e", end, "-f", "64"})->byte_sizes(), Sizes{kEnd});
+  EXPECT_EQ(parse({"-b", "1e18", "-e", end, "-f", "30"})->byte_sizes(), Sizes{1000000000000000000});
+  EXPECT_EQ(parse({"-b", "8", "-e", end, "-i", end})->byte_sizes(), Sizes{8});
+  EXPECT_EQ(parse({"-b", "0", "-e", end, "-i", end})->byte_sizes(), (Sizes{0, kEnd}));
+}
+
+TEST(Options, WrongSizesAreNamedWithWhatIsAllowed) {
+  const auto said = [](const std::vector<const char*>& flags) {
+    testing::internal::CaptureStderr();
+    EXPECT_FALSE(parse(flags));
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_NE(said({"-b", "1K", "-e", "8"}).find("-b 1024 is greater than -e 8"), std::string::npos);
+  EXPECT_NE(said({"-b", "1", "-e", "8", "-i", "0"}).find("-i 0"), std::string::npos);
+  EXPECT_NE(said({"-b", "0", "-e", "8", "-f", "2"}).find("-b 0"), std::string::npos);
+  const std::vector<std::vector<const char*>> endless = {
+      {"-b", "1", "-e", "1G", "-i", "1"}, {"-b", "1", "-e", "1G", "-f", "1.0000001"}};
+  for (const auto& flags : endless) {
+    EXPECT_NE(said(flags).find("more than 100000 sizes"), std::string::npos);
+  }
+  EXPECT_NE(said({"-T", "1e300"}).find("-T"), std::string::npos);
+  EXPECT_EQ(parse({"-T", "1e-12"})->communicator.timeout_ns, 1u) << "0 would be no limit";
+}
+
 TEST(Options, AListOfSizesHasItsOwnEnds) {
   const auto options = parse({"--bytes-list", "4M,8,1K"});
   ASSERT_TRUE(options);
