@@ -197,6 +197,14 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(rows(result.stdout)[0][:2], ["600", "50"], "three ranks have a block each")
         wrong = run("perf", "all_gather", "--ranks", "2", "-b", "8", NCCL_TESTS_SPLIT="XOR 2")
         self.assertEqual(wrong.returncode, USAGE, wrong.stderr)
+        for mask in ("1", "0x1"):
+            masked = run("perf", "all_gather", "--ranks", "3", "-b", "600", "-n", "2",
+                         NCCL_TESTS_SPLIT_MASK=mask)
+            self.assertEqual(masked.returncode, 0, masked.stderr)
+            self.assertEqual(rows(masked.stdout)[0][:2], ["600", "75"], "ranks 0 and 2")
+        wrong = run("perf", "all_gather", "--ranks", "2", "-b", "8", NCCL_TESTS_SPLIT_MASK="7g")
+        self.assertEqual(wrong.returncode, USAGE, wrong.stderr)
+        self.assertIn("NCCL_TESTS_SPLIT_MASK='7g'", wrong.stderr)
 
     def test_alltoallv_moves_what_the_variables_of_nccl_tests_say(self):
         prefix = "NCCL_TESTS_ALLTOALLV_"

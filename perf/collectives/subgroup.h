@@ -24,6 +24,10 @@ inline Subgroup whole_group(const RankContext& context) {
 /// PerfError.
 int color_of(std::string_view split, int process);
 
+/// The color of a process by a mask that is ANDed: hexadecimal digits, with 0x or without. Errors:
+/// PerfError.
+int color_by_mask(std::string_view mask, int process);
+
 /// By NCCL_TESTS_SPLIT_MASK or NCCL_TESTS_SPLIT; processes of one color, in their order, are a
 /// group. Ranks of one process stay together. Errors: PerfError.
 Subgroup subgroup_of(const RankContext& context, int ranks_per_process);
