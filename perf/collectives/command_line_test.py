@@ -61,6 +61,21 @@ class CommandLine(unittest.TestCase):
         self.assertIn("# Out of bounds values : 0 OK", result.stdout)
         self.assertIn("# Avg bus bandwidth    : ", result.stdout)
 
+    def test_where_nothing_moves_there_is_nothing_to_check(self):
+        for flags, halves in ((["barrier"], 1), (["all_reduce", "-b", "0"], 2),
+                              (["all_gather", "-b", "3"], 2), (["alltoallv", "-b", "0"], 1)):
+            with self.subTest(flags=flags):
+                result = run("perf", *flags, "-t", "2", "-n", "2", "--percentiles", "-I", "1")
+                self.assertEqual(result.returncode, 0, result.stderr)
+                row = rows(result.stdout)[0]
+                self.assertEqual(row[:2], ["0", "0"])
+                for half in range(2):
+                    cells = row[5 + 12 * half:17 + 12 * half]
+                    rates = ["0.00", "0.00"] if half < halves else ["N/A", "N/A"]
+                    self.assertEqual(cells[1:4], rates + ["N/A"])
+                self.assertNotRegex(result.stdout, r"\b(nan|inf)\b")
+                self.assertIn("# Avg bus bandwidth    : 0 ", result.stdout)
+
     def test_every_collective_with_processes_and_with_threads(self):
         for collective in COLLECTIVES:
             for group in (["--ranks", "3"], ["-t", "3"]):
