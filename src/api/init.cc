@@ -22,7 +22,7 @@ Status get_unique_id(tuttiUniqueId* id, bool for_others) {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   const Config& config = *process.value()->env().config;
-  const auto place = bootstrap::parse_place(config.id);
+  const auto place = parse_place(config.id);
   const Result<bootstrap::UniqueId> made =
       place && for_others ? bootstrap::id_at(*place, config, process.value()->next_id())
                           : bootstrap::create_unique_id(config, process_environment());

@@ -7,6 +7,7 @@
 #include "src/api/events.h"
 #include "src/base/fork.h"
 #include "src/registry/algorithms.h"
+#include "src/registry/settings.h"
 
 namespace tutti::api {
 namespace {
@@ -75,7 +76,7 @@ Status Process::add_default(Default given) {
 Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaults) {
   if (sodium_init() < 0) return Status::system_error("libsodium does not start");
   std::unique_ptr<Process> made(new Process);
-  Result<Config> config = Config::from_environment(process_environment(), defaults);
+  Result<Config> config = registry::read_settings(process_environment(), defaults);
   if (!config.ok()) return config.status();
   made->config_ = std::move(config).value();
   Result<std::unique_ptr<Logger>> log = Logger::create(made->config_);

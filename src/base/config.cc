@@ -1,7 +1,7 @@
 #include "src/base/config.h"
 
 #include <algorithm>
-#include <numeric>
+#include <cctype>
 
 #include "src/base/key_file.h"
 #include "src/base/setting_values.h"
@@ -14,24 +14,20 @@ namespace {
 
 std::string quoted(std::string_view text) { return "'" + std::string(text) + "'"; }
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
-    }
-  }
-  return row[b.size()];
+/// Whether it may be an id, or a piece of one that holds a part of its key. A place is no secret.
+bool may_be_an_id(std::string_view value) {
+  constexpr size_t kDigits = 32;
+  size_t run = 0;
+  return std::any_of(value.begin(), value.end(), [&](unsigned char letter) {
+    run = std::isxdigit(letter) != 0 ? run + 1 : 0;
+    return run == kDigits;
+  });
 }
 
 /// A secret must not come back in a message about it.
 std::string show_refused(const Setting& setting, std::string_view value) {
-  const bool secret = setting.name == "TUTTI_KEY" || setting.name == "TUTTI_ID";
+  const bool secret =
+      setting.name == "TUTTI_KEY" || (setting.name == "TUTTI_ID" && may_be_an_id(value));
   return secret ? "(a value of " + std::to_string(value.size()) + " bytes)" : quoted(value);
 }
 
@@ -72,6 +68,7 @@ Status apply(const Setting& setting, const Given& given, Config& config) {
   if (setting.nccl_name.empty() || theirs == given.end()) return {};
   if (!setting.parse(theirs->second.value, config)) {
     const Status refusal = refuse(origin_of(theirs->second), setting, theirs->second.value);
+    if (setting.needed && !theirs->second.value.empty()) return refusal;
     config.warnings.push_back(std::string(refusal.message()) + "; ignored");
     return {};
   }
@@ -139,12 +136,9 @@ bool is_setting(std::string_view name) {
 }
 
 std::string_view nearest_setting(std::string_view name) {
-  const auto all = settings();
-  return std::min_element(all.begin(), all.end(),
-                          [&](const Setting& a, const Setting& b) {
-                            return edit_distance(name, a.name) < edit_distance(name, b.name);
-                          })
-      ->name;
+  std::vector<std::string_view> names;
+  for (const Setting& setting : settings()) names.push_back(setting.name);
+  return nearest(name, names);
 }
 
 }  // namespace tutti

@@ -5,7 +5,8 @@
 // accepted. A variable that is nearly right (TUTTI_TRANSPORT) gives a warning with the nearest
 // name. Where NCCL has a variable of the same meaning it is honoured under its own name; Tutti's
 // own wins, and a value of NCCL's that is not understood only warns, because it was not written for
-// us.
+// us; but where nothing could go on without it, it is refused (Setting::needed). Whether a
+// transport or an algorithm has the name that a value gives, registry::read_settings() says.
 //
 // Units: at the end of each name. Errors: kInvalidArgument, kSystemError (key file). Threads: a
 // value, read-only once made. Secrets never leave through Setting::show.
@@ -55,7 +56,7 @@ struct Config {
                                          std::span<const Default> defaults = {});
 
   // Who we are.
-  std::string id;                // as given; src/bootstrap reads it
+  std::string id;                // HOST:PORT, or the digits of an id: src/bootstrap reads them
   std::optional<SecretKey> key;  // from TUTTI_KEY or TUTTI_KEY_FILE
   std::string key_file;
   bool insecure = false;
@@ -64,7 +65,7 @@ struct Config {
 
   // What to use.
   std::vector<std::string> transports;  // empty: all, in order of registration
-  std::vector<std::pair<std::string, std::string>> algorithms;  // collective, algorithm
+  std::vector<std::pair<std::string, std::string>> algorithms;  // "all_reduce", "ring:2"
   NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
   bool deterministic = false;
   bool lazy_connect = true;
@@ -125,6 +126,9 @@ struct Setting {
   /// Said once in the log where the setting is given and not the default: why it does not do what
   /// NCCL's users expect. "": it does.
   std::string_view note = {};
+  /// A value under NCCL's name that is not understood is refused as well, because going on without
+  /// it ends in waiting for nobody. An empty one is none, as with NCCL.
+  bool needed = false;
 };
 
 std::span<const Setting> settings();

@@ -157,12 +157,69 @@ TEST(Config, RefusesMalformedValuesByName) {
   EXPECT_NE(refusal({{"TUTTI_INLINE_BYTES", "1025"}}), "");
   EXPECT_NE(refusal({{"TUTTI_TRANSPORTS", "shm,shm"}}), "");
   EXPECT_NE(refusal({{"TUTTI_ALGORITHM", "all_reduce:ring,all_reduce:tree"}}), "");
+  for (const char* odd : {"all_reduce:ring,all_reduce/tree", "all_reduce", "all_reduce:",
+                          "all_reduce:ring:", "all_reduce:ring:0", "all_reduce:ring:x",
+                          "all_reduce:ring:2:2", "all_reduce:ring/2", ":ring", "ring:2,", ""}) {
+    EXPECT_NE(refusal({{"TUTTI_ALGORITHM", odd}}), "") << odd;
+  }
+  const Config written =
+      accepted({{"TUTTI_ALGORITHM", "all_reduce/ring, broadcast:chain:2,reduce/binomial:3"}});
+  const std::vector<std::pair<std::string, std::string>> wanted = {
+      {"all_reduce", "ring"}, {"broadcast", "chain:2"}, {"reduce", "binomial:3"}};
+  EXPECT_EQ(written.algorithms, wanted);
+}
+
+// Ranks that each go on without it, or with another, wait for each other in vain.
+TEST(Config, RefusesAPlaceThatIsNoneUnderEitherName) {
+  for (const char* wrong : {"junk",
+                            "host",
+                            "host:",
+                            ":4000",
+                            "host:0",
+                            "host:70000",
+                            "host:4000x",
+                            "host:-1",
+                            "host:40 00",
+                            " host:4000",
+                            "ho st:4000",
+                            "2001:db8::1:4000",
+                            "[::1]",
+                            "[::1]4000",
+                            "[host]:4000",
+                            "[]:4000",
+                            "::1",
+                            "tcp://host:4000",
+                            "host:4000,other:4000",
+                            "deadbeef"}) {
+    for (const char* name : {"TUTTI_ID", "NCCL_COMM_ID"}) {
+      const std::string message = refusal({{name, wrong}});
+      EXPECT_EQ(message.find(std::string(name) + "='" + wrong + "' is not understood"), 0u)
+          << message;
+      EXPECT_NE(message.find("accepted: HOST:PORT or [IPv6]:PORT"), std::string::npos) << message;
+    }
+  }
+  for (const char* right : {"host:4000", "a-b.c_d.example:65535", "10.0.0.1:1", "[fd00::1]:4000"}) {
+    EXPECT_EQ(accepted({{"NCCL_COMM_ID", right}}).id, right);
+  }
+  const Default file{"NCCL_COMM_ID", "junk", "/etc/nccl.conf"};
+  const auto refused = Config::from_environment({}, {&file, 1});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().message().find("NCCL_COMM_ID in /etc/nccl.conf='junk'"), 0u);
+  EXPECT_EQ(accepted({{"NCCL_COMM_ID", ""}}).id, "");  // NCCL's way to unset it
+  EXPECT_NE(refusal({{"TUTTI_ID", ""}}), "");
 }
 
 TEST(Config, NeverShowsSecrets) {
   const std::string message = refusal({{"TUTTI_KEY", "correct horse battery staple"}});
   EXPECT_EQ(message.find("horse"), std::string::npos) << message;
-  const Config config = accepted({{"TUTTI_KEY", kHexKey}, {"TUTTI_ID", "deadbeef"}});
+  std::string id;
+  while (id.size() < 256) id += "deadbeef";
+  const Config config = accepted({{"TUTTI_KEY", kHexKey}, {"TUTTI_ID", id}});
+  for (const std::string& damaged : {id + "0", id.substr(1), id.substr(0, 128), "id=" + id}) {
+    const std::string refused = refusal({{"TUTTI_ID", damaged}});
+    EXPECT_EQ(refused.find("deadbeef"), std::string::npos) << refused;
+    EXPECT_EQ(refused.find("TUTTI_ID=(a value of"), 0u) << refused;
+  }
   for (const Setting& setting : settings()) {
     const std::string shown = setting.show(config);
     EXPECT_EQ(shown.find("0011"), std::string::npos) << setting.name;

@@ -1,5 +1,7 @@
 #include "src/base/setting_values.h"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <cctype>
 #include <map>
@@ -107,6 +109,31 @@ std::string show_seconds(uint64_t nanoseconds) {
   fraction.insert(0, 9 - fraction.size(), '0');
   fraction.erase(fraction.find_last_not_of('0') + 1);
   return fraction.empty() ? text : text + "." + fraction;
+}
+
+namespace {
+
+/// Letters, digits, and what stands between them in names of hosts. ':' is only in IPv6 addresses.
+bool is_host(std::string_view text) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) || c == '.' || c == '-' || c == '_';
+  });
+}
+
+}  // namespace
+
+std::optional<Place> parse_place(std::string_view text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto port = parse_integer<uint16_t>(text.substr(colon + 1));
+  if (!port || *port == 0) return std::nullopt;
+  const std::string_view host = text.substr(0, colon);
+  if (is_host(host)) return Place{std::string(host), *port};
+  if (!host.starts_with('[') || !host.ends_with(']')) return std::nullopt;
+  const std::string inner(host.substr(1, host.size() - 2));
+  in6_addr six{};
+  if (inet_pton(AF_INET6, inner.c_str(), &six) != 1) return std::nullopt;
+  return Place{inner, *port};
 }
 
 std::optional<bool> parse_switch(std::string_view text) { return look_up(kSwitches, text); }

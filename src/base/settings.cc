@@ -1,6 +1,7 @@
 // The table of all variables. A new one is a field of Config and a row here.
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "src/base/config.h"
@@ -74,6 +75,13 @@ bool take_port(std::string_view value, Config& config) {
   return take_number<&Config::port>(value, config) && config.port != 0;
 }
 
+/// Where to meet: without it, or with another, the ranks would wait for each other in vain.
+bool take_id(std::string_view value, Config& config) {
+  constexpr size_t kIdDigits = 256;  // of tuttiUniqueId_t
+  const bool digits = value.size() == kIdDigits && from_hex(value).has_value();
+  return (digits || parse_place(value)) && take_text<&Config::id>(value, config);
+}
+
 bool take_key(std::string_view value, Config& config) {
   config.key = parse_key(value);
   return config.key.has_value();
@@ -97,15 +105,26 @@ bool take_transports(std::string_view value, Config& config) {
   return true;
 }
 
+/// "all_reduce:ring", or "all_reduce/ring" as commands say it, both with lanes behind: ":2".
+std::optional<std::pair<std::string, std::string>> parse_algorithm(std::string_view text) {
+  const size_t end = text.find_first_of("/:");
+  if (end == text.npos) return std::nullopt;
+  const std::string_view collective = text.substr(0, end), wanted = text.substr(end + 1);
+  const std::vector<std::string_view> words = split(wanted, ':');
+  if (!is_name(collective) || !is_name(words[0]) || words.size() > 2) return std::nullopt;
+  if (words.size() == 2 && parse_integer<uint16_t>(words[1]).value_or(0) == 0) return std::nullopt;
+  return std::pair(std::string(collective), std::string(wanted));
+}
+
 bool take_algorithms(std::string_view value, Config& config) {
   config.algorithms.clear();
   for (const std::string_view piece : split(value, ',')) {
-    const std::vector<std::string_view> words = split(trim(piece), ':');
-    if (words.size() != 2 || !is_name(words[0]) || !is_name(words[1])) return false;
+    auto parsed = parse_algorithm(trim(piece));
+    if (!parsed) return false;
     for (const auto& [collective, algorithm] : config.algorithms) {
-      if (collective == words[0]) return false;
+      if (collective == parsed->first) return false;
     }
-    config.algorithms.emplace_back(words[0], words[1]);
+    config.algorithms.push_back(std::move(*parsed));
   }
   return true;
 }
@@ -204,12 +223,13 @@ std::string show_nccl_blocking(const Config& config) {
   return config.nccl_blocking ? show_switch(*config.nccl_blocking) : "(by configuration)";
 }
 
-// name, NCCL's name, unit, accepted, effect, parse, show, note
+// name, NCCL's name, unit, accepted, effect, parse, show, note, needed
 constexpr Setting kSettings[] = {
-    {"TUTTI_ID", "NCCL_COMM_ID", "", "256 hexadecimal digits of an id, or HOST:PORT",
+    {"TUTTI_ID", "NCCL_COMM_ID", "",
+     "HOST:PORT or [IPv6]:PORT with a port of 1 to 65535, or 256 hexadecimal digits of an id",
      "Where the ranks of a job meet when the program hands over no unique id, or every rank gets "
      "one by itself",
-     take_text<&Config::id>, [](const Config& c) { return show_secret(!c.id.empty()); }},
+     take_id, [](const Config& c) { return show_secret(!c.id.empty()); }, "", true},
     {"TUTTI_KEY", "", "", "64 hexadecimal digits (openssl rand -hex 32)",
      "The job's secret: every connection proves it. Prefer TUTTI_KEY_FILE", take_key,
      [](const Config& c) { return show_secret(c.key.has_value()); }},
@@ -225,8 +245,9 @@ constexpr Setting kSettings[] = {
     {"TUTTI_PORT", "", "", "1 to 65535",
      "TCP port of the rendezvous. At MASTER_ADDR the default is MASTER_PORT + 1", take_port,
      show_port},
-    {"TUTTI_TRANSPORTS", "", "", "a comma list of names, each once",
-     "Only these transports may be used", take_transports, show_transports},
+    {"TUTTI_TRANSPORTS", "", "", "a comma list of loopback, shm and tcp, each once",
+     "Only these transports may be used: of threads, of processes of one host, of several hosts",
+     take_transports, show_transports},
     {"TUTTI_NCCL_SHM_DISABLE", "NCCL_SHM_DISABLE", "", kSwitchWords,
      "Ranks of one host share no memory and use sockets, as those of several do",
      take_opposite<&Config::shared_memory>,
@@ -243,7 +264,9 @@ constexpr Setting kSettings[] = {
      "Ranks of different hosts connect when they first talk, not when the communicator is made",
      take_switch<&Config::lazy_connect>,
      [](const Config& c) { return show_switch(c.lazy_connect); }},
-    {"TUTTI_ALGORITHM", "", "", "all_reduce:ring,broadcast:binomial (each collective once)",
+    {"TUTTI_ALGORITHM", "", "",
+     "all_reduce:ring,broadcast:binomial (each collective once; names of 'tutti algorithms'; "
+     "all_reduce/ring is the same, all_reduce:ring:2 is with two lanes)",
      "Forces the algorithm of a collective", take_algorithms, show_algorithms},
     {"TUTTI_DETERMINISTIC", "", "", kSwitchWords,
      "Results do not depend on algorithm, transport or timing", take_switch<&Config::deterministic>,

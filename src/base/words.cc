@@ -1,7 +1,25 @@
 #include "src/base/words.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace tutti {
 namespace {
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i + 1;
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, replaced});
+    }
+  }
+  return row[b.size()];
+}
 
 int digit_value(char digit) {
   if (digit >= '0' && digit <= '9') return digit - '0';
@@ -52,6 +70,13 @@ std::optional<std::string> from_hex(std::string_view text) {
     bytes += static_cast<char>(high * 16 + low);
   }
   return bytes;
+}
+
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known) {
+  const auto found = std::min_element(known.begin(), known.end(), [&](auto a, auto b) {
+    return edit_distance(word, a) < edit_distance(word, b);
+  });
+  return found == known.end() ? std::string_view() : *found;
 }
 
 std::string list_ranks(const std::vector<int>& ascending) {

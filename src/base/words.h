@@ -32,6 +32,9 @@ std::string to_hex(std::string_view bytes);
 /// The bytes behind an even number of hexadecimal digits.
 std::optional<std::string> from_hex(std::string_view text);
 
+/// The one of `known` that is the fewest letters away; empty where there is none.
+std::string_view nearest(std::string_view word, const std::vector<std::string_view>& known);
+
 /// "2, 5-7"; at most a few, then "and 12 more".
 std::string list_ranks(const std::vector<int>& ascending);
 

@@ -78,16 +78,6 @@ std::array<uint8_t, kBytes> derive(const SecretKey& key, std::string_view label,
 
 }  // namespace
 
-std::optional<Place> parse_place(std::string_view text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos) return std::nullopt;
-  const auto port = parse_integer<uint16_t>(text.substr(colon + 1));
-  std::string_view host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (host.empty() || !port || *port == 0) return std::nullopt;
-  return Place{std::string(host), *port};
-}
-
 Result<std::vector<Address>> resolve(const std::string& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;

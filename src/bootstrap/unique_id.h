@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/config.h"
+#include "src/base/setting_values.h"
 #include "src/base/status.h"
 #include "src/bootstrap/address.h"
 #include "src/transport/member.h"
@@ -27,13 +27,6 @@ namespace tutti::bootstrap {
 inline constexpr size_t kUniqueIdBytes = 128;
 using UniqueIdBytes = std::array<uint8_t, kUniqueIdBytes>;
 using JobId = std::array<uint8_t, 16>;
-
-struct Place {
-  std::string host;  // a name or a numeric address
-  uint16_t port = 0;
-};
-/// HOST:PORT or [IPv6]:PORT.
-std::optional<Place> parse_place(std::string_view text);
 
 /// The addresses of a host by name or number that others can use, at most
 /// UniqueId::kMaxAddresses; at least one.

@@ -116,7 +116,8 @@ TEST(UniqueId, PlacesAreHostAndPort) {
   EXPECT_EQ(parse_place("host.example:4000")->host, "host.example");
   EXPECT_EQ(parse_place("[::1]:4000")->host, "::1");
   EXPECT_EQ(parse_place("[::1]:4000")->port, 4000);
-  for (const char* wrong : {"", ":1", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:x", "h:70000"}) {
+  for (const char* wrong :
+       {"", ":1", "127.0.0.1", "127.0.0.1:0", "127.0.0.1:x", "h:70000", "::1:9"}) {
     EXPECT_FALSE(parse_place(wrong)) << wrong;
   }
 }

@@ -1,8 +1,8 @@
 // Which algorithm the settings force for a collective: TUTTI_ALGORITHM by our names, below it
 // NCCL_ALGO by those of NCCL that the algorithms themselves say are theirs.
 //
-// Threads: a pure function. Errors: none; a name that no algorithm has is what the first call is
-// refused with (choose()), and what NCCL has and we do not forces nothing.
+// Threads: a pure function. Errors: none; names that no algorithm has are refused before
+// (registry::read_settings()), and what NCCL has and we do not forces nothing.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,7 @@
 namespace tutti::select {
 
 struct Force {
-  std::string algorithm;  // "ring"; settings name no lanes
+  std::string algorithm;  // "ring", by TUTTI_ALGORITHM also "ring:2" (lanes)
   std::string by;         // for messages: "NCCL_ALGO in /etc/nccl.conf"
 };
 

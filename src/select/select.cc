@@ -20,7 +20,7 @@ ForcedName parse_forced(std::string_view text) {
   return forced;
 }
 
-/// "ring:2 is forced by the options of the call or communicator"; a setting names no lanes.
+/// "ring:2 is forced by the options of the call or communicator".
 std::string force_of(const Query& query) {
   std::string text = std::string(query.forced) + " is forced";
   if (!query.forced_by.empty()) text += " by " + std::string(query.forced_by);

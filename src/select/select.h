@@ -37,7 +37,7 @@ struct Query {
   bool in_place = false;
   bool deterministic = false;
   bool vectors = false;        // a v-collective; then `count` is its longest share
-  std::string_view forced;     // "ring", by options also "ring:2" (lanes); empty: choose
+  std::string_view forced;     // "ring", "ring:2" (lanes); empty: choose
   std::string_view forced_by;  // for messages: "TUTTI_ALGORITHM"
   LinkCost link;               // the slowest kind of link the group has
 };

@@ -81,6 +81,10 @@ void require_no_secret(const Variables& variables, std::string_view message) {
     const auto found = variables.find(name);
     if (found == variables.end() || found->second.size() < kShort) continue;
     if (!alone(variables, found->second)) continue;
+    // What is no id is no secret either: a message shows it.
+    const bool digits =
+        found->second.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
+    if (name == std::string_view("TUTTI_ID") && !(digits && found->second.size() >= 32)) continue;
     require(message.find(found->second) == std::string_view::npos, "no message shows a secret");
   }
 }
@@ -101,7 +105,7 @@ bool run_unique_id(Bytes input) {
   const bool sound = decode_id(input);
   const bool repaired = decode_with_checksum(input);
   const auto text = bootstrap::UniqueId::from_text(as_text(input));
-  const auto place = bootstrap::parse_place(as_text(input));
+  const auto place = parse_place(as_text(input));
   if (place) require(!place->host.empty() && place->port != 0, "a place has a host and a port");
   return sound || repaired || text.ok() || place.has_value();
 }

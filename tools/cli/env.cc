@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/base/config.h"
+#include "src/registry/settings.h"
 #include "tools/cli/arguments.h"
 
 namespace tutti::cli {
@@ -43,7 +44,7 @@ int env_main(int argc, char** argv) {
     std::fputs(kUsage, help ? stdout : stderr);
     return help ? 0 : 2;
   }
-  const Result<Config> config = Config::from_environment();
+  const Result<Config> config = registry::read_settings();
   if (!config.ok()) {
     std::fprintf(stderr, "tutti env: %s\n", std::string(config.status().message()).c_str());
     return 1;

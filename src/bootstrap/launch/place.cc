@@ -31,10 +31,6 @@ Result<Meeting> meet_by_id(const Start& start) {
   const std::string& text = start.config.id;
   if (text.empty()) return Status::unsupported("it is not set");
   if (const std::optional<Place> place = parse_place(text)) return meet_at(start, *place);
-  if (text.size() != 2 * kUniqueIdBytes) {
-    return Status::invalid_argument(
-        "TUTTI_ID is neither 256 hexadecimal digits nor HOST:PORT (or [IPv6]:PORT)");
-  }
   if (!start.launch.ok()) return start.launch.status();
   // Whoever made these bytes has the server.
   Result<UniqueId> id = UniqueId::from_text(text);
