@@ -29,8 +29,8 @@ Result<bootstrap::Interface> choose_interface(const Config& config, const Foundi
 }
 
 Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Founding& founding,
-                                                 const CommConfig& config,
-                                                 const Patience& patience) {
+                                                 const CommConfig& config, const Patience& patience,
+                                                 DescriptorRoom::Claim& claim) {
   const Config& environment = *process.env().config;
   comm::CommunicatorOptions options;
   options.algorithms = registry::algorithms();
@@ -45,6 +45,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
   membership.patience = patience;
   membership.exchange = founding.exchange;
+  membership.make_room = [&claim](uint64_t descriptors) { claim.add(descriptors); };
   transport::Member& self = membership.self;
   self.rank = founding.rank;
   self.ranks = founding.ranks;
@@ -76,16 +77,25 @@ Status check_size(const char* call, int ranks) {
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
                                                   const CommConfig& config,
                                                   const Patience& patience) {
+  // Its own, and at the meeting place, which is mostly rank 0's process, one for each rank.
+  constexpr uint64_t kOwn = 16;
+  DescriptorRoom::Claim claim(
+      process.descriptors(),
+      kOwn + (founding.rank == 0 ? static_cast<uint64_t>(founding.ranks) : 0));
   bool met = false;
   Founding watched = founding;
   watched.exchange = [&](std::string_view card, const Patience& meeting_patience) {
     met = true;
     return founding.exchange(card, meeting_patience);
   };
-  auto made = make(process, watched, config, patience);
+  auto made = make(process, watched, config, patience, claim);
   // The exchange itself tells the others if it fails.
   if (!made.ok() && !met && founding.decline) founding.decline();
-  return made;
+  if (made.ok() || made.status().code() != Code::kSystemError || claim.shortage().empty()) {
+    return made;
+  }
+  return Status(made.status().code(),
+                std::string(made.status().message()) + "; " + claim.shortage());
 }
 
 Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,

@@ -82,6 +82,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   Result<std::unique_ptr<Logger>> log = Logger::create(made->config_);
   if (!log.ok()) return log.status();
   made->log_ = std::move(log).value();
+  made->descriptors_ = std::make_unique<DescriptorRoom>(*made->log_);
   randombytes_buf(&made->token_, sizeof made->token_);
   made->env_ = {&made->config_, made->log_.get(), monotonic_ns};
   Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/api/handle.h"
+#include "src/base/descriptors.h"
 #include "src/base/env.h"
 #include "src/base/turns.h"
 #include "src/bootstrap/watch.h"
@@ -33,6 +34,7 @@ class Process {
   const Env& env() const { return env_; }
   uint64_t token() const { return token_; }
   bootstrap::Watch& watch() { return *watch_; }
+  DescriptorRoom& descriptors() { return *descriptors_; }
   /// Started at the first use.
   Result<comm::Engine*> engine();
   comm::Attendant& attendant() { return attendant_; }
@@ -72,6 +74,7 @@ class Process {
   std::unique_ptr<Logger> log_;
   Env env_;
   uint64_t token_ = 0;
+  std::unique_ptr<DescriptorRoom> descriptors_;
   std::unique_ptr<bootstrap::Watch> watch_;
   bool has_barrier_ = false;  // prepare_process_barrier()
   comm::Attendant attendant_;

@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "src/base/clock.h"
+#include "src/base/descriptors.h"
 #include "src/base/patience.h"
 
 namespace tutti {
@@ -32,7 +33,16 @@ void Fd::reset(int fd) {
   fd_ = fd;
 }
 
-std::string errno_text(int error) { return std::generic_category().message(error); }
+std::string errno_text(int error) {
+  std::string text = std::generic_category().message(error);
+  if (error == EMFILE) {
+    const DescriptorLimits limits = descriptor_limits();
+    text += " (this process may have " + std::to_string(limits.soft) +
+            ": raise ulimit -n; its hard limit is " + std::to_string(limits.hard) + ")";
+  }
+  if (error == ENFILE) text += " (of all processes of this host: raise sysctl fs.file-max)";
+  return text;
+}
 
 Status errno_status(std::string_view what) {
   const int error = errno;

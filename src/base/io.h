@@ -38,6 +38,7 @@ class Fd {
   int fd_ = -1;
 };
 
+/// What the system calls it, and where descriptors ran out, which limit to raise.
 std::string errno_text(int error);
 
 /// kSystemError "`what`: text of errno".

@@ -1,12 +1,12 @@
 #include "src/bootstrap/server_loop.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <string>
 #include <utility>
 
+#include "src/base/descriptors.h"
 #include "src/bootstrap/address.h"
 
 namespace tutti::bootstrap {
@@ -14,14 +14,6 @@ namespace {
 
 constexpr int kMaxStages = 3;
 constexpr uint64_t kHoldNs = kNanosecondsPerSecond;
-
-/// A thousand ranks need more descriptors than the usual soft limit of 1024.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  limit.rlim_cur = limit.rlim_max;
-  setrlimit(RLIMIT_NOFILE, &limit);
-}
 
 }  // namespace
 
@@ -121,7 +113,8 @@ void ServerLoop::admit() {
   for (const auto& gate : gates_) {
     if (gate->step(callers).ok()) continue;
     if (!raised_limit_) {
-      raise_descriptor_limit();
+      // A thousand ranks need more descriptors than the usual soft limit of 1024.
+      raise_descriptor_limit(descriptor_limits().soft + 1);
       raised_limit_ = true;
     } else {
       constexpr useconds_t kPauseUs = 10'000;  // poll() would return at once, again and again

@@ -86,6 +86,19 @@ Status Membership::open_transports() {
                                std::string(config.shared_memory ? "" : kWithoutMemory));
 }
 
+uint64_t Membership::link_descriptors() const {
+  uint64_t descriptors = 0;
+  for (int peer = 0; peer < ranks(); ++peer) {
+    const auto& cards = cards_[static_cast<size_t>(peer)];
+    for (size_t i = 0; i < transports_.size() && peer != rank(); ++i) {
+      if (!transports_[i]->reaches(cards[i])) continue;
+      descriptors += transports_[i]->descriptors_per_link();
+      break;
+    }
+  }
+  return descriptors;
+}
+
 // The control thread makes the connections of links that have none yet.
 Status Membership::serve_transports() {
   for (const auto& transport : transports_) {
@@ -283,8 +296,9 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
     const Patience& patience = made->options_.patience;
     return patience.cancelled() ? patience.reason("") : status;
   }
-  // Both were for joining, and hold a descriptor.
+  // These were for joining, and hold a descriptor.
   made->options_.exchange = nullptr;
+  made->options_.make_room = nullptr;
   made->options_.patience = kNoDeadline;
   return made;
 }
@@ -300,6 +314,7 @@ Status Membership::join() {
   if (!cards.ok()) return cards.status();
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
   find_hosts();
+  if (options_.make_room) options_.make_room(link_descriptors());
   if (Status status = serve_transports(); !status.ok()) return status;
   populate(exec::ArenaView(arena_.data(), options_.layout), options_.layout);
   // Every rank meets its peers in rising order: the least pair that has not met is next for both.

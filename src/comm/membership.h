@@ -35,6 +35,8 @@ struct MembershipOptions {
   Patience patience{0};
   Exchange exchange;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
+  // Told how many descriptors the links to come will hold; none: nobody wants to know.
+  std::function<void(uint64_t descriptors)> make_room;
 };
 
 /// What every rank knows of a rank.
@@ -84,6 +86,7 @@ class Membership {
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
   void find_hosts();
+  uint64_t link_descriptors() const;
   Status serve_transports();
   Status connect(int peer);
   /// For one that has come: it is there, and answers.

@@ -205,6 +205,8 @@ class Transport {
   /// What the cards of ranks have in common whose links are mapped, so that every rank knows who is
   /// near whom. Empty: none are.
   virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
+  /// The most that a link holds: room for them is made before links are.
+  virtual size_t descriptors_per_link() const = 0;
   /// Both ends call this for each other; bounded by `patience` (base/patience.h). Where links
   /// connect at their first use, it only makes one. A rank goes through its peers in rising order,
   /// whatever transport reaches each. The least pair that has not met is next on both sides, so

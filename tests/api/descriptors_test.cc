@@ -250,6 +250,47 @@ TEST(Registrations, LeaveNothingOnTwoHosts) {
   expect_nothing_left(TeamShape::of(4, false, testing_support::Network::kMixed));
 }
 
+/// Leaves this process a soft limit that lets it open no more than a few, for good.
+void leave_few() {
+  constexpr rlim_t kUsed = 100, kMore = 10;
+  while (fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0) < static_cast<int>(kUsed)) {
+  }
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = kUsed + kMore;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void make_with_few(Member& member) {
+  leave_few();
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr;
+  if (!member.take_id(id) ||
+      tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess ||
+      tuttiBarrier(comm, tuttiBlocking()) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(comm));
+  }
+  if (tuttiCommDestroy(comm) != tuttiSuccess) member.fail("destroy");
+}
+
+void expect_made_with_few(TeamShape shape) {
+  shape.set("TUTTI_TIMEOUT", "20");
+  shape.set("TUTTI_INIT_TIMEOUT", "20");
+  const auto result = testing_support::run_team(
+      shape, make_with_few, [](uint64_t) { return std::string("making"); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+// The soft limit is raised for a communicator that does not fit below it.
+TEST_F(FewDescriptorsTest, MakingACommunicatorOnOneHost) {
+  expect_made_with_few(TeamShape::processes(8));
+}
+TEST_F(FewDescriptorsTest, MakingACommunicatorOverTcp) {
+  TeamShape shape = TeamShape::processes(8);
+  shape.use(testing_support::Network::kTcp);
+  expect_made_with_few(shape);
+}
+
 // Of six ranks on six hosts the first and the fourth are not connected from the start.
 void send_without_descriptors(Member& member) {
   constexpr int kFar = 3;

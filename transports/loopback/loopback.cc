@@ -129,6 +129,9 @@ class Loopback final : public transport::Transport {
     return read ? read->neighborhood() : std::string();
   }
 
+  /// The peer's arena.
+  size_t descriptors_per_link() const override { return 1; }
+
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
                                                    const Patience&) override {
     if (!reaches(peer_card)) {

@@ -46,6 +46,9 @@ class Shm final : public transport::Transport {
     return read ? read->neighborhood() : std::string();
   }
 
+  /// The socket, the peer's process, a set of both, and its arena.
+  size_t descriptors_per_link() const override { return 4; }
+
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
                                                    const Patience& patience) override {
     const std::optional<Card> card = Card::read(peer_card);

@@ -1,0 +1,75 @@
+#include "src/base/descriptors.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+namespace tutti {
+namespace {
+
+/// 0 where /proc does not say.
+uint64_t open_descriptors() {
+  std::error_code error;
+  uint64_t count = 0;
+  std::filesystem::directory_iterator entry("/proc/self/fd", error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++count;
+  return count;
+}
+
+}  // namespace
+
+DescriptorLimits descriptor_limits() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return {};
+  return {limit.rlim_cur, limit.rlim_max};
+}
+
+bool raise_descriptor_limit(uint64_t wanted) {
+  const DescriptorLimits now = descriptor_limits();
+  if (now.soft >= wanted) return true;
+  const uint64_t target = std::min(now.hard, std::max(wanted, kRaisedTo));
+  const rlimit raised{target, now.hard};
+  return setrlimit(RLIMIT_NOFILE, &raised) == 0 && target >= wanted;
+}
+
+bool DescriptorRoom::make_room(uint64_t wanted) {
+  const DescriptorLimits before = descriptor_limits();
+  if (wanted <= before.soft) return true;
+  const bool enough = raise_descriptor_limit(wanted);
+  const DescriptorLimits after = descriptor_limits();
+  if (after.soft > before.soft && !said_) {
+    said_ = true;
+    log_.info(
+        "the soft limit of open descriptors (ulimit -n) is {} now and was {}: communicators need "
+        "about {}; a program that uses select() keeps its own descriptors below 1024",
+        after.soft, before.soft, wanted);
+  }
+  return enough;
+}
+
+DescriptorRoom::Claim::Claim(DescriptorRoom& room, uint64_t descriptors) : room_(room) {
+  add(descriptors);
+}
+
+void DescriptorRoom::Claim::add(uint64_t descriptors) {
+  const std::lock_guard lock(room_.mutex_);
+  const uint64_t open = open_descriptors();
+  if (room_.claimed_ == 0) room_.open_before_ = open;
+  descriptors_ += descriptors;
+  room_.claimed_ += descriptors;
+  // Of what is claimed some is open already.
+  const uint64_t wanted = std::max(room_.open_before_ + room_.claimed_, open + descriptors);
+  if (room_.make_room(wanted)) return;
+  shortage_ = "the communicators of this process need up to " + std::to_string(wanted) +
+              " descriptors, and the hard limit is " + std::to_string(descriptor_limits().hard) +
+              ": raise it (ulimit -Hn)";
+}
+
+DescriptorRoom::Claim::~Claim() {
+  const std::lock_guard lock(room_.mutex_);
+  room_.claimed_ -= descriptors_;
+}
+
+}  // namespace tutti

@@ -1,0 +1,70 @@
+// The limit of open descriptors (RLIMIT_NOFILE), and room below it for communicators.
+//
+// A communicator of many ranks needs a descriptor or two for each, and the usual soft limit is
+// 1024. The hard limit is what the administrator allows; the soft one is kept low for programs that
+// use select(), whose sets have no place for a descriptor from 1024 on. So it is raised only where
+// the communicators that are being made may not fit below it, and no further than to kRaisedTo
+// unless more is needed, because some programs close every number up to the limit.
+// docs/several_hosts.md tells programs that use select() what to do.
+//
+// Threads: any. Errors: none; what cannot be raised stays as it is.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+
+#include "src/base/log.h"
+
+namespace tutti {
+
+struct DescriptorLimits {
+  uint64_t soft = 0;
+  uint64_t hard = 0;
+};
+DescriptorLimits descriptor_limits();
+
+/// What the soft limit is raised to where that is enough.
+inline constexpr uint64_t kRaisedTo = 65536;
+
+/// Lets this process have `wanted` descriptors, or as many as the hard limit allows. False: it may
+/// not have so many.
+bool raise_descriptor_limit(uint64_t wanted);
+
+/// Room for what is about to be made, in one process.
+class DescriptorRoom {
+ public:
+  explicit DescriptorRoom(Logger& log) : log_(log) {}
+
+  /// What a communicator that is being made will hold. Those of several threads add up.
+  class Claim {
+   public:
+    Claim(DescriptorRoom& room, uint64_t descriptors);
+    Claim(const Claim&) = delete;
+    Claim& operator=(const Claim&) = delete;
+    ~Claim();
+
+    /// As many more, now that more is known.
+    void add(uint64_t descriptors);
+    /// For the message of a making that failed: what does not fit below the hard limit. Empty: it
+    /// fits.
+    const std::string& shortage() const { return shortage_; }
+
+   private:
+    DescriptorRoom& room_;
+    uint64_t descriptors_ = 0;
+    std::string shortage_;
+  };
+
+ private:
+  /// False: the hard limit is below what is wanted.
+  bool make_room(uint64_t wanted);
+
+  Logger& log_;
+  std::mutex mutex_;
+  uint64_t claimed_ = 0;      // under mutex_
+  uint64_t open_before_ = 0;  // under mutex_: when the first of them was claimed
+  bool said_ = false;         // under mutex_
+};
+
+}  // namespace tutti
