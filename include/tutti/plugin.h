@@ -12,8 +12,9 @@ extern "C" {
 
 typedef enum { tuttiLogError = 1, tuttiLogWarn = 2, tuttiLogInfo = 3 } tuttiLogLevel_t;
 
-/* One line in the log of the process, if TUTTI_LOG says as much. Where the settings cannot be read
- * it is one on the error output, unless it is for information. */
+/* One line in the log of the process, if TUTTI_LOG says as much; a warning that the library itself
+ * has said as an error is not said again. Where the settings cannot be read it is one on the error
+ * output, unless it is for information. */
 TUTTI_API void tuttiLog(tuttiLogLevel_t level, const char* text);
 
 #ifdef __cplusplus

@@ -9,6 +9,7 @@ extern "C" void tuttiLog(tuttiLogLevel_t level, const char* text) {
   if (level == tuttiLogError) {
     log.error("{}", text);
   } else if (level == tuttiLogWarn) {
+    if (log.said_as_error(text)) return;
     log.warning("{}", text);
   } else {
     log.info("{}", text);

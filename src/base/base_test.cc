@@ -147,6 +147,21 @@ TEST(Logger, SaysWhichFileItCannotOpen) {
   EXPECT_EQ(expand_log_path("a%p"), "a" + std::to_string(getpid()));
 }
 
+TEST(Logger, KnowsWhatItSaidAsAnError) {
+  Logger logger(LogLevel::kError);
+  testing::internal::CaptureStderr();
+  logger.error("rank {} is lost", 1);
+  logger.warning("rank {} is slow", 2);
+  EXPECT_TRUE(logger.said_as_error("rank 1 is lost"));
+  EXPECT_TRUE(logger.said_as_error("communicator 'world': rank 1 is lost"));
+  EXPECT_FALSE(logger.said_as_error("rank 1 is lost: why"));
+  EXPECT_FALSE(logger.said_as_error("rank 2 is slow"));
+  for (int i = 0; i < 100; ++i) logger.error("{}", i);
+  EXPECT_FALSE(logger.said_as_error("rank 1 is lost"));  // it keeps the last few
+  EXPECT_TRUE(logger.said_as_error("99"));
+  (void)testing::internal::GetCapturedStderr();
+}
+
 TEST(Logger, DoesWithoutAFileOfNcclsThatItCannotOpen) {
   const Variables variables = {{"NCCL_DEBUG_FILE", "/no/such/folder/log"}};
   testing::internal::CaptureStderr();

@@ -95,12 +95,27 @@ Result<std::unique_ptr<Logger>> Logger::create(const Config& config) {
   return logger;
 }
 
+bool Logger::said_as_error(std::string_view message) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(errors_.begin(), errors_.end(), [&](const std::string& error) {
+    return !error.empty() && message.ends_with(error);
+  });
+}
+
+void Logger::remember(std::string_view error) {
+  constexpr size_t kMost = 16;
+  const std::lock_guard lock(mutex_);
+  if (errors_.size() == kMost) errors_.pop_front();
+  errors_.emplace_back(error);
+}
+
 void Logger::write(LogLevel level, fmt::string_view format, fmt::format_args values) {
   if (!enabled(level)) return;
   std::string line = fmt::format("tutti {} {}:{} {} ", time_of_day(), host_name(), getpid(),
                                  log_level_name(level));
   const size_t message_at = line.size();
   line += fmt::vformat(format, values);
+  if (level == LogLevel::kError) remember(std::string_view(line).substr(message_at));
   // A message is one line: text from a peer must not forge another, nor move a terminal's cursor.
   std::replace_if(
       line.begin() + static_cast<std::ptrdiff_t>(message_at), line.end(),

@@ -7,7 +7,9 @@
 
 #include <fmt/core.h>
 
+#include <deque>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -40,11 +42,18 @@ class Logger {
     write(LogLevel::kInfo, format, fmt::make_format_args(values...));
   }
 
+  /// Whether one of the last errors in the log was this, perhaps with less in front: a caller
+  /// that logs what it is told by the library need not say it again.
+  bool said_as_error(std::string_view message) const;
+
  private:
+  void remember(std::string_view error);
   void write(LogLevel level, fmt::string_view format, fmt::format_args values);
 
   LogLevel level_;
   Fd file_;  // none: the error output
+  mutable std::mutex mutex_;
+  std::deque<std::string> errors_;  // under mutex_: the last few
 };
 
 /// The configured path with %h (host name) and %p (process id) filled in.

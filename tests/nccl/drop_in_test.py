@@ -311,6 +311,23 @@ class Log(WithWorkshop):
         self.assertEqual(done.returncode, 1, done.stderr)
         self.assertRegex(done.stderr, "(?m)" + LOG_LINE % "warn" + ".*1 of 2")
 
+    def test_a_place_that_is_none_is_refused_at_once(self):
+        for place in ("junk", "127.0.0.1", "127.0.0.1:70000", ":4000"):
+            with self.subTest(place=place):
+                done = run(TUTTI, "run", "--", self.workshop.program("comm_id"), "0", "2",
+                           env=environment(NCCL_COMM_ID=place, TUTTI_INSECURE="1"))
+                self.assertEqual(done.returncode, 1, done.stderr)
+                self.assertIn(f"NCCL_COMM_ID='{place}' is not understood; accepted: HOST:PORT", done.stderr)
+
+    def test_what_a_communicator_failed_of_is_logged_once(self):
+        _, logged = self.said("mistakes", "an_absent_rank", "2", flags=["-pthread"], TUTTI_TIMEOUT="0.5")
+        why = [line.partition(" error ")[2] for line in logged if " error " in line]
+        self.assertEqual(len(why), 1, logged)
+        self.assertEqual(len([line for line in logged if why[0] in line]), 1, logged)
+        _, logged = self.said("mistakes", "an_absent_rank", "2", flags=["-pthread"], TUTTI_TIMEOUT="0.5",
+                              NCCL_DEBUG="error")
+        self.assertEqual(len(logged), 1, logged)
+
     def test_the_version_alone(self):
         _, logged = self.said("comm_id", NCCL_DEBUG="INFO")
         versions = [line for line in logged if "NCCL version" in line]

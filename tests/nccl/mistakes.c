@@ -227,6 +227,21 @@ static void watched_failures(Member m) {
   is(watched.comm == NULL, "no communicator", m.rank);
 }
 
+/* One rank does not call, and the other's deadline passes. */
+static void an_absent_rank(Member m) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  const ncclUniqueId id = take_id(m, 0);
+  ncclComm_t comm = NULL;
+  int mine = m.rank, sum = 0;
+  config.commName = "world";
+  ok(ncclCommInitRankConfig(&comm, m.ranks, id, m.rank, &config), "CommInitRankConfig", m.rank);
+  if (m.rank == 0) {
+    is(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL) != ncclSuccess, "late", m.rank);
+  }
+  meet(m);
+  ok(ncclCommAbort(comm), "CommAbort", m.rank);
+}
+
 static void limit_threads(rlim_t most, int rank) {
   struct rlimit limit;
   is(getrlimit(RLIMIT_NPROC, &limit) == 0, "getrlimit", rank);
@@ -271,6 +286,7 @@ static const struct {
     {"probes_in_groups", probes_in_groups},
     {"refused_deregistrations", refused_deregistrations},
     {"watched_failures", watched_failures},
+    {"an_absent_rank", an_absent_rank},
     {"no_threads", no_threads},
     {"simulated_windows", simulated_windows},
     {"windows_grouped_differently", windows_grouped_differently},
