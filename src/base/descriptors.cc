@@ -9,13 +9,13 @@
 namespace tutti {
 namespace {
 
-/// 0 where /proc does not say.
+/// To look takes one, so where none is left all are open; 0 where /proc does not say.
 uint64_t open_descriptors() {
   std::error_code error;
   uint64_t count = 0;
   std::filesystem::directory_iterator entry("/proc/self/fd", error);
   for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++count;
-  return count;
+  return error == std::errc::too_many_files_open ? descriptor_limits().soft : count;
 }
 
 }  // namespace

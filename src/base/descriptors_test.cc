@@ -66,6 +66,19 @@ TEST(Descriptors, AShortageNamesWhatIsNeeded) {
             0);
 }
 
+TEST(Descriptors, WhereNoneIsLeftARoomIsMadeAllTheSame) {
+  EXPECT_EQ(in_child(64, 500,
+                     [] {
+                       while (dup(STDOUT_FILENO) >= 0) {
+                       }
+                       Logger log(LogLevel::kOff);
+                       DescriptorRoom room(log);
+                       const DescriptorRoom::Claim claim(room, 1);
+                       return has_soft(500) && claim.shortage().empty();
+                     }),
+            0);
+}
+
 TEST(Descriptors, AnErrorSaysWhichLimitToRaise) {
   EXPECT_EQ(in_child(256, 500,
                      [] {
