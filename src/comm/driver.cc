@@ -1,94 +1,157 @@
 #include "src/comm/driver.h"
 
 #include <algorithm>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 namespace tutti::comm {
 
-Driver::Node& Driver::new_node(Task task) {
-  if (free_.empty()) {
-    nodes_.emplace_back();
-    free_.reserve(nodes_.size());
-    free_.push_back(&nodes_.back());
+namespace {
+
+/// Who has nothing in it any more keeps no more memory than a short queue needs.
+template <class Kept>
+void trim(std::vector<Kept>& empty) {
+  if (empty.capacity() > Driver::kMostSpares) std::vector<Kept>().swap(empty);
+}
+
+/// Of what is not needed now.
+template <class Kept>
+void put_away(std::list<Kept>& used, typename std::list<Kept>::iterator one,
+              std::list<Kept>& spares) {
+  if (spares.size() < Driver::kMostSpares) {
+    spares.splice(spares.begin(), used, one);
+  } else {
+    used.erase(one);
   }
-  Node& node = *free_.back();
-  free_.pop_back();
+}
+
+/// At the end of `used`.
+template <class Kept>
+Kept& take_out(std::list<Kept>& spares, std::list<Kept>& used) {
+  if (spares.empty()) return used.emplace_back();
+  used.splice(used.end(), spares, spares.begin());
+  return used.back();
+}
+
+}  // namespace
+
+Driver::Node& Driver::new_node(Task task) {
+  Node& node = take_out(spare_nodes_, nodes_);
+  node.self = std::prev(nodes_.end());
   node.task = std::move(task);
   node.number = ++added_;
   node.priority = node.task.priority;
   node.begun = false;
+  node.blocked = 0;
   return node;
 }
 
 void Driver::add(Task task) {
   Node& node = new_node(std::move(task));
-  append(node, node.task.communicator, 0);
-  append(node, node.task.stream.order, node.task.group);
+  take_seat(node, node.task.communicator, 0)->is_communicators = true;
+  take_seat(node, node.task.stream.order, node.task.group);
   for (const Task::Stream& other : node.task.more_streams) {
-    append(node, other.order, node.task.group);
+    take_seat(node, other.order, node.task.group);
   }
-  for (Node* earlier : node.ahead) promote(*earlier, node.priority);
-  if (node.ahead.empty()) activate(node);
+  for (const Seat& seat : node.seats) promote(seat.stage->before, node.priority);
+  if (node.blocked == 0) activate(node);
 }
 
-Driver::Chain* Driver::find_chain(const void* order) {
-  const auto used = chains_.begin() + static_cast<ptrdiff_t>(chain_count_);
-  const auto found = std::find_if(chains_.begin(), used, [&](const Chain& c) {  //
-    return c.order == order;
-  });
-  return found == used ? nullptr : &*found;
+Driver::Chain& Driver::chain_of(const void* order) {
+  const auto found = chains_.find(order);
+  if (found != chains_.end()) return found->second;
+  Chain* made = nullptr;
+  if (spare_chains_.empty()) {
+    made = &chains_[order];
+  } else {
+    spare_chains_.back().key() = order;
+    made = &chains_.insert(std::move(spare_chains_.back())).position->second;
+    spare_chains_.pop_back();
+  }
+  made->order = order;
+  made->is_communicators = false;
+  return *made;
 }
 
-// Behind what the chain holds; beside what belongs to the same group.
-void Driver::append(Node& node, const void* order, uint64_t group) {
-  if (order == nullptr) return;
-  Chain* found = find_chain(order);
-  if (found == nullptr) {
-    if (chain_count_ == chains_.size()) chains_.emplace_back();
-    found = &chains_[chain_count_++];
-    found->order = order;
-    found->group = 0;
-  }
-  Chain& chain = *found;
-  if (group == 0 || chain.group != group) {
-    // All of the latest may have been retired, while those before them still run.
-    if (!chain.last.empty()) {
-      std::swap(chain.before, chain.last);
-      chain.last.clear();
+void Driver::free_chain(const Chain& chain) {
+  Chains::node_type over = chains_.extract(chain.order);
+  if (spare_chains_.size() < kMostSpares) spare_chains_.push_back(std::move(over));
+  if (chains_.empty() && chains_.bucket_count() > kMostSpares * 2) chains_.rehash(0);
+}
+
+void Driver::add_stage(Chain& chain, uint64_t group) {
+  Stage* const before = chain.stages.empty() ? nullptr : &chain.stages.back();
+  Stage& stage = take_out(spare_stages_, chain.stages);
+  stage.chain = &chain;
+  stage.before = before;
+  stage.group = group;
+  stage.priority = std::numeric_limits<int>::min();
+}
+
+// Behind what the chain holds; beside what belongs to the same group. Null: there is no such order.
+Driver::Chain* Driver::take_seat(Node& node, const void* order, uint64_t group) {
+  if (order == nullptr) return nullptr;
+  Chain& chain = chain_of(order);
+  const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
+  if (!joins) add_stage(chain, group);
+  Stage& stage = chain.stages.back();
+  stage.members.push_back({&node, node.seats.size()});
+  node.seats.push_back({&stage, stage.members.size() - 1});
+  if (stage.before != nullptr) ++node.blocked;
+  return &chain;
+}
+
+// The last member gets the place.
+void Driver::leave(const Seat& seat) {
+  Stage& stage = *seat.stage;
+  const Member last = stage.members.back();
+  stage.members[seat.place] = last;
+  last.node->seats[last.seat].place = seat.place;
+  stage.members.pop_back();
+  if (stage.members.empty() && stage.before == nullptr) end_first_stages(*stage.chain);
+}
+
+// One whose members all failed in line is over only when nothing is before it: so what is added
+// later waits for what they had waited for.
+void Driver::end_first_stages(Chain& chain) {
+  while (!chain.stages.empty() && chain.stages.front().members.empty()) {
+    trim(chain.stages.front().members);
+    put_away(chain.stages, chain.stages.begin(), spare_stages_);
+    if (chain.stages.empty()) return free_chain(chain);
+    Stage& first = chain.stages.front();
+    first.before = nullptr;
+    looks_ += first.members.size();
+    for (const Member& member : first.members) {
+      if (--member.node->blocked == 0) activate(*member.node);
     }
-    chain.group = group;
   }
-  for (Node* earlier : chain.before) put_behind(node, *earlier);
-  chain.last.push_back(&node);
 }
 
-void Driver::put_behind(Node& later, Node& earlier) {
-  if (std::find(later.ahead.begin(), later.ahead.end(), &earlier) != later.ahead.end()) return;
-  later.ahead.push_back(&earlier);
-  earlier.behind.push_back(&later);
-}
-
-void Driver::remove(Node& node, const void* order) {
-  Chain* chain = find_chain(order);
-  if (chain == nullptr) return;
-  std::erase(chain->before, &node);
-  std::erase(chain->last, &node);
-  if (chain->before.empty() && chain->last.empty()) std::swap(*chain, chains_[--chain_count_]);
-}
-
-void Driver::promote(Node& node, int priority) {
-  raised_.assign(1, &node);
+// What is behind the stage is so urgent; null: nothing has to wait.
+void Driver::promote(Stage* stage, int priority) {
+  raised_.assign(1, stage);
   while (!raised_.empty()) {
-    Node& next = *raised_.back();
+    Stage* const next = raised_.back();
     raised_.pop_back();
-    if (next.priority >= priority) continue;
-    next.priority = priority;
-    raised_.insert(raised_.end(), next.ahead.begin(), next.ahead.end());
-    if (next.ahead.empty()) {
-      std::erase(active_, &next);
-      activate(next);
-    }
+    ++looks_;
+    if (next == nullptr || next->priority >= priority) continue;
+    next->priority = priority;
+    raised_.push_back(next->before);
+    looks_ += next->members.size();
+    for (const Member& member : next->members) raise(*member.node, priority);
   }
+  trim(raised_);
+}
+
+void Driver::raise(Node& node, int priority) {
+  if (node.priority >= priority) return;
+  node.priority = priority;
+  if (node.blocked == 0) {
+    std::erase(active_, &node);
+    activate(node);
+  }
+  for (const Seat& seat : node.seats) raised_.push_back(seat.stage->before);
 }
 
 void Driver::activate(Node& node) {
@@ -100,17 +163,13 @@ void Driver::activate(Node& node) {
 }
 
 void Driver::finish(Node& node, const Status& status) {
-  std::erase(active_, &node);
-  remove(node, node.task.communicator);
-  remove(node, node.task.stream.order);
-  for (const Task::Stream& other : node.task.more_streams) remove(node, other.order);
-  for (Node* next : node.behind) {
-    std::erase(next->ahead, &node);
-    if (next->ahead.empty()) activate(*next);
-  }
-  node.behind.clear();
-  free_.push_back(&node);
-  std::exchange(node.task, Task()).finish(status);
+  if (node.blocked == 0) std::erase(active_, &node);
+  for (const Seat& seat : node.seats) leave(seat);
+  node.seats.clear();
+  trim(node.seats);
+  Task over = std::exchange(node.task, Task());
+  put_away(nodes_, node.self, spare_nodes_);
+  over.finish(status);
 }
 
 // True if the task is finished.
@@ -153,56 +212,34 @@ bool Driver::advance() {
 void Driver::idle(bool rare) {
   // What has not begun has no deadline to pass yet: its communicator would look at the call before.
   for (Node* node : active_) node->task.communicator->idle(rare && node->begun);
-  if (rare && active_.size() + free_.size() < nodes_.size()) retire_failed();
+  if (rare && active_.size() < nodes_.size()) retire_failed();
 }
 
 // What waits in line behind another communicator's operation is looked at by nobody else. Who ends
 // its communicator must not have to wait for that operation: it may be the one to end that next.
 void Driver::retire_failed() {
-  for (Node& node : nodes_) {
-    for (Node* next = &node; next != nullptr && has_failed_in_line(*next);) next = retire(*next);
+  for (const auto& [order, chain] : chains_) {
+    if (chain.is_communicators) in_line_.push_back(order);
   }
-}
-
-// The first of its communicator's, whose operations end in their order.
-bool Driver::has_failed_in_line(const Node& node) {
-  Communicator* const own = node.task.communicator;
-  const auto is_own = [own](const Node* earlier) { return earlier->task.communicator == own; };
-  return !node.ahead.empty() && std::none_of(node.ahead.begin(), node.ahead.end(), is_own) &&
-         !own->failure().ok();
-}
-
-// What is added to the stream later waits for what the node waited for in it.
-void Driver::bequeath(const Node& node, const Task::Stream& stream) {
-  Chain* chain = find_chain(stream.order);
-  if (chain == nullptr) return;
-  const auto holds = [](const std::vector<Node*>& nodes, const Node* one) {
-    return std::find(nodes.begin(), nodes.end(), one) != nodes.end();
-  };
-  for (Node* earlier : node.ahead) {
-    if (!earlier->task.is_on(stream)) continue;
-    if (!holds(chain->before, earlier) && !holds(chain->last, earlier)) {
-      chain->before.push_back(earlier);
+  for (const void* communicator : in_line_) {
+    while (Node* const node = failed_in_line(communicator)) {
+      node->task.communicator->give_up();  // so begin() starts nothing
+      finish(*node, node->task.begin());
     }
   }
+  in_line_.clear();
+  trim(in_line_);
 }
 
-// What waits for the node waits for what the node waited for. Returns the next one of its
-// communicator; null if there is none.
-Driver::Node* Driver::retire(Node& node) {
-  Communicator& communicator = *node.task.communicator;
-  Node* next = nullptr;
-  for (Node* earlier : node.ahead) std::erase(earlier->behind, &node);
-  for (Node* later : node.behind) {
-    for (Node* earlier : node.ahead) put_behind(*later, *earlier);
-    if (next == nullptr && later->task.communicator == &communicator) next = later;
-  }
-  bequeath(node, node.task.stream);
-  for (const Task::Stream& other : node.task.more_streams) bequeath(node, other);
-  node.ahead.clear();
-  communicator.give_up();  // so begin() starts nothing
-  finish(node, node.task.begin());
-  return next;
+// Its first one, since its operations end in their order. Null: none, or it need not wait. Who was
+// told that its last one is over may have freed the communicator.
+Driver::Node* Driver::failed_in_line(const void* communicator) {
+  ++looks_;
+  const auto chain = chains_.find(communicator);
+  if (chain == chains_.end()) return nullptr;
+  Node& node = *chain->second.stages.front().members.front().node;
+  const bool failed = node.blocked > 0 && !node.task.communicator->failure().ok();
+  return failed ? &node : nullptr;
 }
 
 void Driver::turn(exec::Backoff& backoff) {

@@ -6,10 +6,12 @@
 // stream unless they belong to one group. Of the active ones, a lower priority advances when no
 // higher one can; a task that holds up one of higher priority has that priority. One whose
 // communicator has failed before its turn ends without waiting for other communicators'. Errors: a
-// task's failure is told where the task says; the others go on. Threads: one.
+// task's failure is told where the task says; the others go on. Threads: one. A task costs the same
+// however many are queued, and when they are finished little of their memory is kept.
 #pragma once
 
-#include <deque>
+#include <list>
+#include <unordered_map>
 #include <vector>
 
 #include "src/comm/task.h"
@@ -19,54 +21,87 @@ namespace tutti::comm {
 
 class Driver {
  public:
+  /// For so many tasks to come memory is kept.
+  static constexpr size_t kMostSpares = 64;
+
   void add(Task task);
-  bool empty() const { return free_.size() == nodes_.size(); }
+  bool empty() const { return nodes_.empty(); }
   /// Advances what is active once. Where nothing moved it waits a little; now and then it looks at
   /// what is rare: failures, deadlines.
   void turn(exec::Backoff& backoff);
   /// Until all tasks are finished, waiting in between.
   void run(uint32_t spins);
 
+  /// What a queue costs: how often a task's place in line was looked at, so far, and for how many
+  /// tasks there is memory.
+  uint64_t looks() const { return looks_; }
+  size_t room() const { return nodes_.size() + spare_nodes_.size(); }
+
  private:
+  struct Chain;
+  struct Stage;
+  struct Seat {
+    Stage* stage = nullptr;
+    size_t place = 0;  // among the stage's members
+  };
   struct Node {
     Task task;
+    std::list<Node>::iterator self;
     uint64_t number = 0;  // rising
     int priority = 0;     // its own, or that of what waits for it
     bool begun = false;
-    std::vector<Node*> ahead, behind;  // what it waits for, what waits for it
+    uint32_t blocked = 0;     // seats in stages that are not the first
+    std::vector<Seat> seats;  // one in every chain that it is in
   };
-  /// The unfinished tasks of a communicator or stream that the next one may have to wait for.
+  struct Member {
+    Node* node = nullptr;
+    size_t seat = 0;  // which of the node's
+  };
+  /// What a chain runs together: one task, or those of a group.
+  struct Stage {
+    Chain* chain = nullptr;
+    Stage* before = nullptr;  // null: it is the first, its members need not wait for this chain
+    uint64_t group = 0;
+    int priority = 0;             // the highest of what waits for it
+    std::vector<Member> members;  // unfinished; none if all failed in line
+  };
+  /// Of a communicator or stream.
   struct Chain {
     const void* order = nullptr;
-    uint64_t group = 0;
-    std::vector<Node*> before, last;  // `last` is the latest task or group, `before` the one before
+    bool is_communicators = false;
+    std::list<Stage> stages;
   };
+  using Chains = std::unordered_map<const void*, Chain>;
 
   Node& new_node(Task task);
-  /// Null: nothing unfinished is in that order.
-  Chain* find_chain(const void* order);
-  void append(Node& node, const void* order, uint64_t group);
-  void remove(Node& node, const void* order);
-  static void put_behind(Node& later, Node& earlier);
-  void promote(Node& node, int priority);
+  Chain& chain_of(const void* order);
+  void free_chain(const Chain& chain);
+  void add_stage(Chain& chain, uint64_t group);
+  Chain* take_seat(Node& node, const void* order, uint64_t group);
+  void leave(const Seat& seat);
+  void end_first_stages(Chain& chain);
+  void promote(Stage* stage, int priority);
+  void raise(Node& node, int priority);
   void activate(Node& node);
   bool advance();
   bool step(Node& node, bool& moved);
   void idle(bool rare);
   void retire_failed();
-  static bool has_failed_in_line(const Node& node);
-  void bequeath(const Node& node, const Task::Stream& stream);
-  Node* retire(Node& node);
+  Node* failed_in_line(const void* communicator);
   void finish(Node& node, const Status& status);
 
   uint64_t added_ = 0;
+  uint64_t looks_ = 0;
   uint32_t moving_turns_ = 0;  // since the last look at what is rare
-  std::deque<Node> nodes_;     // reused, so that a queue in use allocates nothing
-  std::vector<Node*> free_;
-  std::vector<Chain> chains_;  // the first `chain_count_` are in use
-  size_t chain_count_ = 0;
+  Chains chains_;
+  std::list<Node> nodes_;
   std::vector<Node*> active_;  // by priority, then age
-  std::vector<Node*> raised_;  // of promote()
+  // Reused, so that a queue in use allocates nothing; at most kMostSpares of each.
+  std::list<Node> spare_nodes_;
+  std::list<Stage> spare_stages_;
+  std::vector<Chains::node_type> spare_chains_;
+  std::vector<Stage*> raised_;        // of promote()
+  std::vector<const void*> in_line_;  // of retire_failed()
 };
 
 }  // namespace tutti::comm

@@ -45,6 +45,7 @@ void Engine::submit(std::span<Task> group) {
 }
 
 void Engine::loop() {
+  constexpr size_t kMostKept = 4 * Driver::kMostSpares;
   Driver driver;
   exec::Backoff backoff(20);
   std::vector<Task> arrived;
@@ -57,6 +58,7 @@ void Engine::loop() {
     }
     for (Task& task : arrived) driver.add(std::move(task));
     arrived.clear();
+    if (arrived.capacity() > kMostKept) std::vector<Task>().swap(arrived);
     driver.turn(backoff);
   }
 }

@@ -175,6 +175,22 @@ TEST_F(DriverTest, ManyTasksOfOneStream) {
   for (const auto& communicator : communicators_) EXPECT_EQ(communicator->pending.load(), 0u);
 }
 
+constexpr size_t kMany = 100'000;
+// For each task its seats are taken, become the first, and ask what is before them.
+constexpr uint64_t kLooksATask = 12;
+
+TEST_F(DriverTest, AGroupCostsTheSameForEachTask) {
+  for (uint64_t group : {7, 8}) {
+    for (size_t i = 0; i < kMany / 2; ++i) {
+      add({.communicator = i % 3, .stream = streams_, .group = group});
+    }
+  }
+  add({.communicator = 0, .priority = 1, .stream = streams_});
+  driver_.run(1);
+  EXPECT_LE(driver_.looks(), kLooksATask * kMany);
+  EXPECT_LE(driver_.room(), Driver::kMostSpares);
+}
+
 /// Communicator 0 holds up a stream until it is let go.
 class HeldUp : public DriverTest {
  protected:
@@ -212,6 +228,27 @@ TEST_F(HeldUp, WhatFailedInLineDoesNotWait) {
   let_go();
   EXPECT_EQ(advance_long(), "xxxxx");
   EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(HeldUp, ALongQueueCostsTheSameForEachTask) {
+  for (size_t i = 0; i < kMany; ++i) add({.communicator = 1 + i % 2, .stream = streams_});
+  EXPECT_LE(driver_.looks(), kLooksATask * kMany);
+  const uint64_t before = driver_.looks();
+  advance_long();
+  EXPECT_LE(driver_.looks() - before, 1000u) << "those that wait are looked at one by one";
+  let_go();
+  driver_.run(1);
+  EXPECT_LE(driver_.looks(), 2 * kLooksATask * kMany);
+  EXPECT_LE(driver_.room(), Driver::kMostSpares) << "of finished tasks memory is kept";
+}
+
+TEST_F(HeldUp, AnUrgentTaskRaisesALongQueueOnce) {
+  for (size_t i = 0; i < kMany; ++i) {
+    add({.communicator = 1 + i % 2, .priority = static_cast<int>(i % 2), .stream = streams_});
+  }
+  EXPECT_LE(driver_.looks(), kLooksATask * kMany);
+  let_go();
+  driver_.run(1);
 }
 
 TEST_F(HeldUp, WhatFailedInLineLetsNobodyPass) {
