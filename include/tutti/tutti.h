@@ -299,9 +299,11 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
  * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run
  * without staging, from 8 KiB of output on (of all ranks' parts, where it holds them); those with a
  * count for each rank, sends and receives never do. Every rank must pass registered buffers, or
- * none, to one call. Deregistered memory is not used by calls that begin later. Waits for what is
- * queued. In a group it runs at its end, before the operations: *handle must stay valid until then.
- */
+ * none, to one call. Deregistered memory is not used by calls that begin later, and what this rank
+ * has mapped of the others' goes at once, or when a running call that uses registered memory ends;
+ * of its own, what the others have mapped stays until they deregister it too. Registering waits for
+ * what is queued. In a group it runs at its end, before the operations: *handle must stay valid
+ * until then. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);

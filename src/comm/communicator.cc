@@ -292,6 +292,12 @@ inline Status Communicator::run_fast(const Request& request, const Prepared& rea
 }
 
 [[gnu::noinline]] Status Communicator::run_any(const Request& request) {
+  Status status = run_slowly(request);
+  end_use_of_registered();
+  return status;
+}
+
+Status Communicator::run_slowly(const Request& request) {
   if (request.counts != nullptr) return run_vectors(request);
   if (request.op != types::ReduceOp::kScaledSum) return run_plan(request);
   if (!status().ok()) return status();
@@ -333,6 +339,7 @@ uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
 
 void Communicator::conclude(const Status& outcome) {
   executor_->end_wait();
+  end_use_of_registered();
   recorder_->conclude(outcome.ok());
   if (!status().ok()) publish_failure();
 }
@@ -433,6 +440,7 @@ std::string Communicator::explain(const Request& request) {
   const Result<const Prepared*> prepared =
       shares ? planner_->prepare_vectors(request, count, in_place, {})
              : planner_->prepare(request, in_place, reach);
+  end_use_of_registered();  // nothing runs
   const std::string what = std::string(comm::name_of(request)) + " of " +
                            (shares ? "shares up to " : "") + std::to_string(count) + " " +
                            types::name_of(request.type) + " on " + std::to_string(ranks()) +

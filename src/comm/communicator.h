@@ -87,7 +87,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// Collective. The memory is a whole arena's, or its beginning. Returns the registration's
   /// number.
   Result<uint32_t> add_registration(const WindowMemory& mine);
-  /// From any thread; known to calls that begin afterwards.
+  /// From any thread; known to calls that begin afterwards. What this rank has mapped for it goes
+  /// at once, or with the call that uses registered memory.
   Status remove_registration(uint64_t number);
   /// Collective. The window is the communicator's. `keep_closed`: somebody may still have closed
   /// ones; else this frees them.
@@ -160,6 +161,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Result<Request> contribute(const Request& request);
   Result<Request> contribution_of(const Request& request);
   Status run_any(const Request& request);
+  Status run_slowly(const Request& request);
   Status run_plan(const Request& request);
   Status run_fast(const Request& request, const Prepared& ready);
   std::string rounds_before(const Request& request, bool in_place);
@@ -181,7 +183,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status close_until(Window* window, uint64_t deadline_ns);
   void publish_failure();
   void leave_windows();
-  void forget_retired();
+  bool use_registered(const Request& request);
+  void end_use_of_registered();
+  exec::Registration take_out(uint32_t number);
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
@@ -203,8 +207,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
   std::mutex registered_mutex_;
   std::vector<uint32_t> registered_;          // under registered_mutex_; for collectives
-  std::vector<uint32_t> retired_;             // under it: the executor still has them
-  std::atomic<bool> has_retired_{false};      // written under it
+  std::vector<uint32_t> retired_;             // under it: the running call may use them
+  bool uses_registered_ = false;              // written under it, by the thread in the call
+  std::atomic<bool> has_registered_{false};   // the executor has some; written under it
   std::vector<Window*> closed_;               // under it: in windows_
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one

@@ -46,8 +46,7 @@ Reach Communicator::reach_of(const Request& request) {
   const uint64_t out = output_bytes(request);
   if (is_always_staged(out)) return {};
   if (direct_) return {plan::Mode::kDirect, false};
-  forget_retired();
-  if (executor_->has_registrations() && are_registered(request)) return {plan::Mode::kDirect, true};
+  if (use_registered(request)) return {plan::Mode::kDirect, true};
   const bool reads = reads_peers_ && out >= options_.membership.env->config->single_copy_bytes;
   return {reads ? plan::Mode::kSingleCopy : plan::Mode::kStaged, false};
 }

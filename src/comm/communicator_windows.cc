@@ -80,7 +80,6 @@ Status Communicator::map_registration(exec::Registration& made,
 }
 
 Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
-  forget_retired();
   const bool well = mine.problem.ok();
   const Result<std::vector<std::string>> texts =
       gather_texts(well ? std::to_string(mine.bytes) + " " + mine.handle : "");
@@ -101,38 +100,60 @@ Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
                                         " cannot map the memory that is being registered"));
     if (!problem.ok()) return problem;
   }
+  const std::lock_guard lock(registered_mutex_);
   const uint32_t number = executor_->add_registration(std::move(made));
   if (number == exec::Registration::kNone) {
     return Status::unsupported(
         "registered memory that is older than 16 million others is in the way");
   }
-  const std::lock_guard lock(registered_mutex_);
+  has_registered_.store(true, std::memory_order_relaxed);
   registered_.push_back(number);
   return number;
 }
 
-// By any thread, while another one may be in a call on it: the executor forgets it when the next
-// call looks for registered memory.
+// By any thread, while another one may be in a call: one that uses registered memory has the
+// executor's list for itself until it ends.
 Status Communicator::remove_registration(uint64_t number) {
+  exec::Registration removed;  // unmapped without the lock
   const std::lock_guard lock(registered_mutex_);
   const auto found = std::find(registered_.begin(), registered_.end(), number);
   if (found == registered_.end()) {
     return Status::invalid_usage("the handle is of no registration of this communicator");
   }
   registered_.erase(found);
-  retired_.push_back(static_cast<uint32_t>(number));
-  has_retired_.store(true, std::memory_order_release);
+  if (uses_registered_) {
+    retired_.push_back(static_cast<uint32_t>(number));
+  } else {
+    removed = take_out(static_cast<uint32_t>(number));
+  }
   return {};
 }
 
-// The thread that is in a call.
-void Communicator::forget_retired() {
-  if (!has_retired_.load(std::memory_order_acquire)) [[likely]]
-    return;
+// Under the lock.
+exec::Registration Communicator::take_out(uint32_t number) {
+  exec::Registration removed = executor_->remove_registration(number);
+  has_registered_.store(executor_->has_registrations(), std::memory_order_relaxed);
+  return removed;
+}
+
+// Whether the call that begins may use registered memory; then it stays until
+// end_use_of_registered(). The thread that is in the call.
+bool Communicator::use_registered(const Request& request) {
+  if (!has_registered_.load(std::memory_order_relaxed)) return false;
   const std::lock_guard lock(registered_mutex_);
-  for (const uint32_t number : retired_) executor_->remove_registration(number);
+  const bool usable = are_registered(request);
+  uses_registered_ = uses_registered_ || usable;
+  return usable;
+}
+
+void Communicator::end_use_of_registered() {
+  if (!uses_registered_) [[likely]]
+    return;
+  std::vector<exec::Registration> removed;  // unmapped without the lock
+  const std::lock_guard lock(registered_mutex_);
+  uses_registered_ = false;
+  for (const uint32_t number : retired_) removed.push_back(take_out(number));
   retired_.clear();
-  has_retired_.store(false, std::memory_order_relaxed);
 }
 
 // Nothing is queued, and no thread is in a call but this one.

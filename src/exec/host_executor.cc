@@ -427,8 +427,13 @@ uint32_t HostExecutor::add_registration(Registration made) {
   return last_number_;
 }
 
-void HostExecutor::remove_registration(uint32_t number) {
-  std::erase_if(registrations_, [&](const Registration& one) { return one.number == number; });
+Registration HostExecutor::remove_registration(uint32_t number) {
+  const auto found = std::find_if(registrations_.begin(), registrations_.end(),
+                                  [&](const Registration& one) { return one.number == number; });
+  if (found == registrations_.end()) return {};
+  Registration removed = std::move(*found);
+  registrations_.erase(found);
+  return removed;
 }
 
 const Registration* HostExecutor::numbered(uint32_t number) const {

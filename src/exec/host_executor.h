@@ -168,7 +168,8 @@ class HostExecutor {
   /// kNone if an old one still has that number.
   uint32_t add_registration(Registration made);
   bool has_registrations() const { return !registrations_.empty(); }
-  void remove_registration(uint32_t number);
+  /// Not while a call uses it. Whoever drops what it returns gives the memory back.
+  Registration remove_registration(uint32_t number);
   /// The registration that holds [memory, memory + bytes); null if none.
   const Registration* registration_of(const void* memory, uint64_t bytes) const;
 

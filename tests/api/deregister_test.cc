@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
@@ -188,6 +189,72 @@ TEST(Deregister, FreedMemoryStaysUntilThen) {
     rank.ok(tuttiCommDestroy(rank.comm));
   });
 }
+
+/// Of memory that ranks share.
+size_t mappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find("memfd:") != std::string::npos) ++count;
+  }
+  return count;
+}
+
+void expect_gone(Member& member, size_t before, const std::string& when) {
+  const size_t now = mappings();
+  if (now == before) return;
+  member.fail(when + ": " + std::to_string(before) + " mappings before, " + std::to_string(now));
+}
+
+bool add_registered(Rank& rank, Part& part) {
+  return rank.ok(tuttiMemAlloc(&part.memory, kBytes)) &&
+         rank.ok(tuttiCommRegister(rank.comm, part.memory, kBytes, &part.handle));
+}
+
+// No later call is needed, and freed memory goes too.
+TEST(Deregister, GivesMemoryBackAtOnce) {
+  run(2, Network::kDefault, [](Member& member) {
+    Rank rank(member);
+    Part part;
+    if (!rank.join()) return;
+    const size_t before = mappings();
+    if (!add_registered(rank, part)) return;
+    rank.ok(rank.sum(part.memory));
+    rank.ok(tuttiMemFree(part.memory));
+    rank.ok(tuttiCommDeregister(rank.comm, part.handle));
+    expect_gone(member, before, "between calls");
+    rank.ok(tuttiCommDestroy(rank.comm));
+  });
+}
+
+// Rank 0 waits in a call of the buffer while memory that is registered is taken back.
+void give_back_while(bool call_uses_it) {
+  run(2, Network::kDefault, [&](Member& member) {
+    Rank rank(member);
+    Part part;
+    std::vector<float> plain(kFloats, 1);
+    if (!rank.join()) return;
+    const size_t before = mappings();
+    if (!add_registered(rank, part)) return;
+    if (member.rank() == 1 && !member.meet()) return;
+    std::thread caller([&] { rank.ok(rank.sum(call_uses_it ? part.memory : plain.data())); });
+    if (member.rank() == 0) {
+      if (!testing_support::await_waiting(0)) member.fail("it never waited");
+      rank.ok(tuttiMemFree(part.memory));
+      rank.ok(tuttiCommDeregister(rank.comm, part.handle));
+      if (!call_uses_it) expect_gone(member, before, "in a call of other memory");
+      member.meet();
+    }
+    caller.join();
+    if (member.rank() == 0) expect_gone(member, before, "after the call");
+    if (member.rank() == 1) rank.ok(tuttiCommDeregister(rank.comm, part.handle));
+    rank.ok(tuttiCommDestroy(rank.comm));
+    if (member.rank() == 1) tuttiMemFree(part.memory);
+  });
+}
+
+TEST(Deregister, GivesMemoryBackBesideACallInOtherMemory) { give_back_while(false); }
+TEST(Deregister, GivesMemoryBackWhenTheCallEnds) { give_back_while(true); }
 
 TEST(Deregister, IsForRevokedCommunicatorsToo) {
   run(2, Network::kDefault, [](Member& member) {
