@@ -74,7 +74,8 @@ Cost cost_of(const Parameters& p) {
           .published = Fraction::of(publications, kTrees),
           .moved = Fraction::of(messages + publications, kTrees),
           .work = Fraction::of(3 * (p.ranks - 1) + p.ranks / 2, 1),
-          .scratch = {}};
+          .scratch = {},
+          .widest = p.ranks < 3 ? 2u : 3u};
 }
 
 }  // namespace

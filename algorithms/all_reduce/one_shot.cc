@@ -19,7 +19,9 @@ Schedule schedule_of(const Parameters& p, int rank) {
   return std::move(builder).finish();
 }
 
-Cost cost_of(const Parameters& p) { return patterns::one_round(p.ranks, 1); }
+Cost cost_of(const Parameters& p) {
+  return patterns::in_one_fold(p.ranks, patterns::one_round(p.ranks, 1));
+}
 
 }  // namespace
 

@@ -138,7 +138,8 @@ Cost composed_cost(const Phases& phases, const Parameters& p) {
           .published = of_shares(sum(first.published, second.published), p.ranks),
           .moved = of_shares(sum(first.moved, second.moved), p.ranks),
           .work = of_shares(sum(first.work, second.work), p.ranks),
-          .scratch = of_shares(scratch, p.ranks)};
+          .scratch = of_shares(scratch, p.ranks),
+          .widest = std::max(first.widest, second.widest)};
 }
 
 }  // namespace tutti::algorithms::patterns

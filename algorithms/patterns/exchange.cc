@@ -55,6 +55,11 @@ schedule::Cost rooted_round(int ranks, int published) {
           .scratch = {}};
 }
 
+schedule::Cost in_one_fold(int ranks, schedule::Cost cost) {
+  cost.widest = std::max(cost.widest, static_cast<uint32_t>(ranks));
+  return cost;
+}
+
 Doubling doubling(int ranks, int round, int rank) {
   const int size = 1 << round;  // of every group but perhaps the last
   const int mine = rank / size * size;

@@ -31,6 +31,9 @@ schedule::Cost one_round(int ranks, int published);
 /// busiest sender publishes `published` counts.
 schedule::Cost rooted_round(int ranks, int published);
 
+/// The same, where what a rank has received is folded with its own in one step.
+schedule::Cost in_one_fold(int ranks, schedule::Cost cost);
+
 /// A rank's part in one round of recursive doubling, for any number of ranks.
 ///
 /// Before round k all ranks of a group, those with equal r / 2^k, know the group's value; in round

@@ -76,6 +76,9 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
     }
   }
   query.link = options_.link;
+  query.limits = {.sources = types::kMaxSources,
+                  .slice_bytes = options_.tuning.frame_bytes,
+                  .frame_bytes = options_.tuning.region_bytes};
   return query;
 }
 

@@ -103,10 +103,12 @@ Status check_limits(const Match& match) {
       return Status::unsupported("a step with " + std::to_string(step.block_count) +
                                  " blocks; a plan's has at most " + std::to_string(kMaxBlocks));
     }
-    const bool is_move = step.kind == StepKind::kMove;
-    if (step.operand_count <= (is_move ? types::kMaxSources : kMaxTargets)) continue;
+    // A SEND is one copy however many receive it, or a post for each; what is pushed is limited by
+    // the choice of mechanisms.
+    if (step.kind == StepKind::kSend || step.operand_count <= types::kMaxSources) continue;
     return Status::unsupported("a step with " + std::to_string(step.operand_count) +
-                               (is_move ? " sources" : " targets") + ", more than a plan can hold");
+                               " sources; a plan's has at most " +
+                               std::to_string(types::kMaxSources));
   }
   return {};
 }

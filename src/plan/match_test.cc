@@ -144,6 +144,26 @@ TEST(Match, RefusesFoldsOfMoreSourcesThanExecutorsHold) {
   }
 }
 
+// A multicast within a host is one copy into a slot, and far messages are posts for each.
+TEST(Match, LetsAnyNumberOfRanksReceiveAMessage) {
+  constexpr int kRanks = kMaxTargets + 2;
+  for (const Spread spread : {Spread::kOneDomain, Spread::kAllApart}) {
+    for (const Mode mode : {Mode::kStaged, Mode::kDirect}) {
+      const Group group = group_of(kRanks, spread);
+      MatchRequest request;
+      request.algorithm = find("broadcast/publish_once");
+      request.parameters.ranks = kRanks;
+      request.group = &group;
+      request.mode = mode;
+      const Result<Match> made = plan::match(request);
+      ASSERT_TRUE(made.ok()) << made.status().message();
+      for (const Op& op : bind(made.value(), {1 << 16}, Tuning{}).ops) {
+        EXPECT_LE(op.code == OpCode::kMove ? op.target_count : 0u, kMaxTargets);
+      }
+    }
+  }
+}
+
 TEST(Match, RefusesMessagesOfMoreBlocksThanAPlanCounts) {
   for (const uint32_t blocks : {kMaxBlocks, kMaxBlocks + 1}) {
     const int ranks = static_cast<int>(2 * blocks);  // half of all blocks go in the last round

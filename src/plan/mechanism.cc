@@ -52,14 +52,14 @@ class HazardPass {
   // sender's cache) or goes to many.
   bool push_is_better(const Sent& sent) const {
     bool pure = true;
-    int receivers = 0;
+    uint32_t receivers = 0;
     traffic_.each_delivery(sent, [&](const Delivery& delivery) {
       ++receivers;
       pure = pure && step_of(delivery).operand_count == 1;
     });
     const auto blocks = traffic_.blocks_of(sent);
     const bool produced = !blocks.empty() && blocks.front().space() != Space::kInput;
-    return pure && (produced || receivers > 1);
+    return pure && receivers <= kMaxTargets && (produced || receivers > 1);
   }
 
   bool push_is_safe(const Sent& sent) const {

@@ -34,6 +34,7 @@ struct Cost {
   Fraction moved{};       // published and received by one rank: what its core copies
   Fraction work{};        // published and received by all ranks: what the cores of one host copy
   Fraction scratch;       // of the rank that needs most
+  uint32_t widest = 2;    // sources of the widest MOVE of any rank, at least 2: plans hold so many
 };
 
 struct Algorithm {

@@ -16,13 +16,13 @@ std::string print(const Cost& cost) {
   return "depth " + std::to_string(cost.depth) + ", " + std::to_string(cost.messages) +
          " messages, bytes " + print(cost.bytes) + ", published " + print(cost.published) +
          ", moved " + print(cost.moved) + ", work " + print(cost.work) + ", scratch " +
-         print(cost.scratch);
+         print(cost.scratch) + ", widest " + std::to_string(cost.widest);
 }
 
 bool same_cost(const Cost& a, const Cost& b) {
   return a.depth == b.depth && a.messages == b.messages && a.bytes == b.bytes &&
          a.published == b.published && a.moved == b.moved && a.work == b.work &&
-         a.scratch == b.scratch;
+         a.scratch == b.scratch && a.widest == b.widest;
 }
 
 Result<Verdict> verify(const Shape& shape, std::span<const Schedule> schedules,

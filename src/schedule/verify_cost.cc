@@ -72,7 +72,10 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
     unsigned __int128 kept = 0;
     uint64_t messages = 0;
     for (const Step& step : schedule.steps) {
-      if (step.kind != StepKind::kSend) continue;
+      if (step.kind != StepKind::kSend) {
+        cost.widest = std::max(cost.widest, step.operand_count);
+        continue;
+      }
       uint64_t width = 0;
       for (Block block : schedule.blocks_of(step)) {
         width += program.width(rank, block);

@@ -77,20 +77,20 @@ TEST(Verify, CountsTheCost) {
   EXPECT_EQ(ring_cost.bytes, Fraction::of(8, 5));
   EXPECT_EQ(ring_cost.published, Fraction::of(8, 5));
   const Cost flat = accept(one_shot(5)).cost;
-  EXPECT_EQ(print(flat), "depth 1, 4 messages, bytes 4, published 1, moved 5, work 25, scratch 0");
-
+  EXPECT_EQ(print(flat),
+            "depth 1, 4 messages, bytes 4, published 1, moved 5, work 25, scratch 0, widest 5");
   Cost declared = flat;
-  VerifyOptions options;
-  options.declared = &declared;
+  const VerifyOptions options{.declared = &declared};
   const ScheduleSet set = one_shot(5);
   EXPECT_TRUE(verify(set.shape, set.schedules, options).ok());
-  for (int field = 0; field < 5; ++field) {
+  for (int field = 0; field < 6; ++field) {
     declared = flat;
     if (field == 0) ++declared.depth;
     if (field == 1) ++declared.messages;
     if (field == 2) declared.bytes = {3, 1};
     if (field == 3) declared.published = {3, 1};
     if (field == 4) declared.scratch = {1, 2};
+    if (field == 5) ++declared.widest;
     EXPECT_FALSE(verify(set.shape, set.schedules, options).ok()) << field;
   }
 }

@@ -28,7 +28,7 @@ std::string force_of(const Query& query) {
 }
 
 std::string reject(const schedule::Algorithm& algorithm, const Query& query,
-                   const schedule::Parameters& parameters) {
+                   const schedule::Parameters& parameters, const schedule::Cost& cost) {
   const ForcedName forced = parse_forced(query.forced);
   if (!forced.name.empty() && forced.name != algorithm.name) return force_of(query);
   if (forced.lanes > algorithm.max_lanes) {
@@ -36,6 +36,11 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
   }
   if (query.in_place && !algorithm.in_place) return "it does not run in place";
   if (query.vectors && algorithm.needs_equal_counts) return "it needs equal counts";
+  if (cost.widest > query.limits.sources) {
+    return "it folds " + std::to_string(cost.widest) +
+           " values in one step; a plan's has at most " + std::to_string(query.limits.sources) +
+           " sources";
+  }
   // Two have one order.
   if (query.deterministic && !algorithm.canonical && parameters.ranks > 2) {
     return "it does not reduce in the canonical order";
@@ -45,6 +50,25 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
 
 double value(schedule::Fraction fraction) {
   return static_cast<double>(fraction.num) / static_cast<double>(fraction.den);
+}
+
+// Blocks of one count of elements: all of a buffer's, or those of one share.
+uint32_t blocks_of_count(const schedule::Shape& shape) {
+  const schedule::Traits& traits = schedule::traits_of(shape.collective);
+  const auto ranks = static_cast<uint32_t>(shape.ranks);
+  return std::max(shape.input.blocks / (traits.input.parts ? ranks : 1),
+                  shape.output.blocks / (traits.output.parts ? ranks : 1));
+}
+
+// Every block takes whole cache lines of a frame; where it is cut, up to one more for the rest.
+bool overflows(const schedule::Cost& cost, const schedule::Shape& shape, double count_bytes,
+               const Limits& limits) {
+  constexpr double kLine = 64;
+  const double published = value(cost.published) / shape.lanes;
+  const double blocks = published * blocks_of_count(shape);
+  const bool is_cut = published * count_bytes > static_cast<double>(limits.slice_bytes);
+  const double bytes = is_cut ? static_cast<double>(limits.slice_bytes) : published * count_bytes;
+  return bytes + blocks * kLine * (is_cut ? 2 : 1) > static_cast<double>(limits.frame_bytes);
 }
 
 /// Why none of them may run. That the others are not the one that is forced says nothing new.
@@ -92,10 +116,12 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
   const double bytes = static_cast<double>(query.count) * query.element_bytes;
   for (const schedule::Algorithm& algorithm : algorithms) {
     if (algorithm.collective != query.collective) continue;
-    Candidate candidate{&algorithm, query.parameters, 0, {}};
+    Candidate candidate{&algorithm, query.parameters, 0, {}, false};
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
-    candidate.rejected = reject(algorithm, query, candidate.parameters);
     const schedule::Cost cost = algorithm.cost(candidate.parameters);
+    candidate.rejected = reject(algorithm, query, candidate.parameters, cost);
+    candidate.overflows =
+        overflows(cost, algorithm.shape(candidate.parameters), bytes, query.limits);
     candidate.predicted_ns = predict_ns(cost, query.link, bytes);
     if (query.vectors && algorithm.forwards) {  // a size round goes first
       candidate.predicted_ns += predict_ns(cost, query.link, sizeof(uint64_t));
@@ -104,6 +130,7 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
   }
   std::stable_sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) {
     if (a.rejected.empty() != b.rejected.empty()) return a.rejected.empty();
+    if (a.overflows != b.overflows) return b.overflows;
     return a.predicted_ns < b.predicted_ns;
   });
   return candidates;

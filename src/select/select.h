@@ -29,6 +29,14 @@ struct LinkCost {
   double work_ns_per_byte = 0;   // of all ranks' copies
 };
 
+/// What lowering can hold; the same on every rank. By default all.
+struct Limits {
+  uint32_t sources = ~0u;  // of one MOVE
+  // What a rank stages for one slice: so much is aimed at, and so much has room.
+  uint64_t slice_bytes = uint64_t{1} << 62;
+  uint64_t frame_bytes = ~uint64_t{0};
+};
+
 struct Query {
   schedule::Collective collective = schedule::Collective::kAllReduce;
   schedule::Parameters parameters;  // but for the lanes, which are the candidate's
@@ -40,6 +48,7 @@ struct Query {
   std::string_view forced;     // "ring", "ring:2" (lanes); empty: choose
   std::string_view forced_by;  // for messages: "TUTTI_ALGORITHM"
   LinkCost link;               // the slowest kind of link the group has
+  Limits limits;
 };
 
 struct Candidate {
@@ -47,6 +56,9 @@ struct Candidate {
   schedule::Parameters parameters;
   double predicted_ns = 0;
   std::string rejected;  // why it may not run; empty: it may
+  // Its slices have so many blocks that, padded to cache lines, they hardly fit a frame. It runs
+  // only where no other can: some messages may not be staged after all.
+  bool overflows = false;
 };
 
 /// Best first; those that may not run last.

@@ -1,0 +1,85 @@
+// What the planner promises without any rank running: for every request some plan, and a repeated
+// call costs no new one.
+#include "src/comm/planner.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/plan/emit.h"
+#include "src/registry/algorithms.h"
+
+namespace tutti::comm {
+namespace {
+
+using schedule::Collective;
+
+PlannerOptions on_one_host(int ranks) {
+  PlannerOptions options;
+  options.algorithms = registry::algorithms();
+  options.group = {ranks, std::vector<int>(static_cast<size_t>(ranks), 0)};
+  options.link = select::host_link(ranks, 2);
+  return options;
+}
+
+Request request_of(Collective collective, uint64_t count) {
+  return {.collective = collective, .type = types::DataType::kFloat32, .count = count};
+}
+
+// ---- groups of more ranks than one step of a plan holds -----------------------------------------
+
+// Selection leaves out what no plan holds, and a multicast has no limit within a host.
+TEST(LargeGroup, HasAPlanForEveryCollective) {
+  for (int i = 0; i < schedule::kCollectives; ++i) {
+    const auto collective = static_cast<Collective>(i);
+    for (const plan::Mode mode : {plan::Mode::kStaged, plan::Mode::kDirect}) {
+      Planner planner(on_one_host(1025));
+      for (const uint64_t count : {1u, 1u << 10, 1u << 20}) {
+        const Request request = request_of(collective, count);
+        const Result<const Prepared*> made = planner.prepare(request, false, {mode, false});
+        EXPECT_TRUE(made.ok()) << schedule::name_of(collective) << " of " << count << ", "
+                               << plan::name_of(mode) << ": " << made.status().message();
+      }
+    }
+  }
+}
+
+// What a plan stages follows from the blocks of the rank's own SENDs: no match of a whole host is
+// made here, which takes gigabytes.
+TEST(LargeGroup, TakesNoAlgorithmThatDoesNotFit) {
+  for (const int ranks : {1025, 2048, 4096}) {
+    PlannerOptions options = on_one_host(ranks);
+    const plan::Tuning tuning = options.tuning;
+    Planner planner(std::move(options));
+    for (int i = 0; i < schedule::kCollectives; ++i) {
+      const auto collective = static_cast<Collective>(i);
+      for (const uint64_t count : {1u, 1u << 10, 1u << 20}) {
+        const Request request = request_of(collective, count);
+        const select::Candidate best = planner.candidates(request, false).front();
+        const std::string what = std::string(schedule::name_of(collective)) + "/" +
+                                 std::string(best.algorithm->name) + " of " +
+                                 std::to_string(count) + ", " + std::to_string(ranks) + " ranks";
+        EXPECT_EQ(best.rejected, "") << what;
+        plan::Match match;
+        match.shape = best.algorithm->shape(best.parameters);
+        match.schedule = best.algorithm->schedule(best.parameters, 0);
+        match.published = best.algorithm->cost(best.parameters).published;
+        match.lanes.resize(match.shape.lanes);
+        for (const schedule::Step& step : match.schedule.steps) {
+          const bool sends = step.kind == schedule::StepKind::kSend;
+          if (sends) match.lanes[step.lane].blocks += step.block_count;
+          if (sends) continue;
+          EXPECT_LE(step.operand_count, uint32_t{types::kMaxSources}) << what;
+        }
+        const uint64_t stride = plan::measure(match, {.count = count}, tuning).stride;
+        for (const plan::LaneMatch& lane : match.lanes) {
+          EXPECT_LE(lane.blocks * stride, tuning.region_bytes) << what;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::comm
