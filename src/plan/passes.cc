@@ -8,16 +8,12 @@ namespace {
 
 bool is_copy(const Op& op) { return op.code == OpCode::kMove && op.source_count == 1; }
 
-bool is_user_memory(const Operand& operand, uint32_t ranks) {
-  for (Base base : {Base::kInput, Base::kOutput}) {
-    if (operand.base == register_of(base)) return true;
+bool is_user_memory(const Operand& operand) {
+  if (operand.base < register_of(Base::kFixed)) {
+    return operand.base == register_of(Base::kInput) || operand.base == register_of(Base::kOutput);
   }
-  for (uint32_t rank = 0; rank < ranks; ++rank) {
-    const int r = static_cast<int>(rank);
-    if (operand.base == register_of(PeerBase::kInput, r)) return true;
-    if (operand.base == register_of(PeerBase::kOutput, r)) return true;
-  }
-  return false;
+  const PeerBase base = peer_base_of(operand.base);
+  return base == PeerBase::kInput || base == PeerBase::kOutput;
 }
 
 bool is_slot(const Operand& operand) {
@@ -55,13 +51,12 @@ void merge(Plan& plan, Op& move, const Op& copy) {
 class Bypassing {
  public:
   Bypassing(const Plan& plan, Bypass bypass) : bypass_(bypass) {
+    if (bypass != Bypass::kFinalCopies) return;
     for (const Op& op : plan.ops) {
       if (op.code != OpCode::kMove) continue;
-      for (const Operand& operand : operands_of(plan, op)) {
-        ranks_ = std::max(ranks_, operand.base / static_cast<uint32_t>(PeerBase::kCount) + 1);
-      }
       for (const Operand& source : operands_of(plan, op).subspan(op.target_count)) {
-        read_.push_back(source.base);
+        if (source.base >= read_.size()) read_.resize(source.base + 1, false);
+        read_[source.base] = true;
       }
     }
   }
@@ -69,8 +64,8 @@ class Bypassing {
   bool operator()(const Plan& plan, const Op& op) const {
     if (bypass_ == Bypass::kNone || (bypass_ == Bypass::kFinalCopies && !is_copy(op))) return false;
     const auto bypasses = [&](const Operand& target) {
-      const bool is_read = std::ranges::find(read_, target.base) != read_.end();
-      return is_user_memory(target, ranks_) && (bypass_ == Bypass::kAll || !is_read);
+      const bool is_read = target.base < read_.size() && read_[target.base];
+      return is_user_memory(target) && (bypass_ == Bypass::kAll || !is_read);
     };
     return std::ranges::all_of(operands_of(plan, op).first(op.target_count), bypasses);
   }
@@ -81,8 +76,7 @@ class Bypassing {
   }
 
   const Bypass bypass_;
-  uint32_t ranks_ = 1;
-  std::vector<uint32_t> read_;  // bases
+  std::vector<bool> read_;  // by base
 };
 
 }  // namespace
