@@ -386,9 +386,9 @@ exec::Progress Communicator::advance() {
   return start_vectors() ? exec::Progress::kMoved : exec::Progress::kDone;
 }
 
-void Communicator::idle(bool rare) {
+bool Communicator::idle(bool rare) {
   if (rare) executor_->check_rare();
-  if (membership_->has_streams()) executor_->poll_streams();
+  return membership_->has_streams() && executor_->poll_streams();
 }
 
 void Communicator::set_options(const CallOptions& options) {

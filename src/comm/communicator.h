@@ -62,8 +62,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status begin(const Access& access, uint64_t ticket);
   void conclude(const Status& status);
   exec::Progress advance();
-  /// Between unsuccessful advances: moves streams; `rare`: looks at failures and deadlines.
-  void idle(bool rare);
+  /// Between unsuccessful advances: moves streams, and whether one moved; `rare`: looks at failures
+  /// and deadlines.
+  bool idle(bool rare);
   const Status& status() const { return executor_->status(); }
   /// Of the operation that advance() says is done. It may fail though the communicator does not: an
   /// access outside a window, a call that no algorithm can run.

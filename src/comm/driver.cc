@@ -195,9 +195,15 @@ bool Driver::step(Node& node, bool& moved) {
 bool Driver::advance() {
   bool moved = false;
   int priority = 0;
+  uint32_t begun = 0;
   for (size_t i = 0; i < active_.size();) {
     Node& node = *active_[i];
     if (moved && node.priority < priority) break;
+    // A queue of tasks of which none has to wait is no single turn: others want theirs.
+    if (!node.begun && begun++ >= kMostBegun) {
+      ++i;
+      continue;
+    }
     const int own = node.priority;
     bool stepped = false;
     if (!step(node, stepped)) ++i;
@@ -209,10 +215,16 @@ bool Driver::advance() {
   return moved;
 }
 
-void Driver::idle(bool rare) {
+// Whether a stream moved.
+bool Driver::idle(bool rare) {
+  ++polls_;
+  bool moved = false;
   // What has not begun has no deadline to pass yet: its communicator would look at the call before.
-  for (Node* node : active_) node->task.communicator->idle(rare && node->begun);
+  for (Node* node : active_) {
+    moved = node->task.communicator->idle(rare && node->begun) || moved;
+  }
   if (rare && active_.size() < nodes_.size()) retire_failed();
+  return moved;
 }
 
 // What waits in line behind another communicator's operation is looked at by nobody else. Who ends
@@ -249,7 +261,12 @@ void Driver::turn(exec::Backoff& backoff) {
   if (moved) backoff.reset();
   const bool rare = moved ? ++moving_turns_ == kMostTurns : backoff.pause();
   if (rare) moving_turns_ = 0;
-  if (!moved || rare) idle(rare);
+  // Nor must it keep from theirs what has come for them over the network.
+  if (moved && !rare && ++unpolled_turns_ < turns_a_poll_) return;
+  unpolled_turns_ = 0;
+  const bool streamed = idle(rare);
+  if (!moved) return;
+  turns_a_poll_ = streamed ? kLeastTurnsAPoll : std::min(2 * turns_a_poll_, kMostTurnsAPoll);
 }
 
 void Driver::run(uint32_t spins) {

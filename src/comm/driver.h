@@ -23,6 +23,10 @@ class Driver {
  public:
   /// For so many tasks to come memory is kept.
   static constexpr size_t kMostSpares = 64;
+  static constexpr uint32_t kMostBegun = 16;  // tasks in a turn
+  /// Streams are moved once in so many turns that move something else: a poll costs a system call
+  /// for each connection, so those that have nothing are asked more and more seldom.
+  static constexpr uint32_t kLeastTurnsAPoll = 4, kMostTurnsAPoll = 64;
 
   void add(Task task);
   bool empty() const { return nodes_.empty(); }
@@ -36,6 +40,8 @@ class Driver {
   /// tasks there is memory.
   uint64_t looks() const { return looks_; }
   size_t room() const { return nodes_.size() + spare_nodes_.size(); }
+  /// How often the streams of what is active were moved, so far.
+  uint64_t polls() const { return polls_; }
 
  private:
   struct Chain;
@@ -85,14 +91,17 @@ class Driver {
   void activate(Node& node);
   bool advance();
   bool step(Node& node, bool& moved);
-  void idle(bool rare);
+  bool idle(bool rare);
   void retire_failed();
   Node* failed_in_line(const void* communicator);
   void finish(Node& node, const Status& status);
 
   uint64_t added_ = 0;
   uint64_t looks_ = 0;
-  uint32_t moving_turns_ = 0;  // since the last look at what is rare
+  uint64_t polls_ = 0;
+  uint32_t moving_turns_ = 0;    // since the last look at what is rare
+  uint32_t unpolled_turns_ = 0;  // since streams were last moved
+  uint32_t turns_a_poll_ = kLeastTurnsAPoll;
   Chains chains_;
   std::list<Node> nodes_;
   std::vector<Node*> active_;  // by priority, then age

@@ -242,6 +242,36 @@ TEST_F(HeldUp, ALongQueueCostsTheSameForEachTask) {
   EXPECT_LE(driver_.room(), Driver::kMostSpares) << "of finished tasks memory is kept";
 }
 
+// What came over the network for one communicator must not lie until another one stands still, nor
+// may idle connections cost a system call each in every turn.
+TEST_F(HeldUp, StreamsAreMovedBesideWhatMoves) {
+  constexpr uint32_t kTurns = 10 * Driver::kMostTurnsAPoll;
+  for (uint32_t i = 0; i < kTurns; ++i) {
+    add({.communicator = 1});
+    driver_.turn(backoff_);
+  }
+  EXPECT_GE(driver_.polls(), kTurns / Driver::kMostTurnsAPoll);
+  EXPECT_LE(driver_.polls(), 2 * kTurns / Driver::kMostTurnsAPoll);
+  const uint64_t before = driver_.polls();
+  for (uint32_t i = 0; i < kTurns; ++i) driver_.turn(backoff_);
+  EXPECT_EQ(driver_.polls() - before, kTurns) << "nothing else moves";
+  let_go();
+  driver_.run(1);
+}
+
+// Tasks that all end at once are none the less no single turn.
+TEST_F(HeldUp, StreamsAreMovedBesideALongQueue) {
+  constexpr uint32_t kTasks = 10'000;
+  driver_.turn(backoff_);  // the task that waits has begun
+  for (uint32_t i = 0; i < kTasks; ++i) add({.communicator = 1});
+  driver_.turn(backoff_);
+  EXPECT_EQ(communicators_[1]->pending.load(), kTasks - Driver::kMostBegun);
+  while (communicators_[1]->pending.load() > 0) driver_.turn(backoff_);
+  EXPECT_GE(driver_.polls(), kTasks / Driver::kMostBegun / Driver::kMostTurnsAPoll);
+  let_go();
+  driver_.run(1);
+}
+
 TEST_F(HeldUp, AnUrgentTaskRaisesALongQueueOnce) {
   for (size_t i = 0; i < kMany; ++i) {
     add({.communicator = 1 + i % 2, .priority = static_cast<int>(i % 2), .stream = streams_});
