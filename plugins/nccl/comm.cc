@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/device_memory.h"
 #include "plugins/nccl/forks.h"
 #include "plugins/nccl/version.h"
@@ -82,8 +83,11 @@ ncclResult_t find_world(ncclComm_t comm, ncclTeam_t& world) {
 ncclTeam_t world_of(ncclComm_t comm) {
   constexpr ncclTeam_t kAlone = {1, 0, 1};
   ncclTeam_t world = kAlone;
-  if (check_handle(comm, "ncclTeamWorld") != ncclSuccess) return kAlone;
-  return find_world(comm, world) == ncclSuccess ? world : kAlone;
+  const ncclResult_t found = caught([&] {
+    const ncclResult_t bad = check_handle(comm, "ncclTeamWorld");
+    return bad != ncclSuccess ? bad : find_world(comm, world);
+  });
+  return found == ncclSuccess ? world : kAlone;
 }
 
 ncclResult_t refuse_device_memory(const char* function) {

@@ -1,5 +1,6 @@
 // The collectives with a configuration, of NCCL 2.31: the same calls with options of their own.
 #include "plugins/nccl/call_config.h"
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/group.h"
 
@@ -51,55 +52,71 @@ extern "C" {
 ncclResult_t pncclAllReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                   ncclRedOp_t op, ncclComm_t comm, cudaStream_t,
                                   const ncclCollConfig_t* config) {
-  return run<tuttiCollAllReduce>("ncclAllReduceConfig",
-                                 {send, recv, count, type_of(type), op_of(op)}, comm, config);
+  return caught([&] {
+    return run<tuttiCollAllReduce>("ncclAllReduceConfig",
+                                   {send, recv, count, type_of(type), op_of(op)}, comm, config);
+  });
 }
 
 ncclResult_t pncclBroadcastConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                   int root, ncclComm_t comm, cudaStream_t,
                                   const ncclCollConfig_t* config) {
-  return run<tuttiCollBroadcast>("ncclBroadcastConfig",
-                                 {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+  return caught([&] {
+    return run<tuttiCollBroadcast>(
+        "ncclBroadcastConfig", {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+  });
 }
 
 ncclResult_t pncclReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t,
                                const ncclCollConfig_t* config) {
-  return run<tuttiCollReduce>("ncclReduceConfig",
-                              {send, recv, count, type_of(type), op_of(op), root}, comm, config);
+  return caught([&] {
+    return run<tuttiCollReduce>("ncclReduceConfig",
+                                {send, recv, count, type_of(type), op_of(op), root}, comm, config);
+  });
 }
 
 ncclResult_t pncclAllGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                   ncclComm_t comm, cudaStream_t, const ncclCollConfig_t* config) {
-  return run<tuttiCollAllGather>("ncclAllGatherConfig", {send, recv, count, type_of(type)}, comm,
-                                 config);
+  return caught([&] {
+    return run<tuttiCollAllGather>("ncclAllGatherConfig", {send, recv, count, type_of(type)}, comm,
+                                   config);
+  });
 }
 
 ncclResult_t pncclReduceScatterConfig(const void* send, void* recv, size_t count,
                                       ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
                                       cudaStream_t, const ncclCollConfig_t* config) {
-  return run<tuttiCollReduceScatter>("ncclReduceScatterConfig",
-                                     {send, recv, count, type_of(type), op_of(op)}, comm, config);
+  return caught([&] {
+    return run<tuttiCollReduceScatter>("ncclReduceScatterConfig",
+                                       {send, recv, count, type_of(type), op_of(op)}, comm, config);
+  });
 }
 
 ncclResult_t pncclAlltoAllConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                  ncclComm_t comm, cudaStream_t, const ncclCollConfig_t* config) {
-  return run<tuttiCollAllToAll>("ncclAlltoAllConfig", {send, recv, count, type_of(type)}, comm,
-                                config);
+  return caught([&] {
+    return run<tuttiCollAllToAll>("ncclAlltoAllConfig", {send, recv, count, type_of(type)}, comm,
+                                  config);
+  });
 }
 
 ncclResult_t pncclGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                int root, ncclComm_t comm, cudaStream_t,
                                const ncclCollConfig_t* config) {
-  return run<tuttiCollGather>("ncclGatherConfig",
-                              {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+  return caught([&] {
+    return run<tuttiCollGather>("ncclGatherConfig",
+                                {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+  });
 }
 
 ncclResult_t pncclScatterConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
                                 int root, ncclComm_t comm, cudaStream_t,
                                 const ncclCollConfig_t* config) {
-  return run<tuttiCollScatter>("ncclScatterConfig",
-                               {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+  return caught([&] {
+    return run<tuttiCollScatter>("ncclScatterConfig",
+                                 {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+  });
 }
 
 [[gnu::weak,

@@ -1,6 +1,7 @@
 // The host side of the device API. Kernels would read its structs, whose layout is NCCL's own, so
 // it is refused. Functions that cannot refuse answer for a communicator of hosts: no rank can load
 // from or store to another's device memory, so every such team (LSA) is one rank.
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 
 namespace {
@@ -22,53 +23,58 @@ ncclResult_t no_pointer(const char* function, void** pointer) {
 extern "C" {
 
 ncclResult_t pncclDevCommCreate(ncclComm_t, const ncclDevCommRequirements_t*, ncclDevComm_t*) {
-  return unsupported("ncclDevCommCreate", kRefused);
+  return tutti::nccl::caught([&] { return unsupported("ncclDevCommCreate", kRefused); });
 }
 
 ncclResult_t pncclDevCommDestroy(ncclComm_t, const ncclDevComm_t*) {
-  return unsupported("ncclDevCommDestroy", kRefused);
+  return tutti::nccl::caught([&] { return unsupported("ncclDevCommDestroy", kRefused); });
 }
 
 ncclResult_t pncclGetLsaDevicePointer(ncclWindow_t, size_t, int, void** pointer) {
-  return no_pointer("ncclGetLsaDevicePointer", pointer);
+  return tutti::nccl::caught([&] { return no_pointer("ncclGetLsaDevicePointer", pointer); });
 }
 
 ncclResult_t pncclGetPeerDevicePointer(ncclWindow_t, size_t, int, void** pointer) {
-  return no_pointer("ncclGetPeerDevicePointer", pointer);
+  return tutti::nccl::caught([&] { return no_pointer("ncclGetPeerDevicePointer", pointer); });
 }
 
 ncclResult_t pncclGetLsaMultimemDevicePointer(ncclWindow_t, size_t, void** pointer) {
-  return no_pointer("ncclGetLsaMultimemDevicePointer", pointer);
+  return tutti::nccl::caught(
+      [&] { return no_pointer("ncclGetLsaMultimemDevicePointer", pointer); });
 }
 
 ncclResult_t pncclGetMultimemDevicePointer(ncclWindow_t, size_t, ncclMultimemHandle_t,
                                            void** pointer) {
-  return no_pointer("ncclGetMultimemDevicePointer", pointer);
+  return tutti::nccl::caught([&] { return no_pointer("ncclGetMultimemDevicePointer", pointer); });
 }
 
 ncclResult_t pncclLsaBarrierCreateRequirement(ncclTeam_t, int, ncclLsaBarrierHandle_t*,
                                               ncclDevResourceRequirements_t*) {
-  return unsupported("ncclLsaBarrierCreateRequirement", kRefused);
+  return tutti::nccl::caught(
+      [&] { return unsupported("ncclLsaBarrierCreateRequirement", kRefused); });
 }
 
 ncclResult_t pncclGinBarrierCreateRequirement(ncclComm_t, ncclTeam_t, int, ncclGinBarrierHandle_t*,
                                               ncclDevResourceRequirements_t*) {
-  return unsupported("ncclGinBarrierCreateRequirement", kRefused);
+  return tutti::nccl::caught(
+      [&] { return unsupported("ncclGinBarrierCreateRequirement", kRefused); });
 }
 
 ncclResult_t pncclGinOutboxCreateRequirement(int, int, ncclGinOutboxHandle_t*,
                                              ncclDevResourceRequirements_t*) {
-  return unsupported("ncclGinOutboxCreateRequirement", kRefused);
+  return tutti::nccl::caught(
+      [&] { return unsupported("ncclGinOutboxCreateRequirement", kRefused); });
 }
 
 ncclResult_t pncclGinInboxA2ACreateRequirement(ncclTeam_t, int, int, ncclGinInboxA2AHandle_t*,
                                                ncclDevResourceRequirements_t*) {
-  return unsupported("ncclGinInboxA2ACreateRequirement", kRefused);
+  return tutti::nccl::caught(
+      [&] { return unsupported("ncclGinInboxA2ACreateRequirement", kRefused); });
 }
 
 ncclResult_t pncclLLA2ACreateRequirement(int, int, ncclLLA2AHandle_t*,
                                          ncclDevResourceRequirements_t*) {
-  return unsupported("ncclLLA2ACreateRequirement", kRefused);
+  return tutti::nccl::caught([&] { return unsupported("ncclLLA2ACreateRequirement", kRefused); });
 }
 
 int pncclLLA2ACalcSlots(int, int) { return 0; }

@@ -1,10 +1,14 @@
 #include "plugins/nccl/errors.h"
 
+#include <exception>
 #include <mutex>
+#include <new>
 #include <set>
 #include <utility>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/forks.h"
+#include "plugins/nccl/group.h"
 #include "tutti/plugin.h"
 
 namespace tutti::nccl {
@@ -13,6 +17,7 @@ namespace {
 /// Under the process's mutex, also while it is made.
 struct Messages {
   std::string last;
+  const char* without_memory = nullptr;  // instead of it
   std::set<std::string> logged;
 };
 
@@ -27,6 +32,7 @@ bool keep(const std::string& message) {
   constexpr size_t kMostLogged = 100;
   const std::lock_guard lock(process_mutex());
   messages().last = message;
+  messages().without_memory = nullptr;
   std::set<std::string>& logged = messages().logged;
   return logged.size() < kMostLogged && logged.insert(message).second;
 }
@@ -61,7 +67,24 @@ ncclResult_t translate(tuttiResult_t result) {
 
 std::string last_message() {
   const std::lock_guard lock(process_mutex());
-  return messages().last;
+  const Messages& all = messages();
+  return all.without_memory != nullptr ? all.without_memory : all.last;
+}
+
+ncclResult_t fail_by(const std::exception& error) {
+  const bool exhausted = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
+  const ncclResult_t result = exhausted ? ncclSystemError : ncclInternalError;
+  try {
+    const std::lock_guard lock(process_mutex());
+    messages().without_memory = exhausted ? "no memory is left for the call: free some"
+                                          : "an unexpected exception, a defect in Tutti";
+  } catch (const std::exception&) {  // not even for the place of the message
+  }
+  try {
+    return part_of_group(result);
+  } catch (const std::exception&) {
+    return result;
+  }
 }
 
 }  // namespace tutti::nccl

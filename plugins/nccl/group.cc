@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/errors.h"
 #include "plugins/nccl/per_thread.h"
 #include "tutti/tutti.h"
@@ -41,14 +42,15 @@ ncclResult_t part_of_group(ncclResult_t result) {
   Group& open = group();
   if (open.depth > 0 && open.failure == ncclSuccess) {
     open.failure = result;
-    open.message = last_message();
+    open.message = last_message();  // may find no memory: the failure is kept all the same
   }
   return result;
 }
 
 ncclResult_t start_group() {
+  Group& open = group();  // what the group refuses must find it
   const ncclResult_t result = translate(tuttiGroupStart());
-  if (result == ncclSuccess) ++group().depth;
+  if (result == ncclSuccess) ++open.depth;
   return result;
 }
 
@@ -85,7 +87,7 @@ ncclResult_t end_group() {
     return translate(tuttiGroupEnd());
   }
   const Group ended = std::exchange(open, {});
-  const ncclResult_t result = run(ended);
+  const ncclResult_t result = caught([&] { return run(ended); });
   for (const auto& work : ended.at_end) work();
   return result;
 }

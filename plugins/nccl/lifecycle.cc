@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/config.h"
 #include "plugins/nccl/device_memory.h"
@@ -250,76 +251,105 @@ using namespace tutti::nccl;
 extern "C" {
 
 ncclResult_t pncclGetUniqueId(ncclUniqueId* id) {
-  if (id == nullptr) return refuse("ncclGetUniqueId", "the place for the id is null");
-  tuttiUniqueId ours;
-  const ncclResult_t result = translate(tuttiGetUniqueId(&ours));
-  if (result == ncclSuccess) std::memcpy(id, &ours, sizeof ours);
-  return result;
+  return caught([&]() -> ncclResult_t {
+    if (id == nullptr) return refuse("ncclGetUniqueId", "the place for the id is null");
+    tuttiUniqueId ours;
+    const ncclResult_t result = translate(tuttiGetUniqueId(&ours));
+    if (result == ncclSuccess) std::memcpy(id, &ours, sizeof ours);
+    return result;
+  });
 }
 
 ncclResult_t pncclCommInitRank(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank) {
-  return make(comm, [&] {
-    return init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id);
+  return caught([&]() -> ncclResult_t {
+    return make(comm, [&] {
+      return init_rank({"ncclCommInitRank", comm, ranks, rank, nullptr}, id);
+    });
   });
 }
 
 ncclResult_t pncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
                                      ncclConfig_t* config) {
-  return make(comm, [&] {
-    return init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id);
+  return caught([&]() -> ncclResult_t {
+    return make(comm, [&] {
+      return init_rank({"ncclCommInitRankConfig", comm, ranks, rank, config}, id);
+    });
   });
 }
 
 ncclResult_t pncclCommInitRankScalable(ncclComm_t* comm, int ranks, int rank, int id_count,
                                        ncclUniqueId* ids, ncclConfig_t* config) {
-  return make(comm, [&] {
-    return init_scalable({"ncclCommInitRankScalable", comm, ranks, rank, config}, ids, id_count);
+  return caught([&]() -> ncclResult_t {
+    return make(comm, [&] {
+      return init_scalable({"ncclCommInitRankScalable", comm, ranks, rank, config}, ids, id_count);
+    });
   });
 }
 
 ncclResult_t pncclCommInitAll(ncclComm_t* comms, int ranks, const int* devices) {
-  return part_of_group(comms == nullptr
-                           ? refuse("ncclCommInitAll", "the place for communicators is null")
-                           : init_all(comms, ranks, devices));
+  return caught([&] {
+    return part_of_group(comms == nullptr
+                             ? refuse("ncclCommInitAll", "the place for communicators is null")
+                             : init_all(comms, ranks, devices));
+  });
 }
 
 ncclResult_t pncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t* made,
                             ncclConfig_t* config) {
-  return make(made, [&] { return split(comm, color, key, {"ncclCommSplit", made, 0, 0, config}); });
+  return caught([&]() -> ncclResult_t {
+    return make(made, [&] {
+      return split(comm, color, key, {"ncclCommSplit", made, 0, 0, config});
+    });
+  });
 }
 
 ncclResult_t pncclCommShrink(ncclComm_t comm, int* excluded, int excluded_count, ncclComm_t* made,
                              ncclConfig_t* config, int flags) {
-  return make(made, [&] {
-    return shrink(comm, {excluded, excluded_count, flags}, {"ncclCommShrink", made, 0, 0, config});
+  return caught([&]() -> ncclResult_t {
+    return make(made, [&] {
+      return shrink(comm, {excluded, excluded_count, flags},
+                    {"ncclCommShrink", made, 0, 0, config});
+    });
   });
 }
 
 ncclResult_t pncclCommGetUniqueId(ncclComm_t comm, ncclUniqueId* id) {
-  if (id == nullptr) return refuse("ncclCommGetUniqueId", "the place for the id is null");
-  tuttiUniqueId ours;
-  const ncclResult_t result = ask(comm, "ncclCommGetUniqueId", [&ours](tuttiComm_t tutti) {
-    return tuttiCommGetUniqueId(tutti, &ours);
+  return caught([&]() -> ncclResult_t {
+    if (id == nullptr) return refuse("ncclCommGetUniqueId", "the place for the id is null");
+    tuttiUniqueId ours;
+    const ncclResult_t result = ask(comm, "ncclCommGetUniqueId", [&ours](tuttiComm_t tutti) {
+      return tuttiCommGetUniqueId(tutti, &ours);
+    });
+    if (result == ncclSuccess) std::memcpy(id, &ours, sizeof ours);
+    return result;
   });
-  if (result == ncclSuccess) std::memcpy(id, &ours, sizeof ours);
-  return result;
 }
 
 ncclResult_t pncclCommGrow(ncclComm_t comm, int ranks, const ncclUniqueId* id, int rank,
                            ncclComm_t* made, ncclConfig_t* config) {
-  return make(made, [&] { return grow(comm, id, {"ncclCommGrow", made, ranks, rank, config}); });
+  return caught([&]() -> ncclResult_t {
+    return make(made, [&] { return grow(comm, id, {"ncclCommGrow", made, ranks, rank, config}); });
+  });
 }
 
-ncclResult_t pncclCommFinalize(ncclComm_t comm) { return unless_null(comm, finalize); }
+ncclResult_t pncclCommFinalize(ncclComm_t comm) {
+  return caught([&] { return unless_null(comm, finalize); });
+}
 
-ncclResult_t pncclCommDestroy(ncclComm_t comm) { return unless_null(comm, destroy); }
+ncclResult_t pncclCommDestroy(ncclComm_t comm) {
+  return caught([&] { return unless_null(comm, destroy); });
+}
 
-ncclResult_t pncclCommAbort(ncclComm_t comm) { return unless_null(comm, abort); }
+ncclResult_t pncclCommAbort(ncclComm_t comm) {
+  return caught([&] { return unless_null(comm, abort); });
+}
 
 ncclResult_t pncclCommRevoke(ncclComm_t comm, int flags) {
-  if (comm == nullptr) return ncclSuccess;
-  return part_of_group(ask(comm, "ncclCommRevoke",
-                           [flags](tuttiComm_t tutti) { return tuttiCommRevoke(tutti, flags); }));
+  return caught([&]() -> ncclResult_t {
+    if (comm == nullptr) return ncclSuccess;
+    return part_of_group(ask(comm, "ncclCommRevoke",
+                             [flags](tuttiComm_t tutti) { return tuttiCommRevoke(tutti, flags); }));
+  });
 }
 
 [[gnu::weak, gnu::alias("pncclGetUniqueId")]] decltype(pncclGetUniqueId) ncclGetUniqueId;

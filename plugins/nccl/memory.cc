@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/forks.h"
 #include "plugins/nccl/windows.h"
@@ -115,35 +116,41 @@ using namespace tutti::nccl;
 
 extern "C" {
 
-ncclResult_t pncclMemAlloc(void** memory, size_t bytes) { return allocate(memory, bytes); }
+ncclResult_t pncclMemAlloc(void** memory, size_t bytes) {
+  return caught([&] { return allocate(memory, bytes); });
+}
 
-ncclResult_t pncclMemFree(void* memory) { return release(memory); }
+ncclResult_t pncclMemFree(void* memory) {
+  return caught([&] { return release(memory); });
+}
 
 ncclResult_t pncclCommRegister(const ncclComm_t comm, void* memory, size_t bytes, void** handle) {
-  return add_registration(comm, memory, bytes, handle);
+  return caught([&] { return add_registration(comm, memory, bytes, handle); });
 }
 
 ncclResult_t pncclCommDeregister(const ncclComm_t comm, void* handle) {
-  return remove(comm, handle, "ncclCommDeregister");
+  return caught([&] { return remove(comm, handle, "ncclCommDeregister"); });
 }
 
 ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void* memory, size_t bytes,
                                      ncclWindow_t* window, int flags) {
-  constexpr char kName[] = "ncclCommWindowRegister";
-  if (window != nullptr) *window = nullptr;
-  ncclResult_t result = check_usable(comm, kName);
-  if (result == ncclSuccess) {
-    result = add_or_defer({comm, memory, bytes, window, flags});
-  }
-  return part_of_group(result);
+  return caught([&]() -> ncclResult_t {
+    constexpr char kName[] = "ncclCommWindowRegister";
+    if (window != nullptr) *window = nullptr;
+    ncclResult_t result = check_usable(comm, kName);
+    if (result == ncclSuccess) {
+      result = add_or_defer({comm, memory, bytes, window, flags});
+    }
+    return part_of_group(result);
+  });
 }
 
 ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
-  return remove(comm, window, "ncclCommWindowDeregister");
+  return caught([&] { return remove(comm, window, "ncclCommWindowDeregister"); });
 }
 
 ncclResult_t pncclWinGetUserPtr(ncclComm_t comm, ncclWindow_t window, void** memory) {
-  return memory_of(comm, window, memory);
+  return caught([&] { return memory_of(comm, window, memory); });
 }
 
 [[gnu::weak, gnu::alias("pncclMemAlloc")]] decltype(pncclMemAlloc) ncclMemAlloc;

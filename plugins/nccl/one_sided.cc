@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 
 namespace tutti::nccl {
@@ -134,19 +135,24 @@ extern "C" {
 ncclResult_t pncclPutSignal(const void* source, size_t count, ncclDataType_t type, int peer,
                             ncclWindow_t window, size_t offset, int number, int context,
                             unsigned int flags, ncclComm_t comm, cudaStream_t) {
-  return tutti::nccl::part_of_group(tutti::nccl::put_signal(
-      comm, {source, count, tutti::nccl::number_of(type), peer, window, offset, number}, context,
-      flags));
+  return tutti::nccl::caught([&] {
+    return tutti::nccl::part_of_group(tutti::nccl::put_signal(
+        comm, {source, count, tutti::nccl::number_of(type), peer, window, offset, number}, context,
+        flags));
+  });
 }
 
 ncclResult_t pncclSignal(int peer, int number, int context, unsigned int flags, ncclComm_t comm,
                          cudaStream_t) {
-  return tutti::nccl::part_of_group(tutti::nccl::signal(comm, peer, number, context, flags));
+  return tutti::nccl::caught([&] {
+    return tutti::nccl::part_of_group(tutti::nccl::signal(comm, peer, number, context, flags));
+  });
 }
 
 ncclResult_t pncclWaitSignal(int count, ncclWaitSignalDesc_t* waits, ncclComm_t comm,
                              cudaStream_t) {
-  return tutti::nccl::part_of_group(tutti::nccl::wait(comm, count, waits));
+  return tutti::nccl::caught(
+      [&] { return tutti::nccl::part_of_group(tutti::nccl::wait(comm, count, waits)); });
 }
 
 [[gnu::weak, gnu::alias("pncclPutSignal")]] decltype(pncclPutSignal) ncclPutSignal;

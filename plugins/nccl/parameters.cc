@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/errors.h"
 #include "plugins/nccl/per_thread.h"
 #include "plugins/nccl/settings.h"
@@ -149,58 +150,63 @@ using namespace tutti::nccl;
 extern "C" {
 
 ncclResult_t pncclParamBind(ncclParamHandle_t* handle, const char* key) {
-  return bind(handle, key);
+  return caught([&] { return bind(handle, key); });
 }
 
 ncclResult_t pncclParamGetI8(ncclParamHandle_t handle, int8_t* value) {
-  return get_integer(handle, value, "ncclParamGetI8");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetI8"); });
 }
 
 ncclResult_t pncclParamGetI16(ncclParamHandle_t handle, int16_t* value) {
-  return get_integer(handle, value, "ncclParamGetI16");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetI16"); });
 }
 
 ncclResult_t pncclParamGetI32(ncclParamHandle_t handle, int32_t* value) {
-  return get_integer(handle, value, "ncclParamGetI32");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetI32"); });
 }
 
 ncclResult_t pncclParamGetI64(ncclParamHandle_t handle, int64_t* value) {
-  return get_integer(handle, value, "ncclParamGetI64");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetI64"); });
 }
 
 ncclResult_t pncclParamGetU8(ncclParamHandle_t handle, uint8_t* value) {
-  return get_integer(handle, value, "ncclParamGetU8");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetU8"); });
 }
 
 ncclResult_t pncclParamGetU16(ncclParamHandle_t handle, uint16_t* value) {
-  return get_integer(handle, value, "ncclParamGetU16");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetU16"); });
 }
 
 ncclResult_t pncclParamGetU32(ncclParamHandle_t handle, uint32_t* value) {
-  return get_integer(handle, value, "ncclParamGetU32");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetU32"); });
 }
 
 ncclResult_t pncclParamGetU64(ncclParamHandle_t handle, uint64_t* value) {
-  return get_integer(handle, value, "ncclParamGetU64");
+  return caught([&] { return get_integer(handle, value, "ncclParamGetU64"); });
 }
 
 ncclResult_t pncclParamGetStr(ncclParamHandle_t handle, const char** value) {
-  return get_text(handle, value);
+  return caught([&] { return get_text(handle, value); });
 }
 
 ncclResult_t pncclParamGet(ncclParamHandle_t handle, void* value, int bytes, int* needed) {
-  return get_bytes(handle, value, bytes, needed);
+  return caught([&] { return get_bytes(handle, value, bytes, needed); });
 }
 
 ncclResult_t pncclParamGetParameter(const char* key, const char** value, int* length) {
-  return get_by_key(key, value, length);
+  return caught([&] { return get_by_key(key, value, length); });
 }
 
 ncclResult_t pncclParamGetAllParameterKeys(const char*** keys, int* count) {
-  return all_keys(keys, count);
+  return caught([&] { return all_keys(keys, count); });
 }
 
-void pncclParamDumpAll() { dump_all(); }
+void pncclParamDumpAll() {
+  (void)caught([] {
+    dump_all();
+    return ncclSuccess;
+  });
+}
 
 [[gnu::weak, gnu::alias("pncclParamBind")]] decltype(pncclParamBind) ncclParamBind;
 [[gnu::weak, gnu::alias("pncclParamGetI8")]] decltype(pncclParamGetI8) ncclParamGetI8;

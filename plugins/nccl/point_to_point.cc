@@ -1,4 +1,5 @@
 // Send, receive, and groups.
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 
 using namespace tutti::nccl;
@@ -7,38 +8,48 @@ extern "C" {
 
 ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
                        ncclComm_t comm, cudaStream_t) {
-  const void* const buffers[] = {send};
-  return operate(comm, "ncclSend", buffers, [&](tuttiComm_t tutti) {
-    return tuttiSend(send, count, type_of(type), peer, tutti, tuttiBlocking());
+  return caught([&]() -> ncclResult_t {
+    const void* const buffers[] = {send};
+    return operate(comm, "ncclSend", buffers, [&](tuttiComm_t tutti) {
+      return tuttiSend(send, count, type_of(type), peer, tutti, tuttiBlocking());
+    });
   });
 }
 
 ncclResult_t pncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
                        cudaStream_t) {
-  const void* const buffers[] = {recv};
-  return operate(comm, "ncclRecv", buffers, [&](tuttiComm_t tutti) {
-    return tuttiRecv(recv, count, type_of(type), peer, tutti, tuttiBlocking());
+  return caught([&]() -> ncclResult_t {
+    const void* const buffers[] = {recv};
+    return operate(comm, "ncclRecv", buffers, [&](tuttiComm_t tutti) {
+      return tuttiRecv(recv, count, type_of(type), peer, tutti, tuttiBlocking());
+    });
   });
 }
 
-ncclResult_t pncclGroupStart() { return start_group(); }
+ncclResult_t pncclGroupStart() {
+  return caught([&] { return start_group(); });
+}
 
-ncclResult_t pncclGroupEnd() { return end_group(); }
+ncclResult_t pncclGroupEnd() {
+  return caught([&] { return end_group(); });
+}
 
 ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
-  constexpr char kName[] = "ncclGroupSimulateEnd";
-  if (!in_group()) return misuse(kName, "there is no ncclGroupStart before it");
-  if (info != nullptr && info->magic != NCCL_SIM_INFO_MAGIC) {
-    discard_group();
-    return refuse(kName, "begin with NCCL_SIM_INFO_INITIALIZER");
-  }
-  uint64_t nanoseconds = 0;
-  const ncclResult_t result = simulate_group(&nanoseconds);
-  constexpr float kPerMicrosecond = 1000;
-  if (info != nullptr && result == ncclSuccess) {
-    info->estimatedTime = static_cast<float>(nanoseconds) / kPerMicrosecond;
-  }
-  return result;
+  return caught([&]() -> ncclResult_t {
+    constexpr char kName[] = "ncclGroupSimulateEnd";
+    if (!in_group()) return misuse(kName, "there is no ncclGroupStart before it");
+    if (info != nullptr && info->magic != NCCL_SIM_INFO_MAGIC) {
+      discard_group();
+      return refuse(kName, "begin with NCCL_SIM_INFO_INITIALIZER");
+    }
+    uint64_t nanoseconds = 0;
+    const ncclResult_t result = simulate_group(&nanoseconds);
+    constexpr float kPerMicrosecond = 1000;
+    if (info != nullptr && result == ncclSuccess) {
+      info->estimatedTime = static_cast<float>(nanoseconds) / kPerMicrosecond;
+    }
+    return result;
+  });
 }
 
 [[gnu::weak, gnu::alias("pncclSend")]] decltype(pncclSend) ncclSend;

@@ -1,7 +1,9 @@
 // What a program asks about the library and about a communicator.
 #include <cstdint>
+#include <new>
 #include <string>
 
+#include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 #include "plugins/nccl/per_thread.h"
 #include "plugins/nccl/version.h"
@@ -116,57 +118,73 @@ using namespace tutti::nccl;
 
 extern "C" {
 
-ncclResult_t pncclGetVersion(int* value) { return version(value); }
+ncclResult_t pncclGetVersion(int* value) {
+  return caught([&] { return version(value); });
+}
 
 const char* pncclGetErrorString(ncclResult_t result) { return error_string(number_of(result)); }
 
 const char* pncclGetLastError(ncclComm_t) {
-  std::string& text = PerThread<std::string, struct LastError>::get();
-  text = last_message();
-  return text.c_str();
+  try {
+    std::string& text = PerThread<std::string, struct LastError>::get();
+    text = last_message();
+    return text.c_str();
+  } catch (const std::bad_alloc&) {
+    return "no memory is left for the message";
+  }
 }
 
 void pncclResetDebugInit() {}
 
 ncclResult_t pncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {
-  return async_error(comm, error);
+  return caught([&] { return async_error(comm, error); });
 }
 
 ncclResult_t pncclCommCount(const ncclComm_t comm, int* ranks) {
-  return ask(comm, "ncclCommCount",
-             [ranks](tuttiComm_t tutti) { return tuttiCommCount(tutti, ranks); });
+  return caught([&]() -> ncclResult_t {
+    return ask(comm, "ncclCommCount",
+               [ranks](tuttiComm_t tutti) { return tuttiCommCount(tutti, ranks); });
+  });
 }
 
 ncclResult_t pncclCommUserRank(const ncclComm_t comm, int* rank) {
-  return ask(comm, "ncclCommUserRank",
-             [rank](tuttiComm_t tutti) { return tuttiCommUserRank(tutti, rank); });
+  return caught([&]() -> ncclResult_t {
+    return ask(comm, "ncclCommUserRank",
+               [rank](tuttiComm_t tutti) { return tuttiCommUserRank(tutti, rank); });
+  });
 }
 
 ncclResult_t pncclCommCuDevice(const ncclComm_t comm, int* device) {
-  if (const ncclResult_t bad = check_handle(comm, "ncclCommCuDevice"); bad != ncclSuccess)
-    return bad;
-  if (device == nullptr) return refuse("ncclCommCuDevice", "the place for the device is null");
-  *device = comm->traits.device;
-  return ncclSuccess;
+  return caught([&]() -> ncclResult_t {
+    if (const ncclResult_t bad = check_handle(comm, "ncclCommCuDevice"); bad != ncclSuccess)
+      return bad;
+    if (device == nullptr) return refuse("ncclCommCuDevice", "the place for the device is null");
+    *device = comm->traits.device;
+    return ncclSuccess;
+  });
 }
 
 ncclResult_t pncclCommQueryProperties(ncclComm_t comm, ncclCommProperties_t* properties) {
-  return properties_of(comm, properties);
+  return caught([&] { return properties_of(comm, properties); });
 }
 
 ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
-  return memory_of(comm, number_of(stat), value);
+  return caught([&] { return memory_of(comm, number_of(stat), value); });
 }
 
 ncclResult_t pncclCommSuspend(ncclComm_t comm, int flags) {
-  constexpr char kName[] = "ncclCommSuspend";
-  return part_of_group(flags != NCCL_SUSPEND_MEM
-                           ? refuse(kName, "flags must be NCCL_SUSPEND_MEM")
-                           : change(comm, kName, State::kInUse, State::kSuspended));
+  return caught([&]() -> ncclResult_t {
+    constexpr char kName[] = "ncclCommSuspend";
+    return part_of_group(flags != NCCL_SUSPEND_MEM
+                             ? refuse(kName, "flags must be NCCL_SUSPEND_MEM")
+                             : change(comm, kName, State::kInUse, State::kSuspended));
+  });
 }
 
 ncclResult_t pncclCommResume(ncclComm_t comm) {
-  return part_of_group(change(comm, "ncclCommResume", State::kSuspended, State::kInUse));
+  return caught([&] {
+    return part_of_group(change(comm, "ncclCommResume", State::kSuspended, State::kInUse));
+  });
 }
 
 [[gnu::weak, gnu::alias("pncclGetVersion")]] decltype(pncclGetVersion) ncclGetVersion;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 
+#include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/api/structure.h"
 
@@ -130,7 +131,7 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
   if (!process.ok()) return refuse(target.comm, process.status());
   tuttiRequest* made = process.value()->new_request();
   target.handle = &made->completion;
-  const tuttiResult_t result = dispatch(known, target);
+  const tuttiResult_t result = caught(target.comm, [&] { return dispatch(known, target); });
   if (result == tuttiSuccess) {
     *request = made;
   } else {
@@ -212,20 +213,24 @@ using tutti::api::report;
 extern "C" {
 
 tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options) {
-  return report(comm, tutti::api::set_options(comm, options));
+  return tutti::api::caught(comm,
+                            [&] { return report(comm, tutti::api::set_options(comm, options)); });
 }
 
 tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
                           const tuttiOptions_t* options, tuttiRequest_t* request) {
-  return tutti::api::submit_call(call, {comm, stream, nullptr, nullptr}, options, request);
+  return tutti::api::caught(comm, [&] {
+    return tutti::api::submit_call(call, {comm, stream, nullptr, nullptr}, options, request);
+  });
 }
 
 tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done) {
-  return report(nullptr, tutti::api::test(request, done));
+  return tutti::api::caught(nullptr,
+                            [&] { return report(nullptr, tutti::api::test(request, done)); });
 }
 
 tuttiResult_t tuttiRequestWait(tuttiRequest_t request) {
-  return report(nullptr, tutti::api::wait(request));
+  return tutti::api::caught(nullptr, [&] { return report(nullptr, tutti::api::wait(request)); });
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 #include <string>
 
 #include "src/api/call.h"
+#include "src/api/caught.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::api {
@@ -174,57 +175,76 @@ extern "C" {
 
 tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
-  return run_reducing(comm, make_request(Collective::kAllReduce, send, recv, count, type), op,
-                      stream, nullptr);
+  return tutti::api::caught(comm, [&] {
+    return run_reducing(comm, make_request(Collective::kAllReduce, send, recv, count, type), op,
+                        stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              tuttiComm_t comm, tuttiStream_t stream) {
-  return run(comm, make_request(Collective::kAllGather, send, recv, count, type), stream, nullptr);
+  return tutti::api::caught(comm, [&] {
+    return run(comm, make_request(Collective::kAllGather, send, recv, count, type), stream,
+               nullptr);
+  });
 }
 
 tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count, tuttiDataType_t type,
                                  tuttiRedOp_t op, tuttiComm_t comm, tuttiStream_t stream) {
-  return run_reducing(comm, make_request(Collective::kReduceScatter, send, recv, count, type), op,
-                      stream, nullptr);
+  return tutti::api::caught(comm, [&] {
+    return run_reducing(comm, make_request(Collective::kReduceScatter, send, recv, count, type), op,
+                        stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count, tuttiDataType_t type,
                              int root, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make_request(Collective::kBroadcast, send, recv, count, type);
-  request.root = root;
-  return run(comm, request, stream, nullptr);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    auto request = make_request(Collective::kBroadcast, send, recv, count, type);
+    request.root = root;
+    return run(comm, request, stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count, tuttiDataType_t type,
                           tuttiRedOp_t op, int root, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make_request(Collective::kReduce, send, recv, count, type);
-  request.root = root;
-  return run_reducing(comm, request, op, stream, nullptr);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    auto request = make_request(Collective::kReduce, send, recv, count, type);
+    request.root = root;
+    return run_reducing(comm, request, op, stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiGather(const void* send, void* recv, size_t count, tuttiDataType_t type,
                           int root, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make_request(Collective::kGather, send, recv, count, type);
-  request.root = root;
-  return run(comm, request, stream, nullptr);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    auto request = make_request(Collective::kGather, send, recv, count, type);
+    request.root = root;
+    return run(comm, request, stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count, tuttiDataType_t type,
                            int root, tuttiComm_t comm, tuttiStream_t stream) {
-  auto request = make_request(Collective::kScatter, send, recv, count, type);
-  request.root = root;
-  return run(comm, request, stream, nullptr);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    auto request = make_request(Collective::kScatter, send, recv, count, type);
+    request.root = root;
+    return run(comm, request, stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count, tuttiDataType_t type,
                             tuttiComm_t comm, tuttiStream_t stream) {
-  return run(comm, make_request(Collective::kAllToAll, send, recv, count, type), stream, nullptr);
+  return tutti::api::caught(comm, [&] {
+    return run(comm, make_request(Collective::kAllToAll, send, recv, count, type), stream, nullptr);
+  });
 }
 
 tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream) {
-  return run(comm, make_request(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), stream,
-             nullptr);
+  return tutti::api::caught(comm, [&] {
+    return run(comm, make_request(Collective::kBarrier, nullptr, nullptr, 0, tuttiInt8), stream,
+               nullptr);
+  });
 }
 
 }  // extern "C"

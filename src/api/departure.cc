@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "src/api/handle.h"
+#include "src/base/caught.h"
 
 namespace tutti::api {
 namespace {
@@ -13,7 +14,7 @@ constexpr uint64_t kLeaveNs = 10 * kNanosecondsPerSecond;
 constexpr uint32_t kSpins = 100;
 
 // The ranks of one process leave in one thread, so they advance together.
-void leave(Lounge::Ranks ranks) {
+void leave_together(const Lounge::Ranks& ranks) {
   auto completion = std::make_shared<comm::Completion>();
   comm::Driver driver;
   for (const auto& rank : ranks) {
@@ -31,6 +32,10 @@ void leave(Lounge::Ranks ranks) {
   (void)completion->wait();  // a rank that is gone already cannot be waited for
 }
 
+void leave(const Lounge::Ranks& ranks) {
+  attempt([&] { leave_together(ranks); });
+}
+
 }  // namespace
 
 void Lounge::enroll(uint64_t communicator) {
@@ -41,7 +46,8 @@ void Lounge::enroll(uint64_t communicator) {
 Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
   const uint64_t communicator = rank->id();
   const std::lock_guard lock(mutex_);
-  groups_[communicator].parked.push_back(std::move(rank));
+  // Without memory for it the rank ends here and now.
+  attempt([&] { groups_[communicator].parked.push_back(std::move(rank)); });
   return take_if_complete(communicator);
 }
 
@@ -56,11 +62,19 @@ Lounge::Ranks Lounge::take_if_complete(uint64_t communicator) {
   return std::move(groups_.extract(found).mapped().parked);
 }
 
+namespace {
+
+bool is_well(comm::Communicator& rank) {
+  return caught_status([&] { return rank.failure(); }).ok();
+}
+
+}  // namespace
+
 Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   // It may be parked for long, and their memory freed.
-  Status closed = rank->close_windows(kLeaveNs);
-  if (rank->failure().ok()) {
+  Status closed = caught_status([&] { return rank->close_windows(kLeaveNs); });
+  if (is_well(*rank)) {
     leave(lounge.park(std::move(rank)));
     return closed;
   }
@@ -71,21 +85,24 @@ Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
 }
 
 void interrupt(comm::Communicator& rank) {
-  rank.abort(
-      Status::remote_error("rank " + std::to_string(rank.rank()) + " aborted the communicator"));
+  rank.abort(caught_status([&] {
+    return Status::remote_error("rank " + std::to_string(rank.rank()) +
+                                " aborted the communicator");
+  }));
 }
 
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   interrupt(*rank);  // it may have been idle: nobody in a window is waited for as by a destroy
-  rank->give_up();
-  Status closed = rank->close_windows(kLeaveNs);
+  attempt([&] { rank->give_up(); });
+  Status closed = caught_status([&] { return rank->close_windows(kLeaveNs); });
   const uint64_t communicator = rank->id();
   rank.reset();
   leave(lounge.strike(communicator));
   // Not as the first failure of the communicator: wrong usage would say that this abort was
   // refused.
-  return closed.ok() ? closed : Status::remote_error(std::string(closed.message()));
+  if (closed.ok()) return closed;
+  return caught_status([&] { return Status::remote_error(std::string(closed.message())); });
 }
 
 }  // namespace tutti::api

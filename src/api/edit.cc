@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/api/caught.h"
 #include "src/api/events.h"
 #include "src/api/found.h"
 #include "src/api/hand_out.h"
@@ -213,17 +214,22 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
   }
   visitor = Visitor(nullptr);  // from here on whoever ends the parent leaves it to this call
   Making making;
-  Maker maker = told(call.name, edit.config,
-                     [edit, make](const Patience& patience) { return make(edit, patience); });
-  if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
-    making.make = std::move(maker);
-  } else {
-    Result<Making> planned = plan_making(call.made, edit.config, std::move(maker));
-    if (!planned.ok()) {
-      call.comm->state.store(was, std::memory_order_release);
-      return refuse(call.comm, planned.status());
+  making.parent = call.comm;
+  making.parent_was = was;
+  const Status ready = caught_status([&] {
+    Maker maker = told(call.name, edit.config,
+                       [edit, make](const Patience& patience) { return make(edit, patience); });
+    if (edit.proposal.color == TUTTI_SPLIT_NOCOLOR) {
+      making.make = std::move(maker);
+      return Status();
     }
-    making = std::move(planned).value();
+    Result<Making> planned = plan_making(call.made, edit.config, std::move(maker));
+    if (planned.ok()) making = std::move(planned).value();
+    return planned.status();
+  });
+  if (!ready.ok()) {
+    free_parent(making);
+    return refuse(call.comm, ready);
   }
   making.blocking = edit.blocking;
   making.parent = call.comm;
@@ -321,34 +327,41 @@ extern "C" {
 
 tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* made,
                              const tuttiConfig_t* config) {
-  return split({"tuttiCommSplit", comm, made, config, true}, color, key);
+  return tutti::api::caught(comm, [&] {
+    return split({"tuttiCommSplit", comm, made, config, true}, color, key);
+  });
 }
 
 tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
                               tuttiComm_t* made, const tuttiConfig_t* config, int flags) {
-  const EditCall call{"tuttiCommShrink", comm, made, config, true};
-  Visitor visitor = visit(comm);
-  tutti::Result<Edit> edit = begin_edit(call);
-  if (!edit.ok()) return refuse(comm, edit.status());
-  const tutti::Status status = plan_shrink(edit.value(), excluded, excluded_count, flags);
-  return status.ok() ? start(call, edit.value(), divide, std::move(visitor)) : refuse(comm, status);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const EditCall call{"tuttiCommShrink", comm, made, config, true};
+    Visitor visitor = visit(comm);
+    tutti::Result<Edit> edit = begin_edit(call);
+    if (!edit.ok()) return refuse(comm, edit.status());
+    const tutti::Status status = plan_shrink(edit.value(), excluded, excluded_count, flags);
+    return status.ok() ? start(call, edit.value(), divide, std::move(visitor))
+                       : refuse(comm, status);
+  });
 }
 
 tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id) {
-  return report(comm, get_unique_id(comm, id));
+  return tutti::api::caught(comm, [&] { return report(comm, get_unique_id(comm, id)); });
 }
 
 tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id, int rank,
                             tuttiComm_t* made, const tuttiConfig_t* config) {
-  if (comm == nullptr && id != nullptr) {
-    return tuttiCommInitRankConfig(made, ranks, *id, rank, config);
-  }
-  const EditCall call{"tuttiCommGrow", comm, made, config, false};
-  Visitor visitor = visit(comm);
-  tutti::Result<Edit> edit = begin_edit(call);
-  if (!edit.ok()) return refuse(comm, edit.status());
-  const tutti::Status status = plan_grow(edit.value(), ranks, id, rank);
-  return status.ok() ? start(call, edit.value(), grow, std::move(visitor)) : refuse(comm, status);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    if (comm == nullptr && id != nullptr) {
+      return tuttiCommInitRankConfig(made, ranks, *id, rank, config);
+    }
+    const EditCall call{"tuttiCommGrow", comm, made, config, false};
+    Visitor visitor = visit(comm);
+    tutti::Result<Edit> edit = begin_edit(call);
+    if (!edit.ok()) return refuse(comm, edit.status());
+    const tutti::Status status = plan_grow(edit.value(), ranks, id, rank);
+    return status.ok() ? start(call, edit.value(), grow, std::move(visitor)) : refuse(comm, status);
+  });
 }
 
 }  // extern "C"

@@ -9,6 +9,7 @@
 
 #include "include/tutti/tutti.h"
 #include "src/api/process.h"
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 
 namespace tutti::api {
@@ -83,19 +84,23 @@ Maker told(const char* call, const CommConfig& config, Maker make) {
   return [call, name = name_of(config), make = std::move(make)](const Patience& patience) {
     const uint64_t began_ns = monotonic_ns();
     Result<std::unique_ptr<comm::Communicator>> made = make(patience);
-    if (made.ok()) {
-      tell_made(call, name, made.value().get(), monotonic_ns() - began_ns);
-    } else if (Logger* log = curious_log(); log != nullptr) {
-      log->info("{} could not be made by {}: {}", name, call, made.status().message());
-    }
+    attempt([&] {
+      if (made.ok()) {
+        tell_made(call, name, made.value().get(), monotonic_ns() - began_ns);
+      } else if (Logger* log = curious_log(); log != nullptr) {
+        log->info("{} could not be made by {}: {}", name, call, made.status().message());
+      }
+    });
     return made;
   };
 }
 
 void tell(const tuttiComm& handle, const comm::Communicator& communicator, const char* event) {
-  Logger* log = curious_log();
-  if (log == nullptr) return;
-  log->info("{} {}: {}", name_of(handle.config), event, identity_of(communicator));
+  attempt([&] {
+    Logger* log = curious_log();
+    if (log == nullptr) return;
+    log->info("{} {}: {}", name_of(handle.config), event, identity_of(communicator));
+  });
 }
 
 }  // namespace tutti::api

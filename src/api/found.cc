@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/base/caught.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/host.h"
 #include "src/bootstrap/interfaces.h"
@@ -88,9 +89,16 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
     met = true;
     return founding.exchange(card, meeting_patience);
   };
-  auto made = make(process, watched, config, patience, claim);
+  const auto attempted = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
+    try {
+      return make(process, watched, config, patience, claim);
+    } catch (const std::exception& error) {
+      return status_of(error);
+    }
+  };
+  auto made = attempted();
   // The exchange itself tells the others if it fails.
-  if (!made.ok() && !met && founding.decline) founding.decline();
+  if (!made.ok() && !met && founding.decline) attempt(founding.decline);
   if (made.ok() || made.status().code() != Code::kSystemError || claim.shortage().empty()) {
     return made;
   }

@@ -1,14 +1,31 @@
 #include "src/api/handle.h"
 
-#include <utility>
+#include <new>
 
+#include "src/base/caught.h"
 #include "src/base/per_thread.h"
 #include "src/exec/wait.h"
 
 namespace tutti::api {
 namespace {
 
-std::string& thread_error() { return PerThread<std::string, struct ThreadError>::get(); }
+// tidy: allow mutable (what is left to a thread that has no memory for its last error)
+constinit thread_local bool thread_has_no_words = false;
+
+Status& thread_error() { return PerThread<Status, struct ThreadError>::get(); }
+
+/// Where there is no memory for the name of the communicator, the message has none.
+Status with_name(const tuttiComm* comm, const Status& status) {
+  if (comm == nullptr || comm->config.name.empty()) return status;
+  try {
+    return Status(status.code(),
+                  "communicator '" + comm->config.name + "': " + std::string(status.message()));
+  } catch (const std::bad_alloc&) {
+    return status;
+  }
+}
+
+const char* words_of(const Status& status) { return status.ok() ? "" : status.message().data(); }
 
 }  // namespace
 
@@ -48,25 +65,33 @@ Status inherited(const char* what) {
 
 tuttiResult_t report(tuttiComm* comm, const Status& status) {
   if (status.ok()) return tuttiSuccess;
-  std::string message(status.message());
-  if (comm != nullptr && !comm->config.name.empty()) {
-    message = "communicator '" + comm->config.name + "': " + message;
-  }
-  thread_error() = message;
+  const Status told = with_name(comm, status);
+  thread_has_no_words = true;
+  attempt([&] {
+    thread_error() = told;
+    thread_has_no_words = false;
+  });
   if (comm != nullptr && !is_inherited(*comm)) {
     const std::lock_guard lock(comm->error_mutex);
-    comm->last_error = std::move(message);
+    comm->last_error = told;
   }
   return result_of(status.code());
 }
 
 const char* last_error(tuttiComm* comm) {
-  if (comm == nullptr || is_inherited(*comm)) return thread_error().c_str();
-  // Another thread may replace the communicator's own message.
-  std::string& copy = PerThread<std::string, struct CommunicatorError>::get();
-  const std::lock_guard lock(comm->error_mutex);
-  copy = comm->last_error;
-  return copy.c_str();
+  const char* words = words_of(status_of(std::bad_alloc()));
+  attempt([&] {
+    if (comm == nullptr || is_inherited(*comm)) {
+      if (!thread_has_no_words) words = words_of(thread_error());
+      return;
+    }
+    // Another thread may replace the communicator's own message.
+    Status& copy = PerThread<Status, struct CommunicatorError>::get();
+    const std::lock_guard lock(comm->error_mutex);
+    copy = comm->last_error;
+    words = words_of(copy);
+  });
+  return words;
 }
 
 namespace {

@@ -46,7 +46,7 @@ struct tuttiComm {
   std::unique_ptr<tutti::comm::Communicator> communicator;
   tutti::api::Presence presence;
   std::mutex error_mutex;
-  std::string last_error;  // under error_mutex; of the threads that call, never of a worker
+  tutti::Status last_error;  // under error_mutex; of the threads that call, never of a worker
   tutti::api::CommConfig config;
   tutti::api::Operations operations;
   tutti::api::Lounge* lounge = nullptr;  // of its process

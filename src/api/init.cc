@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/caught.h"
 #include "src/api/events.h"
 #include "src/api/found.h"
 #include "src/api/hand_out.h"
@@ -127,34 +128,41 @@ tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
 extern "C" {
 
 tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
-  return tutti::api::report(nullptr, tutti::api::get_unique_id(id, true));
+  return tutti::api::caught(
+      nullptr, [&] { return tutti::api::report(nullptr, tutti::api::get_unique_id(id, true)); });
 }
 
 tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank) {
-  return tutti::api::init_rank({"tuttiCommInitRank", comm, ranks, rank, nullptr}, {&id, 1});
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::init_rank({"tuttiCommInitRank", comm, ranks, rank, nullptr}, {&id, 1});
+  });
 }
 
 tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank,
                                       const tuttiConfig_t* config) {
-  return tutti::api::init_rank({"tuttiCommInitRankConfig", comm, ranks, rank, config}, {&id, 1});
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::init_rank({"tuttiCommInitRankConfig", comm, ranks, rank, config}, {&id, 1});
+  });
 }
 
 tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, int rank, int id_count,
                                         const tuttiUniqueId* ids, const tuttiConfig_t* config) {
-  constexpr const char* kName = "tuttiCommInitRankScalable";
-  if (ids == nullptr || id_count < 1 || id_count > ranks) {
-    if (comm != nullptr) tutti::api::hand_out(comm, nullptr);
-    return tutti::api::refuse(
-        nullptr, tutti::Status::invalid_argument(
-                     std::string(kName) + ": " + std::to_string(id_count) + " ids for " +
-                     std::to_string(ranks) + " ranks: at least one, at most one for each rank"));
-  }
-  return tutti::api::init_rank({kName, comm, ranks, rank, config},
-                               {ids, static_cast<size_t>(id_count)});
+  return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
+    constexpr const char* kName = "tuttiCommInitRankScalable";
+    if (ids == nullptr || id_count < 1 || id_count > ranks) {
+      if (comm != nullptr) tutti::api::hand_out(comm, nullptr);
+      return tutti::api::refuse(
+          nullptr, tutti::Status::invalid_argument(
+                       std::string(kName) + ": " + std::to_string(id_count) + " ids for " +
+                       std::to_string(ranks) + " ranks: at least one, at most one for each rank"));
+    }
+    return tutti::api::init_rank({kName, comm, ranks, rank, config},
+                                 {ids, static_cast<size_t>(id_count)});
+  });
 }
 
 tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices) {
-  return tutti::api::init_all(comms, ranks, devices);
+  return tutti::api::caught(nullptr, [&] { return tutti::api::init_all(comms, ranks, devices); });
 }
 
 }  // extern "C"

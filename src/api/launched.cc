@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "src/api/caught.h"
 #include "src/api/events.h"
 #include "src/api/found.h"
 #include "src/api/hand_out.h"
@@ -80,7 +81,9 @@ Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
 }  // namespace tutti::api
 
 extern "C" tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config) {
-  tutti::Result<tutti::api::Making> making = tutti::api::plan_launched(comm, config);
-  return making.ok() ? tutti::api::make_communicator(std::move(making).value())
-                     : tutti::api::refuse(nullptr, making.status());
+  return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
+    tutti::Result<tutti::api::Making> making = tutti::api::plan_launched(comm, config);
+    return making.ok() ? tutti::api::make_communicator(std::move(making).value())
+                       : tutti::api::refuse(nullptr, making.status());
+  });
 }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/caught.h"
 #include "src/api/events.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
@@ -112,11 +113,12 @@ Status revoke(tuttiComm_t comm, int flags) {
   if (flags != TUTTI_REVOKE_DEFAULT) {
     return Status::invalid_argument("tuttiCommRevoke: flags is TUTTI_REVOKE_DEFAULT");
   }
+  comm::Communicator& communicator = *comm->communicator;
+  Status reason = Status::remote_error("rank " + std::to_string(communicator.rank()) +
+                                       " revoked the communicator");
   State alive = State::kAlive;
   if (!comm->state.compare_exchange_strong(alive, State::kRevoked)) return check_handle(comm);
-  comm::Communicator& communicator = *comm->communicator;
-  communicator.abort(Status::remote_error("rank " + std::to_string(communicator.rank()) +
-                                          " revoked the communicator"));
+  communicator.abort(std::move(reason));
   comm->presence.wait_for_others();
   drain(communicator);
   communicator.give_up();
@@ -230,51 +232,60 @@ using tutti::api::report;
 extern "C" {
 
 tuttiResult_t tuttiGetVersion(int* version) {
-  if (version == nullptr) {
-    return report(nullptr, tutti::Status::invalid_argument("tuttiGetVersion: version is null"));
-  }
-  *version = TUTTI_VERSION;
-  return tuttiSuccess;
+  return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
+    if (version == nullptr) {
+      return report(nullptr, tutti::Status::invalid_argument("tuttiGetVersion: version is null"));
+    }
+    *version = TUTTI_VERSION;
+    return tuttiSuccess;
+  });
 }
 
 tuttiResult_t tuttiCommDestroy(tuttiComm_t comm) {
-  return report(comm, tutti::api::end(comm, false, "tuttiCommDestroy"));
+  return tutti::api::caught(
+      comm, [&] { return report(comm, tutti::api::end(comm, false, "tuttiCommDestroy")); });
 }
 
 tuttiResult_t tuttiCommAbort(tuttiComm_t comm) {
-  return report(comm, tutti::api::end(comm, true, "tuttiCommAbort"));
+  return tutti::api::caught(
+      comm, [&] { return report(comm, tutti::api::end(comm, true, "tuttiCommAbort")); });
 }
 
 tuttiResult_t tuttiCommFinalize(tuttiComm_t comm) {
-  return report(comm, tutti::api::finalize(comm));
+  return tutti::api::caught(comm, [&] { return report(comm, tutti::api::finalize(comm)); });
 }
 
 tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
-  return report(comm, tutti::api::revoke(comm, flags));
+  return tutti::api::caught(comm, [&] { return report(comm, tutti::api::revoke(comm, flags)); });
 }
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
-  const tutti::api::Visitor visitor = tutti::api::visit(comm);
-  tutti::Status status = tutti::api::check_readable(comm);
-  if (status.ok() && ranks == nullptr) {
-    status = tutti::Status::invalid_argument("tuttiCommCount: ranks is null");
-  }
-  if (status.ok()) *ranks = comm->communicator->ranks();
-  return report(comm, status);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const tutti::api::Visitor visitor = tutti::api::visit(comm);
+    tutti::Status status = tutti::api::check_readable(comm);
+    if (status.ok() && ranks == nullptr) {
+      status = tutti::Status::invalid_argument("tuttiCommCount: ranks is null");
+    }
+    if (status.ok()) *ranks = comm->communicator->ranks();
+    return report(comm, status);
+  });
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
-  const tutti::api::Visitor visitor = tutti::api::visit(comm);
-  tutti::Status status = tutti::api::check_readable(comm);
-  if (status.ok() && rank == nullptr) {
-    status = tutti::Status::invalid_argument("tuttiCommUserRank: rank is null");
-  }
-  if (status.ok()) *rank = comm->communicator->rank();
-  return report(comm, status);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const tutti::api::Visitor visitor = tutti::api::visit(comm);
+    tutti::Status status = tutti::api::check_readable(comm);
+    if (status.ok() && rank == nullptr) {
+      status = tutti::Status::invalid_argument("tuttiCommUserRank: rank is null");
+    }
+    if (status.ok()) *rank = comm->communicator->rank();
+    return report(comm, status);
+  });
 }
 
 tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {
-  return report(comm, tutti::api::get_async_error(comm, error));
+  return tutti::api::caught(comm,
+                            [&] { return report(comm, tutti::api::get_async_error(comm, error)); });
 }
 
 const char* tuttiGetErrorString(tuttiResult_t result) {
@@ -307,20 +318,22 @@ const char* tuttiGetLastError(tuttiComm_t comm) { return tutti::api::last_error(
 
 tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                            tuttiDataType_t type, char* text, size_t bytes, size_t* needed) {
-  const tutti::api::Visitor visitor = tutti::api::visit(comm);
-  if (tutti::Status status = tutti::api::check_handle(comm); !status.ok()) {
-    return report(comm, status);
-  }
-  const auto named = tutti::api::collective_named(collective);
-  if (!named.ok()) return report(comm, named.status());
-  const int number = tutti::api::number_of(type);
-  if (number < 0 || number >= tutti::types::kDataTypes) {
-    return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
-  }
-  const auto element = static_cast<tutti::types::DataType>(number);
-  tutti::api::drain(*comm->communicator);  // the engine uses the plans that this may replace
-  const std::string answer = tutti::api::explain(comm, named.value(), count, element);
-  return report(comm, tutti::api::copy_out(answer, text, bytes, needed));
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const tutti::api::Visitor visitor = tutti::api::visit(comm);
+    if (tutti::Status status = tutti::api::check_handle(comm); !status.ok()) {
+      return report(comm, status);
+    }
+    const auto named = tutti::api::collective_named(collective);
+    if (!named.ok()) return report(comm, named.status());
+    const int number = tutti::api::number_of(type);
+    if (number < 0 || number >= tutti::types::kDataTypes) {
+      return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
+    }
+    const auto element = static_cast<tutti::types::DataType>(number);
+    tutti::api::drain(*comm->communicator);  // the engine uses the plans that this may replace
+    const std::string answer = tutti::api::explain(comm, named.value(), count, element);
+    return report(comm, tutti::api::copy_out(answer, text, bytes, needed));
+  });
 }
 
 }  // extern "C"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -10,6 +11,7 @@
 #include "src/api/hand_out.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/base/thread.h"
 #include "src/exec/wait.h"
@@ -50,9 +52,13 @@ Result<Patience> patience_for(const Making& making) {
 }
 
 Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {
-  const Result<Patience> patience = patience_for(making);
-  if (!patience.ok()) return patience.status();
-  return making.make(patience.value());
+  try {
+    const Result<Patience> patience = patience_for(making);
+    if (!patience.ok()) return patience.status();
+    return making.make(patience.value());
+  } catch (const std::exception& error) {
+    return status_of(error);
+  }
 }
 
 bool change(tuttiComm* handle, State from, State to) {
@@ -64,10 +70,7 @@ bool change(tuttiComm* handle, State from, State to) {
 void let_go(const Making& making) {
   forget_cancellation(making.handle);
   forget_cancellation(making.parent);
-  tuttiComm* parent = making.parent;
-  if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
-  if (is_inherited(*parent)) return;
-  (void)end_communicator(parent, State::kEnded);
+  free_parent(making);
 }
 
 void fail(const Making& making, const Status& reason) {
@@ -80,6 +83,13 @@ void fail(const Making& making, const Status& reason) {
 
 // Everything but the caller's variable, which a worker must not touch.
 Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>> made) {
+  if (made.ok() && making.handle != nullptr) {
+    const Status enrolled = caught_status([&] {
+      making.handle->lounge->enroll(made.value()->id());
+      return Status();
+    });
+    if (!enrolled.ok()) made = enrolled;
+  }
   if (making.handle == nullptr && !making.blocking && !made.ok()) {
     const std::lock_guard lock(making.parent->error_mutex);
     making.parent->failure = made.status();
@@ -91,7 +101,6 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
   }
   if (making.handle == nullptr) return {};
   making.handle->communicator = std::move(made).value();
-  making.handle->lounge->enroll(making.handle->communicator->id());
   if (!change(making.handle, State::kMaking, State::kAlive)) {
     (void)end_communicator(making.handle, State::kEnded);
   }
@@ -111,25 +120,22 @@ void take_back(const Making& making) {
 /// rank, and the call returns when all are over.
 class Together {
  public:
-  explicit Together(std::vector<Making> makings)
-      : makings_(std::move(makings)), results_(makings_.size()) {}
+  explicit Together(const std::vector<Making>& makings)
+      : makings_(makings), results_(makings_.size()) {
+    threads_.reserve(makings_.size());
+  }
 
   /// The last in this thread, the others in threads of their own: no making waits for another one
   /// to begin. The first error.
   Status run() {
-    std::vector<std::thread> threads;
     for (size_t i = 0; i + 1 < makings_.size(); ++i) {
-      Result<std::thread> thread =
-          start_thread("tutti-make", [this, i] { note(i, make_now(makings_[i])); });
-      if (thread.ok()) {
-        threads.push_back(std::move(thread).value());
-      } else {
-        note(i, conclude(makings_[i], thread.status()));
-        makings_[i].make = nullptr;  // it may hold a place in a queue
-      }
+      const Status started = start([this, i] { note(i, make_now(makings_[i])); });
+      if (started.ok()) continue;
+      note(i, conclude(makings_[i], started));
+      makings_[i].make = nullptr;  // it may hold a place in a queue
     }
     if (!makings_.empty()) note(makings_.size() - 1, make_now(makings_.back()));
-    for (std::thread& thread : threads) thread.join();
+    for (std::thread& thread : threads_) thread.join();
     for (size_t i = 0; i < results_.size(); ++i) {
       if (!results_[i].ok()) take_back(makings_[i]);
     }
@@ -137,6 +143,15 @@ class Together {
   }
 
  private:
+  template <class Body>
+  Status start(const Body& body) {
+    return caught_status([&] {
+      Result<std::thread> thread = start_thread("tutti-make", body);
+      if (thread.ok()) threads_.push_back(std::move(thread).value());
+      return thread.status();
+    });
+  }
+
   void note(size_t index, Status result) {
     results_[index] = std::move(result);
     if (results_[index].ok()) return;
@@ -148,6 +163,7 @@ class Together {
 
   std::vector<Making> makings_;
   std::vector<Status> results_;
+  std::vector<std::thread> threads_;
   std::mutex mutex_;
   Status first_;  // under mutex_
 };
@@ -156,9 +172,17 @@ class Together {
 Status try_worker(tuttiComm* handle, const std::function<void()>& work) {
   join_worker(handle);  // of an earlier step of its life
   const std::lock_guard lock(handle->worker_mutex);
-  Result<std::thread> thread = start_thread("tutti-make", work);
-  if (thread.ok()) handle->worker = std::move(thread).value();
-  return thread.status();
+  return caught_status([&] {
+    Result<std::thread> thread = start_thread("tutti-make", work);
+    if (thread.ok()) handle->worker = std::move(thread).value();
+    return thread.status();
+  });
+}
+
+void drop_making(const Making& making, const Status& reason) {
+  let_go(making);
+  fail(making, reason);
+  if (making.blocking && making.out != nullptr) take_back(making);
 }
 
 }  // namespace
@@ -181,10 +205,19 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
 }
 
 tuttiResult_t make_communicator(Making making) {
-  if (add_to_group(making)) return tuttiSuccess;
+  tuttiComm* const parent = making.parent;
+  bool grouped = false;
   std::vector<Making> makings;
-  makings.push_back(std::move(making));
-  return report(nullptr, run_makings(std::move(makings)));
+  const Status ready = caught_status([&] {
+    grouped = add_to_group(making);
+    if (!grouped) makings.push_back(std::move(making));
+    return Status();
+  });
+  if (!ready.ok()) {
+    drop_making(making, ready);
+    return refuse(parent, ready);
+  }
+  return grouped ? tuttiSuccess : report(parent, run_makings(std::move(makings)));
 }
 
 Status check_makings(const std::vector<Making>& makings) {
@@ -196,35 +229,51 @@ Status check_makings(const std::vector<Making>& makings) {
 }
 
 Status run_makings(std::vector<Making> makings) {
-  for (Making& making : makings) {
-    if (Status status = make_cancellable(making); !status.ok()) {
-      drop_makings(makings, status);
-      return status;
+  Status in_progress;
+  const Status ready = caught_status([&]() -> Status {
+    for (Making& making : makings) {
+      if (Status status = make_cancellable(making); !status.ok()) return status;
+      if (making.blocking) continue;
+      in_progress = Status(Code::kInProgress, "the communicator is being made");
     }
+    return {};
+  });
+  if (!ready.ok()) {
+    drop_makings(makings, ready);
+    return ready;
   }
   for (const Making& making : makings) {
     if (making.handle != nullptr) (void)change(making.handle, State::kPlanned, State::kMaking);
   }
-  Status in_progress;
   for (Making& making : makings) {
     if (making.blocking) continue;
-    in_progress = Status(Code::kInProgress, "the communicator is being made");
     tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
-    const Status started = try_worker(keeper, [making] { (void)make_now(making); });
+    const Status started =
+        caught_status([&] { return try_worker(keeper, [making] { (void)make_now(making); }); });
     // Not in this thread: it may be the one to make the rank that this one would wait for.
     if (!started.ok()) (void)conclude(making, started);
   }
   std::erase_if(makings, [](const Making& making) { return !making.blocking; });
-  const Status first = Together(std::move(makings)).run();
+  std::optional<Together> together;
+  const Status prepared = caught_status([&] {
+    together.emplace(makings);
+    return Status();
+  });
+  if (!prepared.ok()) drop_makings(makings, prepared);
+  makings.clear();  // a maker may hold a place in a queue
+  const Status first = prepared.ok() ? together->run() : prepared;
   return first.ok() ? in_progress : first;
 }
 
+void free_parent(const Making& making) {
+  tuttiComm* parent = making.parent;
+  if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
+  if (is_inherited(*parent)) return;
+  (void)end_communicator(parent, State::kEnded);
+}
+
 void drop_makings(const std::vector<Making>& makings, const Status& reason) {
-  for (const Making& making : makings) {
-    let_go(making);
-    fail(making, reason);
-    if (making.blocking && making.out != nullptr) take_back(making);
-  }
+  for (const Making& making : makings) drop_making(making, reason);
 }
 
 void start_worker(tuttiComm* handle, const std::function<void()>& work) {
@@ -276,11 +325,8 @@ Status end_communicator(tuttiComm* handle, State ended) {
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;
     tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
-    if (handle->abort) {
-      outcome = abandon(std::move(communicator), lounge);
-    } else {
-      outcome = depart(std::move(communicator), lounge);
-    }
+    outcome = handle->abort ? abandon(std::move(communicator), lounge)
+                            : depart(std::move(communicator), lounge);
   }
   handle->outcome = outcome;
   handle->state.store(ended, std::memory_order_release);

@@ -1,6 +1,7 @@
 // Memory and streams of tutti.h.
 #include <utility>
 
+#include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/transport/memory_handle.h"
@@ -93,33 +94,42 @@ using tutti::api::report;
 extern "C" {
 
 tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes) {
-  return report(nullptr, tutti::api::allocate(memory, bytes));
+  return tutti::api::caught(nullptr,
+                            [&] { return report(nullptr, tutti::api::allocate(memory, bytes)); });
 }
 
-tuttiResult_t tuttiMemFree(void* memory) { return report(nullptr, tutti::api::release(memory)); }
+tuttiResult_t tuttiMemFree(void* memory) {
+  return tutti::api::caught(nullptr, [&] { return report(nullptr, tutti::api::release(memory)); });
+}
 
 tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes, void** handle) {
-  using namespace tutti::api;
-  if (handle != nullptr) *handle = nullptr;
-  return register_memory({comm, [memory, bytes, handle](const Registration& one) {
-                            return register_range(one.comm, memory, bytes, handle);
-                          }});
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    using namespace tutti::api;
+    if (handle != nullptr) *handle = nullptr;
+    return register_memory({comm, [memory, bytes, handle](const Registration& one) {
+                              return register_range(one.comm, memory, bytes, handle);
+                            }});
+  });
 }
 
 tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle) {
-  return report(comm, tutti::api::deregister(comm, handle));
+  return tutti::api::caught(comm,
+                            [&] { return report(comm, tutti::api::deregister(comm, handle)); });
 }
 
 tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream) {
-  return report(nullptr, tutti::api::create_stream(stream));
+  return tutti::api::caught(nullptr,
+                            [&] { return report(nullptr, tutti::api::create_stream(stream)); });
 }
 
 tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream) {
-  return report(nullptr, tutti::api::synchronize(stream));
+  return tutti::api::caught(nullptr,
+                            [&] { return report(nullptr, tutti::api::synchronize(stream)); });
 }
 
 tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream) {
-  return report(nullptr, tutti::api::destroy_stream(stream));
+  return tutti::api::caught(nullptr,
+                            [&] { return report(nullptr, tutti::api::destroy_stream(stream)); });
 }
 
 }  // extern "C"

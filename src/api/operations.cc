@@ -5,6 +5,7 @@
 #include <limits>
 #include <string>
 
+#include "src/api/caught.h"
 #include "src/api/handle.h"
 
 namespace tutti::api {
@@ -64,13 +65,17 @@ extern "C" {
 
 tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar, tuttiDataType_t type,
                                         tuttiScalarResidence_t residence, tuttiComm_t comm) {
-  using tutti::api::number_of;
-  return tutti::api::report(
-      comm, tutti::api::create(op, scalar, number_of(type), number_of(residence), comm));
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    using tutti::api::number_of;
+    return tutti::api::report(
+        comm, tutti::api::create(op, scalar, number_of(type), number_of(residence), comm));
+  });
 }
 
 tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm) {
-  return tutti::api::report(comm, tutti::api::destroy(tutti::api::number_of(op), comm));
+  return tutti::api::caught(comm, [&] {
+    return tutti::api::report(comm, tutti::api::destroy(tutti::api::number_of(op), comm));
+  });
 }
 
 }  // extern "C"

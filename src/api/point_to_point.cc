@@ -2,6 +2,7 @@
 #include <string>
 
 #include "src/api/call.h"
+#include "src/api/caught.h"
 #include "src/types/types.h"
 
 namespace tutti::api {
@@ -46,24 +47,34 @@ extern "C" {
 
 tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
                         tuttiComm_t comm, tuttiStream_t stream) {
-  return tutti::api::run_transfer(comm, {send, count, tutti::api::number_of(type), peer, true},
-                                  stream);
+  return tutti::api::caught(comm, [&] {
+    return tutti::api::run_transfer(comm, {send, count, tutti::api::number_of(type), peer, true},
+                                    stream);
+  });
 }
 
 tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type, int peer, tuttiComm_t comm,
                         tuttiStream_t stream) {
-  return tutti::api::run_transfer(comm, {recv, count, tutti::api::number_of(type), peer, false},
-                                  stream);
+  return tutti::api::caught(comm, [&] {
+    return tutti::api::run_transfer(comm, {recv, count, tutti::api::number_of(type), peer, false},
+                                    stream);
+  });
 }
 
-tuttiResult_t tuttiGroupStart(void) { return tutti::api::group_start(); }
+tuttiResult_t tuttiGroupStart(void) {
+  return tutti::api::caught(nullptr, [&] { return tutti::api::group_start(); });
+}
 
-tuttiResult_t tuttiGroupEnd(void) { return tutti::api::group_end(); }
+tuttiResult_t tuttiGroupEnd(void) {
+  return tutti::api::caught(nullptr, [&] { return tutti::api::group_end(); });
+}
 
 tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds) {
-  return tutti::api::group_simulate_end(nanoseconds);
+  return tutti::api::caught(nullptr, [&] { return tutti::api::group_simulate_end(nanoseconds); });
 }
 
-tuttiResult_t tuttiGroupDiscard(void) { return tutti::api::group_discard(); }
+tuttiResult_t tuttiGroupDiscard(void) {
+  return tutti::api::caught(nullptr, [&] { return tutti::api::group_discard(); });
+}
 
 }  // extern "C"

@@ -117,7 +117,10 @@ tuttiWindow* Process::new_window() {
 
 tuttiRequest* Process::new_request() {
   const std::lock_guard lock(mutex_);
-  if (free_requests_.empty()) free_requests_.push_back(&requests_.emplace_back());
+  if (free_requests_.empty()) {
+    free_requests_.reserve(requests_.size() + 1);  // to give it back takes no memory
+    free_requests_.push_back(&requests_.emplace_back());
+  }
   tuttiRequest* request = free_requests_.back();
   free_requests_.pop_back();
   (void)request->completion->wait();  // forgets its last outcome

@@ -7,10 +7,23 @@
 #include <utility>
 
 #include "src/api/submit.h"
+#include "src/base/caught.h"
 #include "src/base/thread.h"
 
 namespace tutti::api {
 namespace {
+
+/// Peers wait for what an exception interrupts.
+Status run_one(const Registration& registration) {
+  tuttiComm_t comm = registration.comm;
+  const Visitor visitor = visit(comm);
+  try {
+    return registration.run(registration);
+  } catch (const std::exception& error) {
+    const bool usable = comm->state.load(std::memory_order_seq_cst) == State::kAlive;
+    return usable ? comm->communicator->fail_after(error) : status_of(error);
+  }
+}
 
 /// Of one communicator.
 struct Series {
@@ -20,7 +33,7 @@ struct Series {
 
   void run() {
     for (const Registration* registration : registrations) {
-      const Status status = registration->run(*registration);
+      const Status status = run_one(*registration);
       if (outcome.ok()) outcome = status;
     }
   }
@@ -46,11 +59,13 @@ Status run_together(std::vector<Series>& all) {
   Status missing;
   while (missing.ok() && threads.size() + 1 < all.size()) {
     Series& series = all[threads.size()];
-    Result<std::thread> thread = start_thread("tutti-register", [&series, decision] {
-      if (decision.get()) series.run();
+    missing = caught_status([&] {
+      Result<std::thread> thread = start_thread("tutti-register", [&series, decision] {
+        if (decision.get()) series.run();
+      });
+      if (thread.ok()) threads.push_back(std::move(thread).value());
+      return thread.status();
     });
-    missing = thread.status();
-    if (missing.ok()) threads.push_back(std::move(thread).value());
   }
   decide.set_value(missing.ok());
   if (missing.ok()) all.back().run();
@@ -70,7 +85,7 @@ tuttiResult_t register_memory(Registration registration) {
     if (!status.ok()) return refuse(registration.comm, status);
   }
   if (add_to_group(registration)) return tuttiSuccess;
-  return report(registration.comm, registration.run(registration));
+  return report(registration.comm, run_one(registration));
 }
 
 Status run_registrations(const std::vector<Registration>& registrations) {

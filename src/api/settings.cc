@@ -1,6 +1,7 @@
 // The settings of tutti.h: `tutti env` as a call.
 #include <string>
 
+#include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/base/per_thread.h"
 
@@ -49,11 +50,15 @@ Status set_default(const char* name, const char* value, const char* source) {
 extern "C" {
 
 tuttiResult_t tuttiGetSetting(int index, tuttiSetting_t* setting) {
-  return tutti::api::report(nullptr, tutti::api::get_setting(index, setting));
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::report(nullptr, tutti::api::get_setting(index, setting));
+  });
 }
 
 tuttiResult_t tuttiSetDefault(const char* name, const char* value, const char* source) {
-  return tutti::api::report(nullptr, tutti::api::set_default(name, value, source));
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::report(nullptr, tutti::api::set_default(name, value, source));
+  });
 }
 
 }  // extern "C"

@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "src/api/process.h"
+#include "src/base/caught.h"
 #include "src/base/per_thread.h"
 
 namespace tutti::api {
@@ -24,9 +26,8 @@ struct Group {
   std::vector<Member> members;
   std::vector<Making> makings;
   std::vector<Registration> registrations;
-  Status refusal;  // of the first call that was refused: nothing runs
-  // Of the operations on BLOCKING streams.
-  std::shared_ptr<comm::Completion> own = std::make_shared<comm::Completion>();
+  Status refusal;                         // of the first call that was refused: nothing runs
+  std::shared_ptr<comm::Completion> own;  // of the operations on BLOCKING streams; null: none
 };
 
 // tidy: allow mutable (the C API's groups belong to a thread)
@@ -67,14 +68,17 @@ comm::Task make_task(const Submission<Work>& asked) {
   const auto& own = task.extras.options;
   task.priority = own ? own->priority : task.communicator->options().priority;
   if (asked.handle != nullptr) {
-    (*asked.handle)->add();
     task.handles.push_back(*asked.handle);
+    (*asked.handle)->add();  // from here on it must be told
   }
   return task;
 }
 
 comm::Task::Stream stream_of(tuttiStream_t stream) {
-  if (stream.kind != tuttiStreamHost) return {group().own, nullptr};
+  if (stream.kind != tuttiStreamHost) {
+    if (group().own == nullptr) group().own = std::make_shared<comm::Completion>();
+    return {group().own, nullptr};
+  }
   return {static_cast<HostStream*>(stream.handle)->completion, stream.handle};
 }
 
@@ -89,10 +93,12 @@ Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
   Result<comm::Engine*> engine = find_engine();
   if (!engine.ok()) return engine.status();
   comm::Task task = make_task(asked);
-  task.stream = stream_of(stream);
-  task.announce();
-  engine.value()->submit(std::move(task));
-  return {};
+  const Status status = caught_status([&] {
+    task.stream = stream_of(stream);
+    return engine.value()->submit(task);
+  });
+  if (!status.ok()) task.tell(status);
+  return status;
 }
 
 void append_transfers(comm::Task& task, const exec::Transfer& transfer) {
@@ -121,6 +127,7 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
       std::none_of(task.more_streams.begin(), task.more_streams.end(), known)) {
     task.more_streams.push_back(stream);
   }
+  // The last that may find no memory: the handles are told by one task or the other.
   task.handles.insert(task.handles.end(), member.task.handles.begin(), member.task.handles.end());
   task.priority = std::max(task.priority, member.task.priority);
   const comm::Communicator& communicator = *task.communicator;
@@ -133,21 +140,26 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
 
 // Options that the communicator gets before the group ends are for later calls.
 template <class Work>
-void collect(const Submission<Work>& asked, tuttiStream_t stream) {
+Status collect(const Submission<Work>& asked, tuttiStream_t stream) {
   Member member{asked.comm, make_task(asked)};
-  comm::Extras& extras = member.task.extras;
-  if (!extras.options) extras.options = member.task.communicator->options();
-  member.task.stream = stream_of(stream);
-  std::vector<Member>& members = group().members;
-  if (!join_transfers(members, member)) members.push_back(std::move(member));
+  const Status kept = caught_status([&] {
+    comm::Extras& extras = member.task.extras;
+    if (!extras.options) extras.options = member.task.communicator->options();
+    member.task.stream = stream_of(stream);
+    std::vector<Member>& members = group().members;
+    if (!join_transfers(members, member)) members.push_back(std::move(member));
+    return Status();
+  });
+  if (!kept.ok()) member.task.tell(kept);
+  return kept;
 }
 
 template <class Work>
 tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   tuttiComm_t comm = asked.comm;
   if (group_depth > 0) [[unlikely]] {
-    collect(asked, stream);
-    return tuttiSuccess;
+    const Status kept = collect(asked, stream);
+    return kept.ok() ? tuttiSuccess : refuse(comm, kept);
   }
   if (stream.kind == tuttiStreamHost) {
     return report(comm, enqueue(asked, stream));
@@ -202,20 +214,31 @@ Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
   return {};
 }
 
-// What is announced keeps its communicator by itself.
-comm::Task announce(Member& member) {
-  member.task.announce();
-  member.visitor = Visitor(nullptr);
-  return std::move(member.task);
+void tell_all(const std::vector<Member>& members, const Status& status) {
+  for (const Member& member : members) member.task.tell(status);
 }
 
 // A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
-// thread at a time.
-Status queue_group(Group& group, comm::Engine& engine) {
-  std::vector<comm::Task> tasks;
-  for (Member& member : group.members) tasks.push_back(announce(member));
-  engine.submit(tasks);
-  return group.own->wait();
+// thread at a time. `tasks` has room for all.
+Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& tasks) {
+  for (Member& member : group.members) tasks.push_back(std::move(member.task));
+  const Status taken = engine.submit(tasks);
+  if (!taken.ok()) {
+    for (const comm::Task& task : tasks) task.tell(taken);
+    return taken;
+  }
+  group.members.clear();  // what is announced keeps its communicator by itself
+  return group.own == nullptr ? Status() : group.own->wait();
+}
+
+Status drive_group(Group& group, comm::Driver& driver) {
+  for (Member& member : group.members) {
+    member.task.announce();
+    member.visitor = Visitor(nullptr);  // as in queue_group()
+    driver.add(std::move(member.task));
+  }
+  driver.run(kGroupSpins);
+  return group.own == nullptr ? Status() : group.own->wait();
 }
 
 bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
@@ -231,25 +254,28 @@ bool needs_engine(const Member& member) {
 
 Status run_members(Group& group) {
   std::vector<Member>& members = group.members;
-  order(members);
-  const bool queued = std::any_of(members.begin(), members.end(), needs_engine);
-  // Idle before any task is counted as pending: a group may hold several of one communicator.
-  Status ready = enter(members, !queued);
   comm::Engine* engine = nullptr;
-  if (ready.ok() && queued) {
+  std::vector<comm::Task> tasks;
+  std::optional<comm::Driver> driver;
+  const Status ready = caught_status([&]() -> Status {
+    order(members);
+    const bool queued = std::any_of(members.begin(), members.end(), needs_engine);
+    // Idle before any task is counted as pending: a group may hold several of one communicator.
+    if (Status status = enter(members, !queued); !status.ok()) return status;
+    if (!queued) {
+      driver.emplace();
+      return {};
+    }
+    tasks.reserve(members.size());
     Result<comm::Engine*> found = find_engine();
     if (found.ok()) engine = found.value();
-    ready = found.status();
-  }
+    return found.status();
+  });
   if (!ready.ok()) {
-    for (const Member& member : members) member.task.tell(ready);
+    tell_all(members, ready);
     return ready;
   }
-  if (engine != nullptr) return queue_group(group, *engine);
-  comm::Driver driver;
-  for (Member& member : members) driver.add(announce(member));
-  driver.run(kGroupSpins);
-  return group.own->wait();
+  return engine != nullptr ? queue_group(group, *engine, tasks) : drive_group(group, *driver);
 }
 
 // Communicators and registrations first: what they wait for is that other ranks do the same, never
@@ -258,12 +284,12 @@ Status run_group(Group group) {
   if (group.refusal.ok()) group.refusal = check_makings(group.makings);
   if (!group.refusal.ok()) {
     drop_makings(group.makings, group.refusal);
-    for (const Member& member : group.members) member.task.tell(group.refusal);
+    tell_all(group.members, group.refusal);
     return group.refusal;
   }
   for (Registration& one : group.registrations) one.operated_on = is_among(group.members, one.comm);
   const Status made = run_makings(std::move(group.makings));
-  const Status registered = run_registrations(group.registrations);
+  const Status registered = caught_status([&] { return run_registrations(group.registrations); });
   const Status ran = run_members(group);
   const Status& behind = registered.ok() ? ran : registered;
   return made.ok() || (made.code() == Code::kInProgress && !behind.ok()) ? behind : made;
@@ -277,13 +303,19 @@ void abandon_group(Group group) {
                          std::any_of(group.members.begin(), group.members.end(), of_parent);
   if (inherited || (group.makings.empty() && group.members.empty())) return;
   for (Making& making : group.makings) making.out = nullptr;
-  group.refusal = Status::invalid_usage("the thread that began the group ended before the group");
+  group.refusal = caught_status([] {
+    return Status::invalid_usage("the thread that began the group ended before the group");
+  });
   (void)run_group(std::move(group));
 }
 
 }  // namespace
 
 bool in_group() { return group_depth > 0; }
+
+tuttiResult_t interrupted(tuttiComm_t comm, const std::exception& error) {
+  return report(comm, comm->communicator->end_after(error));
+}
 
 tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
                      const Handle* handle) {
@@ -345,6 +377,7 @@ bool group_uses(const tuttiComm* comm) {
 }
 
 tuttiResult_t group_start() {
+  (void)group();  // a refusal must find it
   ++group_depth;
   return tuttiSuccess;
 }
@@ -364,16 +397,20 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
   if (nanoseconds != nullptr) *nanoseconds = 0;
   if (--group_depth > 0) return tuttiSuccess;
   Group ended = std::exchange(group(), {});
-  Status status = ended.refusal;
-  if (status.ok() && !(ended.makings.empty() && ended.registrations.empty())) {
-    status = Status::invalid_usage(
-        "a group that makes communicators or registers memory cannot be simulated");
-  }
-  if (status.ok() && nanoseconds == nullptr) {
-    status = Status::invalid_argument("tuttiGroupSimulateEnd: nanoseconds is null");
-  }
-  if (status.ok()) status = predict(ended.members, *nanoseconds);
-  ended.refusal = status.ok() ? Status::invalid_usage("the group was only simulated") : status;
+  Status simulated;
+  const Status status = caught_status([&]() -> Status {
+    if (!ended.refusal.ok()) return ended.refusal;
+    if (!(ended.makings.empty() && ended.registrations.empty())) {
+      return Status::invalid_usage(
+          "a group that makes communicators or registers memory cannot be simulated");
+    }
+    if (nanoseconds == nullptr) {
+      return Status::invalid_argument("tuttiGroupSimulateEnd: nanoseconds is null");
+    }
+    simulated = Status::invalid_usage("the group was only simulated");
+    return predict(ended.members, *nanoseconds);
+  });
+  ended.refusal = status.ok() ? simulated : status;
   (void)run_group(std::move(ended));
   return report(nullptr, status);
 }
@@ -388,9 +425,12 @@ bool waits_for_group_end(const Handle& handle) {
 }
 
 tuttiResult_t group_discard() {
+  if (group_depth == 0) return tuttiSuccess;
   group_depth = 0;
-  group().refusal = Status::invalid_usage("the group was discarded");
-  (void)run_group(std::exchange(group(), {}));
+  Group discarded = std::exchange(group(), {});
+  discarded.refusal =
+      caught_status([] { return Status::invalid_usage("the group was discarded"); });
+  (void)run_group(std::move(discarded));
   return tuttiSuccess;
 }
 

@@ -1,6 +1,7 @@
 // The way of a checked operation: into the open group, the calling thread, or the engine.
 #pragma once
 
+#include <exception>
 #include <memory>
 
 #include "src/api/handle.h"
@@ -16,15 +17,21 @@ using Handle = std::shared_ptr<comm::Completion>;
 
 /// Whether operations of this thread wait for the end of its group.
 bool in_group();
+/// The result of a call that threw.
+tuttiResult_t interrupted(tuttiComm_t comm, const std::exception& error);
 /// In this thread, behind what is queued: what submit() does outside groups on a BLOCKING stream.
 /// `what` is for Communicator::run().
 template <class... Arguments>
-tuttiResult_t run_now(tuttiComm_t comm, const Arguments&... what) {
+[[gnu::always_inline]] inline tuttiResult_t run_now(tuttiComm_t comm, const Arguments&... what) {
   comm::Communicator& communicator = *comm->communicator;
   if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
     drain(communicator);
-  const Status status = communicator.run(what...);
-  return status.ok() ? tuttiSuccess : report(comm, status);
+  try {
+    const Status status = communicator.run(what...);
+    return status.ok() ? tuttiSuccess : report(comm, status);
+  } catch (const std::exception& error) {
+    return interrupted(comm, error);
+  }
 }
 tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
                      const Handle* handle = nullptr);

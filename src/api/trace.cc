@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "src/api/caught.h"
 #include "src/api/handle.h"
 #include "src/base/clock.h"
 #include "src/base/io.h"
@@ -40,5 +41,6 @@ Status dump(const char* path) {
 }  // namespace tutti::api
 
 extern "C" tuttiResult_t tuttiTraceDump(const char* path) {
-  return tutti::api::report(nullptr, tutti::api::dump(path));
+  return tutti::api::caught(nullptr,
+                            [&] { return tutti::api::report(nullptr, tutti::api::dump(path)); });
 }

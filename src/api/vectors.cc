@@ -6,6 +6,8 @@
 
 #include "src/api/call.h"
 
+#include "src/api/caught.h"
+
 namespace tutti::api {
 namespace {
 
@@ -184,32 +186,38 @@ extern "C" {
 tuttiResult_t tuttiAllGatherV(const void* send, size_t send_count, void* recv, const size_t* counts,
                               const size_t* offsets, tuttiDataType_t type, tuttiComm_t comm,
                               tuttiStream_t stream) {
-  const CountView view{.recv_counts = counts, .recv_offsets = offsets};
-  auto request = make_request(Collective::kAllGather, send, recv, send_count, type);
-  request.counts = &view;
-  return run_vectors(comm, request, tuttiSum, stream);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const CountView view{.recv_counts = counts, .recv_offsets = offsets};
+    auto request = make_request(Collective::kAllGather, send, recv, send_count, type);
+    request.counts = &view;
+    return run_vectors(comm, request, tuttiSum, stream);
+  });
 }
 
 tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const size_t* counts,
                                   tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
                                   tuttiStream_t stream) {
-  const CountView view{.send_counts = counts};
-  auto request = make_request(Collective::kReduceScatter, send, recv, 0, type);
-  request.counts = &view;
-  return run_vectors(comm, request, op, stream);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const CountView view{.send_counts = counts};
+    auto request = make_request(Collective::kReduceScatter, send, recv, 0, type);
+    request.counts = &view;
+    return run_vectors(comm, request, op, stream);
+  });
 }
 
 tuttiResult_t tuttiAllToAllV(const void* send, const size_t* send_counts,
                              const size_t* send_offsets, void* recv, const size_t* recv_counts,
                              const size_t* recv_offsets, tuttiDataType_t type, tuttiComm_t comm,
                              tuttiStream_t stream) {
-  const CountView view{.send_counts = send_counts,
-                       .send_offsets = send_offsets,
-                       .recv_counts = recv_counts,
-                       .recv_offsets = recv_offsets};
-  auto request = make_request(Collective::kAllToAll, send, recv, 0, type);
-  request.counts = &view;
-  return run_vectors(comm, request, tuttiSum, stream);
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    const CountView view{.send_counts = send_counts,
+                         .send_offsets = send_offsets,
+                         .recv_counts = recv_counts,
+                         .recv_offsets = recv_offsets};
+    auto request = make_request(Collective::kAllToAll, send, recv, 0, type);
+    request.counts = &view;
+    return run_vectors(comm, request, tuttiSum, stream);
+  });
 }
 
 }  // extern "C"

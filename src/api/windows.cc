@@ -2,6 +2,7 @@
 #include <limits>
 #include <string>
 
+#include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/transport/memory_handle.h"
@@ -124,49 +125,62 @@ extern "C" {
 
 tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes,
                                       tuttiWindow_t* window, int flags) {
-  using namespace tutti::api;
-  if (window != nullptr) *window = nullptr;
-  const WindowCall call{base, bytes, window, flags};
-  return register_memory(
-      {comm, [call](const Registration& one) { return register_window(one, call); }});
+  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
+    using namespace tutti::api;
+    if (window != nullptr) *window = nullptr;
+    const WindowCall call{base, bytes, window, flags};
+    return register_memory(
+        {comm, [call](const Registration& one) { return register_window(one, call); }});
+  });
 }
 
 tuttiResult_t tuttiCommWindowDeregister(tuttiComm_t comm, tuttiWindow_t window) {
-  return tutti::api::report(comm, tutti::api::deregister_window(comm, window));
+  return tutti::api::caught(
+      comm, [&] { return tutti::api::report(comm, tutti::api::deregister_window(comm, window)); });
 }
 
 tuttiResult_t tuttiPut(const void* source, size_t bytes, int peer, tuttiWindow_t window,
                        size_t offset, tuttiStream_t stream) {
-  return tutti::api::run(window, peer, access_of(Access::Kind::kPut, source, bytes, offset),
-                         stream);
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::run(window, peer, access_of(Access::Kind::kPut, source, bytes, offset),
+                           stream);
+  });
 }
 
 tuttiResult_t tuttiGet(void* target, size_t bytes, int peer, tuttiWindow_t window, size_t offset,
                        tuttiStream_t stream) {
-  return tutti::api::run(window, peer, access_of(Access::Kind::kGet, target, bytes, offset),
-                         stream);
+  return tutti::api::caught(nullptr, [&] {
+    return tutti::api::run(window, peer, access_of(Access::Kind::kGet, target, bytes, offset),
+                           stream);
+  });
 }
 
 tuttiResult_t tuttiPutSignal(const void* source, size_t bytes, int peer, tuttiWindow_t window,
                              size_t offset, uint32_t signal, tuttiStream_t stream) {
-  Access access = access_of(Access::Kind::kPut, source, bytes, offset);
-  access.then_signal = true;
-  access.signal = signal;
-  return tutti::api::run(window, peer, access, stream);
+  return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
+    Access access = access_of(Access::Kind::kPut, source, bytes, offset);
+    access.then_signal = true;
+    access.signal = signal;
+    return tutti::api::run(window, peer, access, stream);
+  });
 }
 
 tuttiResult_t tuttiSignal(int peer, tuttiWindow_t window, uint32_t signal, tuttiStream_t stream) {
-  Access access = access_of(Access::Kind::kSignal, nullptr, 0, 0);
-  access.signal = signal;
-  return tutti::api::run(window, peer, access, stream);
+  return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
+    Access access = access_of(Access::Kind::kSignal, nullptr, 0, 0);
+    access.signal = signal;
+    return tutti::api::run(window, peer, access, stream);
+  });
 }
 
 tuttiResult_t tuttiWaitSignal(int peer, tuttiWindow_t window, uint32_t signal, uint64_t times,
                               tuttiStream_t stream) {
-  Access access = access_of(Access::Kind::kWaitSignal, nullptr, 0, 0);
-  access.signal = signal;
-  access.times = times;
-  return tutti::api::run(window, peer, access, stream);
+  return tutti::api::caught(nullptr, [&]() -> tuttiResult_t {
+    Access access = access_of(Access::Kind::kWaitSignal, nullptr, 0, 0);
+    access.signal = signal;
+    access.times = times;
+    return tutti::api::run(window, peer, access, stream);
+  });
 }
 
 }  // extern "C"

@@ -4,8 +4,21 @@
 
 #include <csignal>
 #include <system_error>
+#include <utility>
+
+#include "src/base/caught.h"
 
 namespace tutti {
+namespace {
+
+Status refusal(const std::string& name, const std::exception& error) {
+  return caught_status([&]() -> Status {
+    if (dynamic_cast<const std::system_error*>(&error) == nullptr) return status_of(error);
+    return Status::system_error("cannot start the thread '" + name + "': " + error.what());
+  });
+}
+
+}  // namespace
 
 Result<std::thread> start_thread(const std::string& name, std::function<void()> body) {
   constexpr size_t kMaxNameBytes = 15;
@@ -16,9 +29,10 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
   std::thread thread;
   Status failure;
   try {
-    thread = std::thread(std::move(body));
-  } catch (const std::system_error& error) {
-    failure = Status::system_error("cannot start the thread '" + name + "': " + error.what());
+    // What the body lets through ends the thread, and not the process.
+    thread = std::thread([body = std::move(body)] { attempt(body); });
+  } catch (const std::exception& error) {
+    failure = refusal(name, error);
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!failure.ok()) return failure;

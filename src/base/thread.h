@@ -1,7 +1,8 @@
 // Threads of the library inside somebody else's program: named, and deaf to signals, so that the
 // program's handlers run where the program expects them.
 //
-// Errors: kSystemError where std::thread would throw. Threads: any.
+// Errors: kSystemError where std::thread would throw. A body that throws only ends: what others
+// wait for it must catch itself. Threads: any.
 #pragma once
 
 #include <functional>

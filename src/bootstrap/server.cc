@@ -48,8 +48,8 @@ Result<ServerLoop::Gates> open_gates(UniqueId& id) {
 
 }  // namespace
 
-Server::Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop, std::thread thread)
-    : id_(id), loop_(std::move(loop)), thread_(std::move(thread)) {}
+Server::Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop)
+    : id_(id), loop_(std::move(loop)) {}
 
 Server::~Server() {
   if (!thread_.joinable()) return;
@@ -77,9 +77,11 @@ Result<std::unique_ptr<Server>> Server::start_behind(Gates gates, const UniqueId
   Fd bell(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!bell.valid()) return errno_status("eventfd");
   auto loop = std::make_shared<ServerLoop>(std::move(gates), std::move(bell), options);
+  std::unique_ptr<Server> made(new Server(id, loop));
   Result<std::thread> thread = start_thread("tutti-meet", [loop] { loop->run(); });
   if (!thread.ok()) return thread.status();
-  return std::unique_ptr<Server>(new Server(id, std::move(loop), std::move(thread).value()));
+  made->thread_ = std::move(thread).value();
+  return made;
 }
 
 void Server::finish(const Patience& patience) const {

@@ -76,7 +76,7 @@ class Server {
   using Gates = std::vector<std::unique_ptr<transport::Gate>>;
   static Result<std::unique_ptr<Server>> start_behind(Gates gates, const UniqueId& id,
                                                       const ServerOptions& options);
-  Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop, std::thread thread);
+  Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop);
 
   UniqueId id_;
   std::shared_ptr<ServerLoop> loop_;  // shared with the thread, which may outlive the server

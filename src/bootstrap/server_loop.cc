@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/descriptors.h"
 #include "src/bootstrap/address.h"
 
@@ -21,20 +22,36 @@ ServerLoop::ServerLoop(Gates gates, Fd bell, const ServerOptions& options)
     : gates_(std::move(gates)), bell_(std::move(bell)), options_(options) {}
 
 void ServerLoop::run() {
-  while (turn()) {
+  while (turn_or_fail()) {
   }
-  if (!groups_.empty()) {
-    take_failure();  // which may have come together with the end
-    const bool stopped = stopping_.load(std::memory_order_acquire);
-    fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
-                       : Status::timeout(missing()));
-    held_until_ns_ = 0;  // now or never
-    flush_sessions();
-  }
+  attempt([this] { end_groups(); });
   sessions_.clear();
   strangers_.clear();
   gates_.clear();  // the port is free from here on
   finished_.store(true, std::memory_order_release);
+}
+
+// The ranks would wait for a server that is gone. What found no memory is tried again until it can
+// at least be told.
+bool ServerLoop::turn_or_fail() {
+  try {
+    return turn();
+  } catch (const std::exception& error) {
+    constexpr useconds_t kAgainUs = 10'000;
+    fail(status_of(error));
+    usleep(kAgainUs);
+    return !stopping_.load(std::memory_order_acquire);
+  }
+}
+
+void ServerLoop::end_groups() {
+  if (groups_.empty()) return;
+  take_failure();  // which may have come together with the end
+  const bool stopped = stopping_.load(std::memory_order_acquire);
+  fail_group(stopped ? Status::remote_error("the rendezvous was stopped")
+                     : Status::timeout(missing()));
+  held_until_ns_ = 0;  // now or never
+  flush_sessions();
 }
 
 void ServerLoop::stop() {

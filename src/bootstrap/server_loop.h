@@ -35,6 +35,8 @@ class ServerLoop {
  private:
   /// False when it is time to end.
   bool turn();
+  bool turn_or_fail();
+  void end_groups();
   /// Nobody who comes now can be served.
   bool is_over() const;
   bool is_open() const { return !(options_.one_of_many && is_complete()); }

@@ -7,8 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <new>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/base/thread.h"
 
@@ -16,6 +18,8 @@ namespace tutti::bootstrap {
 namespace {
 
 constexpr uint64_t kBell = 0;
+// Until a visit that found no memory is repeated.
+constexpr uint64_t kAgainNs = 10 * kNanosecondsPerMillisecond;
 
 uint32_t hang_up_of(int fd) {
   int type = 0;
@@ -122,11 +126,16 @@ void Watch::announce(uint64_t ticket) {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return;
-    visit = found->second.visit;  // a copy: it may remove its own entry
+    try {
+      visit = found->second.visit;  // a copy: it may remove its own entry
+    } catch (const std::bad_alloc&) {
+      visit = [] { return kAgainNs; };
+    }
     found->second.output = false;
     running_ = ticket;
   }
-  const uint64_t rest_ns = visit();
+  uint64_t rest_ns = kAgainNs;
+  attempt([&] { rest_ns = visit(); });
   {
     const std::lock_guard lock(mutex_);
     running_ = 0;
@@ -139,10 +148,14 @@ void Watch::announce(uint64_t ticket) {
 void Watch::after_visit(uint64_t ticket, uint64_t rest_ns) {
   const auto found = entries_.find(ticket);
   if (found == entries_.end() || rest_ns == kForEver) return;
-  if (rest_ns > 0) {
-    resting_.emplace(monotonic_ns() + rest_ns, ticket);
-  } else if (found->second.news == News::kInput) {
-    arm(*found);
+  try {
+    if (rest_ns > 0) {
+      resting_.emplace(monotonic_ns() + rest_ns, ticket);
+    } else if (found->second.news == News::kInput) {
+      arm(*found);
+    }
+  } catch (const std::bad_alloc&) {
+    arm(*found);  // it does not rest
   }
 }
 

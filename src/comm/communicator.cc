@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/exec/stall.h"
 #include "src/exec/wait.h"
@@ -170,6 +171,21 @@ void Communicator::give_up() {
   leave_windows();
 }
 
+Status Communicator::fail_after(const std::exception& error) {
+  const Status reason = status_of(error);
+  abort(reason);
+  // Before what may not come to its end for want of memory.
+  executor_->fail(reason, cause_or_self());
+  attempt([this] { leave_windows(); });
+  return reason;
+}
+
+Status Communicator::end_after(const std::exception& error) {
+  Status reason = fail_after(error);
+  attempt([&] { conclude(reason); });
+  return reason;
+}
+
 exec::Cause Communicator::cause_or_self() const {
   const exec::Cause known = cause();
   return known.known() ? known : exec::Cause{rank(), -1};
@@ -306,9 +322,9 @@ Status Communicator::run_slowly(const Request& request) {
 }
 
 Status Communicator::run_plan(const Request& request) {
+  if (!status().ok()) return status();
   const Result<const Prepared*> prepared = prepare(request);
-  // The first failure of a communicator comes before what is wrong with this call.
-  if (!prepared.ok()) return status().ok() ? prepared.status() : status();
+  if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
   if (ready.fast) return run_fast(request, ready);
   recorder_->begin(ready.label, executor_->calls() + 1);
@@ -392,8 +408,8 @@ bool Communicator::idle(bool rare) {
 }
 
 void Communicator::set_options(const CallOptions& options) {
-  call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
   planner_->set_options(options);
+  call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
 }
 
 Status Communicator::check_algorithm(const CallOptions& options) const {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <atomic>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -108,6 +109,11 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   bool begin_leaving(uint64_t timeout_ns);
   /// What runs ends with this error soon. From any thread.
   void abort(Status reason);
+  /// What an exception interrupts is half done, here and in what peers see: the communicator fails.
+  /// By whoever drives it. Returns the reason.
+  Status fail_after(const std::exception& error);
+  /// The same of a call that the flight recorder is to see end.
+  Status end_after(const std::exception& error);
   /// After a failure, when nothing runs any more, by whoever drives this communicator: what begins
   /// from now on returns it, and peers of this host see it in the arena, which their mappings keep.
   void give_up();

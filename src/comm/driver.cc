@@ -1,9 +1,12 @@
 #include "src/comm/driver.h"
 
 #include <algorithm>
+#include <exception>
 #include <iterator>
 #include <limits>
 #include <utility>
+
+#include "src/base/caught.h"
 
 namespace tutti::comm {
 
@@ -36,19 +39,35 @@ Kept& take_out(std::list<Kept>& spares, std::list<Kept>& used) {
 
 }  // namespace
 
-Driver::Node& Driver::new_node(Task task) {
+// What ends a task, or starts the next one, needs no memory afterwards.
+Driver::Node& Driver::new_node() {
+  if (active_.capacity() <= nodes_.size()) active_.reserve(2 * nodes_.size() + 1);
   Node& node = take_out(spare_nodes_, nodes_);
   node.self = std::prev(nodes_.end());
-  node.task = std::move(task);
   node.number = ++added_;
-  node.priority = node.task.priority;
   node.begun = false;
   node.blocked = 0;
   return node;
 }
 
 void Driver::add(Task task) {
-  Node& node = new_node(std::move(task));
+  Node* node = nullptr;
+  try {
+    node = &new_node();
+  } catch (const std::exception& error) {
+    return task.finish(task.communicator->fail_after(error));
+  }
+  node->priority = task.priority;
+  node->task = std::move(task);
+  try {
+    line_up(*node);
+  } catch (const std::exception& error) {
+    finish(*node, node->task.communicator->fail_after(error));
+  }
+}
+
+void Driver::line_up(Node& node) {
+  node.seats.reserve(2 + node.task.more_streams.size());
   take_seat(node, node.task.communicator, 0)->is_communicators = true;
   take_seat(node, node.task.stream.order, node.task.group);
   for (const Task::Stream& other : node.task.more_streams) {
@@ -76,8 +95,10 @@ Driver::Chain& Driver::chain_of(const void* order) {
 
 void Driver::free_chain(const Chain& chain) {
   Chains::node_type over = chains_.extract(chain.order);
-  if (spare_chains_.size() < kMostSpares) spare_chains_.push_back(std::move(over));
-  if (chains_.empty() && chains_.bucket_count() > kMostSpares * 2) chains_.rehash(0);
+  if (spare_chains_.size() < kMostSpares) {
+    attempt([&] { spare_chains_.push_back(std::move(over)); });
+  }
+  if (chains_.empty() && chains_.bucket_count() > kMostSpares * 2) Chains().swap(chains_);
 }
 
 void Driver::add_stage(Chain& chain, uint64_t group) {
@@ -93,13 +114,26 @@ void Driver::add_stage(Chain& chain, uint64_t group) {
 Driver::Chain* Driver::take_seat(Node& node, const void* order, uint64_t group) {
   if (order == nullptr) return nullptr;
   Chain& chain = chain_of(order);
-  const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
-  if (!joins) add_stage(chain, group);
+  try {
+    const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
+    if (!joins) add_stage(chain, group);
+    chain.stages.back().members.push_back({&node, node.seats.size()});
+  } catch (const std::exception&) {
+    drop_unused(chain);
+    throw;
+  }
   Stage& stage = chain.stages.back();
-  stage.members.push_back({&node, node.seats.size()});
   node.seats.push_back({&stage, stage.members.size() - 1});
   if (stage.before != nullptr) ++node.blocked;
   return &chain;
+}
+
+// Of what found no memory nothing stays.
+void Driver::drop_unused(Chain& chain) {
+  if (!chain.stages.empty() && chain.stages.back().members.empty()) {
+    put_away(chain.stages, std::prev(chain.stages.end()), spare_stages_);
+  }
+  if (chain.stages.empty()) free_chain(chain);
 }
 
 // The last member gets the place.
@@ -176,16 +210,20 @@ void Driver::finish(Node& node, const Status& status) {
 bool Driver::step(Node& node, bool& moved) {
   Communicator& communicator = *node.task.communicator;
   Status status;
-  if (!node.begun) {
-    node.begun = true;
-    moved = true;
-    status = node.task.begin();
-  }
-  if (status.ok()) {
-    const exec::Progress progress = communicator.advance();
-    moved = moved || progress != exec::Progress::kBlocked;
-    if (progress != exec::Progress::kDone) return false;
-    status = communicator.outcome();
+  try {
+    if (!node.begun) {
+      node.begun = true;
+      moved = true;
+      status = node.task.begin();
+    }
+    if (status.ok()) {
+      const exec::Progress progress = communicator.advance();
+      moved = moved || progress != exec::Progress::kBlocked;
+      if (progress != exec::Progress::kDone) return false;
+      status = communicator.outcome();
+    }
+  } catch (const std::exception& error) {
+    status = communicator.fail_after(error);
   }
   moved = true;
   finish(node, status);
@@ -221,26 +259,41 @@ bool Driver::idle(bool rare) {
   bool moved = false;
   // What has not begun has no deadline to pass yet: its communicator would look at the call before.
   for (Node* node : active_) {
-    moved = node->task.communicator->idle(rare && node->begun) || moved;
+    Communicator& communicator = *node->task.communicator;
+    try {
+      moved = communicator.idle(rare && node->begun) || moved;
+    } catch (const std::exception& error) {
+      (void)communicator.fail_after(error);
+    }
   }
-  if (rare && active_.size() < nodes_.size()) retire_failed();
+  if (rare && active_.size() < nodes_.size()) attempt([this] { retire_failed(); });
   return moved;
 }
 
 // What waits in line behind another communicator's operation is looked at by nobody else. Who ends
 // its communicator must not have to wait for that operation: it may be the one to end that next.
 void Driver::retire_failed() {
+  in_line_.clear();
   for (const auto& [order, chain] : chains_) {
     if (chain.is_communicators) in_line_.push_back(order);
   }
   for (const void* communicator : in_line_) {
-    while (Node* const node = failed_in_line(communicator)) {
-      node->task.communicator->give_up();  // so begin() starts nothing
-      finish(*node, node->task.begin());
-    }
+    while (Node* const node = failed_in_line(communicator)) end_failed(*node);
   }
   in_line_.clear();
   trim(in_line_);
+}
+
+void Driver::end_failed(Node& node) {
+  Communicator& communicator = *node.task.communicator;
+  Status status;
+  try {
+    communicator.give_up();  // so begin() starts nothing
+    status = node.task.begin();
+  } catch (const std::exception& error) {
+    status = communicator.fail_after(error);
+  }
+  finish(node, status);
 }
 
 // Its first one, since its operations end in their order. Null: none, or it need not wait. Who was

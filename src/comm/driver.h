@@ -28,6 +28,7 @@ class Driver {
   /// for each connection, so those that have nothing are asked more and more seldom.
   static constexpr uint32_t kLeastTurnsAPoll = 4, kMostTurnsAPoll = 64;
 
+  /// Where there is no memory for it, the task ends at once and its communicator fails.
   void add(Task task);
   bool empty() const { return nodes_.empty(); }
   /// Advances what is active once. Where nothing moved it waits a little; now and then it looks at
@@ -79,11 +80,13 @@ class Driver {
   };
   using Chains = std::unordered_map<const void*, Chain>;
 
-  Node& new_node(Task task);
+  Node& new_node();
+  void line_up(Node& node);
   Chain& chain_of(const void* order);
   void free_chain(const Chain& chain);
   void add_stage(Chain& chain, uint64_t group);
   Chain* take_seat(Node& node, const void* order, uint64_t group);
+  void drop_unused(Chain& chain);
   void leave(const Seat& seat);
   void end_first_stages(Chain& chain);
   void promote(Stage* stage, int priority);
@@ -94,6 +97,7 @@ class Driver {
   bool idle(bool rare);
   void retire_failed();
   Node* failed_in_line(const void* communicator);
+  void end_failed(Node& node);
   void finish(Node& node, const Status& status);
 
   uint64_t added_ = 0;

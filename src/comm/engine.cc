@@ -1,7 +1,9 @@
 #include "src/comm/engine.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/thread.h"
 
 namespace tutti::comm {
@@ -24,24 +26,28 @@ Engine::~Engine() {
   thread_.join();
 }
 
-void Engine::submit(Task task) {
-  {
-    const std::lock_guard lock(mutex_);
-    inbox_.push_back(std::move(task));
-  }
-  wake_.notify_one();
-}
+Status Engine::submit(Task& task) { return take({&task, 1}, false); }
 
-void Engine::submit(std::span<Task> group) {
+Status Engine::submit(std::span<Task> group) { return take(group, true); }
+
+Status Engine::take(std::span<Task> tasks, bool as_group) {
   {
     const std::lock_guard lock(mutex_);
-    ++groups_;
-    for (Task& task : group) {
-      task.group = groups_;
+    const size_t wanted = inbox_.size() + tasks.size();
+    const Status room = caught_status([&] {
+      if (wanted > inbox_.capacity()) inbox_.reserve(std::max(wanted, 2 * inbox_.capacity()));
+      return Status();
+    });
+    if (!room.ok()) return room;
+    if (as_group) ++groups_;
+    for (Task& task : tasks) {
+      if (as_group) task.group = groups_;
+      task.announce();
       inbox_.push_back(std::move(task));
     }
   }
   wake_.notify_one();
+  return {};
 }
 
 void Engine::loop() {

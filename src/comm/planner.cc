@@ -28,8 +28,9 @@ class Hash {
 Planner::Planner(PlannerOptions options) : options_(std::move(options)), plans_(kPlans) {}
 
 void Planner::set_options(const CallOptions& options) {
-  call_options_ = options;
+  CallOptions copy = options;
   variant_ = variant_of(options);
+  call_options_ = std::move(copy);
 }
 
 uint64_t Planner::variant_of(const CallOptions& options) {

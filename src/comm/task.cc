@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/caught.h"
+
 namespace tutti::comm {
 
 void Completion::add() {
@@ -67,7 +69,7 @@ void Task::announce() {
 
 // Whoever is told may free the communicator: it is touched first.
 void Task::finish(const Status& status) {
-  communicator->conclude(status);
+  attempt([&] { communicator->conclude(status); });
   communicator->pending.fetch_sub(1, std::memory_order_release);
   tell(status);
   for (const Stream& other : more_streams) other.completion->finish(status);

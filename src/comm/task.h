@@ -56,7 +56,8 @@ struct Task {
   bool is_on(const Stream& stream) const;
   bool is_request() const { return std::holds_alternative<Request>(work); }
   bool is_transfer() const { return !is_request() && !std::holds_alternative<Access>(work); }
-  /// Gives the task its place in line, and counts it where its outcome will be told.
+  /// Gives the task its place in line, and counts it where its outcome will be told. Takes no
+  /// memory.
   void announce();
   /// Without announce(): it will not run.
   void tell(const Status& status) const;

@@ -1,5 +1,6 @@
 // The parts of HostExecutor that a healthy call on one host enters for no more than a comparison of
 // signatures: streams, failures, mismatches.
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/exec/host_executor.h"
 #include "src/exec/stall.h"
@@ -73,11 +74,13 @@ void HostExecutor::fail(Status status) {
 
 void HostExecutor::fail(Status status, const Cause& cause) {
   if (!status_.ok()) return;
-  if (options_.recorder != nullptr && options_.recorder->in_call()) tell_progress();
+  if (options_.recorder != nullptr && options_.recorder->in_call()) {
+    attempt([this] { tell_progress(); });
+  }
   status_ = std::move(status);
   const Loss loss{options_.rank, cause};
   mine_.counter(0).failed.store(loss.word(), std::memory_order_release);
-  if (!leaving_) stall_->leave(call_number_, loss);
+  if (!leaving_) attempt([&] { stall_->leave(call_number_, loss); });
   if (!inside_) close_buffers();  // else when the work in hand is done
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/base/thread.h"
 #include "src/base/words.h"
@@ -37,6 +38,14 @@ Result<std::string> run(Round& round) {
   return round.put.empty() ? round.exchange->get(round.key) : Result<std::string>(round.put);
 }
 
+Result<std::string> run_caught(Round& round) {
+  try {
+    return run(round);
+  } catch (const std::exception& error) {
+    return status_of(error);
+  }
+}
+
 bool wait_for(Round& round, const Patience& patience) {
   constexpr std::chrono::milliseconds kLook{20};  // a cancellation wakes nobody here
   patience.waits_for("the launcher's exchange has not ended: not every rank has called it");
@@ -50,18 +59,24 @@ bool wait_for(Round& round, const Patience& patience) {
 
 Result<std::string> share(const std::shared_ptr<Round>& round, const Patience& patience) {
   Result<std::thread> thread = start_thread("tutti-launch", [round] {
-    Result<std::string> got = run(*round);
+    Result<std::string> got = run_caught(*round);
     const std::lock_guard lock(round->mutex);
     round->got = std::move(got);
     round->done = true;
     round->ended.notify_all();
   });
   if (!thread.ok()) return thread.status();
-  if (wait_for(*round, patience)) {
+  bool ended = false;
+  const Status waited = caught_status([&] {
+    ended = wait_for(*round, patience);
+    return Status();
+  });
+  if (ended) {
     thread.value().join();
     return std::move(round->got);
   }
   thread.value().detach();
+  if (!waited.ok()) return waited;
   return patience.reason("the launcher's exchange did not end in time: did every rank call it?");
 }
 
