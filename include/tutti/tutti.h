@@ -22,6 +22,7 @@
  *           tuttiInvalidUsage; tuttiRemoteError, tuttiTimeout, tuttiSystemError, tuttiUnsupported,
  *           tuttiInternalError) is final: every later operation returns it, and so does
  *           tuttiCommGetAsyncError(), which tells the two apart. One-sided access: see windows.h.
+ *           Where memory runs out a call is tuttiSystemError, and final if it had begun.
  *           In a forked child the parent's handles are tuttiInvalidUsage.
  */
 #ifndef TUTTI_H_
@@ -223,9 +224,10 @@ TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
-/* *error is tuttiSuccess; tuttiInProgress while the communicator is being made or ended; or why it
- * could not be made, is failed, or did not end well. Other calls on a communicator in progress are
- * refused with tuttiInvalidUsage, but destroy, which ends it when it is made, and abort, now. */
+/* *error is tuttiSuccess; tuttiInProgress while the communicator is being made or ended; or why
+ * it could not be made, is failed, or did not end well; then tuttiGetLastError() says which and
+ * why. Other calls on a communicator in progress are refused with tuttiInvalidUsage, but
+ * destroy, which ends it when it is made, and abort, now. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
 /* The last message of this communicator (NULL: of this thread). Valid until this thread asks again;
@@ -457,9 +459,10 @@ TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 /* ---- Point to point, groups ----
  * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. Sizes
  * that differ fail the communicator: tuttiInvalidUsage on the receiver. A send to oneself needs an
- * equal receive in the same group. Calls between GroupStart and the matching outermost GroupEnd
- * progress together; GroupEnd reports the first error. Groups belong to a thread and nest. A group
- * in which a call was refused runs nothing; its outermost GroupEnd returns the first refusal.
+ * equal receive in the same group, outside of groups it is tuttiInvalidUsage. Calls between
+ * GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the first
+ * error. Groups belong to a thread and nest. A group in which a call was refused runs nothing; its
+ * outermost GroupEnd returns the first refusal.
  * Communicators are made, then memory is registered, then the operations run. One thread may so
  * make several ranks of a group, register for them and drive them. */
 

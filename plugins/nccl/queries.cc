@@ -48,6 +48,7 @@ ncclResult_t async_error(ncclComm_t comm, ncclResult_t* error) {
   if (error == nullptr) return refuse(kName, "the place for the error is null");
   tuttiResult_t found = tuttiSuccess;
   const tuttiResult_t result = tuttiCommGetAsyncError(comm->tutti, &found);
+  if (result == tuttiSuccess) (void)translate(found);  // ncclGetLastError has its words
   // NCCL says ncclInProgress of communicators that do not block alone: clients take anything but
   // success for an error, for ever. One that blocks may be made by a call that does not.
   if (found != tuttiInProgress) comm->made_behind = false;

@@ -140,7 +140,8 @@ Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
   const Visitor visitor = visit(comm);
   if (Status status = check_readable(comm); !status.ok()) return status;
   *error = take_child_failure(comm);
-  if (*error == tuttiSuccess) *error = result_of(comm->communicator->failure().code());
+  // With its words: no call need have failed.
+  if (*error == tuttiSuccess) *error = report(comm, comm->communicator->failure());
   return {};
 }
 

@@ -38,6 +38,13 @@ tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream
   transfer.data = static_cast<std::byte*>(const_cast<void*>(message.memory));
   transfer.type = static_cast<types::DataType>(message.type);
   transfer.bytes = message.count * types::size_of(transfer.type);
+  if (message.peer == comm->communicator->rank() && !in_group()) {
+    return refuse(
+        comm,
+        Status::invalid_usage(
+            (message.is_send ? "send to rank " : "recv from rank ") + std::to_string(message.peer) +
+            ", which is this one: put the send and an equal receive into one group"));
+  }
   return submit(comm, transfer, stream, extras, handle);
 }
 

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <numeric>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -118,6 +119,23 @@ TEST(Groups, SelfTransferWithoutPartner) {
     EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
     EXPECT_OK(tuttiSend(&x, 1, tuttiInt32, 0, comm, tuttiBlocking()), comm);
     EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
+  });
+}
+
+// Nothing could end it, so it does not begin, and the communicator is as usable as before.
+TEST(Groups, SelfTransferOutsideGroupsIsRefused) {
+  run_ranks(1, [](tuttiComm_t& comm, int) {
+    int x = 1, y = 0;
+    tuttiStream_t queue;
+    EXPECT_OK(tuttiStreamCreate(&queue), nullptr);
+    for (const tuttiStream_t stream : {tuttiBlocking(), queue}) {
+      EXPECT_REFUSED(tuttiSend(&x, 1, tuttiInt32, 0, comm, stream), tuttiInvalidUsage, comm);
+      EXPECT_NE(std::string(tuttiGetLastError(comm)).find("into one group"), std::string::npos);
+      EXPECT_REFUSED(tuttiRecv(&y, 1, tuttiInt32, 0, comm, stream), tuttiInvalidUsage, comm);
+    }
+    EXPECT_OK(tuttiStreamDestroy(queue), nullptr);
+    EXPECT_OK(tuttiAllReduce(&x, &y, 1, tuttiInt32, tuttiSum, comm, tuttiBlocking()), comm);
+    EXPECT_EQ(y, 1);
   });
 }
 

@@ -357,6 +357,27 @@ int wait_for_a_line_in_the_log(const std::string& log) {
   return testing::Test::HasFailure() ? 2 : 0;
 }
 
+TEST(Lifecycle, AnAsynchronousErrorHasWords) {
+  tuttiComm_t comms[2] = {};
+  EXPECT_OK(tuttiCommInitAll(comms, 2, nullptr), nullptr);
+  EXPECT_OK(tuttiCommAbort(comms[0]), nullptr);
+  tuttiStream_t queue;
+  EXPECT_OK(tuttiStreamCreate(&queue), nullptr);
+  EXPECT_OK(tuttiBarrier(comms[1], queue), comms[1]);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  tuttiResult_t error = tuttiSuccess;
+  while (error == tuttiSuccess && std::chrono::steady_clock::now() < end) {
+    EXPECT_OK(tuttiCommGetAsyncError(comms[1], &error), comms[1]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(error, tuttiRemoteError);
+  const std::string words = tuttiGetLastError(comms[1]);
+  EXPECT_NE(words.find("rank 0"), std::string::npos) << words;
+  EXPECT_EQ(tuttiStreamSynchronize(queue), tuttiRemoteError);
+  EXPECT_OK(tuttiStreamDestroy(queue), nullptr);
+  EXPECT_OK(tuttiCommAbort(comms[1]), nullptr);
+}
+
 TEST(Lifecycle, AMakingThatTakesLongSaysForWhomItWaits) {
   const std::string log = testing::TempDir() + "tutti-slow-" + std::to_string(getpid());
   GTEST_FLAG_SET(death_test_style, "threadsafe");  // a process whose settings are not read yet
