@@ -65,6 +65,23 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   return comm::Communicator::create(std::move(options));
 }
 
+/// The same, with room for its descriptors.
+Result<std::unique_ptr<comm::Communicator>> make_with_room(Process& process,
+                                                           const Founding& founding,
+                                                           const CommConfig& config,
+                                                           const Patience& patience) {
+  // Its own, and at the meeting place, which is mostly rank 0's process, one for each rank.
+  constexpr uint64_t kOwn = 16;
+  const auto meeting = founding.rank == 0 ? static_cast<uint64_t>(founding.ranks) : 0;
+  DescriptorRoom::Claim claim(process.descriptors(), kOwn + meeting);
+  auto made = make(process, founding, config, patience, claim);
+  if (made.ok() || made.status().code() != Code::kSystemError || claim.shortage().empty()) {
+    return made;
+  }
+  return Status(made.status().code(),
+                std::string(made.status().message()) + "; " + claim.shortage());
+}
+
 }  // namespace
 
 // Before anything is allocated for so many.
@@ -78,20 +95,15 @@ Status check_size(const char* call, int ranks) {
 Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Founding& founding,
                                                   const CommConfig& config,
                                                   const Patience& patience) {
-  // Its own, and at the meeting place, which is mostly rank 0's process, one for each rank.
-  constexpr uint64_t kOwn = 16;
-  DescriptorRoom::Claim claim(
-      process.descriptors(),
-      kOwn + (founding.rank == 0 ? static_cast<uint64_t>(founding.ranks) : 0));
   bool met = false;
-  Founding watched = founding;
-  watched.exchange = [&](std::string_view card, const Patience& meeting_patience) {
-    met = true;
-    return founding.exchange(card, meeting_patience);
-  };
   const auto attempted = [&]() -> Result<std::unique_ptr<comm::Communicator>> {
     try {
-      return make(process, watched, config, patience, claim);
+      Founding watched = founding;
+      watched.exchange = [&](std::string_view card, const Patience& meeting_patience) {
+        met = true;
+        return founding.exchange(card, meeting_patience);
+      };
+      return make_with_room(process, watched, config, patience);
     } catch (const std::exception& error) {
       return status_of(error);
     }
@@ -99,11 +111,7 @@ Result<std::unique_ptr<comm::Communicator>> found(Process& process, const Foundi
   auto made = attempted();
   // The exchange itself tells the others if it fails.
   if (!made.ok() && !met && founding.decline) attempt(founding.decline);
-  if (made.ok() || made.status().code() != Code::kSystemError || claim.shortage().empty()) {
-    return made;
-  }
-  return Status(made.status().code(),
-                std::string(made.status().message()) + "; " + claim.shortage());
+  return made;
 }
 
 Founding founding_of(const Config& config, const std::vector<bootstrap::UniqueId>& ids, int ranks,

@@ -1,21 +1,24 @@
 #include "src/base/descriptors.h"
 
+#include <dirent.h>
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <filesystem>
-#include <system_error>
+#include <cerrno>
+#include <memory>
 
 namespace tutti {
 namespace {
 
 /// To look takes one, so where none is left all are open; 0 where /proc does not say.
+/// (std::filesystem would end the process where memory is out.)
 uint64_t open_descriptors() {
-  std::error_code error;
-  uint64_t count = 0;
-  std::filesystem::directory_iterator entry("/proc/self/fd", error);
-  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) ++count;
-  return error == std::errc::too_many_files_open ? descriptor_limits().soft : count;
+  const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), closedir);
+  if (folder == nullptr) return errno == EMFILE ? descriptor_limits().soft : 0;
+  uint64_t entries = 0;
+  while (readdir(folder.get()) != nullptr) ++entries;
+  constexpr uint64_t kOthers = 2;  // "." and ".."
+  return entries - std::min(entries, kOthers);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
-// no_memory: calls of the C API in which one allocation finds no memory, or every one from there
-// on; first the first allocation of a call, then the second, until the call needs no more of them.
-// It must return, with words if it fails, and what comes after it must work.
+// no_memory: calls of the C API in which one allocation finds no memory: each of the first ones of
+// a call, and then ever fewer, until the call needs no more of them. It must return, with words if
+// it fails, and what comes after it must work.
 //
-//   --from-then-on 0|1  --only PHASE
+//   --only PHASE   --dense N (each of the first N, then one in N more; 8 without)
 //
 // Prints how many allocations of each phase were refused. Exit status: 0 all was right, 1 it was
 // not, 2 the command line is wrong, 77 a sanitizer has functions of its own.
@@ -260,10 +260,9 @@ void check_the_rest() {
   pair.end();
 }
 
-void refuse_each(const Named& one) {
+void refuse_each(const Named& one, uint64_t dense) {
   constexpr unsigned kLimitSeconds = 30;  // a call does not wait for what will not come
   constexpr uint64_t kChecked = 16;
-  constexpr uint64_t kDense = 100;  // each of the first ones, and then ever fewer
   uint64_t failures = 0, tries = 0, number = 0, needed = 0;
   for (bool enough = false; !enough;) {
     alarm(kLimitSeconds);
@@ -271,7 +270,7 @@ void refuse_each(const Named& one) {
     Calls call;
     if (one.needs_pair) pair.make();
     made = 0;
-    number += 1 + number / kDense;
+    number += 1 + number / dense;
     refused = number;
     ++tries;
     armed = true;
@@ -291,7 +290,7 @@ void refuse_each(const Named& one) {
   std::fflush(stdout);
 }
 
-int run(std::string_view only) {
+int run(std::string_view only, uint64_t dense) {
   const Named all[] = {
       {"init", make, false},      {"alone", alone, false},      {"reduce", reduce, true},
       {"queue", queue, true},     {"transfer", transfer, true}, {"submit", submit, true},
@@ -300,7 +299,7 @@ int run(std::string_view only) {
   };
   check_the_rest();
   for (const Named& one : all) {
-    if (only.empty() || only == one.name) refuse_each(one);
+    if (only.empty() || only == one.name) refuse_each(one, dense);
   }
   return 0;
 }
@@ -312,8 +311,11 @@ int main(int argc, char** argv) {
   if (!kRefuses) return 77;
   using tutti::testing_support::into;
   std::string only;
-  if (!tutti::testing_support::read_options(argc, argv, {{"--only", into(only)}})) {
+  uint64_t dense = 8;
+  if (!tutti::testing_support::read_options(argc, argv,
+                                            {{"--only", into(only)}, {"--dense", into(dense)}}) ||
+      dense == 0) {
     return 2;
   }
-  return tutti::api_test::run(only);
+  return tutti::api_test::run(only, dense);
 }
