@@ -128,7 +128,9 @@ uint64_t ServerLoop::watch_sessions(std::vector<pollfd>& polls) const {
 void ServerLoop::admit() {
   std::vector<transport::Gate::Caller> callers;
   for (const auto& gate : gates_) {
-    if (gate->step(callers).ok()) continue;
+    const Status status = gate->step(callers);
+    if (status.ok()) continue;
+    closed_ = status;
     if (!raised_limit_) {
       // A thousand ranks need more descriptors than the usual soft limit of 1024.
       raise_descriptor_limit(descriptor_limits().soft + 1);
@@ -138,6 +140,7 @@ void ServerLoop::admit() {
       usleep(kPauseUs);
     }
   }
+  if (!callers.empty()) closed_ = {};
   for (auto& caller : callers) {
     keep_alive(caller.fd.get());
     sessions_.push_back(std::make_unique<Session>(std::move(caller.fd), caller.rank));
@@ -249,6 +252,9 @@ std::string ServerLoop::missing() const {
   std::string text;
   for (const auto& [stage, group] : groups_) {
     if (!group.empty()) text += (text.empty() ? "" : "; ") + group.missing();
+  }
+  if (!closed_.ok()) {
+    text += "; the rendezvous cannot let anybody in: " + std::string(closed_.message());
   }
   return text;
 }

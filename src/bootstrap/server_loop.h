@@ -80,6 +80,7 @@ class ServerLoop {
   uint64_t idle_deadline_ns_ = kNoDeadline;  // nobody has come
   uint64_t held_until_ns_ = 0;               // answers of first ranks
   bool raised_limit_ = false;
+  Status closed_;  // why nobody could be let in; OK: somebody was since
   std::mutex mutex_;
   Status given_up_;  // under mutex_: by fail()
   std::atomic<bool> stopping_{false};

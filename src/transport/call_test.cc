@@ -1,9 +1,11 @@
 // The caller's side of a gate against gates that do not let in at once.
 #include "src/transport/call.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -15,6 +17,7 @@
 
 #include "src/base/clock.h"
 #include "src/transport/gate.h"
+#include "tests/support/few_descriptors.h"
 #include "tests/support/forked.h"
 #include "tests/support/sanitizer.h"
 
@@ -178,6 +181,45 @@ class OpenGate {
   std::optional<Gate> gate_;
   std::vector<Gate::Caller> admitted_;
 };
+
+// A caller for whom there is no descriptor is not left waiting, and nor is whoever polls the gate.
+TEST(Gate, HangsUpOnWhomItHasNoDescriptorFor) {
+  if (testing_support::kSanitizerNeedsDescriptors) GTEST_SKIP() << "sanitizers need descriptors";
+  constexpr int kCallers = 3;
+  const JobKey key{};
+  OpenGate open;
+  std::vector<Gate::Caller> admitted;
+  std::vector<std::unique_ptr<Call>> calls;
+  for (int i = 0; i < kCallers; ++i) {
+    calls.push_back(std::make_unique<Call>(open.dial(), key, identity(0, 1)));
+    const Result<bool> begun = calls.back()->step();
+    EXPECT_TRUE(begun.ok() && !begun.value());
+  }
+  Status status;
+  {
+    const testing_support::FewDescriptors one(1);
+    const Fd last(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0));
+    status = open.gate().step(admitted);
+  }
+  EXPECT_NE(status.message().find("raise ulimit -n"), std::string_view::npos) << status.message();
+  EXPECT_EQ(open.gate().refused(), static_cast<size_t>(kCallers));
+  EXPECT_NE(open.gate().last_refusal().find("no descriptor"), std::string::npos);
+  std::vector<pollfd> polls;
+  open.gate().append_polls(polls);
+  EXPECT_EQ(poll(polls.data(), polls.size(), 0), 0) << "it would spin";
+  for (const auto& call : calls) {
+    const Result<bool> done = call->step();
+    ASSERT_FALSE(done.ok());
+    EXPECT_TRUE(Attempts().again(*call, done.status())) << done.status().message();
+  }
+  // And when there are some again, it is let in.
+  Call again(open.dial(), key, identity(0, 1));
+  while (admitted.empty() || !again.step().value()) {
+    (void)again.step();
+    ASSERT_TRUE(open.gate().step(admitted).ok());
+  }
+  EXPECT_EQ(admitted.size(), 1u);
+}
 
 /// Calls a gate, and finds whatever it says a round trip later.
 class DistantCaller {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@ Gate::Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet, Ro
   // A caller that gave up between poll() and accept() must not make accept() wait for the next one.
   const int flags = fcntl(listener_.get(), F_GETFL);
   if (flags >= 0) fcntl(listener_.get(), F_SETFL, flags | O_NONBLOCK);
+  keep_spare();
 }
 
 // The kernel has measured one while it accepted.
@@ -138,9 +140,7 @@ bool Gate::make_room() {
 // Only so many: those whom the vet refuses take no place, and may never cease to come.
 Status Gate::accept_waiting() {
   for (size_t i = 0; i < kMaxHalfOpen && guests_.size() < kMaxHalfOpen; ++i) {
-    KeptFd fd = KeptFd::open([this] {
-      return accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    });
+    KeptFd fd = accept_one();
     if (fd.valid()) {
       welcome(std::move(fd));
       continue;
@@ -149,9 +149,34 @@ Status Gate::accept_waiting() {
     // Any other error of the connection itself is its caller's misfortune; see accept(2).
     const bool ours = errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS ||
                       errno == EBADF || errno == EINVAL || errno == ENOTSOCK;
-    if (ours) return errno_status("accept");
+    if (!ours) continue;
+    const bool short_of_descriptors = errno == EMFILE || errno == ENFILE;
+    const Status status = errno_status("accept");
+    if (short_of_descriptors) decline_waiting();
+    return status;
   }
+  if (!spare_.valid()) keep_spare();
   return {};
+}
+
+KeptFd Gate::accept_one() {
+  return KeptFd::open(
+      [this] { return accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK); });
+}
+
+// The number is free for a moment only, and another thread may be the one who takes it.
+void Gate::decline_waiting() {
+  for (size_t i = 0; i < kMaxHalfOpen && spare_.valid(); ++i) {
+    spare_.reset();
+    const bool declined = accept_one().valid();
+    keep_spare();
+    if (!declined) return;
+    refuse(Status::system_error("there was no descriptor for the caller: " + errno_text(EMFILE)));
+  }
+}
+
+void Gate::keep_spare() {
+  spare_ = KeptFd::open([] { return eventfd(0, EFD_CLOEXEC); });
 }
 
 void Gate::welcome(KeptFd fd) {

@@ -6,7 +6,9 @@
 // flood of silent connections keeps nobody out; a rank that meets this calls again (call.h). Who
 // has said hello keeps its place though others wait, for its proof is on the way: for kAnswerNs
 // from its arrival, or a few round trips of its connection if that is longer. So all ranks of a job
-// may call at once, from far away. Nothing a caller does makes the gate fail.
+// may call at once, from far away. Nothing a caller does makes the gate fail. Where descriptors run
+// out, those who wait are hung up on with one that is kept for this, so that they call again and
+// nobody's poll() returns for a caller that cannot be let in.
 //
 // Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
 // gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
@@ -80,6 +82,10 @@ class Gate {
   };
 
   Status accept_waiting();
+  KeptFd accept_one();
+  /// Where there is no descriptor for them.
+  void decline_waiting();
+  void keep_spare();
   void hear_all(std::vector<Caller>& admitted);
   bool somebody_waits() const;
   /// False: nobody can be hung up on yet.
@@ -91,6 +97,7 @@ class Gate {
   void refuse(const Status& reason);
 
   PolledFd listener_;
+  KeptFd spare_;
   const JobKey key_;
   const Identity self_;
   const Vet vet_;

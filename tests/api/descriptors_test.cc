@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/support/few_descriptors.h"
 #include "tests/support/single_copies.h"
 #include "tests/support/team.h"
 #include "tests/support/team_rank.h"
@@ -18,6 +19,8 @@
 namespace tutti::api_test {
 namespace {
 
+using testing_support::FewDescriptors;
+using testing_support::kSanitizerNeedsDescriptors;
 using testing_support::Member;
 using testing_support::TeamShape;
 
@@ -25,34 +28,6 @@ constexpr int kRanks = 3;
 constexpr int kPoor = 1;  // the rank
 constexpr size_t kBytes = 10'000;
 constexpr uint64_t kLimitNs = 240'000'000'000;
-
-/// Leaves this process `room` descriptors to open, as long as it lives. Those that other threads
-/// close meanwhile are room, too, but where there is to be none: then only the lowest three would
-/// be.
-class FewDescriptors {
- public:
-  explicit FewDescriptors(size_t room) {
-    getrlimit(RLIMIT_NOFILE, &before_);
-    rlimit low = before_;
-    low.rlim_cur = room == 0 ? STDERR_FILENO + 1 : 256;
-    setrlimit(RLIMIT_NOFILE, &low);
-    for (int fd = 0; (fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 0)) >= 0;) kept_.push_back(fd);
-    for (size_t i = 0; i < room && !kept_.empty(); ++i) {
-      close(kept_.back());
-      kept_.pop_back();
-    }
-  }
-  ~FewDescriptors() {
-    for (const int fd : kept_) close(fd);
-    setrlimit(RLIMIT_NOFILE, &before_);
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-
- private:
-  rlimit before_{};
-  std::vector<int> kept_;
-};
 
 class Rank : testing_support::TeamRank {
  public:
@@ -115,14 +90,6 @@ class Rank : testing_support::TeamRank {
   std::string message_;
   std::vector<char> memory_ = std::vector<char>(kBytes);
 };
-
-// The undefined-behaviour sanitizer opens a pipe to see whether an object may be looked at, and
-// takes it for none where that fails.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr bool kSanitizerNeedsDescriptors = true;
-#else
-constexpr bool kSanitizerNeedsDescriptors = false;
-#endif
 
 class FewDescriptorsTest : public testing::Test {
  protected:
