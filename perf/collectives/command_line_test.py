@@ -140,6 +140,11 @@ class CommandLine(unittest.TestCase):
         few = ["perf", "all_reduce", "-t", "2", "-b", "64", "-n", "4"]
         for flags, said in (([], "# free-running, "), (["--percentiles"], "# free-running, "),
                             (["--stream", "host"], "# free-running, "),
+                            (["-z", "1"], "wait for completion and barrier after each collective"),
+                            (["-z", "1"], "# a wait and a barrier after each iteration, "),
+                            (["-z", "2"], "after each collective (no barrier)"),
+                            (["-z", "2"], "# a wait after each iteration, "),
+                            (["-z", "3"], "# stepped, "),
                             (["--stream", "host", "--percentiles"], "# single calls, each waited"),
                             (["--stream", "host", "-I", "1", "--stepped"], "# stepped, ")):
             with self.subTest(flags=flags):
@@ -405,6 +410,11 @@ class Json(unittest.TestCase):
         self.assertEqual([rank["device"] for rank in report["config"]["devices"]], [0, 1])
         self.assertEqual(report["results"][0]["in_place"]["nwrong"], 0)
         self.report("barrier", "-t", "2", "-n", "2")
+        rooted = self.report("reduce", "-t", "2", "-b", "8", "-r", "1", "-z", "3", "-n", "2",
+                             NCCL_TESTS_MIN_BW="0")
+        self.assertEqual(rooted["results"][0]["root"], "     1", "text, as nccl-tests has it")
+        self.assertEqual(rooted["config"]["blocking_collectives"], "true")
+        self.assertEqual(rooted["average_bus_bandwidth"]["okay"], "true")
         self.report("all_reduce", "-t", "2", "-b", "8", "-e", "32", "-f", "2", "-n", "2", "-c", "0",
                     "-C", "1", "-M", "1", "-v", "-N", "2")
 
@@ -427,7 +437,7 @@ class Json(unittest.TestCase):
                              expected=RESULT)
         wrong = report["results"][0]["out_of_place"]["first_wrong"]
         self.assertEqual((wrong["rank"], wrong["element"], wrong["buffer"]), (1, 3, "output"))
-        self.assertEqual(report["out_of_bounds"], {"count": 2, "okay": False})
+        self.assertEqual(report["out_of_bounds"], {"count": 2, "okay": "false"})
 
     def test_secrets_are_not_told(self):
         report = self.report("all_reduce", "-t", "2", "-b", "8", "-n", "1", NCCL_TESTS_TOKEN="x",

@@ -116,8 +116,8 @@ constexpr Flag kFlags[] = {
        d.options.average = static_cast<Average>(whole_number(text, 0, 3));
      }},
     {"-z,--blocking", "0-3", "0",
-     "1: wait and barrier after every call, both timed; 2: wait; 3: as --stepped", kLoop,
-     kNcclTests, set_blocking},
+     "1: wait and barrier after every iteration, both timed; 2: wait, timed; 3: as --stepped",
+     kLoop, kNcclTests, set_blocking},
     {"--stepped", "", "", "an untimed barrier before every iteration", kLoop, kOwn,
      [](Text, Draft& d) { d.options.stepped = true; }},
     {"--fresh", "", "",

@@ -45,9 +45,24 @@ std::string right_aligned(const std::string& text, int width) {
   return padded(text, width).substr(2);
 }
 
+/// nccl-tests' line about -z; empty: it has none.
+const char* blocking_text(const PerfOptions& options) {
+  switch (options.blocking) {
+    case Blocking::kWaitAndBarrier:
+      return "# Blocking Enabled: wait for completion and barrier after each collective\n";
+    case Blocking::kWait:
+      return "# Blocking Enabled: wait for completion after each collective (no barrier)\n";
+    case Blocking::kNo:
+      return "";
+  }
+  return "";
+}
+
 /// How timed_loop() runs.
 const char* loop_text(const PerfOptions& options) {
   if (options.stepped) return "stepped";
+  if (options.blocking == Blocking::kWait) return "a wait after each iteration";
+  if (options.blocking != Blocking::kNo) return "a wait and a barrier after each iteration";
   const bool waits = options.report.samples() && options.communicator.host_stream;
   return waits ? "single calls, each waited for" : "free-running";
 }
@@ -127,8 +142,8 @@ void Report::print_parameters() const {
       "# nThread %d nGpus %d minBytes %zu maxBytes %zu step: %s warmup iters: %zu iters: %zu ",
       options_.threads, options_.gpus, sizes.min_bytes, sizes.max_bytes, step_text(sizes).c_str(),
       options_.warmup, options_.iterations);
-  std::printf("agg iters: %zu validation: %zu graph: 0 unalign: %zu\n#\n", options_.aggregate,
-              options_.checks, options_.unaligned_elements);
+  std::printf("agg iters: %zu validation: %zu graph: 0 unalign: %zu\n%s#\n", options_.aggregate,
+              options_.checks, options_.unaligned_elements, blocking_text(options_));
   const CommunicatorOptions& communicator = options_.communicator;
   std::printf("# %s%s, %s stream, %s buffers, algorithm %s%s\n#\n", loop_text(options_),
               options_.fresh ? ", fresh input" : "", communicator.host_stream ? "host" : "blocking",

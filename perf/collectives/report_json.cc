@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <cstdio>
 #include <fstream>
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,16 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr int kFormatOfNcclTests = 3;
-constexpr int kOwnFormat = 1;
+constexpr int kOwnFormat = 2;  // 1 had numbers and booleans where nccl-tests has text
+
+/// nccl-tests writes these as text.
+const char* truth_text(bool value) { return value ? "true" : "false"; }
+
+std::string root_text(int root) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%6d", root);
+  return text;
+}
 
 Json to_json(const Finding& finding) {
   return {{"rank", finding.rank},
@@ -55,7 +65,7 @@ Json to_json(const PerfOptions& options, const Line& line) {
                {"count", line.count},
                {"type", data_type(line.one.type).name},
                {"redop", traits.has(Trait::kReduces) ? reduce_op_name(line.one.op) : "none"},
-               {"root", traits.has(Trait::kHasRoot) ? line.one.root : -1},
+               {"root", root_text(traits.has(Trait::kHasRoot) ? line.one.root : -1)},
                {"cycle", line.cycle},
                {"measured_at", line.measured_at},
                {"out_of_place", to_json(options, line.out_of_place)},
@@ -103,25 +113,27 @@ Json config_json(const PerfOptions& options, const Results& results) {
     json["step_bytes"] = sizes.step_bytes;
   }
   const CommunicatorOptions& communicator = options.communicator;
-  json.update({{"warmup_iters", options.warmup},
-               {"warmup_calls_before_sweep", results.warm_up_calls},
-               {"iterations", options.iterations},
-               {"aggregated_iterations", options.aggregate},
-               {"validation", options.checks},
-               {"graph", 0},
-               {"blocking_collectives", options.blocking != Blocking::kNo},
-               {"per_iter_timing", options.report.samples()},
-               {"per_iter_skip", options.report.skipped_samples},
-               {"parallel_init", true},
-               {"average", static_cast<int>(options.average)},
-               {"stepped", options.stepped},
-               {"fresh", options.fresh},
-               {"registered", options.registered},
-               {"unaligned_elements", options.unaligned_elements},
-               {"stream", communicator.host_stream ? "host" : "blocking"},
-               {"algorithm", communicator.algorithm},
-               {"deterministic", communicator.deterministic},
-               {"devices", ranks_json(results)}});
+  json.update(
+      {{"warmup_iters", options.warmup},
+       {"warmup_calls_before_sweep", results.warm_up_calls},
+       {"iterations", options.iterations},
+       {"aggregated_iterations", options.aggregate},
+       {"validation", options.checks},
+       {"graph", 0},
+       {"blocking_collectives", truth_text(options.blocking != Blocking::kNo || options.stepped)},
+       {"blocking", static_cast<int>(options.blocking)},
+       {"per_iter_timing", truth_text(options.report.samples())},
+       {"per_iter_skip", options.report.skipped_samples},
+       {"parallel_init", truth_text(true)},
+       {"average", static_cast<int>(options.average)},
+       {"stepped", options.stepped},
+       {"fresh", options.fresh},
+       {"registered", options.registered},
+       {"unaligned_elements", options.unaligned_elements},
+       {"stream", communicator.host_stream ? "host" : "blocking"},
+       {"algorithm", communicator.algorithm},
+       {"deterministic", communicator.deterministic},
+       {"devices", ranks_json(results)}});
   return json;
 }
 
@@ -137,10 +149,10 @@ Json footer_json(const Results& results) {
   const size_t wrong = results.wrong_elements();
   const double average = results.average_bus_bandwidth();
   const std::optional<double> least = least_bandwidth();
-  Json json = {{"out_of_bounds", {{"count", wrong}, {"okay", wrong == 0}}},
+  Json json = {{"out_of_bounds", {{"count", wrong}, {"okay", truth_text(wrong == 0)}}},
                {"average_bus_bandwidth", {{"bandwidth", average}, {"okay", "unchecked"}}},
                {"memory", nullptr}};
-  if (least) json["average_bus_bandwidth"]["okay"] = average >= 0.9 * *least;
+  if (least) json["average_bus_bandwidth"]["okay"] = truth_text(average >= 0.9 * *least);
   if (const auto& memory = results.memory) {
     json["memory"] = {{"initialization_bytes", memory->initialization},
                       {"buffer_bytes", memory->buffers},
