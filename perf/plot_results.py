@@ -7,9 +7,11 @@ Needs matplotlib (Debian: python3-matplotlib). `tutti perf --plot PICTURE` calls
 """
 
 import argparse
+import collections
 import json
 import os
 import pathlib
+import statistics
 import sys
 
 PLACEMENTS = (("out_of_place", "out of place", "-"), ("in_place", "in place", "--"))
@@ -27,21 +29,40 @@ def read_series(path):
             cell = line[key]
             if cell is None:
                 continue
-            case = (line["type"], line["redop"], int(line["root"]))  # nccl-tests: text
+            case = (line["type"], line["redop"], int(line["root"]))  # text, as in nccl-tests
             time = next(cell[name] for name in TIMES if name in cell)
-            points = series.setdefault((case, words, style), [])
-            points.append((line["size"], time, cell["bus_bw"]))
+            points = series.setdefault((case, words, style), {})
+            points.setdefault(line["size"], []).append((time, cell["bus_bw"]))
     config = report["config"]  # nccl-tests' has neither name nor number
     collective = config.get("collective", pathlib.Path(path).stem)
     name = f"{collective}, {config.get('ranks', len(config['devices']))} ranks"
-    return [(label(name, case, words, series), style, sorted(points))
+    return [(label(name, case, words, series), style, medians(points))
             for (case, words, style), points in series.items()]
+
+
+def medians(points):
+    """One point for each size, though -N measures it several times."""
+    return [(size, *(statistics.median(column) for column in zip(*cells)))
+            for size, cells in sorted(points.items())]
 
 
 def label(name, case, words, series):
     cases = {case for case, _, _ in series}
-    kind = " ".join(str(part) for part in case if part not in ("none", -1))
-    return f"{name}, {words}" if len(cases) == 1 else f"{name}, {kind}, {words}"
+    kind, operation, root = case
+    parts = [kind, operation if operation != "none" else "", f"root {root}" if root >= 0 else ""]
+    swept = " ".join(part for part in parts if part)
+    return f"{name}, {words}" if len(cases) == 1 else f"{name}, {swept}, {words}"
+
+
+def read_all(paths):
+    """The series of all files. A label that several files have says which file each is of."""
+    files = [(path, read_series(path)) for path in paths]
+    times = collections.Counter(text for _, series in files for text, _, _ in series)
+    names = collections.Counter(pathlib.Path(path).stem for path in paths)
+    told = {path: pathlib.Path(path).stem if names[pathlib.Path(path).stem] == 1 else path
+            for path in paths}
+    return [(f"{told[path]}: {text}" if times[text] > 1 else text, style, points)
+            for path, series in files for text, style, points in series]
 
 
 def draw(series, output):
@@ -49,11 +70,14 @@ def draw(series, output):
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    figure, (times, rates) = pyplot.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    for text, style, points in series:
+    height = max(5, 0.2 * len(series))  # room for the legend
+    figure, (times, rates) = pyplot.subplots(1, 2, figsize=(12, height), layout="constrained")
+    for number, (text, style, points) in enumerate(series):
         sizes = [max(point[0], 1) for point in points]
-        times.plot(sizes, [point[1] for point in points], style, marker="o", label=text)
-        rates.plot(sizes, [point[2] for point in points], style, marker="o", label=text)
+        look = {"marker": "o", "label": text,
+                "color": pyplot.get_cmap("turbo")((number + 0.5) / len(series))}
+        times.plot(sizes, [point[1] for point in points], style, **look)
+        rates.plot(sizes, [point[2] for point in points], style, **look)
     times.set(title="Time", ylabel="us", yscale="log")
     rates.set(title="Bus bandwidth", ylabel="GB/s")
     for axes in (times, rates):
@@ -61,7 +85,8 @@ def draw(series, output):
         axes.set_xlabel("bytes")
         axes.grid(True, which="both", alpha=0.3)
         axes.legend(fontsize="small")
-    figure.savefig(output)
+    # With a format given, the name of the file stays what was asked for.
+    figure.savefig(output, format=pathlib.Path(output).suffix[1:] or "png")
 
 
 def has_matplotlib():
@@ -89,11 +114,15 @@ def main():
         return 1
     if options.check:
         return 0
-    series = [one for path in options.results for one in read_series(path)]
+    series = read_all(options.results)
     if not series:
         print("plot_results.py: there are no results to draw", file=sys.stderr)
         return 1
-    draw(series, options.output)
+    try:
+        draw(series, options.output)
+    except (OSError, ValueError) as error:  # the place; a format that there is not
+        print(f"plot_results.py: cannot write {options.output}: {error}", file=sys.stderr)
+        return 1
     return 0
 
 

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
-from plot_results import read_series  # noqa: E402
+from plot_results import read_all, read_series  # noqa: E402
 
 CELL = {"time": 7.5, "alg_bw": 2.0, "bus_bw": 3.0, "nwrong": 0}
 # As `-J` of nccl-tests 2.19.6 writes it, as far as it is read.
@@ -36,7 +36,26 @@ class Series(unittest.TestCase):
         rooted = {**THEIRS, "results": [{**THEIRS["results"][0], "root": f"     {root}"}
                                         for root in range(2)]}
         labels = [label for label, _, _ in self.series(rooted)]
-        self.assertIn("nccl_all_reduce, 2 ranks, float sum 1, out of place", labels)
+        self.assertIn("nccl_all_reduce, 2 ranks, float sum root 1, out of place", labels)
+
+    def test_cycles_are_one_line_of_medians(self):
+        cells = [{**CELL, "time": time} for time in (9.0, 1.0, 2.0)]
+        cycles = {**THEIRS, "results": [{**THEIRS["results"][0], "out_of_place": cell}
+                                        for cell in cells]}
+        self.assertEqual(self.series(cycles)[0][2], [(8, 2.0, 3.0)])
+
+    def test_no_two_lines_have_one_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder) / name for name in ("before.json", "after.json",
+                                                              "b/after.json")]
+            report = {**THEIRS, "config": {**THEIRS["config"], "collective": "broadcast"}}
+            paths[2].parent.mkdir()
+            for path in paths:
+                path.write_text(json.dumps(report))
+            labels = [label for label, _, _ in read_all([str(path) for path in paths])]
+        self.assertEqual(len(set(labels)), 6, labels)
+        self.assertEqual(labels[0], "before: broadcast, 2 ranks, out of place")
+        self.assertEqual(labels[4], f"{paths[2]}: broadcast, 2 ranks, out of place")
 
     def test_of_ours(self):
         ours = {**THEIRS, "config": {**THEIRS["config"], "collective": "broadcast", "ranks": 4},

@@ -297,6 +297,15 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(full.returncode, 1, full.stderr)
             self.assertIn("cannot write /dev/full", full.stderr)
 
+    def test_a_picture_that_cannot_be_written_is_a_failure(self):
+        few = ["perf", "all_reduce", "-t", "2", "-b", "8", "-n", "1", "--plot"]
+        for picture in ("/dev/full", "/tmp/perf.tutti"):
+            result = run(*few, picture)
+            self.assertEqual(result.returncode, 1, result.stderr)
+            self.assertNotIn("Traceback", result.stderr)
+            if "python3-matplotlib" not in result.stderr:
+                self.assertIn(f"cannot write {picture}: ", result.stderr)
+
     def test_mistakes_are_explained(self):
         for arguments in (["perf"], ["perf", "all_shrink"], ["perf", "all_reduce", "-b", "many"],
                           ["perf", "all_reduce", "--vs", "gossip"], ["perf", "compare", "none.csv"],
