@@ -88,7 +88,10 @@ constexpr Flag kFlags[] = {
     {"--bytes-list", "SIZE,...", "", "exactly these sizes: 8,1K,4M; not with -b or -e", kSizes,
      kOwn, [](Text text, Draft& d) { d.options.sizes.list.push_back(parse_bytes(text)); }},
     {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg, mulsum or all", kSizes, kNcclTests,
-     [](Text text, Draft& d) { d.op = text; }},
+     [](Text text, Draft& d) {
+       parse_reduce_ops(text);  // refuses
+       d.op = text;
+     }},
     {"-d,--datatype", "NAME", "float",
      "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or "
      "all",

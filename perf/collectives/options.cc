@@ -75,7 +75,10 @@ CrewShape settle_crew(const Draft& draft) {
   crew.threads = draft.options.threads * draft.options.gpus;
   crew.processes = draft.processes.value_or(draft.in_one_process ? 1 : 2);
   if (crew.ranks() > kMaxRanks) {
-    throw PerfError("at most " + std::to_string(kMaxRanks) + " ranks", kExitUsage);
+    throw PerfError("--ranks " + std::to_string(crew.processes) +
+                        " processes of -t * -g = " + std::to_string(crew.threads) +
+                        " ranks are more than " + std::to_string(kMaxRanks) + " ranks",
+                    kExitUsage);
   }
   return crew;
 }
@@ -88,7 +91,9 @@ void settle_report(PerfOptions& options) {
   }
   // With -n 0 nobody knows yet how many there will be; the last one is always shown.
   if (options.iterations > 0 && report.skipped_samples > 0 && report.skipped_samples >= samples) {
-    throw PerfError("-K must leave at least one iteration", kExitUsage);
+    throw PerfError("-K " + std::to_string(report.skipped_samples) + " leaves none of " +
+                        std::to_string(samples) + " iterations: less than that",
+                    kExitUsage);
   }
 }
 
@@ -193,8 +198,8 @@ size_t PerfOptions::largest_bytes() const {
 
 void check_group(const PerfOptions& options, int ranks) {
   if (options.root >= ranks) {
-    throw PerfError("root " + std::to_string(options.root) + " is not a rank: there are " +
-                        std::to_string(ranks),
+    throw PerfError("-r " + std::to_string(options.root) + " is not a rank: 0 to " +
+                        std::to_string(ranks - 1) + ", -1 or all",
                     kExitUsage);
   }
   const bool power_of_two = (ranks & (ranks - 1)) == 0;
