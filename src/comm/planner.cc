@@ -25,7 +25,7 @@ class Hash {
 
 }  // namespace
 
-Planner::Planner(PlannerOptions options) : options_(std::move(options)), plans_(kPlans) {}
+Planner::Planner(PlannerOptions options) : options_(std::move(options)) {}
 
 void Planner::set_options(const CallOptions& options) {
   CallOptions copy = options;
@@ -42,7 +42,7 @@ uint64_t Planner::variant_of(const CallOptions& options) {
   constexpr size_t kMost = 0xffff;  // what a key has room for
   if (variants_.size() == kMost) {
     variants_.clear();
-    for (auto& plan : plans_) plan.reset();
+    plans_.clear();
     last_ = last_vectors_ = nullptr;
     vector_choice_.reset();
     sizes_.reset();
@@ -195,7 +195,7 @@ plan::Plan Planner::bind(const plan::Match& match, const plan::BindRequest& requ
 }
 
 Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
-                                      std::unique_ptr<Prepared>& entry) {
+                                      uint64_t hash) {
   Result<select::Candidate> chosen =
       select::choose(options_.algorithms, query_of(request, in_place));
   if (!chosen.ok()) return chosen.status();
@@ -214,10 +214,12 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
     prepared->label = options_.calls->label(request, prepared->plan.algorithm);
     options_.calls->tell_choice(request, prepared->plan.algorithm);
   }
-  last_ = nullptr;  // it may be the entry that makes room
-  last_vectors_ = nullptr;
-  entry = std::move(prepared);
-  return last_ = entry.get();
+  return last_ = keep(hash, std::move(prepared));
+}
+
+const Prepared* Planner::keep(uint64_t hash, std::unique_ptr<Prepared> prepared) {
+  last_ = last_vectors_ = nullptr;  // one may be the plan that makes room
+  return plans_.insert(hash, std::move(prepared));
 }
 
 }  // namespace tutti::comm

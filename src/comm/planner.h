@@ -17,35 +17,13 @@
 #include <vector>
 
 #include "src/comm/call_recorder.h"
+#include "src/comm/plan_cache.h"
 #include "src/comm/request.h"
-#include "src/exec/fast_path.h"
 #include "src/plan/bind.h"
 #include "src/select/forced.h"
 #include "src/select/select.h"
-#include "src/trace/recorder.h"
 
 namespace tutti::comm {
-
-/// Everything a plan depends on beyond the rank and the group.
-struct PlanKey {
-  uint64_t count = 0;
-  uint64_t rest = 0;
-  bool operator==(const PlanKey&) const = default;
-};
-
-struct Prepared {
-  PlanKey key;
-  plan::Plan plan;
-  std::optional<exec::FastPath> fast;
-  uint32_t signature = 1;      // equal on ranks of a domain that make the same call; never 0
-  uint32_t far_signature = 1;  // equal on all ranks that do
-  bool registered = false;
-  trace::Label label;  // what the flight recorder says of it
-  // v-collectives: what else the plan depends on.
-  KeptCounts counts;
-  std::vector<uint64_t> sizes;     // of forwarded blocks, by scratch block
-  schedule::CountVectors vectors;  // what the plan's layout views
-};
 
 struct PlannerOptions {
   std::span<const schedule::Algorithm> algorithms;
@@ -70,7 +48,7 @@ class Planner {
   explicit Planner(PlannerOptions options);
 
   /// The plan for `request`; valid until the next prepare() or prepare_vectors(), which may replace
-  /// it: a plan has one place, by the hash of its key.
+  /// it.
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
   /// What prepare() returned last, if that is the plan for this request, too; or null.
   const Prepared* repeat(const Request& request, bool in_place, Reach reach) {
@@ -103,7 +81,6 @@ class Planner {
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
 
  private:
-  static constexpr size_t kPlans = 256;
   using MatchKey =
       std::tuple<std::string, int, int, int, bool>;  // name, root, lanes, mode, in place
 
@@ -120,8 +97,7 @@ class Planner {
   };
 
   PlanKey key_of(const Request& request, bool in_place, Reach reach);
-  Result<const Prepared*> make(const Request& request, bool in_place, Reach reach,
-                               std::unique_ptr<Prepared>& entry);
+  Result<const Prepared*> make(const Request& request, bool in_place, Reach reach, uint64_t hash);
   select::Query query_of(const Request& request, bool in_place) const;
   Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
                                 bool in_place, Reach reach);
@@ -131,6 +107,7 @@ class Planner {
   plan::Plan bind(const plan::Match& match, const plan::BindRequest& request) const;
   Result<std::unique_ptr<Prepared>> bind_vectors(const Request& request, uint64_t longest,
                                                  bool in_place, std::span<const uint64_t> sizes);
+  const Prepared* keep(uint64_t hash, std::unique_ptr<Prepared> prepared);
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                 const Alike& alike);
   Status check_fit(const plan::Plan& plan) const;
@@ -148,7 +125,7 @@ class Planner {
   std::vector<std::pair<std::string, bool>> variants_;
   uint64_t variant_ = 0;
   const Prepared* last_ = nullptr;
-  std::vector<std::unique_ptr<Prepared>> plans_;
+  PlanCache plans_;
   const Prepared* last_vectors_ = nullptr;  // in plans_
   std::unique_ptr<Prepared> sizes_;         // of the last size round
   std::optional<Choice> vector_choice_;
@@ -170,9 +147,9 @@ inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_
   if (last_ != nullptr && last_->key == key) [[likely]]
     return last_;
   const uint64_t hash = (key.count * 0x9e3779b97f4a7c15u) ^ (key.rest * 0xc2b2ae3d27d4eb4fu);
-  std::unique_ptr<Prepared>& entry = plans_[hash >> 56];
-  if (entry != nullptr && entry->key == key) return last_ = entry.get();
-  return make(request, in_place, reach, entry);
+  const Prepared* known = plans_.find(hash, [&](const Prepared& one) { return one.key == key; });
+  if (known != nullptr) return last_ = known;
+  return make(request, in_place, reach, hash);
 }
 
 }  // namespace tutti::comm

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -25,6 +27,48 @@ PlannerOptions on_one_host(int ranks) {
 
 Request request_of(Collective collective, uint64_t count) {
   return {.collective = collective, .type = types::DataType::kFloat32, .count = count};
+}
+
+// ---- the cache of plans -------------------------------------------------------------------------
+
+// Whatever sets their keys fall in.
+TEST(PlanCache, BindsFewCallsInTurnsOnce) {
+  size_t bound = 0;
+  PlannerOptions options = on_one_host(2);
+  options.tamper = [&](plan::Plan&) { ++bound; };
+  Planner planner(std::move(options));
+  std::mt19937_64 random(1);
+  for (int round = 0; round < 300; ++round) {
+    std::array<uint64_t, PlanCache::kWays> counts;
+    for (uint64_t& count : counts) count = random() % 100'000;
+    const auto run_all = [&] {
+      for (const uint64_t count : counts) {
+        const Request request = request_of(Collective::kAllReduce, count);
+        const Result<const Prepared*> made = planner.prepare(request, false, {});
+        ASSERT_TRUE(made.ok()) << made.status().message();
+        EXPECT_EQ(made.value()->key.count, count);
+      }
+    };
+    run_all();
+    const size_t before = bound;
+    for (int again = 0; again < 3; ++again) run_all();
+    EXPECT_EQ(bound, before) << "round " << round;
+  }
+}
+
+// A call that comes back again and again stays, whatever else passes by.
+TEST(PlanCache, KeepsWhatIsUsed) {
+  size_t bound = 0;
+  PlannerOptions options = on_one_host(2);
+  options.tamper = [&](plan::Plan&) { ++bound; };
+  Planner planner(std::move(options));
+  const Request often = request_of(Collective::kAllReduce, 1000);
+  ASSERT_TRUE(planner.prepare(often, false, {}).ok());
+  for (uint64_t count = 1; count < 1000; ++count) {
+    ASSERT_TRUE(planner.prepare(request_of(Collective::kAllGather, count), false, {}).ok());
+    ASSERT_TRUE(planner.prepare(often, false, {}).ok());
+  }
+  EXPECT_EQ(bound, 1000u);
 }
 
 // ---- groups of more ranks than one step of a plan holds -----------------------------------------

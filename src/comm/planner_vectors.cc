@@ -40,21 +40,17 @@ Result<bool> Planner::forwards(const Request& request, uint64_t longest, bool in
 Result<const Prepared*> Planner::prepare_vectors(const Request& request, uint64_t longest,
                                                  bool in_place, std::span<const uint64_t> sizes) {
   const PlanKey key = vector_key(request, longest, in_place);
-  const auto fits = [&](const Prepared* prepared) {
-    return prepared != nullptr && prepared->key == key &&
-           same(prepared->counts.view(), *request.counts) &&
-           std::ranges::equal(prepared->sizes, sizes);
+  const auto fits = [&](const Prepared& prepared) {
+    return prepared.key == key && same(prepared.counts.view(), *request.counts) &&
+           std::ranges::equal(prepared.sizes, sizes);
   };
-  if (fits(last_vectors_)) return last_vectors_;
+  if (last_vectors_ != nullptr && fits(*last_vectors_)) return last_vectors_;
   uint64_t hash = hash_of(*request.counts) ^ key.rest * 0xc2b2ae3d27d4eb4fu ^ longest;
   hash *= 0x9e3779b97f4a7c15u;
-  std::unique_ptr<Prepared>& entry = plans_[hash >> 56];
-  if (fits(entry.get())) return last_vectors_ = entry.get();
+  if (const Prepared* known = plans_.find(hash, fits)) return last_vectors_ = known;
   Result<std::unique_ptr<Prepared>> made = bind_vectors(request, longest, in_place, sizes);
   if (!made.ok()) return made.status();
-  last_ = nullptr;  // it may be the entry that makes room
-  entry = std::move(made).value();
-  return last_vectors_ = entry.get();
+  return last_vectors_ = keep(hash, std::move(made).value());
 }
 
 Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, uint64_t longest,
