@@ -36,12 +36,15 @@ class Patience {
 
   /// To be asked once in kPoll.
   bool is_over(bool failed) {
+    if (failed != failed_) polls_ = 0;
+    failed_ = failed;
     return ++polls_ > (failed ? grace_.after_failure : grace_.after_end) * kPollsPerSecond;
   }
 
  private:
   const Grace grace_;
   int polls_ = 0;
+  bool failed_ = false;
 };
 
 int run_rank(int rank, int ranks, const BoardOf& board_of, const RankBody& body) {

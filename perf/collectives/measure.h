@@ -29,8 +29,8 @@ struct Cell {
   double queued_us = 0;            // with -C: until the calls had returned, likewise
   double algorithm_bandwidth = 0;  // GB/s
   double bus_bandwidth = 0;        // GB/s
-  bool checked = false;  // -c asks for it, and there are elements
-  std::optional<Finding> wrong;  // empty although checked: right
+  bool checked = false;            // -c asks for it, and there are elements
+  std::optional<Finding> wrong;    // empty although checked: right
   size_t iterations = 0;
   std::optional<IterationTimes> times;
 

@@ -103,7 +103,7 @@ uint64_t Pattern::random_of(int rank, size_t index) const {
 double Pattern::addend(int rank, size_t index) const {
   if (!contributes(rank, index)) return 0;
   // Where quotients are cut, every fourth sum has a remainder.
-  const bool has_remainder = !type_.is_float && index % 4 == 3;
+  const bool has_remainder = !type_.is_float && index / static_cast<size_t>(stride_) % 4 == 3;
   return pick(random_of(rank, index), amplitude_, type_.is_signed) * (has_remainder ? 1 : unit_);
 }
 

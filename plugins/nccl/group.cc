@@ -62,8 +62,11 @@ ncclResult_t simulate_group(uint64_t* nanoseconds) {
   }
   Group ended = std::exchange(open, {});
   if (ended.failure == ncclSuccess && !ended.windows.empty()) {
-    ended.failure = misuse("ncclGroupSimulateEnd", "the group registers windows");
-    ended.message = last_message();
+    ended.failure = caught([&] {
+      const ncclResult_t refused = misuse("ncclGroupSimulateEnd", "the group registers windows");
+      ended.message = last_message();
+      return refused;
+    });
   }
   if (ended.failure != ncclSuccess) tuttiGroupDiscard();
   const ncclResult_t result = ended.failure != ncclSuccess

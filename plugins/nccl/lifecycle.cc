@@ -95,14 +95,16 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   part_of_group(translate(tuttiCommInitAll(all->data(), ranks, nullptr)));
   for (int rank = 0; rank < ranks; ++rank) {
     const Traits traits{.device = devices != nullptr ? devices[rank] : rank};
-    part_of_group(create(comms + rank, "ncclCommInitAll", traits, [&](tuttiComm_t* made) {
+    const auto make = [&](tuttiComm_t* made) {
       const auto take = [all, made, rank] {
         std::atomic_ref(*made).store((*all)[static_cast<size_t>(rank)], std::memory_order_release);
       };
       take();
       at_group_end(take);
       return tuttiSuccess;
-    }));
+    };
+    // Whatever happens, the group must end.
+    part_of_group(caught([&] { return create(comms + rank, "ncclCommInitAll", traits, make); }));
   }
   const ncclResult_t result = end_group();
   if (result == ncclSuccess || in_group()) return result;

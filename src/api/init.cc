@@ -110,7 +110,10 @@ tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
   }
   (void)group_start();
   for (int rank = 0; rank < ranks; ++rank) {
-    (void)init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, {&id, 1});
+    // An error is the group's, which must end whatever happens.
+    (void)caught(nullptr, [&] {
+      return init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, {&id, 1});
+    });
   }
   const tuttiResult_t result = group_end();
   if (result == tuttiSuccess) return result;

@@ -217,7 +217,10 @@ tuttiResult_t make_communicator(Making making) {
     drop_making(making, ready);
     return refuse(parent, ready);
   }
-  return grouped ? tuttiSuccess : report(parent, run_makings(std::move(makings)));
+  if (grouped) return tuttiSuccess;
+  const Status status = run_makings(std::move(makings));
+  const bool under_way = status.code() == Code::kInProgress;
+  return report(under_way ? nullptr : parent, status);
 }
 
 Status check_makings(const std::vector<Making>& makings) {

@@ -171,26 +171,10 @@ TEST(Config, RefusesMalformedValuesByName) {
 
 // Ranks that each go on without it, or with another, wait for each other in vain.
 TEST(Config, RefusesAPlaceThatIsNoneUnderEitherName) {
-  for (const char* wrong : {"junk",
-                            "host",
-                            "host:",
-                            ":4000",
-                            "host:0",
-                            "host:70000",
-                            "host:4000x",
-                            "host:-1",
-                            "host:40 00",
-                            " host:4000",
-                            "ho st:4000",
-                            "2001:db8::1:4000",
-                            "[::1]",
-                            "[::1]4000",
-                            "[host]:4000",
-                            "[]:4000",
-                            "::1",
-                            "tcp://host:4000",
-                            "host:4000,other:4000",
-                            "deadbeef"}) {
+  for (const char* wrong :
+       {"junk", "host", "host:", ":4000", "host:0", "host:70000", "host:4000x", "host:-1",
+        "host:40 00", "ho st:4000", "2001:db8::1:4000", "[::1]", "[::1]4000", "[host]:4000",
+        "[]:4000", "::1", "tcp://host:4000", "host:4000,other:4000", "deadbeef"}) {
     for (const char* name : {"TUTTI_ID", "NCCL_COMM_ID"}) {
       const std::string message = refusal({{name, wrong}});
       EXPECT_EQ(message.find(std::string(name) + "='" + wrong + "' is not understood"), 0u)
@@ -198,6 +182,7 @@ TEST(Config, RefusesAPlaceThatIsNoneUnderEitherName) {
       EXPECT_NE(message.find("accepted: HOST:PORT or [IPv6]:PORT"), std::string::npos) << message;
     }
   }
+  EXPECT_EQ(accepted({{"NCCL_COMM_ID", " host:4000 "}}).id, "host:4000");
   for (const char* right : {"host:4000", "a-b.c_d.example:65535", "10.0.0.1:1", "[fd00::1]:4000"}) {
     EXPECT_EQ(accepted({{"NCCL_COMM_ID", right}}).id, right);
   }

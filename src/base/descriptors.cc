@@ -73,6 +73,8 @@ void DescriptorRoom::Claim::add(uint64_t descriptors) {
 DescriptorRoom::Claim::~Claim() {
   const std::lock_guard lock(room_.mutex_);
   room_.claimed_ -= descriptors_;
+  // What it claimed is open now, beside what the others have yet to open.
+  if (room_.claimed_ > 0) room_.open_before_ += descriptors_;
 }
 
 }  // namespace tutti

@@ -95,16 +95,19 @@ Result<std::unique_ptr<Logger>> Logger::create(const Config& config) {
   return logger;
 }
 
+// Another thread may have been here when this process was forked: nobody waits.
 bool Logger::said_as_error(std::string_view message) const {
-  const std::lock_guard lock(mutex_);
-  return std::any_of(errors_.begin(), errors_.end(), [&](const std::string& error) {
-    return !error.empty() && message.ends_with(error);
-  });
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  return lock.owns_lock() &&
+         std::any_of(errors_.begin(), errors_.end(), [&](const std::string& error) {
+           return !error.empty() && message.ends_with(error);
+         });
 }
 
 void Logger::remember(std::string_view error) {
   constexpr size_t kMost = 16;
-  const std::lock_guard lock(mutex_);
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
   if (errors_.size() == kMost) errors_.pop_front();
   errors_.emplace_back(error);
 }

@@ -77,9 +77,10 @@ bool take_port(std::string_view value, Config& config) {
 
 /// Where to meet: without it, or with another, the ranks would wait for each other in vain.
 bool take_id(std::string_view value, Config& config) {
-  constexpr size_t kIdDigits = 256;  // of tuttiUniqueId_t
-  const bool digits = value.size() == kIdDigits && from_hex(value).has_value();
-  return (digits || parse_place(value)) && take_text<&Config::id>(value, config);
+  constexpr size_t kIdDigits = 256;         // of tuttiUniqueId_t
+  const std::string_view id = trim(value);  // scripts leave blanks, which NCCL passes over
+  const bool digits = id.size() == kIdDigits && from_hex(id).has_value();
+  return (digits || parse_place(id)) && take_text<&Config::id>(id, config);
 }
 
 bool take_key(std::string_view value, Config& config) {

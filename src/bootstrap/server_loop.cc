@@ -38,6 +38,8 @@ bool ServerLoop::turn_or_fail() {
     return turn();
   } catch (const std::exception& error) {
     constexpr useconds_t kAgainUs = 10'000;
+    std::erase(sessions_, nullptr);
+    std::erase_if(strangers_, [](const Stranger& one) { return one.session == nullptr; });
     fail(status_of(error));
     usleep(kAgainUs);
     return !stopping_.load(std::memory_order_acquire);
@@ -267,10 +269,10 @@ uint64_t ServerLoop::return_deadline_ns() const {
 }
 
 void ServerLoop::fail_group(const Status& reason) {
-  failure_ = reason;
+  const auto answer = encode_answer(reason.code(), reason.message());
+  failure_ = reason;  // from here on nothing needs memory: it is told once
   held_until_ns_ = deadline_after(kHoldNs);
   put_off_end();
-  const auto answer = encode_answer(reason.code(), reason.message());
   for (const auto& session : sessions_) {
     const bool strange = session == nullptr;  // hear_sessions() has just moved it away
     if (!strange && session->asks()) session->answer(answer);

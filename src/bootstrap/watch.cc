@@ -61,10 +61,14 @@ Status Watch::attend(int fd, News news, Visit visit) {
   // Once per visit: a dead peer hangs up for ever, and what rests shall not be heard of at all.
   event.events = EPOLLONESHOT | (news == News::kHangUp ? hang_up_of(fd) : uint32_t{EPOLLIN});
   event.data.u64 = next_ticket_;
+  const auto [entry, is_new] =
+      entries_.emplace(next_ticket_, Entry{fd, news, event.events, false, std::move(visit)});
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
+    const int error = errno;
+    entries_.erase(entry);
+    errno = error;
     return errno_status("cannot watch descriptor " + std::to_string(fd) + ": epoll_ctl");
   }
-  entries_.emplace(next_ticket_, Entry{fd, news, event.events, false, std::move(visit)});
   ++next_ticket_;
   return {};
 }

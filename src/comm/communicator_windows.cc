@@ -120,12 +120,12 @@ Status Communicator::remove_registration(uint64_t number) {
   if (found == registered_.end()) {
     return Status::invalid_usage("the handle is of no registration of this communicator");
   }
-  registered_.erase(found);
   if (uses_registered_) {
     retired_.push_back(static_cast<uint32_t>(number));
   } else {
     removed = take_out(static_cast<uint32_t>(number));
   }
+  registered_.erase(found);
   return {};
 }
 
@@ -149,11 +149,17 @@ bool Communicator::use_registered(const Request& request) {
 void Communicator::end_use_of_registered() {
   if (!uses_registered_) [[likely]]
     return;
-  std::vector<exec::Registration> removed;  // unmapped without the lock
-  const std::lock_guard lock(registered_mutex_);
-  uses_registered_ = false;
-  for (const uint32_t number : retired_) removed.push_back(take_out(number));
-  retired_.clear();
+  for (bool more = true; more;) {
+    exec::Registration removed;  // unmapped without the lock
+    const std::lock_guard lock(registered_mutex_);
+    more = !retired_.empty();
+    if (more) {
+      removed = take_out(retired_.back());
+      retired_.pop_back();
+    } else {
+      uses_registered_ = false;
+    }
+  }
 }
 
 // Nothing is queued, and no thread is in a call but this one.

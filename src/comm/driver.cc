@@ -15,7 +15,14 @@ namespace {
 /// Who has nothing in it any more keeps no more memory than a short queue needs.
 template <class Kept>
 void trim(std::vector<Kept>& empty) {
-  if (empty.capacity() > Driver::kMostSpares) std::vector<Kept>().swap(empty);
+  if (empty.capacity() <= Driver::kMostSpares) return;
+  std::vector<Kept>().swap(empty);
+  attempt([&] { empty.reserve(Driver::kMostSpares); });
+}
+
+template <class Kept>
+void make_room(std::vector<Kept>& list, size_t wanted) {
+  if (list.capacity() < wanted) list.reserve(std::max(2 * wanted, Driver::kMostSpares));
 }
 
 /// Of what is not needed now.
@@ -41,7 +48,8 @@ Kept& take_out(std::list<Kept>& spares, std::list<Kept>& used) {
 
 // What ends a task, or starts the next one, needs no memory afterwards.
 Driver::Node& Driver::new_node() {
-  if (active_.capacity() <= nodes_.size()) active_.reserve(2 * nodes_.size() + 1);
+  make_room(active_, nodes_.size() + 1);
+  make_room(in_line_, nodes_.size() + 1);
   Node& node = take_out(spare_nodes_, nodes_);
   node.self = std::prev(nodes_.end());
   node.number = ++added_;
@@ -203,6 +211,7 @@ void Driver::finish(Node& node, const Status& status) {
   trim(node.seats);
   Task over = std::exchange(node.task, Task());
   put_away(nodes_, node.self, spare_nodes_);
+  if (nodes_.empty()) trim(active_);
   over.finish(status);
 }
 
@@ -281,7 +290,7 @@ void Driver::retire_failed() {
     while (Node* const node = failed_in_line(communicator)) end_failed(*node);
   }
   in_line_.clear();
-  trim(in_line_);
+  if (nodes_.size() <= kMostSpares) trim(in_line_);
 }
 
 void Driver::end_failed(Node& node) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/comm/overlay.h"
 
@@ -107,8 +108,9 @@ PeerWatch::~PeerWatch() {
 
 Status PeerWatch::watch(int fd, Watch::News news, Watch::Visit visit) {
   const std::lock_guard lock(watched_mutex_);
+  watched_.push_back(fd);  // first: what is attended to must be known
   Status status = watch_.attend(fd, news, std::move(visit));
-  if (status.ok()) watched_.push_back(fd);
+  if (!status.ok()) watched_.pop_back();
   return status;
 }
 
@@ -214,7 +216,7 @@ uint64_t PeerWatch::read_notes() {
     const std::lock_guard lock(rung_mutex_);
     rung.swap(rung_);
   }
-  for (int rank : rung) listen(rank);
+  for (int rank : rung) attempt([&] { listen(rank); });
   return 0;
 }
 

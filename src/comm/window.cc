@@ -250,10 +250,12 @@ exec::Progress Window::advance_here(Access& access, const Part& part) const {
   const uint64_t until = access.moved + std::min(rest, kStretchBytes);
   bool touched = true;
   do {
-    inside.store(1, std::memory_order_seq_cst);
-    const Door door = part.board.door();
-    touched = door == Door::kOpen && touch(access, part);
-    inside.store(0, std::memory_order_release);
+    Door door;
+    {
+      const exec::Stay stay(inside);
+      door = part.board.door();
+      touched = door == Door::kOpen && touch(access, part);
+    }
     if (door == Door::kClosed) access.problem = gone(access);
   } while (touched && access.moved < until);
   if (!access.problem.ok()) return exec::Progress::kDone;

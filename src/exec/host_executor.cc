@@ -7,6 +7,7 @@
 
 #include "src/base/clock.h"
 #include "src/exec/stall.h"
+#include "src/exec/wait.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::exec {
@@ -123,12 +124,11 @@ Progress HostExecutor::advance() {
 // Between the two stores a peer that leaves the call with an error waits for me; before the first
 // one it has told me not to begin.
 Progress HostExecutor::advance_among_buffers() {
-  Guard& guard = mine_.guard();
-  guard.inside.store(1, std::memory_order_seq_cst);
-  inside_ = true;
-  const Progress progress = is_shut_out() ? Progress::kBlocked : advance_plan();
-  guard.inside.store(0, std::memory_order_release);
-  inside_ = false;
+  const auto in_plan = [this] {
+    const Stay stay(mine_.guard().inside);
+    return is_shut_out() ? Progress::kBlocked : advance_plan();
+  };
+  const Progress progress = in_plan();
   if (!status_.ok()) close_buffers();
   if (progress == Progress::kDone) exposed_ = false;
   return progress;

@@ -272,7 +272,6 @@ class HostExecutor {
   const ProgressSource* source_ = nullptr;  // knows of a call that is no plan
   bool leaving_ = false;                    // who does not wait for me is not told of failures
   bool exposed_ = false;                    // peers may touch this call's buffers, and I theirs
-  bool inside_ = false;                     // what Guard::inside says
   bool spoke_ = false;                      // the wait took long enough to say so
   uint32_t prologue_ = 0, epilogue_ = 0;
   uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages

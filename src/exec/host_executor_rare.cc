@@ -81,7 +81,8 @@ void HostExecutor::fail(Status status, const Cause& cause) {
   const Loss loss{options_.rank, cause};
   mine_.counter(0).failed.store(loss.word(), std::memory_order_release);
   if (!leaving_) attempt([&] { stall_->leave(call_number_, loss); });
-  if (!inside_) close_buffers();  // else when the work in hand is done
+  const bool inside = mine_.guard().inside.load(std::memory_order_relaxed) != 0;
+  if (!inside) close_buffers();  // else when the work in hand is done
 }
 
 // A rank that returns with an error may free its buffers at once, while peers still read or write

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <sched.h>
+
+#include <atomic>
 #include <cstdint>
 #include <ctime>
 
@@ -37,6 +39,19 @@ constexpr uint32_t spins_for(const Company& company) {
   const bool has_core = company.sharing <= company.cores && !company.has_streams;
   return has_core ? 20'000 : 5;
 }
+
+/// Says in `word` that this rank is in the middle of a piece of work, whatever ends that.
+template <class Word>
+class Stay {
+ public:
+  explicit Stay(Word& word) : word_(word) { word_.store(1, std::memory_order_seq_cst); }
+  Stay(const Stay&) = delete;
+  Stay& operator=(const Stay&) = delete;
+  ~Stay() { word_.store(0, std::memory_order_release); }
+
+ private:
+  Word& word_;
+};
 
 class Backoff {
  public:

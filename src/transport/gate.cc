@@ -11,6 +11,7 @@
 #include <tuple>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 
 namespace tutti::transport {
@@ -105,7 +106,11 @@ Status Gate::step(std::vector<Caller>& admitted) {
 }
 
 void Gate::hear_all(std::vector<Caller>& admitted) {
-  std::erase_if(guests_, [&](Guest& guest) { return hear(guest, admitted); });
+  std::erase_if(guests_, [&](Guest& guest) {
+    bool over = true;  // also where memory is out: the guest calls again
+    attempt([&] { over = hear(guest, admitted); });
+    return over;
+  });
 }
 
 bool Gate::somebody_waits() const {
