@@ -20,17 +20,21 @@
 #include "include/tutti/tutti.h"
 #include "tests/support/options.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kRefuses = false;
-#else
-constexpr bool kRefuses = true;
-
 namespace {
 
 // tidy: allow mutable (operator new has no other place to count)
 std::atomic<bool> armed{false};
 // tidy: allow mutable (as above)
 std::atomic<uint64_t> made{0}, refused{0};
+
+}  // namespace
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kRefuses = false;
+#else
+constexpr bool kRefuses = true;
+
+namespace {
 
 bool has_memory() {
   if (!armed.load(std::memory_order_relaxed)) return true;
