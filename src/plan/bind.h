@@ -31,7 +31,7 @@ struct Tuning {
   // What is in flight then stays only in the second level one: a frame of so many bytes in each
   // region (more where it has blocks for many ranks). And long copies to the user bypass the cache.
   uint64_t long_pipeline_bytes = 8 << 20;
-  uint64_t long_frame_bytes = 128 << 10;
+  uint64_t long_frame_bytes = 256 << 10;
   uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;  // streams: bytes of one message
   // Direct calls and long pipelines whose output is so long bypass the cache with their stores.

@@ -84,7 +84,8 @@ TEST(Geometry, APipelineStaysWithinAPartOfEachRegion) {
 }
 
 TEST(Geometry, ALongPipelineStaysWithinLess) {
-  const Tuning tuning;
+  Tuning tuning;
+  tuning.long_pipeline_bytes = 32 << 20;  // whose slices would be longer than its frames
   const uint64_t count = tuning.long_pipeline_bytes / 4;
   const Match match = match_of("broadcast/publish_once", 4);
   const LanePlan shorter = bind(match, {count - 1}, tuning).lanes[0];
