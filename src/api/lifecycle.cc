@@ -225,6 +225,17 @@ Status copy_out(const std::string& answer, char* text, size_t bytes, size_t* nee
   return {};
 }
 
+template <class Read>
+tuttiResult_t read_number(tuttiComm_t comm, int* number, const char* is_null, const Read& read) {
+  return caught(comm, [&]() -> tuttiResult_t {
+    const Visitor visitor = visit(comm);
+    Status status = check_readable(comm);
+    if (status.ok() && number == nullptr) status = Status::invalid_argument(is_null);
+    if (status.ok()) *number = read();
+    return report(comm, status);
+  });
+}
+
 }  // namespace
 }  // namespace tutti::api
 
@@ -261,27 +272,13 @@ tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags) {
 }
 
 tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks) {
-  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
-    const tutti::api::Visitor visitor = tutti::api::visit(comm);
-    tutti::Status status = tutti::api::check_readable(comm);
-    if (status.ok() && ranks == nullptr) {
-      status = tutti::Status::invalid_argument("tuttiCommCount: ranks is null");
-    }
-    if (status.ok()) *ranks = comm->communicator->ranks();
-    return report(comm, status);
-  });
+  return tutti::api::read_number(comm, ranks, "tuttiCommCount: ranks is null",
+                                 [&] { return comm->communicator->ranks(); });
 }
 
 tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank) {
-  return tutti::api::caught(comm, [&]() -> tuttiResult_t {
-    const tutti::api::Visitor visitor = tutti::api::visit(comm);
-    tutti::Status status = tutti::api::check_readable(comm);
-    if (status.ok() && rank == nullptr) {
-      status = tutti::Status::invalid_argument("tuttiCommUserRank: rank is null");
-    }
-    if (status.ok()) *rank = comm->communicator->rank();
-    return report(comm, status);
-  });
+  return tutti::api::read_number(comm, rank, "tuttiCommUserRank: rank is null",
+                                 [&] { return comm->communicator->rank(); });
 }
 
 tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error) {
