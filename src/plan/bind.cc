@@ -5,6 +5,25 @@
 
 namespace tutti::plan {
 
+namespace {
+
+UserStores user_stores(const Match& match, const BindRequest& request, const Geometry& geometry,
+                       const Tuning& tuning) {
+  using Of = UserStores::Of;
+  using types::StoreHint;
+  const uint64_t bytes =
+      schedule::output_elements(match.shape, match.schedule.rank, request.count) *
+      geometry.element_bytes;
+  if (geometry.is_long_pipeline) {
+    const bool streams = bytes >= tuning.pipeline_streaming_store_bytes;
+    return {Of::kFinalCopies, streams ? StoreHint::kStreaming : StoreHint::kVectors};
+  }
+  const bool streams = match.mode == Mode::kDirect && bytes >= tuning.streaming_store_bytes;
+  return streams ? UserStores{Of::kAll, StoreHint::kStreaming} : UserStores{};
+}
+
+}  // namespace
+
 Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) {
   const Geometry geometry = measure(match, request, tuning);
   Plan plan = Emitter(match, request, geometry).run();
@@ -16,15 +35,10 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   plan.slices_in_flight = plan.lanes.size() > 1 ? 4 : 1;
   if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
   note(scale_contributions(plan, match, request), "pre/post operations");
-  const uint64_t bytes =
-      schedule::output_elements(match.shape, match.schedule.rank, request.count) *
-      geometry.element_bytes;
-  Bypass bypass = Bypass::kNone;
-  if (bytes >= tuning.streaming_store_bytes) {
-    if (geometry.is_long_pipeline) bypass = Bypass::kFinalCopies;
-    if (match.mode == Mode::kDirect) bypass = Bypass::kAll;
-  }
-  note(choose_kernels(plan, request, match.schedule.rank, bypass), "streaming stores");
+  const UserStores stores = user_stores(match, request, geometry, tuning);
+  const bool streams = stores.hint == types::StoreHint::kStreaming;
+  note(choose_kernels(plan, request, match.schedule.rank, stores),
+       streams ? "streaming stores" : "copies by vectors");
   return plan;
 }
 

@@ -29,13 +29,15 @@ struct Tuning {
   uint64_t pipeline_region_bytes = 516 << 10;
   // Pipelines of so many bytes fill the third level cache with what the user sends and receives.
   // What is in flight then stays only in the second level one: a frame of so many bytes in each
-  // region (more where it has blocks for many ranks). And long copies to the user bypass the cache.
+  // region (more where it has blocks for many ranks). And copies to the user are by vectors, or
+  // bypass the cache.
   uint64_t long_pipeline_bytes = 8 << 20;
   uint64_t long_frame_bytes = 256 << 10;
   uint64_t read_bytes = 256 << 10;  // single copy: bytes of one read
   uint64_t stream_bytes = 1 << 20;  // streams: bytes of one message
-  // Direct calls and long pipelines whose output is so long bypass the cache with their stores.
+  // Direct calls, and long pipelines, whose output is so long bypass the cache with their stores.
   uint64_t streaming_store_bytes = 4 << 20;
+  uint64_t pipeline_streaming_store_bytes = 20 << 20;
   uint32_t cells_per_region = 64;
   bool fuse = true;  // the store-forwarding pass
 };

@@ -48,10 +48,10 @@ void merge(Plan& plan, Op& move, const Op& copy) {
 
 // Stores that bypass the cache pay where the plan does not read again what it stored. A fold reads
 // its target where the call is in place.
-class Bypassing {
+class Told {
  public:
-  Bypassing(const Plan& plan, Bypass bypass) : bypass_(bypass) {
-    if (bypass != Bypass::kFinalCopies) return;
+  Told(const Plan& plan, UserStores::Of of) : of_(of) {
+    if (of != UserStores::Of::kFinalCopies) return;
     for (const Op& op : plan.ops) {
       if (op.code != OpCode::kMove) continue;
       for (const Operand& source : operands_of(plan, op).subspan(op.target_count)) {
@@ -62,12 +62,13 @@ class Bypassing {
   }
 
   bool operator()(const Plan& plan, const Op& op) const {
-    if (bypass_ == Bypass::kNone || (bypass_ == Bypass::kFinalCopies && !is_copy(op))) return false;
-    const auto bypasses = [&](const Operand& target) {
+    if (of_ == UserStores::Of::kNone) return false;
+    if (of_ == UserStores::Of::kFinalCopies && !is_copy(op)) return false;
+    const auto is_meant = [&](const Operand& target) {
       const bool is_read = target.base < read_.size() && read_[target.base];
-      return is_user_memory(target) && (bypass_ == Bypass::kAll || !is_read);
+      return is_user_memory(target) && (of_ == UserStores::Of::kAll || !is_read);
     };
-    return std::ranges::all_of(operands_of(plan, op).first(op.target_count), bypasses);
+    return std::ranges::all_of(operands_of(plan, op).first(op.target_count), is_meant);
   }
 
  private:
@@ -75,7 +76,7 @@ class Bypassing {
     return {plan.operands.data() + op.operands, size_t{op.target_count} + op.source_count};
   }
 
-  const Bypass bypass_;
+  const UserStores::Of of_;
   std::vector<bool> read_;  // by base
 };
 
@@ -128,8 +129,8 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
   return true;
 }
 
-bool choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass bypass) {
-  const Bypassing bypasses(plan, bypass);
+bool choose_kernels(Plan& plan, const BindRequest& request, int rank, UserStores stores) {
+  const Told told(plan, stores.of);
   bool any = false;
   for (Op& op : plan.ops) {
     if (op.code != OpCode::kMove) continue;
@@ -142,9 +143,9 @@ bool choose_kernels(Plan& plan, const BindRequest& request, int rank, Bypass byp
     key.target_count = op.target_count;
     key.scaled = op.mask != kNoMask || op.divide;
     const std::span targets(plan.operands.data() + op.operands, op.target_count);
-    const bool away = bypasses(plan, op);
-    any = any || away;
-    key.store = away ? types::StoreHint::kStreaming : types::StoreHint::kCached;
+    const bool meant = told(plan, op);
+    any = any || meant;
+    key.store = meant ? stores.hint : types::StoreHint::kCached;
     op.kernel = types::fold_kernel(key);
     op.peer = slot_read_last(plan, op, static_cast<uint32_t>(rank));
     if (!std::ranges::all_of(targets, is_slot)) continue;

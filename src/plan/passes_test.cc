@@ -134,9 +134,11 @@ TEST(ChooseKernels, GivesEveryMoveOne) {
   }
 }
 
-std::vector<bool> bypassing(const Plan& given, Bypass bypass) {
+using Of = UserStores::Of;
+
+std::vector<bool> bypassing(const Plan& given, Of of) {
   Plan plan = given;
-  const bool any = choose_kernels(plan, {}, 0, bypass);
+  const bool any = choose_kernels(plan, {}, 0, {of, types::StoreHint::kStreaming});
   const types::FoldKernel past =
       types::fold_kernel({.store = types::StoreHint::kStreaming, .source_count = 1});
   const types::FoldKernel past_fold = types::fold_kernel({.store = types::StoreHint::kStreaming});
@@ -153,32 +155,40 @@ TEST(ChooseKernels, FinalCopiesBypassTheCacheIfAsked) {
   add_move(plan, {kOut}, {kSlot}, 8);
   add_move(plan, {kOut}, {kIn, kSlot}, 8);
   add_move(plan, {kSlot}, {kIn}, 8);
-  EXPECT_EQ(bypassing(plan, Bypass::kNone), (Found{false, false, false}));
-  EXPECT_EQ(bypassing(plan, Bypass::kFinalCopies), (Found{true, false, false}));
-  EXPECT_EQ(bypassing(plan, Bypass::kAll), (Found{true, true, false}));
+  EXPECT_EQ(bypassing(plan, Of::kNone), (Found{false, false, false}));
+  EXPECT_EQ(bypassing(plan, Of::kFinalCopies), (Found{true, false, false}));
+  EXPECT_EQ(bypassing(plan, Of::kAll), (Found{true, true, false}));
   add_move(plan, {kSlot}, {kOut}, 8);  // passes on what it has received
-  EXPECT_EQ(bypassing(plan, Bypass::kFinalCopies), (Found{false, false, false, false}));
-  EXPECT_EQ(bypassing(plan, Bypass::kAll), (Found{true, true, false, false}));
+  EXPECT_EQ(bypassing(plan, Of::kFinalCopies), (Found{false, false, false, false}));
+  EXPECT_EQ(bypassing(plan, Of::kAll), (Found{true, true, false, false}));
 }
 
 // By the name of the pass.
-TEST(ChooseKernels, OnlyLongStagedPipelinesBypassTheCache) {
+TEST(ChooseKernels, LongStagedPipelinesHaveKernelsOfTheirOwn) {
   Tuning tuning;
-  const auto bypasses = [&](const char* name, Mode mode, uint64_t bytes) {
+  const auto passes = [&](const char* name, Mode mode, uint64_t bytes) {
     const Lowering lowering{find(name), {.ranks = 4}, Spread::kOneDomain, mode};
     const Match match = match_all(lowering).value()[1];
-    return bind(match, {bytes / 4}, tuning).passes.find("streaming stores") != std::string::npos;
+    return bind(match, {bytes / 4}, tuning).passes;
   };
+  const std::string vectors = "copies by vectors", stores = "streaming stores";
   const uint64_t bytes = tuning.long_pipeline_bytes;
-  EXPECT_TRUE(bypasses("broadcast/publish_once", Mode::kStaged, bytes));
-  EXPECT_FALSE(bypasses("broadcast/publish_once", Mode::kStaged, bytes - 4));
-  EXPECT_FALSE(bypasses("broadcast/chain", Mode::kStaged, bytes)) << "it sends what it received";
-  EXPECT_FALSE(bypasses("reduce/binomial", Mode::kStaged, bytes)) << "only the root has an output";
-  EXPECT_FALSE(bypasses("all_reduce/ring", Mode::kStaged, 4 * bytes));
-  EXPECT_TRUE(bypasses("scatter/direct", Mode::kStaged, tuning.streaming_store_bytes));
-  EXPECT_FALSE(bypasses("scatter/direct", Mode::kStaged, tuning.streaming_store_bytes - 4));
-  tuning.streaming_store_bytes = ~uint64_t{0};
-  EXPECT_FALSE(bypasses("broadcast/publish_once", Mode::kDirect, bytes)) << "its own limit";
+  const uint64_t longer = tuning.pipeline_streaming_store_bytes;
+  EXPECT_EQ(passes("broadcast/publish_once", Mode::kStaged, bytes - 4), "");
+  EXPECT_EQ(passes("broadcast/publish_once", Mode::kStaged, bytes), vectors);
+  EXPECT_EQ(passes("broadcast/publish_once", Mode::kStaged, longer - 4), vectors);
+  EXPECT_EQ(passes("broadcast/publish_once", Mode::kStaged, longer), stores);
+  EXPECT_EQ(passes("broadcast/chain", Mode::kStaged, longer), "") << "it sends what it received";
+  EXPECT_EQ(passes("reduce/binomial", Mode::kStaged, longer), "") << "only the root has an output";
+  EXPECT_EQ(passes("all_reduce/ring", Mode::kStaged, longer), "") << "they wait in a circle";
+  EXPECT_EQ(passes("scatter/direct", Mode::kStaged, longer), stores);
+  EXPECT_EQ(passes("scatter/direct", Mode::kStaged, longer - 4), vectors);
+  const uint64_t direct = tuning.streaming_store_bytes;
+  const auto streams = [&](uint64_t of) {
+    return passes("all_reduce/one_shot", Mode::kDirect, of).find(stores) != std::string::npos;
+  };
+  EXPECT_TRUE(streams(direct));
+  EXPECT_FALSE(streams(direct - 4));
 }
 
 }  // namespace

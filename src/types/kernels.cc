@@ -28,13 +28,15 @@ void copy_elements(const FoldCall& call) {
     // In place: nothing moves.
   } else if constexpr (kStore == StoreHint::kStreaming) {
     copy_streaming(call.targets[0], call.sources[0], bytes);
+  } else if constexpr (kStore == StoreHint::kVectors) {
+    copy_vectors(call.targets[0], call.sources[0], bytes);
   } else {
     std::memcpy(call.targets[0], call.sources[0], bytes);
   }
 }
 
 template <StoreHint kStore>
-FoldKernel copy_kernel(size_t size) {
+FoldKernel copy_kernel_of(size_t size) {
   switch (size) {
     case 1:
       return copy_elements<1, kStore>;
@@ -44,6 +46,17 @@ FoldKernel copy_kernel(size_t size) {
       return copy_elements<4, kStore>;
     default:
       return copy_elements<8, kStore>;
+  }
+}
+
+FoldKernel copy_kernel(StoreHint store, size_t size) {
+  switch (store) {
+    case StoreHint::kStreaming:
+      return copy_kernel_of<StoreHint::kStreaming>(size);
+    case StoreHint::kVectors:
+      return copy_kernel_of<StoreHint::kVectors>(size);
+    default:
+      return copy_kernel_of<StoreHint::kCached>(size);
   }
 }
 
@@ -80,29 +93,9 @@ T loaded(const std::byte* element) {
 }  // namespace
 
 FoldKernel fold_kernel(const FoldKey& key) {
-  if (key.source_count == 1 && !key.scaled) {
-    const size_t size = size_of(key.type);
-    return key.store == StoreHint::kStreaming ? copy_kernel<StoreHint::kStreaming>(size)
-                                              : copy_kernel<StoreHint::kCached>(size);
-  }
+  if (key.source_count == 1 && !key.scaled) return copy_kernel(key.store, size_of(key.type));
   if (!is_float(key.type)) return int_kernel(key);
   return size_of(key.type) >= 4 ? float_kernel(key) : packed_kernel(key);
-}
-
-void copy_streaming(std::byte* target, const std::byte* source, size_t bytes) {
-  if (bytes < kLeastStreamed) {
-    if (bytes != 0 && target != source) std::memcpy(target, source, bytes);
-    return;
-  }
-  const FoldKernel kernel = int_kernel({.type = DataType::kUint8,
-                                        .op = ReduceOp::kMax,
-                                        .store = StoreHint::kStreaming,
-                                        .source_count = 1});
-  kernel({.targets = &target,
-          .sources = &source,
-          .target_count = 1,
-          .source_count = 1,
-          .count = bytes});
 }
 
 float to_float(DataType type, const std::byte* element) {

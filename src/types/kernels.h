@@ -37,7 +37,8 @@ enum class FoldOrder : uint8_t {
 };
 
 enum class StoreHint : uint8_t {
-  kCached,
+  kCached,     // a copy is memcpy(), which does as the C library thinks best
+  kVectors,    // as kCached, and long copies too are loads and stores of vectors
   kStreaming,  // non-temporal where that pays: the targets will not be read soon
 };
 
@@ -75,6 +76,9 @@ struct FoldKey {
 /// The kernel for `key`, the fastest this processor can run. Never null: one source is a copy (or a
 /// scaled copy). A kernel for (source_count, target_count) is called with just those counts.
 FoldKernel fold_kernel(const FoldKey& key);
+
+/// Copies `bytes` as StoreHint::kVectors says.
+void copy_vectors(std::byte* target, const std::byte* source, size_t bytes);
 
 /// Copies `bytes` with non-temporal stores where that pays, and fences.
 void copy_streaming(std::byte* target, const std::byte* source, size_t bytes);

@@ -312,15 +312,21 @@ TEST(ScaledFold, RoundsTheProductBeforeTheSum) {
   });
 }
 
-TEST(CopyStreaming, CopiesEveryLength) {
+TEST(Copies, OfEveryLengthAndAlignment) {
   std::mt19937_64 random(6);
-  for (const size_t bytes : {0, 1, 63, 64, 4095, 4096, 4097, 10000, 100003}) {
-    Array source(DataType::kUint8, bytes, random() % 64);
-    for (size_t i = 0; i < bytes; ++i) source.set(i, random() & 0xFF);
-    Array target(DataType::kUint8, bytes, random() % 64);
-    copy_streaming(target.data(), source.data(), bytes);
-    EXPECT_EQ(std::memcmp(target.data(), source.data(), bytes), 0) << bytes;
-    EXPECT_TRUE(target.guards_hold()) << bytes;
+  for (const auto copy : {copy_streaming, copy_vectors}) {
+    for_each_instruction_set([&] {
+      for (const size_t bytes : {0, 1, 63, 64, 4095, 4096, 4097, 4351, 4352, 10000, 100003}) {
+        Array source(DataType::kUint8, bytes, random() % 64);
+        for (size_t i = 0; i < bytes; ++i) source.set(i, random() & 0xFF);
+        Array target(DataType::kUint8, bytes, random() % 64);
+        copy(target.data(), source.data(), bytes);
+        EXPECT_EQ(std::memcmp(target.data(), source.data(), bytes), 0) << bytes;
+        EXPECT_TRUE(target.guards_hold()) << bytes;
+        copy(target.data(), target.data(), bytes);
+        EXPECT_EQ(std::memcmp(target.data(), source.data(), bytes), 0) << bytes << ", in place";
+      }
+    });
   }
 }
 
