@@ -288,6 +288,7 @@ Result<Request> Communicator::contribution_of(const Request& request) {
 
 // Flattened: the way of every small call, where each step that is not inlined shows.
 [[gnu::flatten]] Status Communicator::run(const Request& request) {
+  executor_->claim_cells();
   const bool plain = request.counts == nullptr && request.op != types::ReduceOp::kScaledSum;
   if (plain && repeat_.is(request)) [[likely]] {
     const Prepared* ready = planner_->repeat(request, repeat_.placement.holds(request), {});

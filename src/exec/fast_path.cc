@@ -70,7 +70,26 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
     }
   }
   path.instructions_.pop_back();  // the last signal
+  path.choose_claim();
   return path;
+}
+
+// The next call of this plan has its cells behind this one's. Of a message longer than the flag's
+// line only the payload is claimed: a reader that waits has the flag's line back before the payload
+// is written. Tiny messages flow one way: their sender is ahead, and readers may still be at those
+// that lie in the same line.
+void FastPath::choose_claim() {
+  const plan::LanePlan& lane = plan_->lanes[0];
+  const auto is_publish = [](const Instruction& op) {
+    return op.handler == publish<4> || op.handler == publish<8> || op.handler == publish<0>;
+  };
+  const auto first = std::ranges::find_if(instructions_, is_publish);
+  if (lane.tiny || first == instructions_.end()) return;
+  const bool is_short = first->bytes <= plan::kCellShortBytes;
+  const uint64_t begin = first->cell + (is_short ? 0 : first->payload);
+  const uint64_t bytes = is_short ? 1 : first->bytes;
+  claim_ = {lane.cells * plan::kCellStride + begin,
+            static_cast<uint32_t>((bytes + kPrefetchedBytes - 1) / kPrefetchedBytes)};
 }
 
 void FastPath::add(const Op& op, uint32_t index) {

@@ -23,6 +23,13 @@ class FastPath {
 
   Status run(HostExecutor& executor, const Call& call) const;
 
+  /// What the next call of the same plan will store first: from the frame of this one, in lines.
+  struct Claim {
+    uint64_t offset = 0;
+    uint32_t lines = 0;
+  };
+  const Claim& claim() const { return claim_; }
+
  private:
   // A source, a target, or what is waited for.
   struct Place {
@@ -64,6 +71,7 @@ class FastPath {
     uint32_t slot_of;  // plan::Op::peer of a move
   };
 
+  void choose_claim();
   void add(const plan::Op& op, uint32_t index);
   bool add_move(const plan::Op& op, uint32_t index);
   Place place_of(const plan::Operand& operand, uint32_t op) const;
@@ -93,6 +101,7 @@ class FastPath {
   std::vector<Place> sources_;
   const plan::Plan* plan_ = nullptr;
   uint32_t my_cells_ = 0;  // register
+  Claim claim_;
 };
 
 // Inline because what a small call stores on its way counts: the processor keeps some 64 stores for
@@ -127,6 +136,9 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
     if (!op.handler(context, op, sources_.data() + op.first_source)) [[unlikely]]
       return executor.status_;
   }
+  executor.next_stored_ = claim_.lines > 0 ? executor.mine_.cells() + cells + claim_.offset
+                                  : static_cast<const void*>(&executor);
+  executor.next_lines_ = claim_.lines;
   lane.progress += plan.advance;
   executor.mine_.counter(0).progress.store(lane.progress, std::memory_order_release);
   return {};

@@ -18,6 +18,7 @@
 #include "src/base/status.h"
 #include "src/exec/arena_map.h"
 #include "src/exec/loss.h"
+#include "src/exec/prefetch.h"
 #include "src/exec/staging.h"
 #include "src/exec/staging_stores.h"
 #include "src/exec/wait.h"
@@ -176,6 +177,15 @@ class HostExecutor {
   /// The scratch memory of the last run (of one slice); valid until the next.
   const std::byte* scratch() const { return scratch_.get(); }
 
+  /// Before a call is looked up: the lines it will probably store to are in the caches of those who
+  /// read them last, and come back meanwhile.
+  void claim_cells() const {
+    prefetch_to_write(next_stored_);
+    for (uint32_t line = 1; line < next_lines_; ++line) {
+      prefetch_to_write(static_cast<const std::byte*>(next_stored_) + line * kPrefetchedBytes);
+    }
+  }
+
   uint32_t calls() const { return call_number_; }
   const ExecutorOptions& options() const { return options_; }
   const std::vector<Peer>& peers() const { return peers_; }
@@ -266,6 +276,10 @@ class HostExecutor {
   uint32_t last_number_ = Registration::kNone;
   CellCursor<kCellRegions> cells_;
   uint64_t cell_shift_ = 0;
+  // What the next call claims: at least one line, which may be one that nobody else has. To look
+  // first whether there is any costs what claiming gains.
+  const void* next_stored_ = this;
+  uint32_t next_lines_ = 1;
   uint32_t call_number_ = 0;
   Call call_;
   const plan::Plan* plan_ = nullptr;        // null between calls; a FastPath shows it during looks

@@ -98,7 +98,7 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   geometry.stride = std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
   geometry.in_cells =
       geometry.slices == 1 && fits_cells(match, longest * geometry.element_bytes, tuning);
-  geometry.tiny = geometry.in_cells && match.lanes[0].messages == 1 &&
+  geometry.tiny = geometry.in_cells && match.flows_one_way && match.lanes[0].messages == 1 &&
                   match.message_blocks * longest * geometry.element_bytes <= kTinyBytes;
   return geometry;
 }

@@ -18,7 +18,7 @@ struct Geometry {
   uint64_t slices = 1;
   uint64_t stride = 64;       // bytes of one block's piece in slots, scratch and landing zones
   bool in_cells = false;      // every near message is INLINE
-  bool tiny = false;          // and there is at most one, a tiny one, of each rank
+  bool tiny = false;          // and at most one, a tiny one, of each rank; they flow one way
   uint64_t region_bytes = 0;  // LanePlan::region_bytes, if a frame is not longer
   bool is_long_pipeline = false;
 };

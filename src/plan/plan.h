@@ -160,9 +160,10 @@ inline constexpr uint32_t kCellPayloadBytes = 1024;
 /// behind the flag, because the neighbour line of a polled line is prefetched with it.
 inline constexpr uint32_t kCellShortBytes = 56;
 inline constexpr uint32_t kCellStride = 128 + kCellPayloadBytes;
-/// Frames of one message of up to kTinyBytes that follow each other share the second line of a
-/// cell, where nothing else ever lies: a sender that runs ahead fetches that line back from its
-/// readers once for several of them. A part begins with its flag, as a cell does.
+/// Where messages flow one way, frames of one message of up to kTinyBytes that follow each other
+/// share the second line of a cell, where nothing else ever lies: a sender that runs ahead fetches
+/// that line back from its readers once for several of them. A part begins with its flag, as a cell
+/// does.
 inline constexpr uint32_t kTinyBytes = 8;
 inline constexpr uint32_t kTinyBegin = 64;
 inline constexpr uint32_t kTinyStride = 16;
