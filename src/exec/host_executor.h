@@ -130,7 +130,7 @@ class HostExecutor {
   const Status& status() const { return status_; }
 
   /// Waits, spinning first, until `advance` says kDone; looks at failures and the deadline
-  /// meanwhile.
+  /// meanwhile, also while all goes well.
   template <class Advance>
   Status wait(Advance advance);
   /// The peer the caller is about to wait for, for messages.
@@ -329,7 +329,9 @@ void HostExecutor::read_staging(const Lane& lane, uint32_t owner, uint64_t bytes
 template <class Advance>
 Status HostExecutor::wait(Advance advance) {
   constexpr uint32_t kStreamPolls = 256;
+  constexpr uint32_t kMovingTurns = 256;
   Backoff backoff(options_.spins);
+  uint32_t moving_turns = 0;
   for (uint32_t polls = 1;; ++polls) {
     switch (advance()) {
       case Progress::kDone:
@@ -337,6 +339,8 @@ Status HostExecutor::wait(Advance advance) {
         return status_;
       case Progress::kMoved:
         backoff.reset();
+        // What never waits for long may be aborted, or pass its deadline, all the same.
+        if (++moving_turns % kMovingTurns == 0) check_rare();
         break;
       case Progress::kBlocked:
         // What moves in streams may be the notes of others that wait: no reason not to look.
