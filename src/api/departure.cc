@@ -68,12 +68,20 @@ bool is_well(comm::Communicator& rank) {
   return caught_status([&] { return rank.failure(); }).ok();
 }
 
+// How closing the windows of a communicator went that has ended all the same. Not as its first
+// failure: wrong usage would say that this end was refused.
+Status close_windows_of(comm::Communicator& rank) {
+  const Status closed = caught_status([&] { return rank.close_windows(kLeaveNs); });
+  if (closed.ok()) return {};
+  return caught_status([&] { return Status::remote_error(std::string(closed.message())); });
+}
+
 }  // namespace
 
 Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   // It may be parked for long, and their memory freed.
-  Status closed = caught_status([&] { return rank->close_windows(kLeaveNs); });
+  Status closed = close_windows_of(*rank);
   if (is_well(*rank)) {
     leave(lounge.park(std::move(rank)));
     return closed;
@@ -95,14 +103,11 @@ Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
   interrupt(*rank);  // it may have been idle: nobody in a window is waited for as by a destroy
   attempt([&] { rank->give_up(); });
-  Status closed = caught_status([&] { return rank->close_windows(kLeaveNs); });
+  Status closed = close_windows_of(*rank);
   const uint64_t communicator = rank->id();
   rank.reset();
   leave(lounge.strike(communicator));
-  // Not as the first failure of the communicator: wrong usage would say that this abort was
-  // refused.
-  if (closed.ok()) return closed;
-  return caught_status([&] { return Status::remote_error(std::string(closed.message())); });
+  return closed;
 }
 
 }  // namespace tutti::api

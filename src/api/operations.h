@@ -1,8 +1,9 @@
 // The scaled sums that a communicator's user has made: what tuttiRedOp_t values from 5 on stand
 // for.
 //
-// Handles are never used twice in a process, so one that was destroyed, or belongs to another
-// communicator, is unknown and not somebody else's. Threads: one at a time, as the communicator.
+// A process uses a handle again only after two billion others, so one that was destroyed, or
+// belongs to another communicator, is unknown and not somebody else's. Threads: one at a time, as
+// the communicator.
 #pragma once
 
 #include <map>

@@ -340,7 +340,9 @@ void Membership::give_up() const {
 Status Membership::await_domain() {
   const std::vector<exec::Peer> peers = this->peers();
   const exec::ArenaView& mine = peers[static_cast<size_t>(rank())].arena;
-  mine.counter(0).joined.store(1, std::memory_order_release);
+  // Nobody sees the links between two others.
+  const exec::Joined own = single_copy_ ? exec::Joined::kAndCopies : exec::Joined::kYes;
+  mine.counter(0).joined.store(own, std::memory_order_release);
   constexpr uint32_t kSpins = 100;
   exec::Backoff backoff(kSpins);
   for (int peer = 0; peer < ranks(); ++peer) {
@@ -349,7 +351,7 @@ Status Membership::await_domain() {
     const exec::Counter& theirs = other.arena.counter(0);
     const Patience& patience = options_.patience;
     patience.waits_for(name_of(peer) + " has not joined yet");
-    while (theirs.joined.load(std::memory_order_acquire) == 0) {
+    while (theirs.joined.load(std::memory_order_acquire) == exec::Joined::kNotYet) {
       if (theirs.failed.load(std::memory_order_acquire) != 0) {
         return Status::remote_error(name_of(peer) + " could not join the communicator; see there");
       }
@@ -360,6 +362,8 @@ Status Membership::await_domain() {
       }
       backoff.pause();
     }
+    const exec::Joined joined = theirs.joined.load(std::memory_order_acquire);
+    single_copy_ = single_copy_ && joined == exec::Joined::kAndCopies;
   }
   return {};
 }

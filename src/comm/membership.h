@@ -70,6 +70,7 @@ class Membership {
 
   /// Every rank of my domain is a thread of this process.
   bool all_memory() const { return all_memory_; }
+  /// Every two ranks of my domain may copy from and to each other's ordinary memory.
   bool single_copy() const { return single_copy_; }
   bool has_streams() const { return has_streams_; }
   int domain_size() const { return domain_size_; }

@@ -33,17 +33,21 @@ inline constexpr uint32_t kRingRegions = 4;
 // tiny calls alone, and by as many again through the rings.
 static_assert(kRecentCalls >= 4 * kCellRegions * kCellsPerRegion * plan::kTinyParts);
 
+/// Whether a rank has mapped the arenas of its domain, and may copy from and to the other memory of
+/// all ranks there.
+enum class Joined : uint32_t { kNotYet = 0, kYes, kAndCopies };
+
 /// One lane's counter. `call` (lane 0 only) is call number << 32 | signature, written on entry;
-/// `failed` is a Loss's word once this rank has given up on the communicator, and `joined` is 1
-/// once it has mapped the arenas of its domain. A rank that waits for long writes whom it waits for
-/// (call number << 32 | rank), and when it was last awake to do so. Ranks of the same host write
-/// `lost`, a Loss's word, where the group has several, once they know why it cannot go on
-/// (comm::PeerWatch). `staged` is the StagingMark of the last timed move into the lane's ring.
+/// `failed` is a Loss's word once this rank has given up on the communicator. A rank that waits for
+/// long writes whom it waits for (call number << 32 | rank), and when it was last awake to do so.
+/// Ranks of the same host write `lost`, a Loss's word, where the group has several, once they know
+/// why it cannot go on (comm::PeerWatch). `staged` is the StagingMark of the last timed move into
+/// the lane's ring.
 struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> call;
   std::atomic<uint64_t> failed;
-  std::atomic<uint32_t> joined;
+  std::atomic<Joined> joined;
   std::atomic<uint64_t> waiting;
   std::atomic<uint64_t> awake_ns;
   std::atomic<uint64_t> lost;
