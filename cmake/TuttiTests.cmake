@@ -77,6 +77,7 @@ endforeach()
 target_link_libraries(tests_test PRIVATE tutti_test_helpers)
 target_link_libraries(tests_slow_test PRIVATE tutti_test_helpers)
 target_link_libraries(tools_test PRIVATE tutti_cli)
+target_link_libraries(tools_slow_test PRIVATE tutti_cli)
 
 tutti_glob(TUTTI_TEST_PROGRAMS FOLDERS tests MATCHING "_main\\.cc$")
 foreach(source IN LISTS TUTTI_TEST_PROGRAMS)

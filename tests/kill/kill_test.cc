@@ -1,5 +1,5 @@
-// A few kills and stops; slow_kill_test.cc has the gate's many. Other tests run beside them, so the
-// second that the design promises is judged where the program runs alone.
+// A few kills and stops; slow_kill_test.cc has the gate's many, and judges them by the second that
+// the design promises. Here other tests run beside them.
 #include <gtest/gtest.h>
 
 #include "tests/support/single_copies.h"

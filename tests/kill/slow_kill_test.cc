@@ -1,5 +1,6 @@
 // Many kills and stops at random instants; with TUTTI_TEST_THOROUGH=1 a hundred of each, by ring
-// and by tree. The second that the design promises is judged where the program runs alone.
+// and by tree, and judged by the second that the design promises: nothing else should run then. By
+// default other tests share the processors, and a few seconds more are allowed.
 #include <gtest/gtest.h>
 
 #include <ctime>
@@ -13,7 +14,7 @@ namespace tutti::kill_test {
 namespace {
 
 void expect_right(std::vector<std::string> arguments) {
-  arguments.insert(arguments.end(), {"--slack", "4"});
+  if (!testing_support::thorough()) arguments.insert(arguments.end(), {"--slack", "4"});
   const auto outcome = testing_support::run_program("kill", arguments, 1200);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
   std::printf("%s", outcome.output.c_str());
