@@ -312,7 +312,7 @@ exec::Progress Communicator::advance_access() {
   if (!status().ok()) return exec::Progress::kDone;
   executor_->expect(access_.peer);
   const exec::Progress progress = access_.window->advance(access_);
-  // Whoever waits for this call looks only when it is blocked.
+  // Whoever waits for this call looks seldom while it moves.
   if (progress == exec::Progress::kMoved) executor_->check_rare();
   return progress;
 }

@@ -114,7 +114,7 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
   }
   plan::Match& match = known->second;
   if (request.op == types::ReduceOp::kAvg && schedule::reduces(request.collective) &&
-      match.target_terms_begin.empty()) {
+      !match.terms_are_counted) {
     Status status = plan::count_terms(match, *chosen.algorithm, parameters);
     if (!status.ok()) return status;
   }

@@ -80,10 +80,11 @@ std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
 // that lie in the same line.
 void FastPath::choose_claim() {
   const plan::LanePlan& lane = plan_->lanes[0];
-  const auto is_publish = [](const Instruction& op) {
-    return op.handler == publish<4> || op.handler == publish<8> || op.handler == publish<0>;
+  const auto publishes = [](const Instruction& op) {
+    return op.handler == publish<4> || op.handler == publish<8> || op.handler == publish<0> ||
+           op.handler == store_to_cell || op.handler == raise;
   };
-  const auto first = std::ranges::find_if(instructions_, is_publish);
+  const auto first = std::ranges::find_if(instructions_, publishes);
   if (lane.tiny || first == instructions_.end()) return;
   const bool is_short = first->bytes <= plan::kCellShortBytes;
   const uint64_t begin = first->cell + (is_short ? 0 : first->payload);

@@ -24,6 +24,7 @@ class FastPath {
   Status run(HostExecutor& executor, const Call& call) const;
 
   /// What the next call of the same plan will store first: from the frame of this one, in lines.
+  /// Wrong behind the last frame of the ring, one call in some 250.
   struct Claim {
     uint64_t offset = 0;
     uint32_t lines = 0;
@@ -137,7 +138,7 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
       return executor.status_;
   }
   executor.next_stored_ = claim_.lines > 0 ? executor.mine_.cells() + cells + claim_.offset
-                                  : static_cast<const void*>(&executor);
+                                           : static_cast<const void*>(&executor);
   executor.next_lines_ = claim_.lines;
   lane.progress += plan.advance;
   executor.mine_.counter(0).progress.store(lane.progress, std::memory_order_release);

@@ -44,6 +44,13 @@ TEST(FastPath, ClaimsWhatTheNextCallPublishes) {
   }
 }
 
+TEST(FastPath, ClaimsTheFlagWhereNothingElseIsPublished) {
+  const plan::Plan plan = first_of_two("barrier/dissemination", 0);
+  const uint64_t cells = plan.lanes[0].cells + published_cell(plan);
+  EXPECT_EQ(claim_of(plan).offset, cells * plan::kCellStride);
+  EXPECT_EQ(claim_of(plan).lines, 1u);
+}
+
 TEST(FastPath, ClaimsNothingWhereReadersMayStillBeInTheLine) {
   const plan::Plan plan = first_of_two("broadcast/publish_once", 1);
   ASSERT_TRUE(plan.lanes[0].tiny);

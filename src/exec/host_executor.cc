@@ -87,6 +87,8 @@ void HostExecutor::start(const plan::Plan& plan, const Call& call) {
   ++call_number_;
   call_ = call;
   plan_ = &plan;
+  next_stored_ = this;
+  next_lines_ = 1;
   exposed_ = !plan.prologue.empty();
   announce();
   registers_[plan::register_of(plan::Base::kInput)] =
@@ -291,14 +293,14 @@ bool HostExecutor::move(Lane& lane, uint32_t index, const Op& op) {
   }
   if (op.streaming_kernel == nullptr) {
     read_staging(lane, op.peer, lane.piece_bytes, [&] { op.kernel(call); });
-    return true;
+    return has_moved(lane.piece_bytes);
   }
   const bool is_copy =
       op.source_count == 1 && op.target_count == 1 && call.scaled == nullptr && !op.divide;
   const StagingWriter::Order order{mine_.counter(index).staged, lane.progress};
   write_staging_(lane.piece_bytes, is_copy, order,
                  [&](bool streaming) { (streaming ? op.streaming_kernel : op.kernel)(call); });
-  return true;
+  return has_moved(lane.piece_bytes);
 }
 
 // Blocks of user memory have any length, and a peer that leaves the call waits for the piece in
@@ -315,10 +317,19 @@ bool HostExecutor::move_in_pieces(const Op& op, types::FoldCall call, std::byte*
     const uint64_t bytes = call.count * plan_->element_bytes;
     for (uint32_t i = 0; i < call.target_count; ++i) targets[i] += bytes;
     for (uint32_t i = 0; i < call.source_count; ++i) sources[i] += bytes;
-    if (call.count < rest) check_rare();
-    if (!status_.ok()) return false;
+    if (!has_moved(bytes)) return false;
   }
   return true;
+}
+
+// False if that was enough: the call has failed.
+bool HostExecutor::has_moved(uint64_t bytes) {
+  constexpr uint64_t kMostUnseenBytes = 64 << 20;
+  unseen_bytes_ += bytes;
+  if (unseen_bytes_ < kMostUnseenBytes) return true;
+  unseen_bytes_ = 0;
+  check_while_moving();
+  return status_.ok();
 }
 
 bool HostExecutor::read_peer(Lane& lane, const Op& op) {

@@ -54,7 +54,7 @@ struct Registration {
   std::shared_ptr<const void> owner;       // keeps `mine`, whoever frees it meanwhile
 };
 
-/// Asked now and then while waiting; an error ends the run.
+/// Asked now and then while waiting, and while much is moved; an error ends the run.
 class Health {
  public:
   virtual ~Health() = default;
@@ -145,6 +145,8 @@ class HostExecutor {
   /// Moves what streams can move, and looks at what is rare: for threads that drive many executors.
   bool poll_streams();
   void check_rare();
+  /// The same for what never waits for long: it may be aborted, and pass its deadline.
+  void check_while_moving();
   /// The wait is over, and this rank does not say that it waits any more.
   void end_wait() {
     if (spoke_) [[unlikely]]
@@ -227,6 +229,7 @@ class HostExecutor {
   bool move(Lane& lane, uint32_t index, const plan::Op& op);
   template <class Read>
   void read_staging(const Lane& lane, uint32_t owner, uint64_t bytes, Read&& read);
+  bool has_moved(uint64_t bytes);
   bool move_in_pieces(const plan::Op& op, types::FoldCall call, std::byte** targets,
                       const std::byte** sources);
   bool read_peer(Lane& lane, const plan::Op& op);
@@ -287,6 +290,7 @@ class HostExecutor {
   bool leaving_ = false;                    // who does not wait for me is not told of failures
   bool exposed_ = false;                    // peers may touch this call's buffers, and I theirs
   bool spoke_ = false;                      // the wait took long enough to say so
+  uint64_t unseen_bytes_ = 0;               // moved since somebody looked at what is rare
   uint32_t prologue_ = 0, epilogue_ = 0;
   uint32_t waiting_for_ = 0;  // the peer of the last blocked wait, for messages
   uint32_t transfers_ = 0;    // sends and receives, which have no call number
@@ -339,8 +343,7 @@ Status HostExecutor::wait(Advance advance) {
         return status_;
       case Progress::kMoved:
         backoff.reset();
-        // What never waits for long may be aborted, or pass its deadline, all the same.
-        if (++moving_turns % kMovingTurns == 0) check_rare();
+        if (++moving_turns % kMovingTurns == 0) check_while_moving();
         break;
       case Progress::kBlocked:
         // What moves in streams may be the notes of others that wait: no reason not to look.

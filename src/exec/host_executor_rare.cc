@@ -1,5 +1,5 @@
 // The parts of HostExecutor that a healthy call on one host enters for no more than a comparison of
-// signatures: streams, failures, mismatches.
+// signatures, and now and then a look at its deadline: streams, failures, mismatches.
 #include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/exec/host_executor.h"
@@ -139,6 +139,20 @@ void HostExecutor::check_rare() {
   } else if (options_.recorder != nullptr && options_.recorder->lines_due(monotonic_ns())) {
     tell_progress();
   }
+}
+
+// It does not say that it waits, and looks at no peer: none is waited for.
+void HostExecutor::check_while_moving() {
+  if (!status_.ok()) return;
+  const Cause self{options_.rank, -1};
+  if (Status lost = health_.check(); !lost.ok()) {
+    const Cause cause = health_.cause();
+    return fail(std::move(lost), cause.known() ? cause : self);
+  }
+  if (monotonic_ns() <= call_.deadline_ns) return;
+  fail(Status::timeout(std::string(call_.what) + " on " + health_.name_of(options_.rank) +
+                       " passed its deadline while its data moved: give it more time"),
+       self);
 }
 
 void HostExecutor::end_long_wait() {

@@ -27,7 +27,6 @@ using schedule::Collective;
 class TestHealth final : public Health {
  public:
   Status check() override { return fails ? Status::remote_error("it was told to") : Status(); }
-
   std::atomic<bool> fails = false;
 };
 
@@ -170,7 +169,8 @@ std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, in
   plan::Tuning tuning;
   tuning.frame_bytes = domain.region_bytes() / 2;
   tuning.read_bytes = 4096;
-  tuning.streaming_store_bytes = 8192;
+  tuning.streaming_store_bytes = tuning.long_pipeline_bytes = 8192;
+  tuning.pipeline_streaming_store_bytes = 64 << 10;
   const plan::Plan plan =
       plan::bind(match.value(), {c.count, types::DataType::kInt64, c.op}, tuning);
   const auto fast = FastPath::compile(plan, rank);

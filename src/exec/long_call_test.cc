@@ -61,8 +61,12 @@ TEST_F(Alone, ACallThatMovesHasAllItsTurns) {
 TEST_F(Alone, ACallThatMovesPassesItsDeadline) {
   Call call;
   call.deadline_ns = monotonic_ns();
+  call.what = "all_reduce";
   EXPECT_LT(run(call), kMost);
   EXPECT_EQ(status_.code(), Code::kTimeout) << status_.message();
+  EXPECT_NE(status_.message().find("all_reduce on rank 0 passed its deadline while its data moved"),
+            std::string::npos)
+      << status_.message();
 }
 
 TEST_F(Alone, ACallThatMovesIsAborted) {

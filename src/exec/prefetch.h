@@ -7,7 +7,7 @@ namespace tutti::exec {
 
 inline constexpr uint64_t kPrefetchedBytes = 64;
 
-/// The line at `place`, which may be null, will be written soon: nobody else should have it then.
+/// The line at `place` will be written soon: nobody else should have it then.
 /// By name, as compilers for every x86-64 make a prefetch for reading of their builtin; processors
 /// without the instruction do nothing.
 inline void prefetch_to_write(const void* place) {

@@ -95,7 +95,8 @@ struct Match {
   bool flows_one_way = false;
   uint32_t message_blocks = 0;  // of the longest near message of any rank
   // How many contributions each value holds, from `begin` of a MOVE of mine: for every block the
-  // number in the target, and for every block its sources, in order. Filled for averages only.
+  // number in the target, and for every block its sources, in order. Counted for averages only.
+  bool terms_are_counted = false;
   std::vector<uint32_t> target_terms;
   std::vector<uint32_t> target_terms_begin;
   std::vector<uint32_t> source_terms;

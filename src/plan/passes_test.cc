@@ -149,6 +149,18 @@ std::vector<bool> bypassing(const Plan& given, Of of) {
   return found;
 }
 
+TEST(ChooseKernels, FinalCopiesAreByVectorsIfAsked) {
+  Plan plan;
+  add_move(plan, {kOut}, {kSlot}, 8);
+  add_move(plan, {kSlot}, {kIn}, 8);
+  EXPECT_TRUE(choose_kernels(plan, {}, 0, {Of::kFinalCopies, types::StoreHint::kVectors}));
+  const types::FoldKernel vectors =
+      types::fold_kernel({.store = types::StoreHint::kVectors, .source_count = 1});
+  EXPECT_NE(vectors, types::fold_kernel({.source_count = 1}));
+  EXPECT_EQ(plan.ops[0].kernel, vectors);
+  EXPECT_NE(plan.ops[1].kernel, vectors);
+}
+
 TEST(ChooseKernels, FinalCopiesBypassTheCacheIfAsked) {
   using Found = std::vector<bool>;
   Plan plan;

@@ -129,7 +129,9 @@ Status count_terms(Match& match, const schedule::Algorithm& algorithm,
   for (int rank = 0; rank < parameters.ranks; ++rank) {
     schedules.push_back(algorithm.schedule(parameters, rank));
   }
-  return TermCounter(match.shape, std::move(schedules), match).run();
+  const Status status = TermCounter(match.shape, std::move(schedules), match).run();
+  match.terms_are_counted = status.ok();
+  return status;
 }
 
 }  // namespace tutti::plan

@@ -4,8 +4,8 @@
   (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL | HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/types/kernels_copy.cc"
-#include <hwy/foreach_target.h>  // includes this file again, once per target
 #include <hwy/cache_control.h>
+#include <hwy/foreach_target.h>  // includes this file again, once per target
 #include <hwy/highway.h>
 
 #include <cstring>
@@ -79,18 +79,20 @@ HWY_EXPORT(copy_cached);
 HWY_EXPORT(copy_past_cache);
 
 void copy_vectors(std::byte* target, const std::byte* source, size_t bytes) {
-  if (bytes >= kLeastStreamed) {
-    HWY_DYNAMIC_DISPATCH(copy_cached)(target, source, bytes);
-  } else if (bytes != 0 && target != source) {
+  if (bytes == 0 || target == source) return;
+  if (bytes < kLeastVectors) {
     std::memcpy(target, source, bytes);
+  } else {
+    HWY_DYNAMIC_DISPATCH(copy_cached)(target, source, bytes);
   }
 }
 
 void copy_streaming(std::byte* target, const std::byte* source, size_t bytes) {
-  if (bytes >= kLeastStreamed) {
-    HWY_DYNAMIC_DISPATCH(copy_past_cache)(target, source, bytes);
-  } else if (bytes != 0 && target != source) {
+  if (bytes == 0 || target == source) return;
+  if (bytes < kLeastStreamed) {
     std::memcpy(target, source, bytes);
+  } else {
+    HWY_DYNAMIC_DISPATCH(copy_past_cache)(target, source, bytes);
   }
 }
 

@@ -8,6 +8,8 @@ namespace tutti::types {
 
 // Below this many bytes a fence costs more than cached stores do.
 inline constexpr size_t kLeastStreamed = 4096;
+// Below this many bytes memcpy() copies by vectors, too.
+inline constexpr size_t kLeastVectors = 2048;
 
 FoldKernel int_kernel(const FoldKey& key);
 FoldKernel float_kernel(const FoldKey& key);
