@@ -27,7 +27,7 @@ bool StagingChoice::took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64
     --c.trial;
     c.trial_ns += duration_ns;
     c.next_trial_ns = now_ns + std::clamp(kTrialShare * c.trial_ns, kTrialPauseNs, kLongestPauseNs);
-    return c.trial == 0;
+    return false;
   }
   ++c.since_trial;
   if (now_ns >= c.next_trial_ns && c.since_trial >= kTrialEvery) {

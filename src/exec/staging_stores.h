@@ -89,8 +89,6 @@ class StagingChoice {
   /// Of the moves with the chosen kind one in so many is timed, by lot: moves to near and to far
   /// readers take turns, and every sixteenth may be of one sort.
   static constexpr uint32_t kTimedEvery = 16;
-  /// The first ones are timed one by one: the wrong kind may cost ten times the other.
-  static constexpr uint32_t kFirstTimed = 8;
   /// The other kind gets its turn with so many moves: all that its cost is taken from, as the
   /// processors may have moved since the last trial, and this class may not have been used.
   static constexpr uint32_t kTrialMoves = MoveCost::kTimes;
@@ -100,8 +98,7 @@ class StagingChoice {
   static constexpr uint64_t kTrialPauseNs = 1'000'000, kLongestPauseNs = 1'000'000'000;
   static constexpr uint64_t kTrialShare = 200;
   static constexpr uint32_t kTrialEvery = 32;
-  /// After a trial, and after so many timed ones, it is chosen again. A choice costs as much as a
-  /// short move.
+  /// After so many timed ones it is chosen again. A choice costs as much as a short move.
   static constexpr uint32_t kChosenEvery = 8;
   /// As long as no reader has told what it pays, cached stores may cost this much more: what they
   /// write is read from a cache.
@@ -119,8 +116,7 @@ class StagingChoice {
   Turn next(uint64_t bytes) {
     Class& c = class_of(bytes);
     if (c.trial > 0) return {!c.streaming, true};
-    const bool is_new = c.cost[c.streaming].added() < kFirstTimed;
-    return {c.streaming, is_new || lots_.below(kTimedEvery) == 0};
+    return {c.streaming, lots_.below(kTimedEvery) == 0};
   }
 
   /// A timed turn took so long. True when it is time to choose() again.
@@ -135,7 +131,7 @@ class StagingChoice {
     StoreCosts readers{};
     bool streaming = false;
     /// Timed moves with the chosen kind since the last trial.
-    uint32_t since_trial = kTrialEvery - kFirstTimed;
+    uint32_t since_trial = kTrialEvery - 1;
     uint32_t trial = 0;     // so many moves more with the other kind
     uint64_t trial_ns = 0;  // what these have taken
     uint64_t next_trial_ns = 0;
