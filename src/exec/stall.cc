@@ -250,13 +250,15 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
   uint64_t word = other.counter(0).call.load(std::memory_order_acquire);
   if (word == 0) return {};  // it has only just joined
   const auto ahead = static_cast<int32_t>(high(word) - wait.number);
-  if (ahead < 0) return {};  // late, not wrong
+  uint64_t called = pack(wait.number, wait.call->signature);
   if (ahead > 0) word = other.recent(wait.number).load(std::memory_order_acquire);
-  if (high(word) != wait.number || low(word) == wait.call->signature) return {};
+  // It may have given up in that call, and come no further.
+  if (ahead < 0) called = mine_.recent(high(word)).load(std::memory_order_relaxed);
+  if (high(word) != high(called) || word == called) return {};
   // Signatures hold all calls so far: the first that differs may lie back.
-  uint32_t first = wait.number;
+  uint32_t first = high(called);
   for (uint32_t back = 1; back < kRecentCalls; ++back) {
-    const uint32_t number = wait.number - back;
+    const uint32_t number = high(called) - back;
     const uint64_t theirs = other.recent(number).load(std::memory_order_acquire);
     const uint64_t ours = mine_.recent(number).load(std::memory_order_relaxed);
     if (high(theirs) != number || high(ours) != number || theirs == ours) break;

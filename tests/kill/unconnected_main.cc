@@ -4,8 +4,9 @@
 //   --case death   one is killed while nobody is in a call: within a second all others have failed
 //                  and name it
 //   --case abort   one gives up while nobody is in a call: within two seconds all others have
-//   failed
-//                  and name it
+//                  failed and name it
+//   --case quit    one gives up and ends its communicator: the same within half a second, though
+//                  the ranks of its host look only once, after a while
 //   --case leave   one leaves in good order: nobody takes it for dead
 //   --case blame   each waits for another one in a chain, the last is stopped: the first asks along
 //                  the chain, and blames it when its deadline has passed; the others then do
@@ -66,6 +67,12 @@ struct Options {
   bool asleep = false;
 };
 
+/// Who looks once, after a while.
+bool is_asleep(const Options& options, int rank) {
+  const bool near = rank / options.per_host == kVictim / options.per_host;
+  return options.asleep || (options.what == "quit" && near);
+}
+
 /// Memory of all processes.
 struct Shared {
   Board board;
@@ -101,10 +108,14 @@ class Rank {
     } else if (options_.what == "abort" && rank_ == kVictim) {
       communicator_->abort(Status::remote_error("it does not want to go on"));
       communicator_->give_up();
+    } else if (options_.what == "quit" && rank_ == kVictim) {
+      communicator_->abort(Status::remote_error("it does not want to go on"));
+      communicator_->give_up();
+      communicator_.reset();
     } else {
-      if (options_.asleep) sleep_ns(kAsleepNs);
-      wait_for(
-          [&] { return !communicator_->failure().ok() || shared_.end.load() || options_.asleep; });
+      const bool asleep = is_asleep(options_, rank_);
+      if (asleep) sleep_ns(kAsleepNs);
+      wait_for([&] { return !communicator_->failure().ok() || shared_.end.load() || asleep; });
       const Status failure = communicator_->failure();
       if (!failure.ok()) member_.fail(std::string(failure.message()));
     }
@@ -223,7 +234,7 @@ class Job {
     } else {
       if (options_.what == "death") kill(pids_[kVictim], SIGKILL);
       if (options_.what == "blame") kill(pids_[kVictim], SIGSTOP);
-      wait_for([&] { return all_others_failed(); }, 2 * limit_ns());
+      wait_for([&] { return all_others_failed(); }, 2 * limit_ns(kVictim));
     }
     fine = judge(start_ns) && fine;
     shared_->end.store(true);
@@ -268,10 +279,12 @@ class Job {
     return options_.connected || strangers >= 4 || fail("too many are connected with the victim");
   }
 
-  uint64_t limit_ns() const {
+  uint64_t limit_ns(int rank) const {
     if (options_.what == "blame") return kFirstDeadlineNs + 3 * kSecond;
     const uint64_t slower = testing_support::kSanitized ? 5 : 1;
-    return (options_.asleep ? 4 : options_.what == "abort" ? 2 : 1) * slower * kSecond;
+    if (is_asleep(options_, rank)) return 4 * slower * kSecond;
+    if (options_.what == "quit") return slower * kSecond / 2;
+    return (options_.what == "abort" ? 2 : 1) * slower * kSecond;
   }
 
   // A rank that left says goodbye; those who lost one tell it.
@@ -315,7 +328,7 @@ class Job {
                                : rank == 0 ? "passed its deadline: nothing was heard of " + name
                                            : "because of " + name;
     bool fine = message.find(wanted) != std::string::npos || fail(rank, "does not blame it");
-    if (took_ns > limit_ns()) fine = fail(rank, "learned of it too late");
+    if (took_ns > limit_ns(rank)) fine = fail(rank, "learned of it too late");
     slowest_ns_ = std::max(slowest_ns_, took_ns);
     return fine;
   }
@@ -347,7 +360,7 @@ bool read_options(int argc, char** argv, Options& options) {
     if (name == "--asleep") options.asleep = value == "yes";
     if (name == "--connected") options.connected = value == "yes";
   }
-  const bool known = options.what == "death" || options.what == "abort" ||
+  const bool known = options.what == "death" || options.what == "abort" || options.what == "quit" ||
                      options.what == "leave" || options.what == "blame";
   return argc % 2 == 1 && known && options.per_host > 0;
 }

@@ -28,6 +28,7 @@ TEST(Unconnected, ADeathIsToldToAllRanksOfAllHosts) { expect_right("death", "2")
 TEST(Unconnected, WhatAllSeeIsToldOnce) { expect_right("death", "1", "--connected"); }
 TEST(Unconnected, ARankThatGivesUpIsToldOf) { expect_right("abort", "1"); }
 TEST(Unconnected, AHostTellsThatOneOfItsRanksGaveUp) { expect_right("abort", "2"); }
+TEST(Unconnected, AHostSeesOneOfItsRanksGiveUpAndLeave) { expect_right("quit", "2"); }
 TEST(Unconnected, ARankInNoCallTellsItOn) {
   expect_right("death", "2", "--asleep");
   expect_right("abort", "2", "--asleep");
