@@ -65,7 +65,8 @@ constexpr const char* kExplanation = R"(#
 #   above 1, Tutti is faster. Both run in the same processes on the same buffers, and the order
 #   changes every round. Iterations rotate over 1 MiB / bytes pairs of buffers (at least 1, at most
 #   8, a power of two). Stepped: an untimed barrier before every call; fresh: and the input's cache
-#   lines written before that. Both results were checked before the first round.
+#   lines written before that. Both results were checked before the first round, and both warmed up
+#   by as many calls as fill Tutti's staging ring twice.
 # best: per size, the MPI configuration with the lowest median of MPI/Tutti, that is, the one
 #   against which Tutti looks worst; chosen on the very rounds it is quoted from.
 # 90% interval: bootstrap over the rounds of the best configuration (4000 draws, fixed seed).

@@ -8,6 +8,7 @@
 #include "perf/collectives/communicator.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/finding.h"
+#include "perf/collectives/measure.h"
 #include "perf/collectives/timed_loop.h"
 #include "perf/collectives/workload.h"
 #include "perf/mpi/mpi_operation.h"
@@ -76,6 +77,12 @@ class Duel {
                     kExitResult);
   }
 
+  /// Both alike, as sweeps do: the first pass through the rings of many ranks touches their pages.
+  void warm_up() {
+    const size_t calls = warm_up_calls(one_.size_bytes(), context_.ranks);
+    for (const Variant variant : {kTutti, kMpi}) run(variant, {calls, false, before_step_});
+  }
+
   void calibrate_all(const std::vector<Mode>& modes, double round_us) {
     for (const Mode& mode : modes) {
       const LoopShape loop{1, mode.stepped, before_step_};
@@ -109,6 +116,7 @@ class Duel {
 
 void run_rounds(Duel& duel, const PerfOptions& options, Round round, std::vector<Round>& rounds) {
   const std::vector<Mode> modes = modes_of(options);
+  duel.warm_up();
   duel.calibrate_all(modes, options.versus.round_ms * 1e3);
   for (round.round = 0; round.round < options.versus.rounds; ++round.round) {
     const bool mpi_first = round.round % 2 == 1;
