@@ -1,0 +1,138 @@
+// What ranks must agree on when a communicator is made, where each sees its own links only.
+#include "src/comm/membership.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/exec/pairs.h"
+#include "src/registry/transports.h"
+
+namespace tutti::comm {
+namespace {
+
+constexpr int kRanks = 3;
+constexpr uint64_t kPatienceNs = 30'000'000'000;
+
+/// A link of threads of which it is said whether it can make single copies.
+class Told final : public transport::Link {
+ public:
+  Told(std::unique_ptr<transport::Link> inner, bool single_copy)
+      : inner_(std::move(inner)), capabilities_(inner_->capabilities()) {
+    capabilities_.single_copy = single_copy;
+  }
+  const transport::Capabilities& capabilities() const override { return capabilities_; }
+  transport::Mapped* mapped() override { return inner_->mapped(); }
+  Status status() const override { return inner_->status(); }
+
+ private:
+  const std::unique_ptr<transport::Link> inner_;
+  transport::Capabilities capabilities_;
+};
+
+/// Ranks 0 and 1 cannot copy from each other if `kBarred`; all other pairs can.
+template <bool kBarred>
+class Barred final : public transport::Transport {
+ public:
+  static Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
+    for (const transport::Factory& factory : registry::transports()) {
+      if (factory.name != "loopback") continue;
+      auto inner = factory.make(member);
+      if (!inner.ok()) return inner.status();
+      return std::unique_ptr<transport::Transport>(new Barred(std::move(inner).value(), member));
+    }
+    return Status::internal_error("there is no transport of threads");
+  }
+
+  std::string_view name() const override { return "barred"; }
+  std::string card() const override { return inner_->card(); }
+  bool reaches(std::string_view card) const override { return inner_->reaches(card); }
+  std::string neighborhood(std::string_view card) const override {
+    return inner_->neighborhood(card);
+  }
+  size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
+  Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view card,
+                                                   const Patience& patience) override {
+    auto link = inner_->connect(peer, card, patience);
+    if (!link.ok()) return link.status();
+    const bool can = !kBarred || rank_ + peer != 1;
+    return std::unique_ptr<transport::Link>(std::make_unique<Told>(std::move(link).value(), can));
+  }
+
+ private:
+  Barred(std::unique_ptr<transport::Transport> inner, const transport::Member& member)
+      : inner_(std::move(inner)), rank_(member.rank) {}
+
+  const std::unique_ptr<transport::Transport> inner_;
+  const int rank_;
+};
+
+/// Threads that make one membership each, and say whether it may copy.
+class Group {
+ public:
+  std::vector<bool> single_copies(transport::Factory factory) {
+    const std::vector<transport::Factory> transports = {factory};
+    std::vector<char> can(kRanks, 2);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto made = Membership::create(options_of(rank, transports));
+        EXPECT_TRUE(made.ok()) << made.status().message();
+        if (made.ok()) can[static_cast<size_t>(rank)] = made.value()->single_copy() ? 1 : 0;
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(std::count(can.begin(), can.end(), 2), 0);
+    return {can.begin(), can.end()};
+  }
+
+ private:
+  MembershipOptions options_of(int rank, std::span<const transport::Factory> transports) {
+    MembershipOptions options;
+    options.env = &env_;
+    options.transports = transports;
+    options.layout = exec::ArenaLayout(4 << 20, exec::PairExecutor::kPairBytes, kRanks);
+    options.patience = Patience(monotonic_ns() + kPatienceNs);
+    options.self.rank = rank;
+    options.self.ranks = kRanks;
+    options.self.communicator = 0xba88ed;
+    options.self.host_id = "here";
+    options.self.process_token = 1;
+    options.self.bind_address = "127.0.0.1";
+    options.exchange = [this, rank](std::string_view card, const Patience&) {
+      std::unique_lock lock(mutex_);
+      cards_[static_cast<size_t>(rank)] = card;
+      if (++brought_ == kRanks) all_here_.notify_all();
+      all_here_.wait(lock, [&] { return brought_ == kRanks; });
+      return Result<std::vector<std::string>>(cards_);
+    };
+    return options;
+  }
+
+  Config config_;
+  Logger log_{LogLevel::kOff};
+  const Env env_{&config_, &log_, monotonic_ns};
+  std::mutex mutex_;
+  std::condition_variable all_here_;
+  std::vector<std::string> cards_ = std::vector<std::string>(kRanks);  // under mutex_
+  int brought_ = 0;                                                    // under mutex_
+};
+
+// A plan reads peers' memory on all ranks or on none, so rank 2 must know of the others' link.
+TEST(Membership, SingleCopiesAreAgreedOnByAllRanksOfAHost) {
+  const std::vector<bool> none(kRanks, false), all(kRanks, true);
+  EXPECT_EQ(Group().single_copies({"barred", Barred<true>::make}), none);
+  EXPECT_EQ(Group().single_copies({"free", Barred<false>::make}), all);
+}
+
+}  // namespace
+}  // namespace tutti::comm
