@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <memory>
 #include <mutex>
@@ -112,7 +113,9 @@ class Group {
       std::unique_lock lock(mutex_);
       cards_[static_cast<size_t>(rank)] = card;
       if (++brought_ == kRanks) all_here_.notify_all();
-      all_here_.wait(lock, [&] { return brought_ == kRanks; });
+      constexpr auto kPatience = std::chrono::nanoseconds(kPatienceNs);
+      const bool all = all_here_.wait_for(lock, kPatience, [&] { return brought_ == kRanks; });
+      if (!all) return Result<std::vector<std::string>>(Status::timeout("cards are missing"));
       return Result<std::vector<std::string>>(cards_);
     };
     return options;

@@ -247,10 +247,10 @@ uint64_t PeerWatch::hung_up(int rank) {
   if (over_.load(std::memory_order_acquire)) return 0;
   const exec::Peer& other = peer(rank);
   if (other.stream == nullptr) {
+    hear_host();  // who gave up before it left in good order has said so
+    if (other.link->status().ok()) return 0;
     const uint64_t word = other.arena.counter(0).failed.load(std::memory_order_acquire);
-    const auto gave_up = exec::Loss::read(word, peers_.size());  // before it left in good order
-    if (!gave_up && other.link->status().ok()) return 0;
-    lost(gave_up.value_or(exec::Loss{rank, {}}));
+    lost(exec::Loss::read(word, peers_.size()).value_or(exec::Loss{rank, {}}));
     return 0;
   }
   while (other.stream->progress()) {  // its last words; it sends no more
