@@ -319,6 +319,13 @@ struct Counts {
   std::atomic<int> failed;
 };
 
+/// Says after each tenth of all cases how many are done: there may be minutes between two.
+void count_done(Counts& counts, size_t cases) {
+  const auto done = static_cast<size_t>(counts.done.fetch_add(1)) + 1;
+  if (done * 10 / cases == (done - 1) * 10 / cases) return;
+  std::fprintf(stderr, "%zu of %zu, %d not handled\n", done, cases, counts.failed.load());
+}
+
 Counts& map_counts() {
   void* memory =
       mmap(nullptr, sizeof(Counts), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -345,7 +352,7 @@ int run(const Options& options) {
     for (auto i = static_cast<size_t>(job); i < cases.size();
          i += static_cast<size_t>(options.jobs)) {
       if (!run_case(options, cases[i])) counts.failed.fetch_add(1);
-      counts.done.fetch_add(1);
+      count_done(counts, cases.size());
     }
     _exit(0);
   }
