@@ -13,7 +13,7 @@ import unittest
 TOOLS = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, TOOLS)
 
-from tidy_checks import layers, ratchet, rules  # noqa: E402
+from tidy_checks import includes, layers, ratchet, rules  # noqa: E402
 from tidy_checks.finding import Finding  # noqa: E402
 from tidy_checks.scan import scan  # noqa: E402
 from tidy_checks.source import SourceFile  # noqa: E402
@@ -289,6 +289,43 @@ class Layers(unittest.TestCase):
             self.assertLessEqual(set(targets), set(layers.ARROWS))
 
 
+class Includes(unittest.TestCase):
+    FILES = {"src/base/has.h": "#include <vector>\n", "src/base/deep.h": '#include "src/base/has.h"\n',
+             "src/base/bare.h": ""}
+
+    def findings(self, text, path="src/base/a.cc"):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(os.path.join(root, "src/base"))
+            for name, content in self.FILES.items():
+                with open(os.path.join(root, name), "w", encoding="utf-8") as file:
+                    file.write(content)
+            check = includes.IncludeCheck(layers.Resolver(root),
+                                          lambda name: SourceFile(name, self.FILES.get(name, "")))
+            return [f.message for f in check.check(source(text, path))]
+
+    def test_what_is_named_must_be_included(self):
+        self.assertEqual(self.findings("std::vector<int> a, b;"), ["std::vector without <vector>"])
+        self.assertEqual(self.findings('#include "src/base/bare.h"\nstd::vector<int> a;'),
+                         ["std::vector without <vector>"])
+        self.assertTrue(self.findings("auto t = std::chrono::seconds(1);"))
+        self.assertTrue(self.findings("#include <vector>\nstd::sort(a.begin(), a.end());"))
+
+    def test_also_through_a_file_of_the_project(self):
+        for include in ("<vector>", '"src/base/has.h"', '"src/base/deep.h"'):
+            self.assertEqual(self.findings(f"#include {include}\nstd::vector<int> a;"), [], include)
+
+    def test_what_asks_for_no_header(self):
+        self.assertEqual(self.findings("// std::vector\nconst char* a = \"std::vector\";"), [])
+        self.assertEqual(self.findings("#include <string>\nstd::string_view a;"), [])
+        self.assertEqual(self.findings("my::std::chrono_like a; other::vector b;"), [])
+
+    def test_every_precompiled_header_is_known(self):
+        with open(os.path.join(TOOLS, "..", "cmake", "TuttiPrecompiled.cmake"), encoding="utf-8") as file:
+            listed = file.read().split("set(TUTTI_COMMON_HEADERS")[1].split(")")[0]
+        named = set(listed.replace("<", " ").replace(">", " ").split())
+        self.assertEqual(named - includes.HEADERS, set())
+
+
 class Ratchet(unittest.TestCase):
     finding = Finding("function-lines", "src/a.cc", 3, "f is long", "f", 90)
     key = ("function-lines", "src/a.cc:f")
@@ -371,14 +408,18 @@ class Program(unittest.TestCase):
 
     def test_header_that_its_source_includes_first(self):
         """The build compiles it alone; here it would only be compiled again."""
-        self.write("src/base/a.h", "#pragma once\nusing A = std::vector<int>;\n")
+        self.write("src/base/a.h", "#pragma once\nusing A = std::set<int>;\n")
         self.write("src/base/a.cc", '#include "src/base/a.h"\n')
         self.assertEqual(self.run_tidy()[0], 0)
-        self.write("src/base/a.cc", '#include <vector>\n\n#include "src/base/a.h"\n')
+        self.write("src/base/a.cc", '#include <set>\n\n#include "src/base/a.h"\n')
         self.assertIn("src/base/a.h:1: [header]", self.run_tidy()[1])
         self.write("src/base/a.cc", '#include "src/base/a.h"\n')
         self.write("src/base/a.h", "struct A {};\n")
         self.assertIn("[header]", self.run_tidy()[1])
+
+    def test_name_without_its_header(self):
+        self.write("src/base/a.cc", "std::vector<int> make();\n")
+        self.assertIn("src/base/a.cc:1: [include]", self.run_tidy()[1])
 
     def test_header_without_guard(self):
         self.write("src/base/a.h", "struct A {};\n")

@@ -1,6 +1,7 @@
 // Calls as values: every collective by tuttiSubmit, options of one call, handles of its outcome.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>

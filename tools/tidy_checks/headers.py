@@ -1,7 +1,7 @@
 """Every header compiles alone. What compiled once is remembered by the contents it depends on.
 
-A header that its own source file includes before anything else is shown to compile alone by the build, so
-only the others are compiled here.
+A header that its own source file includes before anything else is shown to compile alone by the build (but
+for what that precompiles: includes.py), so only the others are compiled here.
 """
 
 import concurrent.futures
