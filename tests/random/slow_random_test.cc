@@ -8,7 +8,7 @@
 namespace tutti::random_calls {
 namespace {
 
-TEST(SlowRandom, ManyCalls) {
+TEST(SlowRandomAlone, ManyCalls) {
   std::vector<std::string> arguments = {"--seed", "20260101", "--calls", "50", "--jobs"};
   if (testing_support::thorough()) {
     arguments.insert(arguments.end(), {"200", "--every-pair"});
@@ -20,7 +20,7 @@ TEST(SlowRandom, ManyCalls) {
   std::printf("%s", outcome.output.c_str());
 }
 
-TEST(SlowRandom, DeterministicCalls) {
+TEST(SlowRandomAlone, DeterministicCalls) {
   const auto outcome = testing_support::run_program(
       "random_calls", {"--seed", "77", "--jobs", "12", "--calls", "50", "--deterministic"}, 900);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;

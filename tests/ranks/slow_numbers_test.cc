@@ -16,10 +16,10 @@ void expect_right(std::vector<std::string> arguments, const std::string& calls) 
   std::fputs(outcome.output.c_str(), stdout);
 }
 
-TEST(SlowNumbers, AsProcesses) { expect_right({}, "200000"); }
-TEST(SlowNumbers, AsThreads) { expect_right({"--threads", "1"}, "200000"); }
-TEST(SlowNumbers, OverTcp) { expect_right({"--network", "tcp"}, "20000"); }
-TEST(SlowNumbers, OverTwoHosts) { expect_right({"--network", "mixed"}, "20000"); }
+TEST(SlowNumbersAlone, AsProcesses) { expect_right({}, "200000"); }
+TEST(SlowNumbersAlone, AsThreads) { expect_right({"--threads", "1"}, "200000"); }
+TEST(SlowNumbersAlone, OverTcp) { expect_right({"--network", "tcp"}, "20000"); }
+TEST(SlowNumbersAlone, OverTwoHosts) { expect_right({"--network", "mixed"}, "20000"); }
 
 }  // namespace
 }  // namespace tutti::ranks_test

@@ -1,5 +1,5 @@
-// Every number of ranks from 1 to 64 completes every collective, however few cores there are. As
-// processes only some numbers, and with TUTTI_TEST_THOROUGH=1 all.
+// However few cores there are, every collective completes on so many ranks: some numbers up to 64,
+// and with TUTTI_TEST_THOROUGH=1 all.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -18,27 +18,33 @@ void expect_right(std::vector<std::string> arguments, const std::string& program
   std::printf("%s", outcome.output.c_str());
 }
 
-TEST(SlowRanks, EveryNumberAsThreads) { expect_right({"--from", "1", "--to", "64"}); }
+using Range = std::pair<const char*, const char*>;
 
-TEST(SlowRanks, ManyNumbersAsProcesses) {
-  using Range = std::pair<const char*, const char*>;
-  std::vector<Range> ranges = {{"1", "9"}, {"16", "17"}, {"33", "33"}, {"64", "64"}};
+void expect_all_right(std::vector<Range> ranges, const char* processes) {
   if (testing_support::thorough()) ranges = {{"1", "64"}};
   for (const auto& [from, to] : ranges) {
-    expect_right({"--from", from, "--to", to, "--processes", "1"});
+    expect_right({"--from", from, "--to", to, "--processes", processes});
   }
 }
 
-TEST(SlowRanks, ManyOverTcp) {
+TEST(SlowRanksAlone, AsThreads) {
+  expect_all_right({{"1", "17"}, {"24", "24"}, {"31", "33"}, {"48", "48"}, {"63", "64"}}, "0");
+}
+
+TEST(SlowRanksAlone, AsProcesses) {
+  expect_all_right({{"1", "9"}, {"16", "17"}, {"33", "33"}, {"64", "64"}}, "1");
+}
+
+TEST(SlowRanksAlone, ManyOverTcp) {
   expect_right({"--from", "16", "--to", "20", "--processes", "1", "--network", "tcp"});
 }
 
-TEST(SlowRanks, SixtyFourTouchABoundedPartOfTheirArenas) {
+TEST(SlowRanksAlone, SixtyFourTouchABoundedPartOfTheirArenas) {
   expect_right({"--ranks", "64"}, "footprint");
 }
 
 // No assertion on time: the number is for people.
-TEST(SlowRanks, SmallAllReduceOfSixteen) {
+TEST(SlowRanksAlone, SmallAllReduceOfSixteen) {
   expect_right({"--median", "16", "--processes", "1"});
   expect_right({"--median", "16"});
 }

@@ -32,17 +32,17 @@ long number_of(const char* what, const std::string& output) {
   return says ? std::stol(found[1]) : -1;
 }
 
-TEST(SlowVerify, EveryRegisteredSchedule) {
+TEST(SlowVerifyAlone, EveryRegisteredSchedule) {
   EXPECT_GT(number_of(" cases in [0-9.]+ s: proved", verify({})), 10'000);
 }
 
-TEST(SlowVerify, EveryMutantIsRefusedOrEquivalent) {
+TEST(SlowVerifyAlone, EveryMutantIsRefusedOrEquivalent) {
   const std::string output = verify({"--mutants"});
   EXPECT_GT(number_of(" mutants", output), 10'000) << output;
   EXPECT_EQ(number_of(" survived", output), 0) << output;
 }
 
-TEST(SlowVerify, EveryLowering) {
+TEST(SlowVerifyAlone, EveryLowering) {
   const std::string output = verify({"--plans"});
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     const std::string name =
