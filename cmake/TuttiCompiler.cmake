@@ -19,9 +19,10 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 find_program(TUTTI_CCACHE ccache)
 if(TUTTI_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   # Without the sloppiness it does not cache what uses a precompiled header (with g++:
-  # -fpch-preprocess, too), and without the rest nothing for a clone in another folder.
+  # -fpch-preprocess, too), and without the next two nothing for a clone in another folder. CCACHE_DEPEND
+  # asks the compiler what it has read: no run of the preprocessor before each new compilation.
   set(CMAKE_CXX_COMPILER_LAUNCHER env CCACHE_SLOPPINESS=pch_defines,time_macros
-      CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" "${TUTTI_CCACHE}")
+      CCACHE_NOHASHDIR=1 "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_DEPEND=1 "${TUTTI_CCACHE}")
 endif()
 
 find_package(Threads REQUIRED)

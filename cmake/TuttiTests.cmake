@@ -18,8 +18,11 @@ if(TUTTI_SANITIZE)
 endif()
 configure_file(cmake/test_paths.h.in test-include/generated/test_paths.h @ONLY)
 
-# What tests may want to start or load. A sanitized library cannot be loaded into a plain process.
-set(TUTTI_UNDER_TEST tutti tutti_nccl tutti_program)
+# What tests may want to start or load. Those of the drop-in look at the plain build.
+set(TUTTI_UNDER_TEST tutti tutti_program)
+if(NOT TUTTI_SANITIZE)
+  list(APPEND TUTTI_UNDER_TEST tutti_nccl)
+endif()
 
 # ---- programs -------------------------------------------------------------------------------
 
@@ -44,7 +47,7 @@ function(tutti_add_gtest target label)
   endif()
   tutti_add_program(${target} ${ARGN})
   if(target STREQUAL "src_test")
-    tutti_precompile(${target})
+    tutti_precompile(${target} ALSO <gtest/gtest.h>)
   else()
     tutti_precompile(${target} FROM src_test)
   endif()
@@ -68,15 +71,24 @@ target_link_libraries(tutti_test_helpers PUBLIC tutti_flags tutti_dependencies G
 tutti_precompile(tutti_test_helpers FROM tutti_core)
 target_include_directories(tutti_test_helpers PRIVATE "${PROJECT_BINARY_DIR}/test-include")
 
+# What has one thread only needs no thread sanitizer.
+set(TUTTI_PURE_TESTS "^$")
+if(TUTTI_SANITIZE STREQUAL "thread")
+  set(TUTTI_PURE_TESTS "^(src/(plan|registry|schedule|select|types)|algorithms|tools)/")
+endif()
+
 foreach(folder src algorithms transports perf tools tests)
-  tutti_glob(fast_sources FOLDERS ${folder} MATCHING "_test\\.cc$" WITHOUT "(^|/)slow_[^/]*$")
+  tutti_glob(fast_sources FOLDERS ${folder} MATCHING "_test\\.cc$"
+             WITHOUT "(^|/)slow_[^/]*$" "${TUTTI_PURE_TESTS}")
   tutti_glob(slow_sources FOLDERS ${folder} MATCHING "(^|/)slow_[^/]*_test\\.cc$")
   tutti_add_gtest(${folder}_test fast ${fast_sources})
   tutti_add_gtest(${folder}_slow_test slow ${slow_sources})
 endforeach()
 target_link_libraries(tests_test PRIVATE tutti_test_helpers)
 target_link_libraries(tests_slow_test PRIVATE tutti_test_helpers)
-target_link_libraries(tools_test PRIVATE tutti_cli)
+if(TARGET tools_test)
+  target_link_libraries(tools_test PRIVATE tutti_cli)
+endif()
 target_link_libraries(tools_slow_test PRIVATE tutti_cli)
 
 tutti_glob(TUTTI_TEST_PROGRAMS FOLDERS tests MATCHING "_main\\.cc$")

@@ -1,7 +1,8 @@
 # Neighbouring files of a folder as one translation unit: more than half the time for a small file
 # goes into headers that the next one needs, too. Equal names in their anonymous namespaces collide.
-# The thread sanitizer's build compiles each file by itself, so that it says what a file does not
-# include; -DTUTTI_UNITE=OFF does so elsewhere, for example while one file is worked on.
+# The thread sanitizer's build compiles each file by itself, so that it says which of the project's
+# headers a file does not include; -DTUTTI_UNITE=OFF does so elsewhere, for example while one file is
+# worked on.
 
 option(TUTTI_UNITE "Compile neighbouring files as one" ON)
 set(TUTTI_UNITED_FILES 6 CACHE STRING "How many at most; the more, the less there is in parallel")
