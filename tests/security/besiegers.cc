@@ -149,12 +149,17 @@ std::string record(const bootstrap::UniqueId& job, const Door& bait) {
   return words;
 }
 
-/// Another besieger may already be at it, and the bait make room for it by hanging up on this one.
-std::string record_in_spite_of_others(const bootstrap::UniqueId& job, const Door& bait) {
-  constexpr int kTries = 100;
-  std::string words;
-  for (int i = 0; i < kTries && words.empty(); ++i) words = record(job, bait);
-  return words;
+/// Tries again: another besieger may be at it, and the bait make room by hanging up on this one; and
+/// a scout may publish last what it has seen before the bait was there.
+std::string record_at_last(Field& field, const bootstrap::UniqueId& job) {
+  constexpr uint64_t kLongNs = 60'000'000'000;
+  for (const uint64_t end_ns = monotonic_ns() + kLongNs; monotonic_ns() < end_ns; usleep(1000)) {
+    for (const Door& door : field.doors()) {
+      if (door.port() != job.port) continue;
+      if (std::string words = record(job, door); !words.empty()) return words;
+    }
+  }
+  return {};
 }
 
 }  // namespace
@@ -166,13 +171,11 @@ void besiege(Field& field, uint64_t seed, int user) {
       {reinterpret_cast<const uint8_t*>(field.bait.internal), sizeof field.bait.internal});
   if (!id.ok()) return;
   Besieger self{field, Dice(seed), id.value(), {}, {}};
-  for (const Door& door : field.doors()) {
-    if (door.port() != self.job.port) continue;
-    self.recorded = record_in_spite_of_others(self.job, door);
-  }
+  self.recorded = record_at_last(field, self.job);
   if (self.recorded.empty()) {
     std::fprintf(stderr, "siege: no handshake could be recorded\n");
     field.let_in.fetch_add(1);
+    field.given_up.store(1);
     return;
   }
   if (user != 0) {

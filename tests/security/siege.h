@@ -34,9 +34,9 @@ struct Field {
   };
 
   tuttiUniqueId bait;  // waits for its group during the whole siege
-  std::atomic<uint32_t> has_bait;
   std::atomic<uint32_t> begun;
   std::atomic<uint32_t> ended;
+  std::atomic<uint32_t> given_up;        // a besieger has: the siege is over
   std::atomic<uint64_t> attempts;        // connections that were opened
   std::atomic<uint64_t> let_in;          // intruders: must stay 0
   std::atomic<uint64_t> most_accepted;   // at one door at one time

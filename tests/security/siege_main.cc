@@ -126,7 +126,9 @@ class Rank {
     if (!set_bait()) return;
     const long before_kib = peak_kib();
     field_.begun.store(1);
-    const auto over = [&](size_t) { return field_.attempts.load() >= connections_; };
+    const auto over = [&](size_t) {
+      return field_.attempts.load() >= connections_ || field_.given_up.load() != 0;
+    };
     if (!work(besieged, over)) return;
     if (!meet_again(field_.bait)) return;
     tell(quiet, besieged, peak_kib() - before_kib);
@@ -192,6 +194,7 @@ class Rank {
     if (member_.rank() == 0) {
       if (!check(tuttiGetUniqueId(&field_.bait), "bait")) return false;
       field_.publish(0, find_doors());
+      field_.attempts.store(0);  // of a run before this one, which the machine did not let end
     }
     return member_.meet();
   }
