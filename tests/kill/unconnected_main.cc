@@ -225,7 +225,10 @@ class Job {
     if (!wait_for([&] { return shared_->ready.load() == kRanks || anyone_failed(); })) {
       return fail("the ranks did not come together");
     }
-    sleep_ns(200 * kMillisecond);  // connections are seen by a thread that looks now and then
+    // Who leaves while another one is still connecting with it says no goodbye to that one.
+    if (!wait_for([&] { return shared_->sparse.all_settled(); })) {
+      return fail("the ranks were not connected");
+    }
     bool fine = check_connections();
     shared_->go.store(true);
     const uint64_t start_ns = now_ns();

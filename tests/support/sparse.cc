@@ -58,7 +58,9 @@ class SparseLink final : public transport::Link, public transport::Stream {
   void announce() {
     const bool settled = state() == State::kConnected || state() == State::kFailed;
     const std::lock_guard lock(mutex_);
-    if (call_ && settled) std::exchange(call_, nullptr)();
+    if (!call_ || !settled) return;
+    std::exchange(call_, nullptr)();
+    board_.settled[rank_][peer_].store(true, std::memory_order_release);
   }
 
   Ticket send(Channel channel, uint32_t signature,

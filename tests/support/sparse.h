@@ -15,10 +15,20 @@ namespace tutti::testing_support {
 struct SparseBoard {
   static constexpr int kMaxRanks = 64;
   std::atomic<bool> connected[kMaxRanks][kMaxRanks];
-  std::atomic<bool> cut;                        // nobody will be connected
-  std::atomic<int> news[kMaxRanks][kMaxRanks];  // notes on their lane, told by one to another
+  std::atomic<bool> settled[kMaxRanks][kMaxRanks];  // the first knows that they are connected
+  std::atomic<bool> cut;                            // nobody will be connected
+  std::atomic<int> news[kMaxRanks][kMaxRanks];      // notes on their lane, told by one to another
 
   bool has(int a, int b) const { return connected[a][b].load(std::memory_order_acquire); }
+  /// Both ends of every connection know of it.
+  bool all_settled() const {
+    for (int a = 0; a < kMaxRanks; ++a) {
+      for (int b = 0; b < kMaxRanks; ++b) {
+        if (has(a, b) && !settled[a][b].load(std::memory_order_acquire)) return false;
+      }
+    }
+    return true;
+  }
   void connect(int a, int b) {
     if (cut.load(std::memory_order_acquire)) return;
     connected[a][b].store(true, std::memory_order_release);
