@@ -149,8 +149,8 @@ std::string record(const bootstrap::UniqueId& job, const Door& bait) {
   return words;
 }
 
-/// Tries again: another besieger may be at it, and the bait make room by hanging up on this one; and
-/// a scout may publish last what it has seen before the bait was there.
+/// Tries again: another besieger may be at it, and the bait make room by hanging up on this one;
+/// and a scout may publish last what it saw before the bait was there.
 std::string record_at_last(Field& field, const bootstrap::UniqueId& job) {
   constexpr uint64_t kLongNs = 60'000'000'000;
   for (const uint64_t end_ns = monotonic_ns() + kLongNs; monotonic_ns() < end_ns; usleep(1000)) {
