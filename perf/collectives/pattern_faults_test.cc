@@ -112,7 +112,7 @@ class Reduction {
   const Table stale_ = contributions_of(Pattern(type_, op_, ranks_, kSeed - 1), ranks_, count_);
 };
 
-TEST(PatternFaults, OfAnyRankAreSeenInEveryTypeAndOperation) {
+TEST(PatternFaultsAlone, OfAnyRankAreSeenInEveryTypeAndOperation) {
   for (const DataType& type : all_data_types()) {
     for (const ReduceOp& op : all_reduce_ops()) {
       for (const int ranks : {2, 3, 4, 5, 8, 20, 36, 61, 64, 100, 127, 128}) {
@@ -130,7 +130,7 @@ TEST(PatternFaults, OfAnyRankAreSeenInEveryTypeAndOperation) {
   }
 }
 
-TEST(PatternFaults, WhatWasNotWrittenIsLikeNoResult) {
+TEST(PatternFaultsAlone, WhatWasNotWrittenIsLikeNoResult) {
   for (const DataType& type : all_data_types()) {
     for (const ReduceOp& op : all_reduce_ops()) {
       for (const int ranks : {1, 2, 3, 8, 61, 256}) {

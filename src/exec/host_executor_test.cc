@@ -240,20 +240,20 @@ void sweep(int ranks, uint64_t first_progress, uint32_t calls_before = 0) {
   }
 }
 
-TEST(HostExecutor, OneRank) { sweep(1, 1); }
-TEST(HostExecutor, TwoRanks) { sweep(2, 1); }
-TEST(HostExecutor, ThreeRanks) { sweep(3, 1); }
-TEST(HostExecutor, FourRanksNearTheEndOf32Bits) {
+TEST(HostExecutorAlone, OneRank) { sweep(1, 1); }
+TEST(HostExecutorAlone, TwoRanks) { sweep(2, 1); }
+TEST(HostExecutorAlone, ThreeRanks) { sweep(3, 1); }
+TEST(HostExecutorAlone, FourRanksNearTheEndOf32Bits) {
   sweep(4, kEnd - 50, static_cast<uint32_t>(kEnd - 50));
 }
-TEST(HostExecutor, FiveRanks) { sweep(5, 1); }
-TEST(HostExecutor, EightRanks) {
+TEST(HostExecutorAlone, FiveRanks) { sweep(5, 1); }
+TEST(HostExecutorAlone, EightRanks) {
   if (testing_support::kSanitized) GTEST_SKIP() << "takes a minute under a sanitizer";
   sweep(8, 1);
 }
 
 // Whoever waits for it would take, and pass on, what is not there.
-TEST(HostExecutor, WhatCouldNotBeReadIsNotSignalled) {
+TEST(HostExecutorAlone, WhatCouldNotBeReadIsNotSignalled) {
   constexpr int kRanks = 3;
   Domain domain(kRanks, 64 << 10, 1);
   domain.refuse_reads();
@@ -305,7 +305,7 @@ std::string run_small_calls(Domain& domain, int rank, uint64_t calls) {
 }
 
 // Both counters pass the end of their numbers in the middle.
-TEST(HostExecutor, SmallCallsAcrossTheEndOf32Bits) {
+TEST(HostExecutorAlone, SmallCallsAcrossTheEndOf32Bits) {
   const uint64_t calls = testing_support::thorough() ? 10'000'000 : 20'000;
   Domain domain(2, 64 << 10, kEnd - calls / 2, static_cast<uint32_t>(kEnd - calls / 2));
   std::string errors[2];
@@ -352,7 +352,7 @@ class ThroughSlot {
 };
 
 // A ring holds 16 pages, of which nobody reads one.
-TEST(HostExecutor, ShortFormWaitsForCreditOfSlots) {
+TEST(HostExecutorAlone, ShortFormWaitsForCreditOfSlots) {
   for (const bool interpreted : {true, false}) {
     Domain domain(2, 64 << 10, 1);
     domain.end_waits();
@@ -365,7 +365,7 @@ TEST(HostExecutor, ShortFormWaitsForCreditOfSlots) {
 }
 
 // What the slot holds is there, but of another call.
-TEST(HostExecutor, ShortFormComparesSignaturesOfSlots) {
+TEST(HostExecutorAlone, ShortFormComparesSignaturesOfSlots) {
   for (const bool interpreted : {true, false}) {
     Domain domain(2, 64 << 10, 1);
     ThroughSlot source(0), target(1);
@@ -379,7 +379,7 @@ TEST(HostExecutor, ShortFormComparesSignaturesOfSlots) {
 }
 
 // run() does by itself what such a plan forgot: nobody would see that it is wrong.
-TEST(HostExecutor, APlanThatForgotSomethingHasNoShortForm) {
+TEST(HostExecutorAlone, APlanThatForgotSomethingHasNoShortForm) {
   const plan::Plan whole = ThroughSlot(0).plan();
   ASSERT_EQ(whole.ops.front().code, plan::OpCode::kCredit);
   EXPECT_TRUE(FastPath::compile(whole, 0).has_value());
@@ -429,7 +429,7 @@ class AmongBuffers {
 };
 
 // Rank 1 has left a call: this one is behind it, or before it.
-TEST(HostExecutor, ClosedBuffersStayClosedAcrossTheEndOf32Bits) {
+TEST(HostExecutorAlone, ClosedBuffersStayClosedAcrossTheEndOf32Bits) {
   for (const uint32_t left : {5u, 0x7fffffffu, 0xffffffffu}) {
     for (const bool behind : {true, false}) {
       Domain domain(2, 64 << 10, 1, behind ? left : left - 2);
@@ -442,7 +442,7 @@ TEST(HostExecutor, ClosedBuffersStayClosedAcrossTheEndOf32Bits) {
   }
 }
 
-TEST(HostExecutor, NoMemoryForScratchIsAnError) {
+TEST(HostExecutorAlone, NoMemoryForScratchIsAnError) {
   if (testing_support::kSanitized) GTEST_SKIP() << "a sanitizer ends the program";
   Domain domain(2, 64 << 10, 1);
   plan::Plan plan;
@@ -456,7 +456,7 @@ struct {
 } leaver;
 
 // In the middle of the first piece rank 1 leaves.
-TEST(HostExecutor, AMoveEndsWithThePieceInHand) {
+TEST(HostExecutorAlone, AMoveEndsWithThePieceInHand) {
   constexpr uint64_t kCount = 3 << 20;
   constexpr size_t kPage = 4096;
   Domain domain(2, 64 << 10, 1);
@@ -482,7 +482,7 @@ TEST(HostExecutor, AMoveEndsWithThePieceInHand) {
   EXPECT_EQ(first.output()[kCount - 1], 1) << "it went on where the other rank has left";
 }
 
-TEST(HostExecutor, OfTwoCallsThatWereLeftTheFirstCountsAcrossTheEndOf32Bits) {
+TEST(HostExecutorAlone, OfTwoCallsThatWereLeftTheFirstCountsAcrossTheEndOf32Bits) {
   for (const uint32_t left : {5u, 0x7fffffffu, 0xffffffffu}) {
     for (const uint32_t number : {left + 1, left - 1}) {
       Domain domain(2, 64 << 10, 1, number - 1);

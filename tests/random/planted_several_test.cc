@@ -10,7 +10,7 @@
 namespace tutti::random_calls {
 namespace {
 
-TEST(RandomFaultsOfSeveral, KeysOfASplitAreIgnored) {
+TEST(RandomFaultsOfSeveralAlone, KeysOfASplitAreIgnored) {
   const auto fault = [](Library& library, int) {
     library.split = [](tuttiComm_t comm, int color, int, tuttiComm_t* made,
                        const tuttiConfig_t* config) {
@@ -20,7 +20,7 @@ TEST(RandomFaultsOfSeveral, KeysOfASplitAreIgnored) {
   expect_found(fault, "a communicator has rank");
 }
 
-TEST(RandomFaultsOfSeveral, ColoursOfASplitAreIgnored) {
+TEST(RandomFaultsOfSeveralAlone, ColoursOfASplitAreIgnored) {
   const auto fault = [](Library& library, int) {
     library.split = [](tuttiComm_t comm, int color, int key, tuttiComm_t* made,
                        const tuttiConfig_t* config) {
@@ -41,7 +41,7 @@ bool are_alike(tuttiComm_t a, tuttiComm_t b) {
 }
 
 // One rank takes the communicator of its call before, where that is no invalid argument.
-TEST(RandomFaultsOfSeveral, ACallGoesToAnotherCommunicator) {
+TEST(RandomFaultsOfSeveralAlone, ACallGoesToAnotherCommunicator) {
   const auto fault = [](Library& library, int rank) {
     if (rank != 1) return;
     const auto before = std::make_shared<tuttiComm_t>(nullptr);
@@ -76,7 +76,7 @@ Output output_of(const tuttiCall_t& call, tuttiComm_t comm) {
 }
 
 // A result that fits goes to where the call before it, on another communicator, expects its own.
-TEST(RandomFaultsOfSeveral, AResultLandsInABufferOfAnotherCommunicator) {
+TEST(RandomFaultsOfSeveralAlone, AResultLandsInABufferOfAnotherCommunicator) {
   const auto fault = [](Library& library, int) {
     const auto before = std::make_shared<Output>();
     library.submit = [before](const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
@@ -105,7 +105,7 @@ TEST(RandomFaultsOfSeveral, AResultLandsInABufferOfAnotherCommunicator) {
 }
 
 // One rank tells them all to the same one.
-TEST(RandomFaultsOfSeveral, OptionsGoToAnotherCommunicator) {
+TEST(RandomFaultsOfSeveralAlone, OptionsGoToAnotherCommunicator) {
   const auto fault = [](Library& library, int rank) {
     if (rank != 1) return;
     const auto first = std::make_shared<tuttiComm_t>(nullptr);
@@ -119,7 +119,7 @@ TEST(RandomFaultsOfSeveral, OptionsGoToAnotherCommunicator) {
 }
 
 // Ranks name the communicators of a group in different orders, and would wait for each other.
-TEST(RandomFaultsOfSeveral, CallsOfAGroupRunOneAfterTheOther) {
+TEST(RandomFaultsOfSeveralAlone, CallsOfAGroupRunOneAfterTheOther) {
   const auto fault = [](Library& library, int) {
     library.group_start = [] { return tuttiSuccess; };
     library.group_end = [] { return tuttiSuccess; };

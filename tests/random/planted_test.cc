@@ -15,7 +15,7 @@
 namespace tutti::random_calls {
 namespace {
 
-TEST(RandomFaults, Control) {
+TEST(RandomFaultsAlone, Control) {
   constexpr uint64_t kJobs = 10;
   for (uint64_t number = 0; number < kJobs; ++number) {
     const testing_support::TeamResult result = run_planted(number, {}, false);
@@ -31,14 +31,14 @@ Fault always(tuttiScalarResidence_t residence) {
     };
   };
 }
-TEST(RandomFaults, AnImmediateScalarIsReadLate) {
+TEST(RandomFaultsAlone, AnImmediateScalarIsReadLate) {
   expect_found(always(tuttiScalarDevice), "wrong result");
 }
-TEST(RandomFaults, AScalarOnTheDeviceIsReadEarly) {
+TEST(RandomFaultsAlone, AScalarOnTheDeviceIsReadEarly) {
   expect_found(always(tuttiScalarHostImmediate), "wrong result");
 }
 
-TEST(RandomFaults, OptionsOfACallAreForgotten) {
+TEST(RandomFaultsAlone, OptionsOfACallAreForgotten) {
   const auto fault = [](Library& library, int rank) {
     if (rank != 0) return;
     library.submit = [](const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
@@ -49,7 +49,7 @@ TEST(RandomFaults, OptionsOfACallAreForgotten) {
   expect_different_calls(fault);
 }
 
-TEST(RandomFaults, AHandleIsDoneEarly) {
+TEST(RandomFaultsAlone, AHandleIsDoneEarly) {
   const auto fault = [](Library& library, int) {
     library.request_test = [](tuttiRequest_t, int* done) {
       *done = 1;
@@ -59,14 +59,14 @@ TEST(RandomFaults, AHandleIsDoneEarly) {
   expect_found(fault, "call ");
 }
 
-TEST(RandomFaults, AWaitDoesNotWait) {
+TEST(RandomFaultsAlone, AWaitDoesNotWait) {
   const auto fault = [](Library& library, int) {
     library.request_wait = [](tuttiRequest_t) { return tuttiSuccess; };
   };
   expect_found(fault, "call ");
 }
 
-TEST(RandomFaults, APutIsOneByteShort) {
+TEST(RandomFaultsAlone, APutIsOneByteShort) {
   const auto fault = [](Library& library, int) {
     library.put = [](const void* source, size_t bytes, int peer, tuttiWindow_t window,
                      size_t offset, tuttiStream_t stream) {
@@ -76,7 +76,7 @@ TEST(RandomFaults, APutIsOneByteShort) {
   expect_found(fault, "nothing came at byte");
 }
 
-TEST(RandomFaults, APutLandsOneByteOn) {
+TEST(RandomFaultsAlone, APutLandsOneByteOn) {
   const auto fault = [](Library& library, int) {
     library.put_signal = [](const void* source, size_t bytes, int peer, tuttiWindow_t window,
                             size_t offset, uint32_t signal, tuttiStream_t stream) {
@@ -86,7 +86,7 @@ TEST(RandomFaults, APutLandsOneByteOn) {
   expect_found(fault, "came at byte 0");
 }
 
-TEST(RandomFaults, ASignalOvertakesItsPut) {
+TEST(RandomFaultsAlone, ASignalOvertakesItsPut) {
   const auto fault = [](Library& library, int) {
     library.put_signal = [](const void* source, size_t bytes, int peer, tuttiWindow_t window,
                             size_t offset, uint32_t signal, tuttiStream_t stream) {
@@ -98,7 +98,7 @@ TEST(RandomFaults, ASignalOvertakesItsPut) {
   expect_found(fault, "nothing came at byte");
 }
 
-TEST(RandomFaults, AGetBringsItsNeighbour) {
+TEST(RandomFaultsAlone, AGetBringsItsNeighbour) {
   const auto fault = [](Library& library, int) {
     library.get = [](void* target, size_t bytes, int peer, tuttiWindow_t window, size_t offset,
                      tuttiStream_t stream) {
@@ -137,7 +137,7 @@ class LazyPuts {
   std::list<Put> run_;  // in a group they read their data later
 };
 
-TEST(RandomFaults, AGetOfNothingFlushesNothing) {
+TEST(RandomFaultsAlone, AGetOfNothingFlushesNothing) {
   const auto fault = [](Library& library, int) {
     const auto lazy = std::make_shared<LazyPuts>();
     library.put = [lazy](const void* source, size_t bytes, int peer, tuttiWindow_t window,

@@ -17,14 +17,14 @@ testing_support::Outcome random_calls(std::vector<std::string> arguments) {
   return testing_support::run_program("random_calls", arguments, 800);
 }
 
-TEST(Random, TwoHundredCalls) {
+TEST(RandomAlone, TwoHundredCalls) {
   const auto outcome = random_calls({"--seed", "1", "--jobs", "8", "--calls", "25", "--no-large"});
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
 // The reference computes the canonical tree itself, so equal to it means equal across algorithms,
 // transports, placements and runs.
-TEST(Random, DeterministicCallsAreBitwiseCanonical) {
+TEST(RandomAlone, DeterministicCallsAreBitwiseCanonical) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "takes minutes under the thread sanitizer";
 #endif
@@ -46,7 +46,7 @@ std::string whole(const Job& job) {
   return text;
 }
 
-TEST(Random, TheSameSeedMakesTheSameJob) {
+TEST(RandomAlone, TheSameSeedMakesTheSameJob) {
   for (uint64_t number = 0; number < 20; ++number) {
     EXPECT_EQ(whole(make_job(5, number, {})), whole(make_job(5, number, {})));
     EXPECT_NE(whole(make_job(5, number, {})), whole(make_job(6, number, {})));
@@ -58,7 +58,7 @@ bool comes_before(const std::vector<size_t>& order, size_t a, size_t b) {
 }
 
 // Calls of one communicator or stream in one order; others in several.
-TEST(Random, RanksIssueInOrdersThatMayDiffer) {
+TEST(RandomAlone, RanksIssueInOrdersThatMayDiffer) {
   Batch batch{Way::kTwoHost, std::vector<Call>(4)};
   batch.calls[1].communicator = batch.calls[2].communicator = 1;
   bool differ = false;
@@ -74,7 +74,7 @@ TEST(Random, RanksIssueInOrdersThatMayDiffer) {
   EXPECT_TRUE(differ);
 }
 
-TEST(Random, JobsWithoutOthersHaveOneCommunicator) {
+TEST(RandomAlone, JobsWithoutOthersHaveOneCommunicator) {
   Limits limits;
   limits.one_communicator = true;
   for (uint64_t number = 0; number < 20; ++number) {
@@ -84,7 +84,7 @@ TEST(Random, JobsWithoutOthersHaveOneCommunicator) {
   }
 }
 
-TEST(Random, PairsThatNoCallHadAreNamed) {
+TEST(RandomAlone, PairsThatNoCallHadAreNamed) {
   Pairs none(9);
   const size_t all = none.missing().size();
   EXPECT_GT(all, 1500u);
@@ -107,13 +107,13 @@ TEST(Random, PairsThatNoCallHadAreNamed) {
   EXPECT_FALSE(is_missing("collective broadcast with operation sum"));  // there is none
 }
 
-TEST(Random, EnoughJobsHaveEveryPair) {
+TEST(RandomAlone, EnoughJobsHaveEveryPair) {
   Pairs pairs(9);
   for (uint64_t number = 0; number < 200; ++number) pairs.add(make_job(20260101, number, {}));
   EXPECT_THAT(pairs.missing(), testing::IsEmpty());
 }
 
-TEST(Random, ThePageOfAlgorithmsIsUnderstood) {
+TEST(RandomAlone, ThePageOfAlgorithmsIsUnderstood) {
   int canonical = 0, with_lanes = 0;
   for (const auto& algorithm : testing_support::listed_algorithms()) {
     canonical += algorithm.canonical ? 1 : 0;

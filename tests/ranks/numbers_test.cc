@@ -19,13 +19,15 @@ void expect_right(const std::vector<std::string>& arguments) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
 
-TEST(Numbers, PassTheirEndAsProcesses) { expect_right({}); }
-TEST(Numbers, PassTheirEndAsThreads) { expect_right({"--threads", "1"}); }
-TEST(Numbers, PassTheirEndOverTcp) { expect_right({"--network", "tcp", "--calls", "600"}); }
-TEST(Numbers, PassTheirEndOverTwoHosts) { expect_right({"--network", "mixed", "--calls", "600"}); }
+TEST(NumbersAlone, PassTheirEndAsProcesses) { expect_right({}); }
+TEST(NumbersAlone, PassTheirEndAsThreads) { expect_right({"--threads", "1"}); }
+TEST(NumbersAlone, PassTheirEndOverTcp) { expect_right({"--network", "tcp", "--calls", "600"}); }
+TEST(NumbersAlone, PassTheirEndOverTwoHosts) {
+  expect_right({"--network", "mixed", "--calls", "600"});
+}
 
 // Every algorithm and way to call, sends and windows, with a few calls to go.
-TEST(Numbers, PassTheirEndInRandomCalls) {
+TEST(NumbersAlone, PassTheirEndInRandomCalls) {
   const auto outcome = testing_support::run_program(
       "random_calls",
       {"--seed", "4", "--jobs", "5", "--calls", "25", "--no-large", "--calls-before", "4294967285"},
@@ -34,7 +36,7 @@ TEST(Numbers, PassTheirEndInRandomCalls) {
 }
 
 // The check itself.
-TEST(Numbers, ThatDoNotPassTheirEndAreNoticed) {
+TEST(NumbersAlone, ThatDoNotPassTheirEndAreNoticed) {
   for (const char* kind : {"collectives", "pairs", "windows"}) {
     const auto outcome = numbers({"--kind", kind, "--planted", "1"});
     EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
@@ -42,7 +44,7 @@ TEST(Numbers, ThatDoNotPassTheirEndAreNoticed) {
   }
 }
 
-TEST(Numbers, ThatBeginElsewhereOnOneRankAreRefused) {
+TEST(NumbersAlone, ThatBeginElsewhereOnOneRankAreRefused) {
   auto shape = testing_support::TeamShape::processes(2);
   shape.set("TUTTI_CALLS_BEFORE", "4294967295");
   shape.environment[1]["TUTTI_CALLS_BEFORE"] = "5";
