@@ -48,7 +48,7 @@ foreach(line IN LISTS suite_lines)
     LABELS "${suite_label}" TIMEOUT 3600
     SKIP_REGULAR_EXPRESSION "${all_skipped}")
   # Dozens of ranks that yield to each other leave a test beside them nothing, nor it them.
-  if(suite MATCHES "Alone$")
+  if(suite MATCHES ".Alone$")
     set_tests_properties("${suite_prefix}.${suite}" PROPERTIES RUN_SERIAL TRUE)
   endif()
   if(suite_report_checker)
