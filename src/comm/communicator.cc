@@ -139,6 +139,7 @@ Status Communicator::open_recorder() {
 
 Communicator::~Communicator() {
   if (membership_ != nullptr && !complete_) membership_->give_up();
+  if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();
   leave_attendant();
   peer_watch_.reset();

@@ -11,6 +11,7 @@
 #include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/comm/overlay.h"
+#include "src/exec/wait.h"
 
 namespace tutti::comm {
 namespace {
@@ -31,6 +32,8 @@ constexpr uint64_t kShortRestNs = 1'000'000;
 // A call's thread is reading what a peer sent before it hung up.
 constexpr uint64_t kLookAgainNs = 1'000'000;
 constexpr int kMostLooks = 100;
+// How long who leaves waits for peers that have not answered its calls: these may be stopped.
+constexpr uint64_t kMeetingNs = 1'000'000'000;
 
 // Note::small[0] on the lane of news; a loss is large[0], as in the arenas.
 enum class News : uint32_t { kLost = 1, kLeaves = 2 };
@@ -98,11 +101,26 @@ PeerWatch::~PeerWatch() {
     peer.stream->on_note({});
   }
   for (int fd : watched_) watch_.remove(fd);
-  if (over_.load(std::memory_order_acquire) || has_loss_.load(std::memory_order_acquire)) return;
+  if (has_failed()) return;
   transport::Note goodbye;
   goodbye.small[0] = static_cast<uint32_t>(News::kLeaves);
   for (const exec::Peer& peer : peers_) {
     if (peer.stream != nullptr) peer.stream->tell(channel(exec::kNewsLane), goodbye);
+  }
+}
+
+bool PeerWatch::has_failed() const {
+  return over_.load(std::memory_order_acquire) || has_loss_.load(std::memory_order_acquire);
+}
+
+void PeerWatch::finish_meeting() const {
+  const uint64_t until_ns = monotonic_ns() + kMeetingNs;
+  exec::Backoff backoff(1);
+  for (const exec::Peer& peer : peers_) {
+    const auto meets = [&] {
+      return peer.link != nullptr && peer.link->state() == transport::Link::State::kWanted;
+    };
+    while (meets() && !has_failed() && monotonic_ns() < until_ns) backoff.pause();
   }
 }
 

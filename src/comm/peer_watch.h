@@ -46,6 +46,10 @@ class PeerWatch {
   /// The loss because of which calls shall end: not before they had time to end by what was sent
   /// earlier. Cheap while there is none.
   std::optional<exec::Loss> judge();
+  /// Before this rank leaves in good order, while links are still served: waits, for a second at
+  /// most, until no connection is half made. The peer's end of it may be there already, and where
+  /// it ends without a goodbye, the peer takes this rank for dead.
+  void finish_meeting() const;
   /// This rank has failed: whoever is connected with it sees that, and no more is told on.
   void end() { over_.store(true, std::memory_order_release); }
   /// Whether a thread of its own (comm::Attendant) reads the links with one-sided access.
@@ -81,6 +85,7 @@ class PeerWatch {
   void tell(const exec::Loss& loss);
   static transport::Note note_of(const exec::Loss& loss);
   bool has_left(int peer) const;
+  bool has_failed() const;
   const exec::Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
   std::atomic<uint64_t>& told_by_host() const { return peer(rank_).arena.counter(0).lost; }
   transport::ChannelId channel(uint32_t lane) const;

@@ -13,6 +13,7 @@
 //   --per-host N   ranks of one host; the first of them keeps the connections
 //   --cut yes      nobody is connected at all, so that it must go wrong
 //   --connected yes  all are connected with all
+//   --late yes     of case leave: the one begins to leave before it is connected with anybody
 //   --asleep yes   the others look once, after a while: all that happens is the control threads'
 //
 // Whatever it is, nobody tells it to another one twice. What fails while the machine stands still
@@ -65,6 +66,7 @@ struct Options {
   bool cut = false;
   bool connected = false;
   bool asleep = false;
+  bool late = false;
 };
 
 /// Who looks once, after a while.
@@ -218,6 +220,7 @@ class Job {
 
   bool run() {
     shared_->sparse.cut.store(options_.cut);
+    if (options_.late) shared_->sparse.held.store(kVictim);
     for (int a = 0; a < kRanks && options_.connected; ++a) {
       for (int b = 0; b < a; ++b) shared_->sparse.connect(a, b);
     }
@@ -225,15 +228,19 @@ class Job {
     if (!wait_for([&] { return shared_->ready.load() == kRanks || anyone_failed(); })) {
       return fail("the ranks did not come together");
     }
-    // Who leaves while another one is still connecting with it says no goodbye to that one.
-    if (!wait_for([&] { return shared_->sparse.all_settled(); })) {
+    const bool leaves = options_.what == "leave";  // which must not take connections for granted
+    if (!leaves && !wait_for([&] { return shared_->sparse.all_settled(); })) {
       return fail("the ranks were not connected");
     }
     bool fine = check_connections();
     shared_->go.store(true);
     const uint64_t start_ns = now_ns();
-    if (options_.what == "leave") {
-      sleep_ns(kSecond / 2);
+    if (options_.late) {
+      sleep_ns(kSecond / 10);
+      shared_->sparse.held.store(-1);
+    }
+    if (leaves) {
+      sleep_ns(options_.late ? kSecond : kSecond / 2);  // who cannot be reached is missed later
     } else {
       if (options_.what == "death") kill(pids_[kVictim], SIGKILL);
       if (options_.what == "blame") kill(pids_[kVictim], SIGSTOP);
@@ -360,11 +367,13 @@ bool read_options(int argc, char** argv, Options& options) {
     if (name == "--case") options.what = value;
     if (name == "--per-host") options.per_host = std::atoi(value.c_str());
     if (name == "--cut") options.cut = value == "yes";
+    if (name == "--late") options.late = value == "yes";
     if (name == "--asleep") options.asleep = value == "yes";
     if (name == "--connected") options.connected = value == "yes";
   }
   const bool known = options.what == "death" || options.what == "abort" || options.what == "quit" ||
                      options.what == "leave" || options.what == "blame";
+  if (options.late && options.what != "leave") return false;
   return argc % 2 == 1 && known && options.per_host > 0;
 }
 

@@ -35,6 +35,7 @@ TEST(Unconnected, ARankInNoCallTellsItOn) {
 }
 TEST(Unconnected, WhoLeavesInGoodOrderIsNotTakenForDead) { expect_right("leave", "1"); }
 TEST(Unconnected, WhoLeavesAHostInGoodOrderIsNotTakenForDead) { expect_right("leave", "2"); }
+TEST(Unconnected, WhoLeavesInGoodOrderIsConnectedFirst) { expect_right("leave", "1", "--late"); }
 TEST(Unconnected, AChainOfStrangersIsFollowedToItsEnd) { expect_right("blame", "1"); }
 
 }  // namespace

@@ -153,6 +153,7 @@ class Sparse final : public transport::Transport {
   void serve() override {
     uint64_t ticks = 0;
     [[maybe_unused]] const ssize_t bytes = read(timer_.get(), &ticks, sizeof ticks);
+    if (board_.held.load(std::memory_order_acquire) == rank_) return;
     inner_->serve();
     std::vector<std::weak_ptr<SparseLink>> links;
     {
