@@ -18,13 +18,14 @@
 #include "src/schedule/single_assignment.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
+#include "tests/support/sanitizer.h"
 
 namespace tutti::algorithms {
 namespace {
 
 using namespace schedule;
 
-constexpr int kMaxRanks = 33;
+constexpr int kMaxRanks = testing_support::kSanitized ? 17 : 33;
 
 std::string full_name(const Algorithm& algorithm) {
   return std::string(name_of(algorithm.collective)) + "_" + std::string(algorithm.name);
