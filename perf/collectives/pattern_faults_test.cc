@@ -7,8 +7,10 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "perf/collectives/pattern.h"
+#include "tests/support/sanitizer.h"
 
 namespace tutti::perf {
 namespace {
@@ -112,10 +114,16 @@ class Reduction {
   const Table stale_ = contributions_of(Pattern(type_, op_, ranks_, kSeed - 1), ranks_, count_);
 };
 
+// What counts is which faults the results tell apart, which no sanitizer looks at.
+std::vector<int> numbers_of_ranks() {
+  if (testing_support::kSanitized) return {2, 3, 8, 61};
+  return {2, 3, 4, 5, 8, 20, 36, 61, 64, 100, 127, 128};
+}
+
 TEST(PatternFaultsAlone, OfAnyRankAreSeenInEveryTypeAndOperation) {
   for (const DataType& type : all_data_types()) {
     for (const ReduceOp& op : all_reduce_ops()) {
-      for (const int ranks : {2, 3, 4, 5, 8, 20, 36, 61, 64, 100, 127, 128}) {
+      for (const int ranks : numbers_of_ranks()) {
         SCOPED_TRACE(std::string(type.name) + " " + op.name + " " + std::to_string(ranks));
         const Reduction reduction(type, op.id, ranks);
         reduction.expect_right();

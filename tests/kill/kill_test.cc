@@ -2,6 +2,7 @@
 // the design promises. Here other tests run beside them.
 #include <gtest/gtest.h>
 
+#include "tests/support/sanitizer.h"
 #include "tests/support/single_copies.h"
 #include "tests/support/subprocess.h"
 
@@ -12,8 +13,8 @@ void expect_survivors_know(const std::string& network, const std::string& algori
                            const std::string& ordinary = "0") {
   const auto outcome = testing_support::run_program(
       "kill",
-      {"--seed", "4711", "--repetitions", "5", "--network", network, "--algorithm", algorithm,
-       "--ordinary", ordinary, "--slack", "4"},
+      {"--seed", "4711", "--repetitions", testing_support::kSanitized ? "2" : "5", "--network",
+       network, "--algorithm", algorithm, "--ordinary", ordinary, "--slack", "4"},
       500);
   EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
 }
