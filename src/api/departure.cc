@@ -86,8 +86,9 @@ Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
     leave(lounge.park(std::move(rank)));
     return closed;
   }
+  attempt([&] { rank->give_up(); });  // it may have failed where no peer noticed
   const uint64_t communicator = rank->id();
-  rank.reset();  // nobody waits for it, and it for nobody
+  rank.reset();
   leave(lounge.strike(communicator));
   return closed;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/base/words.h"
 #include "src/exec/loss.h"
@@ -276,18 +277,19 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
 }
 
 void Stall::leave(uint32_t number, const Loss& loss) {
+  tell_host(loss);
   if (!has_streams_) return;
   transport::Note note;
   note.small[0] = number;
   note.small[1] = far_signatures_[number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), 0);
   note.large[1] = loss.word();
-  tell_host(loss);
   {
     const std::lock_guard lock(leave_mutex_);
     left_ = true;
     for (const Peer& peer : peers_) {
-      if (peer.stream != nullptr) peer.stream->tell(channel(kControlLane), note);
+      // What cannot be said for want of memory is not said; the streams end all the same.
+      if (peer.stream != nullptr) attempt([&] { peer.stream->tell(channel(kControlLane), note); });
     }
   }
   const uint64_t until_ns = monotonic_ns() + kLastWordsNs;
@@ -295,7 +297,8 @@ void Stall::leave(uint32_t number, const Loss& loss) {
   while (!hang_up_all() && monotonic_ns() < until_ns) backoff.pause();
 }
 
-// They tell it to the hosts that they are connected with and this rank is not.
+// Those of this host see it in this rank's arena if they wait for it, and here if they wait for
+// another one. They tell it to the hosts that they are connected with and this rank is not.
 void Stall::tell_host(const Loss& loss) const {
   for (size_t rank = 0; rank < peers_.size(); ++rank) {
     const ArenaView& arena = peers_[rank].arena;

@@ -45,7 +45,7 @@ class Stall {
   Status compare_calls(const LongWait& wait, uint32_t peer);
   /// What the last error is about, as far as it is known.
   const Cause& cause() const { return cause_; }
-  /// This rank gives up: says so to the ranks of other hosts, and hangs up.
+  /// This rank gives up: says so to all ranks, and hangs up.
   void leave(uint32_t number, const Loss& loss);
   /// Why `peer` on another host gave up; not known if it has said nothing.
   Cause cause_told_by(uint32_t peer) const;

@@ -6,6 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <utility>
 
 #include "src/base/clock.h"
 #include "transports/tcp/socket.h"
@@ -342,9 +343,9 @@ void TcpLink::note_fault() {
 bool TcpLink::hang_up() {
   const std::lock_guard lock(mutex_);
   // Over a connection that is lost nothing can be finished, and what was half out is the owner's.
-  if (!leaving_ && !output_dead_) exchange_.leave();
-  leaving_ = true;
+  const bool first = !std::exchange(leaving_, true);
   open_ = false;
+  if (first && !output_dead_) exchange_.leave();
   // Who has never been met is told when it calls; who is being called, as soon as it answers.
   if (!connected()) return !wanted_ || failed_.load(std::memory_order_relaxed);
   return say_last_words();

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "src/base/caught.h"
+
 namespace tutti::transports::tcp {
 namespace {
 
@@ -261,8 +263,13 @@ void Outbound::close() {
 
 void Outbound::leave() {
   if (closed_) return;
-  save_half_frame();
-  save_notes();
+  const Status saved = caught_status([this] {
+    save_half_frame();
+    save_notes();
+    return Status();
+  });
+  // Without memory for what is left the peer sees the stream end within a frame: this rank failed.
+  if (!saved.ok()) last_words_.clear();
   close();
 }
 
