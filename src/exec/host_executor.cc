@@ -341,7 +341,8 @@ bool HostExecutor::read_peer(Lane& lane, const Op& op) {
   const auto source = reinterpret_cast<uint64_t>(address(lane, operand[1]));
   Status status = peers_[op.peer].mapped->read(target, source);
   if (status.ok()) return true;
-  fail(std::move(status));
+  // Not whoever was waited for last, and no call that differs: a process that has ended, or memory.
+  fail(std::move(status), {static_cast<int>(op.peer), -1});
   return false;  // nothing of this plan is signalled any more: others would forward what is not
                  // there
 }
