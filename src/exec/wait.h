@@ -61,9 +61,9 @@ class Backoff {
   bool pause() {
     if (++polls_ <= spins_) {
       relax();
-      return false;
+      return polls_ % kLongSpin == 0;
     }
-    const uint32_t late = polls_ - spins_;
+    const uint64_t late = polls_ - spins_;
     if (late < kYields) {
       sched_yield();
       return late % 16 == 0;
@@ -71,7 +71,6 @@ class Backoff {
     const long nanoseconds = late < 2 * kYields ? 50'000 : 500'000;
     const timespec nap{0, nanoseconds};
     nanosleep(&nap, nullptr);
-    if (polls_ > kForget) polls_ = spins_ + 2 * kYields;
     return true;
   }
 
@@ -79,11 +78,11 @@ class Backoff {
   void reset() { polls_ = 0; }
 
  private:
-  static constexpr uint32_t kYields = 4000;
-  static constexpr uint32_t kForget = 1u << 30;
+  static constexpr uint64_t kLongSpin = 1 << 16;  // a millisecond or two
+  static constexpr uint64_t kYields = 4000;
 
-  uint32_t spins_;
-  uint32_t polls_ = 0;
+  uint64_t spins_;
+  uint64_t polls_ = 0;
 };
 
 }  // namespace tutti::exec
