@@ -20,9 +20,12 @@ struct Plan {
   static constexpr int64_t kUnknown = -2, kOfGpu = -1, kApart = 0, kMappable = 1;
 
   WindowCall call;
-  // What its memory is, and its size both ways: of this rank, and the least of all.
-  int64_t mine[3] = {};
-  int64_t least[3] = {kUnknown, 0, 0};
+  // What its memory is, and its size both ways: of this rank, of all, and the least of all.
+  static constexpr size_t kFacts = 3;
+  int64_t mine[kFacts] = {};
+  std::vector<int64_t> everybodys;
+  std::vector<size_t> counts;  // of everybody's facts
+  int64_t least[kFacts] = {kUnknown, 0, 0};
   std::unique_ptr<ncclWindow_vidmem> made = std::make_unique<ncclWindow_vidmem>();
   bool brings_signals = false;  // every rank makes them with its first window
   tuttiWindow_t signals = nullptr;
@@ -95,14 +98,31 @@ ncclResult_t check_memory(const Plan& plan) {
   return misuse(kName, "the memory of another rank lies in a GPU");
 }
 
+/// An all_gather_v: what a program can call itself through nccl.h would pass for it on other ranks.
+tuttiResult_t exchange_facts(Plan& plan) {
+  const tuttiComm_t comm = plan.call.comm->tutti;
+  int ranks = 0;
+  if (const tuttiResult_t bad = tuttiCommCount(comm, &ranks); bad != tuttiSuccess) return bad;
+  plan.counts.assign(static_cast<size_t>(ranks), Plan::kFacts);
+  plan.everybodys.assign(plan.counts.size() * Plan::kFacts, Plan::kUnknown);
+  return tuttiAllGatherV(plan.mine, Plan::kFacts, plan.everybodys.data(), plan.counts.data(),
+                         nullptr, tuttiInt64, comm, tuttiBlocking());
+}
+
+/// Unknown as long as any rank's kind is.
+void find_least(Plan& plan) {
+  for (size_t i = 0; i < plan.everybodys.size(); ++i) {
+    int64_t& least = plan.least[i % Plan::kFacts];
+    least = i < Plan::kFacts ? plan.everybodys[i] : std::min(least, plan.everybodys[i]);
+  }
+}
+
 /// Whether they are windows at all, and collectives may use them: every rank's memory can be mapped
 /// by the others, is of one size, and they say that they will. Each rank knows this of itself only.
 void agree(const Round& round) {
-  const ncclResult_t ended = together(round, [](Plan& plan) {
-    return tuttiAllReduce(plan.mine, plan.least, std::size(plan.mine), tuttiInt64, tuttiMin,
-                          plan.call.comm->tutti, tuttiBlocking());
-  });
+  const ncclResult_t ended = together(round, exchange_facts);
   for (Plan* plan : round) {
+    find_least(*plan);
     if (plan->failure == ncclSuccess && !plan->is_agreed()) plan->fail(ended);
   }
   for (Plan* plan : round) {

@@ -158,6 +158,11 @@ class Mistakes(WithWorkshop):
             with self.subTest(ranks=ranks):
                 self.mistake("windows_grouped_differently", ranks)
 
+    def test_a_window_is_not_taken_for_a_sum(self):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                self.mistake("a_window_for_a_sum", ranks)
+
     def test_a_communicator_that_cannot_register_leaves_the_others_of_the_group_alone(self):
         self.mistake("windows_beside_a_finalized_communicator", 3)
 

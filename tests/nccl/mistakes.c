@@ -152,6 +152,23 @@ static void windows_grouped_differently(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
+/* What is exchanged for a window is no sum of the program: it had this count, type and operation. */
+static void a_window_for_a_sum(Member m) {
+  ncclComm_t comm = join(m);
+  ncclWindow_t window = NULL;
+  char memory[64];
+  long long mine[3] = {1, 2, 3}, least[3] = {7, 7, 7};
+  if (m.rank == 0) {
+    is(ncclCommWindowRegister(comm, memory, sizeof memory, &window, 0) != ncclSuccess, "a window",
+       m.rank);
+  } else {
+    is(ncclAllReduce(mine, least, 3, ncclInt64, ncclMin, comm, NULL) != ncclSuccess, "a sum",
+       m.rank);
+  }
+  is(strstr(ncclGetLastError(NULL), "differ") != NULL, ncclGetLastError(NULL), m.rank);
+  ok(ncclCommAbort(comm), "CommAbort", m.rank);
+}
+
 /* What is wrong with one communicator of a group is not the others' affair. */
 static void windows_beside_a_finalized_communicator(Member m) {
   ncclComm_t comm = join(m), finalized = NULL;
@@ -290,6 +307,7 @@ static const struct {
     {"no_threads", no_threads},
     {"simulated_windows", simulated_windows},
     {"windows_grouped_differently", windows_grouped_differently},
+    {"a_window_for_a_sum", a_window_for_a_sum},
     {"windows_beside_a_finalized_communicator", windows_beside_a_finalized_communicator},
 };
 
