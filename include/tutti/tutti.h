@@ -114,7 +114,8 @@ TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream); /* a HOST stre
 /* Waits until everything queued has completed; returns the first error of an operation queued since
  * its last call. Later operations run all the same. Threads: any. */
 TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
-/* Synchronizes, then frees. */
+/* Synchronizes, then frees. The stream must not be used any more, nor destroyed again: unlike a
+ * communicator, it leaves nothing that would notice. */
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
 /* ---- Communicators ---- */

@@ -92,7 +92,7 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   // Where a communicator cannot be made this is said at the end of the group.
   const auto all = std::make_shared<std::vector<tuttiComm_t>>(ranks, nullptr);
   start_group();
-  part_of_group(translate(tuttiCommInitAll(all->data(), ranks, nullptr)));
+  part_of_group(translate(tuttiCommInitAll(all->data(), ranks, devices)));
   for (int rank = 0; rank < ranks; ++rank) {
     const Traits traits{.device = devices != nullptr ? devices[rank] : rank};
     const auto make = [&](tuttiComm_t* made) {

@@ -196,6 +196,10 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
                                       "; begin with TUTTI_OPTIONS_INITIALIZER");
     }
     if (known.algorithm != nullptr) wanted.algorithm = known.algorithm;
+    if (known.deterministic != 0 && known.deterministic != 1) {
+      return Status::invalid_argument("options: deterministic is " +
+                                      std::to_string(known.deterministic) + ", not 0 or 1");
+    }
     wanted.deterministic = known.deterministic != 0;
     wanted.priority = known.priority;
     wanted.timeout_ns = known.timeout_ns;

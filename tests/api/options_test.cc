@@ -42,6 +42,9 @@ TEST(Options, MalformedOnesAreRefused) {
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.size = 4;
     EXPECT_REFUSED(tuttiCommSetOptions(comm, &options), tuttiInvalidArgument, comm);
+    options = TUTTI_OPTIONS_INITIALIZER;
+    options.deterministic = 5;
+    EXPECT_REFUSED(tuttiCommSetOptions(comm, &options), tuttiInvalidArgument, comm);
     for (const char* wrong : {"no_such_algorithm", "ring:0", "ring:x", "ring:99", ":", "ring:"}) {
       const tuttiResult_t result = set(comm, wrong);
       // A name may be refused at once or by the first call that would use it.
