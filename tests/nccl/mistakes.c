@@ -152,7 +152,7 @@ static void windows_grouped_differently(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What is exchanged for a window is no sum of the program: it had this count, type and operation. */
+/* What is exchanged for a window is no sum of the program: it had this count, type, operation. */
 static void a_window_for_a_sum(Member m) {
   ncclComm_t comm = join(m);
   ncclWindow_t window = NULL;
