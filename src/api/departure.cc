@@ -30,6 +30,7 @@ void leave_together(const Lounge::Ranks& ranks) {
   }
   driver.run(kSpins);
   (void)completion->wait();  // a rank that is gone already cannot be waited for
+  for (const auto& rank : ranks) rank->end_leaving();
 }
 
 void leave(const Lounge::Ranks& ranks) {

@@ -445,4 +445,11 @@ bool Communicator::begin_leaving(uint64_t timeout_ns) {
   return true;
 }
 
+// The last call of all has none behind it that would show that ranks called something else.
+void Communicator::end_leaving() {
+  if (!executor_->is_leaving() || status().code() != Code::kInvalidUsage) return;
+  report("destroyed although the calls of its ranks differ, so results may be wrong: " +
+         std::string(status().message()));
+}
+
 }  // namespace tutti::comm

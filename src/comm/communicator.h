@@ -107,6 +107,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// learns of it: the others may have much to do among themselves. False if there is nobody to
   /// wait for.
   bool begin_leaving(uint64_t timeout_ns);
+  /// Behind it: tells people, by the log, if it showed that the calls of the ranks differ.
+  void end_leaving();
   /// What runs ends with this error soon. From any thread.
   void abort(Status reason);
   /// What an exception interrupts is half done, here and in what peers see: the communicator fails.

@@ -324,6 +324,12 @@ class Log(WithWorkshop):
                 self.assertEqual(done.returncode, 1, done.stderr)
                 self.assertIn(f"NCCL_COMM_ID='{place}' is not understood; accepted: HOST:PORT", done.stderr)
 
+    def test_a_last_call_that_differs_is_logged(self):
+        _, logged = self.said("mistakes", "a_last_call_that_differs", "3", flags=["-pthread"])
+        said = [line for line in logged if "calls of its ranks differ" in line]
+        self.assertTrue(said, logged)
+        self.assertRegex(said[0], LOG_LINE % "warn" + "destroyed although .* differs between ranks: ")
+
     def test_what_a_communicator_failed_of_is_logged_once(self):
         _, logged = self.said("mistakes", "an_absent_rank", "2", flags=["-pthread"], TUTTI_TIMEOUT="0.5")
         why = [line.partition(" error ")[2] for line in logged if " error " in line]

@@ -169,6 +169,15 @@ static void a_window_for_a_sum(Member m) {
   ok(ncclCommAbort(comm), "CommAbort", m.rank);
 }
 
+/* Nothing follows that would show it: the end of the communicator says so, in the log. */
+static void a_last_call_that_differs(Member m) {
+  ncclComm_t comm = join(m);
+  int mine = m.rank, result = -1;
+  check_sum(comm, m);
+  ok(ncclBroadcast(&mine, &result, 1, ncclInt, m.rank == 1, comm, NULL), "Broadcast", m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
 /* What is wrong with one communicator of a group is not the others' affair. */
 static void windows_beside_a_finalized_communicator(Member m) {
   ncclComm_t comm = join(m), finalized = NULL;
@@ -308,6 +317,7 @@ static const struct {
     {"simulated_windows", simulated_windows},
     {"windows_grouped_differently", windows_grouped_differently},
     {"a_window_for_a_sum", a_window_for_a_sum},
+    {"a_last_call_that_differs", a_last_call_that_differs},
     {"windows_beside_a_finalized_communicator", windows_beside_a_finalized_communicator},
 };
 
