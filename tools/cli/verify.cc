@@ -134,34 +134,62 @@ struct MutantTotal {
   uint64_t refused = 0;
   uint64_t equivalent = 0;
   uint64_t survived = 0;
+
+  uint64_t all() const { return refused + equivalent + survived; }
+  MutantTotal& operator+=(const MutantTotal& other) {
+    refused += other.refused;
+    equivalent += other.equivalent;
+    survived += other.survived;
+    return *this;
+  }
 };
 
-void add_mutants(const Algorithm& algorithm, const Parameters& parameters, MutantTotal& total) {
+MutantTotal mutants_of(const Algorithm& algorithm, const Parameters& parameters,
+                       Placement placement) {
   const ScheduleSet set = generate(algorithm, parameters);
-  const MutantReport report = try_mutants(set, Placement::kSeparate);
-  total.refused += report.refused;
-  total.equivalent += report.equivalent.size();
-  total.survived += report.survived.size();
-  const std::string where = describe(algorithm, parameters);
+  const MutantReport report = try_mutants(set, placement);
+  const std::string where =
+      describe(algorithm, parameters) + (placement == Placement::kInPlace ? ", in place" : "");
   for (const std::string& mutant : report.equivalent) {
     std::printf("equivalent: %s: %s\n", where.c_str(), mutant.c_str());
   }
   for (const std::string& mutant : report.survived) {
     std::printf("SURVIVED: %s: %s\n", where.c_str(), mutant.c_str());
   }
+  return {report.refused, report.equivalent.size(), report.survived.size()};
+}
+
+MutantTotal mutants_of(const Algorithm& algorithm, Placement placement) {
+  MutantTotal total;
+  for (int ranks : kMutantRanks) {
+    for (const Parameters& p : parameters_of(algorithm, ranks, false)) {
+      if (p.lanes > 2 || (p.root != 0 && p.root != ranks - 1)) continue;
+      total += mutants_of(algorithm, p, placement);
+    }
+  }
+  return total;
+}
+
+void print_total(const char* placement, const MutantTotal& sum) {
+  const uint64_t all = sum.all();
+  std::printf(
+      "%llu mutants %s, %llu equivalent (%.2f %%), %llu survived\n",
+      static_cast<unsigned long long>(all), placement,
+      static_cast<unsigned long long>(sum.equivalent),
+      all == 0 ? 0.0 : 100.0 * static_cast<double>(sum.equivalent) / static_cast<double>(all),
+      static_cast<unsigned long long>(sum.survived));
 }
 
 int run_mutants(const Options& options) {
-  MutantTotal sum;
+  MutantTotal separate, in_place;
   std::string table;
   for (const Algorithm* algorithm : chosen(options.what)) {
-    MutantTotal total;
-    for (int ranks : kMutantRanks) {
-      for (Parameters p : parameters_of(*algorithm, ranks, false)) {
-        if (p.lanes <= 2 && (p.root == 0 || p.root == ranks - 1)) {
-          add_mutants(*algorithm, p, total);
-        }
-      }
+    MutantTotal total = mutants_of(*algorithm, Placement::kSeparate);
+    separate += total;
+    if (algorithm->in_place) {
+      const MutantTotal more = mutants_of(*algorithm, Placement::kInPlace);
+      in_place += more;
+      total += more;
     }
     char line[128];
     std::snprintf(line, sizeof line, "%-30s %8llu %10llu %8llu\n", full_name(*algorithm).c_str(),
@@ -169,22 +197,16 @@ int run_mutants(const Options& options) {
                   static_cast<unsigned long long>(total.equivalent),
                   static_cast<unsigned long long>(total.survived));
     table += line;
-    sum.refused += total.refused;
-    sum.equivalent += total.equivalent;
-    sum.survived += total.survived;
   }
-  const uint64_t all = sum.refused + sum.equivalent + sum.survived;
-  std::printf("\n%-30s %8s %10s %8s\n%s", "algorithm", "refused", "equivalent", "survived",
+  std::printf("\n%-30s %8s %10s %8s\n%s\n", "algorithm", "refused", "equivalent", "survived",
               table.c_str());
-  std::printf(
-      "\n%llu mutants, %llu equivalent (%.2f %%), %llu survived\n",
-      static_cast<unsigned long long>(all), static_cast<unsigned long long>(sum.equivalent),
-      all == 0 ? 0.0 : 100.0 * static_cast<double>(sum.equivalent) / static_cast<double>(all),
-      static_cast<unsigned long long>(sum.survived));
-  // Of all algorithms together: a small one may have nothing but symmetric steps to swap.
-  const bool too_many = options.what.empty() && sum.equivalent * 100 > all;
-  if (too_many) std::printf("REFUSED: more than 1 %% of the mutants are equivalent\n");
-  return sum.survived == 0 && !too_many ? 0 : 1;
+  print_total("with separate buffers", separate);
+  print_total("in place", in_place);
+  // Of all algorithms together: a small one may have nothing but symmetric steps to swap. In place
+  // the copy of a block onto itself is none, so to drop or to move it changes nothing.
+  const bool too_many = options.what.empty() && separate.equivalent * 100 > separate.all();
+  if (too_many) std::printf("REFUSED: more than 1 %% are equivalent with separate buffers\n");
+  return separate.survived + in_place.survived == 0 && !too_many ? 0 : 1;
 }
 
 // ---- a text ---------------------------------------------------------------------------------

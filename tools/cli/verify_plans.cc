@@ -30,7 +30,8 @@ struct Row {
   std::string counter_example;
 };
 
-// The mutants of one lowering; what is accepted is as right as the plan itself.
+// The mutants of one lowering. Of what is accepted this tells nothing: the tests of verify_plans()
+// name the faults that must not be.
 void judge_mutants(const plan::Lowering& lowering, Row& row) {
   const Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
   if (!matches.ok()) return;
@@ -85,7 +86,7 @@ int run(const Options& options) {
     return 2;
   }
   std::printf("%-36s %10s %12s %8s%s %8s\n", "algorithm", "plan sets", "micro-ops", "refused",
-              options.mutants ? "   mutants  equivalent" : "", "seconds");
+              options.mutants ? "   mutants    accepted" : "", "seconds");
   uint64_t verified = 0, refused = 0;
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     if (!is_named(algorithm, options.what)) continue;
