@@ -21,6 +21,7 @@ struct Fault {
   bool on_every_rank = false;
   bool one_process = false;
   uint64_t ring_bytes = 4 << 20;
+  int hosts = 1;
 };
 
 // Several seeds: a fault may need an unlucky moment, but not many of them.
@@ -32,6 +33,7 @@ void expect_found(const Fault& fault) {
   GroupOptions options;
   options.one_process = fault.one_process;
   options.ring_bytes = fault.ring_bytes;
+  options.hosts = fault.hosts;
   options.deadline_ns = kHangNs;
   options.tamper = [&](int rank, plan::Plan& plan) {
     if (!fault.on_every_rank && rank != 1) return;
@@ -47,8 +49,13 @@ void expect_found(const Fault& fault) {
   ADD_FAILURE() << "not found; planted in " << planted.load() << " plans";
 }
 
-void expect_nothing(bool one_process, uint64_t ring_bytes) {
+void expect_found_between_hosts(bool (*plant)(plan::Plan&)) {
+  expect_found({plant, true, false, 4 << 20, 2});
+}
+
+void expect_nothing(bool one_process, uint64_t ring_bytes, int hosts = 1) {
   GroupOptions options;
+  options.hosts = hosts;
   options.one_process = one_process;
   options.ring_bytes = ring_bytes;
   EXPECT_EQ(find_fault(options, 1, kCalls), "");
@@ -57,6 +64,12 @@ void expect_nothing(bool one_process, uint64_t ring_bytes) {
 TEST(Faults, ControlThreads) { expect_nothing(true, 4 << 20); }
 TEST(Faults, ControlProcesses) { expect_nothing(false, 4 << 20); }
 TEST(Faults, ControlSmallRing) { expect_nothing(false, kSmallRing); }
+TEST(Faults, ControlHosts) { expect_nothing(false, 4 << 20, 2); }
+
+TEST(Faults, MissingArrival) { expect_found_between_hosts(forget_arrival); }
+TEST(Faults, MissingSent) { expect_found_between_hosts(forget_sent); }
+TEST(Faults, SentOneShort) { expect_found_between_hosts(send_one_less); }
+TEST(Faults, MissingSend) { expect_found_between_hosts(forget_send); }
 
 TEST(Faults, OffsetOffByOneElement) { expect_found({shift_offset_by_one_element}); }
 TEST(Faults, StaleScratch) { expect_found({leave_scratch_stale}); }

@@ -132,6 +132,27 @@ bool advance_one_more(Plan& plan) {
   return true;
 }
 
+bool forget_arrival(Plan& plan) {
+  return erase_ops(plan, [](const Op& op) { return op.code == OpCode::kStreamArrived; });
+}
+
+bool forget_sent(Plan& plan) {
+  return erase_ops(plan, [](const Op& op) { return op.code == OpCode::kStreamSent; });
+}
+
+bool send_one_less(Plan& plan) {
+  for (const Op& op : plan.ops) {
+    if (op.code != OpCode::kStreamSend || plan.lengths[op.lengths] < 2) continue;
+    --plan.lengths[op.lengths];
+    return true;
+  }
+  return false;
+}
+
+bool forget_send(Plan& plan) {
+  return erase_ops(plan, [](const Op& op) { return op.code == OpCode::kStreamSend; });
+}
+
 bool sign_differently(Plan& plan) {
   plan.algorithm += "'";
   return true;

@@ -17,6 +17,11 @@ bool read_neighbour_cell(plan::Plan& plan);
 bool cut_length_by_one(plan::Plan& plan);
 bool swap_blocks(plan::Plan& plan);
 bool advance_one_more(plan::Plan& plan);
+// Between hosts:
+bool forget_arrival(plan::Plan& plan);
+bool forget_sent(plan::Plan& plan);  // the wait until what was sent may be overwritten
+bool send_one_less(plan::Plan& plan);
+bool forget_send(plan::Plan& plan);
 bool sign_differently(plan::Plan& plan);
 
 }  // namespace tutti::faults

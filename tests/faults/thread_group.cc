@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "src/bootstrap/watch.h"
 #include "src/registry/algorithms.h"
 #include "src/registry/transports.h"
 #include "tests/random/memory.h"
@@ -73,6 +74,12 @@ class Rank {
     }
     comm::MembershipOptions& membership = wanted.membership;
     membership.env = &env_;
+    if (options_.hosts > 1) {
+      auto watch = bootstrap::Watch::create();
+      if (!watch.ok()) return fail("watch", watch.status());
+      watch_ = std::move(watch).value();
+      wanted.watch = membership.watch = watch_.get();
+    }
     membership.transports = registry::transports();
     membership.layout =
         exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes, options_.ranks);
@@ -81,7 +88,7 @@ class Rank {
     self.rank = rank;
     self.ranks = options_.ranks;
     self.communicator = 0xfa017;
-    self.host_id = "one-host";
+    self.host_id = "host-" + std::to_string(rank % options_.hosts);
     self.process_token = options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1;
     self.bind_address = "127.0.0.1";
     membership.exchange = [this](std::string_view card,
@@ -89,10 +96,7 @@ class Rank {
       return table_.exchange(rank_, card);
     };
     auto made = comm::Communicator::create(std::move(wanted));
-    if (!made.ok()) {
-      finding_.add("create: " + std::string(made.status().message()));
-      return false;
-    }
+    if (!made.ok()) return fail("create", made.status());
     communicator_ = std::move(made).value();
     return true;
   }
@@ -108,6 +112,10 @@ class Rank {
   }
 
  private:
+  bool fail(const std::string& what, const Status& why) {
+    finding_.add(what + ": " + std::string(why.message()));
+    return false;
+  }
   bool run(const Call& call) {
     if (call.kind != random_calls::Kind::kCollective || call.problem.count == 0) return true;
     // Buffers stay where they are until the group ends: a tampered rank may still touch them.
@@ -169,6 +177,7 @@ class Rank {
   Table& table_;
   Finding& finding_;
   int rank_ = 0;
+  std::unique_ptr<bootstrap::Watch> watch_;
   std::unique_ptr<comm::Communicator> communicator_;
   std::vector<std::unique_ptr<CallMemory>> memory_;
 };

@@ -19,6 +19,7 @@ using Tamper = std::function<void(int rank, plan::Plan& plan)>;
 struct GroupOptions {
   int ranks = 4;
   bool one_process = true;  // false: the ranks take each other for other processes of this host
+  int hosts = 1;            // that they take theirs for, one after the other
   uint64_t ring_bytes = 4 << 20;
   uint64_t deadline_ns = 60'000'000'000;  // of one call of find_fault(): what takes longer hangs
   Tamper tamper;
