@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,7 +23,6 @@ struct Plan {
   static constexpr size_t kFacts = 3;
   int64_t mine[kFacts] = {};
   std::vector<int64_t> everybodys;
-  std::vector<size_t> counts;  // of everybody's facts
   int64_t least[kFacts] = {kUnknown, 0, 0};
   std::unique_ptr<ncclWindow_vidmem> made = std::make_unique<ncclWindow_vidmem>();
   bool brings_signals = false;  // every rank makes them with its first window
@@ -103,10 +101,10 @@ tuttiResult_t exchange_facts(Plan& plan) {
   const tuttiComm_t comm = plan.call.comm->tutti;
   int ranks = 0;
   if (const tuttiResult_t bad = tuttiCommCount(comm, &ranks); bad != tuttiSuccess) return bad;
-  plan.counts.assign(static_cast<size_t>(ranks), Plan::kFacts);
-  plan.everybodys.assign(plan.counts.size() * Plan::kFacts, Plan::kUnknown);
-  return tuttiAllGatherV(plan.mine, Plan::kFacts, plan.everybodys.data(), plan.counts.data(),
-                         nullptr, tuttiInt64, comm, tuttiBlocking());
+  const std::vector<size_t> counts(static_cast<size_t>(ranks), Plan::kFacts);  // read at once
+  plan.everybodys.assign(counts.size() * Plan::kFacts, Plan::kUnknown);
+  return tuttiAllGatherV(plan.mine, Plan::kFacts, plan.everybodys.data(), counts.data(), nullptr,
+                         tuttiInt64, comm, tuttiBlocking());
 }
 
 /// Unknown as long as any rank's kind is.

@@ -78,7 +78,7 @@ class Backoff {
   void reset() { polls_ = 0; }
 
  private:
-  static constexpr uint64_t kLongSpin = 1 << 16;  // a millisecond or two
+  static constexpr uint64_t kLongSpin = 1 << 16;  // polls between two looks at what is rare
   static constexpr uint64_t kYields = 4000;
 
   uint64_t spins_;

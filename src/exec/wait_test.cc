@@ -29,6 +29,13 @@ TEST(Backoff, YieldsBehindItsSpinsAndSpinsAgainWhenSomethingMoved) {
   EXPECT_EQ(yields, 10);
 }
 
+TEST(Backoff, LooksAtWhatIsRareHoweverLongItSpins) {
+  Backoff backoff(~0u);
+  int polls = 0;
+  while (polls < 1 << 20 && !backoff.pause()) ++polls;
+  EXPECT_LT(polls, 1 << 20);
+}
+
 TEST(Backoff, LooksAtWhatIsRareWhileItYieldsAndWheneverItSlept) {
   Backoff backoff(0);
   yields = 0;

@@ -279,7 +279,7 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutated{"reduce_scatter/direct", 3, 40, 1, Spread::kTwoDomains},
                     Mutated{"all_gather/direct", 3, 40}));
 
-// Between hosts, where nothing but messages says that data is there.
+// Within one domain, and between hosts, where nothing but messages says that data is there.
 std::vector<Mutated> every_algorithm() {
   std::vector<Mutated> all;
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
