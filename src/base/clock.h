@@ -20,8 +20,10 @@ inline uint64_t monotonic_ns() {
          static_cast<uint64_t>(now.tv_nsec);
 }
 
-/// When something ends that may take this long from now on; a timeout may be kNoDeadline.
+/// When something ends that may take this long from now on; a timeout may be kNoDeadline: then this
+/// does not look at the clock, which takes a fifth of a small call.
 inline uint64_t deadline_after(uint64_t timeout_ns) {
+  if (timeout_ns == kNoDeadline) return kNoDeadline;
   const uint64_t now_ns = monotonic_ns();
   return timeout_ns > kNoDeadline - now_ns ? kNoDeadline : now_ns + timeout_ns;
 }
