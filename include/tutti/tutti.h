@@ -460,7 +460,8 @@ TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 /* ---- Point to point, groups ----
  * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. Sizes
  * that differ fail the communicator: tuttiInvalidUsage on the receiver. A send to oneself needs an
- * equal receive in the same group, outside of groups it is tuttiInvalidUsage. Calls between
+ * equal receive in the same group, else it is tuttiInvalidUsage, and no operation of the group
+ * runs; outside of groups it always is. Calls between
  * GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the first
  * error. Groups belong to a thread and nest. A group in which a call was refused runs nothing; its
  * outermost GroupEnd returns the first refusal.

@@ -131,7 +131,7 @@ Status refusal(tuttiComm_t comm, State state) {
 
 }  // namespace
 
-Status check_handle(tuttiComm_t comm) {
+Status refuse_handle(tuttiComm_t comm) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
   return refusal(comm, comm->state.load(std::memory_order_seq_cst));
 }

@@ -119,8 +119,14 @@ inline Visitor visit(tuttiComm_t comm) {
   return Visitor(comm == nullptr ? nullptr : &comm->presence);
 }
 
+/// What check_handle() says of one that is not alive.
+Status refuse_handle(tuttiComm_t comm);
 /// OK if every call is allowed.
-Status check_handle(tuttiComm_t comm);
+inline Status check_handle(tuttiComm_t comm) {
+  const bool is_alive =
+      comm != nullptr && comm->state.load(std::memory_order_seq_cst) == State::kAlive;
+  return is_alive ? Status() : refuse_handle(comm);
+}
 /// OK if its rank, its size and its failure can be asked: also while something is made from it, and
 /// when it is finalized or revoked.
 Status check_readable(tuttiComm_t comm);

@@ -11,17 +11,15 @@ namespace {
 Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_stream(stream); !status.ok()) return status;
-  const std::string what = message.is_send ? "send: " : "recv: ";
-  if (message.type < 0 || message.type >= types::kDataTypes) {
-    return Status::invalid_argument(what + "unknown data type");
-  }
+  const auto refusal = [&](const char* why) {
+    return Status::invalid_argument(std::string(message.is_send ? "send: " : "recv: ") + why);
+  };
+  if (message.type < 0 || message.type >= types::kDataTypes) return refusal("unknown data type");
   if (message.peer < 0 || message.peer >= comm->communicator->ranks()) {
-    return Status::invalid_argument(what + "peer is not a rank");
+    return refusal("peer is not a rank");
   }
-  if (message.count > 0 && message.memory == nullptr) {
-    return Status::invalid_argument(what + "the buffer is null");
-  }
-  if (message.count > ~uint64_t{0} / 16) return Status::invalid_argument(what + "count overflows");
+  if (message.count > 0 && message.memory == nullptr) return refusal("the buffer is null");
+  if (message.count > ~uint64_t{0} / 16) return refusal("count overflows");
   return {};
 }
 

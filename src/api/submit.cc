@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/plain_transfers.h"
 #include "src/api/process.h"
 #include "src/base/caught.h"
 #include "src/base/per_thread.h"
@@ -23,6 +24,7 @@ struct Member {
 };
 
 struct Group {
+  PlainTransfers plain;  // none if there are members
   std::vector<Member> members;
   std::vector<Making> makings;
   std::vector<Registration> registrations;
@@ -74,10 +76,10 @@ comm::Task make_task(const Submission<Work>& asked) {
   return task;
 }
 
-comm::Task::Stream stream_of(tuttiStream_t stream) {
+comm::Task::Stream stream_of(Group& group, tuttiStream_t stream) {
   if (stream.kind != tuttiStreamHost) {
-    if (group().own == nullptr) group().own = std::make_shared<comm::Completion>();
-    return {group().own, nullptr};
+    if (group.own == nullptr) group.own = std::make_shared<comm::Completion>();
+    return {group.own, nullptr};
   }
   return {static_cast<HostStream*>(stream.handle)->completion, stream.handle};
 }
@@ -94,7 +96,7 @@ Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
   if (!engine.ok()) return engine.status();
   comm::Task task = make_task(asked);
   const Status status = caught_status([&] {
-    task.stream = stream_of(stream);
+    task.stream = stream_of(group(), stream);
     return engine.value()->submit(task);
   });
   if (!status.ok()) task.tell(status);
@@ -138,14 +140,26 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
   return true;
 }
 
+// Beside others, plain transfers are a task like these.
+void settle(Group& group) {
+  if (group.plain.empty()) return;
+  group.members.reserve(1);  // what is taken is not lost
+  comm::Task::Stream stream = stream_of(group, tuttiBlocking());
+  const tuttiComm_t comm = group.plain.comm();
+  comm::Task task = group.plain.take();
+  task.stream = std::move(stream);
+  group.members.push_back({comm, std::move(task)});
+}
+
 // Options that the communicator gets before the group ends are for later calls.
 template <class Work>
 Status collect(const Submission<Work>& asked, tuttiStream_t stream) {
   Member member{asked.comm, make_task(asked)};
   const Status kept = caught_status([&] {
+    settle(group());
     comm::Extras& extras = member.task.extras;
     if (!extras.options) extras.options = member.task.communicator->options();
-    member.task.stream = stream_of(stream);
+    member.task.stream = stream_of(group(), stream);
     std::vector<Member>& members = group().members;
     if (!join_transfers(members, member)) members.push_back(std::move(member));
     return Status();
@@ -165,7 +179,8 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
     return report(comm, enqueue(asked, stream));
   }
   if constexpr (std::is_same_v<Work, exec::Transfer>) {
-    return run_now(comm, std::span(&asked.work, 1), asked.extras);
+    const comm::CallOptions& options = comm->communicator->options_of(asked.extras);
+    return run_now(comm, std::span(&asked.work, 1), options.timeout_ns);
   } else {
     return run_now(comm, asked.work);
   }
@@ -196,6 +211,7 @@ Status enter(std::vector<Member>& members, bool idle) {
   for (Member& member : members) {
     member.visitor = visit(member.comm);
     if (Status status = check_handle(member.comm); !status.ok()) return status;
+    if (Status status = member.task.check(); !status.ok()) return status;
   }
   return {};
 }
@@ -278,9 +294,18 @@ Status run_members(Group& group) {
   return engine != nullptr ? queue_group(group, *engine, tasks) : drive_group(group, *driver);
 }
 
+bool operates_on(const Group& group, const tuttiComm* comm) {
+  return (!group.plain.empty() && group.plain.comm() == comm) || is_among(group.members, comm);
+}
+
 // Communicators and registrations first: what they wait for is that other ranks do the same, never
 // an operation.
 Status run_group(Group group) {
+  const Status settled = caught_status([&] {
+    settle(group);
+    return Status();
+  });
+  if (group.refusal.ok()) group.refusal = settled;
   if (group.refusal.ok()) group.refusal = check_makings(group.makings);
   if (!group.refusal.ok()) {
     drop_makings(group.makings, group.refusal);
@@ -295,9 +320,15 @@ Status run_group(Group group) {
   return made.ok() || (made.code() == Code::kInProgress && !behind.ok()) ? behind : made;
 }
 
+bool holds_plain_only(const Group& group) {
+  return !group.plain.empty() && group.makings.empty() && group.registrations.empty() &&
+         group.refusal.ok();
+}
+
 // Others wait for its requests, and for communicators that are busy for it. The caller's variables
 // may have been on the stack that is gone.
 void abandon_group(Group group) {
+  attempt([&] { settle(group); });
   const auto of_parent = [](const Member& member) { return is_inherited(*member.comm); };
   const bool inherited = !check_makings(group.makings).ok() ||
                          std::any_of(group.members.begin(), group.members.end(), of_parent);
@@ -324,6 +355,12 @@ tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream
 
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
                      const comm::Extras* extras, const Handle* handle) {
+  const bool is_plain =
+      extras == nullptr && handle == nullptr && stream.kind == tuttiStreamBlocking;
+  if (group_depth > 0 && is_plain) {
+    Group& open = group();
+    if (open.members.empty() && open.plain.add(comm, transfer)) return tuttiSuccess;
+  }
   return submit_work<exec::Transfer>({comm, transfer, extras, handle}, stream);
 }
 
@@ -362,7 +399,7 @@ bool add_to_group(const Registration& registration) {
 }
 
 bool group_operates_on(const tuttiComm* comm) {
-  return group_depth > 0 && is_among(group().members, comm);
+  return group_depth > 0 && operates_on(group(), comm);
 }
 
 bool group_uses(const tuttiComm* comm) {
@@ -387,7 +424,9 @@ tuttiResult_t group_end() {
     return report(nullptr, Status::invalid_usage("tuttiGroupEnd without tuttiGroupStart"));
   }
   if (--group_depth > 0) return tuttiSuccess;
-  return report(nullptr, run_group(std::exchange(group(), {})));
+  Group& ended = group();
+  if (holds_plain_only(ended)) return report(nullptr, ended.plain.run());
+  return report(nullptr, run_group(std::exchange(ended, {})));
 }
 
 tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
@@ -408,6 +447,7 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
       return Status::invalid_argument("tuttiGroupSimulateEnd: nanoseconds is null");
     }
     simulated = Status::invalid_usage("the group was only simulated");
+    settle(ended);
     return predict(ended.members, *nanoseconds);
   });
   ended.refusal = status.ok() ? simulated : status;

@@ -336,15 +336,19 @@ Status Communicator::run_plan(const Request& request) {
   return status;
 }
 
-exec::Call Communicator::transfers_call(const Extras* extras) const {
-  return {nullptr, nullptr, 0, deadline_from_now(extras), "send/recv", false};
+exec::Call Communicator::transfers_call(uint64_t own_timeout_ns) const {
+  return {nullptr, nullptr, 0, deadline_of_call(own_timeout_ns), "send/recv", false};
 }
 
-Status Communicator::run(std::span<const exec::Transfer> transfers, const Extras* extras) {
-  executor_->name_call(transfers_call(extras), pairs_.get());
+Status Communicator::run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns) {
+  executor_->name_call(transfers_call(timeout_ns), pairs_.get());
   recorder_->begin(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
   Status status = pairs_->run(transfers);
-  conclude(status);
+  if (status.ok()) [[likely]] {
+    recorder_->end();
+  } else {
+    conclude(status);
+  }
   return status;
 }
 
@@ -379,14 +383,14 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
   return {};
 }
 
-Status Communicator::begin(std::span<const exec::Transfer> transfers, const Extras* extras,
+Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns,
                            uint64_t ticket) {
   recorder_->begin_queued(ticket, calls_->label(transfers), ++transfer_calls_,
                           trace::Series::kTransfers);
   if (!status().ok()) return status();
   active_ = Active::kPairs;
   outcome_ = Status();
-  executor_->name_call(transfers_call(extras), pairs_.get());
+  executor_->name_call(transfers_call(timeout_ns), pairs_.get());
   pairs_->start(transfers);
   return {};
 }

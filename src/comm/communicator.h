@@ -48,9 +48,16 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   const Membership& membership() const { return *membership_; }
   std::shared_ptr<const Roster> roster() const { return membership_->roster(); }
 
+  /// Whether they may run as one call: nothing has begun after an error.
+  Status check(std::span<const exec::Transfer> transfers) const {
+    return exec::check_own_transfers(transfers, rank());
+  }
+  /// One that will be run soon, while nothing is queued.
+  void claim(const exec::Transfer& transfer) const { pairs_->claim(transfer); }
   /// Blocks until the rank's part is complete.
   Status run(const Request& request);
-  Status run(std::span<const exec::Transfer> transfers, const Extras* extras);
+  /// `timeout_ns`: as timeout_of() takes it.
+  Status run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns);
   Status run(const Access& access);
 
   /// The same in pieces, for threads that drive several communicators: queue() when the operation
@@ -59,7 +66,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   uint64_t queue(std::span<const exec::Transfer> transfers);
   uint64_t queue(const Access& access);
   Status begin(const Request& request, uint64_t ticket);
-  Status begin(std::span<const exec::Transfer> transfers, const Extras* extras, uint64_t ticket);
+  Status begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns, uint64_t ticket);
   Status begin(const Access& access, uint64_t ticket);
   void conclude(const Status& status);
   exec::Progress advance();
@@ -77,6 +84,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// kNoDeadline: none.
   uint64_t timeout_of(uint64_t own) const;
   const CallOptions& options() const { return planner_->options(); }
+  const CallOptions& options_of(const Extras* extras) const { return planner_->options_of(extras); }
   /// TUTTI_DETERMINISTIC.
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }
   Status check_algorithm(const CallOptions& options) const;
@@ -181,7 +189,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   exec::Call call_of(const Request& request, const Prepared& prepared) const;
   uint64_t deadline_from_now(const Extras* extras) const;
   uint64_t deadline_of_call(uint64_t own_timeout_ns) const;
-  exec::Call transfers_call(const Extras* extras) const;
+  exec::Call transfers_call(uint64_t own_timeout_ns) const;
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
   void name_access(const Access& access);
   exec::Progress advance_access();

@@ -54,6 +54,8 @@ bool Task::is_on(const Stream& one) const {
   return is_same(stream) || std::any_of(more_streams.begin(), more_streams.end(), is_same);
 }
 
+Status Task::check() const { return is_transfer() ? communicator->check(transfers()) : Status(); }
+
 void Task::announce() {
   adopt();
   if (is_transfer()) {
@@ -86,7 +88,7 @@ Status Task::begin() {
     return communicator->begin(*request, ticket);
   }
   if (const auto* access = std::get_if<Access>(&work)) return communicator->begin(*access, ticket);
-  return communicator->begin(transfers(), &extras, ticket);
+  return communicator->begin(transfers(), communicator->options_of(&extras).timeout_ns, ticket);
 }
 
 Result<double> Task::predict_ns() {

@@ -56,6 +56,8 @@ struct Task {
   bool is_on(const Stream& stream) const;
   bool is_request() const { return std::holds_alternative<Request>(work); }
   bool is_transfer() const { return !is_request() && !std::holds_alternative<Access>(work); }
+  /// Whether it may run; nothing has begun after an error. Without announce().
+  Status check() const;
   /// Gives the task its place in line, and counts it where its outcome will be told. Takes no
   /// memory.
   void announce();

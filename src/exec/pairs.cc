@@ -10,126 +10,160 @@
 namespace tutti::exec {
 namespace {
 
-constexpr uint64_t kHeaderBytes = 16;
-constexpr uint64_t kRingBytes = 64 << 10;
 constexpr uint32_t kPairLane = kLanes;  // the stream lane behind those of plans
+// Of a message up to this size the lines behind the head are fetched together with it.
+constexpr uint64_t kPromptBytes = 1024;
 
-constexpr uint64_t padded(uint64_t bytes) { return (bytes + 15) / 16 * 16; }
+constexpr bool is_short(const Transfer& transfer) {
+  return transfer.bytes <= PairHead::kShortBytes;
+}
+
+// Calls pair(send, receive) for the indices of the k-th send of `rank` to itself and the k-th
+// receive, as long as it returns true. Whether there was nothing else.
+template <class TransferAt, class Pair>
+bool pair_own(size_t count, uint32_t rank, TransferAt transfer_at, Pair pair) {
+  const auto next = [&](size_t from, bool is_send) {
+    while (from < count &&
+           (transfer_at(from).peer != rank || transfer_at(from).is_send != is_send)) {
+      ++from;
+    }
+    return from;
+  };
+  size_t send = next(0, true), receive = next(0, false);
+  for (; send < count && receive < count;
+       send = next(send + 1, true), receive = next(receive + 1, false)) {
+    if (!pair(send, receive)) return false;
+  }
+  return send == count && receive == count;
+}
+
+template <class Line>
+void for_prompt_lines(const PairChannel& channel, uint64_t at, const Transfer& transfer,
+                      Line line) {
+  if (is_short(transfer) || transfer.bytes > kPromptBytes) return;
+  for (uint64_t i = 0; i < transfer.bytes; i += kPrefetchedBytes) line(channel.at(at + i));
+}
 
 }  // namespace
 
-/// `produced` and `mark` belong to the sender, `consumed` to the receiver; the counters are of
-/// bytes and only rise.
-struct PairExecutor::Ring {
-  Flag* produced;
-  Flag* mark;  // a StagingMark, by the same count
-  Flag* consumed;
-  std::byte* data;
-};
+Status check_own_transfers(std::span<const Transfer> transfers, int rank) {
+  const auto is_own = [rank](const Transfer& transfer) {
+    return transfer.peer == static_cast<uint32_t>(rank);
+  };
+  if (std::none_of(transfers.begin(), transfers.end(), is_own)) return {};
+  const auto at = [&](size_t i) -> const Transfer& { return transfers[i]; };
+  const auto are_equal = [&](size_t send, size_t receive) {
+    return transfers[send].bytes == transfers[receive].bytes;
+  };
+  if (pair_own(transfers.size(), static_cast<uint32_t>(rank), at, are_equal)) return {};
+  return Status::invalid_usage(
+      "rank " + std::to_string(rank) +
+      " sends to itself without an equal receive from itself in the same group");
+}
 
 PairExecutor::PairExecutor(HostExecutor& executor)
-    : executor_(executor),
-      tails_(2 * executor.peers().size(), kNone),
-      begun_(2 * executor.peers().size(), executor.options().calls_before),
-      sent_(executor.peers().size(), 0),
-      received_(executor.peers().size(), 0) {
-  static_assert(kPairBytes >= 2 * kLineBytes + kRingBytes);
+    : executor_(executor), ways_(2 * executor.peers().size()) {
+  const auto rank = static_cast<uint32_t>(executor.options().rank);
+  const std::vector<Peer>& peers = executor.peers();
+  for (uint32_t peer = 0; peer < peers.size(); ++peer) {
+    for (const bool is_send : {false, true}) {
+      Way& way = ways_[place_of({peer, is_send})];
+      way.begun = executor.options().calls_before;
+      if (!peers[peer].arena.valid()) continue;
+      const uint32_t source = is_send ? rank : peer;
+      const uint32_t target = is_send ? peer : rank;
+      way.channel = peers[source].arena.pairs() + target * kPairBytes;
+    }
+  }
   trace::Recorder* recorder = executor.options().recorder;
   for (int type = 0; recorder != nullptr && type < types::kDataTypes; ++type) {
     type_names_.push_back(recorder->name(types::name_of(static_cast<types::DataType>(type))));
   }
 }
 
-PairExecutor::Ring PairExecutor::ring_of(const Active& active) const {
-  const auto rank = static_cast<uint32_t>(executor_.options().rank);
-  const uint32_t source = active.transfer.is_send ? rank : active.transfer.peer;
-  const uint32_t target = active.transfer.is_send ? active.transfer.peer : rank;
-  std::byte* base = executor_.peers()[source].arena.pairs() + target * kPairBytes;
-  auto* const produced = reinterpret_cast<Flag*>(base);
-  auto* const consumed = reinterpret_cast<Flag*>(base + kLineBytes);
-  return {produced, produced + 1, consumed, base + 2 * kLineBytes};
-}
-
 void PairExecutor::start(std::span<const Transfer> transfers) {
+  line_up(transfers);
+  tell_lines();
+}
+
+// What others may wait for goes first, and what only this rank needs comes before it looks for what
+// they send: a look at a line that is about to be written takes it away from its writer.
+Status PairExecutor::run(std::span<const Transfer> transfers) {
+  if (!executor_.status().ok()) return executor_.status();
+  line_up(transfers);
+  for (const uint32_t at : open_) {
+    if (active_[at].transfer.is_send) (void)step(active_[at]);
+  }
+  tell_lines();
+  for (const uint32_t at : open_) take_next_head(active_[at]);
+  return executor_.wait([this] { return advance(); });
+}
+
+// A channel takes one after the other; a stream keeps them in order itself.
+void PairExecutor::line_up(std::span<const Transfer> transfers) {
+  const auto rank = static_cast<uint32_t>(executor_.options().rank);
+  bool is_mine = false;
   active_.clear();
-  for (const Transfer& transfer : transfers) active_.push_back({transfer});
-  number_all();
-  pair_with_myself();
-  line_up();
+  open_.clear();
+  ++calls_;
+  for (uint32_t i = 0; i < transfers.size(); ++i) {
+    Way& way = ways_[place_of(transfers[i])];
+    active_.emplace_back(transfers[i], way);
+    if (transfers[i].peer == rank) {
+      is_mine = true;
+      continue;
+    }
+    if (way.channel != nullptr && way.call == calls_) {
+      active_[way.last].next = i;
+    } else {
+      open_.push_back(i);
+    }
+    way.call = calls_;
+    way.last = i;
+  }
+  if (is_mine) pair_with_myself();
 }
 
-// Both ends of a transfer give it the same number, as transfers pair in order.
-void PairExecutor::number_all() {
-  for (Active& active : active_) active.number = ++begun_[way(active.transfer)];
-  trace::Recorder* recorder = executor_.options().recorder;
-  if (recorder != nullptr) tell_lines(*recorder, nullptr);
-}
-
-void PairExecutor::tell_progress(trace::Recorder& recorder, const Stall& stall) const {
-  tell_lines(recorder, &stall);
+inline trace::Exchange PairExecutor::exchange_of(const Active& active) const {
+  const Transfer& transfer = active.transfer;
+  return {.peer = transfer.peer,
+          .sends = transfer.is_send,
+          .type = type_names_[static_cast<size_t>(transfer.type)],
+          .number = active.number,
+          .bytes = transfer.bytes,
+          .moved = active.done ? transfer.bytes : std::min(active.moved, transfer.bytes),
+          .messages = 1,
+          .complete = active.done ? 1u : 0u};
 }
 
 // The lines of a call stay in its order, which is the program's.
-void PairExecutor::tell_lines(trace::Recorder& recorder, const Stall* stall) const {
+void PairExecutor::tell_lines() const {
+  trace::Recorder* const recorder = executor_.options().recorder;
+  if (recorder == nullptr) return;
+  const uint32_t room = recorder->open_lines(active_.size());
+  for (uint32_t i = 0; i < room; ++i) recorder->set_line(i, exchange_of(active_[i]));
+}
+
+void PairExecutor::tell_progress(trace::Recorder& recorder, const Stall& stall) const {
   const uint32_t room = recorder.open_lines(active_.size());
   for (uint32_t i = 0; i < room; ++i) {
-    const Active& active = active_[i];
-    const Transfer& transfer = active.transfer;
-    trace::Exchange exchange{.peer = transfer.peer, .sends = transfer.is_send};
-    exchange.type = type_names_[static_cast<size_t>(transfer.type)];
-    exchange.number = active.number;
-    exchange.bytes = transfer.bytes;
-    exchange.moved = active.done ? transfer.bytes : std::min(active.moved, transfer.bytes);
-    exchange.messages = 1;
-    exchange.complete = active.done ? 1 : 0;
-    if (stall != nullptr) stall->describe_peer(exchange);
+    trace::Exchange exchange = exchange_of(active_[i]);
+    stall.describe_peer(exchange);
     recorder.set_line(i, exchange);
   }
 }
 
-// A ring takes one transfer after the other; a stream keeps them in order itself.
-void PairExecutor::line_up() {
-  open_.clear();
-  const auto tail_of = [&](const Transfer& transfer) -> uint32_t& { return tails_[way(transfer)]; };
-  for (uint32_t i = 0; i < active_.size(); ++i) {
-    const Active& active = active_[i];
-    if (active.done) continue;
-    uint32_t& tail = tail_of(active.transfer);
-    const bool ring = executor_.peers()[active.transfer.peer].arena.valid();
-    if (ring && tail != kNone) {
-      active_[tail].next = i;
-    } else {
-      open_.push_back(i);
-    }
-    tail = i;
-  }
-  for (const Active& active : active_) tail_of(active.transfer) = kNone;
-}
-
-// The k-th send to myself meets the k-th receive from myself in this group; none may be left.
 void PairExecutor::pair_with_myself() {
-  const auto rank = static_cast<uint32_t>(executor_.options().rank);
-  const auto next = [&](size_t from, bool is_send) {
-    while (from < active_.size() &&
-           (active_[from].transfer.peer != rank || active_[from].transfer.is_send != is_send)) {
-      ++from;
-    }
-    return from;
-  };
-  size_t send = next(0, true), receive = next(0, false);
-  for (; send < active_.size() && receive < active_.size();
-       send = next(send + 1, true), receive = next(receive + 1, false)) {
+  const auto at = [this](size_t i) -> const Transfer& { return active_[i].transfer; };
+  const auto copy = [this](size_t send, size_t receive) {
     Active& from = active_[send];
     Active& to = active_[receive];
-    if (from.transfer.bytes != to.transfer.bytes) break;
-    std::memmove(to.transfer.data, from.transfer.data, from.transfer.bytes);
-    from.done = to.done = true;
-  }
-  if (send == active_.size() && receive == active_.size()) return;
-  executor_.expect(rank);
-  executor_.fail(Status::invalid_usage(
-      "rank " + std::to_string(rank) +
-      " sends to itself without an equal receive from itself in the same group"));
+    if (from.transfer.bytes > 0) {
+      std::memmove(to.transfer.data, from.transfer.data, from.transfer.bytes);
+    }
+    return from.done = to.done = true;
+  };
+  (void)pair_own(active_.size(), static_cast<uint32_t>(executor_.options().rank), at, copy);
 }
 
 Progress PairExecutor::advance() {
@@ -137,7 +171,7 @@ Progress PairExecutor::advance() {
   size_t kept = 0;
   for (uint32_t at : open_) {
     while (at != kNone && executor_.status().ok()) {
-      moved = step(active_[at]) || moved;
+      if (!active_[at].done) moved = step(active_[at]) || moved;
       if (!active_[at].done) break;
       at = active_[at].next;
     }
@@ -148,100 +182,161 @@ Progress PairExecutor::advance() {
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 
-Status PairExecutor::run(std::span<const Transfer> transfers) {
-  if (!executor_.status().ok()) return executor_.status();
-  start(transfers);
-  return executor_.wait([this] { return advance(); });
-}
-
 bool PairExecutor::step(Active& active) {
   executor_.expect(active.transfer.peer);
-  return executor_.peers()[active.transfer.peer].arena.valid() ? step_ring(active)
-                                                               : step_stream(active);
+  if (active.way->channel == nullptr) return step_stream(active);
+  return active.transfer.is_send ? step_send(active) : step_receive(active);
 }
 
 bool PairExecutor::step_stream(Active& active) {
   transport::Stream& stream = *executor_.peers()[active.transfer.peer].stream;
   const Transfer& transfer = active.transfer;
-  if (!active.announced) {
+  if (!active.begun) {
     const ExecutorOptions& options = executor_.options();
     const transport::ChannelId channel{options.communicator, options.epoch, kPairLane};
     const transport::Buffer target{transfer.data, transfer.bytes};
     const transport::ConstBuffer source{transfer.data, transfer.bytes};
     active.ticket = transfer.is_send ? stream.send(channel, 1, {&source, 1})
                                      : stream.receive(channel, 1, {&target, 1});
-    active.announced = true;
+    active.begun = true;
   }
   active.done = transfer.is_send ? stream.sent(active.ticket) : stream.received(active.ticket);
   return active.done;
 }
 
-bool PairExecutor::step_ring(Active& active) {
-  Ring ring = ring_of(active);
-  const bool is_send = active.transfer.is_send;
-  uint64_t& mine = is_send ? sent_[active.transfer.peer] : received_[active.transfer.peer];
-  const uint64_t other = (is_send ? ring.consumed : ring.produced)->load(std::memory_order_acquire);
-  uint64_t room = is_send ? kRingBytes - (mine - other) : other - mine;
-  const bool begins = !active.announced;
-  if (begins) {
-    if (room < kHeaderBytes || !announce(active, ring, mine)) return false;
-    room -= kHeaderBytes;
+bool PairExecutor::step_send(Active& active) {
+  const Transfer& transfer = active.transfer;
+  Way& mine = *active.way;
+  const PairChannel channel(mine.channel);
+  if (!active.begun && mine.heads - mine.others_heads == PairChannel::kHeads) {
+    mine.others_heads = channel.read.load(std::memory_order_acquire);
+    if (mine.heads - mine.others_heads == PairChannel::kHeads) return false;
   }
-  const uint64_t left = padded(active.transfer.bytes) - active.moved;
-  const uint64_t now = std::min(left, room);
-  if (now == 0 && !begins) return false;  // so that whoever waits looks at deadlines and deaths
-  if (now > 0) copy(active, ring, mine, now);
-  mine += now;
-  active.moved += now;
-  active.done = active.moved == padded(active.transfer.bytes);
-  (is_send ? ring.produced : ring.consumed)->store(mine, std::memory_order_release);
+  if (is_short(transfer)) {
+    PairHead& head = channel.head(mine.heads);
+    if (transfer.bytes > 0) std::memcpy(head.payload, transfer.data, transfer.bytes);
+    active.done = true;
+  } else {
+    const uint64_t left = PairChannel::padded(transfer.bytes) - active.moved;
+    const uint64_t now = std::min(left, PairChannel::kPieceBytes);
+    if (PairChannel::kRingBytes - (mine.bytes - mine.others_bytes) < now) {
+      mine.others_bytes = channel.consumed.load(std::memory_order_acquire);
+      if (PairChannel::kRingBytes - (mine.bytes - mine.others_bytes) < now) return false;
+    }
+    write_piece(active, channel, mine.bytes, now);
+    mine.bytes += now;
+    active.moved += now;
+    active.done = now == left;
+  }
+  if (active.begun) {
+    channel.produced.store(mine.bytes, std::memory_order_release);
+  } else {
+    PairHead& head = channel.head(mine.heads);
+    head.bytes = transfer.bytes;
+    head.number.store(++mine.heads, std::memory_order_release);
+    active.begun = true;
+  }
   return true;
 }
 
-// Writes or reads the header at `at`; false after a mismatch.
-bool PairExecutor::announce(Active& active, Ring& ring, uint64_t& at) {
-  std::byte* header = ring.data + at % kRingBytes;
-  active.announced = true;
-  at += kHeaderBytes;
-  if (active.transfer.is_send) {
-    std::memcpy(header, &active.transfer.bytes, sizeof active.transfer.bytes);
-    return true;
+bool PairExecutor::step_receive(Active& active) {
+  const Transfer& transfer = active.transfer;
+  Way& mine = *active.way;
+  const PairChannel channel(mine.channel);
+  if (!active.begun) {
+    if (!begin_receive(active, channel)) return false;
+    if (active.done) return true;
+  } else if (mine.others_bytes <= mine.bytes) {
+    mine.others_bytes = channel.produced.load(std::memory_order_acquire);
+    if (mine.others_bytes <= mine.bytes) return false;
   }
-  uint64_t bytes = 0;
-  std::memcpy(&bytes, header, sizeof bytes);
-  if (bytes == active.transfer.bytes) return true;
-  executor_.fail(Status::invalid_usage("rank " + std::to_string(active.transfer.peer) + " sent " +
-                                       std::to_string(bytes) + " bytes where rank " +
-                                       std::to_string(executor_.options().rank) + " receives " +
-                                       std::to_string(active.transfer.bytes)));
-  return false;
+  const uint64_t left = PairChannel::padded(transfer.bytes) - active.moved;
+  const uint64_t now = std::min(left, mine.others_bytes - mine.bytes);
+  read_piece(active, channel, mine.bytes, now);
+  mine.bytes += now;
+  active.moved += now;
+  active.done = now == left;
+  channel.consumed.store(mine.bytes, std::memory_order_release);
+  return true;
 }
 
-// Moves up to `room` bytes, padding included, between the ring at `at` and the user's memory.
-uint64_t PairExecutor::copy(Active& active, Ring& ring, uint64_t at, uint64_t room) {
-  uint64_t copied = 0;
-  while (copied < room) {
-    const uint64_t place = (at + copied) % kRingBytes;
-    const uint64_t offset = active.moved + copied;
-    const uint64_t span = std::min(room - copied, kRingBytes - place);
-    const uint64_t left = offset < active.transfer.bytes ? active.transfer.bytes - offset : 0;
-    const uint64_t bytes = std::min(span, left);
-    std::byte* const user = active.transfer.data + offset;
-    std::byte* const slot = ring.data + place;
-    if (bytes > 0 && active.transfer.is_send) {
-      const StagingWriter::Order order{*ring.mark, at + copied};
-      executor_.staging_writer()(bytes, true, order, [&](bool streaming) {
-        if (streaming) return types::copy_streaming(slot, user, bytes);
-        std::memcpy(slot, user, bytes);
-      });
-    } else if (bytes > 0) {
-      const StagingMark mark(ring.mark->load(std::memory_order_relaxed));
-      const auto read = [&] { std::memcpy(user, slot, bytes); };
-      executor_.staging_reader()(bytes, mark, at + copied, bytes, read);
-    }
-    copied += span;
+// False if the message has not come, or is another one. A short one is received with it; of a
+// longer one it is known then how much there is.
+bool PairExecutor::begin_receive(Active& active, const PairChannel& channel) {
+  const Transfer& transfer = active.transfer;
+  Way& mine = *active.way;
+  for_prompt_lines(channel, mine.bytes, transfer, prefetch_to_read);
+  const PairHead& head = channel.head(mine.heads);
+  if (head.number.load(std::memory_order_acquire) != mine.heads + 1) return false;
+  if (head.bytes != transfer.bytes) {
+    executor_.fail(Status::invalid_usage("rank " + std::to_string(transfer.peer) + " sent " +
+                                         std::to_string(head.bytes) + " bytes where rank " +
+                                         std::to_string(executor_.options().rank) + " receives " +
+                                         std::to_string(transfer.bytes)));
+    return false;
   }
-  return copied;
+  active.begun = true;
+  if (is_short(transfer)) {
+    if (transfer.bytes > 0) std::memcpy(transfer.data, head.payload, transfer.bytes);
+    active.done = true;
+  } else {
+    mine.others_bytes = mine.bytes + PairChannel::first_piece(transfer.bytes);
+  }
+  channel.read.store(++mine.heads, std::memory_order_release);
+  return true;
+}
+
+void PairExecutor::claim(const Transfer& transfer) const {
+  const Way& mine = ways_[place_of(transfer)];
+  if (!transfer.is_send || mine.channel == nullptr) return;
+  const PairChannel channel(mine.channel);
+  prefetch_to_write(&channel.head(mine.heads));
+  for_prompt_lines(channel, mine.bytes, transfer, prefetch_to_write);
+}
+
+// The line of the next message, which will probably be as short, comes here while this rank waits.
+// By a store: a line that is only prefetched does not stay
+// (docs/decisions/0029-a-message-of-a-pair-begins-with-a-line.md).
+void PairExecutor::take_next_head(const Active& active) const {
+  const Way& mine = *active.way;
+  const bool is_mine = mine.heads - mine.others_heads < PairChannel::kHeads;
+  if (!active.transfer.is_send || !is_short(active.transfer) || mine.channel == nullptr) return;
+  if (is_mine) PairChannel(mine.channel).head(mine.heads).bytes = 0;
+}
+
+// Calls move(user, slot, bytes, at) for what lies together of the `bytes` at `at` in the channel,
+// without the padding.
+template <class Move>
+void PairExecutor::in_ring(const Active& active, const PairChannel& channel, uint64_t at,
+                           uint64_t bytes, Move move) {
+  const uint64_t rest = std::min(bytes, active.transfer.bytes - active.moved);
+  for (uint64_t done = 0, now = 0; done < rest; done += now) {
+    const uint64_t together = PairChannel::kRingBytes - (at + done) % PairChannel::kRingBytes;
+    now = std::min(rest - done, together);
+    move(active.transfer.data + active.moved + done, channel.at(at + done), now, at + done);
+  }
+}
+
+void PairExecutor::write_piece(const Active& active, const PairChannel& channel, uint64_t at,
+                               uint64_t bytes) {
+  const auto write = [&](const std::byte* user, std::byte* slot, uint64_t now, uint64_t place) {
+    executor_.staging_writer()(now, true, {channel.mark, place}, [&](bool streaming) {
+      if (streaming) return types::copy_streaming(slot, user, now);
+      std::memcpy(slot, user, now);
+    });
+  };
+  in_ring(active, channel, at, bytes, write);
+}
+
+void PairExecutor::read_piece(const Active& active, const PairChannel& channel, uint64_t at,
+                              uint64_t bytes) {
+  const auto read = [&](std::byte* user, const std::byte* slot, uint64_t now, uint64_t place) {
+    const auto copy = [&] { std::memcpy(user, slot, now); };
+    if (now < kLeastStagingBytes) return copy();  // without a look at the mark's line
+    const StagingMark mark(channel.mark.load(std::memory_order_relaxed));
+    executor_.staging_reader()(now, mark, place, now, copy);
+  };
+  in_ring(active, channel, at, bytes, read);
 }
 
 }  // namespace tutti::exec

@@ -2,6 +2,7 @@
 // of pairs.
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -13,7 +14,7 @@
 #include "src/exec/pairs.h"
 #include "src/plan/bind.h"
 #include "src/registry/algorithms.h"
-#include "src/transport/arena.h"
+#include "tests/support/two_ranks.h"
 
 namespace tutti::exec {
 namespace {
@@ -21,49 +22,16 @@ namespace {
 constexpr uint64_t kBytes = 8192;
 constexpr uint32_t kWriter = 0, kReader = 1;
 
-class NoFailures final : public Health {
- public:
-  Status check() override { return {}; }
-};
-
-// Two ranks as threads, who choose by the clock.
-class TwoRanks {
- public:
-  TwoRanks() : layout_(64 << 10, PairExecutor::kPairBytes, 2) {
-    for (int rank = 0; rank < 2; ++rank) {
-      arenas_.push_back(std::move(transport::Arena::create("test", layout_.bytes())).value());
-    }
-    for (int rank = 0; rank < 2; ++rank) {
-      std::vector<Peer> peers(2);
-      for (size_t peer = 0; peer < 2; ++peer) peers[peer].arena = arena(peer);
-      ExecutorOptions options;
-      options.rank = rank;
-      options.ranks = 2;
-      options.spins = 20;
-      options.layout = layout_;
-      executors_.push_back(std::make_unique<HostExecutor>(options, std::move(peers), health_));
-    }
-  }
-
-  HostExecutor& executor(uint32_t rank) { return *executors_[rank]; }
-  ArenaView arena(size_t rank) const { return ArenaView(arenas_[rank].data(), layout_); }
-  StoreCosts published(uint32_t rank) const {
-    const auto& word = arena(rank).reads().costs[staging_class(kBytes)];
-    return std::bit_cast<StoreCosts>(word.load(std::memory_order_relaxed));
-  }
-
- private:
-  ArenaLayout layout_;
-  std::vector<transport::Arena> arenas_;
-  NoFailures health_;
-  std::vector<std::unique_ptr<HostExecutor>> executors_;
-};
+StoreCosts published(const testing_support::TwoRanks& two, uint32_t rank) {
+  const auto& word = two.arena(rank).reads().costs[staging_class(kBytes)];
+  return std::bit_cast<StoreCosts>(word.load(std::memory_order_relaxed));
+}
 
 using OneCall = std::function<Status(HostExecutor&, uint32_t rank)>;
 
 // Both ranks call, batch by batch, until the reader has told of both kinds.
 void expect_readers_tell(const OneCall& call) {
-  TwoRanks two;
+  testing_support::TwoRanks two;
   const uint64_t until_ns = monotonic_ns() + 60 * kNanosecondsPerSecond;
   StoreCosts told{};
   while ((told[false] == 0 || told[true] == 0) && monotonic_ns() < until_ns) {
@@ -74,11 +42,11 @@ void expect_readers_tell(const OneCall& call) {
     batch(kReader);
     writer.join();
     if (testing::Test::HasFailure()) return;
-    told = two.published(kReader);
+    told = published(two, kReader);
   }
   EXPECT_GT(told[false], 0);
   EXPECT_GT(told[true], 0);
-  EXPECT_EQ(two.published(kWriter), StoreCosts{}) << "it has read nothing";
+  EXPECT_EQ(published(two, kWriter), StoreCosts{}) << "it has read nothing";
 }
 
 // A broadcast in slots, in the short form if `fast`.

@@ -13,6 +13,7 @@
 // counted and not recorded.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -164,6 +165,40 @@ inline void Recorder::end() {
   if ((record.progress.load(std::memory_order_relaxed) & kHasStart) != 0) [[unlikely]]
     return conclude(true);
   ended_.store(running_, std::memory_order_release);
+}
+
+inline uint32_t Recorder::open_lines(uint64_t count) {
+  if (running_ == 0) return 0;
+  const uint64_t most = std::min((line_mask_ + 1) / 2, kMostLinesOfCall);
+  const auto room = static_cast<uint32_t>(std::min(count, most));
+  if (lined_ != running_ || room > room_) {
+    lined_ = running_;
+    first_line_ = lines_given_;
+    lines_given_ += room;
+    room_ = room;
+  }
+  Record& record = current();
+  const uint64_t left_out = std::min(count - room, kMostLinesOfCall);
+  record.lines.store((first_line_ & line_mask_) << 32 | uint64_t{room} << 16 | left_out,
+                     std::memory_order_release);
+  const uint64_t progress = record.progress.load(std::memory_order_relaxed);
+  record.progress.store(progress | kHasLines, std::memory_order_release);
+  return room;
+}
+
+inline void Recorder::set_line(uint32_t index, const Exchange& exchange) {
+  Line& at = line(first_line_ + index);
+  at.order.store(0, std::memory_order_relaxed);
+  at.what.store(uint64_t{exchange.peer} << 32 | static_cast<uint64_t>(exchange.state) << 16 |
+                    uint64_t{exchange.type} << 8 | (exchange.sends ? kLineSends : 0),
+                std::memory_order_release);
+  at.numbers.store(uint64_t{exchange.number} << 32 | exchange.call, std::memory_order_release);
+  at.bytes.store(exchange.bytes, std::memory_order_release);
+  at.moved.store(exchange.moved, std::memory_order_release);
+  at.messages.store(uint64_t{exchange.complete} << 32 | exchange.messages,
+                    std::memory_order_release);
+  at.blame.store(exchange.blame, std::memory_order_release);
+  at.order.store(line_order(running_) | (++revisions_ & kLineRevision), std::memory_order_release);
 }
 
 }  // namespace tutti::trace

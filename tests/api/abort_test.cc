@@ -118,6 +118,22 @@ TEST(Abort, DuringSmallCalls) { abort_while(all_reduce, 2); }
 TEST(Abort, DuringLargeCalls) { abort_while(all_reduce, 100'000); }
 TEST(Abort, DuringTransfers) { abort_while(exchange, 1000); }
 
+// Both at once, without tasks.
+TEST(Abort, DuringGroupsOfTransfers) {
+  abort_while(
+      [](Rank& rank, int number) {
+        const size_t count = rank.send.size();
+        EXPECT_OK(tuttiGroupStart(), nullptr);
+        const tuttiResult_t sent = tuttiSend(rank.send.data(), count, tuttiFloat32, 1 - number,
+                                             rank.comm, tuttiBlocking());
+        const tuttiResult_t received = tuttiRecv(rank.recv.data(), count, tuttiFloat32, 1 - number,
+                                                 rank.comm, tuttiBlocking());
+        const tuttiResult_t ended = tuttiGroupEnd();
+        return sent != tuttiSuccess ? sent : received != tuttiSuccess ? received : ended;
+      },
+      100'000);
+}
+
 TEST(Abort, DuringVectors) {
   abort_while(
       [](Rank& rank, int) {

@@ -112,13 +112,28 @@ TEST(Groups, TransfersAndCollectivesInAnyOrder) {
   });
 }
 
+// It is seen before any operation of the group begins, so the communicator is as usable as before,
+// also where the group holds more than sends and receives.
 TEST(Groups, SelfTransferWithoutPartner) {
-  run_ranks(1, [](tuttiComm_t& comm, int) {
-    int x = 1;
+  run_ranks(2, [](tuttiComm_t& comm, int rank) {
+    const tuttiStream_t stream = tuttiBlocking();
+    int mine = rank + 1, other = 0, sum = 0;
     set_deadline(comm, kHangMs);
+    for (const bool reduces : {false, true}) {
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_OK(tuttiSend(&mine, 1, tuttiInt32, rank, comm, stream), comm);
+      EXPECT_OK(tuttiSend(&mine, 1, tuttiInt32, 1 - rank, comm, stream), comm);
+      if (reduces) {
+        EXPECT_OK(tuttiAllReduce(&mine, &sum, 1, tuttiInt32, tuttiSum, comm, stream), comm);
+      }
+      EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
+      EXPECT_NE(message_of(nullptr).find("sends to itself"), std::string::npos);
+    }
     EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
-    EXPECT_OK(tuttiSend(&x, 1, tuttiInt32, 0, comm, tuttiBlocking()), comm);
-    EXPECT_REFUSED(tuttiGroupEnd(), tuttiInvalidUsage, nullptr);
+    EXPECT_OK(tuttiSend(&mine, 1, tuttiInt32, 1 - rank, comm, stream), comm);
+    EXPECT_OK(tuttiRecv(&other, 1, tuttiInt32, 1 - rank, comm, stream), comm);
+    EXPECT_OK(tuttiGroupEnd(), nullptr);
+    EXPECT_EQ(other, 2 - rank) << "nothing of the refused groups was sent";
   });
 }
 

@@ -160,6 +160,28 @@ void transfer(Pair& pair, Calls& call) {
   call(tuttiGroupEnd());
 }
 
+// A group of one communicator's transfers must leave nothing for the thread's next group.
+void plain(Pair& pair, Calls& call) {
+  int send = 1, recv = 0;
+  const auto begin = [&](int rank) {
+    tuttiComm_t comm = pair.comms[rank];
+    call(tuttiGroupStart());
+    call(tuttiSend(&send, 1, tuttiInt32, rank, comm, tuttiBlocking()), comm);
+    return comm;
+  };
+  begin(0);
+  const tuttiResult_t unmatched = tuttiGroupEnd();
+  if (unmatched == tuttiSuccess) give_up("a send to oneself without a receive");
+  if (unmatched != tuttiInvalidUsage) call(unmatched);
+  for (int i = 0; i < 2; ++i) {
+    tuttiComm_t comm = begin(1);
+    call(tuttiRecv(&recv, 1, tuttiInt32, 1, comm, tuttiBlocking()), comm);
+    const tuttiResult_t result = tuttiGroupEnd();
+    if (result == tuttiInvalidUsage) give_up("the group holds more than was put into it");
+    call(result);
+  }
+}
+
 void submit(Pair& pair, Calls& call) {
   int send = 1, recv[kRanks] = {};
   tuttiRequest_t requests[kRanks] = {};
@@ -296,10 +318,11 @@ void refuse_each(const Named& one, uint64_t dense) {
 
 int run(std::string_view only, uint64_t dense) {
   const Named all[] = {
-      {"init", make, false},      {"alone", alone, false},      {"reduce", reduce, true},
-      {"queue", queue, true},     {"transfer", transfer, true}, {"submit", submit, true},
-      {"vectors", vectors, true}, {"split", split, true},       {"windows", windows, true},
-      {"ask", ask, true},         {"destroy", destroy, true},   {"finalize", finalize, true},
+      {"init", make, false},        {"alone", alone, false},      {"reduce", reduce, true},
+      {"queue", queue, true},       {"transfer", transfer, true}, {"plain", plain, true},
+      {"submit", submit, true},     {"vectors", vectors, true},   {"split", split, true},
+      {"windows", windows, true},   {"ask", ask, true},           {"destroy", destroy, true},
+      {"finalize", finalize, true},
   };
   check_the_rest();
   for (const Named& one : all) {

@@ -174,13 +174,11 @@ class Rank {
   }
 
   void receive_from_next() {
-    comm::CallOptions options;
-    options.timeout_ns = rank_ == 0 ? kFirstDeadlineNs : 3 * kFirstDeadlineNs;
-    communicator_->set_options(options);
+    const uint64_t timeout_ns = rank_ == 0 ? kFirstDeadlineNs : 3 * kFirstDeadlineNs;
     std::byte word[8];
     const exec::Transfer transfer{static_cast<uint32_t>((rank_ + kStride) % kRanks), false, word,
                                   sizeof word};
-    failed(communicator_->run({&transfer, 1}, nullptr));
+    failed(communicator_->run({&transfer, 1}, timeout_ns));
   }
 
   bool failed(const Status& status) {

@@ -1,0 +1,43 @@
+// What most groups of sends and receives hold, kept without a Task as long as they hold nothing
+// else: transfers of one communicator on BLOCKING streams, without options or handles of their own.
+// They run as a blocking call does, in a quarter of the instructions of a group of tasks
+// (docs/measurements/2026-11-25-evening-sendrecv.md).
+//
+// Threads: as a group's. Errors: run() returns the communicator's.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "src/api/handle.h"
+#include "src/comm/task.h"
+
+namespace tutti::api {
+
+class PlainTransfers {
+ public:
+  bool empty() const { return transfers_.empty(); }
+  tuttiComm_t comm() const { return comm_; }
+
+  /// Options that the communicator gets afterwards are for later calls. False if they have another
+  /// communicator's.
+  bool add(tuttiComm_t comm, const exec::Transfer& transfer);
+  /// In this thread, and then they are empty. The handle was checked when they were added, and may
+  /// have been ended since.
+  Status run();
+  /// As the work of a task, and then they are empty.
+  comm::Task take();
+
+ private:
+  Status run_on(comm::Communicator& communicator, std::span<const exec::Transfer> transfers) const;
+
+  tuttiComm_t comm_ = nullptr;  // of those that there are
+  comm::Communicator* communicator_ = nullptr;
+  uint64_t timeout_ns_ = 0;  // the least
+  int priority_ = 0;         // the highest
+  std::vector<exec::Transfer> transfers_;
+};
+
+}  // namespace tutti::api
