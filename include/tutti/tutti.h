@@ -458,7 +458,8 @@ TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
 TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
 
 /* ---- Point to point, groups ----
- * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. Sizes
+ * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. A send
+ * may return before that receive is called, if its bytes have room on the way; it need not. Sizes
  * that differ fail the communicator: tuttiInvalidUsage on the receiver. A send to oneself needs an
  * equal receive in the same group, else it is tuttiInvalidUsage, and no operation of the group
  * runs; outside of groups it always is. Calls between

@@ -6,7 +6,7 @@
 //   recent   the signatures of the last calls, for peers that are behind
 //   cells    flag and payload of small messages: a ring of kCellRegions regions
 //   rings    one staging ring per lane, kRingRegions regions each
-//   pairs    one small ring per peer for send/recv
+//   pairs    one channel per peer for send/recv (pair_channel.h)
 //
 // Ordering: payload is written before the flag or counter that announces it (release), and read
 // after it (acquire). Flags and counters only rise, or are exact values that never repeat within a

@@ -1,6 +1,6 @@
 // Where the messages of one ordered pair of ranks lie, in the sender's arena.
 //
-//   the sender's line    how many bytes it has written, of pieces that no head tells of
+//   the sender's line    how many bytes it has written, told after the first piece of a message
 //   the receiver's line  how far it has read
 //   heads                one line a message, a ring of kHeads
 //   ring                 the bytes of messages that are too long for their head's line

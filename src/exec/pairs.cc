@@ -82,25 +82,29 @@ PairExecutor::PairExecutor(HostExecutor& executor)
 }
 
 void PairExecutor::start(std::span<const Transfer> transfers) {
-  line_up(transfers);
+  if (line_up(transfers)) pair_with_myself();
   tell_lines();
 }
 
 // What others may wait for goes first, and what only this rank needs comes before it looks for what
-// they send: a look at a line that is about to be written takes it away from its writer.
+// they send: a look at a line that is about to be written takes it away from its writer. Long sends
+// come behind the lines: they may be what ends this process.
 Status PairExecutor::run(std::span<const Transfer> transfers) {
   if (!executor_.status().ok()) return executor_.status();
-  line_up(transfers);
+  const bool is_mine = line_up(transfers);
   for (const uint32_t at : open_) {
-    if (active_[at].transfer.is_send) (void)step(active_[at]);
+    const Transfer& transfer = active_[at].transfer;
+    if (transfer.is_send && transfer.bytes <= kPromptBytes) (void)step(active_[at]);
   }
   tell_lines();
   for (const uint32_t at : open_) take_next_head(active_[at]);
+  if (is_mine) pair_with_myself();
   return executor_.wait([this] { return advance(); });
 }
 
-// A channel takes one after the other; a stream keeps them in order itself.
-void PairExecutor::line_up(std::span<const Transfer> transfers) {
+// A channel takes one after the other; a stream keeps them in order itself. Whether some are with
+// myself, which are not in line.
+bool PairExecutor::line_up(std::span<const Transfer> transfers) {
   const auto rank = static_cast<uint32_t>(executor_.options().rank);
   bool is_mine = false;
   active_.clear();
@@ -121,7 +125,7 @@ void PairExecutor::line_up(std::span<const Transfer> transfers) {
     way.call = calls_;
     way.last = i;
   }
-  if (is_mine) pair_with_myself();
+  return is_mine;
 }
 
 inline trace::Exchange PairExecutor::exchange_of(const Active& active) const {
@@ -131,7 +135,7 @@ inline trace::Exchange PairExecutor::exchange_of(const Active& active) const {
           .type = type_names_[static_cast<size_t>(transfer.type)],
           .number = active.number,
           .bytes = transfer.bytes,
-          .moved = active.done ? transfer.bytes : std::min(active.moved, transfer.bytes),
+          .moved = active.done ? transfer.bytes : active.moved,
           .messages = 1,
           .complete = active.done ? 1u : 0u};
 }
@@ -167,10 +171,13 @@ void PairExecutor::pair_with_myself() {
 }
 
 Progress PairExecutor::advance() {
+  // In one direction; who runs this looks between the turns at what is rare.
+  constexpr uint32_t kMostSteps = 64;
   bool moved = false;
   size_t kept = 0;
   for (uint32_t at : open_) {
-    while (at != kNone && executor_.status().ok()) {
+    for (uint32_t steps = 0; at != kNone && steps < kMostSteps && executor_.status().ok();
+         ++steps) {
       if (!active_[at].done) moved = step(active_[at]) || moved;
       if (!active_[at].done) break;
       at = active_[at].next;

@@ -72,7 +72,7 @@ class PairExecutor final : public ProgressSource {
   };
 
   void pair_with_myself();
-  void line_up(std::span<const Transfer> transfers);
+  bool line_up(std::span<const Transfer> transfers);
   bool step(Active& active);
   bool step_send(Active& active);
   bool step_receive(Active& active);

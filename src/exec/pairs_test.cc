@@ -47,24 +47,36 @@ Transfer received(std::vector<std::byte>& data, uint32_t from = 0) {
   return {from, false, data.data(), data.size()};
 }
 
-// Of each length several, so that they lie across the end of the ring, too.
+void expect_arrives(Ends& ends, uint64_t bytes, uint64_t seed) {
+  const std::vector<std::byte> data = contents(bytes, seed);
+  std::vector<std::byte> got(bytes);
+  const Transfer send = sent(data), receive = received(got);
+  std::thread sender([&] { EXPECT_TRUE(ends[0].run({&send, 1}).ok()); });
+  EXPECT_TRUE(ends[1].run({&receive, 1}).ok());
+  sender.join();
+  ASSERT_TRUE(got == data) << bytes << " bytes";
+}
+
+// Each length ends before the end of the ring, at it, and behind it.
 TEST(Pairs, EveryLength) {
   Ends ends;
-  uint64_t seed = 0;
+  uint64_t seed = 0, at = 0;
+  const auto arrives = [&](uint64_t bytes) {
+    expect_arrives(ends, bytes, ++seed);
+    if (bytes > kShort) at += PairChannel::padded(bytes);
+  };
   for (const uint64_t bytes : {uint64_t{0},    uint64_t{1},       kShort - 1,     kShort,
                                kShort + 1,     uint64_t{63},      uint64_t{64},   uint64_t{65},
                                uint64_t{1023}, uint64_t{1024},    uint64_t{1025}, uint64_t{4095},
                                uint64_t{4096}, uint64_t{100'001}, kPiece - 1,     kPiece,
                                kPiece + 1,     kRing - 64,        kRing,          kRing + 1,
                                5 * kRing + 3}) {
-    for (int i = 0; i < 5; ++i) {
-      const std::vector<std::byte> data = contents(bytes, ++seed);
-      std::vector<std::byte> got(bytes);
-      const Transfer send = sent(data), receive = received(got);
-      std::thread sender([&] { EXPECT_TRUE(ends[0].run({&send, 1}).ok()); });
-      EXPECT_TRUE(ends[1].run({&receive, 1}).ok());
-      sender.join();
-      ASSERT_TRUE(got == data) << bytes << " bytes, time " << i;
+    for (const uint64_t before_end : {kRing, uint64_t{64}, uint64_t{128}, uint64_t{1024}}) {
+      const uint64_t filler = (2 * kRing - before_end - at % kRing) % kRing;
+      if (filler > 0) arrives(filler);
+      ASSERT_EQ(at % kRing, (kRing - before_end) % kRing);
+      arrives(bytes);
+      if (HasFailure()) return;
     }
   }
 }
@@ -92,6 +104,43 @@ TEST(Pairs, AReceiverThatLooksTooEarlyFindsNothing) {
   }
   EXPECT_TRUE(got_small == small);
   EXPECT_TRUE(got_large == large);
+}
+
+// What has been told of may be of the next message already.
+TEST(Pairs, AMessageEndsBeforeWhatThereIs) {
+  Ends ends;
+  const std::vector<std::byte> first = contents(kPiece + 1000, 1),
+                               second = contents(kPiece + 64, 2);
+  std::vector<std::byte> got_first(first.size()), got_second(second.size());
+  const Transfer sends[] = {sent(first), sent(second)};
+  const Transfer receives[] = {received(got_first), received(got_second)};
+  ends[0].start(sends);
+  ends[1].start(receives);
+  // The first message whole; its first piece is read, and so there is room for the second.
+  EXPECT_EQ(ends[0].advance(), Progress::kMoved);
+  EXPECT_EQ(ends[0].advance(), Progress::kMoved);
+  EXPECT_EQ(ends[1].advance(), Progress::kMoved);
+  EXPECT_EQ(ends[0].advance(), Progress::kMoved);
+  EXPECT_EQ(ends[0].advance(), Progress::kDone);
+  for (int turns = 0; ends[1].advance() != Progress::kDone; ++turns) ASSERT_LT(turns, 10);
+  EXPECT_TRUE(got_first == first);
+  EXPECT_TRUE(got_second == second);
+}
+
+// A sender that waits takes the line of the next head, unless an old message is still in it.
+TEST(Pairs, AFullChannelOfSmallCallsKeepsTheFirst) {
+  Ends ends;
+  for (uint32_t i = 0; i < PairChannel::kHeads; ++i) {
+    const std::vector<std::byte> word = contents(8, i);
+    const Transfer send = sent(word);
+    ASSERT_TRUE(ends[0].run({&send, 1}).ok());
+  }
+  for (uint32_t i = 0; i < PairChannel::kHeads; ++i) {
+    std::vector<std::byte> got(8);
+    const Transfer receive = received(got);
+    ASSERT_TRUE(ends[1].run({&receive, 1}).ok()) << i;
+    ASSERT_EQ(got, contents(8, i));
+  }
 }
 
 TEST(Pairs, ASenderIsAheadByAsMuchAsThereIsRoomFor) {

@@ -257,7 +257,7 @@ TEST(Groups, TransfersPairInOrderAcrossCallsAndGroups) {
     std::vector<std::vector<int>> buffers;
     for (int i = 0; i < kMessages; ++i) {
       // Every third is longer than what lies between two ranks.
-      const size_t count = i % 3 == 2 ? 30'000 : static_cast<size_t>(i + 1);
+      const size_t count = i % 3 == 2 ? 100'000 : static_cast<size_t>(i + 1);
       buffers.push_back(rank == 0 ? numbers(count, 100 * i) : std::vector<int>(count, -1));
     }
     const auto transfer = [&](int i, tuttiStream_t stream) {

@@ -91,7 +91,7 @@ class Rank {
   // One group: every rank names the communicators in another order, and on each of them sends more
   // to all others than lies between two ranks, while they do the same.
   bool exchange(int turn) {
-    constexpr size_t kCount = 60'000;
+    constexpr size_t kCount = 100'000;
     const int ranks = member_.ranks();
     std::vector<std::vector<int>> sums(kComms), got(static_cast<size_t>(kComms * ranks));
     std::vector<std::vector<int>> sent;

@@ -271,7 +271,7 @@ class Generator {
       t.source = static_cast<int>(dice_.below(ranks));
       t.target = static_cast<int>(dice_.below(ranks));
       t.type = static_cast<tuttiDataType_t>(dice_.below(reference::kTypes));
-      const uint64_t greatest = kUsualBytes / 4 / reference::size_of(t.type);
+      const uint64_t greatest = kUsualBytes / reference::size_of(t.type);
       t.count = dice_.one_in(8) ? 0 : dice_.log_uniform(greatest);
       call.transfers.push_back(t);
     }
