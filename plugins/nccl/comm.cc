@@ -29,6 +29,9 @@ ncclComm* new_shell(const Traits& traits) {
   return &shell;
 }
 
+/// Whatever else a program passes for a handle.
+bool is_known(State state) { return state >= State::kInUse && state <= State::kDestroyed; }
+
 }  // namespace
 
 ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits,
@@ -37,21 +40,23 @@ ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits
   tell_version();
   ncclComm* shell = new_shell(traits);
   *comm = shell;
-  const ncclResult_t result = translate(make(shell->tutti.place()));
   const auto settle = [shell, comm] {
     if (shell->tutti == nullptr) *comm = nullptr;
   };
-  if (in_group() && result == ncclSuccess) {
-    at_group_end(settle);
-  } else {
-    settle();
-  }
+  bool settles_later = false;
+  const ncclResult_t result = caught([&] {
+    const ncclResult_t made = translate(make(shell->tutti.place()));
+    settles_later = in_group() && made == ncclSuccess;
+    if (settles_later) at_group_end(settle);
+    return made;
+  });
+  if (!settles_later || result != ncclSuccess) settle();
   return result;
 }
 
 ncclResult_t check_handle(ncclComm_t comm, const char* function) {
   if (comm == nullptr) return refuse(function, "the communicator is null");
-  if (comm->state.load(std::memory_order_acquire) == State::kNone || comm->tutti == nullptr) {
+  if (!is_known(comm->state.load(std::memory_order_acquire)) || comm->tutti == nullptr) {
     return refuse(function, "the handle is not a communicator");
   }
   if (comm->generation != process_generation()) {

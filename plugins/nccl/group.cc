@@ -36,6 +36,7 @@ ncclResult_t run(const Group& ended) {
 }  // namespace
 
 bool in_group() { return group().depth > 0; }
+bool is_outermost() { return group().depth == 1; }
 
 ncclResult_t part_of_group(ncclResult_t result) {
   if (result == ncclSuccess || result == ncclInProgress) return result;

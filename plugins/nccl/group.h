@@ -22,6 +22,8 @@ ncclResult_t simulate_group(uint64_t* nanoseconds);
 /// Closes every group of this thread without running anything.
 void discard_group();
 bool in_group();
+/// The open group ends with the next end.
+bool is_outermost();
 
 /// Passes on the result of a function whose failure is the open group's: what a program puts into a
 /// group, and what makes or ends communicators. The first one keeps the group from running. What a

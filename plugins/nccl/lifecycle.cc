@@ -92,8 +92,10 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   // Where a communicator cannot be made this is said at the end of the group.
   const auto all = std::make_shared<std::vector<tuttiComm_t>>(ranks, nullptr);
   start_group();
-  part_of_group(translate(tuttiCommInitAll(all->data(), ranks, devices)));
-  for (int rank = 0; rank < ranks; ++rank) {
+  // Whatever happens, the group must end.
+  const ncclResult_t asked = part_of_group(
+      caught([&] { return translate(tuttiCommInitAll(all->data(), ranks, devices)); }));
+  for (int rank = 0; asked == ncclSuccess && rank < ranks; ++rank) {
     const Traits traits{.device = devices != nullptr ? devices[rank] : rank};
     const auto make = [&](tuttiComm_t* made) {
       const auto take = [all, made, rank] {
@@ -103,7 +105,6 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
       at_group_end(take);
       return tuttiSuccess;
     };
-    // Whatever happens, the group must end.
     part_of_group(caught([&] { return create(comms + rank, "ncclCommInitAll", traits, make); }));
   }
   const ncclResult_t result = end_group();

@@ -19,10 +19,15 @@
 namespace tutti::nccl {
 namespace {
 
-/// The bytes of what ncclMemAlloc gave out. Under the process's mutex, also while it is made.
-std::map<const void*, size_t>& allocations() {
+struct Allocation {
+  size_t bytes = 0;
+  uint32_t generation = 0;  // of the process that made it: what a fork inherits cannot be mapped
+};
+
+/// What ncclMemAlloc gave out. Under the process's mutex, also while it is made.
+std::map<const void*, Allocation>& allocations() {
   // tidy: allow mutable (ncclMemFree gets nothing but the address)
-  static auto* const allocations = new std::map<const void*, size_t>;
+  static auto* const allocations = new std::map<const void*, Allocation>;
   return *allocations;
 }
 
@@ -33,7 +38,7 @@ ncclResult_t allocate(void** memory, size_t bytes) {
   const ncclResult_t result = translate(tuttiMemAlloc(memory, bytes));
   if (result != ncclSuccess) return result;
   const std::lock_guard lock(process_mutex());
-  allocations()[*memory] = bytes;
+  allocations()[*memory] = {bytes, process_generation()};
   return ncclSuccess;
 }
 
@@ -107,7 +112,8 @@ ncclResult_t memory_of(ncclComm_t comm, ncclWindow_t window, void** memory) {
 bool can_be_shared(const void* memory, size_t bytes) {
   const std::lock_guard lock(process_mutex());
   const auto found = allocations().find(memory);
-  return found != allocations().end() && bytes <= found->second;
+  return found != allocations().end() && bytes <= found->second.bytes &&
+         found->second.generation == process_generation();
 }
 
 }  // namespace tutti::nccl

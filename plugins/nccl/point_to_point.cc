@@ -38,7 +38,7 @@ ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t* info) {
   return caught([&]() -> ncclResult_t {
     constexpr char kName[] = "ncclGroupSimulateEnd";
     if (!in_group()) return misuse(kName, "there is no ncclGroupStart before it");
-    if (info != nullptr && info->magic != NCCL_SIM_INFO_MAGIC) {
+    if (is_outermost() && info != nullptr && info->magic != NCCL_SIM_INFO_MAGIC) {
       discard_group();
       return refuse(kName, "begin with NCCL_SIM_INFO_INITIALIZER");
     }

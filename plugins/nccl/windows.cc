@@ -34,7 +34,7 @@ struct Plan {
     const auto size = static_cast<int64_t>(call.bytes);
     mine[0] = kind();
     mine[1] = size;
-    mine[2] = -size;
+    mine[2] = static_cast<int64_t>(0 - call.bytes);
     made->memory = call.memory;
   }
   int64_t kind() const {
@@ -70,21 +70,39 @@ std::vector<Round> rounds_of(std::vector<Plan>& plans) {
   return rounds;
 }
 
+/// One of tutti.h that no exception leaves open: the thread's later calls would wait for its end.
+class OpenGroup {
+ public:
+  OpenGroup() { (void)tuttiGroupStart(); }
+  ~OpenGroup() {
+    if (is_open_) (void)tuttiGroupDiscard();
+  }
+  OpenGroup(const OpenGroup&) = delete;
+  OpenGroup& operator=(const OpenGroup&) = delete;
+
+  tuttiResult_t end() {
+    is_open_ = false;
+    return tuttiGroupEnd();
+  }
+
+ private:
+  bool is_open_ = true;
+};
+
 /// What `put` puts into it for each plan, as one group of tutti.h: for each rank of this thread its
 /// part. tutti.h refuses a whole group, but the peers of other communicators wait for their part:
 /// so it is made again without the plan that was refused.
 template <class Put>
 ncclResult_t together(const Round& round, Put put) {
   for (;;) {
-    (void)tuttiGroupStart();
+    OpenGroup group;
     const auto is_refused = [&put](Plan* plan) {
       if (plan->failure != ncclSuccess) return false;
       const ncclResult_t result = translate(put(*plan));
       if (result != ncclSuccess) plan->fail(result);
       return result != ncclSuccess;
     };
-    if (std::none_of(round.begin(), round.end(), is_refused)) return translate(tuttiGroupEnd());
-    tuttiGroupDiscard();
+    if (std::none_of(round.begin(), round.end(), is_refused)) return translate(group.end());
   }
 }
 

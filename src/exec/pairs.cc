@@ -88,13 +88,15 @@ void PairExecutor::start(std::span<const Transfer> transfers) {
 
 // What others may wait for goes first, and what only this rank needs comes before it looks for what
 // they send: a look at a line that is about to be written takes it away from its writer. Long sends
-// come behind the lines: they may be what ends this process.
+// come behind the lines: they may be what ends this process. A stream takes its sends in the order
+// of the call, long ones or not.
 Status PairExecutor::run(std::span<const Transfer> transfers) {
   if (!executor_.status().ok()) return executor_.status();
   const bool is_mine = line_up(transfers);
   for (const uint32_t at : open_) {
     const Transfer& transfer = active_[at].transfer;
-    if (transfer.is_send && transfer.bytes <= kPromptBytes) (void)step(active_[at]);
+    const bool is_prompt = transfer.is_send && transfer.bytes <= kPromptBytes;
+    if (is_prompt && active_[at].way->channel != nullptr) (void)step(active_[at]);
   }
   tell_lines();
   for (const uint32_t at : open_) take_next_head(active_[at]);

@@ -1,9 +1,11 @@
 // several: communicators beside each other in the same processes, over one pair of connections or
-// one shared memory: on two HOST streams in opposite order, and mixed with blocking calls.
+// one shared memory: on two HOST streams in opposite order, mixed with blocking calls, and groups
+// of nothing but transfers.
 //
 //   --network default|tcp  --threads 0|1
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,7 @@ class Rank {
       member_.at(static_cast<uint64_t>(turn) + 1);
       if (!step(turn)) return;
       if (turn % 8 == 0 && !exchange(turn)) return;
+      if (!write_letters(turn)) return;
     }
     for (tuttiStream_t stream : streams_) ok(tuttiStreamDestroy(stream), nullptr);
     for (tuttiComm_t comm : comms_) ok(tuttiCommDestroy(comm), comm);
@@ -132,6 +135,40 @@ class Rank {
       }
     }
     return check(turn, sums);
+  }
+
+  // To every rank several messages in one group, short ones behind long ones: they keep their
+  // order.
+  bool write_letters(int turn) {
+    constexpr size_t kLengths[] = {70'000, 1, 300, 0, 5000, 2};
+    constexpr size_t kLetters = std::size(kLengths);
+    tuttiComm_t comm = comms_[turn % kComms];
+    std::vector<std::vector<int>> sent, got;
+    for (size_t i = 0; i < kLetters; ++i) {
+      sent.emplace_back(kLengths[i], value(member_.rank(), static_cast<int>(i), turn));
+    }
+    if (!ok(tuttiGroupStart(), nullptr)) return false;
+    for (int peer = 0; peer < member_.ranks(); ++peer) {
+      for (size_t i = 0; i < kLetters; ++i) {
+        got.emplace_back(kLengths[i], -1);
+        if (!ok(tuttiSend(sent[i].data(), kLengths[i], tuttiInt32, peer, comm, tuttiBlocking()),
+                comm) ||
+            !ok(tuttiRecv(got.back().data(), kLengths[i], tuttiInt32, peer, comm, tuttiBlocking()),
+                comm)) {
+          return false;
+        }
+      }
+    }
+    if (!ok(tuttiGroupEnd(), nullptr)) return false;
+    for (size_t i = 0; i < got.size(); ++i) {
+      const auto rank = static_cast<int>(i / kLetters), letter = static_cast<int>(i % kLetters);
+      for (const int element : got[i]) {
+        if (element == value(rank, letter, turn)) continue;
+        member_.fail("a wrong letter");
+        return false;
+      }
+    }
+    return true;
   }
 
   bool check(int turn, const std::vector<std::vector<int>>& got) {

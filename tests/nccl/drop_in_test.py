@@ -153,6 +153,9 @@ class Mistakes(WithWorkshop):
     def test_windows_cannot_be_simulated(self):
         self.mistake("simulated_windows", 2)
 
+    def test_foreign_handles(self):
+        self.mistake("foreign_handles", 1)
+
     def test_ranks_may_group_windows_differently(self):
         for ranks in (2, 3):
             with self.subTest(ranks=ranks):

@@ -128,7 +128,30 @@ static void simulated_windows(Member m) {
   refused(ncclGroupSimulateEnd(&simulation), ncclInvalidUsage, "windows", m.rank);
   is(window == NULL, "no window", m.rank);
   check_sum(comm, m);
+  /* Only the outermost end looks at what it may write. */
+  ncclSimInfo_t wrong = NCCL_SIM_INFO_INITIALIZER;
+  int mine = 1, sum = 0;
+  wrong.magic = 5;
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, comm, NULL), "AllReduce", m.rank);
+  ok(ncclGroupSimulateEnd(&wrong), "a nested GroupSimulateEnd", m.rank);
+  refused(ncclGroupSimulateEnd(&wrong), ncclInvalidArgument, "INITIALIZER", m.rank);
+  check_sum(comm, m);
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
+/* What is no communicator of this library, whatever its bytes are. */
+static void foreign_handles(Member m) {
+  static uint64_t bytes[64];
+  int mine = 1, sum = 0, count = 0;
+  for (size_t i = 0; i < 64; ++i) bytes[i] = 0x0000000100000001u;
+  ncclComm_t foreign = (ncclComm_t)bytes;
+  refused(ncclCommCount(foreign, &count), ncclInvalidArgument, "not a communicator", m.rank);
+  refused(ncclAllReduce(&mine, &sum, 1, ncclInt, ncclSum, foreign, NULL), ncclInvalidArgument,
+          "not a communicator", m.rank);
+  refused(ncclCommDestroy(foreign), ncclInvalidArgument, "not a communicator", m.rank);
+  refused(ncclCommAbort(foreign), ncclInvalidArgument, "not a communicator", m.rank);
 }
 
 /* Rank 0 registers in a group what the others register one by one. */
@@ -315,6 +338,7 @@ static const struct {
     {"an_absent_rank", an_absent_rank},
     {"no_threads", no_threads},
     {"simulated_windows", simulated_windows},
+    {"foreign_handles", foreign_handles},
     {"windows_grouped_differently", windows_grouped_differently},
     {"a_window_for_a_sum", a_window_for_a_sum},
     {"a_last_call_that_differs", a_last_call_that_differs},
