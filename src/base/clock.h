@@ -21,7 +21,7 @@ inline uint64_t monotonic_ns() {
 }
 
 /// When something ends that may take this long from now on; a timeout may be kNoDeadline: then this
-/// does not look at the clock, which takes a fifth of a small call.
+/// does not look at the clock, which a small call would feel.
 inline uint64_t deadline_after(uint64_t timeout_ns) {
   if (timeout_ns == kNoDeadline) return kNoDeadline;
   const uint64_t now_ns = monotonic_ns();

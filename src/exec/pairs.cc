@@ -11,7 +11,8 @@ namespace tutti::exec {
 namespace {
 
 constexpr uint32_t kPairLane = kLanes;  // the stream lane behind those of plans
-// Of a message up to this size the lines behind the head are fetched together with it.
+// A message up to this size is sent before all that is not needed for it, and the lines behind its
+// head are fetched together with it.
 constexpr uint64_t kPromptBytes = 1024;
 
 constexpr bool is_short(const Transfer& transfer) {
