@@ -1,8 +1,8 @@
 #include "src/api/plain_transfers.h"
 
-#include <exception>
 #include <utility>
 
+#include "src/api/submit.h"
 #include "src/comm/driver.h"
 
 namespace tutti::api {
@@ -28,24 +28,14 @@ Status PlainTransfers::run() {
   std::vector<exec::Transfer> transfers = std::exchange(transfers_, {});
   const Caller caller(comm_->presence);
   if (Status status = check_handle(comm_); !status.ok()) return status;
-  Status status = run_on(*communicator_, transfers);
+  Status status = communicator_->check(transfers);
+  if (status.ok())
+    status = run_behind(*communicator_, std::span(std::as_const(transfers)), timeout_ns_);
   if (transfers.capacity() <= comm::Driver::kMostSpares) {
     transfers.clear();
     transfers_ = std::move(transfers);
   }
   return status;
-}
-
-Status PlainTransfers::run_on(comm::Communicator& communicator,
-                              std::span<const exec::Transfer> transfers) const {
-  if (Status status = communicator.check(transfers); !status.ok()) return status;
-  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
-    drain(communicator);
-  try {
-    return communicator.run(transfers, timeout_ns_);
-  } catch (const std::exception& error) {
-    return communicator.end_after(error);
-  }
 }
 
 comm::Task PlainTransfers::take() {

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "src/api/handle.h"
@@ -31,8 +30,6 @@ class PlainTransfers {
   comm::Task take();
 
  private:
-  Status run_on(comm::Communicator& communicator, std::span<const exec::Transfer> transfers) const;
-
   tuttiComm_t comm_ = nullptr;  // of those that there are
   comm::Communicator* communicator_ = nullptr;
   uint64_t timeout_ns_ = 0;  // the least

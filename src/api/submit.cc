@@ -344,10 +344,6 @@ void abandon_group(Group group) {
 
 bool in_group() { return group_depth > 0; }
 
-tuttiResult_t interrupted(tuttiComm_t comm, const std::exception& error) {
-  return report(comm, comm->communicator->end_after(error));
-}
-
 tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
                      const Handle* handle) {
   return submit_work<comm::Request>({comm, request, request.extras, handle}, stream);

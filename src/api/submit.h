@@ -17,21 +17,24 @@ using Handle = std::shared_ptr<comm::Completion>;
 
 /// Whether operations of this thread wait for the end of its group.
 bool in_group();
-/// The result of a call that threw.
-tuttiResult_t interrupted(tuttiComm_t comm, const std::exception& error);
-/// In this thread, behind what is queued: what submit() does outside groups on a BLOCKING stream.
-/// `what` is for Communicator::run().
+/// In this thread, behind what is queued. `what` is for Communicator::run(); what it throws becomes
+/// the communicator's failure.
 template <class... Arguments>
-[[gnu::always_inline]] inline tuttiResult_t run_now(tuttiComm_t comm, const Arguments&... what) {
-  comm::Communicator& communicator = *comm->communicator;
+[[gnu::always_inline]] inline Status run_behind(comm::Communicator& communicator,
+                                                const Arguments&... what) {
   if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
     drain(communicator);
   try {
-    const Status status = communicator.run(what...);
-    return status.ok() ? tuttiSuccess : report(comm, status);
+    return communicator.run(what...);
   } catch (const std::exception& error) {
-    return interrupted(comm, error);
+    return communicator.end_after(error);
   }
+}
+/// The same, and reported: what submit() does outside groups on a BLOCKING stream.
+template <class... Arguments>
+[[gnu::always_inline]] inline tuttiResult_t run_now(tuttiComm_t comm, const Arguments&... what) {
+  const Status status = run_behind(*comm->communicator, what...);
+  return status.ok() ? tuttiSuccess : report(comm, status);
 }
 tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream,
                      const Handle* handle = nullptr);
