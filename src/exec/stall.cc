@@ -6,6 +6,7 @@
 #include "src/base/clock.h"
 #include "src/base/words.h"
 #include "src/exec/loss.h"
+#include "src/exec/stall_notes.h"
 #include "src/exec/wait.h"
 #include "src/trace/recorder.h"
 
@@ -23,46 +24,13 @@ constexpr uint64_t kTellPerStreamNs = 1'000'000;
 constexpr uint64_t kHearNs = 5'000'000;
 // For peers that read, but not at once.
 constexpr uint64_t kLastWordsNs = 100'000'000;
-// Who has not been seen waiting for so long does something else.
-constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
-
 // A rank that is asked and waits was awake so lately.
 constexpr uint64_t kAwakeNs = 250'000'000;
-
-// Note::large[0] on the control lane is kind << 32 | rank; large[1] of kGaveUp is a Loss's word.
-// kWaits is said by the call, which knows its signature; kAnswers and kElsewhere by the control
-// thread.
-enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
-
-constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
-constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
-constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
-
-Kind kind_of(const transport::Note& note) { return static_cast<Kind>(high(note.large[0])); }
-
-/// Not known if it says nothing of the kind.
-Cause cause_in(const transport::Note& note, size_t ranks) {
-  const auto loss =
-      kind_of(note) == Kind::kGaveUp ? Loss::read(note.large[1], ranks) : std::nullopt;
-  return loss ? loss->cause : Cause();
-}
 
 // A note that waited for a connection would say what was.
 bool is_connected(const Peer& peer) {
   return peer.stream != nullptr && peer.link->state() == transport::Link::State::kConnected;
 }
-
-std::string seconds(uint64_t duration_ns) {
-  constexpr uint64_t kTenth = kNanosecondsPerSecond / 10;
-  const uint64_t tenths = duration_ns / kTenth;
-  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
-}
-
-std::string call_text(uint32_t number) { return "call " + std::to_string(number); }
-
-// Only calls of the whole group have numbers that all ranks know; the last one's is not that of a
-// send.
-bool is_collective(const LongWait& wait) { return wait.call->signature != 0; }
 
 /// "all_reduce (call 7)", "send/recv".
 std::string name_of(const LongWait& wait) {
@@ -165,6 +133,7 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
     if (peers_[peer].stream == nullptr) continue;
     transport::Note note;
     peers_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
+    if (Status status = judge_link(peer); !status.ok()) return status;
     const uint64_t serial = peers_[peer].stream->heard(channel(kControlLane), note);
     Heard& heard = heard_[peer];
     if (serial == heard.serial) continue;
@@ -172,6 +141,20 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
     heard.note = note;
     heard.at_ns = now_ns;
     if (Status status = judge_note(wait, peer, note); !status.ok()) return status;
+  }
+  return {};
+}
+
+// Links know of mistakes before the deadline of a call that waits for somebody else.
+Status Stall::judge_link(uint32_t peer) {
+  Status status = peers_[peer].link->status();
+  if (status.code() == Code::kInvalidUsage) {  // a message and its receive do not match
+    cause_ = {static_cast<int>(peer), options_.rank};
+    return status;
+  }
+  if (status.code() == Code::kInvalidArgument) {  // buffers of this rank
+    cause_ = {options_.rank, -1};
+    return status;
   }
   return {};
 }
@@ -203,15 +186,8 @@ Status Stall::diagnose(const LongWait& wait) {
     const auto loss = Loss::read(failed, peers_.size());
     cause = loss ? loss->cause : Cause{static_cast<int>(wait.peer), -1};
   } else if (other.link != nullptr) {
+    if (Status status = judge_link(wait.peer); !status.ok()) return status;
     Status status = other.link->status();
-    if (status.code() == Code::kInvalidUsage) {  // a message and its receive do not match
-      cause_ = {static_cast<int>(wait.peer), options_.rank};
-      return status;
-    }
-    if (status.code() == Code::kInvalidArgument) {  // buffers of this rank
-      cause_ = {options_.rank, -1};
-      return status;
-    }
     cause = cause_told_by(wait.peer);
     if (!cause.known()) {
       cause_ = {};
@@ -359,142 +335,6 @@ Cause Stall::cause_told_by(uint32_t peer) const {
   transport::Note note;
   if (peers_[peer].stream != nullptr) peers_[peer].stream->heard(channel(kControlLane), note);
   return cause_in(note, peers_.size());
-}
-
-// ---- who is it? ---------------------------------------------------------------------------------
-
-Stall::Situation Stall::situation_of(uint32_t rank) const {
-  Situation situation;
-  const Peer& peer = peers_[rank];
-  const auto ranks = static_cast<uint32_t>(peers_.size());
-  if (peer.arena.valid()) {
-    const Counter& counter = peer.arena.counter(0);
-    situation.known = true;
-    situation.seen_ns = counter.awake_ns.load(std::memory_order_acquire);
-    situation.number = high(counter.call.load(std::memory_order_acquire));
-    situation.peer = low(counter.waiting.load(std::memory_order_relaxed));
-    const auto loss = Loss::read(counter.failed.load(std::memory_order_acquire), ranks);
-    if (loss) situation.cause = loss->cause;
-  } else if (rank < heard_.size() && heard_[rank].serial > 0) {
-    const Heard& heard = heard_[rank];
-    situation.known = true;
-    situation.seen_ns = situation.told_ns = heard.at_ns;
-    situation.number = heard.note.small[0];
-    situation.peer = low(heard.note.large[0]);
-    const Kind kind = kind_of(heard.note);
-    if (kind == Kind::kElsewhere || kind == Kind::kGaveUp) situation.seen_ns = 0;
-    situation.cause = cause_in(heard.note, ranks);
-  }
-  if (situation.peer >= ranks) situation.seen_ns = 0;
-  return situation;
-}
-
-void Stall::describe_peer(trace::Exchange& exchange) const {
-  const Situation situation = situation_of(exchange.peer);
-  if (!situation.known) return;
-  exchange.call = situation.number;
-  exchange.blame = situation.peer;
-  exchange.state =
-      waits(situation, monotonic_ns()) ? trace::PeerState::kWaits : trace::PeerState::kElsewhere;
-  if (!situation.cause.known()) return;
-  exchange.state = trace::PeerState::kGaveUp;
-  exchange.blame = static_cast<uint32_t>(situation.cause.rank);
-}
-
-/// A short deadline leaves less time to be seen waiting.
-uint64_t Stall::silence_ns(uint64_t now_ns) const {
-  return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
-}
-
-// What a rank has said since this one asks stands until the answer is found.
-bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
-  if (situation.seen_ns == 0) return false;
-  const bool told = inquiry_ns_ != 0 && situation.told_ns >= inquiry_ns_;
-  return told || situation.seen_ns + silence_ns(now_ns) >= now_ns;
-}
-
-// A rank of another host that is not seen waiting may not know that it should say so, since it is
-// not connected with this one.
-bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
-  if (peers_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
-  const Heard& heard = heard_[rank];
-  if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it did
-  return heard.asked_ns < inquiry_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
-}
-
-// Follows who waits for whom, from this rank on. In a circle nobody is to blame more than another,
-// but a rank that was stopped while it waited may close one: it is the one not seen for longest.
-Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
-  const auto self = static_cast<uint32_t>(options_.rank);
-  std::vector<bool> visited(peers_.size(), false);
-  uint32_t at = wait.peer, oldest = wait.peer;
-  uint64_t oldest_ns = ~uint64_t{0};
-  while (at != self && !visited[at]) {
-    visited[at] = true;
-    const Situation situation = situation_of(at);
-    if (situation.cause.known()) return {static_cast<uint32_t>(situation.cause.rank), false};
-    if (!waits(situation, now_ns)) return {at, may_answer(at, now_ns)};
-    if (situation.seen_ns < oldest_ns) {
-      oldest_ns = situation.seen_ns;
-      oldest = at;
-    }
-    at = situation.peer;
-  }
-  return {oldest, false};
-}
-
-// Asks the last of the chain, once.
-Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
-  if (inquiry_ns_ == 0) inquiry_ns_ = now_ns;
-  const Trail trail = find_culprit(wait, now_ns);
-  if (!trail.open || heard_[trail.culprit].asked_ns >= inquiry_ns_) return trail;
-  heard_[trail.culprit].asked_ns = now_ns;
-  transport::Note question;
-  question.small[0] = wait.number;
-  peers_[trail.culprit].link->want();
-  peers_[trail.culprit].stream->tell(channel(kAskLane), question);
-  return trail;
-}
-
-std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
-  std::vector<int> ranks;
-  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    if (rank == culprit) continue;
-    const bool self = rank == static_cast<uint32_t>(options_.rank);
-    if (self || waits(situation_of(rank), now_ns)) {
-      ranks.push_back(static_cast<int>(rank));
-    }
-  }
-  return (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks) +
-         (ranks.size() == 1 ? " waits" : " wait");
-}
-
-std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const {
-  const Situation situation = situation_of(culprit);
-  const std::string name = health_.name_of(static_cast<int>(culprit));
-  const std::string others = waiting_ranks(culprit, now_ns) + " for it";
-  if (!situation.known) {
-    return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +
-           ": it has not entered the call, is stopped or cannot be reached; " + others;
-  }
-  if (situation.cause.known()) return name + " gave up; " + others;
-  const auto behind = static_cast<int32_t>(wait.number - situation.number);
-  if (is_collective(wait) && behind > 0) {
-    return name + " never entered " + call_text(wait.number) + ": its last is " +
-           call_text(situation.number) + "; " + others;
-  }
-  if (waits(situation, now_ns)) {
-    return name + " waits for rank " + std::to_string(situation.peer) +
-           (is_collective(wait) ? " in " + call_text(situation.number) : std::string()) +
-           ": ranks wait in a circle; " + others;
-  }
-  if (!is_collective(wait)) {
-    return name +
-           " does not go on (stopped, busy, or it has not come so far; its last collective is " +
-           call_text(situation.number) + "); " + others;
-  }
-  return name + " does not go on in " + call_text(situation.number) +
-         " (stopped, busy, or it has left the call); " + others;
 }
 
 }  // namespace tutti::exec

@@ -82,6 +82,7 @@ class Stall {
   void begin(const LongWait& wait, uint64_t now_ns);
   void say(const LongWait& wait, uint64_t now_ns);
   Status hear(const LongWait& wait, uint64_t now_ns);
+  Status judge_link(uint32_t peer);
   Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note);
   Status diagnose(const LongWait& wait);
   Status compare_with_host(const LongWait& wait);

@@ -56,7 +56,7 @@ class FakeLink final : public transport::Link, public transport::Stream {
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Stream* stream() override { return this; }
-  Status status() const override { return {}; }
+  Status status() const override { return failure; }
   void want() override { network_.connect(rank_, peer_); }
 
   void tell(transport::ChannelId channel, const transport::Note& note) override {
@@ -76,6 +76,8 @@ class FakeLink final : public transport::Link, public transport::Stream {
   bool received(Ticket) const override { return false; }
   bool progress() override { return false; }
 
+  Status failure;
+
  private:
   Network& network_;
   const int rank_, peer_;
@@ -93,7 +95,7 @@ class Reports final : public Health {
 /// A rank of a group of as many hosts.
 class Rank {
  public:
-  Rank(Network& network, int rank, int ranks, uint64_t slow_ns = kNoDeadline) {
+  Rank(Network& network, int rank, int ranks, uint64_t slow_ns = kNoDeadline) : rank_(rank) {
     ExecutorOptions options;
     options.rank = rank;
     options.ranks = ranks;
@@ -142,6 +144,7 @@ class Rank {
     return status;
   }
   Stall& stall() { return *stall_; }
+  FakeLink& link(int peer) { return *links_[static_cast<size_t>(peer < rank_ ? peer : peer - 1)]; }
   const std::vector<std::string>& reports() const { return reports_.texts; }
 
  private:
@@ -151,6 +154,7 @@ class Rank {
   Reports reports_;
   std::unique_ptr<Stall> stall_;
   Counter* counter_ = nullptr;
+  const int rank_;
   uint32_t number_ = kNumber;
 };
 
@@ -296,6 +300,26 @@ TEST(Stall, ACallThatAFarRankHasLeftIsCompared) {
     EXPECT_EQ(first.stall().cause(), (Cause{1, 0}));
     const std::string begin = "call " + std::to_string(number) + " or one before it differs";
     EXPECT_TRUE(contains(status.message(), begin)) << status.message();
+  }
+}
+
+// A group waits for one peer, and the messages of another one do not match: that is known before
+// the deadline would blame the first.
+TEST(Stall, AMistakeIsToldWhoeverIsWaitedFor) {
+  struct Case {
+    Status failure;
+    Cause cause;
+  };
+  for (const Case& c : {Case{Status::invalid_usage("rank 2 sent 4 bytes"), {2, 0}},
+                        Case{Status::invalid_argument("this buffer is not there"), {0, -1}}}) {
+    Network network;
+    Rank first(network, 0, 4);
+    first.enter();
+    first.link(2).failure = c.failure;
+    const Status status = first.wait_in_vain_for(1);
+    EXPECT_EQ(status.code(), c.failure.code());
+    EXPECT_EQ(status.message(), c.failure.message());
+    EXPECT_EQ(first.stall().cause(), c.cause);
   }
 }
 

@@ -1,0 +1,147 @@
+// exec::Stall: who is it that all wait for?
+#include <algorithm>
+#include <vector>
+
+#include "src/base/clock.h"
+#include "src/base/words.h"
+#include "src/exec/loss.h"
+#include "src/exec/stall.h"
+#include "src/exec/stall_notes.h"
+
+namespace tutti::exec {
+
+Stall::Situation Stall::situation_of(uint32_t rank) const {
+  Situation situation;
+  const Peer& peer = peers_[rank];
+  const auto ranks = static_cast<uint32_t>(peers_.size());
+  if (peer.arena.valid()) {
+    const Counter& counter = peer.arena.counter(0);
+    situation.known = true;
+    situation.seen_ns = counter.awake_ns.load(std::memory_order_acquire);
+    situation.number = high(counter.call.load(std::memory_order_acquire));
+    situation.peer = low(counter.waiting.load(std::memory_order_relaxed));
+    const auto loss = Loss::read(counter.failed.load(std::memory_order_acquire), ranks);
+    if (loss) situation.cause = loss->cause;
+  } else if (rank < heard_.size() && heard_[rank].serial > 0) {
+    const Heard& heard = heard_[rank];
+    situation.known = true;
+    situation.seen_ns = situation.told_ns = heard.at_ns;
+    situation.number = heard.note.small[0];
+    situation.peer = low(heard.note.large[0]);
+    const Kind kind = kind_of(heard.note);
+    if (kind == Kind::kElsewhere || kind == Kind::kGaveUp) situation.seen_ns = 0;
+    situation.cause = cause_in(heard.note, ranks);
+  }
+  if (situation.peer >= ranks) situation.seen_ns = 0;
+  return situation;
+}
+
+void Stall::describe_peer(trace::Exchange& exchange) const {
+  const Situation situation = situation_of(exchange.peer);
+  if (!situation.known) return;
+  exchange.call = situation.number;
+  exchange.blame = situation.peer;
+  exchange.state =
+      waits(situation, monotonic_ns()) ? trace::PeerState::kWaits : trace::PeerState::kElsewhere;
+  if (!situation.cause.known()) return;
+  exchange.state = trace::PeerState::kGaveUp;
+  exchange.blame = static_cast<uint32_t>(situation.cause.rank);
+}
+
+/// A short deadline leaves less time to be seen waiting.
+uint64_t Stall::silence_ns(uint64_t now_ns) const {
+  return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
+}
+
+// What a rank has said since this one asks stands until the answer is found.
+bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
+  if (situation.seen_ns == 0) return false;
+  const bool told = inquiry_ns_ != 0 && situation.told_ns >= inquiry_ns_;
+  return told || situation.seen_ns + silence_ns(now_ns) >= now_ns;
+}
+
+// A rank of another host that is not seen waiting may not know that it should say so, since it is
+// not connected with this one.
+bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
+  if (peers_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
+  const Heard& heard = heard_[rank];
+  if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it did
+  return heard.asked_ns < inquiry_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
+}
+
+// Follows who waits for whom, from this rank on. In a circle nobody is to blame more than another,
+// but a rank that was stopped while it waited may close one: it is the one not seen for longest.
+Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
+  const auto self = static_cast<uint32_t>(options_.rank);
+  std::vector<bool> visited(peers_.size(), false);
+  uint32_t at = wait.peer, oldest = wait.peer;
+  uint64_t oldest_ns = ~uint64_t{0};
+  while (at != self && !visited[at]) {
+    visited[at] = true;
+    const Situation situation = situation_of(at);
+    if (situation.cause.known()) return {static_cast<uint32_t>(situation.cause.rank), false};
+    if (!waits(situation, now_ns)) return {at, may_answer(at, now_ns)};
+    if (situation.seen_ns < oldest_ns) {
+      oldest_ns = situation.seen_ns;
+      oldest = at;
+    }
+    at = situation.peer;
+  }
+  return {oldest, false};
+}
+
+// Asks the last of the chain, once.
+Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
+  if (inquiry_ns_ == 0) inquiry_ns_ = now_ns;
+  const Trail trail = find_culprit(wait, now_ns);
+  if (!trail.open || heard_[trail.culprit].asked_ns >= inquiry_ns_) return trail;
+  heard_[trail.culprit].asked_ns = now_ns;
+  transport::Note question;
+  question.small[0] = wait.number;
+  peers_[trail.culprit].link->want();
+  peers_[trail.culprit].stream->tell(channel(kAskLane), question);
+  return trail;
+}
+
+std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
+  std::vector<int> ranks;
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (rank == culprit) continue;
+    const bool self = rank == static_cast<uint32_t>(options_.rank);
+    if (self || waits(situation_of(rank), now_ns)) {
+      ranks.push_back(static_cast<int>(rank));
+    }
+  }
+  return (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks) +
+         (ranks.size() == 1 ? " waits" : " wait");
+}
+
+std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const {
+  const Situation situation = situation_of(culprit);
+  const std::string name = health_.name_of(static_cast<int>(culprit));
+  const std::string others = waiting_ranks(culprit, now_ns) + " for it";
+  if (!situation.known) {
+    return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +
+           ": it has not entered the call, is stopped or cannot be reached; " + others;
+  }
+  if (situation.cause.known()) return name + " gave up; " + others;
+  const auto behind = static_cast<int32_t>(wait.number - situation.number);
+  if (is_collective(wait) && behind > 0) {
+    return name + " never entered " + call_text(wait.number) + ": its last is " +
+           call_text(situation.number) + "; " + others;
+  }
+  if (waits(situation, now_ns)) {
+    return name + " waits for rank " + std::to_string(situation.peer) +
+           (is_collective(wait) ? " in " + call_text(situation.number) : std::string()) +
+           ": ranks wait in a circle; " + others;
+  }
+  if (!is_collective(wait)) {
+    return name +
+           " does not go on (stopped, busy, or it has not come so far; its last collective is " +
+           call_text(situation.number) + "); " + others;
+  }
+  return name + " does not go on in " + call_text(situation.number) +
+         " (stopped, busy, or it has left the call); " + others;
+}
+
+}  // namespace tutti::exec

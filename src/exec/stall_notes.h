@@ -1,0 +1,48 @@
+// The words of exec::Stall: what its notes hold, and how a call reads in a message.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "src/base/clock.h"
+#include "src/exec/host_executor.h"
+#include "src/exec/loss.h"
+
+namespace tutti::exec {
+
+// Who has not been seen waiting for so long does something else.
+inline constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
+
+// Note::large[0] on the control lane is kind << 32 | rank; large[1] of kGaveUp is a Loss's word.
+// kWaits is said by the call, which knows its signature; kAnswers and kElsewhere by the control
+// thread.
+enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
+
+constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
+constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
+constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
+
+inline Kind kind_of(const transport::Note& note) { return static_cast<Kind>(high(note.large[0])); }
+
+/// Not known if it says nothing of the kind.
+inline Cause cause_in(const transport::Note& note, size_t ranks) {
+  const auto loss =
+      kind_of(note) == Kind::kGaveUp ? Loss::read(note.large[1], ranks) : std::nullopt;
+  return loss ? loss->cause : Cause();
+}
+
+inline std::string seconds(uint64_t duration_ns) {
+  constexpr uint64_t kTenth = kNanosecondsPerSecond / 10;
+  const uint64_t tenths = duration_ns / kTenth;
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " s";
+}
+
+inline std::string call_text(uint32_t number) { return "call " + std::to_string(number); }
+
+// Only calls of the whole group have numbers that all ranks know; the last one's is not that of a
+// send.
+inline bool is_collective(const LongWait& wait) { return wait.call->signature != 0; }
+
+}  // namespace tutti::exec
