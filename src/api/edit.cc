@@ -12,6 +12,8 @@
 #include "src/api/hand_out.h"
 #include "src/api/making.h"
 #include "src/api/submit.h"
+#include "src/base/caught.h"
+#include "src/base/clock.h"
 #include "src/base/words.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/secrets.h"
@@ -69,6 +71,11 @@ constexpr int kOfHealthy = 0, kOfOthers = 1;
 
 Result<Agreement> meet(const Edit& edit, const Patience& patience) {
   if (Status status = quiesce(edit, patience); !status.ok()) return status;
+  // Sockets that one goes there with, and a server's.
+  constexpr uint64_t kOwn = 8;
+  const bool serves = edit.members.front() == edit.roster->rank;
+  const DescriptorRoom::Claim room(edit.process->descriptors(),
+                                   kOwn + (serves ? edit.members.size() : 0));
   comm::Meeting::Purpose purpose{edit.call, patience};
   // A rank whose communicator fails before it has come does not come; what it does then, to go on,
   // is not what others still wait for.
@@ -152,6 +159,17 @@ Result<bootstrap::UniqueId> agree_on_id(const Edit& edit, const Patience& patien
   return id_for_all(edit, agreed.value().proposals);
 }
 
+// An old rank that has failed does not come to where the new ones wait. One that is done may end
+// the parent while the last answers are on their way: they have the time to arrive.
+Patience::Sense lasting_failure(comm::Communicator* parent) {
+  constexpr uint64_t kArrivalNs = 2 * kNanosecondsPerSecond;
+  return [parent, since_ns = uint64_t{0}]() mutable {
+    Status failure = parent->failure_of_any();
+    if (!failure.ok() && since_ns == 0) since_ns = monotonic_ns();
+    return failure.ok() || monotonic_ns() - since_ns < kArrivalNs ? Status() : failure;
+  };
+}
+
 Child grow(const Edit& edit, const Patience& patience) {
   const Result<bootstrap::UniqueId> id = agree_on_id(edit, patience);
   if (!id.ok()) {
@@ -160,8 +178,12 @@ Child grow(const Edit& edit, const Patience& patience) {
     return id.status();
   }
   const Config& environment = *edit.process->env().config;
-  return found(*edit.process, founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank),
-               edit.config, patience);
+  const Founding founding = founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
+  const Patience sensible = patience.as_long_as(lasting_failure(edit.parent));
+  Child made = found(*edit.process, founding, edit.config, sensible);
+  if (sensible.senseless())
+    attempt(founding.decline);  // the new ranks know nothing of the old ones
+  return made;
 }
 
 struct EditCall {

@@ -107,6 +107,14 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
   return {};
 }
 
+// There is no thread for it, and this one may have to make the rank that it would wait for. A maker
+// that is cancelled waits for nobody, and tells the others.
+Status conclude_unrun(const Making& making, const Status& reason) {
+  making.cancellation->cancel();
+  (void)run_maker(making);
+  return conclude(making, reason);
+}
+
 Status make_now(const Making& making) { return conclude(making, run_maker(making)); }
 
 // A blocking call that failed leaves no handle. Who aborted it meanwhile waits to see its end.
@@ -131,7 +139,7 @@ class Together {
     for (size_t i = 0; i + 1 < makings_.size(); ++i) {
       const Status started = start([this, i] { note(i, make_now(makings_[i])); });
       if (started.ok()) continue;
-      note(i, conclude(makings_[i], started));
+      note(i, conclude_unrun(makings_[i], started));
       makings_[i].make = nullptr;  // it may hold a place in a queue
     }
     if (!makings_.empty()) note(makings_.size() - 1, make_now(makings_.back()));
@@ -234,6 +242,9 @@ Status check_makings(const std::vector<Making>& makings) {
 Status run_makings(std::vector<Making> makings) {
   Status in_progress;
   const Status ready = caught_status([&]() -> Status {
+    const Result<Process*> process = Process::current();
+    if (!process.ok()) return process.status();
+    const DescriptorRoom::Claim room(process.value()->descriptors(), makings.size());
     for (Making& making : makings) {
       if (Status status = make_cancellable(making); !status.ok()) return status;
       if (making.blocking) continue;
@@ -253,8 +264,7 @@ Status run_makings(std::vector<Making> makings) {
     tuttiComm* keeper = making.handle != nullptr ? making.handle : making.parent;
     const Status started =
         caught_status([&] { return try_worker(keeper, [making] { (void)make_now(making); }); });
-    // Not in this thread: it may be the one to make the rank that this one would wait for.
-    if (!started.ok()) (void)conclude(making, started);
+    if (!started.ok()) (void)conclude_unrun(making, started);
   }
   std::erase_if(makings, [](const Making& making) { return !making.blocking; });
   std::optional<Together> together;

@@ -162,7 +162,7 @@ void keep_alive(int socket) {
 Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience) {
   const Endpoint endpoint(address, port);
   Result<KeptFd> fd = open_socket(endpoint);
-  if (!fd.ok()) return fd;
+  if (!fd.ok()) return Status(Code::kUnsupported, std::string(fd.status().message()));
   const int socket = fd.value().get();
   const int on = 1;
   setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);  // slower without, not wrong

@@ -44,7 +44,8 @@ struct Listener {
 };
 Result<Listener> listen_on(const Address& address, uint16_t port);
 
-/// The connection ends by itself when its other host vanishes (keep_alive()).
+/// The connection ends by itself when its other host vanishes (keep_alive()). kRemoteError: nobody
+/// listens there; kUnsupported: this process can open no such socket, whoever listens.
 Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience);
 
 /// Of a connection on which one waits for long: a host that does not answer for a minute has

@@ -29,6 +29,8 @@ constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
 constexpr int kMaxRefusals = 3;
 // Where groups meet one after the other, an earlier one may not have left yet.
 constexpr int kMaxRefusalsAtPlace = 250;
+// Who has no descriptor for a socket may have one when another thread closes its own.
+constexpr int kMostWithoutSocket = 50;
 
 transport::Identity rank_identity(const UniqueId& id, int rank) {
   transport::Identity self;
@@ -58,7 +60,7 @@ Result<KeptFd> meet_at(const Address& address, const Visit& visit, uint64_t dial
   const UniqueId& id = visit.id;
   Result<KeptFd> fd = dial(address, id.port, visit.patience.at_most(dial_ns));
   if (!fd.ok()) {
-    if (fd.status().code() != Code::kRemoteError) return fd;
+    if (fd.status().code() != Code::kRemoteError) return fd;  // kUnsupported: no socket
     const std::string reason = "nobody listens at " + address.text(id.port) + " (" +
                                std::string(fd.status().message()) + ")";
     return visit.listens_already ? Status::invalid_usage(reason) : Status::system_error(reason);
@@ -93,23 +95,30 @@ Result<KeptFd> meet(const Visit& visit) {
   const UniqueId& id = visit.id;
   const Patience& patience = visit.patience;
   const int most_refusals = id.rank_0_opens || id.at_place ? kMaxRefusalsAtPlace : kMaxRefusals;
-  int refusals = 0;
+  int refusals = 0, without_socket = 0;
   uint64_t dial_ns = kFirstDialNs;
   std::string reasons;
   patience.waits_for(place_of(visit) + ": " +
                      (visit.awaited.empty() ? "its server has not answered yet" : visit.awaited));
   for (;;) {
     reasons.clear();
-    size_t hopeless = 0;
+    size_t hopeless = 0, unopened = 0;
     for (const Address& address : id.addresses) {
       Result<KeptFd> fd = meet_at(address, visit, dial_ns);
       if (fd.ok()) return fd;
       if (patience.cancelled() || patience.senseless()) return patience.reason("");
       if (fd.status().code() == Code::kRemoteError) ++refusals;
       if (fd.status().code() == Code::kInvalidUsage) ++hopeless;
+      if (fd.status().code() == Code::kUnsupported) ++unopened;
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
-    if (visit.awaited.empty()) patience.waits_for(place_of(visit) + ": nobody answers" + reasons);
+    patience.waits_for(place_of(visit) + ": " +
+                       (visit.awaited.empty() ? "nobody answers" : visit.awaited) + reasons);
+    without_socket = unopened == id.addresses.size() ? without_socket + 1 : 0;
+    if (without_socket >= kMostWithoutSocket) {
+      return Status::system_error("rank " + std::to_string(visit.rank) +
+                                  " cannot open a socket to go to the rendezvous" + reasons);
+    }
     const bool late = patience.over();
     const bool gone = hopeless == id.addresses.size();
     if (late || gone || refusals >= most_refusals) {

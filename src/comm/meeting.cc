@@ -103,15 +103,17 @@ void Meeting::decline() {
   server.value()->finish(monotonic_ns() + 2 * kForOthersNs);
 }
 
-// A connection that is made, or times out, says nothing against the member.
-Status Meeting::look_for_members() const {
-  constexpr uint64_t kDialNs = kNanosecondsPerSecond / 4;
-  for (const int member : members_) {
+// A connection that is made, or times out, says nothing against the member. Those that do not
+// answer take the time of a look, so the next one begins behind the last that was reached.
+Status Meeting::look_for_members() {
+  constexpr uint64_t kDialNs = kNanosecondsPerSecond / 4, kLookNs = 2 * kNanosecondsPerSecond;
+  const uint64_t end_ns = monotonic_ns() + kLookNs;
+  for (size_t i = 0; i < members_.size() && monotonic_ns() < end_ns; ++i) {
+    const int member = members_[looked_++ % members_.size()];
     const Place& place = roster_->places[static_cast<size_t>(member)];
     const Status status =
         bootstrap::dial(place.address, place.port, purpose_.patience.at_most(kDialNs)).status();
-    if (purpose_.patience.cancelled()) return {};    // this rank's own end
-    if (status.code() == Code::kTimeout) return {};  // so it may be with all of them
+    if (purpose_.patience.cancelled()) return {};  // this rank's own end
     if (status.code() != Code::kRemoteError) continue;
     return Status::remote_error(roster_->describe(member) + " is gone: nobody listens at " +
                                 place.address.text(place.port) + " (" +

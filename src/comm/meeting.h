@@ -45,13 +45,14 @@ class Meeting {
   /// Null if another member serves.
   Result<std::unique_ptr<bootstrap::Server>> serve(bootstrap::ServerOptions options) const;
   /// Of a member whose process is gone, or its communicator: nobody listens at its place.
-  Status look_for_members() const;
+  Status look_for_members();
   Status explain(const Status& reason) const;
 
   const std::shared_ptr<const Roster> roster_;
   const std::vector<int> members_;
   const Purpose purpose_;
   bool all_have_come_ = false;
+  size_t looked_ = 0;  // for how many members
   bootstrap::Visit visit_;
 };
 

@@ -1,6 +1,7 @@
 #include "src/comm/meeting.h"
 
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include <atomic>
 #include <chrono>
@@ -71,6 +72,25 @@ TEST(Meeting, WhoIsGoneIsNotWaitedFor) {
     EXPECT_NE(blobs.status().message().find(wanted), std::string_view::npos)
         << blobs.status().message();
   }
+}
+
+// A host that does not answer hides nobody behind it.
+TEST(Meeting, WhoIsGoneIsFoundBehindOneThatDoesNotAnswer) {
+  Three three;
+  ASSERT_EQ(listen(three.rosters[1]->listener.get(), 0), 0);
+  std::vector<Result<KeptFd>> callers;  // until the kernel leaves further ones unanswered
+  for (int i = 0; i < 4; ++i) {
+    const Place& silent = three.rosters[0]->places[1];
+    callers.push_back(bootstrap::dial(silent.address, silent.port, deadline_after(50 * kOftenNs)));
+  }
+  ASSERT_EQ(callers.back().status().code(), Code::kTimeout);
+  three.rosters[2]->listener.reset();
+  Meeting meeting(three.rosters[0], {0, 1, 2}, {"tuttiCommSplit", in_a_minute(), kOftenNs});
+  const auto blobs = meeting.exchange("");
+  EXPECT_EQ(blobs.status().code(), Code::kRemoteError);
+  EXPECT_NE(blobs.status().message().find("rank 2 (process 1 on here) is gone"),
+            std::string_view::npos)
+      << blobs.status().message();
 }
 
 // Whoever serves, and at whichever exchange.

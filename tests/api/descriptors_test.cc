@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -121,6 +122,46 @@ TEST_F(FewDescriptorsTest, RegisteringAWindowOverTcp) { register_with_few("tcp")
 TEST_F(FewDescriptorsTest, RegisteringAWindowOnTwoHosts) {
   if (!testing_support::siblings_may_copy()) GTEST_SKIP() << testing_support::kNoSingleCopies;
   register_with_few("mixed");
+}
+
+/// Rank 1 splits with few descriptors to open: the soft limit is raised for it. Then with the hard
+/// limit as low, which it says instead of waiting for the others; they learn of it when it aborts.
+void split_with_few(Member& member) {
+  tuttiUniqueId id;
+  tuttiComm_t comm = nullptr, made = nullptr;
+  if (!member.take_id(id) ||
+      tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+    return member.fail(tuttiGetLastError(comm));
+  }
+  const bool poor = member.rank() == kPoor;
+  for (const size_t room : {0, 1}) {
+    const auto few = poor ? std::make_unique<FewDescriptors>(room) : nullptr;
+    if (tuttiCommSplit(comm, 0, 0, &made, nullptr) != tuttiSuccess ||
+        tuttiCommDestroy(made) != tuttiSuccess) {
+      return member.fail(std::to_string(room) + ": " + tuttiGetLastError(comm));
+    }
+  }
+  const auto few = poor ? std::make_unique<FewDescriptors>(1) : nullptr;
+  if (poor) {
+    rlimit low{};
+    getrlimit(RLIMIT_NOFILE, &low);
+    low.rlim_max = low.rlim_cur;
+    setrlimit(RLIMIT_NOFILE, &low);
+  }
+  const tuttiResult_t result = tuttiCommSplit(comm, 0, 0, &made, nullptr);
+  const std::string message = tuttiGetLastError(comm);
+  if (result != (poor ? tuttiSystemError : tuttiRemoteError) ||
+      (poor && message.find("Too many open files") == std::string::npos)) {
+    member.fail(std::string(tuttiGetErrorString(result)) + ", " + message);
+  }
+  tuttiCommAbort(comm);
+}
+
+TEST_F(FewDescriptorsTest, Splitting) {
+  TeamShape shape = TeamShape::processes(kRanks);
+  const auto result = testing_support::run_team(
+      shape, split_with_few, [](uint64_t) { return std::string("split"); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
 }
 
 struct Held {
