@@ -273,6 +273,9 @@ class Layers(unittest.TestCase):
     def test_tests_include_anything_and_nobody_includes_them(self):
         self.assertEqual(self.findings("tests/a.cc", '"src/comm/comm.h"'), [])
         self.assertEqual(self.findings("src/base/a_test.cc", '"tests/helper.h"'), [])
+        self.assertEqual(self.findings("src/base/a_test.h", '"tests/helper.h"'), [])
+        self.assertEqual(self.findings("src/base/a_test.cc", '"src/base/b_test.h"'), [])
+        self.assertTrue(self.findings("src/base/a.cc", '"src/base/b_test.h"'))
         self.assertTrue(self.findings("src/base/a.cc", '"tests/helper.h"'))
         self.assertTrue(self.findings("src/base/a.cc", '"perf/x.h"'))
 

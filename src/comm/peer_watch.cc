@@ -53,7 +53,8 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
       health_(health),
       peers_(executor.peers()),
       rank_(membership.rank()),
-      heard_(peers_.size()) {}
+      heard_(peers_.size()),
+      is_rung_(peers_.size()) {}
 
 Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const Membership& membership,
                                                      exec::HostExecutor& executor,
@@ -222,7 +223,9 @@ uint64_t PeerWatch::answer() {
 
 void PeerWatch::ring(int rank) {
   const std::lock_guard lock(rung_mutex_);
+  if (is_rung_[static_cast<size_t>(rank)]) return;
   rung_.push_back(rank);
+  is_rung_[static_cast<size_t>(rank)] = true;
   const uint64_t once = 1;
   [[maybe_unused]] const ssize_t bytes = write(bell_.get(), &once, sizeof once);
 }
@@ -233,6 +236,7 @@ uint64_t PeerWatch::read_notes() {
   {
     const std::lock_guard lock(rung_mutex_);
     rung.swap(rung_);
+    is_rung_.assign(is_rung_.size(), false);
   }
   for (int rank : rung) attempt([&] { listen(rank); });
   return 0;

@@ -107,8 +107,9 @@ class PeerWatch {
   std::mutex watched_mutex_;
   std::vector<int> watched_;  // under watched_mutex_
 
-  std::mutex rung_mutex_;  // taken under links' locks: nothing is called under it
-  std::vector<int> rung_;  // under rung_mutex_: who sent notes
+  std::mutex rung_mutex_;         // taken under links' locks: nothing is called under it
+  std::vector<int> rung_;         // under rung_mutex_: who sent notes
+  std::vector<uint8_t> is_rung_;  // the same, by rank: whoever sends many is there once
 
   std::mutex loss_mutex_;
   std::optional<exec::Loss> loss_;  // under loss_mutex_: the first, or one that says more

@@ -183,6 +183,9 @@ class Link {
   virtual State state() const { return status().ok() ? State::kConnected : State::kFailed; }
   /// Connects though there is nothing to send. Never waits.
   virtual void want() {}
+  /// The same to ask the peer something: where there can be no connection the link is as it was
+  /// before, unless it has been wanted meanwhile.
+  virtual void probe() { want(); }
   /// want(), and waits for it: OK, or why there is no connection.
   virtual Status await(const Patience& patience) {
     (void)patience;

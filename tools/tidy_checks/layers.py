@@ -91,7 +91,7 @@ def check(source, resolver):
     if folder not in ARROWS and folder not in OUTSIDE:
         yield Finding("layers", source.path, 1, f"'{folder}' is not a folder of the architecture")
         return
-    if folder in OUTSIDE or source.path.endswith("_test.cc"):
+    if folder in OUTSIDE or source.path.endswith(("_test.cc", "_test.h")):
         return
     for include in source.includes:
         target = resolver.resolve(source.path, include)
@@ -99,6 +99,8 @@ def check(source, resolver):
             if folder in VENDOR_FREE and _VENDOR.match(include.name):
                 yield Finding("layers", source.path, include.line,
                               f"{folder} is free of vendors' headers, this is one: {include.name}")
+        elif target.endswith("_test.h"):
+            yield Finding("layers", source.path, include.line, f"{include.name} is for tests")
         elif not allowed(folder, folder_of(target)):
             yield Finding("layers", source.path, include.line,
                           f"no arrow from {folder} to {folder_of(target)} ({include.name})")

@@ -20,6 +20,8 @@ constexpr uint64_t kTimer = 0, kGate = 1, kFirstPeer = 2;
 constexpr uint64_t kCallPatienceNs = transport::Gate::kPatienceNs;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
 constexpr uint64_t kGateRestNs = 100'000'000;
+// Who has no descriptor for a call may have one when another thread closes its own: about a second.
+constexpr int kMostWithoutSocket = 20;
 constexpr uint64_t kLooks = 4;  // in the time that a host may be silent
 
 uint64_t tag_of(int peer) { return kFirstPeer + static_cast<uint64_t>(peer); }
@@ -248,6 +250,7 @@ void Connector::make_room(uint64_t now_ns) {
 
 void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
   Result<KeptFd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
+  if (!fd.ok() && outgoing.without_socket++ < kMostWithoutSocket) return call_again(peer, outgoing);
   if (!fd.ok()) return fail(peer, fd.status(), Fault::kHere);
   make_ready(fd.value().get());  // its host may be lost before it has answered
   outgoing.stage = Stage::kCalling;

@@ -72,6 +72,7 @@ class Connector final : public Dialer {
     uint64_t due_ns = 0;  // queued: not before; calling: makes room from then on
     uint64_t pause_ns = transport::Attempts::kPauseNs;
     transport::Attempts attempts;
+    int without_socket = 0;  // how often there was no descriptor for it
     std::optional<transport::Call> call;
     PolledFd socket;  // from kAsking on
   };

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <utility>
 
+#include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "transports/tcp/socket.h"
 
@@ -77,6 +78,17 @@ void TcpLink::on_note(std::function<void(transport::ChannelId)> hook) {
   exchange_.on_note(std::move(hook));
 }
 
+// What a message needs of memory while it is read or written, and does not get: it is half done,
+// and the stream of no use any more, whoever's thread it was.
+template <class Work>
+void TcpLink::move_bytes(const Work& work) {
+  try {
+    work();
+  } catch (const std::exception& error) {
+    fail_here(status_of(error));
+  }
+}
+
 void TcpLink::after_call(bool flush) {
   if (!open_) [[unlikely]]
     return after_early_call();
@@ -84,8 +96,10 @@ void TcpLink::after_call(bool flush) {
     note_fault();
     return;
   }
-  if (flush) write_some();
-  if (output_dead_) read_some();
+  move_bytes([&] {
+    if (flush) write_some();
+    if (output_dead_) read_some();
+  });
   output_pending_.store(!exchange_.idle(), std::memory_order_relaxed);
 }
 
@@ -113,10 +127,13 @@ bool TcpLink::work() {
     if (connected()) say_last_words();
     return false;
   }
-  const bool wrote = write_some();
-  const bool read = read_some();
-  // What came in may have been the credit for something large.
-  if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
+  bool wrote = false, read = false;
+  move_bytes([&] {
+    wrote = write_some();
+    read = read_some();
+    // What came in may have been the credit for something large.
+    if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
+  });
   output_pending_.store(!exchange_.idle(), std::memory_order_seq_cst);
   if (wake_ && exchange_.has_answers()) wake_();
   if (!read && !wrote) return false;
@@ -236,7 +253,17 @@ void TcpLink::want() {
   want_once();
 }
 
+void TcpLink::probe() {
+  const std::lock_guard lock(mutex_);
+  dial_once();
+}
+
 void TcpLink::want_once() {
+  needed_ = true;
+  dial_once();
+}
+
+void TcpLink::dial_once() {
   if (wanted_ || leaving_ || settled()) return;
   wanted_ = true;
   if (dialer_ != nullptr) dialer_->want(peer_);
@@ -304,7 +331,10 @@ void TcpLink::adopt(KeptFd call) {
 
 void TcpLink::give_up(Status why) {
   const std::lock_guard lock(mutex_);
-  if (!settled()) fail(std::move(why));
+  if (settled()) return;
+  if (needed_ || leaving_) return fail(std::move(why));
+  wanted_ = false;
+  declined_.reset();
 }
 
 void TcpLink::connect_with(KeptFd call) {
@@ -389,13 +419,20 @@ void TcpLink::fail_lost(const std::string& why) {
 }
 
 // The peer has done nothing wrong, and may not be told of.
-void TcpLink::fail_buffer(const char* call) {
+void TcpLink::fail_here(const Status& why) {
   output_dead_ = true;
-  fail(Status::invalid_argument("rank " + std::to_string(rank_) + " cannot go on with rank " +
-                                std::to_string(peer_) + " at " + where_ +
-                                ": a buffer of its own call is not memory that it may use (" +
-                                call + ": " + errno_text(EFAULT) + ")"));
+  fail(caught_status([&] {
+    return Status(why.code(), "rank " + std::to_string(rank_) + " cannot go on with rank " +
+                                  std::to_string(peer_) + " at " + where_ + ": " +
+                                  std::string(why.message()));
+  }));
   shutdown(socket_.get(), SHUT_RDWR);
+}
+
+void TcpLink::fail_buffer(const char* call) {
+  fail_here(Status::invalid_argument(
+      std::string("a buffer of its own call is not memory that it may use (") + call + ": " +
+      errno_text(EFAULT) + ")"));
 }
 
 // Data that arrives at a closed socket answers with a reset, and a reset throws away what is still

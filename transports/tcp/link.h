@@ -59,6 +59,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   int liveness_fd() const override { return descriptor(); }
   State state() const override;
   void want() override;
+  void probe() override;
   Status await(const Patience& patience) override;
   void on_settled(std::function<void()> call) override;
 
@@ -105,15 +106,19 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   bool write_some();
   bool read_some();
   bool work();
+  template <class Work>
+  void move_bytes(const Work& work);
   void after_call(bool flush);
   void after_early_call();
   void want_once();
+  void dial_once();
   void connect_with(KeptFd call);
   bool connected() const { return socket_.valid(); }
   bool settled() const;
   void note_fault();
   void fail(Status status);
   void fail_lost(const std::string& why);
+  void fail_here(const Status& why);
   void fail_buffer(const char* call);
 
   const int rank_;
@@ -127,8 +132,9 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   KeptFd socket_;
   KeptFd declined_;  // tells the peer by its end that this rank went away before it called
   Exchange exchange_;
-  bool open_ = false;    // connected, and neither failed nor leaving: all that common calls ask
-  bool wanted_ = false;  // stays
+  bool open_ = false;  // connected, and neither failed nor leaving: all that common calls ask
+  bool wanted_ = false;
+  bool needed_ = false;           // wanted not only by a probe: stays wanted
   uint64_t linger_until_ns_ = 0;  // from the first linger() on
   bool leaving_ = false;          // hang_up() was called: nothing but last words
   bool output_full_ = false;      // the kernel takes no more for now

@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <memory>
+#include <new>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -128,6 +130,21 @@ TEST(TcpLink, NothingIsReadAfterHangingUp) {
     links.zero->progress();
   }
   for (const std::byte byte : links.received) ASSERT_EQ(byte, std::byte{0});
+}
+
+// Whoever reads may be a thread that has nobody to throw to, and what it has read by half makes
+// nonsense of the rest.
+TEST(TcpLink, WithoutMemoryToReadWithItIsDeadAndSaysWhy) {
+  Links links;
+  links.one->on_note([](transport::ChannelId) { throw std::bad_alloc(); });
+  links.zero->tell(kNotes, transport::Note{{1, 2}, {3, 4}});
+  EXPECT_NO_THROW(links.one->progress());
+  EXPECT_EQ(links.one->status().code(), Code::kSystemError);
+  const std::string message(links.one->status().message());
+  EXPECT_NE(message.find("rank 1 cannot go on with rank 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("no memory is left"), std::string::npos) << message;
+  links.zero->progress();
+  EXPECT_EQ(links.zero->status().code(), Code::kRemoteError);
 }
 
 // Many links end together: the patience of each begins when it is asked first.
