@@ -85,7 +85,7 @@ Result<Agreement> meet(const Edit& edit, const Patience& patience) {
   auto meeting = std::make_shared<comm::Meeting>(edit.roster, edit.members, std::move(purpose));
   auto blobs = meeting->exchange(edit.proposal.encode());
   if (!blobs.ok() && !edit.parent->failure().ok()) edit.parent->give_up();
-  if (!blobs.ok()) return blobs.status();
+  if (!blobs.ok()) return room.explain(blobs.status());
   auto proposals = comm::agree(blobs.value(), edit.members);
   if (!proposals.ok()) return proposals.status();
   return Agreement{std::move(meeting), std::move(proposals).value()};
@@ -181,8 +181,8 @@ Child grow(const Edit& edit, const Patience& patience) {
   const Founding founding = founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
   const Patience sensible = patience.as_long_as(lasting_failure(edit.parent));
   Child made = found(*edit.process, founding, edit.config, sensible);
-  if (sensible.senseless())
-    attempt(founding.decline);  // the new ranks know nothing of the old ones
+  // The new ranks know nothing of the old ones.
+  if (!made.ok() && sensible.senseless()) attempt(founding.decline);
   return made;
 }
 

@@ -75,11 +75,8 @@ Result<std::unique_ptr<comm::Communicator>> make_with_room(Process& process,
   const auto meeting = founding.rank == 0 ? static_cast<uint64_t>(founding.ranks) : 0;
   DescriptorRoom::Claim claim(process.descriptors(), kOwn + meeting);
   auto made = make(process, founding, config, patience, claim);
-  if (made.ok() || made.status().code() != Code::kSystemError || claim.shortage().empty()) {
-    return made;
-  }
-  return Status(made.status().code(),
-                std::string(made.status().message()) + "; " + claim.shortage());
+  if (!made.ok()) return claim.explain(made.status());
+  return made;
 }
 
 }  // namespace

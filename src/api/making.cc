@@ -108,7 +108,8 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
 }
 
 // There is no thread for it, and this one may have to make the rank that it would wait for. A maker
-// that is cancelled waits for nobody, and tells the others.
+// that is cancelled waits for nobody, and tells the others; but where they meet at this rank, which
+// takes a thread, too.
 Status conclude_unrun(const Making& making, const Status& reason) {
   making.cancellation->cancel();
   (void)run_maker(making);
@@ -246,7 +247,7 @@ Status run_makings(std::vector<Making> makings) {
     if (!process.ok()) return process.status();
     const DescriptorRoom::Claim room(process.value()->descriptors(), makings.size());
     for (Making& making : makings) {
-      if (Status status = make_cancellable(making); !status.ok()) return status;
+      if (Status status = make_cancellable(making); !status.ok()) return room.explain(status);
       if (making.blocking) continue;
       in_progress = Status(Code::kInProgress, "the communicator is being made");
     }

@@ -70,6 +70,11 @@ void DescriptorRoom::Claim::add(uint64_t descriptors) {
               ": raise it (ulimit -Hn)";
 }
 
+Status DescriptorRoom::Claim::explain(Status error) const {
+  if (error.code() != Code::kSystemError || shortage_.empty()) return error;
+  return Status::system_error(std::string(error.message()) + "; " + shortage_);
+}
+
 DescriptorRoom::Claim::~Claim() {
   const std::lock_guard lock(room_.mutex_);
   room_.claimed_ -= descriptors_;

@@ -15,6 +15,7 @@
 #include <string>
 
 #include "src/base/log.h"
+#include "src/base/status.h"
 
 namespace tutti {
 
@@ -46,9 +47,10 @@ class DescriptorRoom {
 
     /// As many more, now that more is known.
     void add(uint64_t descriptors);
-    /// For the message of a making that failed: what does not fit below the hard limit. Empty: it
-    /// fits.
+    /// What does not fit below the hard limit. Empty: it fits.
     const std::string& shortage() const { return shortage_; }
+    /// The error of what was claimed for, with the shortage if that may be why.
+    Status explain(Status error) const;
 
    private:
     DescriptorRoom& room_;

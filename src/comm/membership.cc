@@ -294,7 +294,7 @@ Result<std::unique_ptr<Membership>> Membership::create(MembershipOptions options
   if (Status status = made->join(); !status.ok()) {
     made->give_up();
     const Patience& patience = made->options_.patience;
-    return patience.cancelled() ? patience.reason("") : status;
+    return patience.cancelled() || patience.senseless() ? patience.reason("") : status;
   }
   // These were for joining, and hold a descriptor.
   made->options_.exchange = nullptr;
@@ -357,6 +357,7 @@ Status Membership::await_domain() {
       }
       if (Status status = other.link->status(); !status.ok()) return status;
       patience.tell_if_due();
+      patience.ask_if_due();
       if (patience.over()) {
         return patience.reason(name_of(peer) + " has not joined the communicator in time");
       }

@@ -54,7 +54,10 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
       peers_(executor.peers()),
       rank_(membership.rank()),
       heard_(peers_.size()),
-      is_rung_(peers_.size()) {}
+      is_rung_(peers_.size()) {
+  rung_before_.reserve(peers_.size());
+  rung_.reserve(peers_.size());
+}
 
 Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const Membership& membership,
                                                      exec::HostExecutor& executor,
@@ -232,13 +235,13 @@ void PeerWatch::ring(int rank) {
 
 uint64_t PeerWatch::read_notes() {
   drain(bell_.get());
-  std::vector<int> rung;
+  rung_before_.clear();
   {
     const std::lock_guard lock(rung_mutex_);
-    rung.swap(rung_);
+    rung_before_.swap(rung_);
     is_rung_.assign(is_rung_.size(), false);
   }
-  for (int rank : rung) attempt([&] { listen(rank); });
+  for (int rank : rung_before_) attempt([&] { listen(rank); });
   return 0;
 }
 

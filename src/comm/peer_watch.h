@@ -101,8 +101,9 @@ class PeerWatch {
   Fd streams_;  // an epoll set: what no call reads
   Fd bell_;     // rung by whoever reads a note for this thread
   Fd timer_;
-  std::vector<Heard> heard_;  // by rank; of the control thread
-  uint64_t visits_ = 0;       // of hear_streams()
+  std::vector<Heard> heard_;      // by rank; of the control thread
+  uint64_t visits_ = 0;           // of hear_streams()
+  std::vector<int> rung_before_;  // of the control thread: what rung_ was
 
   std::mutex watched_mutex_;
   std::vector<int> watched_;  // under watched_mutex_

@@ -152,7 +152,10 @@ Status Stall::judge_link(uint32_t peer) {
     cause_ = {static_cast<int>(peer), options_.rank};
     return status;
   }
-  if (status.code() == Code::kInvalidArgument) {  // buffers of this rank
+  // Buffers of this rank, or memory that it has not; what a connection lacked that never was is the
+  // affair of who needs it.
+  const bool mine = status.code() == Code::kSystemError && peers_[peer].link->liveness_fd() >= 0;
+  if (mine || status.code() == Code::kInvalidArgument) {
     cause_ = {options_.rank, -1};
     return status;
   }

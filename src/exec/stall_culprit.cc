@@ -98,7 +98,7 @@ Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
   heard_[trail.culprit].asked_ns = now_ns;
   transport::Note question;
   question.small[0] = wait.number;
-  peers_[trail.culprit].link->probe();  // an answer would be good, and the call may end without
+  peers_[trail.culprit].link->probe();  // one that has left in good order is no loss
   peers_[trail.culprit].stream->tell(channel(kAskLane), question);
   return trail;
 }

@@ -57,6 +57,7 @@ class FakeLink final : public transport::Link, public transport::Stream {
   const transport::Capabilities& capabilities() const override { return capabilities_; }
   transport::Stream* stream() override { return this; }
   Status status() const override { return failure; }
+  int liveness_fd() const override { return 7; }
   void want() override { network_.connect(rank_, peer_); }
 
   void tell(transport::ChannelId channel, const transport::Note& note) override {
@@ -311,7 +312,8 @@ TEST(Stall, AMistakeIsToldWhoeverIsWaitedFor) {
     Cause cause;
   };
   for (const Case& c : {Case{Status::invalid_usage("rank 2 sent 4 bytes"), {2, 0}},
-                        Case{Status::invalid_argument("this buffer is not there"), {0, -1}}}) {
+                        Case{Status::invalid_argument("this buffer is not there"), {0, -1}},
+                        Case{Status::system_error("no memory is left"), {0, -1}}}) {
     Network network;
     Rank first(network, 0, 4);
     first.enter();

@@ -151,7 +151,8 @@ void split_with_few(Member& member) {
   const tuttiResult_t result = tuttiCommSplit(comm, 0, 0, &made, nullptr);
   const std::string message = tuttiGetLastError(comm);
   if (result != (poor ? tuttiSystemError : tuttiRemoteError) ||
-      (poor && message.find("Too many open files") == std::string::npos)) {
+      (poor && (message.find("Too many open files") == std::string::npos ||
+                message.find("raise it (ulimit -Hn)") == std::string::npos))) {
     member.fail(std::string(tuttiGetErrorString(result)) + ", " + message);
   }
   tuttiCommAbort(comm);

@@ -242,6 +242,22 @@ TEST(Lifecycle, NotBlockingWithoutAThread) {
   }
 }
 
+// Who cannot begin tells those who would wait for it.
+TEST(Lifecycle, TheOthersHearOfAMakingWithoutAThread) {
+  const tuttiConfig_t config = nonblocking();
+  const tuttiUniqueId id = new_id();
+  tuttiComm_t comms[2] = {nullptr, nullptr};
+  {
+    const testing_support::NoThreads none;
+    EXPECT_EQ(tuttiCommInitRankConfig(&comms[1], 2, id, 1, &config), tuttiInProgress);
+  }
+  EXPECT_EQ(tuttiCommInitRankConfig(&comms[0], 2, id, 0, &config), tuttiInProgress);
+  EXPECT_EQ(settle(comms[1]), tuttiSystemError) << message_of(comms[1]);
+  EXPECT_EQ(settle(comms[0]), tuttiRemoteError) << message_of(comms[0]);
+  EXPECT_NE(message_of(comms[0]).find("rank 1"), std::string::npos) << message_of(comms[0]);
+  for (tuttiComm_t comm : comms) EXPECT_OK(tuttiCommDestroy(comm), comm);
+}
+
 TEST(Lifecycle, NotBlockingFailureIsToldWhenAsked) {
   const tuttiConfig_t config = nonblocking();
   const tuttiUniqueId id = new_id();

@@ -21,7 +21,7 @@ constexpr uint64_t kCallPatienceNs = transport::Gate::kPatienceNs;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
 constexpr uint64_t kGateRestNs = 100'000'000;
 // Who has no descriptor for a call may have one when another thread closes its own: about a second.
-constexpr int kMostWithoutSocket = 20;
+constexpr int kMostWithoutSocket = 16;
 constexpr uint64_t kLooks = 4;  // in the time that a host may be silent
 
 uint64_t tag_of(int peer) { return kFirstPeer + static_cast<uint64_t>(peer); }
@@ -162,7 +162,14 @@ void Connector::answer(int caller, KeptFd call) {
     return;
   }
   make_ready(call.get());
-  if (peer.link->answer(std::move(call))) connected(caller);
+  if (peer.link->answer(std::move(call), may_be_out(caller))) connected(caller);
+}
+
+// Who waits for a descriptor has not called yet.
+bool Connector::may_be_out(int peer) const {
+  const auto found = calls_.find(peer);
+  return found == calls_.end() || found->second.stage != Stage::kQueued ||
+         found->second.without_socket == 0;
 }
 
 // Where it fails, the first message shows it, as with any connection that breaks.
@@ -250,8 +257,13 @@ void Connector::make_room(uint64_t now_ns) {
 
 void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
   Result<KeptFd> fd = dial(peers_[static_cast<size_t>(peer)].card.endpoint);
-  if (!fd.ok() && outgoing.without_socket++ < kMostWithoutSocket) return call_again(peer, outgoing);
-  if (!fd.ok()) return fail(peer, fd.status(), Fault::kHere);
+  const bool no_socket = fd.status().code() == Code::kUnsupported;
+  if (no_socket && outgoing.without_socket++ < kMostWithoutSocket) {
+    return call_again(peer, outgoing);
+  }
+  if (!fd.ok()) {
+    return fail(peer, Status::system_error(std::string(fd.status().message())), Fault::kHere);
+  }
   make_ready(fd.value().get());  // its host may be lost before it has answered
   outgoing.stage = Stage::kCalling;
   outgoing.due_ns = now_ns + kCallPatienceNs;

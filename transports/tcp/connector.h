@@ -98,6 +98,7 @@ class Connector final : public Dialer {
   void read_verdict(int peer, Outgoing& outgoing);
   void call_again(int peer, Outgoing& outgoing);
   void make_ready(int socket);
+  bool may_be_out(int peer) const;
   void look_after_hosts(uint64_t now_ns);
   static int reached_by(const Outgoing& outgoing);
   void drop(int peer);

@@ -281,10 +281,11 @@ Status TcpLink::await(const Patience& patience) {
   while (!settled() && !patience.over()) {
     changed_.wait_for(lock, kLook);
     patience.tell_if_due();
+    patience.ask_if_due();
   }
   if (settled()) return failed_.load(std::memory_order_relaxed) ? status_ : Status();
   lock.unlock();
-  if (patience.cancelled()) return patience.reason("");
+  if (patience.cancelled() || patience.senseless()) return patience.reason("");
   return dialer_ != nullptr ? dialer_->overdue(peer_) : Status::timeout("nobody connects it");
 }
 
@@ -308,14 +309,14 @@ void TcpLink::announce() {
   for (const std::function<void()>& call : calls) call();
 }
 
-bool TcpLink::answer(KeptFd call) {
+bool TcpLink::answer(KeptFd call, bool calling) {
   const std::lock_guard lock(mutex_);
   // Who calls a second time has lost the connection that this rank still believes in.
   if (settled()) {
     say(call, Verdict::kGone);
     return false;
   }
-  if (wanted_ && rank_ < peer_) {
+  if (wanted_ && calling && rank_ < peer_) {
     if (say(call, Verdict::kDeclined)) declined_ = std::move(call);
     return false;
   }

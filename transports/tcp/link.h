@@ -64,11 +64,12 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   void on_settled(std::function<void()> call) override;
 
   // For the dialer.
-  /// The peer, proved to be it, calls by this socket. True: it is the connection now.
-  bool answer(KeptFd call);
+  /// The peer, proved to be it, calls by this socket. True: it is the connection now. `calling`:
+  /// this rank's own call, if it is wanted, may have reached the peer.
+  bool answer(KeptFd call, bool calling);
   /// The peer has taken this call of ours. The socket is non-blocking and for small messages.
   void adopt(KeptFd call);
-  /// There will be no connection.
+  /// There will be no connection; of a probe, not this time.
   void give_up(Status why);
   /// Runs what on_settled() left, if it is time to. The dialer's thread.
   void announce();

@@ -92,7 +92,7 @@ Result<Endpoint> local_endpoint(int fd) {
 
 Result<KeptFd> dial(const Endpoint& endpoint) {
   Result<KeptFd> fd = open_socket(endpoint);
-  if (!fd.ok()) return fd;
+  if (!fd.ok()) return Status(Code::kUnsupported, std::string(fd.status().message()));
   const int error = connect(fd.value().get(), endpoint.get(), endpoint.bytes) == 0 ? 0 : errno;
   errno = error;
   if (error != 0 && error != EINPROGRESS && error != EINTR) return errno_status("connect");

@@ -34,6 +34,7 @@ Result<Endpoint> parse_endpoint(const std::string& host, uint16_t port);
 Result<KeptFd> listen_on(const Endpoint& endpoint);
 Result<Endpoint> local_endpoint(int fd);
 /// Begins to connect: the socket is writable when that is decided (transport/call.h).
+/// kUnsupported: this process can open no such socket, whoever listens.
 Result<KeptFd> dial(const Endpoint& endpoint);
 /// Small messages leave at once.
 Status make_fast(int fd);
