@@ -40,21 +40,24 @@ class Told final : public transport::Link {
   transport::Capabilities capabilities_;
 };
 
-/// Ranks 0 and 1 cannot copy from each other if `kBarred`; all other pairs can.
-template <bool kBarred>
-class Barred final : public transport::Transport {
+/// kBarred: ranks 0 and 1 cannot copy from each other; all other pairs can. kHeld: the last rank
+/// connects with all, and then stays where it is until it is cancelled.
+enum class Kind { kFree, kBarred, kHeld };
+
+template <Kind kKind>
+class Threads final : public transport::Transport {
  public:
   static Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
     for (const transport::Factory& factory : registry::transports()) {
       if (factory.name != "loopback") continue;
       auto inner = factory.make(member);
       if (!inner.ok()) return inner.status();
-      return std::unique_ptr<transport::Transport>(new Barred(std::move(inner).value(), member));
+      return std::unique_ptr<transport::Transport>(new Threads(std::move(inner).value(), member));
     }
     return Status::internal_error("there is no transport of threads");
   }
 
-  std::string_view name() const override { return "barred"; }
+  std::string_view name() const override { return "threads"; }
   std::string card() const override { return inner_->card(); }
   bool reaches(std::string_view card) const override { return inner_->reaches(card); }
   std::string neighborhood(std::string_view card) const override {
@@ -65,12 +68,16 @@ class Barred final : public transport::Transport {
                                                    const Patience& patience) override {
     auto link = inner_->connect(peer, card, patience);
     if (!link.ok()) return link.status();
-    const bool can = !kBarred || rank_ + peer != 1;
+    if (kKind == Kind::kHeld && rank_ == kRanks - 1 && peer == kRanks - 2) {
+      patience.pause(kNoDeadline);
+      return patience.reason("nobody cancelled it");
+    }
+    const bool can = kKind != Kind::kBarred || rank_ + peer != 1;
     return std::unique_ptr<transport::Link>(std::make_unique<Told>(std::move(link).value(), can));
   }
 
  private:
-  Barred(std::unique_ptr<transport::Transport> inner, const transport::Member& member)
+  Threads(std::unique_ptr<transport::Transport> inner, const transport::Member& member)
       : inner_(std::move(inner)), rank_(member.rank) {}
 
   const std::unique_ptr<transport::Transport> inner_;
@@ -94,6 +101,33 @@ class Group {
     for (std::thread& thread : threads) thread.join();
     EXPECT_EQ(std::count(can.begin(), can.end(), 2), 0);
     return {can.begin(), can.end()};
+  }
+
+  /// Why the others gave up. Each has asked twice whether it makes sense.
+  std::vector<std::string> reasons_while_the_last_is_held() {
+    const std::vector<transport::Factory> transports = {{"held", Threads<Kind::kHeld>::make}};
+    const std::shared_ptr<Cancellation> end = Cancellation::create().value();
+    std::thread held([&] {
+      MembershipOptions options = options_of(kRanks - 1, transports);
+      options.patience = Patience(kNoDeadline, end, kNoDeadline, [](const auto&, uint64_t) {});
+      EXPECT_FALSE(Membership::create(std::move(options)).ok());
+    });
+    std::vector<std::string> reasons(kRanks - 1);
+    std::vector<std::thread> waiting;
+    for (int rank = 0; rank < kRanks - 1; ++rank) {
+      waiting.emplace_back([&, rank] {
+        MembershipOptions options = options_of(rank, transports);
+        int asked = 0;
+        options.patience = options.patience.as_long_as(
+            [&] { return ++asked < 2 ? Status() : Status::remote_error("rank 2 is gone"); });
+        const auto made = Membership::create(std::move(options));
+        reasons[static_cast<size_t>(rank)] = made.status().message();
+      });
+    }
+    for (std::thread& thread : waiting) thread.join();
+    end->cancel();
+    held.join();
+    return reasons;
   }
 
  private:
@@ -133,8 +167,15 @@ class Group {
 // A plan reads peers' memory on all ranks or on none, so rank 2 must know of the others' link.
 TEST(Membership, SingleCopiesAreAgreedOnByAllRanksOfAHost) {
   const std::vector<bool> none(kRanks, false), all(kRanks, true);
-  EXPECT_EQ(Group().single_copies({"barred", Barred<true>::make}), none);
-  EXPECT_EQ(Group().single_copies({"free", Barred<false>::make}), all);
+  EXPECT_EQ(Group().single_copies({"barred", Threads<Kind::kBarred>::make}), none);
+  EXPECT_EQ(Group().single_copies({"free", Threads<Kind::kFree>::make}), all);
+}
+
+// A rank that has connected and does not join may have died, and its link shows nothing of it.
+TEST(Membership, WhoWaitsForAMemberAsksWhetherItStillMakesSense) {
+  for (const std::string& reason : Group().reasons_while_the_last_is_held()) {
+    EXPECT_EQ(reason, "rank 2 is gone");
+  }
 }
 
 }  // namespace

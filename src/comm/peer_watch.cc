@@ -1,7 +1,6 @@
 #include "src/comm/peer_watch.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
@@ -53,11 +52,8 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
       health_(health),
       peers_(executor.peers()),
       rank_(membership.rank()),
-      heard_(peers_.size()),
-      is_rung_(peers_.size()) {
-  rung_before_.reserve(peers_.size());
-  rung_.reserve(peers_.size());
-}
+      bell_(membership.ranks()),
+      heard_(peers_.size()) {}
 
 Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const Membership& membership,
                                                      exec::HostExecutor& executor,
@@ -77,9 +73,8 @@ Status PeerWatch::open() {
   if (!membership_.has_streams()) return {};
   streams_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!streams_.valid()) return errno_status("epoll_create1");
-  bell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!bell_.valid()) return errno_status("eventfd");
-  Status status = watch(bell_.get(), Watch::News::kInput, [this] { return read_notes(); });
+  if (Status status = bell_.open(); !status.ok()) return status;
+  Status status = watch(bell_.fd(), Watch::News::kInput, [this] { return read_notes(); });
   if (!status.ok()) return status;
   status = watch(streams_.get(), Watch::News::kInput, [this] { return hear_streams(); });
   return status.ok() ? start_timer() : status;
@@ -91,7 +86,7 @@ void PeerWatch::listen_to_all() {
     if (other.link == nullptr) continue;
     if (other.stream != nullptr) {
       other.stream->on_note([this, rank](transport::ChannelId id) {
-        if (is_mine(id)) ring(rank);
+        if (is_mine(id)) bell_.ring(rank);
       });
     }
     other.link->on_settled([this, rank] { settled(rank); });
@@ -170,7 +165,7 @@ void PeerWatch::settled(int rank) {
                    "; outside of calls it does not learn when that rank is gone");
   }
   if (other.stream == nullptr) return;
-  ring(rank);  // it may have sent notes before
+  bell_.ring(rank);  // it may have sent notes before
   std::optional<exec::Loss> known;
   {
     const std::lock_guard lock(loss_mutex_);
@@ -224,24 +219,8 @@ uint64_t PeerWatch::answer() {
 
 // ---- notes --------------------------------------------------------------------------------------
 
-void PeerWatch::ring(int rank) {
-  const std::lock_guard lock(rung_mutex_);
-  if (is_rung_[static_cast<size_t>(rank)]) return;
-  rung_.push_back(rank);
-  is_rung_[static_cast<size_t>(rank)] = true;
-  const uint64_t once = 1;
-  [[maybe_unused]] const ssize_t bytes = write(bell_.get(), &once, sizeof once);
-}
-
 uint64_t PeerWatch::read_notes() {
-  drain(bell_.get());
-  rung_before_.clear();
-  {
-    const std::lock_guard lock(rung_mutex_);
-    rung_before_.swap(rung_);
-    is_rung_.assign(is_rung_.size(), false);
-  }
-  for (int rank : rung_before_) attempt([&] { listen(rank); });
+  for (int rank : bell_.answer()) attempt([&] { listen(rank); });
   return 0;
 }
 

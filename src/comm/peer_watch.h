@@ -25,6 +25,7 @@
 
 #include "src/base/io.h"
 #include "src/bootstrap/watch.h"
+#include "src/comm/bell.h"
 #include "src/comm/membership.h"
 #include "src/exec/loss.h"
 #include "src/exec/stall.h"
@@ -77,7 +78,6 @@ class PeerWatch {
   void hear_stream(int peer);
   uint64_t read_notes();
   uint64_t answer();
-  void ring(int peer);
   void listen(int peer);
   void hear_host();
   void lost(const exec::Loss& loss);
@@ -99,18 +99,13 @@ class PeerWatch {
   const int rank_;
 
   Fd streams_;  // an epoll set: what no call reads
-  Fd bell_;     // rung by whoever reads a note for this thread
+  Bell bell_;   // rung by whoever reads a note for this thread, also under links' locks
   Fd timer_;
-  std::vector<Heard> heard_;      // by rank; of the control thread
-  uint64_t visits_ = 0;           // of hear_streams()
-  std::vector<int> rung_before_;  // of the control thread: what rung_ was
+  std::vector<Heard> heard_;  // by rank; of the control thread
+  uint64_t visits_ = 0;       // of hear_streams()
 
   std::mutex watched_mutex_;
   std::vector<int> watched_;  // under watched_mutex_
-
-  std::mutex rung_mutex_;         // taken under links' locks: nothing is called under it
-  std::vector<int> rung_;         // under rung_mutex_: who sent notes
-  std::vector<uint8_t> is_rung_;  // the same, by rank: whoever sends many is there once
 
   std::mutex loss_mutex_;
   std::optional<exec::Loss> loss_;  // under loss_mutex_: the first, or one that says more

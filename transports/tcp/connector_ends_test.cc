@@ -63,6 +63,26 @@ TEST(Connector, ACallWaitsForADescriptor) {
   two.expect_joined();
 }
 
+// The lower rank's call would win if it were out.
+TEST(Connector, WhoWaitsForADescriptorTakesThePeersCall) {
+  if (testing_support::kSanitizerNeedsDescriptors)
+    GTEST_SKIP() << "the sanitizer needs descriptors";
+  Two two;
+  two.high.link(0).want();
+  for (int turn = 0; turn < 3; ++turn) two.high.serve();  // hears of it, and dials
+  EXPECT_TRUE(two.low.serve()) << "lets it in, and it has yet to prove itself";
+  const testing_support::FewDescriptors few(0);
+  two.low.link(1).want();
+  for (int turn = 0; turn < 3; ++turn) two.low.serve();
+  EXPECT_EQ(two.low.link(1).state(), State::kWanted);
+  while (two.low.link(1).state() == State::kWanted) {
+    two.high.serve(1);
+    two.low.serve(1);
+  }
+  two.settle();
+  two.expect_joined();
+}
+
 TEST(Connector, ALinkTellsOnceThatItHasADescriptor) {
   Two two;
   int told = 0;

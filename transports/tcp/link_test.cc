@@ -21,6 +21,7 @@ namespace {
 constexpr transport::ChannelId kData{1, 0, 0};
 constexpr transport::ChannelId kNotes{1, 0, 77};
 constexpr size_t kBytes = 32 << 20;  // more than sockets hold
+constexpr uint64_t kPatienceNs = 60 * kNanosecondsPerSecond;
 
 struct Links {
   Links() {
@@ -148,6 +149,16 @@ TEST(TcpLink, WithoutMemoryToReadWithItIsDeadAndSaysWhy) {
 }
 
 // Many links end together: the patience of each begins when it is asked first.
+TEST(TcpLink, WhoWaitsForAConnectionAsksWhetherItStillMakesSense) {
+  TcpLink link(0, 1, "here");  // nobody connects it
+  int asked = 0;
+  const Patience patience = Patience(monotonic_ns() + kPatienceNs).as_long_as([&] {
+    return ++asked < 2 ? Status() : Status::remote_error("rank 1 is gone");
+  });
+  EXPECT_EQ(link.await(patience).message(), "rank 1 is gone");
+  EXPECT_EQ(asked, 2);
+}
+
 TEST(TcpLink, LingersForAWhileOnly) {
   constexpr auto kMoreThanItsPatience = std::chrono::milliseconds(1100);
   Links links[3];
