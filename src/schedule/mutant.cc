@@ -54,11 +54,13 @@ bool idempotent(const EditStep& step) {
 
 class Generator {
  public:
-  Generator(const ScheduleSet& set, const Schedule& schedule, bool order_matters,
-            const std::function<void(const Mutant&)>& visit)
-      : shape_(set.shape),
+  Generator(const ScheduleSet& set, const Schedule& schedule, Placement placement,
+            bool order_matters, const std::function<void(const Mutant&)>& visit)
+      : set_(set),
+        shape_(set.shape),
         schedule_(schedule),
         original_(EditSchedule::of(schedule)),
+        placement_(placement),
         order_matters_(order_matters),
         visit_(visit) {}
 
@@ -96,8 +98,23 @@ class Generator {
 
   const EditStep& step() const { return original_.steps[step_]; }
 
+  bool same(Block a, Block b) const {
+    return same_elements(set_, placement_, original_.rank, a, b);
+  }
+
+  // The copy of a block onto itself, which orders no other steps either.
+  bool does_nothing() const {
+    if (step().sources.size() != 1 || step().sources[0].peer >= 0) return false;
+    const bool orders = std::ranges::any_of(original_.steps, [&](const EditStep& other) {
+      return std::ranges::count(other.afters, step_) != 0;
+    });
+    return !orders && step().afters.empty() &&
+           std::ranges::equal(step().blocks, step().sources[0].blocks,
+                              [&](Block a, Block b) { return same(a, b); });
+  }
+
   void change_place() {
-    emit("dropped", [&](EditSchedule& s) { s.drop(step_); });
+    if (!does_nothing()) emit("dropped", [&](EditSchedule& s) { s.drop(step_); });
     if (!idempotent(step())) {
       emit("doubled", [&](EditSchedule& s) { s.repeat(step_); });
     }
@@ -150,19 +167,23 @@ class Generator {
 
   void change_blocks() {
     for (size_t k = 0; k < step().blocks.size(); ++k) {
-      const Block other = another(step().blocks[k]);
-      emit(print(other) + " instead of " + print(step().blocks[k]),
-           [&](EditSchedule& s) { s.steps[step_].blocks[k] = other; });
+      change_block("", step().blocks[k], [k](EditStep& to, Block other) { to.blocks[k] = other; });
     }
     for (size_t i = 0; i < step().sources.size(); ++i) {
       const auto& blocks = step().sources[i].blocks;
       for (size_t k = 0; k < blocks.size(); ++k) {
-        const Block other = another(blocks[k]);
-        emit(
-            "source " + std::to_string(i) + ": " + print(other) + " instead of " + print(blocks[k]),
-            [&](EditSchedule& s) { s.steps[step_].sources[i].blocks[k] = other; });
+        change_block("source " + std::to_string(i) + ": ", blocks[k],
+                     [i, k](EditStep& to, Block other) { to.sources[i].blocks[k] = other; });
       }
     }
+  }
+
+  template <class Change>
+  void change_block(const std::string& where, Block block, Change change) {
+    const Block other = another(block);
+    if (same(block, other)) return;
+    emit(where + print(other) + " instead of " + print(block),
+         [&](EditSchedule& s) { change(s.steps[step_], other); });
   }
 
   void change_kind() {
@@ -195,9 +216,11 @@ class Generator {
          [&](EditSchedule& s) { s.steps[step_].fold = tree ? Fold::kList : Fold::kTree; });
   }
 
+  const ScheduleSet& set_;
   const Shape& shape_;
   const Schedule& schedule_;
   const EditSchedule original_;
+  const Placement placement_;
   const bool order_matters_;
   const std::function<void(const Mutant&)>& visit_;
   uint32_t step_ = 0;
@@ -227,10 +250,10 @@ Status run_often(const ScheduleSet& set, Placement placement, uint32_t credit) {
 
 }  // namespace
 
-void for_each_mutant(const ScheduleSet& set, bool order_matters,
+void for_each_mutant(const ScheduleSet& set, Placement placement, bool order_matters,
                      const std::function<void(const Mutant&)>& visit) {
   for (const Schedule& schedule : set.schedules) {
-    Generator(set, schedule, order_matters, visit).run();
+    Generator(set, schedule, placement, order_matters, visit).run();
   }
 }
 
@@ -240,7 +263,7 @@ MutantReport try_mutants(const ScheduleSet& set, Placement placement) {
   const Verdict promised = verify(set.shape, set.schedules, options).value();
   ScheduleSet changed = set;
   MutantReport report;
-  for_each_mutant(set, promised.canonical, [&](const Mutant& mutant) {
+  for_each_mutant(set, placement, promised.canonical, [&](const Mutant& mutant) {
     Schedule& slot = changed.schedules[static_cast<size_t>(mutant.schedule.rank)];
     const Schedule original = std::exchange(slot, mutant.schedule);
     const Result<Verdict> found = verify(changed.shape, changed.schedules, options);

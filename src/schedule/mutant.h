@@ -30,6 +30,10 @@ struct RunOptions {
 Status run_schedule(const Shape& shape, std::span<const Schedule> schedules,
                     const RunOptions& options);
 
+/// Whether two blocks of a rank are the same elements whatever the count, as the interpreter places
+/// them: in place, input and output overlap.
+bool same_elements(const ScheduleSet& set, Placement placement, int rank, Block a, Block b);
+
 struct Mutant {
   std::string description;  // "rank 1, step 3 (send ...): dropped"
   Schedule schedule;        // of the one rank that changed
@@ -39,8 +43,9 @@ struct Mutant {
 /// lane; another peer, block, lane or kind; an `after` or the last scratch block dropped. With
 /// `order_matters` also the order of sources and the fold. Changes that cannot matter by
 /// construction are left out: swapping steps that share neither data nor channels nor can wait,
-/// repeating a local copy, swapping the sides of a pair.
-void for_each_mutant(const ScheduleSet& set, bool order_matters,
+/// repeating a local copy, swapping the sides of a pair, dropping the copy of a block onto itself
+/// that no `after` names, another name of the same elements.
+void for_each_mutant(const ScheduleSet& set, Placement placement, bool order_matters,
                      const std::function<void(const Mutant&)>& visit);
 
 struct MutantReport {

@@ -336,4 +336,18 @@ Status run_schedule(const Shape& shape, std::span<const Schedule> schedules,
   return Interpreter(shape, schedules, options).run();
 }
 
+bool same_elements(const ScheduleSet& set, Placement placement, int rank, Block a, Block b) {
+  const bool scratch = a.space() == Space::kScratch || b.space() == Space::kScratch;
+  if (scratch || placement == Placement::kSeparate || !has_both(set.shape, rank)) return a == b;
+  RunOptions options;
+  options.placement = placement;
+  for (const uint64_t count : {59, 60, 97, 128}) {  // no block of a small set is empty
+    options.count = count;
+    Memory memory(set.shape, set.schedules[static_cast<size_t>(rank)], options);
+    const Piece x = memory.piece(a, 0), y = memory.piece(b, 0);
+    if (x.data != y.data || x.length != y.length) return false;
+  }
+  return true;
+}
+
 }  // namespace tutti::schedule

@@ -149,6 +149,50 @@ TEST(Mutants, EquivalentOnesAreFoundOut) {
   EXPECT_TRUE(copies.survived.empty());
 }
 
+// In place, the second block of the output is where rank 1's input is.
+TEST(Mutants, AnotherNameOfTheSameElementsIsNone) {
+  const auto described = [](const ScheduleSet& set, Placement placement, const std::string& what) {
+    int found = 0;
+    for_each_mutant(set, placement, false, [&](const Mutant& mutant) {
+      found +=
+          mutant.description.starts_with("rank 1, step 0") && mutant.description.ends_with(what);
+    });
+    return found;
+  };
+  const std::string head = "all_gather\nranks 2\nroot 0\nlanes 1\ninput 1\noutput 2\n";
+  const std::string rank_0 =
+      "rank 0\n move output[0] <- input[0]\n send input[0] -> 1\n"
+      " move output[1] <- message 1\n";
+  const std::string rank_1 = " send input[0] -> 0\n move output[0] <- message 0\n";
+  const auto copies = from_text(head + rank_0 + "rank 1\n move output[1] <- input[0]\n" + rank_1);
+  EXPECT_EQ(described(copies, Placement::kSeparate, "dropped"), 1);
+  EXPECT_EQ(described(copies, Placement::kInPlace, "dropped"), 0);
+  const auto elsewhere =
+      from_text(head + rank_0 + "rank 1\n move output[0] <- input[0]\n" + rank_1);
+  EXPECT_EQ(described(elsewhere, Placement::kInPlace, "dropped"), 1);
+  // output[0] is the next block, and another one's.
+  EXPECT_EQ(described(copies, Placement::kInPlace, "output[0] instead of output[1]"), 1);
+
+  const auto one = from_text(
+      "all_reduce\nranks 2\nroot 0\nlanes 1\ninput 1\noutput 1\n"
+      "rank 0\n send input[0] -> 1\n move output[0] <- input[0] + message 1\n"
+      "rank 1\n send input[0] -> 0\n move output[0] <- message 0 + input[0]\n");
+  EXPECT_EQ(described(one, Placement::kSeparate, "output[0] instead of input[0]"), 1);
+  EXPECT_EQ(described(one, Placement::kInPlace, "output[0] instead of input[0]"), 0);
+}
+
+TEST(Mutants, ACopyOntoItselfThatIsWaitedForIsSomething) {
+  const auto set = from_text(
+      "all_reduce\nranks 1\nroot 0\nlanes 2\ninput 1\noutput 1\n"
+      "rank 0 lanes 2\n lane 0 move output[0] <- input[0]\n"
+      " lane 1 move output[0] <- output[0] after 0\n");
+  int dropped = 0;
+  for_each_mutant(set, Placement::kInPlace, false, [&](const Mutant& mutant) {
+    dropped += mutant.description.ends_with("): dropped");
+  });
+  EXPECT_EQ(dropped, 2);
+}
+
 TEST(Mutants, OfLanesWithAftersAreRefused) {
   expect_all_refused(from_text(
       "all_reduce\nranks 2\nroot 0\nlanes 2\ninput 1\noutput 1\n"

@@ -202,11 +202,11 @@ int run_mutants(const Options& options) {
               table.c_str());
   print_total("with separate buffers", separate);
   print_total("in place", in_place);
-  // Of all algorithms together: a small one may have nothing but symmetric steps to swap. In place
-  // the copy of a block onto itself is none, so to drop or to move it changes nothing.
-  const bool too_many = options.what.empty() && separate.equivalent * 100 > separate.all();
-  if (too_many) std::printf("REFUSED: more than 1 %% are equivalent with separate buffers\n");
-  return separate.survived + in_place.survived == 0 && !too_many ? 0 : 1;
+  // Of all algorithms together: a small one may have nothing but symmetric steps to swap.
+  const auto too_many = [](const MutantTotal& sum) { return sum.equivalent * 100 > sum.all(); };
+  const bool refused = options.what.empty() && (too_many(separate) || too_many(in_place));
+  if (refused) std::printf("REFUSED: more than 1 %% are equivalent\n");
+  return separate.survived + in_place.survived == 0 && !refused ? 0 : 1;
 }
 
 // ---- a text ---------------------------------------------------------------------------------
