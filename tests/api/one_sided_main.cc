@@ -11,6 +11,7 @@
 
 #include "tests/support/dice.h"
 #include "tests/support/options.h"
+#include "tests/support/sanitizer.h"
 #include "tests/support/team.h"
 #include "tests/support/team_rank.h"
 
@@ -156,7 +157,7 @@ class Rank : testing_support::TeamRank {
   }
 
   bool signals_count() {
-    constexpr int kTimes = 500;
+    constexpr int kTimes = testing_support::kSanitized ? 100 : 500;
     for (int i = 0; i < kTimes; ++i) {
       for (int peer = 0; peer < ranks_; ++peer) {
         if (!ok(tuttiSignal(peer, window_, kCount, tuttiBlocking()))) return false;
@@ -174,7 +175,8 @@ class Rank : testing_support::TeamRank {
   bool beside_a_collective() {
     const int next = (rank_ + 1) % ranks_, previous = (rank_ + ranks_ - 1) % ranks_;
     std::vector<float> send(100'000, 1.0f), recv(send.size());
-    for (int round = 0; round < 20; ++round) {
+    constexpr int kRounds = testing_support::kSanitized ? 5 : 20;
+    for (int round = 0; round < kRounds; ++round) {
       const Bytes data = pattern(kSlot - 1, static_cast<uint64_t>(rank_ * 100 + round));
       const bool good =
           ok(tuttiPutSignal(data.data(), data.size(), next, window_, 1, kData, tuttiBlocking())) &&

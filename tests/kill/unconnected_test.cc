@@ -1,6 +1,7 @@
 // Ranks that are connected with few others learn of deaths and find who is to blame all the same.
 #include <gtest/gtest.h>
 
+#include "tests/support/sanitizer.h"
 #include "tests/support/subprocess.h"
 
 namespace tutti::kill_test {
@@ -16,6 +17,7 @@ void expect_right(const std::string& what, const std::string& per_host,
 
 // Where nobody can know of the death, the program must say that nobody did.
 TEST(Unconnected, ADeathThatNobodyCanTellIsFoundMissing) {
+  if (testing_support::kSanitized) GTEST_SKIP() << "takes a minute under a sanitizer";
   const auto outcome =
       testing_support::run_program("unconnected", {"--case", "death", "--cut", "yes"}, 200);
   EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
