@@ -28,7 +28,7 @@
 
 /* key.optionId. "Equal" ones must be so on all ranks, as the arguments of the call. */
 typedef enum {
-  tuttiNcclAlgorithm = 1,     /* val.s: a name of docs/algorithms.md; NULL: chosen. Equal */
+  tuttiNcclAlgorithm = 1,     /* val.s: a name of docs/algorithms.md; NULL: as without. Equal */
   tuttiNcclDeterministic = 2, /* val.i: 1: only schedules in the canonical order; or 0. Equal */
   tuttiNcclPriority = 3,      /* val.i: in a group, a lower one advances when no higher one can */
   tuttiNcclTimeoutMs = 4      /* val.i: what takes longer is ncclTimeout; 0: TUTTI_TIMEOUT */
