@@ -210,8 +210,8 @@ TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUn
 /* Ends what is in flight, here and, with tuttiRemoteError, on the other ranks. Afterwards the
  * communicator can only be split, shrunk, destroyed or aborted; every rank should revoke it. */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
-/* Waits for the rank's own queued operations and returns their error. Afterwards the communicator
- * can only be destroyed or aborted. */
+/* Waits for the rank's own queued operations; an error is why the communicator failed (one that
+ * only an operation had is its stream's). Afterwards it can only be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Waits for the rank's own queued operations, then frees; waits up to 10 s for those in its windows
  * (who stays inside is an error, of an abort, too), and up to 10 s for the other ranks, as long as
@@ -476,8 +476,8 @@ TUTTI_API tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type
 TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 /* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should
- * take by the costs that algorithms declare, without the time that other ranks are late. Requests
- * of the group end with tuttiInvalidUsage. A group that makes communicators or registers memory
+ * take by the costs that algorithms declare, without the time that other ranks are late. It waits
+ * for what HOST streams hold of their communicators. Requests of the group end with tuttiInvalidUsage. A group that makes communicators or registers memory
  * cannot be simulated. */
 TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
 /* Closes every group of this thread; nothing that they hold runs. For a program that fails between

@@ -56,7 +56,9 @@ ncclResult_t create(ncclComm_t* comm, const char* function, const Traits& traits
 
 ncclResult_t check_handle(ncclComm_t comm, const char* function) {
   if (comm == nullptr) return refuse(function, "the communicator is null");
-  if (!is_known(comm->state.load(std::memory_order_acquire)) || comm->tutti == nullptr) {
+  // An abort of its making leaves nothing behind the handle, which may still be asked.
+  const State state = comm->state.load(std::memory_order_acquire);
+  if (!is_known(state) || (comm->tutti == nullptr && state != State::kAborted)) {
     return refuse(function, "the handle is not a communicator");
   }
   if (comm->generation != process_generation()) {

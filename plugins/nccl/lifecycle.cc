@@ -87,13 +87,17 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
 
 /// One thread makes all the ranks of the group.
 ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
-  if (ranks < 1) return refuse("ncclCommInitAll", "the number of ranks must be above 0");
+  constexpr int kMost = 1 << 20;  // before so many places are written to
+  if (ranks < 0 || ranks > kMost) {
+    return refuse("ncclCommInitAll", "the number of ranks must be 0 to " + std::to_string(kMost));
+  }
+  if (ranks == 0) return ncclSuccess;  // as with NCCL
   std::fill_n(comms, ranks, nullptr);
   // Where a communicator cannot be made this is said at the end of the group.
   const auto all = std::make_shared<std::vector<tuttiComm_t>>(ranks, nullptr);
   start_group();
   // Whatever happens, the group must end.
-  const ncclResult_t asked = part_of_group(
+  ncclResult_t asked = part_of_group(
       caught([&] { return translate(tuttiCommInitAll(all->data(), ranks, devices)); }));
   for (int rank = 0; asked == ncclSuccess && rank < ranks; ++rank) {
     const Traits traits{.device = devices != nullptr ? devices[rank] : rank};
@@ -105,10 +109,12 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
       at_group_end(take);
       return tuttiSuccess;
     };
-    part_of_group(caught([&] { return create(comms + rank, "ncclCommInitAll", traits, make); }));
+    asked = part_of_group(
+        caught([&] { return create(comms + rank, "ncclCommInitAll", traits, make); }));
   }
   const ncclResult_t result = end_group();
-  if (result == ncclSuccess || in_group()) return result;
+  if (in_group()) return asked != ncclSuccess ? asked : result;
+  if (result == ncclSuccess) return result;
   for (int rank = 0; rank < ranks; ++rank) {
     if (comms[rank] == nullptr) continue;
     tuttiCommAbort(comms[rank]->tutti);

@@ -199,15 +199,8 @@ void order(std::vector<Member>& members) {
                    [&](const Member& a, const Member& b) { return kind_of(a) < kind_of(b); });
 }
 
-// Another thread may have ended a communicator since the call. One is kept from being freed only
-// while nothing here waits for another one, whose end may be the next that thread is going to ask
-// for.
-Status enter(std::vector<Member>& members, bool idle) {
-  for (Member& member : members) {
-    const Visitor visitor = visit(member.comm);
-    if (Status status = check_handle(member.comm); !status.ok()) return status;
-    if (idle) drain(*member.comm->communicator);
-  }
+// Another thread may have ended a communicator since the call.
+Status enter(std::vector<Member>& members) {
   for (Member& member : members) {
     member.visitor = visit(member.comm);
     if (Status status = check_handle(member.comm); !status.ok()) return status;
@@ -216,9 +209,22 @@ Status enter(std::vector<Member>& members, bool idle) {
   return {};
 }
 
+// What plans may be in the hands of the engine until the communicator has nothing queued. It is
+// kept from being freed only while nothing here waits for another one, whose end may be the next
+// that another thread is going to ask for.
+Status drain_all(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    const Visitor visitor = visit(member.comm);
+    if (Status status = check_handle(member.comm); !status.ok()) return status;
+    drain(*member.comm->communicator);
+  }
+  return {};
+}
+
 // The operations of a communicator follow each other, those of several run side by side.
 Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
-  if (Status status = enter(members, true); !status.ok()) return status;
+  if (Status status = drain_all(members); !status.ok()) return status;
+  if (Status status = enter(members); !status.ok()) return status;
   std::map<const tuttiComm*, double> times;
   double longest = 0;
   for (Member& member : members) {
@@ -262,7 +268,11 @@ bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
                      [comm](const Member& member) { return member.comm == comm; });
 }
 
+// Also where the communicator has work there: a communicator is driven by one thread at a time, and
+// to wait for that work before the group has begun may be to wait for ever, since a peer may do it
+// only behind what the group has of another communicator.
 bool needs_engine(const Member& member) {
+  if (member.comm->communicator->pending.load(std::memory_order_acquire) > 0) return true;
   const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
   const auto& more = member.task.more_streams;
   return is_host(member.task.stream) || std::any_of(more.begin(), more.end(), is_host);
@@ -275,10 +285,9 @@ Status run_members(Group& group) {
   std::optional<comm::Driver> driver;
   const Status ready = caught_status([&]() -> Status {
     order(members);
-    const bool queued = std::any_of(members.begin(), members.end(), needs_engine);
-    // Idle before any task is counted as pending: a group may hold several of one communicator.
-    if (Status status = enter(members, !queued); !status.ok()) return status;
-    if (!queued) {
+    if (Status status = enter(members); !status.ok()) return status;
+    // Before any task is counted as pending: a group may hold several of one communicator.
+    if (std::none_of(members.begin(), members.end(), needs_engine)) {
       driver.emplace();
       return {};
     }

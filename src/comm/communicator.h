@@ -67,7 +67,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   uint64_t queue(const Access& access);
   Status begin(const Request& request, uint64_t ticket);
   Status begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns, uint64_t ticket);
-  Status begin(const Access& access, uint64_t ticket);
+  Status begin(const Access& access, uint64_t timeout_ns, uint64_t ticket);
   void conclude(const Status& status);
   exec::Progress advance();
   /// Between unsuccessful advances: moves streams, and whether one moved; `rare`: looks at failures
@@ -191,7 +191,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   uint64_t deadline_of_call(uint64_t own_timeout_ns) const;
   exec::Call transfers_call(uint64_t own_timeout_ns) const;
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
-  void name_access(const Access& access);
+  void name_access(const Access& access, uint64_t own_timeout_ns);
   exec::Progress advance_access();
   void tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const override;
   Status be_attended();

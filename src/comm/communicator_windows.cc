@@ -292,10 +292,11 @@ uint64_t Communicator::queue(const Access& access) {
   return recorder_->queue(calls_->label(access));
 }
 
-void Communicator::name_access(const Access& access) {
+void Communicator::name_access(const Access& access, uint64_t own_timeout_ns) {
   access_ = access;
   executor_->name_call(
-      {nullptr, nullptr, 0, deadline_from_now(nullptr), comm::name_of(access.kind), false}, this);
+      {nullptr, nullptr, 0, deadline_of_call(own_timeout_ns), comm::name_of(access.kind), false},
+      this);
 }
 
 void Communicator::tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const {
@@ -325,7 +326,7 @@ Status Communicator::outcome() const {
 
 Status Communicator::run(const Access& access) {
   recorder_->begin(calls_->label(access), ++access_calls_, trace::Series::kOneSided);
-  name_access(access);
+  name_access(access, options_of(nullptr).timeout_ns);
   active_ = Active::kAccess;
   (void)executor_->wait([this] { return advance_access(); });
   const Status status = outcome();
@@ -333,11 +334,11 @@ Status Communicator::run(const Access& access) {
   return status;
 }
 
-Status Communicator::begin(const Access& access, uint64_t ticket) {
+Status Communicator::begin(const Access& access, uint64_t timeout_ns, uint64_t ticket) {
   recorder_->begin_queued(ticket, calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   if (!status().ok()) return status();
   active_ = Active::kAccess;
-  name_access(access);
+  name_access(access, timeout_ns);
   return {};
 }
 

@@ -84,11 +84,14 @@ void Task::tell(const Status& status) const {
 
 Status Task::begin() {
   adopt();
+  const uint64_t timeout_ns = communicator->options_of(&extras).timeout_ns;
   if (const auto* request = std::get_if<Request>(&work)) {
     return communicator->begin(*request, ticket);
   }
-  if (const auto* access = std::get_if<Access>(&work)) return communicator->begin(*access, ticket);
-  return communicator->begin(transfers(), communicator->options_of(&extras).timeout_ns, ticket);
+  if (const auto* access = std::get_if<Access>(&work)) {
+    return communicator->begin(*access, timeout_ns, ticket);
+  }
+  return communicator->begin(transfers(), timeout_ns, ticket);
 }
 
 Result<double> Task::predict_ns() {

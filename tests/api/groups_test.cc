@@ -247,6 +247,42 @@ TEST(Groups, CommunicatorsInOppositeOrderOnOneStream) {
   });
 }
 
+// Rank 1 does what rank 0 has queued only behind what rank 0's group has of the other communicator.
+TEST(Groups, AreNotBehindAllThatAHostStreamHolds) {
+  tuttiUniqueId id;
+  ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+  run_ranks(2, [&](tuttiComm_t& queued, int rank) {
+    tuttiComm_t other = nullptr;
+    ASSERT_EQ(tuttiCommInitRank(&other, 2, id, rank), tuttiSuccess);
+    for (tuttiComm_t comm : {queued, other}) set_deadline(comm, kHangMs);
+    tuttiStream_t stream = tuttiBlocking();
+    if (rank == 0) {
+      ASSERT_EQ(tuttiStreamCreate(&stream), tuttiSuccess);
+    }
+    int values[3] = {rank + 1, rank + 1, rank + 1};
+    const auto sum = [&](int which, tuttiComm_t comm, tuttiStream_t where) {
+      EXPECT_OK(
+          tuttiAllReduce(&values[which], &values[which], 1, tuttiInt32, tuttiSum, comm, where),
+          comm);
+    };
+    if (rank == 0) {
+      sum(0, queued, stream);
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      sum(1, other, tuttiBlocking());
+      sum(2, queued, tuttiBlocking());
+      EXPECT_OK(tuttiGroupEnd(), nullptr);
+      EXPECT_OK(tuttiStreamSynchronize(stream), nullptr);
+      EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
+    } else {
+      sum(1, other, stream);
+      sum(0, queued, stream);
+      sum(2, queued, stream);
+    }
+    for (const int value : values) EXPECT_EQ(value, 3);
+    EXPECT_OK(tuttiCommDestroy(other), other);
+  });
+}
+
 // How either side cuts its transfers into calls, groups and streams is its own affair.
 TEST(Groups, TransfersPairInOrderAcrossCallsAndGroups) {
   constexpr int kMessages = 12;

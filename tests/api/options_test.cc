@@ -149,6 +149,26 @@ TEST(Options, ADeadlineNamesWhomItWaitedForAndStays) {
   });
 }
 
+TEST(Options, SetInAGroupAreForLaterCalls) {
+  constexpr auto kLate = std::chrono::milliseconds(300);
+  run_ranks(2, [&](tuttiComm_t& comm, int rank) {
+    tuttiWindow_t window = nullptr;
+    ASSERT_EQ(tuttiCommWindowRegister(comm, nullptr, 0, &window, 0), tuttiSuccess);
+    if (rank == 0) {
+      EXPECT_EQ(tuttiGroupStart(), tuttiSuccess);
+      EXPECT_OK(tuttiWaitSignal(1, window, 0, 1, tuttiBlocking()), comm);
+      set_deadline(comm, 1);
+      EXPECT_OK(tuttiGroupEnd(), comm);
+      set_deadline(comm, 0);
+    } else {
+      std::this_thread::sleep_for(kLate);
+      EXPECT_OK(tuttiSignal(0, window, 0, tuttiBlocking()), comm);
+    }
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
+    EXPECT_OK(tuttiCommWindowDeregister(comm, window), comm);
+  });
+}
+
 // A limit of the communicator's holds for those of a group that bring none.
 TEST(Options, TheLeastDeadlineOfAGroupOfTransfers) {
   constexpr uint64_t kShortNs = 200'000'000;

@@ -153,6 +153,9 @@ class Mistakes(WithWorkshop):
     def test_windows_cannot_be_simulated(self):
         self.mistake("simulated_windows", 2)
 
+    def test_wrong_numbers_of_ranks(self):
+        self.mistake("wrong_numbers_of_ranks", 1)
+
     def test_foreign_handles(self):
         self.mistake("foreign_handles", 1)
 

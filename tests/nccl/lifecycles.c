@@ -320,6 +320,34 @@ static void check_abort_of_a_destroy(Member m) {
   }
 }
 
+static void* make_in_vain(void* argument) {
+  Stuck* stuck = (Stuck*)argument;
+  ncclUniqueId id;
+  ok(ncclGetUniqueId(&id), "GetUniqueId", 0);
+  stuck->result = ncclCommInitRank(&stuck->comm, 2, id, 0); /* nobody else comes */
+  return NULL;
+}
+
+/* Nothing is left behind the handle, and a watchdog polls it on. */
+static void check_abort_of_a_making(int rank) {
+  Stuck making = {NULL, ncclSuccess};
+  ncclComm_t comm = NULL;
+  ncclResult_t error = ncclInternalError;
+  pthread_t thread;
+  is(pthread_create(&thread, NULL, make_in_vain, &making) == 0, "a thread", rank);
+  while (comm == NULL) {
+    usleep(1000);
+    comm = __atomic_load_n(&making.comm, __ATOMIC_ACQUIRE);
+  }
+  usleep(50000);
+  ok(ncclCommAbort(comm), "CommAbort beside an init", rank);
+  pthread_join(thread, NULL);
+  is(making.result != ncclSuccess, "the aborted init", rank);
+  ok(ncclCommGetAsyncError(comm, &error), "GetAsyncError", rank);
+  is(error == ncclSuccess, "no error behind an abort", rank);
+  refused(ncclCommAbort(comm), ncclInvalidUsage, "was aborted", rank);
+}
+
 static void check_revoke(Member m) {
   int mine = 1, sum = 0;
   ncclComm_t comm = NULL, made = NULL;
@@ -349,6 +377,7 @@ static void body(Member m) {
   check_revoke(m);
   check_abort_of_a_destroy(m);
   if (m.rank == 0) check_one_thread(m.rank);
+  if (m.rank == 0) check_abort_of_a_making(m.rank);
   check_abort_of_a_running_call(m, comm);
 }
 

@@ -326,10 +326,24 @@ static void no_threads(Member m) {
   for (int i = 0; i < 2; ++i) ok(ncclCommDestroy(comms[i]), "CommDestroy", m.rank);
 }
 
+/* What cannot be is said at once, in a group, too, and nothing is written to so many places. */
+static void wrong_numbers_of_ranks(Member m) {
+  ncclComm_t comms[2] = {NULL, NULL};
+  const int devices[2] = {0, -1};
+  ok(ncclCommInitAll(comms, 0, NULL), "CommInitAll of none", m.rank);
+  refused(ncclCommInitAll(comms, 1 << 30, NULL), ncclInvalidArgument, "number of ranks", m.rank);
+  refused(ncclCommInitAll(comms, -1, NULL), ncclInvalidArgument, "number of ranks", m.rank);
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  refused(ncclCommInitAll(comms, 2, devices), ncclInvalidArgument, "device", m.rank);
+  is(comms[0] == NULL && comms[1] == NULL, "no communicators", m.rank);
+  refused(ncclGroupEnd(), ncclInvalidArgument, "device", m.rank);
+}
+
 static const struct {
   const char* name;
   Body body;
 } kMistakes[] = {
+    {"wrong_numbers_of_ranks", wrong_numbers_of_ranks},
     {"refused_aborts", refused_aborts},
     {"empty_windows", empty_windows},
     {"probes_in_groups", probes_in_groups},
