@@ -477,8 +477,8 @@ TUTTI_API tuttiResult_t tuttiGroupStart(void);
 TUTTI_API tuttiResult_t tuttiGroupEnd(void);
 /* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should
  * take by the costs that algorithms declare, without the time that other ranks are late. It waits
- * for what HOST streams hold of their communicators. Requests of the group end with tuttiInvalidUsage. A group that makes communicators or registers memory
- * cannot be simulated. */
+ * for what HOST streams hold of their communicators. Requests of the group end with
+ * tuttiInvalidUsage. A group that makes communicators or registers memory cannot be simulated. */
 TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
 /* Closes every group of this thread; nothing that they hold runs. For a program that fails between
  * start and end. */
