@@ -53,6 +53,7 @@ Status end_claimed(tuttiComm_t comm) {
 Status end(tuttiComm_t comm, bool abort, const char* call) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
   if (Status status = check_no_group(comm, call); !status.ok()) return status;
+  bool ended_making = false;
   for (;;) {
     const State state = comm->state.load(std::memory_order_acquire);
     switch (state) {
@@ -71,6 +72,7 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
         [[fallthrough]];
       case State::kMaking:
         if (claim(comm, state, abort)) return leave_to_worker(comm);
+        ended_making = abort;
         break;
       case State::kPlanned:  // then it is not made, when the group ends
         if (abort) order_abort(comm);
@@ -80,6 +82,8 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
         if (abort) order_abort(comm);
         [[fallthrough]];
       default:
+        // A blocking maker that was told to end may have left nothing before it could be claimed.
+        if (ended_making && state == State::kNone) return {};
         return check_handle(comm);
     }
   }

@@ -247,6 +247,21 @@ TEST(Abort, RightAfterTheMaking) {
 }
 
 // A thread in the group of two communicators must not keep the one that is ended first.
+// The maker may hear of it, and leave nothing, before the abort has claimed the handle.
+TEST(Abort, OfABlockingMakingIsNeverRefused) {
+  constexpr int kTimes = 200;
+  for (int time = 0; time < kTimes && !testing::Test::HasFailure(); ++time) {
+    tuttiUniqueId id;
+    ASSERT_EQ(tuttiGetUniqueId(&id), tuttiSuccess);
+    tuttiComm_t place = nullptr;
+    std::thread maker([&] { expect_end(tuttiCommInitRank(&place, 2, id, 0)); });
+    tuttiComm_t comm = nullptr;
+    while (comm == nullptr) comm = std::atomic_ref(place).load(std::memory_order_acquire);
+    EXPECT_OK(tuttiCommAbort(comm), nullptr);
+    maker.join();
+  }
+}
+
 TEST(Abort, OneCommunicatorAfterTheOtherOfAGroup) {
   std::vector<Rank> first(kRanks), second(kRanks);
   make(first);
