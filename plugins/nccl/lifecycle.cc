@@ -87,7 +87,8 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
 
 /// One thread makes all the ranks of the group.
 ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
-  constexpr int kMost = 1 << 20;  // before so many places are written to
+  // The library's limit, which tutti.h does not show: it must hold before the places are written.
+  constexpr int kMost = 1 << 20;
   if (ranks < 0 || ranks > kMost) {
     return refuse("ncclCommInitAll", "the number of ranks must be 0 to " + std::to_string(kMost));
   }

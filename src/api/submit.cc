@@ -209,7 +209,7 @@ Status enter(std::vector<Member>& members) {
   return {};
 }
 
-// What plans may be in the hands of the engine until the communicator has nothing queued. It is
+// A communicator's planner is the engine's as long as something of it is queued. A communicator is
 // kept from being freed only while nothing here waits for another one, whose end may be the next
 // that another thread is going to ask for.
 Status drain_all(const std::vector<Member>& members) {

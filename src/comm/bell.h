@@ -1,6 +1,6 @@
 // Many threads tell one that sleeps which ranks there is something to hear of.
 //
-// Threads: ring() any, also under links' locks; answer() one at a time. Errors: create() says what
+// Threads: ring() any, also under links' locks; answer() one at a time. Errors: open() says what
 // the kernel lacks; nothing else fails or takes memory.
 #pragma once
 
