@@ -9,7 +9,7 @@ import sys
 import tempfile
 import unittest
 
-BUILD = os.environ.get("TUTTI_BINARY_DIR", "")
+BUILD = os.environ.get("TEST_BINARY_DIR", "")
 
 CONSUMER = """
 #include <tutti/tutti.h>
@@ -78,6 +78,6 @@ class Install(unittest.TestCase):
 
 if __name__ == "__main__":
     if not BUILD:
-        print("TUTTI_BINARY_DIR does not name a build")
+        print("TEST_BINARY_DIR does not name a build")
         sys.exit(77)
     unittest.main()

@@ -6,7 +6,7 @@ import re
 import subprocess
 import unittest
 
-TUTTI = os.path.join(os.environ.get("TUTTI_BINARY_DIR", ""), "bin", "tutti")
+TUTTI = os.path.join(os.environ.get("TEST_BINARY_DIR", ""), "bin", "tutti")
 
 
 def run(*arguments, stdout=subprocess.PIPE, **variables):

@@ -16,7 +16,7 @@ from json_schema import Schema  # noqa: E402
 
 SKIPPED = 77
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve() / "bin"
+BINARIES = pathlib.Path(os.environ.get("TEST_BINARY_DIR", "build")).resolve() / "bin"
 TUTTI = BINARIES / "tutti"
 COLLECTIVES = ["all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "gather",
                "scatter", "all_to_all", "all_gather_v", "reduce_scatter_v", "all_to_all_v",
@@ -33,13 +33,9 @@ USAGE, LIBRARY, TIMEOUT, RESULT = 2, 3, 4, 7
 RIGHT = "# Out of bounds values : 0 OK"
 
 
-# The library warns of TUTTI_ variables that it does not know.
-INHERITED = {name: value for name, value in os.environ.items() if name != "TUTTI_BINARY_DIR"}
-
-
 def run(*arguments, program=TUTTI, **environment):
     return subprocess.run([str(program), *map(str, arguments)], text=True, capture_output=True,
-                          timeout=300, env={**INHERITED, **environment})
+                          timeout=300, env={**os.environ, **environment})
 
 
 def rows(output):
@@ -171,8 +167,7 @@ class CommandLine(unittest.TestCase):
         command = [str(TUTTI), "perf", "all_reduce", "-t", "2", "-b", "64", "-n", "1"]
         theirs, ours = pty.openpty()
         try:
-            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=ours, timeout=300,
-                                    env=INHERITED)
+            result = subprocess.run(command, stdout=subprocess.PIPE, stderr=ours, timeout=300)
             shown = os.read(theirs, 65536).decode()
         finally:
             os.close(theirs)
@@ -281,7 +276,7 @@ class CommandLine(unittest.TestCase):
                             (["--ranks", "2", "-N", "0"], "they cannot be written")):
             with self.subTest(flags=flags), open("/dev/full", "w") as full:
                 result = subprocess.run(few + flags, text=True, stdout=full, timeout=60,
-                                        stderr=subprocess.PIPE, env=INHERITED)
+                                        stderr=subprocess.PIPE)
                 self.assertEqual(result.returncode, 1, result.stderr)
                 self.assertEqual(result.stderr.count(said), 1, result.stderr)
         for group in (["--ranks", "2"], ["-t", "2"]):
@@ -289,7 +284,7 @@ class CommandLine(unittest.TestCase):
                 reader, writer = os.pipe()
                 os.close(reader)
                 result = subprocess.run(few + group, text=True, stdout=writer, timeout=60,
-                                        stderr=subprocess.PIPE, env=INHERITED)
+                                        stderr=subprocess.PIPE)
                 os.close(writer)
                 self.assertNotEqual(result.returncode, 0, result.stderr)
         for group in (["--ranks", "2"], ["-t", "2"]):
@@ -344,7 +339,7 @@ class IgnoredChildren(unittest.TestCase):
     def run_ignoring(self, *arguments, **environment):
         command = ["bash", "-c", "trap '' CHLD; exec \"$0\" \"$@\"", str(TUTTI)]
         return subprocess.run(command + list(arguments), text=True, capture_output=True, timeout=60,
-                              env={**INHERITED, **environment})
+                              env={**os.environ, **environment})
 
     def test_ranks_are_waited_for(self):
         result = self.run_ignoring("perf", "all_reduce", "-b", "8", "-n", "1")

@@ -15,7 +15,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "
 from ports import reserved_port  # noqa: E402
 
 SKIPPED = 77
-BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve() / "bin"
+BINARIES = pathlib.Path(os.environ.get("TEST_BINARY_DIR", "build")).resolve() / "bin"
 TUTTI = BINARIES / "tutti"
 USAGE, LIBRARY, RESULT = 2, 3, 7
 RIGHT = "# Out of bounds values : 0 OK"

@@ -1,4 +1,4 @@
-// Many kills and stops at random instants; with TUTTI_TEST_THOROUGH=1 a hundred of each, by ring
+// Many kills and stops at random instants; with TEST_THOROUGH=1 a hundred of each, by ring
 // and by tree, and judged by the second that the design promises: nothing else should run then. By
 // default other tests share the processors, and a few seconds more are allowed.
 #include <gtest/gtest.h>

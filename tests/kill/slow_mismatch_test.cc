@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kLimitSeconds = 1700;
 
-// With so many ranks; with TUTTI_TEST_THOROUGH=1 with 2 to 6, and each of them as the odd one.
+// With so many ranks; with TEST_THOROUGH=1 with 2 to 6, and each of them as the odd one.
 void expect_handled(std::vector<std::string> arguments, const char* ranks) {
   if (testing_support::thorough()) {
     arguments.insert(arguments.end(), {"--every", "1"});
@@ -40,7 +40,7 @@ TEST(MismatchOverStreams, AtTheEndOf32Bits) {
 }
 
 TEST(Mismatch, PatientProcesses) {
-  if (!testing_support::thorough()) GTEST_SKIP() << "longer; TUTTI_TEST_THOROUGH=1 runs it";
+  if (!testing_support::thorough()) GTEST_SKIP() << "longer; TEST_THOROUGH=1 runs it";
   expect_handled({"--patient", "1"}, "5");
 }
 

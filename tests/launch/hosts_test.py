@@ -19,7 +19,7 @@ from environment import clean_environment  # noqa: E402
 import hosts  # noqa: E402
 
 SKIPPED = 77
-BUILD = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")).resolve()
+BUILD = pathlib.Path(os.environ.get("TEST_BINARY_DIR", "build")).resolve()
 BINARIES = BUILD / "bin"
 LAUNCHED = BINARIES / "tests" / "launched"
 LOOPING = BINARIES / "tests" / "looping"

@@ -16,7 +16,7 @@ from environment import clean_environment  # noqa: E402
 from ports import free_port, reserved_port  # noqa: E402
 import slurm  # noqa: E402
 
-BINARIES = pathlib.Path(os.environ.get("TUTTI_BINARY_DIR", "build")) / "bin"
+BINARIES = pathlib.Path(os.environ.get("TEST_BINARY_DIR", "build")) / "bin"
 PROGRAM = BINARIES / "tests" / "launched"
 HERE = pathlib.Path(__file__).resolve().parent
 RANKS = 3

@@ -216,6 +216,6 @@ class Beside(WithWorkshop):
 
 if __name__ == "__main__":
     if not BUILD:
-        print("TUTTI_BINARY_DIR does not name a build")
+        print("TEST_BINARY_DIR does not name a build")
         sys.exit(77)
     unittest.main(verbosity=2)  # says why a test was skipped

@@ -9,7 +9,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-BUILD = os.environ.get("TUTTI_BINARY_DIR", "")
+BUILD = os.environ.get("TEST_BINARY_DIR", "")
 TUTTI = os.path.join(BUILD, "bin", "tutti")
 LIBRARY = os.path.join(BUILD, "lib", "nccl", "libnccl.so.2")
 OUR_HEADER = '"plugins/nccl/abi.h"'

@@ -1,4 +1,4 @@
-// Thousands of random calls, with those of 64 MiB; with TUTTI_TEST_THOROUGH=1 ten thousand, among
+// Thousands of random calls, with those of 64 MiB; with TEST_THOROUGH=1 ten thousand, among
 // them every pair of properties.
 #include <gtest/gtest.h>
 

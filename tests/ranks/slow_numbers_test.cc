@@ -1,4 +1,4 @@
-// Many small calls across the end of the 32 bits that number them: with TUTTI_TEST_THOROUGH=1 ten
+// Many small calls across the end of the 32 bits that number them: with TEST_THOROUGH=1 ten
 // million of each kind, by every network.
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // However few cores there are, every collective completes on so many ranks: some numbers up to 64,
-// and with TUTTI_TEST_THOROUGH=1 all.
+// and with TEST_THOROUGH=1 all.
 #include <gtest/gtest.h>
 
 #include <string>

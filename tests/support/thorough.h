@@ -5,9 +5,9 @@
 
 namespace tutti::testing_support {
 
-/// TUTTI_TEST_THOROUGH=1: everything, at full length.
+/// TEST_THOROUGH=1: everything, at full length.
 inline bool thorough() {
-  const char* value = std::getenv("TUTTI_TEST_THOROUGH");
+  const char* value = std::getenv("TEST_THOROUGH");
   return value != nullptr && *value == '1';
 }
 
