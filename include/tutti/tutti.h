@@ -221,7 +221,9 @@ TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
  * call that another thread is in returns before anything is freed; one that comes later, the end of
  * a group included, is tuttiInvalidUsage. A handle stays good for that as long as the process
- * lives; it is not looked at whether a pointer was ever a handle. */
+ * lives; it is not looked at whether a pointer was ever a handle. While another thread destroys
+ * the communicator, this is tuttiInvalidUsage, too, and makes that destroy an abort, also where it
+ * waits for the other ranks. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);

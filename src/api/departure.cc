@@ -48,7 +48,12 @@ Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
   const uint64_t communicator = rank->id();
   const std::lock_guard lock(mutex_);
   // Without memory for it the rank ends here and now.
-  attempt([&] { groups_[communicator].parked.push_back(std::move(rank)); });
+  attempt([&] {
+    Group& group = groups_[communicator];
+    // Its destroy is over: an abort that comes later is none of those who leave for it.
+    if (group.in_use > 1) rank->heed_abort(nullptr);
+    group.parked.push_back(std::move(rank));
+  });
   return take_if_complete(communicator);
 }
 
@@ -94,16 +99,9 @@ Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   return closed;
 }
 
-void interrupt(comm::Communicator& rank) {
-  rank.abort(caught_status([&] {
-    return Status::remote_error("rank " + std::to_string(rank.rank()) +
-                                " aborted the communicator");
-  }));
-}
-
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   drain(*rank);
-  interrupt(*rank);  // it may have been idle: nobody in a window is waited for as by a destroy
+  rank->abort();  // it may have been idle: nobody in a window is waited for as by a destroy
   attempt([&] { rank->give_up(); });
   Status closed = close_windows_of(*rank);
   const uint64_t communicator = rank->id();

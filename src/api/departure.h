@@ -43,9 +43,8 @@ class Lounge {
 
 /// Waits for what is queued and for the other ranks, as said above, and frees.
 Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
-/// Ends what is in flight with an error, here and on the other ranks. From any thread.
-void interrupt(comm::Communicator& rank);
-/// After interrupt(), with nobody in a blocking call: waits for what is queued, and frees.
+/// With nobody in a blocking call: waits for what is queued, which an error ends on the other
+/// ranks, too, and frees.
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
 
 }  // namespace tutti::api

@@ -29,7 +29,7 @@ bool claim(tuttiComm_t comm, State from, bool abort) {
 /// What the communicator's worker waits for, operations included, ends soon.
 void interrupt_busy(tuttiComm_t comm) {
   const Visitor visitor = visit(comm);
-  if (comm->state.load(std::memory_order_seq_cst) == State::kBusy) interrupt(*comm->communicator);
+  if (comm->state.load(std::memory_order_seq_cst) == State::kBusy) comm->communicator->abort();
 }
 
 Status in_progress() { return Status(Code::kInProgress, "the communicator is being ended"); }

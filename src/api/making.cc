@@ -321,7 +321,7 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
   while (!handle->presence.is_empty() ||
          (communicator != nullptr && communicator->pending.load(std::memory_order_acquire) > 0)) {
     if (handle->abort && !interrupted && communicator != nullptr) {
-      interrupt(*handle->communicator);
+      handle->communicator->abort();
       interrupted = true;
     }
     patience.tell_if_due();
@@ -339,6 +339,7 @@ Status end_communicator(tuttiComm* handle, State ended) {
   if (communicator != nullptr) {
     Lounge& lounge = *handle->lounge;
     tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
+    communicator->heed_abort(&handle->abort);
     outcome = handle->abort ? abandon(std::move(communicator), lounge)
                             : depart(std::move(communicator), lounge);
   }

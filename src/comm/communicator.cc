@@ -167,6 +167,18 @@ exec::Cause Communicator::cause() const {
 
 void Communicator::abort(Status reason) { fail(std::move(reason), {}); }
 
+void Communicator::abort() {
+  abort(caught_status([&] {
+    return Status::remote_error("rank " + std::to_string(rank()) + " aborted the communicator");
+  }));
+}
+
+void Communicator::begin_failed() {
+  if (!status().ok()) return;
+  executor_->fail(check(), cause_or_self());
+  publish_failure();
+}
+
 void Communicator::give_up() {
   Status reason = check();
   executor_->fail(std::move(reason), cause_or_self());
@@ -194,6 +206,7 @@ exec::Cause Communicator::cause_or_self() const {
 }
 
 Status Communicator::check() {
+  if (is_abort_ordered()) abort();
   if (!failed_.load(std::memory_order_acquire)) {
     const auto loss = peer_watch_ != nullptr ? peer_watch_->judge() : std::nullopt;
     if (!loss) return {};
@@ -290,6 +303,7 @@ Result<Request> Communicator::contribution_of(const Request& request) {
 // Flattened: the way of every small call, where each step that is not inlined shows.
 [[gnu::flatten]] Status Communicator::run(const Request& request) {
   executor_->claim_cells();
+  heed_failure();
   const bool plain = request.counts == nullptr && request.op != types::ReduceOp::kScaledSum;
   if (plain && repeat_.is(request)) [[likely]] {
     const Prepared* ready = planner_->repeat(request, repeat_.placement.holds(request), {});
@@ -341,6 +355,7 @@ exec::Call Communicator::transfers_call(uint64_t own_timeout_ns) const {
 }
 
 Status Communicator::run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns) {
+  heed_failure();
   executor_->name_call(transfers_call(timeout_ns), pairs_.get());
   recorder_->begin(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
   Status status = pairs_->run(transfers);
@@ -368,6 +383,7 @@ void Communicator::conclude(const Status& outcome) {
 }
 
 Status Communicator::begin(const Request& request, uint64_t ticket) {
+  heed_failure();
   outcome_ = Status();
   if (request.counts != nullptr) return begin_vectors(request, ticket);
   const Result<Request> scaled =
@@ -385,6 +401,7 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
 
 Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns,
                            uint64_t ticket) {
+  heed_failure();
   recorder_->begin_queued(ticket, calls_->label(transfers), ++transfer_calls_,
                           trace::Series::kTransfers);
   if (!status().ok()) return status();
@@ -410,7 +427,11 @@ exec::Progress Communicator::advance() {
 }
 
 bool Communicator::idle(bool rare) {
-  if (rare) executor_->check_rare();
+  if (rare) {
+    // Here, since the executor would blame whom it waits for.
+    if (is_abort_ordered() && !failure().ok()) begin_failed();
+    executor_->check_rare();
+  }
   return membership_->has_streams() && executor_->poll_streams();
 }
 
@@ -439,8 +460,16 @@ Status Communicator::check_algorithm(const CallOptions& options) const {
                                   "': behind the colon stands the number of lanes, from 1");
 }
 
+// Between calls nobody but who looks would tell the peers of an abort.
+bool Communicator::is_still_well() {
+  if (failure().ok()) return true;
+  if (is_abort_ordered()) give_up();
+  return false;
+}
+
 bool Communicator::begin_leaving(uint64_t timeout_ns) {
-  if (ranks() == 1 || !failure().ok()) return false;
+  if (!is_still_well() || ranks() == 1) return false;
+  began_leaving_ = true;
   calls_->be_quiet();
   executor_->begin_leaving();
   CallOptions options;
@@ -451,9 +480,12 @@ bool Communicator::begin_leaving(uint64_t timeout_ns) {
 
 // The last call of all has none behind it that would show that ranks called something else.
 void Communicator::end_leaving() {
-  if (!executor_->is_leaving() || status().code() != Code::kInvalidUsage) return;
-  report("destroyed although the calls of its ranks differ, so results may be wrong: " +
-         std::string(status().message()));
+  if (!began_leaving_ || status().ok()) return;
+  if (status().code() == Code::kInvalidUsage) {
+    report("destroyed although the calls of its ranks differ, so results may be wrong: " +
+           std::string(status().message()));
+  }
+  publish_failure();
 }
 
 }  // namespace tutti::comm

@@ -111,14 +111,20 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// long to end it; then the communicator fails. An error only if it is still inside.
   Status close_windows(uint64_t timeout_ns);
 
+  /// From now on what runs ends as by abort() once `ordered` is true, which outlives this; null:
+  /// no more. By whoever drives it.
+  void heed_abort(const std::atomic<bool>* ordered) { abort_ordered_ = ordered; }
   /// Before the barrier with which a rank leaves: gives it a deadline, and if it fails nobody
-  /// learns of it: the others may have much to do among themselves. False if there is nobody to
-  /// wait for.
+  /// learns of it, unless it was aborted: the others may have much to do among themselves. False if
+  /// there is nothing to wait for.
   bool begin_leaving(uint64_t timeout_ns);
-  /// Behind it: tells people, by the log, if it showed that the calls of the ranks differ.
+  /// Behind it: tells the other ranks if it was aborted, and people, by the log, if it showed that
+  /// the calls of the ranks differ.
   void end_leaving();
   /// What runs ends with this error soon. From any thread.
   void abort(Status reason);
+  /// The same, because the user says so.
+  void abort();
   /// What an exception interrupts is half done, here and in what peers see: the communicator fails.
   /// By whoever drives it. Returns the reason.
   Status fail_after(const std::exception& error);
@@ -147,6 +153,16 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::string name_of(int rank) const override;
   void report(const std::string& text) override;
   void fail(Status reason, const exec::Cause& cause);
+  /// What a thread that is in no call has found holds for the calls behind it, also for those that
+  /// wait for nobody.
+  void heed_failure() {
+    if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
+      begin_failed();
+  }
+  [[gnu::noinline, gnu::cold]] void begin_failed();
+  bool is_abort_ordered() const {
+    return abort_ordered_ != nullptr && abort_ordered_->load(std::memory_order_acquire);
+  }
   /// Whether and where a call's buffers are one: `recv` lies `offset` bytes behind `send`.
   struct Placement {
     bool possible = false;
@@ -200,6 +216,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status close_until(Window* window, uint64_t deadline_ns);
   void publish_failure();
   void leave_windows();
+  bool is_still_well();
   bool use_registered(const Request& request);
   void end_use_of_registered();
   exec::Registration take_out(uint32_t number);
@@ -211,6 +228,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::unique_ptr<CallRecorder> calls_;
   trace::Recorder* recorder_ = nullptr;  // calls_'s
   std::unique_ptr<Planner> planner_;
+  std::atomic<bool> failed_{false};
   Repeat repeat_;
   std::unique_ptr<VectorCall> vectors_;
   Status outcome_;
@@ -231,11 +249,12 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one
   bool left_windows_ = false;
+  bool began_leaving_ = false;
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
   uint64_t contribution_capacity_ = 0;
-  std::atomic<bool> failed_{false};
+  const std::atomic<bool>* abort_ordered_ = nullptr;
   mutable std::mutex failure_mutex_;
   Status failure_;                         // under failure_mutex_
   exec::Cause cause_;                      // of it; under failure_mutex_

@@ -217,6 +217,7 @@ void Communicator::leave_attendant() {
 
 // The executor's failure, which other threads must not read there.
 void Communicator::publish_failure() {
+  if (executor_->is_leaving() && is_abort_ordered()) executor_->end_leaving();
   if (executor_->is_leaving()) return;
   abort(status());
   leave_windows();
@@ -273,7 +274,7 @@ Status Communicator::close_until(Window* window, uint64_t deadline_ns) {
 
 Status Communicator::close_windows(uint64_t timeout_ns) {
   const uint64_t deadline_ns = deadline_after(timeout_ns);
-  const bool was_well = failure().ok();
+  const bool was_well = is_still_well();
   for (const auto& window : windows_) (void)close_until(window.get(), deadline_ns);
   leave_attendant();
   const Status known = failure();
@@ -325,6 +326,7 @@ Status Communicator::outcome() const {
 }
 
 Status Communicator::run(const Access& access) {
+  heed_failure();
   recorder_->begin(calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   name_access(access, options_of(nullptr).timeout_ns);
   active_ = Active::kAccess;
@@ -335,6 +337,7 @@ Status Communicator::run(const Access& access) {
 }
 
 Status Communicator::begin(const Access& access, uint64_t timeout_ns, uint64_t ticket) {
+  heed_failure();
   recorder_->begin_queued(ticket, calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   if (!status().ok()) return status();
   active_ = Active::kAccess;

@@ -161,6 +161,8 @@ class HostExecutor {
   /// those who may not be done with it.
   void begin_leaving() { leaving_ = true; }
   bool is_leaving() const { return leaving_; }
+  /// Everybody learns of it after all, also if it has failed already.
+  void end_leaving();
   /// For those who use staging memory beside the plans.
   StagingWriter& staging_writer() { return write_staging_; }
   StagingReader& staging_reader() { return read_staging_; }
@@ -265,6 +267,7 @@ class HostExecutor {
   bool is_complete(const plan::Plan& plan, const plan::Exchange& exchange) const;
   void add_to_tally(const plan::Plan& plan, const plan::Exchange& exchange);
   LongWait wait_at(uint32_t peer) const;
+  void tell(const Loss& loss);
   void end_long_wait();
 
   ExecutorOptions options_;

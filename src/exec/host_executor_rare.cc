@@ -80,9 +80,19 @@ void HostExecutor::fail(Status status, const Cause& cause) {
   status_ = std::move(status);
   const Loss loss{options_.rank, cause};
   mine_.counter(0).failed.store(loss.word(), std::memory_order_release);
-  if (!leaving_) attempt([&] { stall_->leave(call_number_, loss); });
+  if (!leaving_) tell(loss);
   const bool inside = mine_.guard().inside.load(std::memory_order_relaxed) != 0;
   if (!inside) close_buffers();  // else when the work in hand is done
+}
+
+void HostExecutor::end_leaving() {
+  if (!std::exchange(leaving_, false)) return;
+  const uint64_t failed = mine_.counter(0).failed.load(std::memory_order_relaxed);
+  if (const auto loss = Loss::read(failed, peers_.size())) tell(*loss);
+}
+
+void HostExecutor::tell(const Loss& loss) {
+  attempt([&] { stall_->leave(call_number_, loss); });
 }
 
 // A rank that returns with an error may free its buffers at once, while peers still read or write

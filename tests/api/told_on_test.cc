@@ -66,5 +66,61 @@ TEST(ToldOn, ADeadlineOfWhomNobodyWaitsFor) {
   });
 }
 
+/// A call that would succeed, since it waits for nobody.
+using Easy = std::function<tuttiResult_t(tuttiComm_t comm)>;
+
+// Who has learned of the end from the asynchronous error learns the same from the next call.
+void expect_no_more_calls(const Easy& easy) {
+  run_ranks(3, [&](tuttiComm_t& comm, int rank) {
+    if (rank == 0) {
+      EXPECT_OK(tuttiCommRevoke(comm, TUTTI_REVOKE_DEFAULT), comm);
+      return;
+    }
+    EXPECT_EQ(error_in_time(comm), tuttiRemoteError);
+    if (rank == 2) {
+      EXPECT_EQ(easy(comm), tuttiRemoteError) << message_of(comm);
+    }
+  });
+}
+
+tuttiResult_t send_one(tuttiComm_t comm) {
+  const float value = 0;
+  return tuttiSend(&value, 1, tuttiFloat32, 1, comm, tuttiBlocking());
+}
+
+tuttiResult_t broadcast_one(tuttiComm_t comm) {
+  float value = 0;
+  return tuttiBroadcast(&value, &value, 1, tuttiFloat32, 2, comm, tuttiBlocking());
+}
+
+// The engine takes them in pieces.
+Easy in_pieces(const std::function<tuttiResult_t(tuttiComm_t, tuttiStream_t)>& call) {
+  return [call](tuttiComm_t comm) {
+    tuttiStream_t stream;
+    EXPECT_OK(tuttiStreamCreate(&stream), nullptr);
+    EXPECT_OK(call(comm, stream), comm);
+    const tuttiResult_t result = tuttiStreamSynchronize(stream);
+    EXPECT_OK(tuttiStreamDestroy(stream), nullptr);
+    return result;
+  };
+}
+
+TEST(ToldOn, AMessageFailsBehindTheError) { expect_no_more_calls(send_one); }
+TEST(ToldOn, ABroadcastFailsBehindTheError) { expect_no_more_calls(broadcast_one); }
+
+TEST(ToldOn, AQueuedMessageFailsBehindTheError) {
+  static const float value = 0;
+  expect_no_more_calls(in_pieces([](tuttiComm_t comm, tuttiStream_t stream) {
+    return tuttiSend(&value, 1, tuttiFloat32, 1, comm, stream);
+  }));
+}
+
+TEST(ToldOn, AQueuedBroadcastFailsBehindTheError) {
+  static float value = 0;
+  expect_no_more_calls(in_pieces([](tuttiComm_t comm, tuttiStream_t stream) {
+    return tuttiBroadcast(&value, &value, 1, tuttiFloat32, 2, comm, stream);
+  }));
+}
+
 }  // namespace
 }  // namespace tutti::api_test
