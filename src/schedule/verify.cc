@@ -1,6 +1,9 @@
 #include "src/schedule/verify.h"
 
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "src/schedule/text.h"
 #include "src/schedule/verify_cost.h"
@@ -11,6 +14,53 @@
 #include "src/schedule/verify_values.h"
 
 namespace tutti::schedule {
+namespace {
+
+using namespace verifier;
+
+// What is true in every placement.
+struct Common {
+  Matching matching;
+  std::vector<StepRef> order;
+  uint32_t credit = 0;
+  Cost cost;
+
+  static Result<Common> of(const Program& program) {
+    Result<Matching> matching = Matching::of(program);
+    if (!matching.ok()) return matching.status();
+    Result<std::vector<StepRef>> order = run_order(program, matching.value());
+    if (!order.ok()) return order.status();
+    const Result<Cost> cost = count_cost(program, matching.value(), order.value());
+    if (!cost.ok()) return cost.status();
+    const uint32_t credit = least_credit(program, matching.value());
+    return Common{std::move(matching).value(), std::move(order).value(), credit, cost.value()};
+  }
+};
+
+Result<Verdict> verdict_of(const Program& program, const Common& common,
+                           const VerifyOptions& options) {
+  const auto& [matching, order, credit, cost] = common;
+  Verdict verdict;
+  verdict.steps = order.size();
+  verdict.messages = matching.messages().size();
+  verdict.least_credit = credit;
+  verdict.cost = cost;
+  if (Status s = check_values(program, matching, order, verdict); !s.ok()) return s;
+  if (program.shape().collective == Collective::kBarrier) {
+    if (Status s = check_barrier(program, matching, order); !s.ok()) return s;
+  }
+  if (Status s = check_slices(program); !s.ok()) return s;
+  if (options.hazards) {
+    if (Status s = check_hazards(program, matching, order); !s.ok()) return s;
+  }
+  if (options.declared != nullptr && !same_cost(*options.declared, cost)) {
+    return Status::invalid_argument("cost: declared " + print(*options.declared) + "; counted " +
+                                    print(cost));
+  }
+  return verdict;
+}
+
+}  // namespace
 
 std::string print(const Cost& cost) {
   return "depth " + std::to_string(cost.depth) + ", " + std::to_string(cost.messages) +
@@ -27,40 +77,22 @@ bool same_cost(const Cost& a, const Cost& b) {
 
 Result<Verdict> verify(const Shape& shape, std::span<const Schedule> schedules,
                        const VerifyOptions& options) {
-  using namespace verifier;
-  const Result<Program> checked = Program::of(shape, schedules, options.placement);
-  if (!checked.ok()) return checked.status();
-  const Program& program = checked.value();
+  return std::move(verify(shape, schedules, std::span(&options.placement, 1), options).front());
+}
 
-  const Result<Matching> matched = Matching::of(program);
-  if (!matched.ok()) return matched.status();
-  const Matching& matching = matched.value();
-
-  const Result<std::vector<StepRef>> ordered = run_order(program, matching);
-  if (!ordered.ok()) return ordered.status();
-  const std::vector<StepRef>& order = ordered.value();
-
-  Verdict verdict;
-  verdict.steps = order.size();
-  verdict.messages = matching.messages().size();
-  if (Status s = check_values(program, matching, order, verdict); !s.ok()) return s;
-  if (shape.collective == Collective::kBarrier) {
-    if (Status s = check_barrier(program, matching, order); !s.ok()) return s;
+std::vector<Result<Verdict>> verify(const Shape& shape, std::span<const Schedule> schedules,
+                                    std::span<const Placement> placements,
+                                    const VerifyOptions& options) {
+  std::optional<Result<Common>> common;  // of the first placement that is well formed
+  std::vector<Result<Verdict>> verdicts;
+  for (Placement placement : placements) {
+    const Result<Program> program = Program::of(shape, schedules, placement);
+    if (program.ok() && !common) common = Common::of(program.value());
+    verdicts.push_back(!program.ok()   ? program.status()
+                       : !common->ok() ? common->status()
+                                       : verdict_of(program.value(), common->value(), options));
   }
-  if (Status s = check_slices(program); !s.ok()) return s;
-  if (options.hazards) {
-    if (Status s = check_hazards(program, matching, order); !s.ok()) return s;
-  }
-  verdict.least_credit = least_credit(program, matching);
-
-  const Result<Cost> counted = count_cost(program, matching, order);
-  if (!counted.ok()) return counted.status();
-  verdict.cost = counted.value();
-  if (options.declared != nullptr && !same_cost(*options.declared, verdict.cost)) {
-    return Status::invalid_argument("cost: declared " + print(*options.declared) + "; counted " +
-                                    print(verdict.cost));
-  }
-  return verdict;
+  return verdicts;
 }
 
 }  // namespace tutti::schedule

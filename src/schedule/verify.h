@@ -24,6 +24,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "src/base/status.h"
 #include "src/schedule/algorithm.h"
@@ -72,6 +73,12 @@ struct Verdict {
 
 Result<Verdict> verify(const Shape& shape, std::span<const Schedule> schedules,
                        const VerifyOptions& options = {});
+
+/// The same in each of `placements`, in their order, whatever options.placement says. What does not
+/// depend on the placement is proved once.
+std::vector<Result<Verdict>> verify(const Shape& shape, std::span<const Schedule> schedules,
+                                    std::span<const Placement> placements,
+                                    const VerifyOptions& options);
 
 /// "depth 2, 6 messages, bytes 3/2, published 1, moved 2, work 8, scratch 0"
 std::string print(const Cost& cost);

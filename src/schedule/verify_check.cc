@@ -111,17 +111,29 @@ Status StepChecker::check_afters(StepRef ref) const {
   return {};
 }
 
-Status StepChecker::check_block(StepRef ref, Block block, bool written) {
-  const Schedule& schedule = program_.schedule(ref.rank);
-  const bool exists = block.space() == Space::kScratch ? block.index() < schedule.scratch.size()
-                                                       : is_user_block(program_.shape(), block);
-  if (!exists) return program_.refuse(ref, "there is no " + print(block));
-  const Region region = program_.region(ref.rank, block);
-  if (Status s = spend(ref, region.count); !s.ok()) return s;
-  if (block.space() == Space::kOutput && !program_.has_output(ref.rank)) {
-    return program_.refuse(ref, print(block) + ": only the root has output");
+Status StepChecker::check_blocks(StepRef ref, std::span<const Block> blocks, bool written) {
+  const RankMemory memory = program_.memory(ref.rank);
+  const size_t scratch = program_.schedule(ref.rank).scratch.size();
+  const bool has_output = program_.has_output(ref.rank);
+  uint64_t work = 0;
+  for (Block block : blocks) {
+    const Space space = block.space();
+    const bool exists =
+        space == Space::kScratch ? block.index() < scratch : is_user_block(program_.shape(), block);
+    if (!exists) return program_.refuse(ref, "there is no " + print(block));
+    const Region region = memory.region(block);
+    work += region.count;
+    if (space == Space::kInput) {
+      if (Status s = check_input(ref, block, region, written); !s.ok()) return s;
+    } else if (space == Space::kOutput && !has_output) {
+      return program_.refuse(ref, print(block) + ": only the root has output");
+    }
   }
-  if (block.space() != Space::kInput) return {};
+  return spend(ref, work);
+}
+
+Status StepChecker::check_input(StepRef ref, Block block, const Region& region,
+                                bool written) const {
   if (!program_.has_input(ref.rank)) {
     return program_.refuse(ref, print(block) + ": only the root has input");
   }
@@ -147,10 +159,7 @@ Status StepChecker::check_send(StepRef ref) {
     }
     marks_[peer] = epoch_;
   }
-  for (Block block : schedule.blocks_of(step)) {
-    if (Status s = check_block(ref, block, false); !s.ok()) return s;
-  }
-  return {};
+  return check_blocks(ref, schedule.blocks_of(step), false);
 }
 
 Status StepChecker::check_move(StepRef ref) {
@@ -161,9 +170,8 @@ Status StepChecker::check_move(StepRef ref) {
   if (step.operand_count > 1 && !target.empty() && !reduces(program_.shape().collective)) {
     return program_.refuse(ref, "combines sources, but the collective has no operation");
   }
-  for (Block block : target) {
-    if (Status s = check_block(ref, block, true); !s.ok()) return s;
-  }
+  if (Status s = check_blocks(ref, target, true); !s.ok()) return s;
+  const RankMemory memory = program_.memory(ref.rank);
   for (Source source : schedule.sources_of(step)) {
     if (source.is_message()) {
       if (source.peer() >= program_.ranks()) {
@@ -173,13 +181,11 @@ Status StepChecker::check_move(StepRef ref) {
       continue;
     }
     const auto blocks = schedule.blocks_of(step, source);
+    if (Status s = check_blocks(ref, blocks, false); !s.ok()) return s;
     for (size_t i = 0; i < blocks.size(); ++i) {
-      if (Status s = check_block(ref, blocks[i], false); !s.ok()) return s;
-      const Region from = program_.region(ref.rank, blocks[i]);
-      if (!from.pairs(program_.region(ref.rank, target[i]))) {
-        return program_.refuse(ref,
-                               print(target[i]) + " and " + print(blocks[i]) + " differ in size");
-      }
+      if (memory.region(blocks[i]).pairs(memory.region(target[i]))) continue;
+      return program_.refuse(ref,
+                             print(target[i]) + " and " + print(blocks[i]) + " differ in size");
     }
   }
   return check_overlap(ref);
@@ -193,12 +199,13 @@ Status StepChecker::check_overlap(StepRef ref) {
   // One block of separate buffers is another block or the same.
   if (step.block_count <= 1 && program_.placement() == Placement::kSeparate) return {};
   const auto target = schedule.blocks_of(step);
-  const size_t size = std::max<size_t>(program_.memory(ref.rank), marks_.size());
+  const size_t size = std::max<size_t>(program_.atoms(ref.rank), marks_.size());
   marks_.resize(size);
   positions_.resize(size);
+  const RankMemory memory = program_.memory(ref.rank);
   ++epoch_;
   for (uint32_t i = 0; i < target.size(); ++i) {
-    const Region region = program_.region(ref.rank, target[i]);
+    const Region region = memory.region(target[i]);
     for (uint32_t atom = region.first; atom < region.first + region.count; ++atom) {
       if (marks_[atom] == epoch_) {
         return program_.refuse(ref, "writes twice to " + print(target[i]));
@@ -211,8 +218,8 @@ Status StepChecker::check_overlap(StepRef ref) {
     if (source.is_message()) continue;
     const auto blocks = schedule.blocks_of(step, source);
     for (uint32_t i = 0; i < blocks.size(); ++i) {
-      const Region region = program_.region(ref.rank, blocks[i]);
-      const bool same = region == program_.region(ref.rank, target[i]);
+      const Region region = memory.region(blocks[i]);
+      const bool same = region == memory.region(target[i]);
       for (uint32_t atom = region.first; atom < region.first + region.count; ++atom) {
         if (marks_[atom] != epoch_ || (same && positions_[atom] == i)) continue;
         return program_.refuse(ref, "reads " + print(blocks[i]) + ", which it also writes as " +

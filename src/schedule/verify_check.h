@@ -24,7 +24,8 @@ class StepChecker {
   Status check_afters(StepRef ref) const;
   Status check_send(StepRef ref);
   Status check_move(StepRef ref);
-  Status check_block(StepRef ref, Block block, bool written);
+  Status check_blocks(StepRef ref, std::span<const Block> blocks, bool written);
+  Status check_input(StepRef ref, Block block, const Region& region, bool written) const;
   Status check_overlap(StepRef ref);
   Status spend(StepRef ref, uint64_t work);
 

@@ -33,22 +33,41 @@ uint32_t count_depth(const Program& program, const Matching& matching,
   return deepest;
 }
 
+using Wide = unsigned __int128;
+
+constexpr uint64_t kTooWide = 1ull << 63;  // refused
+
+// Per step of all ranks: the width of its message, if it is a SEND.
+std::vector<uint64_t> sent_widths(const Program& program) {
+  std::vector<uint64_t> widths(program.total_steps(), 0);
+  for (int rank = 0; rank < program.ranks(); ++rank) {
+    const Schedule& schedule = program.schedule(rank);
+    const RankMemory memory = program.memory(rank);
+    for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
+      if (schedule.steps[i].kind != StepKind::kSend) continue;
+      uint64_t& width = widths[program.number({rank, i})];
+      for (Block block : schedule.blocks_of(schedule.steps[i])) {
+        width = std::min(width + memory.width(block), kTooWide);
+      }
+    }
+  }
+  return widths;
+}
+
 // What all messages bring to each rank.
 struct Received {
   std::vector<uint32_t> messages;
-  std::vector<unsigned __int128> bytes;
+  std::vector<Wide> bytes;
 };
 
-Received count_received(const Program& program, const Matching& matching) {
+Received count_received(const Program& program, const Matching& matching,
+                        std::span<const uint64_t> widths) {
   const auto ranks = static_cast<size_t>(program.ranks());
-  Received received{std::vector<uint32_t>(ranks, 0), std::vector<unsigned __int128>(ranks, 0)};
+  Received received{std::vector<uint32_t>(ranks, 0), std::vector<Wide>(ranks, 0)};
   for (const Message& message : matching.messages()) {
     const auto rank = static_cast<size_t>(message.move.rank);
     ++received.messages[rank];
-    const Schedule& sender = program.schedule(message.send.rank);
-    for (Block block : sender.blocks_of(program.step(message.send))) {
-      received.bytes[rank] += program.width(message.send.rank, block);
-    }
+    received.bytes[rank] += widths[program.number(message.send)];
   }
   return received;
 }
@@ -59,29 +78,28 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
                         std::span<const StepRef> order) {
   Cost cost;
   cost.depth = count_depth(program, matching, order);
-  const Received received = count_received(program, matching);
-  unsigned __int128 bytes = 0;
-  unsigned __int128 published = 0;
-  unsigned __int128 moved = 0;
-  unsigned __int128 work = 0;
-  unsigned __int128 scratch = 0;
+  const std::vector<uint64_t> widths = sent_widths(program);
+  const Received received = count_received(program, matching, widths);
+  Wide bytes = 0;
+  Wide published = 0;
+  Wide moved = 0;
+  Wide work = 0;
+  Wide scratch = 0;
   for (int rank = 0; rank < program.ranks(); ++rank) {
     const Schedule& schedule = program.schedule(rank);
-    unsigned __int128 sent = 0;
-    unsigned __int128 shown = 0;
-    unsigned __int128 kept = 0;
+    Wide sent = 0;
+    Wide shown = 0;
+    Wide kept = 0;
     uint64_t messages = 0;
-    for (const Step& step : schedule.steps) {
+    for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
+      const Step& step = schedule.steps[i];
       if (step.kind != StepKind::kSend) {
         cost.widest = std::max(cost.widest, step.operand_count);
         continue;
       }
-      uint64_t width = 0;
-      for (Block block : schedule.blocks_of(step)) {
-        width += program.width(rank, block);
-      }
+      const uint64_t width = widths[program.number({rank, i})];
       shown += width;
-      sent += static_cast<unsigned __int128>(width) * step.operand_count;
+      sent += Wide{width} * step.operand_count;
       messages += step.operand_count;
     }
     for (Block like : schedule.scratch) {
@@ -96,7 +114,7 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
     work += shown + received.bytes[me];
     scratch = std::max(scratch, kept);
   }
-  if ((bytes | work | scratch) >> 63 != 0) return Status::unsupported("the costs exceed 64 bits");
+  if ((bytes | work | scratch) >= kTooWide) return Status::unsupported("the costs exceed 64 bits");
   const uint64_t unit = program.geometry().unit();
   cost.bytes = Fraction::of(static_cast<uint64_t>(bytes), unit);
   cost.published = Fraction::of(static_cast<uint64_t>(published), unit);

@@ -26,8 +26,7 @@ Expressions::Expressions(int ranks) : ranks_(static_cast<uint32_t>(ranks)) {
   table_.assign(1024, 0);
 }
 
-ExpressionId Expressions::fold(Fold fold, std::span<const ExpressionId> operands) {
-  if (operands.size() == 1) return operands[0];
+ExpressionId Expressions::combine(Fold fold, std::span<const ExpressionId> operands) {
   if (operands.size() == 2) return pair(operands[0], operands[1]);
   if (fold == Fold::kTree) return tree(operands);
   // The first two of a list commute; that the rest keeps its order distinguishes it from every

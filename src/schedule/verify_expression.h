@@ -33,7 +33,9 @@ class Expressions {
   static ExpressionId leaf(int rank) { return static_cast<ExpressionId>(rank) + 1; }
   bool is_leaf(ExpressionId id) const { return id <= ranks_; }
 
-  ExpressionId fold(Fold fold, std::span<const ExpressionId> operands);
+  ExpressionId fold(Fold fold, std::span<const ExpressionId> operands) {
+    return operands.size() == 1 ? operands[0] : combine(fold, operands);
+  }
 
   /// Every rank's contribution, each exactly once.
   bool complete(ExpressionId id);
@@ -57,6 +59,7 @@ class Expressions {
   std::span<const ExpressionId> operands_of(ExpressionId id) const {
     return {pool_.data() + nodes_[id].operands, nodes_[id].count};
   }
+  ExpressionId combine(Fold fold, std::span<const ExpressionId> operands);
   ExpressionId pair(ExpressionId a, ExpressionId b);
   ExpressionId tree(std::span<const ExpressionId> operands);
   ExpressionId intern(std::span<const ExpressionId> operands);

@@ -35,7 +35,7 @@ void for_each_access(const Program& program, StepRef ref, Visit visit) {
 template <class Visit>
 void for_each_atom(const Program& program, StepRef ref, Visit visit) {
   for_each_access(program, ref, [&](Access access) {
-    const Region region = program.region(ref.rank, access.block);
+    const Region region = program.memory(ref.rank).region(access.block);
     for (uint32_t i = 0; i < region.count; ++i) visit(region.first + i, access);
   });
 }
@@ -55,7 +55,7 @@ Meeting meeting_of(const Program& program, int rank) {
     bool shared = false;
     bool written = false;
   };
-  std::vector<Use> uses(program.memory(rank));
+  std::vector<Use> uses(program.atoms(rank));
   for (uint32_t i = 0; i < program.schedule(rank).steps.size(); ++i) {
     const uint16_t lane = program.step({rank, i}).lane;
     for_each_atom(program, {rank, i}, [&](uint32_t atom, Access access) {
@@ -82,7 +82,7 @@ class Watch {
         column_(static_cast<size_t>(program.ranks()), -1) {
     for (int rank : ranks) {
       column_[static_cast<size_t>(rank)] = static_cast<int>(uses_.size());
-      uses_.emplace_back(size_t{program.memory(rank)} * lanes_);
+      uses_.emplace_back(size_t{program.atoms(rank)} * lanes_);
     }
     lane_clocks_.assign(static_cast<size_t>(program.ranks()) * lanes_ * size_, 0);
     step_clocks_.assign(size_t{program.total_steps()} * size_, 0);
@@ -209,11 +209,11 @@ Status check_slices(const Program& program) {
   };
   std::vector<Use> uses;
   for (int rank = 0; rank < program.ranks(); ++rank) {
-    uses.assign(program.memory(rank), {});
+    uses.assign(program.atoms(rank), {});
     Status status;
     for (uint32_t i = 0; i < program.schedule(rank).steps.size() && status.ok(); ++i) {
       for_each_access(program, {rank, i}, [&](Access access) {
-        const Region region = program.region(rank, access.block);
+        const Region region = program.memory(rank).region(access.block);
         for (uint32_t k = 0; k < region.count && status.ok(); ++k) {
           Use& use = uses[region.first + k];
           use.written |= access.write;
@@ -237,7 +237,7 @@ Status check_hazards(const Program& program, const Matching& matching,
                      std::span<const StepRef> order) {
   const size_t lanes = program.shape().lanes;
   const uint64_t clocks = uint64_t(program.ranks()) * lanes + program.total_steps();
-  const auto entries = [&](int rank) { return (clocks + program.memory(rank)) * lanes; };
+  const auto entries = [&](int rank) { return (clocks + program.atoms(rank)) * lanes; };
   std::vector<int> meeting;
   uint64_t work = 0;
   for (int rank = 0; rank < program.ranks(); ++rank) {

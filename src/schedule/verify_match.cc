@@ -174,9 +174,10 @@ class Matcher {
       return refuse("has " + std::to_string(target.size()) + " blocks for the " +
                     std::to_string(sent.size()) + " of");
     }
+    const RankMemory sender = program_.memory(message.send.rank);
+    const RankMemory receiver = program_.memory(message.move.rank);
     for (size_t i = 0; i < sent.size(); ++i) {
-      const Region region = program_.region(message.move.rank, target[i]);
-      if (region.pairs(program_.region(message.send.rank, sent[i]))) continue;
+      if (receiver.region(target[i]).pairs(sender.region(sent[i]))) continue;
       return refuse(print(target[i]) + " differs in size from " + print(sent[i]) + " of");
     }
     return {};

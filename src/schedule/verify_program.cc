@@ -46,7 +46,7 @@ Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedu
       atoms += program.geometry_.region(like).count;
       if (total_atoms + atoms > kMaxAtoms) return Status::unsupported("too many blocks to verify");
     }
-    program.memory_.push_back(static_cast<uint32_t>(atoms));
+    program.atoms_.push_back(static_cast<uint32_t>(atoms));
     program.first_step_.push_back(static_cast<uint32_t>(total_steps));
     total_atoms += atoms;
     total_steps += schedule.steps.size();

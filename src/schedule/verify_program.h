@@ -20,7 +20,42 @@ struct StepRef {
   uint32_t step = 0;
 };
 
-/// A rank's memory is numbered in atoms: first its user buffers, then its scratch blocks.
+/// Where the blocks of one rank are. Its memory is numbered in atoms: first its user buffers, then
+/// its scratch blocks. Views the Program.
+class RankMemory {
+ public:
+  RankMemory(const Geometry& geometry, std::span<const Block> scratch,
+             std::span<const uint32_t> scratch_first, uint32_t input_begin, uint32_t output_begin)
+      : geometry_(geometry),
+        scratch_(scratch),
+        scratch_first_(scratch_first),
+        input_begin_(input_begin),
+        output_begin_(output_begin) {}
+
+  Region region(Block block) const {
+    if (block.space() == Space::kScratch) {
+      Region region = geometry_.region(scratch_[block.index()]);
+      region.first = scratch_first_[block.index()];
+      return region;
+    }
+    Region region = geometry_.region(block);
+    region.first += block.space() == Space::kInput ? input_begin_ : output_begin_;
+    return region;
+  }
+
+  uint64_t width(Block block) const {  // in units of 1/geometry().unit()
+    const bool scratch = block.space() == Space::kScratch;
+    return geometry_.width(scratch ? scratch_[block.index()] : block);
+  }
+
+ private:
+  const Geometry& geometry_;
+  std::span<const Block> scratch_;
+  std::span<const uint32_t> scratch_first_;
+  uint32_t input_begin_;
+  uint32_t output_begin_;
+};
+
 class Program {
  public:
   /// Views shape and schedules: they must outlive it.
@@ -35,25 +70,14 @@ class Program {
   const Schedule& schedule(int rank) const { return schedules_[static_cast<size_t>(rank)]; }
   const Step& step(StepRef ref) const { return schedule(ref.rank).steps[ref.step]; }
 
-  /// Atoms of the rank's memory, and where in it a block lies.
-  uint32_t memory(int rank) const { return memory_[static_cast<size_t>(rank)]; }
-  Region region(int rank, Block block) const {
-    if (block.space() == Space::kScratch) {
-      Region region = geometry_.region(schedule(rank).scratch[block.index()]);
-      region.first = scratch_first_[static_cast<size_t>(rank)][block.index()];
-      return region;
-    }
-    Region region = geometry_.region(block);
-    region.first += block.space() == Space::kInput ? input_begin(rank) : output_begin(rank);
-    return region;
+  uint32_t atoms(int rank) const { return atoms_[static_cast<size_t>(rank)]; }
+  RankMemory memory(int rank) const {
+    return {geometry_, schedule(rank).scratch, scratch_first_[static_cast<size_t>(rank)],
+            input_begin(rank), output_begin(rank)};
   }
   uint32_t input_begin(int rank) const { return static_cast<uint32_t>(rank) * input_stride_; }
   uint32_t output_begin(int rank) const {
     return output_base_ + static_cast<uint32_t>(rank) * output_stride_;
-  }
-  uint64_t width(int rank, Block block) const {  // in units of 1/geometry().unit()
-    const bool scratch = block.space() == Space::kScratch;
-    return geometry_.width(scratch ? schedule(rank).scratch[block.index()] : block);
   }
   bool has_input(int rank) const { return tutti::schedule::has_input(*shape_, rank); }
   bool has_output(int rank) const { return tutti::schedule::has_output(*shape_, rank); }
@@ -78,7 +102,7 @@ class Program {
   uint32_t output_stride_ = 0;
   uint32_t output_base_ = 0;
   uint32_t user_atoms_ = 0;                           // of input and output together
-  std::vector<uint32_t> memory_;                      // per rank
+  std::vector<uint32_t> atoms_;                       // per rank
   std::vector<std::vector<uint32_t>> scratch_first_;  // per rank, per scratch block
   std::vector<uint32_t> first_step_;                  // per rank, and the end
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "src/schedule/text.h"
@@ -10,6 +11,48 @@
 namespace tutti::schedule::verifier {
 namespace {
 
+// The values of each SEND, once however many peers there are, until the last of them has them.
+// Memory is used again: all of a call's messages together are many times what is under way.
+class MessageValues {
+ public:
+  explicit MessageValues(uint32_t steps) : sent_(steps) {}
+
+  /// False if too much is under way.
+  bool open(uint32_t step, uint32_t atoms, uint32_t peers) {
+    Sent& sent = sent_[step];
+    sent = {values_.size(), atoms, peers};
+    std::vector<uint64_t>& free = free_[atoms];
+    if (!free.empty()) {
+      sent.first = free.back();
+      free.pop_back();
+      return true;
+    }
+    if (values_.size() + atoms > kMaxAtoms) return false;
+    values_.resize(values_.size() + atoms);
+    return true;
+  }
+
+  /// Until the next open().
+  Value* of(uint32_t step) { return values_.data() + sent_[step].first; }
+
+  /// One peer has consumed them.
+  void consume(uint32_t step) {
+    const Sent& sent = sent_[step];
+    if (--sent_[step].peers == 0) free_[sent.atoms].push_back(sent.first);
+  }
+
+ private:
+  struct Sent {
+    uint64_t first = 0;
+    uint32_t atoms = 0;
+    uint32_t peers = 0;  // that have not consumed them
+  };
+
+  std::vector<Sent> sent_;  // per step of all ranks
+  std::vector<Value> values_;
+  std::unordered_map<uint32_t, std::vector<uint64_t>> free_;  // by length
+};
+
 class Evaluation {
  public:
   Evaluation(const Program& program, const Matching& matching, Verdict& verdict)
@@ -17,10 +60,11 @@ class Evaluation {
         matching_(matching),
         geometry_(program.geometry()),
         verdict_(verdict),
-        expressions_(program.ranks()) {}
+        expressions_(program.ranks()),
+        traits_(traits_of(program.shape().collective)),
+        messages_(program.total_steps()) {}
 
   Status run(std::span<const StepRef> order) {
-    if (Status s = reserve_messages(); !s.ok()) return s;
     for (int rank = 0; rank < program_.ranks(); ++rank) start(rank);
     for (StepRef ref : order) {
       const bool sends = program_.step(ref).kind == StepKind::kSend;
@@ -34,42 +78,33 @@ class Evaluation {
   }
 
  private:
-  // A SEND's values are kept once, however many peers there are.
-  Status reserve_messages() {
-    sent_.resize(program_.total_steps());
-    uint64_t atoms = 0;
-    for (int rank = 0; rank < program_.ranks(); ++rank) {
-      const Schedule& schedule = program_.schedule(rank);
-      for (uint32_t i = 0; i < schedule.steps.size(); ++i) {
-        if (schedule.steps[i].kind != StepKind::kSend) continue;
-        sent_[program_.number({rank, i})] = atoms;
-        for (Block block : schedule.blocks_of(schedule.steps[i])) {
-          atoms += program_.region(rank, block).count;
-        }
-        if (atoms > kMaxAtoms) return Status::unsupported("too many blocks in messages to verify");
-      }
-    }
-    in_flight_.resize(atoms);
-    return {};
-  }
-
   void start(int rank) {
-    auto& memory = memory_.emplace_back(program_.memory(rank));
+    auto& atoms = atoms_.emplace_back(program_.atoms(rank));
     if (!program_.has_input(rank)) return;
     const uint32_t begin = program_.input_begin(rank);
     for (uint32_t i = 0; i < geometry_.input_atoms(); ++i) {
-      memory[begin + i] = {Expressions::leaf(rank), i};
+      atoms[begin + i] = {Expressions::leaf(rank), i};
     }
   }
 
   Status send(StepRef ref) {
     const Schedule& schedule = program_.schedule(ref.rank);
-    const auto& memory = memory_[static_cast<size_t>(ref.rank)];
-    Value* to = in_flight_.data() + sent_[program_.number(ref)];
-    for (Block block : schedule.blocks_of(program_.step(ref))) {
-      const Region region = program_.region(ref.rank, block);
+    const RankMemory memory = program_.memory(ref.rank);
+    const auto& atoms = atoms_[static_cast<size_t>(ref.rank)];
+    const Step& step = program_.step(ref);
+    const auto blocks = schedule.blocks_of(step);
+    uint64_t length = 0;
+    for (Block block : blocks) length += memory.region(block).count;
+    const uint32_t number = program_.number(ref);
+    if (length > kMaxAtoms ||
+        !messages_.open(number, static_cast<uint32_t>(length), step.operand_count)) {
+      return Status::unsupported("too many blocks in messages to verify");
+    }
+    Value* to = messages_.of(number);
+    for (Block block : blocks) {
+      const Region region = memory.region(block);
       for (uint32_t i = 0; i < region.count; ++i) {
-        const Value value = memory[region.first + i];
+        const Value value = atoms[region.first + i];
         if (value.expression == 0) return unwritten(ref, block);
         *to++ = value;
       }
@@ -77,79 +112,92 @@ class Evaluation {
     return {};
   }
 
-  // Where the values of one source of a MOVE are read: block by block, or one after the other.
+  // Where the values of one source of a MOVE are read.
   struct Reader {
-    const Value* next = nullptr;    // a message
-    std::span<const Block> blocks;  // or a local list
+    const Value* next = nullptr;    // of a message: one after the other
+    std::span<const Block> blocks;  // of a local list: block by block
   };
 
   Status move(StepRef ref) {
     const Schedule& schedule = program_.schedule(ref.rank);
     const Step& step = program_.step(ref);
+    const RankMemory memory = program_.memory(ref.rank);
     const auto messages = matching_.of_step(program_.number(ref));
     const auto sources = schedule.sources_of(step);
     readers_.clear();
     for (size_t i = 0; i < sources.size(); ++i) {
       Reader& reader = readers_.emplace_back();
       if (sources[i].is_message()) {
-        const StepRef origin = matching_.messages()[messages[i]].send;
-        reader.next = in_flight_.data() + sent_[program_.number(origin)];
+        reader.next = messages_.of(origin_of(messages[i]));
       } else {
         reader.blocks = schedule.blocks_of(step, sources[i]);
       }
     }
     operands_.resize(sources.size());
     const auto target = schedule.blocks_of(step);
+    const Value* const atoms = atoms_[static_cast<size_t>(ref.rank)].data();
     for (size_t i = 0; i < target.size(); ++i) {
-      if (Status s = move_block(ref, target[i], i); !s.ok()) return s;
+      for (Reader& reader : readers_) {
+        if (reader.blocks.empty()) continue;
+        reader.next = atoms + memory.region(reader.blocks[i]).first;
+      }
+      const Region region = memory.region(target[i]);
+      if (Status s = move_block(ref, region, i); !s.ok()) return s;
+      if (traits_.input.parts || traits_.output.parts) note_shares(ref, target[i], region);
+    }
+    for (uint32_t message : messages) {
+      if (message != kNoMessage) messages_.consume(origin_of(message));
     }
     return {};
   }
 
-  Status move_block(StepRef ref, Block target, size_t position) {
-    auto& memory = memory_[static_cast<size_t>(ref.rank)];
-    const Region region = program_.region(ref.rank, target);
+  uint32_t origin_of(uint32_t message) const {
+    return program_.number(matching_.messages()[message].send);
+  }
+
+  Status move_block(StepRef ref, const Region& region, size_t position) {
+    Value* const to = atoms_[static_cast<size_t>(ref.rank)].data() + region.first;
     for (uint32_t i = 0; i < region.count; ++i) {
       uint32_t atom = 0;
       for (size_t k = 0; k < readers_.size(); ++k) {
-        Value value;
-        if (readers_[k].next != nullptr) {
-          value = *readers_[k].next++;
-        } else {
-          const Block block = readers_[k].blocks[position];
-          value = memory[program_.region(ref.rank, block).first + i];
-          if (value.expression == 0) return unwritten(ref, block);
-        }
+        const Value value = *readers_[k].next++;
+        if (value.expression == 0) return unwritten(ref, readers_[k].blocks[position]);
         if (k > 0 && value.atom != atom) return mixed(ref, k, atom, value.atom);
         atom = value.atom;
         operands_[k] = value.expression;
       }
-      memory[region.first + i] = {expressions_.fold(program_.step(ref).fold, operands_), atom};
-      note_share(ref, target, region, i);
+      to[i] = {expressions_.fold(program_.step(ref).fold, operands_), atom};
     }
     return {};
   }
 
   // What a v-collective must know: whose counts decide how long this is.
-  void note_share(StepRef ref, Block target, const Region& region, uint32_t offset) {
-    const Traits& traits = traits_of(program_.shape().collective);
-    if (!traits.input.parts && !traits.output.parts) return;  // there are no shares
-    const Value value = memory_[static_cast<size_t>(ref.rank)][region.first + offset];
+  void note_shares(StepRef ref, Block target, const Region& region) {
     const bool scratch = target.space() == Space::kScratch;
     const Block block = scratch ? program_.schedule(ref.rank).scratch[target.index()] : target;
-    const uint32_t per_count = geometry_.atoms_per_count();
-    const uint32_t part = (geometry_.region(block).first + offset) / per_count;
     const bool in = block.space() == Space::kInput;
     const auto me = static_cast<uint32_t>(ref.rank);
-    const uint32_t value_part = value.atom / per_count;
-    const uint32_t value_rank = value.expression - 1;  // of a leaf
-    // A share of the output is named by whose contribution it is, one of the input by who gets it.
-    const bool source_differs = traits.output.parts && (in ? me : part) != value_rank;
-    const bool part_differs = traits.input.parts && (in ? part : me) != value_part;
-    const bool both = traits.input.parts && traits.output.parts;
-    const bool foreign = both && value_rank != me && value_part != me;
-    verdict_.forwards |= foreign;
-    verdict_.needs_equal_counts |= (source_differs || part_differs) && !(foreign && scratch);
+    const uint32_t first = geometry_.region(block).first;
+    const Value* const values = atoms_[static_cast<size_t>(ref.rank)].data() + region.first;
+    for (uint32_t i = 0; i < region.count; ++i) {
+      const uint32_t part = part_of(first + i);
+      const uint32_t value_part = part_of(values[i].atom);
+      const uint32_t value_rank = values[i].expression - 1;  // of a leaf
+      // A share of the output is named by whose contribution it is, one of the input by who gets
+      // it.
+      const bool source_differs = traits_.output.parts && (in ? me : part) != value_rank;
+      const bool part_differs = traits_.input.parts && (in ? part : me) != value_part;
+      const bool both = traits_.input.parts && traits_.output.parts;
+      const bool foreign = both && value_rank != me && value_part != me;
+      verdict_.forwards |= foreign;
+      verdict_.needs_equal_counts |= (source_differs || part_differs) && !(foreign && scratch);
+    }
+  }
+
+  // Most shapes have one atom for a count, and a division costs more than all else here.
+  uint32_t part_of(uint32_t atom) const {
+    const uint32_t per_count = geometry_.atoms_per_count();
+    return per_count == 1 ? atom : atom / per_count;
   }
 
   Status unwritten(StepRef ref, Block block) const {
@@ -175,19 +223,19 @@ class Evaluation {
   Required required(int rank, uint32_t atom) const {
     const uint32_t per_count = geometry_.atoms_per_count();
     const auto mine = static_cast<uint32_t>(rank) * per_count;
-    const int part = static_cast<int>(atom / per_count);
-    const Traits& traits = traits_of(program_.shape().collective);
-    if (traits.reduces) return {true, 0, traits.nests(Space::kOutput) ? mine + atom : atom};
-    const int source = traits.input.holder == Holder::kRoot ? program_.shape().root : part;
-    return {false, source, (traits.input.parts ? mine : 0) + atom % per_count};
+    const uint32_t part = part_of(atom);
+    if (traits_.reduces) return {true, 0, traits_.nests(Space::kOutput) ? mine + atom : atom};
+    const bool roots = traits_.input.holder == Holder::kRoot;
+    const int source = roots ? program_.shape().root : static_cast<int>(part);
+    return {false, source, (traits_.input.parts ? mine : 0) + (atom - part * per_count)};
   }
 
   Status check_output(int rank) {
     if (!program_.has_output(rank)) return {};
-    const auto& memory = memory_[static_cast<size_t>(rank)];
+    const auto& atoms = atoms_[static_cast<size_t>(rank)];
     const uint32_t begin = program_.output_begin(rank);
     for (uint32_t atom = 0; atom < geometry_.output_atoms(); ++atom) {
-      const Value found = memory[begin + atom];
+      const Value found = atoms[begin + atom];
       const Required wanted = required(rank, atom);
       const bool right = found.atom == wanted.atom &&
                          (wanted.all ? complete(found.expression)
@@ -232,9 +280,9 @@ class Evaluation {
   const Geometry& geometry_;
   Verdict& verdict_;
   Expressions expressions_;
-  std::vector<std::vector<Value>> memory_;  // per rank
-  std::vector<uint64_t> sent_;              // per step: where in in_flight_ its values begin
-  std::vector<Value> in_flight_;
+  const Traits& traits_;
+  std::vector<std::vector<Value>> atoms_;  // per rank
+  MessageValues messages_;
   std::vector<Reader> readers_;
   std::vector<ExpressionId> operands_;
   std::vector<bool> complete_;        // per expression

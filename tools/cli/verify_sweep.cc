@@ -21,7 +21,6 @@ constexpr uint64_t kBearableWords = 1u << 25;  // some gigabytes of memory for e
 struct Case {
   Findings* findings = nullptr;
   Parameters parameters;
-  Placement placement = Placement::kSeparate;
   bool sample = false;
 };
 
@@ -57,6 +56,11 @@ uint64_t words_of(const Schedule& of_a_rank, int ranks) {
   return (of_a_rank.words.size() + of_a_rank.steps.size()) * static_cast<uint64_t>(ranks);
 }
 
+std::vector<Placement> placements_of(const Algorithm& algorithm) {
+  if (!algorithm.in_place) return {Placement::kSeparate};
+  return {Placement::kSeparate, Placement::kInPlace};
+}
+
 bool bearable(const Case& c) {
   const Parameters& p = c.parameters;
   return words_of(c.findings->algorithm->schedule(p, 0), p.ranks) <= kBearableWords;
@@ -64,7 +68,7 @@ bool bearable(const Case& c) {
 
 // Of a large number of ranks one lane with tree folds stands for the others. Of a very large one
 // only what has few steps is looked at, and where these name many blocks, one root in place.
-bool affordable(const Case& c) {
+bool affordable(const Case& c, Placement placement) {
   const Algorithm& algorithm = *c.findings->algorithm;
   const Parameters& p = c.parameters;
   const Schedule first = algorithm.schedule(p, 0);
@@ -73,7 +77,7 @@ bool affordable(const Case& c) {
   }
   if (p.lanes > 1 || p.fold != Fold::kTree) return false;
   if (p.ranks < kLogarithmicRanks) return true;
-  const bool hardest = c.placement == Placement::kInPlace || !algorithm.in_place;
+  const bool hardest = placement == Placement::kInPlace || !algorithm.in_place;
   return hardest && p.root == 0 && has_few_steps(first, p);
 }
 
@@ -106,10 +110,7 @@ class Sweep {
   void add_cases(Findings& findings, int ranks, bool sample) {
     const Algorithm& algorithm = *findings.algorithm;
     for (const Parameters& p : parameters_of(algorithm, ranks, options_.deep && !sample)) {
-      for (Placement placement : {Placement::kSeparate, Placement::kInPlace}) {
-        if (placement == Placement::kInPlace && !algorithm.in_place) continue;
-        cases_.push_back({&findings, p, placement, sample});
-      }
+      cases_.push_back({&findings, p, sample});
     }
   }
 
@@ -119,48 +120,56 @@ class Sweep {
       if (next >= cases_.size()) return;
       const Case& c = cases_[next];
       const Algorithm& algorithm = *c.findings->algorithm;
-      if (c.sample && !(options_.deep ? bearable(c) : affordable(c))) {
-        const std::lock_guard lock(mutex_);
-        ++c.findings->skipped;
-        continue;
-      }
-      const ScheduleSet set = generate(algorithm, c.parameters);
-      const Cost declared = algorithm.cost(c.parameters);
-      VerifyOptions options;
-      options.placement = c.placement;
-      options.declared = &declared;
-      options.hazards = c.parameters.ranks <= kHazardRanks;
-      const Result<Verdict> verdict = verify(set.shape, set.schedules, options);
+      std::vector<Placement> placements = placements_of(algorithm);
+      const size_t skipped = std::erase_if(placements, [&](Placement placement) {
+        return c.sample && !(options_.deep ? bearable(c) : affordable(c, placement));
+      });
+      std::vector<Result<Verdict>> verdicts;
+      if (!placements.empty()) verdicts = verify_case(c, placements);
       const std::lock_guard lock(mutex_);
-      record(c, verdict);
+      c.findings->skipped += skipped;
+      for (size_t i = 0; i < placements.size(); ++i) record(c, placements[i], verdicts[i]);
     }
   }
 
-  static void record(const Case& c, const Result<Verdict>& result) {
+  static std::vector<Result<Verdict>> verify_case(const Case& c,
+                                                  std::span<const Placement> placements) {
+    const Algorithm& algorithm = *c.findings->algorithm;
+    const ScheduleSet set = generate(algorithm, c.parameters);
+    const Cost declared = algorithm.cost(c.parameters);
+    VerifyOptions options;
+    options.declared = &declared;
+    options.hazards = c.parameters.ranks <= kHazardRanks;
+    return verify(set.shape, set.schedules, placements, options);
+  }
+
+  static void record(const Case& c, Placement placement, const Result<Verdict>& result) {
     Findings& f = *c.findings;
     const int ranks = c.parameters.ranks;
     const auto least = [ranks](int& known) { known = known == 0 ? ranks : std::min(known, ranks); };
     ++f.cases;
-    if (!result.ok()) return refuse(c, result.status().message());
+    if (!result.ok()) return refuse(c, placement, result.status().message());
     const Verdict& verdict = result.value();
     if (!verdict.canonical && c.parameters.fold == Fold::kTree) {
       least(f.first_not_canonical);
-      if (f.algorithm->canonical) refuse(c, "it is declared to be canonical, and is not");
+      if (f.algorithm->canonical) {
+        refuse(c, placement, "it is declared to be canonical, and is not");
+      }
     }
-    f.ranks[static_cast<int>(c.placement)].insert(ranks);
+    f.ranks[static_cast<int>(placement)].insert(ranks);
     f.least_credit = std::max(f.least_credit, verdict.least_credit);
     f.agrees &= verdict.agrees;
     f.forwards |= verdict.forwards;
     f.needs_equal_counts |= verdict.needs_equal_counts;
   }
 
-  static void refuse(const Case& c, std::string_view reason) {
+  static void refuse(const Case& c, Placement placement, std::string_view reason) {
     Findings& f = *c.findings;
     const int ranks = c.parameters.ranks;
     if (f.failed_ranks != 0 && f.failed_ranks <= ranks) return;
     f.failed_ranks = ranks;
     f.failure = describe(*f.algorithm, c.parameters) +
-                (c.placement == Placement::kInPlace ? ", in place" : "") + ":\n  " +
+                (placement == Placement::kInPlace ? ", in place" : "") + ":\n  " +
                 std::string(reason);
   }
 
