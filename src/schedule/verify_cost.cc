@@ -35,9 +35,8 @@ uint32_t count_depth(const Program& program, const Matching& matching,
 
 using Wide = unsigned __int128;
 
-constexpr uint64_t kTooWide = 1ull << 63;  // refused
-
-// Per step of all ranks: the width of its message, if it is a SEND.
+// Per step of all ranks: the width of its message, if it is a SEND. One that exceeds 64 bits does
+// not fit into its receiver's memory, whose scratch is refused below.
 std::vector<uint64_t> sent_widths(const Program& program) {
   std::vector<uint64_t> widths(program.total_steps(), 0);
   for (int rank = 0; rank < program.ranks(); ++rank) {
@@ -47,7 +46,7 @@ std::vector<uint64_t> sent_widths(const Program& program) {
       if (schedule.steps[i].kind != StepKind::kSend) continue;
       uint64_t& width = widths[program.number({rank, i})];
       for (Block block : schedule.blocks_of(schedule.steps[i])) {
-        width = std::min(width + memory.width(block), kTooWide);
+        width += memory.width(block);
       }
     }
   }
@@ -114,7 +113,7 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
     work += shown + received.bytes[me];
     scratch = std::max(scratch, kept);
   }
-  if ((bytes | work | scratch) >= kTooWide) return Status::unsupported("the costs exceed 64 bits");
+  if ((bytes | work | scratch) >> 63 != 0) return Status::unsupported("the costs exceed 64 bits");
   const uint64_t unit = program.geometry().unit();
   cost.bytes = Fraction::of(static_cast<uint64_t>(bytes), unit);
   cost.published = Fraction::of(static_cast<uint64_t>(published), unit);

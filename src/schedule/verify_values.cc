@@ -37,8 +37,8 @@ class MessageValues {
 
   /// One peer has consumed them.
   void consume(uint32_t step) {
-    const Sent& sent = sent_[step];
-    if (--sent_[step].peers == 0) free_[sent.atoms].push_back(sent.first);
+    Sent& sent = sent_[step];
+    if (--sent.peers == 0) free_[sent.atoms].push_back(sent.first);
   }
 
  private:
@@ -114,8 +114,8 @@ class Evaluation {
 
   // Where the values of one source of a MOVE are read.
   struct Reader {
-    const Value* next = nullptr;    // of a message: one after the other
-    std::span<const Block> blocks;  // of a local list: block by block
+    const Value* next = nullptr;    // those of a message follow each other
+    std::span<const Block> blocks;  // of a local list, which is read block by block
   };
 
   Status move(StepRef ref) {
@@ -194,7 +194,7 @@ class Evaluation {
     }
   }
 
-  // Most shapes have one atom for a count, and a division costs more than all else here.
+  // Of every value; most shapes have one atom for a count, and there is nothing to divide.
   uint32_t part_of(uint32_t atom) const {
     const uint32_t per_count = geometry_.atoms_per_count();
     return per_count == 1 ? atom : atom / per_count;
