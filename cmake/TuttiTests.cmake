@@ -2,10 +2,11 @@
 # transports, perf, tools, tests): build/bin/tests/<folder>_test; slow_*_test.cc into <folder>_slow_test.
 # In tests/, *_main.cc is a program of its own beside them, and every other .cc is a helper linked into
 # the tests and those programs. tools_test links the sources of the command line but main.cc. Python
-# tests are *_test.py in tools, tests and perf.
+# tests are *_test.py in tools, tests and perf, slow ones slow_*_test.py.
 #
 # ctest gets one entry per suite (a process per case would cost more than the cases). All but the slow
-# ones carry the label 'fast'; target tutti_fast_tests builds exactly what those need.
+# ones carry the label 'fast'; target tutti_fast_tests builds exactly what those need, and what the
+# Python tests that are not slow need.
 
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -112,8 +113,12 @@ if(NOT TUTTI_SANITIZE)
   foreach(source IN LISTS TUTTI_PYTHON_TESTS)
     string(REGEX REPLACE "\\.py$" "" name "${source}")
     string(REPLACE "/" "." name "${name}")
+    set(label plain)
+    if(source MATCHES "(^|/)slow_[^/]*$")
+      set(label slow)
+    endif()
     add_test(NAME ${name} COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/${source}")
-    set_tests_properties(${name} PROPERTIES LABELS plain TIMEOUT 1800 SKIP_RETURN_CODE 77
+    set_tests_properties(${name} PROPERTIES LABELS ${label} TIMEOUT 1800 SKIP_RETURN_CODE 77
       WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}"
       ENVIRONMENT "TEST_BINARY_DIR=${PROJECT_BINARY_DIR};CXX=${CMAKE_CXX_COMPILER}")
   endforeach()
@@ -122,5 +127,6 @@ if(NOT TUTTI_SANITIZE)
            --cxx "${CMAKE_CXX_COMPILER}" --cache "${PROJECT_BINARY_DIR}/tidy-headers.json")
   add_test(NAME library COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/tools/check-library"
            "$<TARGET_FILE:tutti>" "$<TARGET_FILE:tutti_nccl>")
-  set_tests_properties(tidy library PROPERTIES LABELS plain TIMEOUT 3600)
+  set_tests_properties(library PROPERTIES LABELS plain)
+  set_tests_properties(tidy PROPERTIES LABELS tidy TIMEOUT 3600)
 endif()

@@ -3,18 +3,21 @@
 
   tools/test_summary.py KIND=BUILD_FOLDER...
 
-Lists what failed and what was skipped with the reason; the last line is 'N passed, N failed, N skipped'.
+Lists what failed, what was skipped with the reason, and the slowest suites; the last line is
+'N passed, N failed, N skipped'. A folder has ctest.xml, and ctest-*.xml where ctest ran several times.
 The exit status is 0 if something of every kind passed and nothing failed. A suite of GoogleTest that left no
 report has failed, whatever its exit status: it ended before its cases did. (test-results/suites, written by
 cmake/register_suites.cmake, names the suites.)
 """
 
 import collections
+import glob
 import os
 import sys
 import xml.etree.ElementTree as ElementTree
 
 Case = collections.namedtuple("Case", "name outcome reason")  # outcome: passed, failed or skipped
+SLOWEST = 10
 
 
 def gtest_cases(path, prefix):
@@ -66,17 +69,24 @@ def entry_cases(entry, folder, suites):
     return cases
 
 
+def entries_of(folder):
+    """What ctest reported; raises where a report is missing or broken."""
+    others = sorted(glob.glob(os.path.join(glob.escape(folder), "ctest-*.xml")))
+    return [entry for report in [os.path.join(folder, "ctest.xml"), *others]
+            for entry in ElementTree.parse(report).getroot().iter("testcase")]
+
+
 def run_cases(folder):
-    report = os.path.join(folder, "ctest.xml")
+    """The cases of a folder, and what it has as (seconds, suite)."""
     try:
-        entries = ElementTree.parse(report).getroot().iter("testcase")
+        entries = entries_of(folder)
     except (OSError, ElementTree.ParseError) as error:
-        return [Case("ctest", "failed", f"no report: {error}")]
+        return [Case("ctest", "failed", f"no report: {error}")], []
     suites = suites_of(folder)
     cases = [case for entry in entries for case in entry_cases(entry, folder, suites)]
     if not any(case.outcome == "passed" for case in cases):
         cases.append(Case("ctest", "failed", "nothing passed"))
-    return cases
+    return cases, [(float(entry.get("time") or 0), entry.get("name")) for entry in entries]
 
 
 def line_of(counts):
@@ -85,9 +95,11 @@ def line_of(counts):
 
 def main(arguments):
     total = collections.Counter()
+    times = []
     for argument in arguments:
         kind, folder = argument.split("=", 1)
-        cases = run_cases(folder)
+        cases, seconds = run_cases(folder)
+        times += [(taken, f"[{kind}] {suite}") for taken, suite in seconds]
         counts = collections.Counter(case.outcome for case in cases)
         for case in cases:
             if case.outcome != "passed":
@@ -95,6 +107,9 @@ def main(arguments):
                 print(f"{case.outcome.upper()} [{kind}] {case.name}{reason}")
         print(f"{kind}: {line_of(counts)}")
         total += counts
+    print("slowest suites:")
+    for taken, suite in sorted(times, reverse=True)[:SLOWEST]:
+        print(f"  {taken:6.1f} s  {suite}")
     print(line_of(total))
     return 0 if arguments and not total["failed"] else 1
 

@@ -22,8 +22,8 @@ class TestSummary(unittest.TestCase):
         os.mkdir(os.path.join(self.folder, "test-results"))
         self.entries = ""
 
-    def ctest(self, name, status, inside=""):
-        self.entries += f'<testcase name="{name}" status="{status}">{inside}</testcase>'
+    def ctest(self, name, status, inside="", seconds=1):
+        self.entries += f'<testcase name="{name}" status="{status}" time="{seconds}">{inside}</testcase>'
 
     def gtest(self, file_name, *cases):
         path = os.path.join(self.folder, "test-results", file_name)
@@ -83,6 +83,23 @@ class TestSummary(unittest.TestCase):
         self.ctest("a.NOT_BUILT", "notrun", '<skipped message="Unable to find executable"/>')
         self.ctest("tidy", "run")
         self.assertEqual(self.summary()[:2], (1, "1 passed, 1 failed, 0 skipped"))
+
+    def test_reports_of_a_second_run_count(self):
+        self.ctest("a", "run")
+        with open(os.path.join(self.folder, "ctest-tidy.xml"), "w", encoding="utf-8") as file:
+            file.write('<testsuite><testcase name="tidy" status="fail" time="2"/></testsuite>')
+        status, last, before = self.summary()
+        self.assertEqual((status, last), (1, "1 passed, 1 failed, 0 skipped"))
+        self.assertIn("FAILED [x] tidy", before)
+
+    def test_the_ten_slowest_are_listed_slowest_first(self):
+        for number in range(12):
+            self.ctest(f"suite{number:02}", "run", seconds=number + 0.5)
+        before = self.summary()[2].splitlines()
+        begin = before.index("slowest suites:") + 1
+        self.assertEqual([line.split() for line in before[begin:]],
+                         [[f"{number + 0.5}", "s", "[x]", f"suite{number:02}"]
+                          for number in range(11, 1, -1)])
 
     def test_nothing_ran(self):
         self.assertEqual(self.summary()[:2], (1, "0 passed, 1 failed, 0 skipped"))

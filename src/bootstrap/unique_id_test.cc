@@ -171,7 +171,8 @@ TEST(Interfaces, OnlyTheBestKindIsAnnounced) {
   EXPECT_EQ(announced("lo"), "127.0.0.1 ");
 }
 
-// Which route leads where is up to the machine; tests/launch/hosts_test.py has hosts to choose on.
+// Which route leads where is up to the machine; tests/launch/slow_hosts_test.py has hosts to choose
+// on.
 TEST(Interfaces, ThePlaceToMeetComesFirst) {
   const auto own = own_interfaces(Config{});
   ASSERT_TRUE(own.ok());

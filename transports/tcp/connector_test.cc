@@ -252,7 +252,7 @@ TEST(Connector, CallsThatNoHostAnswersStayOutAndHoldNoPlace) {
 }
 
 // Its kernel takes no more and says so whenever it is asked. Hosts that say nothing are in
-// tests/launch/hosts_test.py.
+// tests/launch/slow_hosts_test.py.
 TEST(Connector, APeerThatReadsNothingIsNotTakenForGone) {
   constexpr size_t kMoreThanSocketsHold = 64 << 20;
   std::vector<std::byte> bytes(kMoreThanSocketsHold), landing(kMoreThanSocketsHold);
