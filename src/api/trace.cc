@@ -6,6 +6,7 @@
 #include "src/api/handle.h"
 #include "src/base/clock.h"
 #include "src/base/io.h"
+#include "src/base/write_signals.h"
 #include "src/trace/reader.h"
 
 namespace tutti::api {
@@ -13,8 +14,7 @@ namespace {
 
 Status write_all(int fd, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t count = write(fd, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
+    const ssize_t count = write_quietly(fd, text);
     if (count < 0) return errno_status("tuttiTraceDump: write");
     text.remove_prefix(static_cast<size_t>(count));
   }

@@ -190,6 +190,16 @@ TEST(Fd, ClosesOnceAndMoves) {
   EXPECT_EQ(fcntl(raw, F_GETFD), -1);
 }
 
+TEST(Fd, IsNoneOfTheStandardStreams) {
+  const auto open_in_place_of_stdin = [] {
+    close(STDIN_FILENO);
+    const Fd moved(open("/dev/null", O_RDONLY | O_CLOEXEC));
+    const bool is_free = fcntl(STDIN_FILENO, F_GETFD) == -1;
+    std::_Exit(is_free && moved.get() > STDERR_FILENO ? 0 : 1);
+  };
+  EXPECT_EXIT(open_in_place_of_stdin(), testing::ExitedWithCode(0), "");
+}
+
 TEST(SocketIo, ShortReadsDeadlineAndHangUp) {
   int pair[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);

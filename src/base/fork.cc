@@ -59,10 +59,12 @@ void at_fork(const ForkHandlers& handlers) {
 ForkPause::ForkPause() { kept().mutex.lock(); }
 ForkPause::~ForkPause() { kept().mutex.unlock(); }
 
-KeptFd::KeptFd(int fd, const ForkPause&) : fd_(fd) {
-  if (fd < 0) return;
-  if (kept().nowhere < 0) kept().nowhere = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  kept().fds.push_back(fd);
+KeptFd::KeptFd(int fd, const ForkPause&) : fd_(above_standard_streams(fd)) {
+  if (fd_ < 0) return;
+  if (kept().nowhere < 0) {
+    kept().nowhere = above_standard_streams(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  }
+  kept().fds.push_back(fd_);
 }
 
 void KeptFd::reset() {

@@ -1,6 +1,8 @@
 #include "src/base/io.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,9 +30,19 @@ Status late(const Patience& patience, const char* what) {
 
 }  // namespace
 
+int above_standard_streams(int fd) {
+  if (fd < 0 || fd > STDERR_FILENO) [[likely]]
+    return fd;
+  const int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int error = errno;
+  close(fd);
+  errno = error == EINVAL ? EMFILE : error;  // the limit lies below the number
+  return moved;
+}
+
 void Fd::reset(int fd) {
   if (fd_ >= 0) close(fd_);
-  fd_ = fd;
+  fd_ = above_standard_streams(fd);
 }
 
 std::string errno_text(int error) {
@@ -39,6 +51,14 @@ std::string errno_text(int error) {
     const DescriptorLimits limits = descriptor_limits();
     text += " (this process may have " + std::to_string(limits.soft) +
             ": raise ulimit -n; its hard limit is " + std::to_string(limits.hard) + ")";
+  }
+  if (error == EFBIG) {
+    rlimit limit{};
+    getrlimit(RLIMIT_FSIZE, &limit);
+    if (limit.rlim_cur != RLIM_INFINITY) {
+      text += " (files of this process may have " + std::to_string(limit.rlim_cur) +
+              " bytes, shared memory too: raise ulimit -f)";
+    }
   }
   if (error == ENFILE) text += " (of all processes of this host: raise sysctl fs.file-max)";
   return text;

@@ -16,11 +16,16 @@
 
 namespace tutti {
 
-/// A descriptor that closes itself.
+/// The same open file under a number above those of the standard streams, which programs write to
+/// also where they are closed: what they print must not get into a socket or memory of the
+/// library's. -1, and errno says why, if there is no such number; then `fd` is closed.
+int above_standard_streams(int fd);
+
+/// A descriptor that closes itself, none of the standard streams'.
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
+  explicit Fd(int fd) : fd_(above_standard_streams(fd)) {}
   Fd(Fd&& other) noexcept : fd_(other.release()) {}
   Fd& operator=(Fd&& other) noexcept {
     reset(other.release());

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "src/base/setting_values.h"
+#include "src/base/write_signals.h"
 
 namespace tutti {
 namespace {
@@ -125,10 +126,7 @@ void Logger::write(LogLevel level, fmt::string_view format, fmt::format_args val
       [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
   line += '\n';
   const int fd = file_.valid() ? file_.get() : STDERR_FILENO;
-  ssize_t count = 0;
-  do {
-    count = ::write(fd, line.data(), line.size());
-  } while (count < 0 && errno == EINTR);
+  (void)write_quietly(fd, line);
 }
 
 }  // namespace tutti

@@ -13,6 +13,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/private_file.h"
+#include "src/base/write_signals.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -51,7 +52,7 @@ Result<Fd> write_hidden(int folder, const std::string& hidden, std::string_view 
                  kFileMode));
   if (!file.valid()) return errno_status("cannot be made");
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno_status("cannot be locked");
-  const ssize_t count = write(file.get(), bytes.data(), bytes.size());
+  const ssize_t count = write_quietly(file.get(), bytes);
   if (count == static_cast<ssize_t>(bytes.size())) return file;
   const Status status = errno_status("cannot be written");
   unlinkat(folder, hidden.c_str(), 0);
