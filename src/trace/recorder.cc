@@ -1,6 +1,5 @@
 #include "src/trace/recorder.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -9,6 +8,8 @@
 #include <cstring>
 #include <new>
 #include <utility>
+
+#include "src/base/memory_file.h"
 
 namespace tutti::trace {
 namespace {
@@ -56,13 +57,14 @@ Result<std::unique_ptr<Recorder>> Recorder::create(const RecorderOptions& option
   const size_t bytes = file_bytes(records, lines);
   KeptFd fd;  // a child would show its parent's calls as its own
   if (options.records > 0) {
-    fd = KeptFd::open([] { return memfd_create(kFileLabel, MFD_CLOEXEC | MFD_ALLOW_SEALING); });
-    if (!fd.valid()) return errno_status("flight recorder: memfd_create");
-    if (ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0) {
-      return errno_status("flight recorder: ftruncate to " + std::to_string(bytes) + " bytes");
-    }
-    if (fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0) {
-      return errno_status("flight recorder: fcntl(F_ADD_SEALS)");
+    Status failure;
+    fd = KeptFd::open([&] {
+      Result<Fd> made = make_memory_file(kFileLabel, bytes);
+      failure = made.ok() ? Status() : made.status();
+      return made.ok() ? made.value().release() : -1;
+    });
+    if (!failure.ok()) {
+      return Status::system_error("flight recorder: " + std::string(failure.message()));
     }
   }
   Result<std::byte*> memory = map(fd.get(), bytes);

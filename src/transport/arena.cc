@@ -1,6 +1,5 @@
 #include "src/transport/arena.h"
 
-#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -11,13 +10,10 @@
 #include <utility>
 
 #include "src/base/io.h"
+#include "src/base/memory_file.h"
 
 namespace tutti::transport {
 namespace {
-
-// A size that can never change: no peer can make this rank's loads and stores fault by truncating
-// it.
-constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 Status check_size(size_t bytes) {
   if (bytes == 0) return Status::invalid_argument("an arena of 0 bytes has no use");
@@ -103,11 +99,7 @@ void unmap(std::byte* data, size_t bytes) {
 }
 
 Status check_adopted(int fd, size_t bytes) {
-  const int seals = fcntl(fd, F_GET_SEALS);
-  if (seals < 0) return errno_status("the descriptor is no memfd: fcntl(F_GET_SEALS)");
-  if ((seals & kSeals) != kSeals) {
-    return Status::remote_error("the peer's arena is not sealed: its size could change under us");
-  }
+  if (Status status = check_memory_file(fd); !status.ok()) return status;
   struct stat file {};
   if (fstat(fd, &file) < 0) return errno_status("fstat of the peer's arena");
   if (static_cast<size_t>(file.st_size) != bytes) {
@@ -121,15 +113,11 @@ Status check_adopted(int fd, size_t bytes) {
 
 Result<Arena> Arena::create(const std::string& label, size_t bytes) {
   if (Status status = check_size(bytes); !status.ok()) return status;
-  Fd fd(memfd_create(label.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (!fd.valid()) return errno_status("memfd_create");
-  if (ftruncate(fd.get(), static_cast<off_t>(bytes)) < 0) {
-    return errno_status("ftruncate of an arena to " + std::to_string(bytes) + " bytes");
-  }
-  if (fcntl(fd.get(), F_ADD_SEALS, kSeals) < 0) return errno_status("fcntl(F_ADD_SEALS)");
-  Result<std::byte*> data = map_shared(fd.get(), bytes);
+  Result<Fd> fd = make_memory_file(label, bytes);
+  if (!fd.ok()) return fd.status();
+  Result<std::byte*> data = map_shared(fd.value().get(), bytes);
   if (!data.ok()) return data.status();
-  return Arena(fd.release(), data.value(), bytes);
+  return Arena(fd.value().release(), data.value(), bytes);
 }
 
 Result<Arena> Arena::adopt(int fd, size_t bytes) {
