@@ -25,6 +25,8 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
   sigset_t all;
   sigset_t before;
   sigfillset(&all);
+  // What a thread does itself is for its handlers: blocked, it would end the program unheard.
+  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, own);
   pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: no window in which a signal is heard
   std::thread thread;
   Status failure;

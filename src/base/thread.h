@@ -1,5 +1,6 @@
-// Threads of the library inside somebody else's program: named, and deaf to signals, so that the
-// program's handlers run where the program expects them.
+// Threads of the library inside somebody else's program: named, and deaf to signals that come from
+// outside, so that the program's handlers run where the program expects them. Signals that a thread
+// causes itself, such as SIGSEGV in a buffer that the program protects, reach its handlers.
 //
 // Errors: kSystemError where std::thread would throw. A body that throws only ends: what others
 // wait for it must catch itself. Threads: any.
