@@ -1,6 +1,5 @@
 #include "src/comm/membership.h"
 
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -25,16 +24,6 @@ std::string host_name() {
   std::array<char, 256> name{};
   gethostname(name.data(), name.size() - 1);
   return name.data();
-}
-
-// Maps the pages of what every small and every staged message touches, so that no call pays for it.
-// Pages that cannot be had now come when they are touched.
-void populate(const exec::ArenaView& arena, const exec::ArenaLayout& layout) {
-#ifdef MADV_POPULATE_WRITE
-  madvise(arena.cells(), layout.rings() - layout.cells() + layout.ring_bytes, MADV_POPULATE_WRITE);
-#else
-  (void)arena, (void)layout;
-#endif
 }
 
 bool is_allowed(const Config& config, std::string_view name) {
@@ -316,16 +305,13 @@ Status Membership::join() {
   find_hosts();
   if (options_.make_room) options_.make_room(link_descriptors());
   if (Status status = serve_transports(); !status.ok()) return status;
-  populate(exec::ArenaView(arena_.data(), options_.layout), options_.layout);
   // Every rank meets its peers in rising order: the least pair that has not met is next for both.
   for (int peer = 0; peer < ranks(); ++peer) {
     if (peer == rank()) continue;
     if (Status status = connect(peer); !status.ok()) return status;
   }
   if (Status status = connect_streams(); !status.ok()) return status;
-  if (Status status = await_domain(); !status.ok()) return status;
-  populate_peers();
-  return {};
+  return await_domain();
 }
 
 void Membership::give_up() const {
@@ -367,15 +353,6 @@ Status Membership::await_domain() {
     single_copy_ = single_copy_ && joined == exec::Joined::kAndCopies;
   }
   return {};
-}
-
-// Page tables only: the memory is the peers'. Bounded, since a large domain has many rings.
-void Membership::populate_peers() const {
-  constexpr int kMostPeers = 32;
-  if (domain_size_ > kMostPeers) return;
-  for (const exec::Peer& peer : peers()) {
-    if (peer.link != nullptr && peer.arena.valid()) populate(peer.arena, options_.layout);
-  }
 }
 
 }  // namespace tutti::comm

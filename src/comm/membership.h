@@ -94,7 +94,6 @@ class Membership {
   Patience patience_with(int peer) const;
   Status connect_streams();
   Status await_domain();
-  void populate_peers() const;
   std::string write_card() const;
   std::string settings() const;
 

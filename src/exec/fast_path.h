@@ -126,8 +126,7 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   const uint64_t cells =
       plan.cells > 0 ? executor.cells_.take(plan.cells, plan.tiny, lane.progress) : 0;
   if (plan.frame_bytes > 0) [[unlikely]] {
-    lane.shift[static_cast<size_t>(plan::Shift::kFrame)] =
-        lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes);
+    lane.shift[static_cast<size_t>(plan::Shift::kFrame)] = executor.take_frame(0, plan);
   }
   if (plan.publishes && !(executor.cells_.credited() && lane.ring.credited())) [[unlikely]] {
     if (Status status = await_credit(executor, cells); !status.ok()) return status;

@@ -216,8 +216,7 @@ void HostExecutor::open_slice(Lane& lane, uint32_t index) {
   const plan::LanePlan& plan = plan_->lanes[index];
   lane.open = true;
   if (plan.cells > 0) cell_shift_ = cells_.take(plan.cells, plan.tiny, lane.progress);
-  const uint64_t frame =
-      plan.frame_bytes > 0 ? lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes) : 0;
+  const uint64_t frame = plan.frame_bytes > 0 ? take_frame(index, plan) : 0;
   lane.shift[static_cast<size_t>(Shift::kFrame)] = index * options_.layout.ring_bytes + frame;
   lane.shift[static_cast<size_t>(Shift::kCell)] = cell_shift_;
   lane.shift[static_cast<size_t>(Shift::kScratch)] =
@@ -363,6 +362,9 @@ bool HostExecutor::credit(Lane& lane, uint32_t index) {
   if (index != 0 || cells_.credited()) return true;
   if (!passed(0, cells_.required())) return false;
   cells_.set_credited();
+  constexpr uint64_t kRegionBytes = uint64_t{kCellsPerRegion} * plan::kCellStride;
+  const uint64_t begin = cells_.region() * kRegionBytes;
+  populated_cells_.reach(mine_.cells(), kCellRegions * kRegionBytes, begin, begin + kRegionBytes);
   return true;
 }
 

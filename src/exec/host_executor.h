@@ -18,6 +18,7 @@
 #include "src/base/status.h"
 #include "src/exec/arena_map.h"
 #include "src/exec/loss.h"
+#include "src/exec/populate.h"
 #include "src/exec/prefetch.h"
 #include "src/exec/staging.h"
 #include "src/exec/staging_stores.h"
@@ -200,6 +201,7 @@ class HostExecutor {
   struct Lane {
     uint64_t progress = 0;  // my counter at the beginning of the slice
     RingCursor<kRingRegions> ring;
+    PopulatedRing populated;
     // The run in progress:
     uint64_t slice = 0;
     uint32_t op = 0;
@@ -255,6 +257,7 @@ class HostExecutor {
   }
   void announce();
   void reserve(const plan::Plan& plan);
+  uint64_t take_frame(uint32_t index, const plan::LanePlan& plan);
   bool is_in_same_call(uint32_t peer) const {
     const uint64_t mine = uint64_t{call_number_} << 32 | call_.signature;
     return peers_[peer].arena.counter(0).call.load(std::memory_order_relaxed) == mine;
@@ -281,6 +284,7 @@ class HostExecutor {
   std::vector<Registration> registrations_;
   uint32_t last_number_ = Registration::kNone;
   CellCursor<kCellRegions> cells_;
+  PopulatedRing populated_cells_;
   uint64_t cell_shift_ = 0;
   // What the next call claims: at least one line, which may be one that nobody else has. To look
   // first whether there is any costs what claiming gains.
@@ -315,6 +319,15 @@ class HostExecutor {
   std::unique_ptr<std::byte[]> scratch_, landing_;
   uint64_t scratch_capacity_ = 0, landing_capacity_ = 0;
 };
+
+// The frame of the lane's next slice, from the beginning of its ring.
+inline uint64_t HostExecutor::take_frame(uint32_t index, const plan::LanePlan& plan) {
+  Lane& lane = lanes_[index];
+  const uint64_t frame = lane.ring.take(plan.frame_bytes, lane.progress, plan.region_bytes);
+  const uint64_t bytes = options_.layout.ring_bytes;
+  lane.populated.reach(mine_.rings() + index * bytes, bytes, frame, frame + plan.frame_bytes);
+  return frame;
+}
 
 inline void HostExecutor::announce() {
   call_.signature = chain_ = chained(chain_, call_.signature);

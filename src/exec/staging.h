@@ -37,12 +37,13 @@ class RingCursor {
   uint64_t required() const { return release_[region_]; }
   bool credited() const { return credited_; }
   void set_credited() { credited_ = true; }
+  uint32_t region() const { return region_; }
 
  private:
   uint64_t region_size_;
   uint64_t used_ = 0;
   uint32_t region_ = 0;
-  bool credited_ = true;
+  bool credited_ = false;
   std::array<uint64_t, kRegions> release_{};
 };
 
@@ -62,6 +63,7 @@ class CellCursor {
   uint64_t required() const { return ring_.required(); }
   bool credited() const { return ring_.credited(); }
   void set_credited() { ring_.set_credited(); }
+  uint32_t region() const { return ring_.region(); }
 
  private:
   uint64_t part(uint32_t index) const {
