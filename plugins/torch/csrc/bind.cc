@@ -1,0 +1,70 @@
+// The Python module: the only file that knows pybind11.
+#include <pybind11/chrono.h>
+#include <torch/csrc/utils/pybind.h>
+
+#include <chrono>
+#include <string>
+#include <utility>
+
+#include "backend.h"
+#include "errors.h"
+
+namespace {
+
+using tutti_torch::ProcessGroupTutti;
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+
+struct Settings {
+  std::string group_name;
+  std::vector<uint64_t> global_ranks;
+  bool enable_reconfigure = false;
+};
+
+BackendPtr make(const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+                std::chrono::milliseconds timeout, const Settings& settings) {
+  auto options = c10::make_intrusive<c10d::Backend::Options>("tutti", timeout);
+  options->group_name = settings.group_name;
+  options->global_ranks_in_group = settings.global_ranks;
+  return c10::make_intrusive<ProcessGroupTutti>(store, rank, size, std::move(options),
+                                                settings.enable_reconfigure);
+}
+
+ProcessGroupTutti& own(const BackendPtr& backend) {
+  auto* tutti = dynamic_cast<ProcessGroupTutti*>(backend.get());
+  TORCH_CHECK_TYPE(tutti != nullptr, "this backend is not tutti's");
+  return *tutti;
+}
+
+std::string explain(const BackendPtr& backend, const std::string& collective, size_t count,
+                    const py::object& type) {
+  ProcessGroupTutti& tutti = own(backend);
+  const at::ScalarType scalar = type.cast<at::ScalarType>();
+  const py::gil_scoped_release no_gil;
+  return tutti.explain(collective, count, scalar);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  module.def(
+      "create",
+      [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
+         std::chrono::milliseconds timeout, std::string group_name,
+         std::vector<uint64_t> global_ranks, bool enable_reconfigure) {
+        return make(store, rank, size, timeout,
+                    {std::move(group_name), std::move(global_ranks), enable_reconfigure});
+      },
+      py::arg("store"), py::arg("rank"), py::arg("size"), py::arg("timeout"), py::arg("group_name"),
+      py::arg("global_ranks"), py::arg("enable_reconfigure"),
+      py::call_guard<py::gil_scoped_release>());
+  module.def("explain", &explain, py::arg("backend"), py::arg("collective"), py::arg("count"),
+             py::arg("dtype"));
+  module.def(
+      "trace_dump",
+      [](const std::string& path) {
+        const auto result = tuttiTraceDump(path.empty() ? nullptr : path.c_str());
+        tutti_torch::check(result, "trace_dump", nullptr, {});
+      },
+      py::arg("path"), py::call_guard<py::gil_scoped_release>());
+  module.attr("built_for") = TUTTI_TORCH_BUILT_FOR;
+}

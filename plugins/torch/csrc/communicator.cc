@@ -1,0 +1,170 @@
+#include "communicator.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "errors.h"
+
+namespace tutti_torch {
+namespace {
+
+constexpr auto kFirstNap = std::chrono::microseconds(50);
+constexpr auto kLongestNap = std::chrono::microseconds(20000);
+
+/// Sleeps for a little longer each time.
+class Naps {
+ public:
+  void nap() {
+    std::this_thread::sleep_for(next_);
+    next_ = std::min(next_ * 2, kLongestNap);
+  }
+
+ private:
+  std::chrono::microseconds next_ = kFirstNap;
+};
+
+}  // namespace
+
+Communicator::Communicator(Place place) : place_(std::move(place)), pid_(getpid()) {}
+
+Communicator::~Communicator() {
+  if (getpid() == pid_) abort();
+}
+
+tuttiComm_t Communicator::made() const {
+  const std::lock_guard lock(mutex_);
+  return ready_ ? comm_ : nullptr;
+}
+
+void Communicator::check_aborted() const {
+  if (aborted()) {
+    throw CallError(tuttiInvalidUsage,
+                    "tutti: " + place_.name + " was aborted; make another process group");
+  }
+}
+
+tuttiComm_t Communicator::get(std::chrono::milliseconds timeout) {
+  check_aborted();
+  if (!ready_) {
+    if (failure() != tuttiSuccess) {
+      throw CallError(failure(), "tutti: " + place_.name + " could not be made before");
+    }
+    make(timeout);
+  }
+  return comm_;
+}
+
+std::vector<uint8_t> Communicator::read(const std::string& key, Clock::time_point deadline,
+                                        std::chrono::milliseconds timeout) {
+  // A store's get() holds its connection while it waits, and with it what other threads set.
+  Naps naps;
+  while (!place_.store->check({key})) {
+    check_aborted();
+    if (Clock::now() > deadline) {
+      throw CallError(tuttiTimeout, "tutti: " + place_.name + ": timed out after " +
+                                        std::to_string(timeout.count()) +
+                                        " ms: its first rank has not put the id into the store");
+    }
+    naps.nap();
+  }
+  return place_.store->get(key);
+}
+
+tuttiUniqueId Communicator::meet(Clock::time_point deadline, std::chrono::milliseconds timeout) {
+  // A store may outlive process groups, so the id's key says how often this rank has come here.
+  const int64_t times = place_.store->add(place_.key + "/times/" + std::to_string(place_.rank), 1);
+  const std::string key = place_.key + "/id/" + std::to_string(times);
+  tuttiUniqueId id{};
+  if (place_.rank == 0) {
+    check(tuttiGetUniqueId(&id), "making the id of " + place_.name, nullptr, timeout);
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&id);
+    place_.store->set(key, std::vector<uint8_t>(bytes, bytes + sizeof(id)));
+    return id;
+  }
+  const std::vector<uint8_t> bytes = read(key, deadline, timeout);
+  if (bytes.size() != sizeof(id)) {
+    throw CallError(tuttiInvalidArgument, "tutti: what the store has for " + place_.name +
+                                              " is no id of Tutti; all ranks need one version");
+  }
+  std::memcpy(&id, bytes.data(), sizeof(id));
+  return id;
+}
+
+void Communicator::make(std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  try {
+    const tuttiUniqueId id = meet(deadline, timeout);
+    tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+    config.blocking = 0;  // so that the making can be given up
+    config.name = place_.name.c_str();
+    config.timeout_ns = UINT64_MAX;  // every call has its own
+    tuttiResult_t state = tuttiInProgress;
+    {
+      const std::lock_guard lock(mutex_);
+      check_aborted();
+      state = tuttiCommInitRankConfig(&comm_, place_.ranks, id, place_.rank, &config);
+      if (state == tuttiSuccess) state = tuttiInProgress;
+    }
+    Naps naps;
+    while (state == tuttiInProgress) {
+      check(tuttiCommGetAsyncError(comm_, &state), place_.name, nullptr, timeout);
+      if (state != tuttiInProgress) break;
+      check_aborted();
+      if (Clock::now() > deadline) {
+        throw CallError(tuttiTimeout, "tutti: making " + place_.name + " timed out after " +
+                                          std::to_string(timeout.count()) + " ms: not all of its " +
+                                          std::to_string(place_.ranks) + " ranks came");
+      }
+      naps.nap();
+    }
+    check(state, "making " + place_.name, comm_, timeout);
+    const std::lock_guard lock(mutex_);
+    ready_ = true;
+  } catch (const CallError& error) {
+    note(error.result);
+    const std::lock_guard lock(mutex_);
+    if (comm_ != nullptr && !aborted()) tuttiCommAbort(comm_);
+    comm_ = nullptr;
+    throw;
+  }
+}
+
+void Communicator::note(tuttiResult_t result) {
+  tuttiResult_t none = tuttiSuccess;
+  failure_.compare_exchange_strong(none, result, std::memory_order_acq_rel);
+}
+
+void Communicator::abort() {
+  const std::lock_guard lock(mutex_);
+  if (aborted_.exchange(true, std::memory_order_acq_rel)) return;
+  if (comm_ != nullptr) tuttiCommAbort(comm_);
+}
+
+void Communicator::destroy() {
+  tuttiComm_t comm = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    if (aborted()) return;
+    comm = std::exchange(comm_, nullptr);
+    ready_ = false;
+    aborted_.store(true, std::memory_order_release);
+  }
+  if (comm == nullptr) return;
+  if (failure() != tuttiSuccess) {
+    tuttiCommAbort(comm);
+    return;
+  }
+  if (tuttiCommDestroy(comm) != tuttiInProgress) return;
+  tuttiResult_t state = tuttiInProgress;
+  Naps naps;
+  while (tuttiCommGetAsyncError(comm, &state) == tuttiSuccess && state == tuttiInProgress) {
+    naps.nap();
+  }
+}
+
+}  // namespace tutti_torch

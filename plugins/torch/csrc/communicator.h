@@ -1,0 +1,72 @@
+// A communicator of Tutti that its ranks make when they first need it. They meet at a c10d::Store:
+// the first rank makes the id, the others read it there.
+//
+// Owns: the communicator; the store is shared with the process group. Threads: get() and destroy()
+// from one thread at a time, abort() and failed() from any at any time. Errors: CallError.
+// Units: milliseconds.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tutti/tutti.h"
+
+namespace tutti_torch {
+
+/// Where ranks meet and who they are there.
+struct Place {
+  c10::intrusive_ptr<c10d::Store> store;
+  std::string key;  // prefix of the keys of this communicator in the store
+  int rank = 0;     // rank 0 makes the id
+  int ranks = 1;
+  std::string name;  // for messages: "group 0"
+};
+
+class Communicator {
+ public:
+  explicit Communicator(Place place);
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+  /// Aborts what is still there, but in a forked child, where the parent's is left alone.
+  ~Communicator();
+
+  /// Makes the communicator at the first call, for which all ranks are waited for as long as
+  /// `timeout` says. After a failure and after abort() every call throws.
+  tuttiComm_t get(std::chrono::milliseconds timeout);
+  /// The communicator if it has been made, else null.
+  tuttiComm_t made() const;
+  /// Ends what is in flight here and on the other ranks.
+  void abort();
+  /// Leaves in good order: waits, for up to ten seconds, until the other ranks leave, too.
+  void destroy();
+
+  /// Keeps the first failure of an operation: it is final for a communicator.
+  void note(tuttiResult_t result);
+  tuttiResult_t failure() const { return failure_.load(std::memory_order_acquire); }
+  bool aborted() const { return aborted_.load(std::memory_order_acquire); }
+  const Place& place() const { return place_; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  void make(std::chrono::milliseconds timeout);
+  tuttiUniqueId meet(Clock::time_point deadline, std::chrono::milliseconds timeout);
+  std::vector<uint8_t> read(const std::string& key, Clock::time_point deadline,
+                            std::chrono::milliseconds timeout);
+  void check_aborted() const;
+
+  const Place place_;
+  const int pid_;
+  mutable std::mutex mutex_;  // guards comm_
+  tuttiComm_t comm_ = nullptr;
+  bool ready_ = false;  // belongs to the thread that calls get()
+  std::atomic<bool> aborted_{false};
+  std::atomic<tuttiResult_t> failure_{tuttiSuccess};
+};
+
+}  // namespace tutti_torch
