@@ -343,6 +343,7 @@ Status Communicator::run_plan(const Request& request) {
   const Result<const Prepared*> prepared = prepare(request);
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
+  executor_->describe(ready.described);
   if (ready.fast) return run_fast(request, ready);
   recorder_->begin(ready.label, executor_->calls() + 1);
   Status status = executor_->run(ready.plan, call_of(request, ready));
@@ -395,6 +396,7 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
   recorder_->begin_queued(ticket, label, executor_->calls() + 1);
   if (!prepared.ok()) return prepared.status();
   active_ = Active::kPlan;
+  executor_->describe(prepared.value()->described);
   executor_->start(prepared.value()->plan, call_of(scaled.value(), *prepared.value()));
   return {};
 }

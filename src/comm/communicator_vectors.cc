@@ -19,6 +19,10 @@ Result<const Prepared*> Communicator::next_vector_run(exec::Call& call) {
   // The algorithm of the rounds before is not the call's.
   if (run.value().carries_data) recorder_->refine(prepared->label);
   call = run.value().call;
+  if (prepared == nullptr) return prepared;
+  const bool is_round = !run.value().carries_data;
+  executor_->describe(is_round ? planner_->describe(vectors_->request()) : prepared->described);
+  repeat_ = {};  // what repeats the call before this one is not described any more
   return prepared;
 }
 

@@ -6,6 +6,8 @@ namespace tutti::comm {
 
 namespace {
 
+constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;  // of PlanKey::rest
+
 // FNV-1a over the words that every rank of a matching call has in common.
 class Hash {
  public:
@@ -132,8 +134,23 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
+exec::DescribedCall Planner::describe(const Request& request) const {
+  exec::DescribedCall described;
+  described.collective = request.collective;
+  described.type = request.type;
+  described.op = request.op;
+  described.root = request.root;
+  described.deterministic = options_of(request.extras).deterministic;
+  described.has_counts = request.counts != nullptr;
+  described.count = request.count;
+  // Ranks know of private counts their own.
+  if (described.has_counts) {
+    described.count = request.counts->is_private() ? 0 : longest_of(*request.counts);
+  }
+  return described;
+}
+
 void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) {
-  constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;
   constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
   constexpr uint64_t kVariantBits = uint64_t{0xffff} << 48;
   const uint64_t near = prepared.key.rest & ~kVariantBits;
@@ -163,6 +180,10 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   if (Status status = check_fit(plan); !status.ok()) return status;
   if (options_.tamper) options_.tamper(plan);
   sign(prepared, alike, options_of(request.extras).deterministic);
+  prepared.described = describe(request);
+  prepared.described.in_place = (prepared.key.rest & kInPlaceBit) != 0;
+  prepared.described.set_algorithm(plan.algorithm);
+  prepared.described.counts = alike.shared_counts;
   prepared.fast = exec::FastPath::compile(plan, options_.rank);
   return {};
 }

@@ -72,6 +72,9 @@ class Planner {
     return extras != nullptr && extras->options ? *extras->options : call_options_;
   }
 
+  /// For messages, as far as it is known before there is a plan.
+  exec::DescribedCall describe(const Request& request) const;
+
   /// How long the request should take by the costs that algorithms declare. No plan is made.
   Result<double> predict_ns(const Request& request, bool in_place);
   /// The same for messages of one rank to or from others, all at once.

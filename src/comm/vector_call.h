@@ -34,6 +34,8 @@ class VectorCall {
 
   /// Something may be left to run after the present run, if that succeeded.
   bool open() const { return stage_ != Stage::kClosed; }
+  /// That of the last begin().
+  const Request& request() const { return request_; }
 
   /// What to run now that the run before is complete; `prepared` is null if that was all.
   struct Run {

@@ -4,6 +4,7 @@
 //   Guard    whether the rank is touching peers' buffers, and whether it may
 //   reads    what it costs this rank to read what others wrote to their rings
 //   recent   the signatures of the last calls, for peers that are behind
+//   log      what the last calls were, for messages about calls that differ
 //   cells    flag and payload of small messages: a ring of kCellRegions regions
 //   rings    one staging ring per lane, kRingRegions regions each
 //   pairs    one channel per peer for send/recv (pair_channel.h)
@@ -18,6 +19,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "src/exec/described_call.h"
 #include "src/plan/plan.h"
 
 namespace tutti::exec {
@@ -88,7 +90,8 @@ struct ArenaLayout {
   constexpr uint64_t guard() const { return kLanes * sizeof(Counter); }
   constexpr uint64_t reads() const { return guard() + sizeof(Guard); }
   constexpr uint64_t recent() const { return page(reads() + sizeof(StagingReads)); }
-  constexpr uint64_t cells() const { return recent() + page(kRecentCalls * sizeof(uint64_t)); }
+  constexpr uint64_t log() const { return recent() + page(kRecentCalls * sizeof(uint64_t)); }
+  constexpr uint64_t cells() const { return log() + page(CallLog::kRuns * sizeof(CallLog::Run)); }
   constexpr uint64_t rings() const {
     return cells() + page(uint64_t{kCellRegions} * kCellsPerRegion * plan::kCellStride);
   }
@@ -107,6 +110,7 @@ class ArenaView {
         guard_(reinterpret_cast<Guard*>(base + layout.guard())),
         reads_(reinterpret_cast<StagingReads*>(base + layout.reads())),
         recent_(reinterpret_cast<Flag*>(base + layout.recent())),
+        log_(reinterpret_cast<CallLog::Run*>(base + layout.log())),
         cells_(base + layout.cells()),
         rings_(base + layout.rings()),
         pairs_(base + layout.pairs()) {}
@@ -116,6 +120,7 @@ class ArenaView {
   Guard& guard() const { return *guard_; }
   StagingReads& reads() const { return *reads_; }
   Flag& recent(uint32_t call) const { return recent_[call % kRecentCalls]; }
+  CallLog::Run* log() const { return log_; }
   std::byte* cells() const { return cells_; }
   std::byte* rings() const { return rings_; }
   std::byte* pairs() const { return pairs_; }
@@ -126,6 +131,7 @@ class ArenaView {
   Guard* guard_ = nullptr;
   StagingReads* reads_ = nullptr;
   Flag* recent_ = nullptr;
+  CallLog::Run* log_ = nullptr;
   std::byte* cells_ = nullptr;
   std::byte* rings_ = nullptr;
   std::byte* pairs_ = nullptr;

@@ -39,6 +39,7 @@ HostExecutor::HostExecutor(const ExecutorOptions& options, std::vector<Peer> pee
       lanes_(kLanes),
       passed_(kLanes, 0),
       cells_(kCellsPerRegion),
+      log_(mine_.log()),
       write_staging_(options.staging_stores, readers_among(peers_, options.rank)),
       read_staging_(mine_.reads()) {
   const auto ranks = static_cast<uint32_t>(options.ranks);
@@ -380,7 +381,9 @@ bool HostExecutor::passed(uint32_t lane, uint64_t progress) {
     least = std::min(least, at);
   }
   passed_[lane] = least;
-  return true;
+  // Who has come so far by other calls than mine has not read what lay there.
+  for (uint32_t rank : domain_) check_signature(rank);
+  return status_.ok();
 }
 
 bool HostExecutor::reached(uint32_t peer, uint32_t lane, uint64_t progress) {

@@ -126,6 +126,8 @@ class HostExecutor {
 
   Status run(const plan::Plan& plan, const Call& call);
 
+  /// The next call, where it is not the same as the last one.
+  void describe(const DescribedCall& call) { log_.begin(call_number_ + 1, call); }
   void start(const plan::Plan& plan, const Call& call);
   Progress advance();
   const Status& status() const { return status_; }
@@ -291,6 +293,7 @@ class HostExecutor {
   const void* next_stored_ = this;
   uint32_t next_lines_ = 1;
   uint32_t call_number_ = 0;
+  CallLog log_;
   Call call_;
   const plan::Plan* plan_ = nullptr;        // null between calls; a FastPath shows it during looks
   const ProgressSource* source_ = nullptr;  // knows of a call that is no plan

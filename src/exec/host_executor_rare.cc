@@ -46,6 +46,7 @@ bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
     }
   }
   transport::Stream& stream = *peers_[op.peer].stream;
+  stall_->announce_call(op.peer, call_number_, log_.runs());
   if (sends) {
     lane.sent[op.value] = stream.send(channel, call_.far_signature, const_buffers_);
     lane.sent_to[op.value] = op.peer;

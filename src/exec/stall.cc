@@ -1,6 +1,7 @@
 #include "src/exec/stall.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
@@ -38,6 +39,17 @@ std::string name_of(const LongWait& wait) {
   return is_collective(wait) ? what + " (" + call_text(wait.number) + ")" : what;
 }
 
+std::optional<DescribedCall> call_in(const transport::Note& note) {
+  return read_call({note.large[0], note.large[1]});
+}
+
+std::string mismatch_text(const LongWait& wait, uint32_t number, const std::string& both) {
+  const bool is_earlier = number != wait.number;
+  return call_text(number) + " differs between ranks: " + both +
+         (is_earlier ? "; the first of them is in " + name_of(wait) + " now" : std::string()) +
+         "; every rank must make the same calls in the same order";
+}
+
 }  // namespace
 
 Stall::Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Health& health)
@@ -50,6 +62,7 @@ Stall::Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Hea
   far_signatures_.resize(kRecentCalls);
   heard_.resize(peers.size());
   answered_.resize(peers.size());
+  announced_.resize(peers.size());
 }
 
 transport::ChannelId Stall::channel(uint32_t lane) const {
@@ -120,8 +133,12 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
   note.small[0] = wait.number;
   note.small[1] = far_signatures_[wait.number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kWaits), wait.peer);
+  const bool is_new = is_collective(wait) && std::exchange(told_call_, wait.number) != wait.number;
+  const auto call = is_new ? note_of_call(wait.number) : std::nullopt;
   for (const Peer& peer : peers_) {
-    if (is_connected(peer)) peer.stream->tell(channel(kControlLane), note);
+    if (!is_connected(peer)) continue;
+    if (call) peer.stream->tell_with_next(channel(kCallLane), *call);
+    peer.stream->tell(channel(kControlLane), note);
   }
 }
 
@@ -133,7 +150,7 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
     if (peers_[peer].stream == nullptr) continue;
     transport::Note note;
     peers_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
-    if (Status status = judge_link(peer); !status.ok()) return status;
+    if (Status status = judge_link(wait, peer); !status.ok()) return status;
     const uint64_t serial = peers_[peer].stream->heard(channel(kControlLane), note);
     Heard& heard = heard_[peer];
     if (serial == heard.serial) continue;
@@ -146,11 +163,11 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
 }
 
 // Links know of mistakes before the deadline of a call that waits for somebody else.
-Status Stall::judge_link(uint32_t peer) {
+Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
   Status status = peers_[peer].link->status();
   if (status.code() == Code::kInvalidUsage) {  // a message and its receive do not match
     cause_ = {static_cast<int>(peer), options_.rank};
-    return status;
+    return mismatch_at(wait, peer, std::move(status));
   }
   // Buffers of this rank, or memory that it has not; what a connection lacked that never was is the
   // affair of who needs it.
@@ -170,6 +187,11 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
   if (behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
   if (far_signatures_[number % kRecentCalls] == note.small[1]) return {};
   cause_ = {static_cast<int>(peer), options_.rank};
+  transport::Note told;
+  const bool known = peers_[peer].stream->heard(channel(kCallLane), told) > 0;
+  const auto theirs = known && told.small[0] == number ? call_in(told) : std::nullopt;
+  const auto both = compare(peer, CallLog::find(mine_.log(), number), theirs);
+  if (both) return Status::invalid_usage(mismatch_text(wait, number, *both));
   return Status::invalid_usage(
       call_text(number) +
       " or one before it differs between ranks: " + health_.name_of(options_.rank) + " is in " +
@@ -189,7 +211,7 @@ Status Stall::diagnose(const LongWait& wait) {
     const auto loss = Loss::read(failed, peers_.size());
     cause = loss ? loss->cause : Cause{static_cast<int>(wait.peer), -1};
   } else if (other.link != nullptr) {
-    if (Status status = judge_link(wait.peer); !status.ok()) return status;
+    if (Status status = judge_link(wait, wait.peer); !status.ok()) return status;
     Status status = other.link->status();
     cause = cause_told_by(wait.peer);
     if (!cause.known()) {
@@ -245,6 +267,9 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
     first = number;
   }
   cause_ = {static_cast<int>(peer), options_.rank};
+  const auto both =
+      compare(peer, CallLog::find(mine_.log(), first), CallLog::find(other.log(), first));
+  if (both) return Status::invalid_usage(mismatch_text(wait, first, *both));
   return Status::invalid_usage(
       call_text(first) + " differs between ranks: " + health_.name_of(options_.rank) +
       (first == wait.number ? std::string(" is in ") + wait.call->what
@@ -255,6 +280,45 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
       "every rank must make the same calls in the same order");
 }
 
+// Nothing if it is not known what both called, or what they called is the same.
+std::optional<std::string> Stall::compare(uint32_t peer, const std::optional<DescribedCall>& its,
+                                          const std::optional<DescribedCall>& others) const {
+  if (!its || !others) return std::nullopt;
+  return compare_text(health_.name_of(options_.rank), *its,
+                      health_.name_of(static_cast<int>(peer)), *others);
+}
+
+// So that whoever finds that the calls differ can say how.
+std::optional<transport::Note> Stall::note_of_call(uint32_t number) const {
+  const auto call = CallLog::find(mine_.log(), number);
+  if (!call) return std::nullopt;
+  transport::Note note;
+  note.small[0] = number;
+  note.large[0] = words_of(*call)[0];
+  note.large[1] = words_of(*call)[1];
+  return note;
+}
+
+void Stall::announce_new_call(uint32_t peer, uint32_t number, uint32_t runs) {
+  announced_[peer] = runs;
+  const auto note = note_of_call(number);
+  if (note) peers_[peer].stream->tell_with_next(channel(kCallLane), *note);
+}
+
+// Of a message that is not what its receiver's call expects. Its sender has said before it what it
+// is, and the receiver before its last word what it called.
+Status Stall::mismatch_at(const LongWait& wait, uint32_t peer, Status found) const {
+  transport::Note note;
+  if (!is_collective(wait) || peers_[peer].stream->heard(channel(kCallLane), note) == 0 ||
+      static_cast<int32_t>(wait.number - note.small[0]) < 0) {
+    return found;
+  }
+  const auto both = compare(peer, CallLog::find(mine_.log(), wait.number), call_in(note));
+  if (!both) return found;
+  return Status::invalid_usage("a message of " + name_of(wait) + " does not match: " + *both +
+                               "; every rank must make the same calls in the same order");
+}
+
 void Stall::leave(uint32_t number, const Loss& loss) {
   tell_host(loss);
   if (!has_streams_) return;
@@ -263,12 +327,17 @@ void Stall::leave(uint32_t number, const Loss& loss) {
   note.small[1] = far_signatures_[number % kRecentCalls];
   note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), 0);
   note.large[1] = loss.word();
+  const auto call = loss.cause.calls_differ() ? note_of_call(number) : std::nullopt;
   {
     const std::lock_guard lock(leave_mutex_);
     left_ = true;
     for (const Peer& peer : peers_) {
       // What cannot be said for want of memory is not said; the streams end all the same.
-      if (peer.stream != nullptr) attempt([&] { peer.stream->tell(channel(kControlLane), note); });
+      if (peer.stream == nullptr) continue;
+      attempt([&] {
+        if (call) peer.stream->tell(channel(kCallLane), *call);
+        peer.stream->tell(channel(kControlLane), note);
+      });
     }
   }
   const uint64_t until_ns = monotonic_ns() + kLastWordsNs;

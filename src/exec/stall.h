@@ -27,6 +27,7 @@ namespace tutti::exec {
 inline constexpr uint32_t kControlLane = ~0u;   // whom a rank waits for, what it is in
 inline constexpr uint32_t kNewsLane = ~0u - 1;  // comm::PeerWatch: who is gone
 inline constexpr uint32_t kAskLane = ~0u - 2;   // what are you in?
+inline constexpr uint32_t kCallLane = ~0u - 3;  // what the call is that a rank waits in
 
 class Stall {
  public:
@@ -39,6 +40,12 @@ class Stall {
   }
   /// Why the wait should end: failures, mismatches, the deadline; OK if it should not.
   Status check(const LongWait& wait);
+  /// A message to or from `peer` follows, of a call that differs from the one before it if `runs`
+  /// does: so that the peer can say what this rank called.
+  void announce_call(uint32_t peer, uint32_t number, uint32_t runs) {
+    if (announced_[peer] != runs) [[unlikely]]
+      announce_new_call(peer, number, runs);
+  }
   /// A wait that check() was told of has ended: who asks from now on hears nothing of it.
   void ended() { mine_.counter(0).awake_ns.store(0, std::memory_order_release); }
   /// The waiting rank's call and the peer's are different ones.
@@ -82,10 +89,15 @@ class Stall {
   void begin(const LongWait& wait, uint64_t now_ns);
   void say(const LongWait& wait, uint64_t now_ns);
   Status hear(const LongWait& wait, uint64_t now_ns);
-  Status judge_link(uint32_t peer);
+  Status judge_link(const LongWait& wait, uint32_t peer);
   Status judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note);
   Status diagnose(const LongWait& wait);
   Status compare_with_host(const LongWait& wait);
+  std::optional<std::string> compare(uint32_t peer, const std::optional<DescribedCall>& its,
+                                     const std::optional<DescribedCall>& others) const;
+  void announce_new_call(uint32_t peer, uint32_t number, uint32_t runs);
+  std::optional<transport::Note> note_of_call(uint32_t number) const;
+  Status mismatch_at(const LongWait& wait, uint32_t peer, Status found) const;
   Status hearsay(Status status, uint64_t patience_ns);
   bool hang_up_all() const;
   Situation situation_of(uint32_t rank) const;
@@ -108,6 +120,7 @@ class Stall {
   bool has_streams_ = false;
   std::vector<uint32_t> far_signatures_;  // of the last calls, for peers that are behind
   std::vector<Heard> heard_;              // by rank
+  std::vector<uint32_t> announced_;       // by rank: which of this rank's calls it knows
   std::vector<uint64_t> answered_;        // by rank: notes so far; of the control thread
 
   std::mutex leave_mutex_;
@@ -116,6 +129,7 @@ class Stall {
   std::optional<uint64_t> episode_;  // the call and transfer the times below belong to
   uint64_t since_ns_ = 0;
   uint64_t told_ns_ = 0;
+  uint32_t told_call_ = 0;  // the last one that other hosts know what it is
   uint64_t heard_ns_ = 0;
   uint64_t reported_ns_ = 0;
   uint64_t inquiry_ns_ = 0;     // since when this rank asks who is to blame; 0: it need not know

@@ -100,6 +100,8 @@ class Stream {
   /// Sends a note as soon as there is room, without waiting; it replaces one that is not sent yet.
   /// A channel for notes carries nothing else.
   virtual void tell(ChannelId channel, const Note& note) = 0;
+  /// The same with what is sent next, before it: for what is of interest only then.
+  virtual void tell_with_next(ChannelId channel, const Note& note) { tell(channel, note); }
   /// The last note that came; returns how many came, 0: none.
   virtual uint64_t heard(ChannelId channel, Note& note) const = 0;
   /// `hook` runs for every note that comes, in the thread that reads it, and calls nothing of the

@@ -68,6 +68,12 @@ void TcpLink::tell(transport::ChannelId channel, const transport::Note& note) {
   if (open_) after_call(true);  // a note makes no connection
 }
 
+void TcpLink::tell_with_next(transport::ChannelId channel, const transport::Note& note) {
+  const std::lock_guard lock(mutex_);
+  if (leaving_ || failed_.load(std::memory_order_relaxed)) return;
+  exchange_.tell(channel, note);
+}
+
 uint64_t TcpLink::heard(transport::ChannelId channel, transport::Note& note) const {
   const std::lock_guard lock(mutex_);
   return exchange_.heard(channel, note);

@@ -83,6 +83,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   bool sent(Ticket ticket) const override { return done(exchange_.sent(), ticket); }
   bool received(Ticket ticket) const override { return done(exchange_.received(), ticket); }
   void tell(transport::ChannelId channel, const transport::Note& note) override;
+  void tell_with_next(transport::ChannelId channel, const transport::Note& note) override;
   uint64_t heard(transport::ChannelId channel, transport::Note& note) const override;
   void on_note(std::function<void(transport::ChannelId)> hook) override;
   bool progress() override;

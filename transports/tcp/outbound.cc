@@ -276,6 +276,7 @@ void Outbound::leave() {
 void Outbound::farewell(const FrameHeader& last) {
   if (closed_) return;
   save_half_frame();
+  save_notes();
   append_header(last_words_, last);
   close();
 }

@@ -49,7 +49,7 @@ class Outbound {
   /// notes. Sources are read for the last time, so those of unfinished messages must still be
   /// there.
   void leave();
-  /// The same without notes, and with this as the last word.
+  /// The same, with this as the last word.
   void farewell(const FrameHeader& last);
 
  private:

@@ -1,0 +1,154 @@
+#include "src/exec/described_call.h"
+
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+namespace tutti::exec {
+namespace {
+
+using schedule::traits_of;
+
+constexpr uint64_t kHasCounts = 1, kInPlace = 2, kDeterministic = 4;
+constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kRootAt = 32;
+
+/// All that two calls may differ in, in the order in which it is looked for.
+enum Field : uint8_t { kCount, kCounts, kType, kOp, kRoot, kPlacement, kAlgorithm };
+constexpr const char* kFieldNames[] = {"count", "counts",    "type",     "operation",
+                                       "root",  "placement", "algorithm"};
+
+bool have_names(const DescribedCall& one, const DescribedCall& other) {
+  return !one.algorithm_name().empty() && !other.algorithm_name().empty();
+}
+
+std::vector<Field> differences(const DescribedCall& one, const DescribedCall& other) {
+  std::vector<Field> found;
+  const auto look = [&](bool differs, Field field) {
+    if (differs) found.push_back(field);
+  };
+  const schedule::Traits& traits = traits_of(one.collective);
+  look(one.count != other.count, kCount);
+  look(one.counts != other.counts && have_names(one, other), kCounts);
+  look(one.type != other.type, kType);
+  look(traits.reduces && one.op != other.op, kOp);
+  look(traits.rooted() && one.root != other.root, kRoot);
+  // Whose calls differ in an argument may run another algorithm because of that.
+  if (found.empty() && have_names(one, other)) {
+    look(one.algorithm != other.algorithm || one.deterministic != other.deterministic, kAlgorithm);
+  }
+  if (found.empty()) look(one.in_place != other.in_place, kPlacement);
+  return found;
+}
+
+std::string text_of(const DescribedCall& call, const std::vector<Field>& differ) {
+  const schedule::Traits& traits = traits_of(call.collective);
+  std::string text = std::string(traits.name) + (call.has_counts ? "_v" : "");
+  if (call.collective == schedule::Collective::kBarrier) return text;
+  if (!call.has_counts) text += " of " + std::to_string(call.count);
+  text += std::string(call.has_counts ? " of " : " ") + types::name_of(call.type);
+  if (traits.reduces) text += std::string(" ") + types::name_of(call.op);
+  if (traits.rooted()) text += ", root " + std::to_string(call.root);
+  const auto is_among = [&](Field field) { return std::ranges::count(differ, field) > 0; };
+  if (call.has_counts && is_among(kCount)) {
+    text += ", the longest share " + std::to_string(call.count);
+  }
+  if (is_among(kPlacement)) text += call.in_place ? ", in place" : ", not in place";
+  if (is_among(kAlgorithm)) {
+    text += ", algorithm " + std::string(call.algorithm_name()) +
+            (call.deterministic ? " (deterministic)" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+void DescribedCall::set_algorithm(std::string_view name) {
+  algorithm = {};
+  std::copy_n(name.data(), std::min(name.size(), kAlgorithmBytes), algorithm.data());
+}
+
+std::string_view DescribedCall::algorithm_name() const {
+  return {algorithm.data(), strnlen(algorithm.data(), kAlgorithmBytes)};
+}
+
+DescribedWords words_of(const DescribedCall& call) {
+  DescribedWords words{};
+  const uint64_t flags = (call.has_counts ? kHasCounts : 0) | (call.in_place ? kInPlace : 0) |
+                         (call.deterministic ? kDeterministic : 0);
+  words[0] = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << kTypeAt |
+             static_cast<uint64_t>(call.op) << kOpAt | flags << kFlagsAt |
+             uint64_t{static_cast<uint32_t>(call.root)} << kRootAt;
+  words[1] = call.count;
+  words[2] = call.counts;
+  std::memcpy(&words[3], call.algorithm.data(), DescribedCall::kAlgorithmBytes);
+  return words;
+}
+
+std::optional<DescribedCall> read_call(const DescribedWords& words) {
+  const auto byte = [&](int at) { return static_cast<uint8_t>(words[0] >> at); };
+  if (byte(0) >= schedule::kCollectives || byte(kTypeAt) >= types::kDataTypes ||
+      byte(kOpAt) >= types::kNamedReduceOps) {
+    return std::nullopt;
+  }
+  DescribedCall call;
+  call.collective = static_cast<schedule::Collective>(byte(0));
+  call.type = static_cast<types::DataType>(byte(kTypeAt));
+  call.op = static_cast<types::ReduceOp>(byte(kOpAt));
+  call.has_counts = (byte(kFlagsAt) & kHasCounts) != 0;
+  call.in_place = (byte(kFlagsAt) & kInPlace) != 0;
+  call.deterministic = (byte(kFlagsAt) & kDeterministic) != 0;
+  call.root = static_cast<int>(static_cast<uint32_t>(words[0] >> kRootAt));
+  call.count = words[1];
+  call.counts = words[2];
+  std::memcpy(call.algorithm.data(), &words[3], DescribedCall::kAlgorithmBytes);
+  return call;
+}
+
+std::optional<std::string> compare_text(const std::string& one, const DescribedCall& its,
+                                        const std::string& other, const DescribedCall& others) {
+  std::vector<Field> differ;
+  std::string fields = "collective";
+  if (its.collective == others.collective && its.has_counts == others.has_counts) {
+    differ = differences(its, others);
+    if (differ.empty()) return std::nullopt;
+    fields = kFieldNames[differ.front()];
+    for (size_t i = 1; i < differ.size(); ++i) fields += std::string(", ") + kFieldNames[differ[i]];
+  }
+  return one + ": " + text_of(its, differ) + "; " + other + ": " + text_of(others, differ) + ": " +
+         fields;
+}
+
+void CallLog::begin(uint32_t number, const DescribedCall& call) {
+  if (begun_ > 0 && call == last_) return;
+  last_ = call;
+  Run& run = runs_[++begun_ % kRuns];
+  const DescribedWords words = words_of(call);
+  // Releases instead of fences: whoever sees a new word sees that `first` was taken away before.
+  run.first.store(0, std::memory_order_relaxed);
+  for (size_t i = 0; i < words.size(); ++i) run.words[i].store(words[i], std::memory_order_release);
+  run.first.store(uint64_t{number} << 32 | begun_, std::memory_order_release);
+}
+
+// The last of those that began no later.
+std::optional<DescribedCall> CallLog::find(const Run* runs, uint32_t number) {
+  const Run* found = nullptr;
+  uint64_t found_first = 0;
+  for (const Run* run = runs; run != runs + kRuns; ++run) {
+    const uint64_t first = run->first.load(std::memory_order_acquire);
+    const auto later = static_cast<int32_t>(static_cast<uint32_t>(first >> 32) - number);
+    const bool newer = static_cast<int32_t>(static_cast<uint32_t>(first) -
+                                            static_cast<uint32_t>(found_first)) > 0;
+    if (first == 0 || later > 0 || (found != nullptr && !newer)) continue;
+    found = run;
+    found_first = first;
+  }
+  if (found == nullptr) return std::nullopt;
+  DescribedWords words;
+  for (size_t i = 0; i < words.size(); ++i) {
+    words[i] = found->words[i].load(std::memory_order_acquire);
+  }
+  if (found->first.load(std::memory_order_acquire) != found_first) return std::nullopt;
+  return read_call(words);
+}
+
+}  // namespace tutti::exec

@@ -1,0 +1,80 @@
+// What a rank called, in words that other ranks can read: for the message of two ranks whose calls
+// differ, which names both and the field in which they do.
+//
+// Ranks of a host find it in each other's arenas, where a rank writes it when it makes another call
+// than the last time, so that calls that are repeated cost nothing; those of other hosts are told
+// by notes. Owns: nothing. Threads: a log has one writer. Errors: none; what is not known any more,
+// or was written over meanwhile, is nothing.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+
+#include "src/schedule/schedule.h"
+#include "src/types/types.h"
+
+namespace tutti::exec {
+
+struct DescribedCall {
+  static constexpr size_t kAlgorithmBytes = 24;
+
+  schedule::Collective collective = schedule::Collective::kBarrier;
+  types::DataType type = types::DataType::kInt8;
+  types::ReduceOp op = types::ReduceOp::kSum;
+  bool has_counts = false;  // a v-collective; then `count` is the longest share
+  bool in_place = false;
+  bool deterministic = false;
+  int root = 0;
+  uint64_t count = 0;
+  uint64_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
+  std::array<char, kAlgorithmBytes> algorithm{};  // cut off; not known if it is empty
+
+  bool operator==(const DescribedCall&) const = default;
+
+  void set_algorithm(std::string_view name);
+  std::string_view algorithm_name() const;
+};
+
+/// What its first two words tell is all but counts and algorithm.
+using DescribedWords = std::array<uint64_t, 6>;
+DescribedWords words_of(const DescribedCall& call);
+/// Nothing if these are no words of a call.
+std::optional<DescribedCall> read_call(const DescribedWords& words);
+
+/// "rank 0: all_reduce of 7 float sum; rank 2: all_reduce of 8 float sum: count", with the names of
+/// the two ranks. Nothing if nothing of what is known differs.
+std::optional<std::string> compare_text(const std::string& one, const DescribedCall& its,
+                                        const std::string& other, const DescribedCall& others);
+
+/// The last calls of a rank, each with the number of the first of its repetitions.
+class CallLog {
+ public:
+  static constexpr uint32_t kRuns = 256;
+  struct alignas(64) Run {
+    std::atomic<uint64_t> first;  // its number << 32 | its place, rising from 1; 0: none, or being
+                                  // written
+    std::array<std::atomic<uint64_t>, std::tuple_size_v<DescribedWords>> words;
+  };
+  static_assert(sizeof(Run) == 64);
+
+  explicit CallLog(Run* runs) : runs_(runs) {}
+
+  /// From call `number` on its rank makes this call.
+  void begin(uint32_t number, const DescribedCall& call);
+  /// How many different calls have followed each other.
+  uint32_t runs() const { return begun_; }
+  /// The call with this number, of those that have begun.
+  static std::optional<DescribedCall> find(const Run* runs, uint32_t number);
+
+ private:
+  Run* runs_;
+  uint32_t begun_ = 0;
+  DescribedCall last_;
+};
+
+}  // namespace tutti::exec
