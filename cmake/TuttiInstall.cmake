@@ -3,7 +3,7 @@ include(CMakePackageConfigHelpers)
 
 set(TUTTI_PACKAGE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Tutti")
 
-install(TARGETS tutti EXPORT TuttiTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+install(TARGETS tutti tutti_runtime EXPORT TuttiTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}")
 # In a folder of its own: only who asks for it (tutti run, LD_LIBRARY_PATH) may find this libnccl.
 install(TARGETS tutti_nccl LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/tutti/nccl")
 install(EXPORT TuttiTargets NAMESPACE Tutti:: DESTINATION "${TUTTI_PACKAGE_DIR}")

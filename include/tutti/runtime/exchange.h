@@ -1,0 +1,96 @@
+// Runs a resharding over a communicator, the cheapest way that fits its shape.
+//
+// The way is a pure function of the resharding and the reduction, so all ranks take the same:
+//   kAllGather       shares in rank order, all to all ranks; tuttiAllGather where they are equal,
+//                    else tuttiAllGatherV. One buffer is enough: pass it as source and target.
+//   kReduceScatter   the reverse with a sum, in place likewise
+//   kAllToAll        one run of elements a pair, and at least half of all pairs have one
+//   kRounds          sends and receives, one group for each congestion-free round
+// Payloads are never staged here: each parcel goes from the source buffer to the target buffer in
+// one call. What stays on its rank is copied once, unless it stays in place; counters() has both.
+//
+// Owns:     nothing but scratch for reductions; buffers are the caller's.
+// Threads:  one at a time, as the communicator.
+// Ordering: every rank of the communicator runs the same exchange. Blocks until it is complete.
+// Errors:   throws Error; a resharding that was refused leaves the communicator usable.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tutti/runtime/reshard.h"
+#include "tutti/runtime/units.h"
+
+namespace tutti::runtime {
+
+/// What happens to elements that arrive at one place from several ranks. Implementations are the
+/// only code here that looks at bytes.
+class TUTTI_RUNTIME_API Reduction {
+ public:
+  virtual ~Reduction() = default;
+  /// target[i] becomes target[i] (x) arrived[i]. Arrivals are folded in ascending source rank.
+  virtual void fold(void* target, const void* arrived, int64_t elements) const = 0;
+  /// Makes the target the identity of the fold.
+  virtual void clear(void* target, int64_t elements) const = 0;
+  /// The operation by which the library folds elements itself, if it can.
+  virtual const tuttiDataType_t* summed_type() const { return nullptr; }
+};
+
+/// The sum of float or double elements; the type is that of an element.
+TUTTI_RUNTIME_API std::unique_ptr<Reduction> sum_of(tuttiDataType_t type);
+
+enum class ExchangeWay { kAllGather, kReduceScatter, kAllToAll, kRounds };
+
+struct ExchangeCounters {
+  int64_t runs = 0;
+  int64_t calls = 0;           // collectives, and groups of sends and receives
+  Bytes sent{0};               // from this rank to others, by parcels
+  Bytes copied{0};             // stays on this rank: memory to memory by the runtime
+  Bytes reduction_scratch{0};  // allocated for arrivals that are folded; 0 without a reduction
+};
+
+class TUTTI_RUNTIME_API Exchange {
+ public:
+  /// `reduction` null: no element of a target may arrive twice. It must outlive the exchange.
+  Exchange(Resharding resharding, Bytes element, const Reduction* reduction = nullptr);
+
+  ExchangeWay way() const { return way_; }
+  const Resharding& resharding() const { return resharding_; }
+  const Rounds& rounds() const { return rounds_; }
+
+  /// Buffers of source_sizes[rank] and target_sizes[rank] elements. They may be one buffer only
+  /// where the way is a collective in place; other overlaps are refused. With a reduction the
+  /// target holds the folded arrivals afterwards, and nothing of what it held before.
+  void run(tuttiComm_t comm, const void* source, void* target);
+
+  const ExchangeCounters& counters() const { return counters_; }
+
+ private:
+  void run_gather(tuttiComm_t comm, int rank, const void* source, void* target);
+  void run_scatter(tuttiComm_t comm, int rank, const void* source, void* target);
+  void run_all_to_all(tuttiComm_t comm, int rank, const void* source, void* target);
+  void run_rounds(tuttiComm_t comm, int rank, const std::byte* source, std::byte* target);
+  void check_buffers(int rank, const void* source, const void* target) const;
+  void copy_what_stays(int rank, const std::byte* source, std::byte* target);
+  void fold_arrivals(int rank, const std::byte* source, std::byte* target);
+  size_t bytes(int64_t elements) const { return static_cast<size_t>(elements * element_.value); }
+
+  Resharding resharding_;
+  Bytes element_;
+  const Reduction* reduction_;
+  ExchangeWay way_ = ExchangeWay::kRounds;
+  Rounds rounds_;
+  ExchangeCounters counters_;
+  std::vector<std::byte> scratch_;       // arrivals of this rank, in the order of its parcels
+  std::vector<int64_t> scratch_offset_;  // of each parcel; -1: it is not this rank's
+};
+
+/// Throws kRanksDiffer before anything else is sent where ranks computed different plans, and names
+/// them. Collective. `what` is for the message; the number is a fingerprint of the plan.
+TUTTI_RUNTIME_API void agree(tuttiComm_t comm, uint64_t fingerprint, const char* what);
+TUTTI_RUNTIME_API uint64_t fingerprint(const Resharding& resharding);
+
+}  // namespace tutti::runtime
