@@ -2,15 +2,20 @@
 # this build contain it beside the core; examples use both libraries as a stranger would.
 
 tutti_glob(TUTTI_RUNTIME_SOURCES FOLDERS src/runtime MATCHING "\\.cc$" WITHOUT "_test\\.cc$")
-add_library(tutti_runtime_part STATIC ${TUTTI_RUNTIME_SOURCES})
-target_link_libraries(tutti_runtime_part PUBLIC tutti_flags)
-tutti_precompile(tutti_runtime_part FROM tutti_core)
-tutti_unite(tutti_runtime_part FOLDERS src/runtime)
+add_library(tutti_runtime_objects OBJECT ${TUTTI_RUNTIME_SOURCES})
+target_link_libraries(tutti_runtime_objects PUBLIC tutti_flags)
+tutti_precompile(tutti_runtime_objects FROM tutti_core)
+tutti_unite(tutti_runtime_objects FOLDERS src/runtime)
 
 add_library(tutti_runtime SHARED)
-target_link_libraries(tutti_runtime PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,tutti_runtime_part>" PUBLIC tutti)
+target_link_libraries(tutti_runtime PRIVATE tutti_runtime_objects PUBLIC tutti)
 set_target_properties(tutti_runtime PROPERTIES
   LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+
+# What the programs of this build link; a linker takes of it what they use.
+add_library(tutti_runtime_part STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:tutti_runtime_objects>)
+target_link_libraries(tutti_runtime_part PUBLIC tutti_flags)
+set_target_properties(tutti_runtime_part PROPERTIES LINKER_LANGUAGE CXX)
 
 tutti_glob(TUTTI_EXAMPLES FOLDERS examples MATCHING "\\.cc$")
 foreach(source IN LISTS TUTTI_EXAMPLES)
