@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <map>
 
+#include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 #include "src/runtime/work.h"
 
 namespace tutti::runtime {
 namespace {
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 /// The least loaded of these bins with room; -1: none has.
 int least_loaded(const BinState& state, const std::vector<int>& bins, const WorkItem& item,

@@ -4,14 +4,13 @@
 #include <numeric>
 #include <utility>
 
+#include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 #include "src/runtime/work.h"
 #include "tutti/runtime/assign.h"
 
 namespace tutti::runtime {
 namespace {
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 /// Section numbers are those of the paper's algorithm: (1) all at home, (2) home takes what it has
 /// room for, (3) everything leaves.

@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "src/runtime/fingerprint.h"
+#include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
 namespace tutti::runtime {
 namespace {
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 std::vector<int64_t> starts_of(std::span<const int64_t> sizes) {
   std::vector<int64_t> starts;

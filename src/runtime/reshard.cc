@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
+#include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
 namespace tutti::runtime {
 namespace {
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 /// A run of elements with the same holders all along.
 struct Interval {

@@ -4,12 +4,11 @@
 #include <limits>
 #include <numeric>
 
+#include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
 namespace tutti::runtime {
 namespace {
-
-size_t at(int rank) { return static_cast<size_t>(rank); }
 
 void check_sizes(int64_t size, int ranks) {
   require(ranks >= 1, ranks, " ranks; a sharding needs 1 or more");

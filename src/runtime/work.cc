@@ -4,12 +4,11 @@
 #include <cstdint>
 #include <numeric>
 
+#include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 
 namespace tutti::runtime {
 namespace {
-
-size_t at(int64_t index) { return static_cast<size_t>(index); }
 
 void check_slice(const WorkProblem& problem, const WorkSlice& slice) {
   require(slice.item >= 0 && slice.item < std::ssize(problem.items), "a slice is of item ",

@@ -1,0 +1,77 @@
+// Timelines of the usual ways to train in parallel. Each generator is a pure function of its
+// numbers.
+//
+// Units:   nanoseconds and bytes. Times of a pipeline are those of a rank's whole share of the
+// model. Errors:  throws Error and says which number to change. Threads: any.
+//
+// Sources: 1F1B and interleaved 1F1B, Megatron-LM (arXiv:2104.04473): exact, with the group sizes
+// of its present code; the double buffers of messages are ours. FSDP prefetch: ZeRO stage 3 as in
+// PyTorch FSDP and veScale-FSDP (arXiv:2602.22437), a reconstruction. Buckets: PyTorch DDP.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tutti/runtime/timeline.h"
+
+namespace tutti::runtime {
+
+struct PipelineSpec {
+  int ranks = 4;
+  int micro_batches = 8;
+  int chunks = 1;  // of each rank; with more than 1 the pipeline is interleaved
+  int group = 0;   // micro-batches that run chunk by chunk together; 0: as many as ranks
+  int layers = 0;  // if given, ranks * chunks must divide it
+  Nanoseconds forward{1'000'000};  // of one micro-batch on one rank, all its chunks
+  Nanoseconds backward{2'000'000};
+  Nanoseconds transfer{0};  // of one message
+  Bytes message{0};
+  Bytes activations{1};  // of one micro-batch in one chunk, from its forward to its backward
+  Bytes memory{0};       // limit of a rank; 0: none
+};
+/// Items are numbered (micro_batch * stages + stage) * 2 + (backward ? 1 : 0), stage =
+/// chunk * ranks + rank; a task's tag is that of the item whose input it carries.
+TUTTI_RUNTIME_API Timeline pipeline(const PipelineSpec& spec);
+
+struct FsdpSpec {
+  int ranks = 4;
+  int layers = 8;
+  int prefetch = 1;                // layers gathered ahead of the one that computes
+  Nanoseconds forward{1'000'000};  // of one layer
+  Nanoseconds backward{2'000'000};
+  Nanoseconds gather{500'000};   // of one layer's parameters
+  Nanoseconds scatter{500'000};  // of one layer's gradients
+  Bytes layer{1 << 20};          // parameters of one layer, whole
+  Bytes memory{0};
+};
+/// Parameters are gathered on comm high, gradients reduce-scattered on comm low.
+TUTTI_RUNTIME_API Timeline fsdp(const FsdpSpec& spec);
+
+struct DdpBucket {
+  Nanoseconds backward{1'000'000};  // the work that makes its gradients
+  Nanoseconds all_reduce{1'000'000};
+  Bytes bytes{1 << 20};
+};
+struct DdpSpec {
+  int ranks = 2;
+  Nanoseconds forward{4'000'000};
+  Nanoseconds step{100'000};       // the optimizer's
+  std::vector<DdpBucket> buckets;  // in the order in which the backward pass makes them
+  bool overlap = true;             // false: the first all_reduce waits for the whole backward pass
+  Bytes chunk{0};                  // all_reduces of more run in pieces
+};
+TUTTI_RUNTIME_API Timeline ddp(const DdpSpec& spec);
+
+/// Every generator under its name, with an example for a number of ranks: what lists, draws and
+/// tests all of them.
+struct TimelineGenerator {
+  const char* name;
+  const char* summary;
+  Timeline (*example)(int ranks);
+};
+TUTTI_RUNTIME_API std::span<const TimelineGenerator> timeline_generators();
+
+}  // namespace tutti::runtime

@@ -1,0 +1,328 @@
+// Timelines as values: training_systems 3.13 (V1, V2), the checker and its mutants.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/runtime/crew_test.h"
+#include "src/runtime/timeline_graph.h"
+#include "tutti/runtime/generators.h"
+
+namespace tutti::runtime {
+namespace {
+
+constexpr int64_t kUnit = 1000;
+
+PipelineSpec spec_of(int ranks, int micro_batches, int chunks = 1) {
+  PipelineSpec spec;
+  spec.ranks = ranks;
+  spec.micro_batches = micro_batches;
+  spec.chunks = chunks;
+  spec.forward = Nanoseconds(kUnit);
+  spec.backward = Nanoseconds(2 * kUnit);
+  return spec;
+}
+
+double makespan(const Timeline& timeline) {
+  return double(summarize(timeline, simulate(timeline)).makespan.value) / kUnit;
+}
+
+std::vector<int64_t> peaks(const Timeline& timeline) {
+  std::vector<int64_t> peaks;
+  for (const RankSummary& own : summarize(timeline, simulate(timeline)).ranks) {
+    peaks.push_back(own.peak.value);
+  }
+  return peaks;
+}
+
+std::string said(const std::vector<Finding>& findings) {
+  std::string text;
+  for (const Finding& finding : findings) {
+    text += "rule " + std::to_string(finding.rule) + ": " + finding.sentence + "\n";
+  }
+  return text;
+}
+
+// 3.13 (e), V1.
+TEST(RuntimePipeline, OneForwardOneBackwardTakesWhatTheFormulaSays) {
+  EXPECT_EQ(makespan(pipeline(spec_of(4, 8))), 33);
+  EXPECT_EQ(makespan(pipeline(spec_of(4, 4))), 21);
+  EXPECT_EQ(makespan(pipeline(spec_of(8, 16))), 69);
+  EXPECT_EQ(peaks(pipeline(spec_of(4, 8))), (std::vector<int64_t>{4, 3, 2, 1}));
+  for (int p = 1; p <= 8; ++p) {
+    for (int m = 1; m <= 12; ++m) EXPECT_EQ(makespan(pipeline(spec_of(p, m))), (m + p - 1) * 3);
+  }
+}
+
+// 3.13 (e), V2.
+TEST(RuntimePipeline, InterleavingTakesWhatTheFormulaSays) {
+  EXPECT_EQ(makespan(pipeline(spec_of(4, 8, 2))), 28.5);
+  EXPECT_EQ(peaks(pipeline(spec_of(4, 8, 2))), (std::vector<int64_t>{11, 9, 7, 5}));
+  EXPECT_EQ(makespan(pipeline(spec_of(4, 8, 4))), 26.25);
+  EXPECT_EQ(makespan(pipeline(spec_of(8, 16, 2))), 58.5);
+  EXPECT_EQ(makespan(pipeline(spec_of(2, 4, 2))), 13.5);
+}
+
+TEST(RuntimePipeline, RefusesWhatCannotBeScheduled) {
+  EXPECT_REFUSED(pipeline(spec_of(4, 0)), "give 1 or more");
+  EXPECT_REFUSED(pipeline(spec_of(1, 4, 2)), "nothing to interleave");
+  PipelineSpec spec = spec_of(4, 8, 2);
+  spec.group = 3;
+  EXPECT_REFUSED(pipeline(spec), "outside of [4 ranks, 8 micro-batches]");
+  spec.group = 9;
+  EXPECT_REFUSED(pipeline(spec), "choose one between");
+  spec.group = 6;
+  EXPECT_REFUSED(pipeline(spec), "a last group of 2");
+  spec.group = 0;
+  spec.layers = 12;
+  EXPECT_REFUSED(pipeline(spec), "12 layers are not a multiple");
+  spec.layers = 16;
+  spec.forward = Nanoseconds(999);
+  EXPECT_REFUSED(pipeline(spec), "multiples of the 2 chunks");
+}
+
+TEST(RuntimeTimeline, EveryGeneratorIsSoundForOneToEightRanks) {
+  for (const TimelineGenerator& generator : timeline_generators()) {
+    for (int ranks = 1; ranks <= 8; ++ranks) {
+      const Timeline timeline = generator.example(ranks);
+      EXPECT_EQ(said(check(timeline)), "") << generator.name << " " << ranks;
+      EXPECT_EQ(fingerprint(timeline), fingerprint(generator.example(ranks)));
+    }
+  }
+}
+
+TEST(RuntimePipeline, EveryGroupSizeIsSoundAndLosesNothing) {
+  for (int p = 2; p <= 4; ++p) {
+    for (int m = p; m <= 10; ++m) {
+      for (int group = p; group <= m; ++group) {
+        if (m % group != 0 && m % group < p) continue;
+        PipelineSpec spec = spec_of(p, m, 2);
+        spec.group = group;
+        EXPECT_EQ(said(check(pipeline(spec))), "") << p << " " << m << " " << group;
+        if (m % p != 0 || group != p) continue;
+        EXPECT_EQ(makespan(pipeline(spec)), 3 * m + 1.5 * (p - 1));
+      }
+    }
+  }
+}
+
+/// The rules that the checker says a timeline breaks.
+std::set<int> rules(const Timeline& timeline) {
+  std::set<int> broken;
+  for (const Finding& finding : check(timeline)) broken.insert(finding.rule);
+  return broken;
+}
+
+TEST(RuntimeTimeline, ADroppedDependencyIsFoundUnlessAnotherOneImpliesIt) {
+  for (const TimelineGenerator& generator : timeline_generators()) {
+    for (const int ranks : {2, 4}) {
+      const Timeline good = generator.example(ranks);
+      int found = 0;
+      for (size_t t = 0; t < good.tasks.size(); ++t) {
+        for (size_t i = 0; i < good.tasks[t].after.size(); ++i) {
+          Timeline mutant = good;
+          mutant.tasks[t].after.erase(mutant.tasks[t].after.begin() + std::ptrdiff_t(i));
+          const HappensBefore order(mutant, graph_of(mutant));
+          const bool implied = order.ends_before(good.tasks[t].after[i], int(t));
+          EXPECT_EQ(rules(mutant).contains(7), !implied)
+              << generator.name << ": " << good.tasks[t].name;
+          found += !implied;
+        }
+      }
+      EXPECT_GT(found, 8) << generator.name;
+    }
+  }
+}
+
+/// Swaps what two neighbours on a track of one rank are, wherever both are of this kind.
+int swapped(const Timeline& good, TaskKind kind, const std::function<void(const Timeline&)>& see) {
+  int mutants = 0;
+  for (size_t a = 0; a < good.tasks.size(); ++a) {
+    for (size_t b = a + 1; b < good.tasks.size(); ++b) {
+      const TimelineTask &x = good.tasks[a], &y = good.tasks[b];
+      if (x.rank != y.rank || x.track != y.track || x.kind != kind) continue;
+      if (y.kind == kind && x.channel == y.channel) {
+        Timeline mutant = good;
+        std::swap(mutant.tasks[a].tag, mutant.tasks[b].tag);
+        std::swap(mutant.tasks[a].name, mutant.tasks[b].name);
+        see(mutant);
+        ++mutants;
+      }
+      break;
+    }
+  }
+  return mutants;
+}
+
+TEST(RuntimeTimeline, SwappedMessagesAndCollectivesAreFound) {
+  for (const TimelineGenerator& generator : timeline_generators()) {
+    const Timeline good = generator.example(4);
+    int mutants = 0;
+    for (const TaskKind kind : {TaskKind::kSend, TaskKind::kRecv, TaskKind::kAllGather,
+                                TaskKind::kReduceScatter, TaskKind::kAllReduce}) {
+      mutants += swapped(good, kind, [&](const Timeline& mutant) {
+        const std::set<int> broken = rules(mutant);
+        EXPECT_TRUE(broken.contains(3) || broken.contains(4)) << generator.name;
+      });
+    }
+    EXPECT_GT(mutants, 8) << generator.name;
+  }
+}
+
+/// Whether some user of the buffer, other than the task, is neither before nor after it.
+bool is_contended(const Timeline& timeline, const HappensBefore& order, int task, int buffer) {
+  for (int t = 0; t < std::ssize(timeline.tasks); ++t) {
+    const TimelineTask& user = timeline.tasks[size_t(t)];
+    if (t == task || user.rank != timeline.tasks[size_t(task)].rank) continue;
+    const auto has = [&](const std::vector<int>& list) {
+      return std::find(list.begin(), list.end(), buffer) != list.end();
+    };
+    if (!has(user.reads) && !has(user.writes)) continue;
+    if (!order.ends_before(t, task) && !order.ends_before(task, t)) return true;
+  }
+  return false;
+}
+
+TEST(RuntimeTimeline, ABufferThatIsReusedEarlyIsFound) {
+  for (const TimelineGenerator& generator : timeline_generators()) {
+    const Timeline good = generator.example(2);
+    const HappensBefore order(good, graph_of(good));
+    int found = 0;
+    for (int t = 0; t < std::ssize(good.tasks); ++t) {
+      if (good.tasks[size_t(t)].writes.empty()) continue;
+      for (const TimelineTask& other : good.tasks) {
+        if (other.rank != good.tasks[size_t(t)].rank || other.writes.empty()) continue;
+        Timeline mutant = good;
+        mutant.tasks[size_t(t)].writes = {other.writes.front()};
+        const bool contended = is_contended(good, order, t, other.writes.front());
+        found += contended;
+        EXPECT_TRUE(!contended || rules(mutant).contains(7)) << generator.name;
+      }
+    }
+    EXPECT_GT(found, 8) << generator.name;
+  }
+}
+
+TEST(RuntimeTimeline, EveryOtherFaultIsFound) {
+  const Timeline good = pipeline(spec_of(3, 4));
+  const auto first = [&](TaskKind kind) {
+    size_t t = 0;
+    while (good.tasks[t].kind != kind) ++t;
+    return t;
+  };
+  const auto with = [&](const std::function<void(Timeline&)>& change) {
+    Timeline mutant = good;
+    change(mutant);
+    return rules(mutant);
+  };
+  const size_t recv = first(TaskKind::kRecv), send = first(TaskKind::kSend), work = 0;
+  EXPECT_TRUE(with([](Timeline& t) { t.memory = Bytes(2); }).contains(6));
+  EXPECT_TRUE(with([](Timeline& t) { t.memory = Bytes(3); }).empty());
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[work].item = 1; }).contains(1));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[work].item = 1 << 20; }).contains(1));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[recv].bytes = Bytes(7); }).contains(3));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[recv].kind = TaskKind::kCopy; }).contains(3));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[send].rank = 2; }).contains(2));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[send].channel = 99; }).contains(2));
+  EXPECT_TRUE(
+      with([&](Timeline& t) { t.tasks[work].after = {int(t.tasks.size()) - 1}; }).contains(2));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[work].after = {-5}; }).contains(2));
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[work].duration = Nanoseconds(-1); }).contains(2));
+  // A receive before any sender could have sent: the first forward pass waits for a gradient.
+  EXPECT_TRUE(with([&](Timeline& t) {
+                size_t gradient = 0;
+                while (t.tasks[gradient].kind != TaskKind::kRecv || t.tasks[gradient].rank != 0)
+                  ++gradient;
+                t.tasks[work].after.push_back(int(gradient));
+              }).contains(5));
+  // One channel on two tracks: nothing fixes its order.
+  EXPECT_TRUE(with([&](Timeline& t) { t.tasks[send].track = Track::kCopy; }).contains(4));
+  EXPECT_REFUSED(simulate([&] {
+                   Timeline t = good;
+                   t.tasks[recv].bytes = Bytes(7);
+                   return t;
+                 }()),
+                 "meets");
+  EXPECT_REFUSED(expect_sound([&] {
+                   Timeline t = good;
+                   t.memory = Bytes(2);
+                   return t;
+                 }()),
+                 "rule 6");
+}
+
+TEST(RuntimeTimeline, ACollectiveThatOneRankLacksIsFound) {
+  Timeline timeline;
+  timeline.ranks = 3;
+  timeline.channels = {RankSet({0, 1, 2})};
+  for (int r = 0; r < 3; ++r) {
+    TimelineTask task;
+    task.rank = r;
+    task.kind = r == 1 ? TaskKind::kAllGather : TaskKind::kAllReduce;
+    task.channel = 0;
+    timeline.tasks.push_back(task);
+  }
+  EXPECT_EQ(rules(timeline), (std::set<int>{4}));
+  timeline.tasks.erase(timeline.tasks.begin());
+  timeline.tasks[0].kind = TaskKind::kAllReduce;
+  EXPECT_EQ(rules(timeline), (std::set<int>{4}));
+}
+
+TEST(RuntimeTimeline, PicturesHaveARowForEachTrackAndSurviveAnyName) {
+  Timeline timeline = pipeline(spec_of(2, 2));
+  timeline.tasks[0].name = "a<b>&\"c\\\n";
+  const NamedHistory both[] = {{"simulated", simulate(timeline)}, {"measured", simulate(timeline)}};
+  const std::string svg = draw_svg(timeline, both);
+  EXPECT_NE(svg.find("a&lt;b>&amp;&quot;c\\ "), std::string::npos);
+  EXPECT_NE(svg.find("rank 1 comm low"), std::string::npos);
+  EXPECT_NE(svg.find("measured: "), std::string::npos);
+  const std::string json = perfetto_json(timeline, both);
+  EXPECT_NE(json.find("a<b>&\\\"c\\\\ "), std::string::npos);
+  EXPECT_NE(json.find("\"measured, rank 1\""), std::string::npos);
+  const NamedHistory foreign[] = {{"other", {}}};
+  EXPECT_REFUSED(draw_svg(timeline, foreign), "do not belong together");
+  EXPECT_REFUSED(perfetto_json(timeline, foreign), "does not belong");
+}
+
+TEST(RuntimeFsdp, PrefetchHidesGathersThatAreShorterThanTheWork) {
+  FsdpSpec spec;
+  spec.ranks = 2;
+  spec.layers = 4;
+  spec.forward = Nanoseconds(3 * kUnit);
+  spec.backward = Nanoseconds(6 * kUnit);
+  spec.gather = Nanoseconds(2 * kUnit);
+  spec.scatter = Nanoseconds(2 * kUnit);
+  // The first gather and the last scatter have nothing to hide behind.
+  EXPECT_EQ(makespan(fsdp(spec)), 2 + 4 * 3 + 4 * 6 + 2);
+  // Without prefetch every gather is exposed, but the last layer's second one, which there is not.
+  spec.prefetch = 0;
+  EXPECT_EQ(makespan(fsdp(spec)), 4 * (2 + 3) + 6 + 3 * (2 + 6) + 2);
+  spec.prefetch = 1;
+  spec.memory = Bytes(4 * spec.layer.value);  // two gathered, two gradients
+  EXPECT_EQ(said(check(fsdp(spec))), "");
+  spec.memory = Bytes(3 * spec.layer.value);
+  EXPECT_NE(said(check(fsdp(spec))).find("rule 6"), std::string::npos);
+  spec.layer = Bytes(7);
+  EXPECT_REFUSED(fsdp(spec), "pad it");
+  spec.prefetch = -1;
+  EXPECT_REFUSED(fsdp(spec), "gathers nothing ahead");
+}
+
+TEST(RuntimeDdp, OverlapLeavesTheLastBucketExposed) {
+  DdpSpec spec;
+  spec.forward = spec.step = Nanoseconds(kUnit);
+  spec.buckets.assign(4, {Nanoseconds(2 * kUnit), Nanoseconds(2 * kUnit), Bytes(1024)});
+  EXPECT_EQ(makespan(ddp(spec)), 1 + 4 * 2 + 2 + 1);
+  const Timeline timeline = ddp(spec);
+  EXPECT_EQ(summarize(timeline, simulate(timeline)).ranks[1].exposed, Nanoseconds(2 * kUnit));
+  spec.overlap = false;
+  EXPECT_EQ(makespan(ddp(spec)), 1 + 8 + 8 + 1);
+  spec.buckets.clear();
+  EXPECT_REFUSED(ddp(spec), "at least one");
+}
+
+}  // namespace
+}  // namespace tutti::runtime
