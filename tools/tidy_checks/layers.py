@@ -38,10 +38,11 @@ ARROWS = {
     "src/runtime": ["include"],
     "algorithms": ["src/schedule"],
     "transports": ["src/transport", "src/drivers"],
+    "examples": ["include"],
     "plugins": ["include"],
     "cmake": [],
 }
-PUBLIC_ONLY = {"include", "src/runtime", "plugins"}
+PUBLIC_ONLY = {"include", "src/runtime", "examples", "plugins"}
 # These may include anything, and nobody may include them.
 OUTSIDE = {"tests", "perf", "tools", "docs"}
 
