@@ -46,6 +46,10 @@ std::string explain(const BackendPtr& backend, const std::string& collective, si
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  // A process of PyTorch has more threads than its rank, and they need the cores on which Tutti
+  // would poll: offer them soon. Refused where the process has used Tutti before; then its settings
+  // stand.
+  tuttiSetDefault("TUTTI_SPIN", "20", "tutti_torch");
   module.def(
       "create",
       [](const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
