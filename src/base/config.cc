@@ -1,5 +1,8 @@
 #include "src/base/config.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -113,6 +116,16 @@ Variables process_environment() {
   return variables;
 }
 
+std::string runtime_folder(const Variables& variables) {
+  const auto own = variables.find("XDG_RUNTIME_DIR");
+  struct stat found {};
+  if (own != variables.end() && stat(own->second.c_str(), &found) == 0 &&
+      S_ISDIR(found.st_mode) && found.st_uid == geteuid()) {
+    return own->second + "/tutti";
+  }
+  return "/tmp/tutti-" + std::to_string(geteuid());
+}
+
 Result<Config> Config::from_environment(const Variables& variables,
                                         std::span<const Default> defaults) {
   Config config;
@@ -122,6 +135,9 @@ Result<Config> Config::from_environment(const Variables& variables,
   for (const Setting& setting : settings()) {
     const Given& given = knows(environment, setting) ? environment : files;
     if (Status status = apply(setting, given, config); !status.ok()) return status;
+  }
+  if (!config.origins.contains("TUTTI_TRACE_FILE")) {
+    config.trace_file = runtime_folder(variables) + "/trace-%h-%p";
   }
   if (Status status = load_key(config); !status.ok()) return status;
   warn_about_unknown(variables, config);

@@ -43,6 +43,9 @@ using Variables = std::map<std::string, std::string>;
 /// The environment of this process.
 Variables process_environment();
 
+/// Where this user's processes leave files for each other and for the user. It need not be there.
+std::string runtime_folder(const Variables& variables);
+
 /// A value for a variable that the environment has under neither name.
 struct Default {
   std::string name;  // Tutti's or NCCL's
@@ -104,7 +107,7 @@ struct Config {
   std::string log_file;
   uint64_t slow_ns = 60 * kNanosecondsPerSecond;
   uint64_t trace_records = 1024;  // of each communicator; 0: none
-  std::string trace_file;
+  std::string trace_file;         // no setting: in a folder that is this user's alone
 
   /// The variable that set it, and where if not in the environment ("NCCL_DEBUG in FILE"), or
   /// nothing for the library's own value; by the name in settings().

@@ -113,20 +113,30 @@ void Logger::remember(std::string_view error) {
   errors_.emplace_back(error);
 }
 
+void Logger::error_with(std::string_view message, std::string_view more) {
+  if (!enabled(LogLevel::kError)) return;
+  remember(message);
+  write_line(LogLevel::kError, fmt::format("{}; {}", message, more));
+}
+
 void Logger::write(LogLevel level, fmt::string_view format, fmt::format_args values) {
   if (!enabled(level)) return;
+  const std::string message = fmt::vformat(format, values);
+  if (level == LogLevel::kError) remember(message);
+  write_line(level, message);
+}
+
+void Logger::write_line(LogLevel level, std::string_view message) const {
   std::string line = fmt::format("tutti {} {}:{} {} ", time_of_day(), host_name(), getpid(),
                                  log_level_name(level));
   const size_t message_at = line.size();
-  line += fmt::vformat(format, values);
-  if (level == LogLevel::kError) remember(std::string_view(line).substr(message_at));
+  line += message;
   // A message is one line: text from a peer must not forge another, nor move a terminal's cursor.
   std::replace_if(
       line.begin() + static_cast<std::ptrdiff_t>(message_at), line.end(),
       [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
   line += '\n';
-  const int fd = file_.valid() ? file_.get() : STDERR_FILENO;
-  (void)write_quietly(fd, line);
+  (void)write_quietly(file_.valid() ? file_.get() : STDERR_FILENO, line);
 }
 
 }  // namespace tutti

@@ -33,6 +33,8 @@ class Logger {
   void error(fmt::format_string<Values...> format, Values&&... values) {
     write(LogLevel::kError, format, fmt::make_format_args(values...));
   }
+  /// "message; more", of which said_as_error() knows the message.
+  void error_with(std::string_view message, std::string_view more);
   template <class... Values>
   void warning(fmt::format_string<Values...> format, Values&&... values) {
     write(LogLevel::kWarning, format, fmt::make_format_args(values...));
@@ -49,6 +51,7 @@ class Logger {
  private:
   void remember(std::string_view error);
   void write(LogLevel level, fmt::string_view format, fmt::format_args values);
+  void write_line(LogLevel level, std::string_view message) const;
 
   LogLevel level_;
   Fd file_;  // none: the error output

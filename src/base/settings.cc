@@ -348,7 +348,7 @@ constexpr Setting kSettings[] = {
      "The flight recorder of a communicator keeps this many calls (tutti trace dump)",
      take_trace_records, [](const Config& c) { return std::to_string(c.trace_records); }},
     {"TUTTI_TRACE_FILE", "", "", "a path; %h is the host's name, %p the process id",
-     "The flight recorder is appended to it when a communicator fails",
+     "The flight recorder is appended to it when a communicator fails (tutti trace dump FILE)",
      take_text<&Config::trace_file>, [](const Config& c) { return show_text(c.trace_file); }},
 };
 

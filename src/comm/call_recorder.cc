@@ -1,19 +1,14 @@
 #include "src/comm/call_recorder.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <bit>
+#include <ctime>
 #include <utility>
 
-#include "src/trace/reader.h"
+#include "src/trace/record_file.h"
 
 namespace tutti::comm {
 namespace {
-
-constexpr size_t kLoggedCalls = 8;
-constexpr size_t kLoggedExchanges = 8;  // of a call that failed
 
 template <size_t kCount>
 uint8_t at(const uint8_t (&numbers)[kCount], size_t index) {
@@ -108,32 +103,29 @@ trace::Label CallRecorder::label(const Access& access) const {
 
 void CallRecorder::dump(const Status& reason) {
   if (dumped_.exchange(true)) return;
-  env_.log->error("{}", reason.message());
-  if (env_.config->trace_records == 0) return;
-  const Result<trace::Snapshot> snapshot = trace::read(recorder_->file());
-  if (!snapshot.ok()) return;
+  const std::string more = env_.config->trace_records == 0 ? "" : keep_record(reason);
+  if (more.empty()) return env_.log->error("{}", reason.message());
+  env_.log->error_with(reason.message(), more);
+}
+
+// What is behind the reason in the log's one line: the call, and where everything else is.
+std::string CallRecorder::keep_record(const Status& reason) const {
   const uint64_t now_ns = env_.now_ns();
-  const std::vector<trace::CallRecord>& calls = snapshot.value().calls;
-  for (size_t i = calls.size() - std::min(calls.size(), kLoggedCalls); i < calls.size(); ++i) {
-    const int rank = snapshot.value().rank;
-    env_.log->warning("rank {}: {}", rank, trace::to_line(calls[i], now_ns));
-    if (calls[i].state != trace::State::kFailed) continue;
-    for (const std::string& line : trace::to_lines(calls[i], kLoggedExchanges)) {
-      env_.log->warning("rank {}:   {}", rank, line);
-    }
-  }
-  if (env_.config->trace_file.empty()) return;
-  const std::string path = expand_log_path(env_.config->trace_file);
-  constexpr mode_t kMode = 0644;
-  const Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
-  const std::string failed = "TUTTI_TRACE_FILE: cannot write '" + path + "'";
-  if (!file.valid()) return env_.log->warning("{}", errno_status(failed).message());
-  const std::string text =
-      std::string(reason.message()) + "\n" + trace::to_text(snapshot.value(), now_ns);
-  // One write, as a log line: the ranks of a job may share the file.
-  const ssize_t count = write(file.get(), text.data(), text.size());
-  if (count < 0) return env_.log->warning("{}", errno_status(failed).message());
-  if (static_cast<size_t>(count) < text.size()) env_.log->warning("{}: it is cut off", failed);
+  const Result<trace::Snapshot> snapshot = trace::read(recorder_->file());
+  if (!snapshot.ok()) return "";
+  std::string text = trace::last_call_text(snapshot.value(), now_ns);
+  const Config& config = *env_.config;
+  if (config.trace_file.empty()) return text;
+  const std::string path = expand_log_path(config.trace_file);
+  const trace::Failure failure{std::string(reason.message()), now_ns,
+                               static_cast<uint64_t>(std::time(nullptr))};
+  const bool is_own = config.origins.contains("TUTTI_TRACE_FILE");
+  const Status kept = is_own ? trace::append_record(path, failure, recorder_->file())
+                             : trace::append_private_record(path, failure, recorder_->file());
+  if (!text.empty()) text += "; ";
+  if (kept.ok()) return text + "its last calls: tutti trace dump " + path;
+  return text + "its last calls could not be kept in '" + path +
+         "': " + std::string(kept.message()) + " (TUTTI_TRACE_FILE names another file)";
 }
 
 }  // namespace tutti::comm

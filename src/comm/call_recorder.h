@@ -34,7 +34,7 @@ class CallRecorder {
 
   trace::Recorder& recorder() { return *recorder_; }
 
-  /// The first error of a communicator: the last calls to the log, all of them to TUTTI_TRACE_FILE.
+  /// The first error of a communicator: one line to the log, and all calls to TUTTI_TRACE_FILE.
   void dump(const Status& reason);
   /// Errors from here on are nobody's business.
   void be_quiet() { dumped_.store(true); }
@@ -47,6 +47,7 @@ class CallRecorder {
         rank_(options.rank),
         recorder_(std::move(recorder)) {}
   void name_everything();
+  std::string keep_record(const Status& reason) const;
 
   const Env& env_;
   uint64_t communicator_;

@@ -51,6 +51,13 @@ struct CallRecord {
   uint32_t left_out = 0;  // exchanges that the file had no room for
 };
 
+/// Why a communicator failed, and when.
+struct Failure {
+  std::string reason;
+  uint64_t at_ns = 0;   // 0: it has not
+  uint64_t wall_s = 0;  // since 1970
+};
+
 struct Snapshot {
   uint64_t communicator = 0;
   uint32_t epoch = 0;
@@ -60,6 +67,7 @@ struct Snapshot {
   std::string host;
   uint64_t missed = 0;
   std::vector<CallRecord> calls;  // in order
+  Failure failure;                // of a record
 };
 
 /// `file` may change while it is read, and may hold anything.
@@ -75,13 +83,16 @@ Result<Recorders> read_process(pid_t process);
 /// The processes that have recorders and that this user may look into.
 std::vector<pid_t> find_processes();
 
-/// A table; times are relative to `now_ns`. At most the last `calls` calls of it.
-std::string to_text(const Snapshot& snapshot, uint64_t now_ns, size_t calls = ~size_t{0});
+/// A table; times are relative to `now_ns`, or to the failure.
+std::string to_text(const Snapshot& snapshot, uint64_t now_ns);
 /// One line for a call, without a line end.
 std::string to_line(const CallRecord& call, uint64_t now_ns);
 /// What it exchanges: a line each, without line ends, where most is missing first; at most `most`,
 /// and one that says how many there are more.
 std::vector<std::string> to_lines(const CallRecord& call, size_t most);
+/// What the last call did when the communicator failed, in a few words: "in all_reduce, call 2,
+/// after it had waited 1.4 s for rank 3". Empty if nothing was under way.
+std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns);
 std::string to_json(const std::vector<Snapshot>& snapshots);
 
 }  // namespace tutti::trace

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <functional>
 #include <iterator>
 
@@ -148,6 +149,15 @@ std::string to_line(const ExchangeRecord& exchange) {
   return line + situation_of(exchange);
 }
 
+/// "2026-11-26 12:34:56 UTC"
+std::string date_text(uint64_t wall_s) {
+  const auto time = static_cast<std::time_t>(wall_s);
+  tm utc{};
+  char text[64] = "?";
+  if (gmtime_r(&time, &utc) != nullptr) std::strftime(text, sizeof text, "%F %T UTC", &utc);
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> to_lines(const CallRecord& call, size_t most) {
@@ -178,20 +188,38 @@ std::string to_line(const CallRecord& call, uint64_t now_ns) {
                      call.bytes, or_dash(call.algorithm), start, duration(call), wait);
 }
 
-std::string to_text(const Snapshot& snapshot, uint64_t now_ns, size_t calls) {
+std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns) {
+  if (snapshot.calls.empty()) return "";
+  const CallRecord& call = snapshot.calls.back();
+  if (call.state != State::kFailed && call.state != State::kRunning) return "";
+  std::string text =
+      fmt::format("in {}, call {}", call.collective, name_of(call.series, call.number));
+  if (call.waits_for >= 0) {
+    const double waited_s = seconds(call.wait_ns, call.end_ns != 0 ? call.end_ns : now_ns);
+    text += fmt::format(", after it had waited {:.1f} s for rank {}", waited_s,
+                        call.waits_for);
+  }
+  return text;
+}
+
+std::string to_text(const Snapshot& snapshot, uint64_t now_ns) {
+  const Failure& failure = snapshot.failure;
+  if (failure.at_ns != 0) now_ns = failure.at_ns;
   std::string text =
       fmt::format("communicator {:#x}, epoch {}: rank {} of {}, process {} on {}; {} calls\n",
                   snapshot.communicator, snapshot.epoch, snapshot.rank, snapshot.ranks,
                   snapshot.process, snapshot.host, snapshot.calls.size());
+  if (failure.at_ns != 0) {
+    text += fmt::format("  failed at {}: {}\n", date_text(failure.wall_s), failure.reason);
+  }
   if (snapshot.missed > 0) {
     text += fmt::format("  {} queued calls found no room (TUTTI_TRACE_RECORDS)\n", snapshot.missed);
   }
   text += fmt::format(kColumns, "order", "call", "state", "collective", "type", "op", "root",
                       "bytes", "algorithm", "start[s]", "took", "\n");
-  const size_t skipped = snapshot.calls.size() - std::min(calls, snapshot.calls.size());
-  for (size_t i = skipped; i < snapshot.calls.size(); ++i) {
-    text += to_line(snapshot.calls[i], now_ns) + "\n";
-    for (const std::string& line : to_lines(snapshot.calls[i], kShownExchanges)) {
+  for (const CallRecord& call : snapshot.calls) {
+    text += to_line(call, now_ns) + "\n";
+    for (const std::string& line : to_lines(call, kShownExchanges)) {
       text += fmt::format("{:>{}}{}\n", "", kIndent, line);
     }
   }
@@ -204,9 +232,16 @@ std::string to_json(const std::vector<Snapshot>& snapshots) {
     if (json.size() > 1) json += ",\n";
     fmt::format_to(std::back_inserter(json),
                    R"({{"communicator":"{:#x}","epoch":{},"rank":{},"ranks":{},"process":{},)"
-                   R"("host":"{}","missed":{},"calls":[)",
+                   R"("host":"{}","missed":{},)",
                    snapshot.communicator, snapshot.epoch, snapshot.rank, snapshot.ranks,
                    snapshot.process, escaped(snapshot.host), snapshot.missed);
+    if (snapshot.failure.at_ns != 0) {
+      fmt::format_to(std::back_inserter(json),
+                     R"("failure":{{"reason":"{}","at_ns":{},"unix_time":{}}},)",
+                     escaped(snapshot.failure.reason), snapshot.failure.at_ns,
+                     snapshot.failure.wall_s);
+    }
+    json += R"("calls":[)";
     for (size_t i = 0; i < snapshot.calls.size(); ++i) {
       json += i == 0 ? "\n" : ",\n";
       add_call(json, snapshot.calls[i]);

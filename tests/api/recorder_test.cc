@@ -57,7 +57,8 @@ std::optional<CallRecord> watch_first_rank(Member& member,
     const trace::Snapshot& snapshot = found.value().snapshots.front();
     if (snapshot.calls.empty()) continue;
     if (accepts(snapshot.calls.back())) return snapshot.calls.back();
-    last = trace::to_text(snapshot, testing_support::now_ns(), 1);
+    last = trace::to_line(snapshot.calls.back(), testing_support::now_ns());
+    for (const std::string& line : trace::to_lines(snapshot.calls.back(), 16)) last += "\n" + line;
   }
   member.fail("rank 0's recorder does not say it; last: " + last);
   return std::nullopt;

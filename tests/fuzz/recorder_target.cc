@@ -1,16 +1,49 @@
-// The flight recorder of a process that may be damaged, or of a program that is no Tutti at all.
-#include "src/trace/reader.h"
+// The flight recorder of a process that may be damaged, or of a program that is no Tutti at all;
+// and a file in which such recorders were kept.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <sstream>
+
+#include "src/trace/record_file.h"
 #include "src/trace/recorder.h"
 #include "tests/fuzz/targets.h"
 
 namespace tutti::fuzz {
+namespace {
+
+void print(const trace::Snapshot& snapshot) {
+  const std::string text = trace::to_text(snapshot, 0) + trace::to_json({snapshot}) + "\n" +
+                           trace::last_call_text(snapshot, 0);
+  for (const char c : text) require(c == '\n' || (c >= ' ' && c <= '~'), "it can be printed");
+}
+
+}  // namespace
 
 bool run_recorder(Bytes input) {
   const Result<trace::Snapshot> snapshot = trace::read(as_text(input));
   if (!snapshot.ok()) return false;
-  const std::string text = trace::to_text(snapshot.value(), 0) + trace::to_json({snapshot.value()});
-  for (const char c : text) require(c == '\n' || (c >= ' ' && c <= '~'), "it can be printed");
+  print(snapshot.value());
   return true;
+}
+
+bool run_record_file(Bytes input) {
+  const trace::Recorders found = trace::read_records(as_text(input));
+  for (const trace::Snapshot& snapshot : found.snapshots) print(snapshot);
+  return found.refused.empty();
+}
+
+std::vector<std::string> corpus_record_file() {
+  const std::string recorder = corpus_recorder().front();
+  const std::string path = "/tmp/tutti-fuzz-records-" + std::to_string(getpid());
+  for (const char* reason : {"rank 1 is gone", ""}) {
+    require(trace::append_record(path, {reason, 7, 1'700'000'000}, recorder).ok(), "a file");
+  }
+  std::ostringstream content;
+  content << std::ifstream(path).rdbuf();
+  unlink(path.c_str());
+  return {content.str()};
 }
 
 std::vector<std::string> corpus_recorder() {

@@ -23,6 +23,7 @@ constexpr Target kTargets[] = {
     {"proposal", run_proposal, corpus_proposal, 600},
     {"memory", run_memory, corpus_memory, 200},
     {"recorder", run_recorder, corpus_recorder, 32000},
+    {"record_file", run_record_file, corpus_record_file, 64000},
 };
 
 }  // namespace

@@ -28,6 +28,8 @@ std::vector<std::string> corpus_nccl_file();
 // From other processes: recorder_target.cc.
 bool run_recorder(Bytes input);
 std::vector<std::string> corpus_recorder();
+bool run_record_file(Bytes input);
+std::vector<std::string> corpus_record_file();
 
 // From peers: wire_targets.cc.
 bool run_frame(Bytes input);

@@ -8,22 +8,24 @@
 
 #include "src/base/clock.h"
 #include "src/base/words.h"
-#include "src/trace/reader.h"
+#include "src/trace/record_file.h"
 #include "tools/cli/arguments.h"
 
 namespace tutti::cli {
 namespace {
 
 constexpr char kUsage[] =
-    "usage: tutti trace dump [--pid PID] [--json]\n"
+    "usage: tutti trace dump [--pid PID | FILE...] [--json]\n"
     "Prints the last calls of every communicator of a process, or of all processes of this user,\n"
-    "and what a call that waits for long has exchanged with each rank (docs/flight_recorder.md).\n"
+    "and what a call that waits for long has exchanged with each rank (docs/flight_recorder.md);\n"
+    "of files what communicators have left there that failed (TUTTI_TRACE_FILE).\n"
     "The process may run, wait or be stopped; it is not touched. Text times are seconds before "
     "now,\n"
     "JSON times nanoseconds of CLOCK_MONOTONIC.\n";
 
 struct TraceOptions {
   std::optional<pid_t> process;
+  std::vector<std::string> files;
   bool json = false;
 };
 
@@ -34,42 +36,73 @@ bool read_options(int argc, char** argv, TraceOptions& options) {
     } else if (std::strcmp(argv[i], "--pid") == 0 && i + 1 < argc) {
       options.process = parse_integer<pid_t>(argv[++i]);
       if (!options.process || *options.process <= 0) return false;
+    } else if (argv[i][0] != '-') {
+      options.files.emplace_back(argv[i]);
     } else {
       return false;
     }
   }
-  return true;
+  return options.files.empty() || !options.process;
 }
 
-int dump(const TraceOptions& options) {
-  const std::vector<pid_t> processes =
-      options.process ? std::vector<pid_t>{*options.process} : trace::find_processes();
-  std::vector<trace::Snapshot> all;
+/// What has been found, and what has not.
+struct Found {
+  std::vector<trace::Snapshot> snapshots;
   bool refused = false;
-  for (const pid_t process : processes) {
-    Result<trace::Recorders> found = trace::read_process(process);
+
+  /// False: there is nothing.
+  bool take(Result<trace::Recorders> found) {
+    const auto complain = [](const Status& status) {
+      std::fprintf(stderr, "tutti trace: %s\n", std::string(status.message()).c_str());
+    };
     if (!found.ok()) {
-      std::fprintf(stderr, "tutti trace: %s\n", std::string(found.status().message()).c_str());
-      if (options.process) return 1;
-      continue;  // it has ended meanwhile
+      complain(found.status());
+      return false;
     }
     for (const Status& status : found.value().refused) {
-      std::fprintf(stderr, "tutti trace: %s\n", std::string(status.message()).c_str());
+      complain(status);
       refused = true;
     }
-    for (trace::Snapshot& snapshot : found.value().snapshots) all.push_back(std::move(snapshot));
+    for (trace::Snapshot& snapshot : found.value().snapshots) {
+      snapshots.push_back(std::move(snapshot));
+    }
+    return true;
   }
-  if (options.json) {
-    std::fputs(trace::to_json(all).c_str(), stdout);
+};
+
+int print(const Found& found, bool json) {
+  if (json) {
+    std::fputs(trace::to_json(found.snapshots).c_str(), stdout);
   } else {
-    for (const trace::Snapshot& snapshot : all) {
+    for (const trace::Snapshot& snapshot : found.snapshots) {
       std::fputs(trace::to_text(snapshot, monotonic_ns()).c_str(), stdout);
     }
   }
-  if (all.empty() && !refused) {
+  return found.snapshots.empty() ? 1 : 0;
+}
+
+int dump_files(const TraceOptions& options) {
+  Found found;
+  bool all = true;
+  for (const std::string& file : options.files) {
+    all = found.take(trace::read_record_file(file)) && all;
+  }
+  const int status = print(found, options.json);
+  return all && !found.refused ? status : 1;
+}
+
+int dump_processes(const TraceOptions& options) {
+  const std::vector<pid_t> processes =
+      options.process ? std::vector<pid_t>{*options.process} : trace::find_processes();
+  Found found;
+  for (const pid_t process : processes) {
+    // Of all processes one may have ended meanwhile.
+    if (!found.take(trace::read_process(process)) && options.process) return 1;
+  }
+  if (found.snapshots.empty() && !found.refused) {
     std::fprintf(stderr, "tutti trace: no flight recorder found (is TUTTI_TRACE_RECORDS 0?)\n");
   }
-  return all.empty() ? 1 : 0;
+  return print(found, options.json);
 }
 
 }  // namespace
@@ -81,7 +114,7 @@ int trace_main(int argc, char** argv) {
     std::fputs(kUsage, help ? stdout : stderr);
     return help ? 0 : 2;
   }
-  return dump(options);
+  return options.files.empty() ? dump_processes(options) : dump_files(options);
 }
 
 }  // namespace tutti::cli
