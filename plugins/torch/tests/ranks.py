@@ -33,11 +33,15 @@ def _enter(function, rank, ranks, store, backend, answers, args):
     os._exit(0)
 
 
+def fresh_path():
+    """A file that does not exist, for a store."""
+    with tempfile.NamedTemporaryFile(prefix="tutti-torch-store-") as file:
+        return file.name
+
+
 def start(function, ranks, *args, backend="tutti"):
     """Starts the ranks; the processes and the queue with their answers."""
-    with tempfile.NamedTemporaryFile(prefix="tutti-torch-store-", delete=False) as file:
-        store = file.name
-    os.unlink(store)
+    store = fresh_path()
     answers = FORK.Queue()
     processes = [FORK.Process(target=_enter,
                               args=(function, rank, ranks, store, backend, answers, args))

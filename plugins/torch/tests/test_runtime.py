@@ -379,8 +379,7 @@ class Processes(unittest.TestCase):
 
     def test_groups_come_and_go_and_leave_nothing(self):
         rounds = 1000 if MANY else 60
-        store = f"/tmp/tutti-torch-again-{os.getpid()}"
-        for early, end in ranks.run(again_and_again, 2, rounds, store, backend=None):
+        for early, end in ranks.run(again_and_again, 2, rounds, ranks.fresh_path(), backend=None):
             print(f"after {rounds // 5} and {rounds} rounds (KiB, threads, descriptors): {early} {end}")
             self.assertEqual(early[1:], end[1:])
             self.assertLess(end[0] - early[0], 2048 + rounds * 4)
