@@ -1,0 +1,63 @@
+// Runs a timeline: the value that was checked and simulated, with real work and real communication.
+//
+// Each rank runs its own tasks: the compute track in the thread that calls, every other track that
+// has tasks in a thread of its own, communication in HOST streams, where comm high goes before comm
+// low whenever both could advance. A channel is a communicator of its own.
+//
+// Owns:     the communicators of its channels and its streams. Buffers are the caller's.
+// Ordering: construction, run() and gather() are collective over the communicator, which must live
+//           as long and takes no other call meanwhile.
+// Threads:  one at a time. Callbacks of different tracks run at the same time.
+// Errors:   the constructor refuses a timeline that check() finds fault with, or that differs
+// between
+//           ranks. What a callback throws ends the run on every rank: it is thrown here, the others
+//           get kCommunication. Afterwards the runner can only be destroyed.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "tutti/runtime/timeline.h"
+
+namespace tutti::runtime {
+
+/// The buffers of a communication task; count and buffers as the call of tutti.h has them. In bytes
+/// the count is the task's `bytes`, else the run fails.
+struct Payload {
+  const void* send = nullptr;
+  void* recv = nullptr;
+  size_t count = 0;
+  tuttiDataType_t type = tuttiUint8;
+  tuttiRedOp_t op = tuttiSum;
+};
+
+struct TimelineWork {
+  std::function<void(const TimelineTask&)> compute;     // of compute and copy tasks
+  std::function<Payload(const TimelineTask&)> payload;  // asked when the task's turn has come
+};
+
+struct RunOptions {
+  bool deterministic = false;  // collectives reduce in the canonical order
+};
+
+class TUTTI_RUNTIME_API TimelineRunner {
+ public:
+  TimelineRunner(tuttiComm_t comm, Timeline timeline, RunOptions options = {});
+  ~TimelineRunner();
+
+  /// Returns when this rank's tasks have ended. Times are from the begin of this run; the spans of
+  /// other ranks' tasks are 0.
+  History run(const TimelineWork& work);
+  /// The spans of all ranks in the last run, on every rank, from the begin of the first rank on.
+  /// Ranks on several hosts have several clocks; then only spans of one host compare.
+  History gather();
+
+  const Timeline& timeline() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace tutti::runtime
