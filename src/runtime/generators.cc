@@ -7,6 +7,11 @@
 #include "src/runtime/timeline_builder.h"
 
 namespace tutti::runtime {
+
+#define TUTTI_GENERATOR(name, example, summary) Timeline example(int ranks);
+#include "src/runtime/generators.inc"
+#undef TUTTI_GENERATOR
+
 namespace {
 
 TimelineTask compute(int rank, std::string name, Nanoseconds duration) {
@@ -137,46 +142,10 @@ void add_ddp_rank(const DdpSpec& spec, TimelineBuilder& builder, int rank, int c
   builder.add(std::move(step));
 }
 
-Timeline example_pipeline(int ranks) {
-  PipelineSpec spec;
-  spec.ranks = ranks;
-  spec.micro_batches = 2 * ranks;
-  spec.transfer = Nanoseconds(100'000);
-  spec.message = Bytes(4096);
-  return pipeline(spec);
-}
-
-Timeline example_interleaved(int ranks) {
-  PipelineSpec spec;
-  spec.ranks = ranks;
-  spec.micro_batches = 2 * ranks;
-  spec.chunks = ranks > 1 ? 2 : 1;
-  spec.message = Bytes(4096);
-  return pipeline(spec);
-}
-
-Timeline example_fsdp(int ranks) {
-  FsdpSpec spec;
-  spec.ranks = ranks;
-  spec.layer = Bytes(4096 * ranks);
-  return fsdp(spec);
-}
-
-Timeline example_ddp(int ranks) {
-  DdpSpec spec;
-  spec.ranks = ranks;
-  spec.buckets.assign(4, DdpBucket{});
-  for (DdpBucket& bucket : spec.buckets) bucket.bytes = Bytes(4096);
-  spec.chunk = Bytes(1024);
-  return ddp(spec);
-}
-
-// A new generator is a file of its own and a line here.
 constexpr TimelineGenerator kGenerators[] = {
-    {"pipeline", "1F1B over ranks as stages", example_pipeline},
-    {"interleaved", "1F1B with two chunks a rank", example_interleaved},
-    {"fsdp", "parameters gathered ahead, gradients reduce-scattered behind", example_fsdp},
-    {"ddp", "gradients reduced in buckets behind the backward pass", example_ddp},
+#define TUTTI_GENERATOR(name, example, summary) {name, summary, example},
+#include "src/runtime/generators.inc"
+#undef TUTTI_GENERATOR
 };
 
 }  // namespace
@@ -206,6 +175,22 @@ Timeline ddp(const DdpSpec& spec) {
   const int channel = builder.channel(RankSet::range(0, spec.ranks));
   for (int rank = 0; rank < spec.ranks; ++rank) add_ddp_rank(spec, builder, rank, channel);
   return builder.take();
+}
+
+Timeline example_fsdp(int ranks) {
+  FsdpSpec spec;
+  spec.ranks = ranks;
+  spec.layer = Bytes(4096 * ranks);
+  return fsdp(spec);
+}
+
+Timeline example_ddp(int ranks) {
+  DdpSpec spec;
+  spec.ranks = ranks;
+  spec.buckets.assign(4, DdpBucket{});
+  for (DdpBucket& bucket : spec.buckets) bucket.bytes = Bytes(4096);
+  spec.chunk = Bytes(1024);
+  return ddp(spec);
 }
 
 std::span<const TimelineGenerator> timeline_generators() { return kGenerators; }

@@ -272,4 +272,22 @@ Timeline pipeline(const PipelineSpec& given) {
   return PipelineMaker(spec).make();
 }
 
+Timeline example_pipeline(int ranks) {
+  PipelineSpec spec;
+  spec.ranks = ranks;
+  spec.micro_batches = 2 * ranks;
+  spec.transfer = Nanoseconds(100'000);
+  spec.message = Bytes(4096);
+  return pipeline(spec);
+}
+
+Timeline example_interleaved(int ranks) {
+  PipelineSpec spec;
+  spec.ranks = ranks;
+  spec.micro_batches = 2 * ranks;
+  spec.chunks = ranks > 1 ? 2 : 1;
+  spec.message = Bytes(4096);
+  return pipeline(spec);
+}
+
 }  // namespace tutti::runtime

@@ -6,7 +6,7 @@
 //
 // Sources: 1F1B and interleaved 1F1B, Megatron-LM (arXiv:2104.04473): exact, with the group sizes
 // of its present code; the double buffers of messages are ours. FSDP prefetch: ZeRO stage 3 as in
-// PyTorch FSDP and veScale-FSDP (arXiv:2602.22437), a reconstruction. Buckets: PyTorch DDP.
+// PyTorch FSDP and veScale-FSDP, a reconstruction. Buckets: PyTorch DDP.
 #pragma once
 
 #include <functional>
