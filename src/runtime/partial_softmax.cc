@@ -1,0 +1,70 @@
+#include "tutti/runtime/partial_softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "src/runtime/refuse.h"
+
+namespace tutti::runtime {
+namespace {
+
+template <class Number>
+void merge_row(std::span<Number> acc, Number& acc_lse, std::span<const Number> in, Number in_lse) {
+  require(!std::isnan(acc_lse) && !std::isnan(in_lse),
+          "the lse of a row is NaN; a row without keys has -infinity");
+  const Number most = std::max(acc_lse, in_lse);
+  if (most == -std::numeric_limits<Number>::infinity()) return;  // neither has a key
+  const Number a = std::exp(acc_lse - most), b = std::exp(in_lse - most);
+  for (size_t i = 0; i < acc.size(); ++i) acc[i] = (a * acc[i] + b * in[i]) / (a + b);
+  acc_lse = most + std::log(a + b);
+}
+
+template <class Number>
+class MergeRows final : public Reduction {
+ public:
+  explicit MergeRows(int width) : width_(static_cast<size_t>(width)) {}
+
+  void fold(void* target, const void* arrived, int64_t elements) const override {
+    auto* to = static_cast<Number*>(target);
+    const auto* from = static_cast<const Number*>(arrived);
+    for (int64_t row = 0; row < elements; ++row, to += width_ + 1, from += width_ + 1) {
+      merge_row<Number>({to, width_}, to[width_], {from, width_}, from[width_]);
+    }
+  }
+  void clear(void* target, int64_t elements) const override {
+    auto* to = static_cast<Number*>(target);
+    for (int64_t row = 0; row < elements; ++row, to += width_ + 1) {
+      std::fill_n(to, width_, Number{0});
+      to[width_] = -std::numeric_limits<Number>::infinity();
+    }
+  }
+
+ private:
+  size_t width_;
+};
+
+}  // namespace
+
+void merge_partials(std::span<double> acc_output, std::span<double> acc_lse,
+                    std::span<const double> output, std::span<const double> lse) {
+  require(acc_lse.size() == lse.size() && acc_output.size() == output.size() && !lse.empty() &&
+              output.size() % lse.size() == 0,
+          "partials of ", acc_lse.size(), " and ", lse.size(), " rows, ", acc_output.size(),
+          " and ", output.size(), " outputs; both must have one shape");
+  const size_t width = output.size() / lse.size();
+  for (size_t row = 0; row < lse.size(); ++row) {
+    merge_row<double>(acc_output.subspan(row * width, width), acc_lse[row],
+                      output.subspan(row * width, width), lse[row]);
+  }
+}
+
+std::unique_ptr<Reduction> merge_rows(tuttiDataType_t type, int width) {
+  require(width >= 1, "a row has ", width, " outputs; give 1 or more");
+  if (type == tuttiFloat32) return std::make_unique<MergeRows<float>>(width);
+  require(type == tuttiFloat64, "type ", static_cast<int>(type),
+          " has no merge; use tuttiFloat32 or tuttiFloat64");
+  return std::make_unique<MergeRows<double>>(width);
+}
+
+}  // namespace tutti::runtime
