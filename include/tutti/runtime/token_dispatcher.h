@@ -1,0 +1,71 @@
+// Tokens to experts over two groups: experts spread over ep, each of them split over etp (MoE
+// Parallel Folding, arXiv:2504.14960, and the dispatcher of Megatron-Core; exact).
+//
+// Forward: rows in expert order, all_to_all in ep, all_gather in etp, sorted by local expert;
+// experts; the same backwards with reduce_scatter in etp, which adds the parts of a split expert.
+// There is one point where the host waits: the exchange of counts in prepare().
+//
+// Units:    rows of `width` floats. Expert e belongs to place e / (experts / ep) of ep.
+// Owns:     staging rows; communicators are the caller's, and only this object's while it works.
+// Ordering: collective over all ranks of etp x ep, which are one group of a mesh with both axes,
+// etp
+//           before ep (mesh.groups({"etp", "ep"})).
+// Threads:  one at a time.
+// Errors:   throws Error: experts that ep does not divide, groups that do not multiply, wrong
+// sizes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tutti/runtime/counters.h"
+#include "tutti/runtime/moe_index.h"
+
+namespace tutti::runtime {
+
+struct DispatcherGroups {
+  tuttiComm_t all = nullptr;  // etp x ep
+  tuttiComm_t ep = nullptr;
+  tuttiComm_t etp = nullptr;
+};
+
+class TUTTI_RUNTIME_API TokenDispatcher {
+ public:
+  TokenDispatcher(const DispatcherGroups& groups, int experts, int width);
+
+  /// capacity: of this rank's own tokens for each expert, or kDropless.
+  const DispatchIndex& prepare(std::span<const int32_t> topk, int k, int64_t capacity = kDropless);
+  /// x: this rank's tokens. Returns the rows of this rank's experts, by expert; offsets() has where
+  /// each begins. They are valid, and to be overwritten with results, until combine().
+  std::span<float> dispatch(std::span<const float> x);
+  const std::vector<int64_t>& offsets() const { return offsets_; }
+  /// out: this rank's tokens, weighted sums of their experts' results.
+  void combine(std::span<const float> weights, std::span<float> out);
+
+ private:
+  enum class Stage { kNew, kPrepared, kDispatched };
+  struct Part {            // rows of one source for one expert
+    int64_t gathered = 0;  // place in the gathered rows
+    int64_t sorted = 0;    // place in the rows by expert
+    int64_t rows = 0;
+  };
+  void plan_exchange(const Counts& counts);
+  void plan_sorting(const Counts& counts);
+  void all_to_all(const float* send, const std::vector<size_t>& send_counts, float* recv,
+                  const std::vector<size_t>& recv_counts);
+
+  DispatcherGroups groups_;
+  int experts_, width_;
+  int ep_ = 0, ep_place_ = 0, etp_ = 0, etp_place_ = 0;
+  CounterSync counters_;
+  Stage stage_ = Stage::kNew;
+  DispatchIndex index_;
+  std::vector<size_t> to_ep_, from_ep_, of_etp_;  // floats
+  std::vector<Part> parts_;
+  std::vector<int64_t> offsets_;
+  std::vector<float> permuted_, received_, gathered_, sorted_;
+};
+
+}  // namespace tutti::runtime
