@@ -18,9 +18,11 @@ target_link_libraries(tutti_runtime_part PUBLIC tutti_flags)
 set_target_properties(tutti_runtime_part PROPERTIES LINKER_LANGUAGE CXX)
 
 tutti_glob(TUTTI_EXAMPLES FOLDERS examples MATCHING "\\.cc$")
+set(TUTTI_EXAMPLE_TARGETS)
 foreach(source IN LISTS TUTTI_EXAMPLES)
   get_filename_component(name "${source}" NAME_WE)
   add_executable(example_${name} "${source}")
+  list(APPEND TUTTI_EXAMPLE_TARGETS example_${name})
   target_link_libraries(example_${name} PRIVATE tutti_flags tutti_runtime)
   set_target_properties(example_${name} PROPERTIES OUTPUT_NAME "${name}"
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/examples")

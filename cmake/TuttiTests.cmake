@@ -106,6 +106,8 @@ foreach(source IN LISTS TUTTI_TEST_PROGRAMS)
   add_dependencies(tutti_fast_tests tests_${name})
 endforeach()
 
+add_dependencies(tutti_fast_tests ${TUTTI_EXAMPLE_TARGETS})
+
 # ---- tests that are not GoogleTest ----------------------------------------------------------
 
 # They look at the sources or at the plain build; docs/building.md says what the sanitizers miss by that.

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""The examples train to the same bits on any number of ranks; `tutti timeline` says what would run."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.etree.ElementTree
+
+BIN = os.path.join(os.environ.get("TEST_BINARY_DIR", ""), "bin")
+
+
+def run(*command, status=0):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    if done.returncode != status:
+        raise AssertionError(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}{done.stderr}")
+    return done
+
+
+def example(name, *arguments, status=0):
+    return run(os.path.join(BIN, "examples", name), *arguments, status=status)
+
+
+def timeline(*arguments, status=0):
+    return run(os.path.join(BIN, "tutti"), "timeline", *arguments, status=status)
+
+
+class Examples(unittest.TestCase):
+    def test_losses_are_those_of_one_process_to_the_bit(self):
+        expected = example("data_parallel", "--ranks", "1").stdout
+        losses = [float(line.split()[3]) for line in expected.splitlines()]
+        self.assertEqual(len(losses), 60)
+        self.assertLess(sum(losses[-10:]), sum(losses[:10]) / 1.5, "it does not learn")
+        for name in ("data_parallel", "ragged_fsdp"):
+            for ranks in ("1", "2", "4", "8"):
+                with self.subTest(name, ranks=ranks):
+                    self.assertEqual(example(name, "--ranks", ranks).stdout, expected)
+
+    def test_wrong_arguments_are_refused(self):
+        self.assertIn("give 1, 2, 4 or 8", example("data_parallel", "--ranks", "3", status=2).stderr)
+        self.assertIn("usage", example("ragged_fsdp", "nonsense", status=2).stderr)
+
+    def test_the_overlap_is_drawn(self):
+        done = example("overlap", "--ranks", "2")
+        self.assertEqual(done.stderr.count("simulated"), 2)
+        self.assertEqual(done.stderr.count("measured"), 2)
+        xml.etree.ElementTree.fromstring(done.stdout)
+
+
+class Timeline(unittest.TestCase):
+    def test_a_pipeline_takes_what_the_formula_says(self):
+        said = timeline("pipeline", "--latency", "0", "--message", "0", "--activations", "1").stdout
+        self.assertIn("33.000 ms", said)
+        self.assertEqual([line.split()[-1] for line in said.splitlines()[2:]], ["4", "3", "2", "1"])
+        said = timeline("pipeline", "--latency", "0", "--message", "0", "--chunks", "2").stdout
+        self.assertIn("28.500 ms", said)
+
+    def test_pictures_can_be_read(self):
+        with tempfile.TemporaryDirectory() as folder:
+            svg, trace = os.path.join(folder, "a.svg"), os.path.join(folder, "a.json")
+            for what in ("pipeline", "fsdp", "ddp"):
+                timeline(what, "--svg", svg, "--perfetto", trace)
+                xml.etree.ElementTree.parse(svg)
+                with open(trace, encoding="utf-8") as file:
+                    self.assertGreater(len(json.load(file)["traceEvents"]), 20)
+            self.assertIn("could not be written", timeline("ddp", "--svg", "/nowhere/a", status=1).stderr)
+
+    def test_overlap_and_prefetch_shorten_what_is_exposed(self):
+        def whole(*arguments):
+            return float(timeline(*arguments).stdout.split(" ms")[0].split()[-1])
+        self.assertLess(whole("ddp"), whole("ddp", "--no-overlap"))
+        self.assertLess(whole("fsdp"), whole("fsdp", "--prefetch", "0"))
+
+    def test_what_cannot_be_is_refused(self):
+        self.assertIn("give 1 or more", timeline("pipeline", "--micro-batches", "0", status=2).stderr)
+        self.assertIn("a last group of 2", timeline("pipeline", "--chunks", "2", "--group", "6", status=2).stderr)
+        self.assertIn("usage", timeline("nonsense", status=2).stderr)
+        limited = timeline("pipeline", "--memory", "100", status=1)
+        self.assertIn("rule 6: rank 0 needs", limited.stderr)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(os.path.join(BIN, "examples", "data_parallel")):
+        print("TEST_BINARY_DIR does not name a build with examples")
+        sys.exit(77)
+    unittest.main()
