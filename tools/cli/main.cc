@@ -12,6 +12,7 @@
 #include "tools/cli/explain.h"
 #include "tools/cli/print.h"
 #include "tools/cli/run.h"
+#include "tools/cli/timeline.h"
 #include "tools/cli/trace.h"
 #include "tools/cli/verify.h"
 #include "tools/cli/version.h"
@@ -33,6 +34,7 @@ constexpr Command kCommands[] = {
     {"algorithms", algorithms_main, "what is registered"},
     {"print", print_main, "an algorithm's schedule as text, and its plans"},
     {"env", env_main, "every setting, its value and its effect"},
+    {"timeline", timeline_main, "what a way to train would run, when and with what memory"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},
 };

@@ -1,0 +1,220 @@
+#include "tools/cli/timeline.h"
+
+#include <cstdint>
+#include <cstdio>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "perf/collectives/error.h"
+#include "perf/command_line.h"
+#include "tools/cli/arguments.h"
+#include "tutti/runtime/cost.h"
+#include "tutti/runtime/generators.h"
+
+namespace tutti::cli {
+namespace {
+
+using namespace runtime;
+using perf::CommandLine;
+
+constexpr uint64_t kMostTime = 1'000'000'000'000;  // ns
+constexpr uint64_t kMostBytes = uint64_t{1} << 50;
+
+/// What every generator is asked for.
+struct Common {
+  int ranks = 4;
+  int64_t forward = 1'000'000;
+  int64_t backward = 2'000'000;
+  int64_t memory = 0;
+  int64_t latency = 5'000;
+  int64_t bandwidth = 25;
+  std::string svg, perfetto;
+};
+
+void add_common(CommandLine& line, Common& common) {
+  line.add({"--ranks", "N", "ranks", "4"}, common.ranks, 1, 1024);
+  line.add({"--forward", "NS",
+            "time of a forward pass: pipeline: of a rank's share, fsdp: of a "
+            "layer, ddp: of all",
+            "1000000"},
+           common.forward, 0, kMostTime);
+  line.add({"--backward", "NS", "time of a backward pass, likewise", "2000000"}, common.backward, 0,
+           kMostTime);
+  line.add({"--memory", "BYTES", "limit of a rank; 0: none", "0"}, common.memory, 0, kMostBytes);
+  line.add({"--latency", "NS", "of a message", "5000"}, common.latency, 0, kMostTime);
+  line.add({"--bandwidth", "GB/S", "of a link", "25"}, common.bandwidth, 1, 1'000'000);
+  line.add({"--svg", "FILE", "write a picture"}, common.svg);
+  line.add({"--perfetto", "FILE", "write a trace for ui.perfetto.dev"}, common.perfetto);
+}
+
+LinkClass link_of(const Common& common) {
+  return {Nanoseconds(common.latency), static_cast<double>(common.bandwidth)};
+}
+
+Nanoseconds time_of(const Common& common, TaskKind kind, int64_t bytes) {
+  const Machine machine({{common.ranks, link_of(common)}}, common.ranks);
+  return collective_time(machine, RankSet::range(0, common.ranks), kind, Bytes(bytes));
+}
+
+/// Each command takes its own flags beside the common ones and makes its timeline.
+using Make = std::optional<Timeline> (*)(CommandLine&, Common&, int argc, const char* const* argv,
+                                         int& exit_code);
+
+bool parsed(CommandLine& line, int argc, const char* const* argv, int& exit_code) {
+  const std::optional<int> end = line.parse(argc, argv);
+  if (end) exit_code = *end;
+  return !end;
+}
+
+std::optional<Timeline> make_pipeline(CommandLine& line, Common& common, int argc,
+                                      const char* const* argv, int& exit_code) {
+  PipelineSpec spec;
+  int64_t message = 1 << 20, activations = 1 << 20;
+  line.add({"--micro-batches", "M", "micro-batches of a step", "8"}, spec.micro_batches, 0, 4096);
+  line.add({"--chunks", "V", "chunks of each rank; more than 1: interleaved", "1"}, spec.chunks, 0,
+           64);
+  line.add({"--group", "N", "micro-batches that run chunk by chunk; 0: as many as ranks", "0"},
+           spec.group, 0, 4096);
+  line.add({"--layers", "L", "of the model, to check that they divide; 0: any", "0"}, spec.layers,
+           0, 1 << 20);
+  line.add({"--message", "BYTES", "between stages, of a micro-batch", "1048576"}, message, 0,
+           kMostBytes);
+  line.add({"--activations", "BYTES", "that a micro-batch keeps in a chunk", "1048576"},
+           activations, 0, kMostBytes);
+  if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
+  spec.ranks = common.ranks;
+  spec.forward = Nanoseconds(common.forward);
+  spec.backward = Nanoseconds(common.backward);
+  spec.message = Bytes(message);
+  spec.transfer = message_time(link_of(common), spec.message);
+  spec.activations = Bytes(activations);
+  spec.memory = Bytes(common.memory);
+  return pipeline(spec);
+}
+
+std::optional<Timeline> make_fsdp(CommandLine& line, Common& common, int argc,
+                                  const char* const* argv, int& exit_code) {
+  FsdpSpec spec;
+  int64_t layer = 64 << 20;
+  line.add({"--layers", "L", "layers", "8"}, spec.layers, 0, 4096);
+  line.add({"--prefetch", "N", "layers gathered ahead", "1"}, spec.prefetch, 0, 64);
+  line.add({"--layer", "BYTES", "parameters of a layer", "67108864"}, layer, 0, kMostBytes);
+  if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
+  spec.ranks = common.ranks;
+  spec.forward = Nanoseconds(common.forward);
+  spec.backward = Nanoseconds(common.backward);
+  spec.layer = Bytes(layer);
+  spec.memory = Bytes(common.memory);
+  spec.gather = time_of(common, TaskKind::kAllGather, layer);
+  spec.scatter = time_of(common, TaskKind::kReduceScatter, layer);
+  return fsdp(spec);
+}
+
+std::optional<Timeline> make_ddp(CommandLine& line, Common& common, int argc,
+                                 const char* const* argv, int& exit_code) {
+  DdpSpec spec;
+  int buckets = 4;
+  int64_t bytes = 64 << 20, step = 100'000;
+  bool at_end = false;
+  line.add({"--buckets", "N", "buckets of gradients, equal ones", "4"}, buckets, 1, 4096);
+  line.add({"--bytes", "BYTES", "gradients of the model", "67108864"}, bytes, 1, kMostBytes);
+  line.add({"--step", "NS", "time of the optimizer", "100000"}, step, 0, kMostTime);
+  line.add({"--no-overlap", "", "reduce when the backward pass has ended"}, at_end);
+  if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
+  spec.ranks = common.ranks;
+  spec.forward = Nanoseconds(common.forward);
+  spec.step = Nanoseconds(step);
+  spec.overlap = !at_end;
+  DdpBucket bucket;
+  bucket.backward = Nanoseconds(common.backward / buckets);
+  bucket.bytes = Bytes(bytes / buckets);
+  bucket.all_reduce = time_of(common, TaskKind::kAllReduce, bucket.bytes.value);
+  spec.buckets.assign(static_cast<size_t>(buckets), bucket);
+  return ddp(spec);
+}
+
+struct Command {
+  const char* name;
+  const char* summary;
+  Make make;
+};
+constexpr Command kCommands[] = {
+    {"pipeline", "1F1B over ranks as stages, interleaved with --chunks", make_pipeline},
+    {"fsdp", "parameters gathered ahead of their use, gradients reduce-scattered behind",
+     make_fsdp},
+    {"ddp", "gradients all-reduced in buckets behind the backward pass", make_ddp},
+};
+
+int print_usage(std::FILE* file) {
+  std::fprintf(file, "usage: tutti timeline WHAT [options]      tutti timeline WHAT --help\n\n");
+  for (const Command& command : kCommands) {
+    std::fprintf(file, "  %-10s %s\n", command.name, command.summary);
+  }
+  return file == stdout ? 0 : 2;
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw perf::PerfError(path + " could not be written");
+}
+
+int show(const Timeline& timeline, const Common& common) {
+  const std::vector<Finding> findings = check(timeline);
+  for (const Finding& finding : findings) {
+    std::fprintf(stderr, "tutti timeline: rule %d: %s\n", finding.rule, finding.sentence.c_str());
+  }
+  const NamedHistory simulated{"simulated", simulate(timeline)};
+  const Summary summary = summarize(timeline, simulated.history);
+  std::printf("# %zu tasks of %d ranks, %.3f ms\n", timeline.tasks.size(), timeline.ranks,
+              milliseconds(summary.makespan));
+  std::printf("# %4s %13s %11s %13s %12s %14s\n", "rank", "computing/ms", "bubble/%", "comm/ms",
+              "exposed/ms", "peak/bytes");
+  for (size_t r = 0; r < summary.ranks.size(); ++r) {
+    const RankSummary& own = summary.ranks[r];
+    const double whole = milliseconds(summary.makespan);
+    std::printf("%6zu %13.3f %11.2f %13.3f %12.3f %14lld\n", r, milliseconds(own.computing),
+                whole > 0 ? 100 * milliseconds(own.idle) / whole : 0,
+                milliseconds(own.communicating), milliseconds(own.exposed),
+                static_cast<long long>(own.peak.value));
+  }
+  const std::span<const NamedHistory> all(&simulated, 1);
+  if (!common.svg.empty()) write(common.svg, draw_svg(timeline, all));
+  if (!common.perfetto.empty()) write(common.perfetto, perfetto_json(timeline, all));
+  return findings.empty() ? 0 : 1;
+}
+
+int run(const Command& command, int argc, char** argv) {
+  Common common;
+  CommandLine line(command.summary, std::string("tutti timeline ") + command.name);
+  add_common(line, common);
+  int exit_code = 0;
+  const auto timeline = command.make(line, common, argc, argv, exit_code);
+  return timeline ? show(*timeline, common) : exit_code;
+}
+
+}  // namespace
+
+int timeline_main(int argc, char** argv) {
+  const std::string_view wanted = argc > 1 ? argv[1] : "";
+  if (asks_for_help(wanted)) return print_usage(stdout);
+  for (const Command& command : kCommands) {
+    if (wanted != command.name) continue;
+    try {
+      return run(command, argc - 1, argv + 1);
+    } catch (const Error& error) {
+      std::fprintf(stderr, "tutti timeline: %s\n", error.what());
+      return 2;
+    } catch (const perf::PerfError& error) {
+      std::fprintf(stderr, "tutti timeline: %s\n", error.what());
+      return error.exit_code;
+    }
+  }
+  return print_usage(stderr);
+}
+
+}  // namespace tutti::cli
