@@ -175,13 +175,13 @@ void Communicator::abort() {
 
 void Communicator::begin_failed() {
   if (!status().ok()) return;
-  executor_->fail(check(), cause_or_self());
+  executor_->state().fail(check(), cause_or_self());
   publish_failure();
 }
 
 void Communicator::give_up() {
   Status reason = check();
-  executor_->fail(std::move(reason), cause_or_self());
+  executor_->state().fail(std::move(reason), cause_or_self());
   leave_windows();
 }
 
@@ -189,7 +189,7 @@ Status Communicator::fail_after(const std::exception& error) {
   const Status reason = status_of(error);
   abort(reason);
   // Before what may not come to its end for want of memory.
-  executor_->fail(reason, cause_or_self());
+  executor_->state().fail(reason, cause_or_self());
   attempt([this] { leave_windows(); });
   return reason;
 }
@@ -218,7 +218,7 @@ Status Communicator::check() {
 }
 
 Status Communicator::failure_of_any() {
-  const std::vector<exec::Peer>& peers = executor_->peers();
+  const std::vector<exec::Peer>& peers = executor_->state().peers();
   for (const exec::Peer& peer : peers) {
     if (!peer.arena.valid()) continue;
     const uint64_t failed = peer.arena.counter(0).failed.load(std::memory_order_acquire);
@@ -314,7 +314,7 @@ Result<Request> Communicator::contribution_of(const Request& request) {
 }
 
 inline Status Communicator::run_fast(const Request& request, const Prepared& ready) {
-  recorder_->begin(ready.label, executor_->calls() + 1);
+  recorder_->begin(ready.label, executor_->state().calls() + 1);
   Status status = ready.fast->run(*executor_, call_of(request, ready));
   if (status.ok()) [[likely]] {
     recorder_->end();
@@ -343,10 +343,10 @@ Status Communicator::run_plan(const Request& request) {
   const Result<const Prepared*> prepared = prepare(request);
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
-  executor_->describe(ready.described);
+  executor_->state().describe(ready.described);
   if (ready.fast) return run_fast(request, ready);
-  recorder_->begin(ready.label, executor_->calls() + 1);
-  Status status = executor_->run(ready.plan, call_of(request, ready));
+  recorder_->begin(ready.label, executor_->state().calls() + 1);
+  Status status = executor_->run(ready.program, call_of(request, ready));
   conclude(status);
   return status;
 }
@@ -357,7 +357,7 @@ exec::Call Communicator::transfers_call(uint64_t own_timeout_ns) const {
 
 Status Communicator::run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns) {
   heed_failure();
-  executor_->name_call(transfers_call(timeout_ns), pairs_.get());
+  executor_->state().name_call(transfers_call(timeout_ns), pairs_.get());
   recorder_->begin(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
   Status status = pairs_->run(transfers);
   if (status.ok()) [[likely]] {
@@ -377,7 +377,7 @@ uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
 }
 
 void Communicator::conclude(const Status& outcome) {
-  executor_->end_wait();
+  executor_->state().end_wait();
   end_use_of_registered();
   recorder_->conclude(outcome.ok());
   if (!status().ok()) publish_failure();
@@ -393,11 +393,11 @@ Status Communicator::begin(const Request& request, uint64_t ticket) {
   const Result<const Prepared*> prepared =
       ready.ok() ? prepare(scaled.value()) : Result<const Prepared*>(ready);
   const trace::Label label = prepared.ok() ? prepared.value()->label : calls_->label(request);
-  recorder_->begin_queued(ticket, label, executor_->calls() + 1);
+  recorder_->begin_queued(ticket, label, executor_->state().calls() + 1);
   if (!prepared.ok()) return prepared.status();
   active_ = Active::kPlan;
-  executor_->describe(prepared.value()->described);
-  executor_->start(prepared.value()->plan, call_of(scaled.value(), *prepared.value()));
+  executor_->state().describe(prepared.value()->described);
+  executor_->start(prepared.value()->program, call_of(scaled.value(), *prepared.value()));
   return {};
 }
 
@@ -409,7 +409,7 @@ Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t t
   if (!status().ok()) return status();
   active_ = Active::kPairs;
   outcome_ = Status();
-  executor_->name_call(transfers_call(timeout_ns), pairs_.get());
+  executor_->state().name_call(transfers_call(timeout_ns), pairs_.get());
   pairs_->start(transfers);
   return {};
 }
@@ -432,9 +432,9 @@ bool Communicator::idle(bool rare) {
   if (rare) {
     // Here, since the executor would blame whom it waits for.
     if (is_abort_ordered() && !failure().ok()) begin_failed();
-    executor_->check_rare();
+    executor_->state().check_rare();
   }
-  return membership_->has_streams() && executor_->poll_streams();
+  return membership_->has_streams() && executor_->state().poll_streams();
 }
 
 void Communicator::set_options(const CallOptions& options) {
@@ -473,7 +473,7 @@ bool Communicator::begin_leaving(uint64_t timeout_ns) {
   if (!is_still_well() || ranks() == 1) return false;
   began_leaving_ = true;
   calls_->be_quiet();
-  executor_->begin_leaving();
+  executor_->state().begin_leaving();
   CallOptions options;
   options.timeout_ns = timeout_ns;
   planner_->set_options(options);

@@ -73,7 +73,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// Between unsuccessful advances: moves streams, and whether one moved; `rare`: looks at failures
   /// and deadlines.
   bool idle(bool rare);
-  const Status& status() const { return executor_->status(); }
+  const Status& status() const { return executor_->state().status(); }
   /// Of the operation that advance() says is done. It may fail though the communicator does not: an
   /// access outside a window, a call that no algorithm can run.
   Status outcome() const;

@@ -62,7 +62,7 @@ bool Communicator::are_registered(const Request& request) const {
   const uint64_t send_bytes = schedule::input_elements(shape, rank(), request.count) * size;
   const uint64_t recv_bytes = schedule::output_elements(shape, rank(), request.count) * size;
   const auto registered = [&](const void* memory, uint64_t bytes) {
-    return bytes == 0 || executor_->registration_of(memory, bytes) != nullptr;
+    return bytes == 0 || executor_->registrations().holding(memory, bytes) != nullptr;
   };
   return registered(request.recv, recv_bytes) && registered(request.send, send_bytes);
 }

@@ -21,7 +21,8 @@ Result<const Prepared*> Communicator::next_vector_run(exec::Call& call) {
   call = run.value().call;
   if (prepared == nullptr) return prepared;
   const bool is_round = !run.value().carries_data;
-  executor_->describe(is_round ? planner_->describe(vectors_->request()) : prepared->described);
+  executor_->state().describe(is_round ? planner_->describe(vectors_->request())
+                                       : prepared->described);
   repeat_ = {};  // what repeats the call before this one is not described any more
   return prepared;
 }
@@ -30,7 +31,7 @@ Status Communicator::run_vectors(const Request& request) {
   if (!status().ok()) return status();
   const Result<Request> ready = contribution_of(request);
   if (!ready.ok()) return ready.status();
-  recorder_->begin(calls_->label(request), executor_->calls() + 1);
+  recorder_->begin(calls_->label(request), executor_->state().calls() + 1);
   vectors_->begin(ready.value(), deadline_from_now(request.extras));
   Status outcome;
   exec::Call call;
@@ -39,15 +40,15 @@ Status Communicator::run_vectors(const Request& request) {
     outcome = next.status();
     if (!next.ok() || next.value() == nullptr) break;
     const Prepared& prepared = *next.value();
-    outcome =
-        prepared.fast ? prepared.fast->run(*executor_, call) : executor_->run(prepared.plan, call);
+    outcome = prepared.fast ? prepared.fast->run(*executor_, call)
+                            : executor_->run(prepared.program, call);
   }
   conclude(outcome);
   return outcome;
 }
 
 Status Communicator::begin_vectors(const Request& request, uint64_t ticket) {
-  recorder_->begin_queued(ticket, calls_->label(request), executor_->calls() + 1);
+  recorder_->begin_queued(ticket, calls_->label(request), executor_->state().calls() + 1);
   if (!status().ok()) return status();
   const Result<Request> ready = contribution_of(request);
   if (!ready.ok()) return ready.status();
@@ -63,7 +64,7 @@ bool Communicator::start_vectors() {
   const Result<const Prepared*> next = next_vector_run(call);
   outcome_ = next.status();
   if (!next.ok() || next.value() == nullptr) return false;
-  executor_->start(next.value()->plan, call);
+  executor_->start(next.value()->program, call);
   return true;
 }
 

@@ -102,7 +102,7 @@ Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
     if (!problem.ok()) return problem;
   }
   const std::lock_guard lock(registered_mutex_);
-  const uint32_t number = executor_->add_registration(std::move(made));
+  const uint32_t number = executor_->registrations().add(std::move(made));
   if (number == exec::Registration::kNone) {
     return Status::unsupported(
         "registered memory that is older than 16 million others is in the way");
@@ -132,8 +132,8 @@ Status Communicator::remove_registration(uint64_t number) {
 
 // Under the lock.
 exec::Registration Communicator::take_out(uint32_t number) {
-  exec::Registration removed = executor_->remove_registration(number);
-  has_registered_.store(executor_->has_registrations(), std::memory_order_relaxed);
+  exec::Registration removed = executor_->registrations().remove(number);
+  has_registered_.store(!executor_->registrations().empty(), std::memory_order_relaxed);
   return removed;
 }
 
@@ -217,8 +217,8 @@ void Communicator::leave_attendant() {
 
 // The executor's failure, which other threads must not read there.
 void Communicator::publish_failure() {
-  if (executor_->is_leaving() && is_abort_ordered()) executor_->end_leaving();
-  if (executor_->is_leaving()) return;
+  if (executor_->state().is_leaving() && is_abort_ordered()) executor_->state().end_leaving();
+  if (executor_->state().is_leaving()) return;
   abort(status());
   leave_windows();
   calls_->dump(status());
@@ -295,7 +295,7 @@ uint64_t Communicator::queue(const Access& access) {
 
 void Communicator::name_access(const Access& access, uint64_t own_timeout_ns) {
   access_ = access;
-  executor_->name_call(
+  executor_->state().name_call(
       {nullptr, nullptr, 0, deadline_of_call(own_timeout_ns), comm::name_of(access.kind), false},
       this);
 }
@@ -313,10 +313,10 @@ void Communicator::tell_progress(trace::Recorder& recorder, const exec::Stall& s
 
 exec::Progress Communicator::advance_access() {
   if (!status().ok()) return exec::Progress::kDone;
-  executor_->expect(access_.peer);
+  executor_->state().expect(access_.peer);
   const exec::Progress progress = access_.window->advance(access_);
   // Whoever waits for this call looks seldom while it moves.
-  if (progress == exec::Progress::kMoved) executor_->check_rare();
+  if (progress == exec::Progress::kMoved) executor_->state().check_rare();
   return progress;
 }
 
@@ -330,7 +330,7 @@ Status Communicator::run(const Access& access) {
   recorder_->begin(calls_->label(access), ++access_calls_, trace::Series::kOneSided);
   name_access(access, options_of(nullptr).timeout_ns);
   active_ = Active::kAccess;
-  (void)executor_->wait([this] { return advance_access(); });
+  (void)executor_->state().wait([this] { return advance_access(); });
   const Status status = outcome();
   conclude(status);
   return status;

@@ -50,7 +50,7 @@ PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecu
       membership_(membership),
       executor_(executor),
       health_(health),
-      peers_(executor.peers()),
+      peers_(executor.state().peers()),
       rank_(membership.rank()),
       bell_(membership.ranks()),
       heard_(peers_.size()) {}
@@ -142,7 +142,7 @@ Status PeerWatch::start_timer() {
 }
 
 transport::ChannelId PeerWatch::channel(uint32_t lane) const {
-  return {executor_.options().communicator, executor_.options().epoch, lane};
+  return {executor_.state().options().communicator, executor_.state().options().epoch, lane};
 }
 
 bool PeerWatch::is_mine(transport::ChannelId id) const {
@@ -212,7 +212,7 @@ void PeerWatch::hear_stream(int rank) {
 
 uint64_t PeerWatch::answer() {
   drain(timer_.get());
-  executor_.stall().answer();
+  executor_.state().stall().answer();
   hear_host();
   return 0;
 }
@@ -235,7 +235,7 @@ void PeerWatch::listen(int rank) {
   }
   const uint64_t asked = stream.heard(channel(exec::kAskLane), note);
   if (std::exchange(heard.asked, asked) != asked) {
-    executor_.stall().answer(static_cast<uint32_t>(rank));
+    executor_.state().stall().answer(static_cast<uint32_t>(rank));
   }
 }
 
@@ -265,7 +265,7 @@ uint64_t PeerWatch::hung_up(int rank) {
   if (has_left(rank)) return 0;
   // Any other failure is the calls' own affair: they differ.
   if (!status.ok() && status.code() != Code::kRemoteError) return 0;
-  lost({rank, executor_.stall().cause_told_by(static_cast<uint32_t>(rank))});
+  lost({rank, executor_.state().stall().cause_told_by(static_cast<uint32_t>(rank))});
   return 0;
 }
 

@@ -15,6 +15,7 @@
 
 #include "src/comm/count_view.h"
 #include "src/exec/fast_path.h"
+#include "src/plan/match.h"
 #include "src/plan/plan.h"
 #include "src/trace/recorder.h"
 
@@ -22,14 +23,33 @@ namespace tutti::comm {
 
 /// Everything a plan depends on beyond the rank and the group.
 struct PlanKey {
-  uint64_t count = 0;
-  uint64_t rest = 0;
+  uint64_t count = 0;  // of a v-collective: of the longest share
+  int root = 0;
+  uint32_t variant = 0;  // what options change; a number of this rank's own
+  schedule::Collective collective = schedule::Collective::kAllReduce;
+  types::DataType type = types::DataType::kInt8;
+  types::ReduceOp op = types::ReduceOp::kSum;
+  plan::Mode mode = plan::Mode::kStaged;
+  bool in_place = false;
+  bool registered = false;
+  bool vectors = false;  // a v-collective's
   bool operator==(const PlanKey&) const = default;
 };
+
+inline uint64_t hash_of(const PlanKey& key) {
+  const uint64_t kinds =
+      static_cast<uint64_t>(key.collective) | static_cast<uint64_t>(key.type) << 8 |
+      static_cast<uint64_t>(key.op) << 16 | static_cast<uint64_t>(key.mode) << 24 |
+      uint64_t{key.in_place} << 32 | uint64_t{key.registered} << 33 | uint64_t{key.vectors} << 34;
+  const uint64_t numbers = static_cast<uint64_t>(key.root) << 32 | key.variant;
+  return (key.count * 0x9e3779b97f4a7c15u) ^ (kinds * 0xc2b2ae3d27d4eb4fu) ^
+         (numbers * 0x165667b19e3779f9u);
+}
 
 struct Prepared {
   PlanKey key;
   plan::Plan plan;
+  exec::HostProgram program;  // the plan's
   std::optional<exec::FastPath> fast;
   uint32_t signature = 1;      // equal on ranks of a domain that make the same call; never 0
   uint32_t far_signature = 1;  // equal on all ranks that do

@@ -6,8 +6,6 @@ namespace tutti::comm {
 
 namespace {
 
-constexpr uint64_t kInPlaceBit = uint64_t{1} << 12;  // of PlanKey::rest
-
 // FNV-1a over the words that every rank of a matching call has in common.
 class Hash {
  public:
@@ -35,13 +33,14 @@ void Planner::set_options(const CallOptions& options) {
   call_options_ = std::move(copy);
 }
 
-uint64_t Planner::variant_of(const CallOptions& options) {
+uint32_t Planner::variant_of(const CallOptions& options) {
   if (options.algorithm.empty() && !options.deterministic) return 0;
   for (size_t i = 0; i < variants_.size(); ++i) {
     const auto& [algorithm, deterministic] = variants_[i];
-    if (deterministic == options.deterministic && algorithm == options.algorithm) return i + 1;
+    if (deterministic != options.deterministic || algorithm != options.algorithm) continue;
+    return static_cast<uint32_t>(i + 1);
   }
-  constexpr size_t kMost = 0xffff;  // what a key has room for
+  constexpr size_t kMost = 0xffff;  // each is compared
   if (variants_.size() == kMost) {
     variants_.clear();
     plans_.clear();
@@ -52,7 +51,7 @@ uint64_t Planner::variant_of(const CallOptions& options) {
     return variant_of(options);
   }
   variants_.emplace_back(options.algorithm, options.deterministic);
-  return variants_.size();
+  return static_cast<uint32_t>(variants_.size());
 }
 
 select::Query Planner::query_of(const Request& request, bool in_place) const {
@@ -151,23 +150,23 @@ exec::DescribedCall Planner::describe(const Request& request) const {
 }
 
 void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) {
-  constexpr uint64_t kReachBits = uint64_t{7} << 13;  // mode and windows
-  constexpr uint64_t kVariantBits = uint64_t{0xffff} << 48;
-  const uint64_t near = prepared.key.rest & ~kVariantBits;
-  const uint64_t common = near & ~(kInPlaceBit | kReachBits);
-  const auto hash_of = [&](uint64_t rest) {
+  const auto hash_of = [&](PlanKey key) {
+    key.variant = 0;  // each rank numbers them by itself
     Hash hash;
-    hash.add(prepared.key.count);
+    hash.add(comm::hash_of(key));
     hash.add(alike.shared_counts);
-    hash.add(rest);
     hash.add(deterministic);
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
   };
   // In place or not is each rank's own affair as long as nobody touches its buffers, or they are
   // touched alike; and so is how the ranks of another host reach each other's.
-  const bool own_affair = prepared.plan.prologue.empty() || alike.any_placement;
-  prepared.signature = hash_of(own_affair ? near & ~kInPlaceBit : near);
+  PlanKey near = prepared.key;
+  if (prepared.plan.prologue.empty() || alike.any_placement) near.in_place = false;
+  PlanKey common = prepared.key;
+  common.in_place = common.registered = false;
+  common.mode = plan::Mode::kStaged;
+  prepared.signature = hash_of(near);
   prepared.far_signature = hash_of(common);
 }
 
@@ -181,10 +180,11 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   if (options_.tamper) options_.tamper(plan);
   sign(prepared, alike, options_of(request.extras).deterministic);
   prepared.described = describe(request);
-  prepared.described.in_place = (prepared.key.rest & kInPlaceBit) != 0;
+  prepared.described.in_place = prepared.key.in_place;
   prepared.described.set_algorithm(plan.algorithm);
   prepared.described.counts = alike.shared_counts;
-  prepared.fast = exec::FastPath::compile(plan, options_.rank);
+  prepared.program = exec::HostProgram(plan);
+  prepared.fast = exec::FastPath::compile(prepared.program, options_.rank);
   return {};
 }
 

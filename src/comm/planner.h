@@ -115,8 +115,8 @@ class Planner {
                 const Alike& alike);
   Status check_fit(const plan::Plan& plan) const;
   static void sign(Prepared& prepared, const Alike& alike, bool deterministic);
-  uint64_t variant_of(const CallOptions& options);
-  uint64_t variant_of(const Request& request) {
+  uint32_t variant_of(const CallOptions& options);
+  uint32_t variant_of(const Request& request) {
     const bool own = request.extras != nullptr && request.extras->options;
     return own ? variant_of(*request.extras->options) : variant_;
   }
@@ -126,7 +126,7 @@ class Planner {
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.
   std::vector<std::pair<std::string, bool>> variants_;
-  uint64_t variant_ = 0;
+  uint32_t variant_ = 0;
   const Prepared* last_ = nullptr;
   PlanCache plans_;
   const Prepared* last_vectors_ = nullptr;  // in plans_
@@ -136,12 +136,15 @@ class Planner {
 };
 
 inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reach) {
-  const uint64_t rest = static_cast<uint64_t>(request.collective) |
-                        static_cast<uint64_t>(request.type) << 4 |
-                        static_cast<uint64_t>(request.op) << 8 | uint64_t{in_place} << 12 |
-                        static_cast<uint64_t>(reach.mode) << 13 | uint64_t{reach.registered} << 15 |
-                        static_cast<uint64_t>(request.root) << 16 | variant_of(request) << 48;
-  return {request.count, rest};
+  return {.count = request.count,
+          .root = request.root,
+          .variant = variant_of(request),
+          .collective = request.collective,
+          .type = request.type,
+          .op = request.op,
+          .mode = reach.mode,
+          .in_place = in_place,
+          .registered = reach.registered};
 }
 
 inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_place,
@@ -149,7 +152,7 @@ inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_
   const PlanKey key = key_of(request, in_place, reach);
   if (last_ != nullptr && last_->key == key) [[likely]]
     return last_;
-  const uint64_t hash = (key.count * 0x9e3779b97f4a7c15u) ^ (key.rest * 0xc2b2ae3d27d4eb4fu);
+  const uint64_t hash = hash_of(key);
   const Prepared* known = plans_.find(hash, [&](const Prepared& one) { return one.key == key; });
   if (known != nullptr) return last_ = known;
   return make(request, in_place, reach, hash);

@@ -5,17 +5,12 @@
 #include "src/comm/planner.h"
 
 namespace tutti::comm {
-namespace {
-
-constexpr uint64_t kVectorBit = uint64_t{1} << 47;  // of PlanKey::rest, above any root
-
-}  // namespace
 
 // v-collectives are staged: where a peer's shares lie only that peer knows.
 PlanKey Planner::vector_key(const Request& request, uint64_t longest, bool in_place) {
   PlanKey key = key_of(request, in_place, {});
   key.count = longest;
-  key.rest |= kVectorBit;
+  key.vectors = true;
   return key;
 }
 
@@ -45,8 +40,7 @@ Result<const Prepared*> Planner::prepare_vectors(const Request& request, uint64_
            std::ranges::equal(prepared.sizes, sizes);
   };
   if (last_vectors_ != nullptr && fits(*last_vectors_)) return last_vectors_;
-  uint64_t hash = hash_of(*request.counts) ^ key.rest * 0xc2b2ae3d27d4eb4fu ^ longest;
-  hash *= 0x9e3779b97f4a7c15u;
+  const uint64_t hash = (hash_of(*request.counts) ^ hash_of(key)) * 0x9e3779b97f4a7c15u;
   if (const Prepared* known = plans_.find(hash, fits)) return last_vectors_ = known;
   Result<std::unique_ptr<Prepared>> made = bind_vectors(request, longest, in_place, sizes);
   if (!made.ok()) return made.status();

@@ -13,7 +13,7 @@ void VectorCall::begin(const Request& request, uint64_t deadline_ns) {
   request_ = request;
   deadline_ns_ = deadline_ns;
   stage_ = Stage::kBegun;
-  in_place_ = is_in_place(request, executor_.options().rank);
+  in_place_ = is_in_place(request, executor_.state().options().rank);
   longest_ = longest_of(*request.counts);
   sizes_.clear();
 }
@@ -73,14 +73,14 @@ Result<VectorCall::Run> VectorCall::run_counts() {
 // Both sides of a pair see the same four numbers and say the same.
 Status VectorCall::read_counts() {
   const CountView& view = *request_.counts;
-  const auto own = static_cast<uint32_t>(executor_.options().rank);
+  const auto own = static_cast<uint32_t>(executor_.state().options().rank);
   const auto differ = [&](uint32_t source, uint64_t sent, uint32_t target, uint64_t expected) {
-    executor_.expect(source == own ? target : source);
-    executor_.fail(Status::invalid_usage(
+    executor_.state().expect(source == own ? target : source);
+    executor_.state().fail(Status::invalid_usage(
         std::string(name_of(request_)) + ": rank " + std::to_string(source) + " sends " +
         std::to_string(sent) + " elements to rank " + std::to_string(target) + ", which expects " +
-        std::to_string(expected) + " (call " + std::to_string(executor_.calls()) + ")"));
-    return executor_.status();
+        std::to_string(expected) + " (call " + std::to_string(executor_.state().calls()) + ")"));
+    return executor_.state().status();
   };
   for (uint32_t peer = 0; peer < view.ranks; ++peer) {
     const Expectation& theirs = heard_[peer];
@@ -111,7 +111,7 @@ Result<VectorCall::Run> VectorCall::run_sizes() {
 
 // The schedule's scratch holds the sizes of what will lie there.
 Status VectorCall::read_sizes(const Prepared& prepared) {
-  const std::byte* scratch = executor_.scratch();
+  const std::byte* scratch = executor_.machine().scratch();
   const size_t blocks = prepared.sizes.size();
   sizes_.resize(blocks);
   for (size_t i = 0; i < blocks; ++i) {
@@ -119,7 +119,7 @@ Status VectorCall::read_sizes(const Prepared& prepared) {
     std::memcpy(&sizes_[i], scratch + i * stride, sizeof sizes_[i]);
     if (sizes_[i] <= longest_) continue;
     // Who began it is not known here; the last peer that was waited for need not be the one.
-    const int own = executor_.options().rank;
+    const int own = executor_.state().options().rank;
     return fail(
         static_cast<uint32_t>(own),
         "rank " + std::to_string(own) + " is to forward a share of " + std::to_string(sizes_[i]) +
@@ -130,10 +130,11 @@ Status VectorCall::read_sizes(const Prepared& prepared) {
 
 // A peer has sent numbers that no Tutti sends.
 Status VectorCall::fail(uint32_t blamed, const std::string& why) {
-  executor_.expect(blamed);
-  executor_.fail(Status::remote_error(std::string(name_of(request_)) + ": " + why + " (call " +
-                                      std::to_string(executor_.calls()) + ")"));
-  return executor_.status();
+  executor_.state().expect(blamed);
+  executor_.state().fail(Status::remote_error(std::string(name_of(request_)) + ": " + why +
+                                              " (call " +
+                                              std::to_string(executor_.state().calls()) + ")"));
+  return executor_.state().status();
 }
 
 Result<VectorCall::Run> VectorCall::run_data() {

@@ -57,7 +57,7 @@ struct alignas(kLineBytes) Counter {
 };
 static_assert(sizeof(Counter) == kLineBytes);
 
-/// Keeps buffers that peers touch alive as long as they do (HostExecutor::close_buffers).
+/// Keeps buffers that peers touch alive as long as they do (CallState::close_buffers).
 struct alignas(kLineBytes) Guard {
   std::atomic<uint32_t> inside;  // not 0: this rank may be touching peers' buffers
   // By a peer that left a call with an error: (rank + 1) << 32 | call number. From that call on,

@@ -136,8 +136,8 @@ std::optional<DescribedCall> CallLog::find(const Run* runs, uint32_t number) {
   for (const Run* run = runs; run != runs + kRuns; ++run) {
     const uint64_t first = run->first.load(std::memory_order_acquire);
     const auto later = static_cast<int32_t>(static_cast<uint32_t>(first >> 32) - number);
-    const bool newer = static_cast<int32_t>(static_cast<uint32_t>(first) -
-                                            static_cast<uint32_t>(found_first)) > 0;
+    const bool newer =
+        static_cast<int32_t>(static_cast<uint32_t>(first) - static_cast<uint32_t>(found_first)) > 0;
     if (first == 0 || later > 0 || (found != nullptr && !newer)) continue;
     found = run;
     found_first = first;

@@ -6,40 +6,15 @@
 
 namespace tutti::exec {
 
+using plan::Answer;
 using plan::Op;
 using plan::OpCode;
 using plan::Operand;
 using plan::PeerBase;
 using plan::Plan;
+using plan::Position;
 
 namespace {
-
-bool qualifies(const Plan& plan) {
-  if (plan.lanes.size() != 1 || plan.slices != 1) return false;
-  if (!plan.prologue.empty() || !plan.epilogue.empty()) return false;
-  // run() waits for credit before everything, and ends with the last signal.
-  const plan::LanePlan& lane = plan.lanes[0];
-  const auto is_credit = [](const Op& op) { return op.code == OpCode::kCredit; };
-  const auto credits = std::count_if(plan.ops.begin(), plan.ops.end(), is_credit);
-  if (credits != (lane.publishes ? 1 : 0) || plan.ops.empty()) return false;
-  if (lane.publishes && !is_credit(plan.ops.front())) return false;
-  const Op& last = plan.ops.back();
-  if (last.code != OpCode::kSignal || last.value != lane.advance) return false;
-  return std::all_of(plan.ops.begin(), plan.ops.end(), [](const Op& op) {
-    switch (op.code) {
-      case OpCode::kMove:
-        return op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
-      case OpCode::kCredit:
-      case OpCode::kRaise:
-      case OpCode::kWaitCell:
-      case OpCode::kSignal:
-      case OpCode::kWait:
-        return true;
-      default:
-        return false;
-    }
-  });
-}
 
 // The move behind the waits reads the very cell: it looks at the flag itself, in time.
 bool waits_in_time(const Plan& plan, size_t index) {
@@ -56,20 +31,84 @@ bool waits_in_time(const Plan& plan, size_t index) {
 
 }  // namespace
 
-std::optional<FastPath> FastPath::compile(const Plan& plan, int rank) {
-  if (!qualifies(plan)) return std::nullopt;
+// The machine that writes down. What has no short form it answers with kFailed, and the walk ends.
+class FastPath::Recorder {
+ public:
+  static constexpr uint64_t kSlicesATurn = 1;
+
+  explicit Recorder(FastPath& path) : path_(path) {}
+
+  Answer enter(const Position&) { return Answer::kFailed; }
+  Answer entered(const Position&, uint32_t) { return Answer::kFailed; }
+  Answer read(const Position&, const Op&) { return Answer::kFailed; }
+  Answer own_reached(const Position&, uint32_t, uint64_t) { return Answer::kFailed; }
+  Answer post(const Position&, const Op&) { return Answer::kFailed; }
+  Answer arrived(const Position&, const Op&) { return Answer::kFailed; }
+  Answer sent(const Position&, const Op&) { return Answer::kFailed; }
+
+  Answer move(const Position& at, const Op& op) {
+    const bool plain = op.target_count == 1 && op.mask == plan::kNoMask && !op.divide;
+    return plain && path_.add_move(op, at.op) ? Answer::kGoOn : Answer::kFailed;
+  }
+  Answer signal(const Position& at, uint64_t value) {
+    path_.add_signal(value - at.progress);
+    return Answer::kGoOn;
+  }
+  Answer reached(const Position& at, uint32_t member, uint32_t lane, uint64_t value) {
+    if (at.phase != plan::Phase::kSlices || lane != 0) return Answer::kFailed;
+    path_.add_await(FastPath::reach, member, static_cast<uint32_t>(value - at.progress), at.op);
+    return Answer::kGoOn;
+  }
+  Answer raise(const Position& at, uint64_t cell, uint64_t) {
+    path_.add_flag(cell - at.frame.cell);
+    return Answer::kGoOn;
+  }
+  Answer raised(const Position& at, uint32_t member, uint64_t, uint64_t) {
+    if (waits_in_time(*path_.plan_, at.op)) return Answer::kGoOn;
+    path_.add_await(FastPath::wait, member, path_.plan_->ops[at.op].value, at.op);
+    return Answer::kGoOn;
+  }
+  // Asked first, or there is no short form: run() does the same.
+  Answer passed(const Position&, uint32_t, uint64_t) {
+    if (!path_.instructions_.empty()) return Answer::kFailed;
+    path_.awaits_credit_ = true;
+    return Answer::kGoOn;
+  }
+
+  void fork() {}
+  void opened(const Position&) {}
+  void closed(const Position&) {}
+  void stepped(const Position&) {}
+  void behind(const Position&, uint32_t, uint64_t, uint32_t) {}
+  void join() {}
+
+ private:
+  FastPath& path_;
+};
+
+std::optional<FastPath> FastPath::compile(const HostProgram& program, int rank) {
+  const Plan& plan = *program.plan;
+  if (plan.lanes.size() != 1 || plan.slices != 1) return std::nullopt;  // the form is defined by it
   FastPath path;
   path.plan_ = &plan;
+  path.program_ = &program;
   path.my_cells_ = plan::register_of(PeerBase::kCell, rank);
-  for (uint32_t i = 0; i < plan.ops.size(); ++i) {
-    const Op& op = plan.ops[i];
-    if (op.code != OpCode::kMove) {
-      path.add(op, i);
-    } else if (!path.add_move(op, i)) {
-      return std::nullopt;
-    }
-  }
-  path.instructions_.pop_back();  // the last signal
+  plan::Cursors cursors;  // a first slice: its frame and its cells need credit
+  cursors.cells = plan::CellCursor(plan.lanes[0].cells);
+  cursors.lanes[0].ring = plan::RingCursor(plan.lanes[0].frame_bytes);
+  Recorder recorder(path);
+  plan::Walk<Recorder> walk;
+  walk.start(plan, cursors);
+  plan::Progress progress = plan::Progress::kMoved;
+  while (progress == plan::Progress::kMoved) progress = walk.advance(recorder);
+  path.program_ = nullptr;
+  // run() ends with the last signal by itself.
+  const bool is_whole = progress == plan::Progress::kDone && !path.instructions_.empty() &&
+                        path.instructions_.back().handler == signal &&
+                        path.instructions_.back().length == plan.lanes[0].advance &&
+                        path.awaits_credit_ == plan.lanes[0].publishes;
+  if (!is_whole) return std::nullopt;
+  path.instructions_.pop_back();
   path.choose_claim();
   return path;
 }
@@ -93,32 +132,18 @@ void FastPath::choose_claim() {
             static_cast<uint32_t>((bytes + kPrefetchedBytes - 1) / kPrefetchedBytes)};
 }
 
-void FastPath::add(const Op& op, uint32_t index) {
+void FastPath::add_await(Handler handler, uint32_t peer, uint32_t value, uint32_t index) {
   Instruction instruction{};
-  switch (op.code) {
-    case OpCode::kCredit:
-      return;
-    case OpCode::kRaise:
-      return add_flag(op);
-    case OpCode::kSignal:
-      return add_signal(op.value);
-    case OpCode::kWaitCell:
-      if (waits_in_time(*plan_, index)) return;
-      instruction.handler = wait;
-      break;
-    default:
-      instruction.handler = reach;
-      instruction.length = op.value;
-      break;
-  }
-  instruction.target = await_of(op, index);
+  instruction.handler = handler;
+  instruction.length = value;
+  instruction.target = {plan::register_of(PeerBase::kCell, static_cast<int>(peer)),
+                        peer,
+                        0,
+                        uint64_t{value} * plan::kCellStride,
+                        plan::Shift::kNone,
+                        index,
+                        plan_};
   instructions_.push_back(instruction);
-}
-
-FastPath::Place FastPath::await_of(const Op& op, uint32_t index) const {
-  const uint32_t cells = plan::register_of(PeerBase::kCell, static_cast<int>(op.peer));
-  return {cells, op.peer, 0, uint64_t{op.value} * plan::kCellStride, plan::Shift::kNone,
-          index, plan_};
 }
 
 FastPath::Place FastPath::place_of(const Operand& operand, uint32_t op) const {
@@ -142,8 +167,7 @@ bool FastPath::add_move(const Op& op, uint32_t index) {
   const auto is_mine = [this](const Operand& operand) { return operand.base == my_cells_; };
   if (std::ranges::any_of(sources, is_mine)) return false;
   Instruction instruction{};
-  instruction.kernel = op.kernel;
-  instruction.streaming_kernel = op.streaming_kernel;
+  instruction.kernels = program_->kernels[index];
   instruction.length = op.length;
   instruction.bytes = op.length * plan_->element_bytes;
   instruction.source_count = op.source_count;
@@ -173,8 +197,7 @@ bool FastPath::add_move(const Op& op, uint32_t index) {
 }
 
 // A flag behind the single store to its cell becomes one instruction with it.
-void FastPath::add_flag(const Op& op) {
-  const uint64_t cell = uint64_t{op.value} * plan::kCellStride;
+void FastPath::add_flag(uint64_t cell) {
   if (!instructions_.empty()) {
     Instruction& last = instructions_.back();
     const bool first_in_cell = last.payload == plan::cell_payload_offset(last.bytes);
@@ -190,7 +213,7 @@ void FastPath::add_flag(const Op& op) {
 }
 
 // Of signals that follow each other the last one says it all.
-void FastPath::add_signal(uint32_t value) {
+void FastPath::add_signal(uint64_t value) {
   if (instructions_.empty() || instructions_.back().handler != signal) {
     Instruction instruction{};
     instruction.handler = signal;
@@ -199,56 +222,59 @@ void FastPath::add_signal(uint32_t value) {
   instructions_.back().length = value;
 }
 
-// The short form keeps its place to itself. While one of these lives, when somebody may want to
-// know, the executor looks as if it interpreted the plan and stood there.
-class FastPath::Shown {
+// The short form keeps its place to itself. While one of these lives the call shows where it
+// stands, as a walk would.
+class FastPath::Shown final : public ProgressSource {
  public:
-  Shown(const Context& context, const plan::Plan& plan, uint32_t op)
-      : executor_(*context.executor), lane_(executor_.lanes_[0]) {
-    executor_.plan_ = &plan;
-    executor_.cell_shift_ = context.cell_shift;
-    lane_.slice = 0;
-    lane_.op = op;
-    lane_.open = true;
+  Shown(const Context& context, const Place& place)
+      : executor_(*context.executor), plan_(*place.plan), at_(context.at(place.op)) {
+    executor_.state().show(this);
   }
   Shown(const Shown&) = delete;
-  ~Shown() {
-    executor_.plan_ = nullptr;
-    lane_.open = false;
+  ~Shown() override { executor_.state().show(nullptr); }
+
+  Step step() const override { return PlanStanding{&plan_, &at_}.step(); }
+  void tell_progress(trace::Recorder& recorder, const Stall& stall) const override {
+    executor_.progress().tell({&plan_, &at_}, recorder, stall);
   }
 
  private:
   HostExecutor& executor_;
-  HostExecutor::Lane& lane_;
+  const Plan& plan_;
+  Position at_;
 };
 
-Status FastPath::await_credit(HostExecutor& executor, uint64_t cell_shift) const {
-  const Context context{&executor, cell_shift, 0};
+Status FastPath::await_first_credit(const Context& context) const {
   Place place;  // the first op
   place.plan = plan_;
-  await(context, place, [&] { return executor.credit(executor.lanes_[0], 0); });
-  return executor.status_;
+  HostExecutor& executor = *context.executor;
+  const Position at = context.at(0);
+  if (plan_->lanes[0].cells > 0) executor.machine().reach_cells(at.frame.cell);
+  await(context, place, [&] {
+    return plan::await_credit(executor.machine(), at, executor.cursors()) == Answer::kGoOn;
+  });
+  return executor.state().status();
 }
 
 template <class Ready>
 [[gnu::noinline]] bool FastPath::await(const Context& context, const Place& place, Ready ready) {
-  HostExecutor& executor = *context.executor;
-  if (place.peer != Place::kReady) executor.waiting_for_ = place.peer;
-  Backoff backoff(executor.options_.spins);
+  CallState& state = context.state();
+  if (place.peer != Place::kReady) state.expect(place.peer);
+  Backoff backoff(state.options().spins);
   while (!ready()) {
     if (!backoff.pause()) continue;
-    const Shown shown(context, *place.plan, place.op);
-    executor.check_rare();
-    if (!executor.status_.ok()) return false;
+    const Shown shown(context, place);
+    state.check_rare();
+    if (!state.ok()) return false;
   }
-  executor.end_wait();
+  state.end_wait();
   return true;
 }
 
 // The place's address once it may be read; null after a failure.
 inline const std::byte* FastPath::in_time(const Context& context, const Place& place) {
   if (place.peer == Place::kReady) return context.base(place.base) + place.offset;
-  const std::byte* cell = context.base(place.base) + context.cell_shift + place.cell;
+  const std::byte* cell = context.base(place.base) + context.frame.cell + place.cell;
   const Flag& flag = *reinterpret_cast<const Flag*>(cell);
   const auto raised = [&] { return flag.load(std::memory_order_acquire) == context.flag; };
   if (!raised()) [[unlikely]] {
@@ -283,26 +309,24 @@ bool FastPath::wait(const Context& context, const Instruction& op, const Place* 
 }
 
 bool FastPath::signal(const Context& context, const Instruction& op, const Place* /*sources*/) {
-  HostExecutor& executor = *context.executor;
-  executor.mine_.counter(0).progress.store(executor.lanes_[0].progress + op.length,
-                                           std::memory_order_release);
+  const uint64_t value = context.progress + op.length;
+  context.state().mine().counter(0).progress.store(value, std::memory_order_release);
   return true;
 }
 
 bool FastPath::reach(const Context& context, const Instruction& op, const Place* /*sources*/) {
-  HostExecutor& executor = *context.executor;
-  const Counter& counter = executor.peers_[op.target.peer].arena.counter(0);
-  const uint64_t wanted = executor.lanes_[0].progress + op.length;
+  CallState& state = context.state();
+  const Counter& counter = state.peers()[op.target.peer].arena.counter(0);
+  const uint64_t wanted = context.progress + op.length;
   const auto reached = [&] { return counter.progress.load(std::memory_order_acquire) >= wanted; };
   if (!reached()) [[unlikely]] {
     if (!await(context, op.target, reached)) return false;
   }
-  executor.lanes_[0].mark = StagingMark(counter.staged.load(std::memory_order_relaxed));
-  executor.lanes_[0].marked_by = op.target.peer;
-  if (executor.is_in_same_call(op.target.peer)) return true;  // else it may be ahead
-  const Shown shown(context, *op.target.plan, op.target.op);
-  executor.check_signature(op.target.peer);
-  return executor.status_.ok();
+  const uint64_t staged = counter.staged.load(std::memory_order_relaxed);
+  context.executor->machine().mark(0, op.target.peer, staged);
+  if (state.is_in_same_call(op.target.peer)) return true;  // else it may be ahead
+  const Shown shown(context, op.target);
+  return state.agrees_with(op.target.peer);
 }
 
 template <size_t kBytes>
@@ -329,7 +353,7 @@ bool FastPath::fold(const Context& context, const Instruction& op, const Place* 
     if (addresses[i] == nullptr) return false;
   }
   std::byte* target = context.base(op.target.base) + op.target.offset;
-  op.kernel({&target, addresses, 1, count, op.length});
+  op.kernels.as_told({&target, addresses, 1, count, op.length});
   return true;
 }
 
@@ -343,17 +367,8 @@ bool FastPath::move(const Context& context, const Instruction& op, const Place* 
   }
   std::byte* target = context.address(op.target);
   const types::FoldCall call{&target, addresses, 1, op.source_count, op.length};
-  HostExecutor& executor = *context.executor;
-  const HostExecutor::Lane& lane = executor.lanes_[0];
-  if (op.streaming_kernel == nullptr) {
-    executor.read_staging(lane, op.slot_of, op.bytes, [&] { op.kernel(call); });
-  } else {
-    const StagingWriter::Order order{executor.mine_.counter(0).staged, lane.progress};
-    executor.write_staging_(op.bytes, op.source_count == 1, order, [&](bool streaming) {
-      (streaming ? op.streaming_kernel : op.kernel)(call);
-    });
-  }
-  return true;
+  return context.executor->machine().move_by(op.kernels, call,
+                                             {op.bytes, context.progress, 0, op.slot_of});
 }
 
 }  // namespace tutti::exec

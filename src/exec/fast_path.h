@@ -1,11 +1,12 @@
 // Superinstructions: the short form of plans of one lane and one slice.
 //
 // Where all messages travel in cells and slots, such a plan is a few [publish] and [wait for the
-// sources, fold, store]. They are compiled to function pointers specialised on size, with
-// everything resolved but the positions in the rings. The interpreter runs the same plan with the
-// same effect on the executor's state; this form only saves instructions (docs/measurements).
+// sources, fold, store]. A machine that writes down what a walk asks of it turns them into a list
+// of function pointers specialised on size, with everything resolved but the positions in the
+// rings. Running the list has the effect of the walk; this form only saves instructions
+// (docs/measurements).
 //
-// Threads and errors: those of HostExecutor::run().
+// Threads and errors: those of HostExecutor::run(), whose cursors and machine it shares.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +19,8 @@ namespace tutti::exec {
 
 class FastPath {
  public:
-  /// Nothing if the plan has no short form. Keeps a pointer to it.
-  static std::optional<FastPath> compile(const plan::Plan& plan, int rank);
+  /// Nothing if the plan has no short form. Keeps a pointer to the plan.
+  static std::optional<FastPath> compile(const HostProgram& program, int rank);
 
   Status run(HostExecutor& executor, const Call& call) const;
 
@@ -43,26 +44,32 @@ class FastPath {
     uint32_t op = 0;  // of the plan: for who asks during a long wait how far the call has come
     const plan::Plan* plan = nullptr;
   };
+  /// One run.
   struct Context {
     HostExecutor* executor;
-    uint64_t cell_shift;  // of this frame
+    plan::Frame frame;  // of the one slice
+    uint64_t progress;  // when it begins
     uint64_t flag;
 
-    std::byte* base(uint32_t number) const { return executor->registers_[number]; }
-    std::byte* cells() const { return executor->mine_.cells() + cell_shift; }  // mine
+    plan::Position at(uint32_t op) const {
+      return {.open = true, .op = op, .progress = progress, .frame = frame};
+    }
+    CallState& state() const { return executor->state(); }
+    std::byte* base(uint32_t number) const { return executor->machine().base(number); }
+    std::byte* cells() const { return state().mine().cells() + frame.cell; }  // mine
     std::byte* address(const Place& place) const {
-      const HostExecutor::Lane& lane = executor->lanes_[0];
-      return base(place.base) + place.offset + lane.shift[static_cast<size_t>(place.shift)];
+      const uint64_t shift = place.shift == plan::Shift::kFrame ? frame.frame : 0;
+      return base(place.base) + place.offset + shift;
     }
   };
+  class Recorder;
   class Shown;
   struct Instruction;
   using Handler = bool (*)(const Context&, const Instruction&, const Place*);
   struct Instruction {
     Handler handler;
-    types::FoldKernel kernel;
-    types::FoldKernel streaming_kernel;  // as plan::Op's
-    uint64_t length;                     // elements; signal, reach: the signal
+    HostProgram::Kernels kernels;
+    uint64_t length;  // elements; signal, reach: the signal
     uint64_t bytes;
     uint64_t cell;     // publish: the cell's offset from the frame
     uint64_t payload;  // publish: the payload's offset from the cell
@@ -73,14 +80,13 @@ class FastPath {
   };
 
   void choose_claim();
-  void add(const plan::Op& op, uint32_t index);
+  void add_await(Handler handler, uint32_t peer, uint32_t value, uint32_t index);
   bool add_move(const plan::Op& op, uint32_t index);
   Place place_of(const plan::Operand& operand, uint32_t op) const;
-  Place await_of(const plan::Op& op, uint32_t index) const;
-  void add_flag(const plan::Op& op);
-  void add_signal(uint32_t value);
+  void add_flag(uint64_t cell);
+  void add_signal(uint64_t value);
 
-  Status await_credit(HostExecutor& executor, uint64_t cell_shift) const;
+  Status await_first_credit(const Context& context) const;
   template <class Ready>
   static bool await(const Context& context, const Place& place, Ready ready);
   static const std::byte* in_time(const Context& context, const Place& place);
@@ -101,7 +107,9 @@ class FastPath {
   std::vector<Instruction> instructions_;
   std::vector<Place> sources_;
   const plan::Plan* plan_ = nullptr;
-  uint32_t my_cells_ = 0;  // register
+  const HostProgram* program_ = nullptr;  // while it is compiled
+  uint32_t my_cells_ = 0;                 // register
+  bool awaits_credit_ = false;            // before everything
   Claim claim_;
 };
 
@@ -109,38 +117,32 @@ class FastPath {
 // later, and those behind a cell's flag wait for the line to come from a core that may be far
 // (docs/measurements/2026-11-21-small-call.md). A frame less is ten stores less.
 inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
-  if (!executor.status_.ok()) [[unlikely]]
-    return executor.status_;
-  ++executor.call_number_;
-  executor.call_ = call;
-  executor.announce();
+  CallState& state = executor.state();
+  if (!state.ok()) [[unlikely]]
+    return state.status();
+  state.begin(call, nullptr);
   if (plan_->scratch_bytes > 0) [[unlikely]] {
-    executor.reserve(*plan_);
-    if (!executor.status_.ok()) return executor.status_;
+    executor.machine().reserve(*plan_);
+    if (!state.ok()) return state.status();
   }
-  executor.registers_[plan::register_of(plan::Base::kInput)] =
-      static_cast<std::byte*>(const_cast<void*>(call.send));
-  executor.registers_[plan::register_of(plan::Base::kOutput)] = static_cast<std::byte*>(call.recv);
+  executor.machine().set_buffers(call);
   const plan::LanePlan& plan = plan_->lanes[0];
-  HostExecutor::Lane& lane = executor.lanes_[0];
-  const uint64_t cells =
-      plan.cells > 0 ? executor.cells_.take(plan.cells, plan.tiny, lane.progress) : 0;
-  if (plan.frame_bytes > 0) [[unlikely]] {
-    lane.shift[static_cast<size_t>(plan::Shift::kFrame)] = executor.take_frame(0, plan);
+  plan::Cursors& cursors = executor.cursors();
+  plan::LaneCursor& lane = cursors.lanes[0];
+  const Context context{&executor, plan::take_frame(plan, lane, cursors.cells, lane.progress),
+                        lane.progress, state.cell_flag(lane.progress + 1)};
+  if (plan.frame_bytes > 0) [[unlikely]]
+    executor.machine().reach_frame(0, context.frame.frame, plan.frame_bytes);
+  if (awaits_credit_ && !(cursors.cells.credited() && lane.ring.credited())) [[unlikely]] {
+    if (Status status = await_first_credit(context); !status.ok()) return status;
   }
-  if (plan.publishes && !(executor.cells_.credited() && lane.ring.credited())) [[unlikely]] {
-    if (Status status = await_credit(executor, cells); !status.ok()) return status;
-  }
-  const Context context{&executor, cells, executor.cell_flag(lane.progress + 1)};
   for (const Instruction& op : instructions_) {
     if (!op.handler(context, op, sources_.data() + op.first_source)) [[unlikely]]
-      return executor.status_;
+      return state.status();
   }
-  executor.next_stored_ = claim_.lines > 0 ? executor.mine_.cells() + cells + claim_.offset
-                                           : static_cast<const void*>(&executor);
-  executor.next_lines_ = claim_.lines;
+  executor.claim_next(context.cells() + claim_.offset, claim_.lines);
   lane.progress += plan.advance;
-  executor.mine_.counter(0).progress.store(lane.progress, std::memory_order_release);
+  state.mine().counter(0).progress.store(lane.progress, std::memory_order_release);
   return {};
 }
 

@@ -19,7 +19,7 @@ plan::Plan first_of_two(const char* algorithm, uint64_t count) {
 }
 
 FastPath::Claim claim_of(const plan::Plan& plan) {
-  const std::optional<FastPath> path = FastPath::compile(plan, 0);
+  const std::optional<FastPath> path = FastPath::compile(HostProgram(plan), 0);
   EXPECT_TRUE(path.has_value());
   return path.has_value() ? path->claim() : FastPath::Claim{};
 }

@@ -12,150 +12,17 @@
 #include <thread>
 #include <vector>
 
+#include "src/exec/domain_test.h"
 #include "src/exec/fast_path.h"
 #include "src/plan/bind.h"
 #include "src/registry/algorithms.h"
-#include "src/transport/arena.h"
 #include "tests/support/sanitizer.h"
 #include "tests/support/thorough.h"
 
 namespace tutti::exec {
 namespace {
 
-using schedule::Collective;
-
-class TestHealth final : public Health {
- public:
-  Status check() override { return fails ? Status::remote_error("it was told to") : Status(); }
-  std::atomic<bool> fails = false;
-};
-
-// Threads of one process: every address is everybody's.
-class SameProcess final : public transport::Mapped {
- public:
-  transport::Buffer arena() const override { return {}; }
-  Result<transport::Buffer> import(std::string_view) override {
-    return Status::unsupported("threads");
-  }
-  void release(const std::byte*) override {}
-  Status read(transport::Buffer target, uint64_t source) override {
-    if (refuses) return Status::remote_error("the peer's memory is gone");
-    std::memcpy(target.data, reinterpret_cast<const void*>(source), target.bytes);
-    return {};
-  }
-  Status write(uint64_t, transport::ConstBuffer) override { return Status::unsupported("reads"); }
-
-  bool refuses = false;
-};
-
-struct Case {
-  const schedule::Algorithm* algorithm = nullptr;
-  schedule::Parameters parameters;
-  plan::Mode mode = plan::Mode::kStaged;
-  bool in_place = false;
-  uint64_t count = 0;
-  types::ReduceOp op = types::ReduceOp::kSum;
-};
-
-class Domain {
- public:
-  Domain(int ranks, uint64_t ring_bytes, uint64_t first_progress, uint32_t calls_before = 0)
-      : layout_(ring_bytes, 4096, ranks) {
-    for (int rank = 0; rank < ranks; ++rank) {
-      arenas_.push_back(std::move(transport::Arena::create("test", layout_.bytes())).value());
-    }
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<Peer> peers(static_cast<size_t>(ranks));
-      for (int peer = 0; peer < ranks; ++peer) {
-        peers[peer].arena = ArenaView(arenas_[peer].data(), layout_);
-        peers[peer].mapped = &mapped_;
-      }
-      ExecutorOptions options;
-      options.rank = rank;
-      options.ranks = ranks;
-      options.spins = 20;
-      options.first_progress = first_progress;
-      options.calls_before = calls_before;
-      options.layout = layout_;
-      // Ranks may differ; who decides by the clock uses one of the two.
-      options.staging_stores = rank % 2 == 0 ? StagingStores::kStreaming : StagingStores::kCached;
-      executors_.push_back(std::make_unique<HostExecutor>(options, std::move(peers), health_));
-    }
-  }
-
-  HostExecutor& executor(int rank) { return *executors_[rank]; }
-  int ranks() const { return static_cast<int>(executors_.size()); }
-  uint64_t region_bytes() const { return layout_.region_bytes(); }
-  void refuse_reads() { mapped_.refuses = true; }
-  /// From now on who waits for long fails.
-  void end_waits() { health_.fails = true; }
-  ArenaView arena(int rank) const { return ArenaView(arenas_[rank].data(), layout_); }
-  uint64_t progress(int rank) const { return arena(rank).counter(0).progress.load(); }
-
- private:
-  ArenaLayout layout_;
-  std::vector<transport::Arena> arenas_;
-  SameProcess mapped_;
-  TestHealth health_;
-  std::vector<std::unique_ptr<HostExecutor>> executors_;
-};
-
-int64_t element(int rank, uint64_t i) { return static_cast<int64_t>((i * 7 + rank * 13) % 101); }
-
-// What rank `rank` must find at `i` of its output.
-int64_t expected(const Case& c, int rank, uint64_t i) {
-  const int n = c.parameters.ranks;
-  const auto sum = [&](uint64_t at) {
-    int64_t value = 0;
-    for (int q = 0; q < n; ++q) value += element(q, at);
-    return c.op == types::ReduceOp::kAvg ? value / n : value;
-  };
-  switch (c.algorithm->collective) {
-    case Collective::kAllReduce:
-    case Collective::kReduce:
-      return sum(i);
-    case Collective::kReduceScatter:
-      return sum(static_cast<uint64_t>(rank) * c.count + i);
-    case Collective::kAllGather:
-    case Collective::kGather:
-      return element(static_cast<int>(i / c.count), i % c.count);
-    case Collective::kScatter:
-      return element(c.parameters.root, static_cast<uint64_t>(rank) * c.count + i);
-    case Collective::kBroadcast:
-      return element(c.parameters.root, i);
-    case Collective::kAllToAll:
-      return element(static_cast<int>(i / c.count),
-                     static_cast<uint64_t>(rank) * c.count + i % c.count);
-    case Collective::kBarrier:
-      return 0;
-  }
-  return 0;
-}
-
-struct Buffers {
-  std::vector<int64_t> input, output;
-  int64_t* send = nullptr;
-  int64_t* recv = nullptr;
-};
-
-Buffers make_buffers(const Case& c, const schedule::Shape& shape, int rank) {
-  Buffers b;
-  const uint64_t in = schedule::input_elements(shape, rank, c.count);
-  const uint64_t out = schedule::output_elements(shape, rank, c.count);
-  b.input.resize(in + 1);
-  b.output.assign(std::max(in, out) + 1, -1);
-  for (uint64_t i = 0; i < in; ++i) b.input[i] = element(rank, i);
-  b.send = b.input.data();
-  b.recv = b.output.data();
-  if (!c.in_place || !schedule::has_both(shape, rank)) return b;
-  const uint64_t part = static_cast<uint64_t>(rank) * c.count;
-  const schedule::Traits& traits = schedule::traits_of(shape.collective);
-  const bool gathers = traits.nests(schedule::Space::kInput);
-  std::copy_n(b.input.data(), in, b.output.data() + (gathers ? part : 0));
-  b.send = b.output.data() + (gathers ? part : 0);
-  b.recv = b.output.data() + (traits.nests(schedule::Space::kOutput) ? part : 0);
-  return b;
-}
+using namespace domain_test;
 
 std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, int rank) {
   plan::MatchRequest wanted{c.algorithm, c.parameters, rank,      &group,
@@ -173,7 +40,8 @@ std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, in
   tuning.pipeline_streaming_store_bytes = 64 << 10;
   const plan::Plan plan =
       plan::bind(match.value(), {c.count, types::DataType::kInt64, c.op}, tuning);
-  const auto fast = FastPath::compile(plan, rank);
+  const HostProgram program(plan);
+  const auto fast = FastPath::compile(program, rank);
   for (int round = 0; round < 3; ++round) {
     Buffers b = make_buffers(c, match.value().shape, rank);
     Call call;
@@ -181,8 +49,8 @@ std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, in
     call.recv = b.recv;
     call.signature = 77;
     const bool short_form = fast.has_value() && (round + rank) % 3 != 1;  // both meet
-    const Status status =
-        short_form ? fast->run(domain.executor(rank), call) : domain.executor(rank).run(plan, call);
+    const Status status = short_form ? fast->run(domain.executor(rank), call)
+                                     : domain.executor(rank).run(program, call);
     if (!status.ok()) return std::string(status.message());
     const uint64_t out = schedule::output_elements(match.value().shape, rank, c.count);
     for (uint64_t i = 0; i < out; ++i) {
@@ -287,7 +155,8 @@ std::string run_small_calls(Domain& domain, int rank, uint64_t calls) {
   if (!match.ok()) return std::string(match.status().message());
   const plan::Plan plan = plan::bind(
       match.value(), {1, types::DataType::kInt64, types::ReduceOp::kSum}, plan::Tuning());
-  const auto fast = FastPath::compile(plan, rank);
+  const HostProgram program(plan);
+  const auto fast = FastPath::compile(program, rank);
   if (!fast) return "a call of one element has no short form";
   const auto n = static_cast<uint64_t>(domain.ranks());
   for (uint64_t i = 0; i < calls; ++i) {
@@ -297,7 +166,7 @@ std::string run_small_calls(Domain& domain, int rank, uint64_t calls) {
     call.send = &mine;
     call.recv = &sum;
     HostExecutor& executor = domain.executor(rank);
-    const Status status = i % 1000 == 7 ? executor.run(plan, call) : fast->run(executor, call);
+    const Status status = i % 1000 == 7 ? executor.run(program, call) : fast->run(executor, call);
     if (!status.ok()) return std::string(status.message());
     if (sum != n * i + n * (n - 1) / 2) return "a wrong sum in call " + std::to_string(i);
   }
@@ -313,7 +182,7 @@ TEST(HostExecutorAlone, SmallCallsAcrossTheEndOf32Bits) {
   errors[0] = run_small_calls(domain, 0, calls);
   other.join();
   for (const std::string& error : errors) EXPECT_EQ(error, "");
-  EXPECT_EQ(domain.executor(0).calls(), static_cast<uint32_t>(calls / 2));
+  EXPECT_EQ(domain.executor(0).state().calls(), static_cast<uint32_t>(calls / 2));
 }
 
 /// A broadcast of rank 0 to rank 1 through a slot.
@@ -330,7 +199,8 @@ class ThroughSlot {
     wanted_.group = &group_;
     match_ = plan::match(wanted_).value();
     plan_ = plan::bind(match_, {kCount, types::DataType::kInt64, types::ReduceOp::kSum}, {});
-    short_form_ = FastPath::compile(plan_, rank);
+    program_ = HostProgram(plan_);
+    short_form_ = FastPath::compile(program_, rank);
   }
   const plan::Plan& plan() const { return plan_; }
   bool has_short_form() const { return short_form_.has_value() && plan_.lanes[0].frame_bytes > 0; }
@@ -339,7 +209,7 @@ class ThroughSlot {
     call.send = memory_.data();
     call.recv = memory_.data() + kCount;
     call.signature = signature;
-    return interpreted ? executor.run(plan_, call) : short_form_->run(executor, call);
+    return interpreted ? executor.run(program_, call) : short_form_->run(executor, call);
   }
 
  private:
@@ -347,6 +217,7 @@ class ThroughSlot {
   plan::MatchRequest wanted_;
   plan::Match match_;
   plan::Plan plan_;
+  HostProgram program_;
   std::optional<FastPath> short_form_;
   std::vector<int64_t> memory_ = std::vector<int64_t>(2 * kCount);
 };
@@ -382,16 +253,21 @@ TEST(HostExecutorAlone, ShortFormComparesSignaturesOfSlots) {
 TEST(HostExecutorAlone, APlanThatForgotSomethingHasNoShortForm) {
   const plan::Plan whole = ThroughSlot(0).plan();
   ASSERT_EQ(whole.ops.front().code, plan::OpCode::kCredit);
-  EXPECT_TRUE(FastPath::compile(whole, 0).has_value());
+  const auto has_short_form = [](const plan::Plan& plan) {
+    return FastPath::compile(HostProgram(plan), 0).has_value();
+  };
+  EXPECT_TRUE(has_short_form(whole));
   plan::Plan without_credit = whole;
   without_credit.ops.erase(without_credit.ops.begin());
-  EXPECT_FALSE(FastPath::compile(without_credit, 0).has_value());
+  --without_credit.lanes[0].end;
+  EXPECT_FALSE(has_short_form(without_credit));
   plan::Plan without_end = whole;
   without_end.ops.pop_back();
-  EXPECT_FALSE(FastPath::compile(without_end, 0).has_value());
+  --without_end.lanes[0].end;
+  EXPECT_FALSE(has_short_form(without_end));
   plan::Plan late_credit = whole;
   std::swap(late_credit.ops[0], late_credit.ops[1]);
-  EXPECT_FALSE(FastPath::compile(late_credit, 0).has_value());
+  EXPECT_FALSE(has_short_form(late_credit));
 }
 
 /// A call of two ranks in each other's buffers.
@@ -407,13 +283,14 @@ class AmongBuffers {
     wanted_.mode = plan::Mode::kDirect;
     match_ = plan::match(wanted_).value();
     plan_ = plan::bind(match_, {count, types::DataType::kInt64, types::ReduceOp::kSum}, {});
+    program_ = HostProgram(plan_);
   }
   /// The first step of the rank's part.
   Progress begin(HostExecutor& executor) {
     Call call;
     call.send = memory_.data();
     call.recv = output();
-    executor.start(plan_, call);
+    executor.start(program_, call);
     return executor.advance();
   }
   bool is_direct() const { return !plan_.prologue.empty(); }
@@ -425,6 +302,7 @@ class AmongBuffers {
   plan::MatchRequest wanted_;
   plan::Match match_;
   plan::Plan plan_;
+  HostProgram program_;
   std::vector<int64_t> memory_ = std::vector<int64_t>(2 * count_);
 };
 
@@ -447,7 +325,7 @@ TEST(HostExecutorAlone, NoMemoryForScratchIsAnError) {
   Domain domain(2, 64 << 10, 1);
   plan::Plan plan;
   plan.scratch_bytes = uint64_t{1} << 62;
-  EXPECT_EQ(domain.executor(0).run(plan, {}).code(), Code::kSystemError);
+  EXPECT_EQ(domain.executor(0).run(HostProgram(plan), {}).code(), Code::kSystemError);
 }
 
 struct {
@@ -490,7 +368,7 @@ TEST(HostExecutorAlone, OfTwoCallsThatWereLeftTheFirstCountsAcrossTheEndOf32Bits
       closed.store(uint64_t{2} << 32 | left);
       AmongBuffers call;
       call.begin(domain.executor(0));
-      domain.executor(0).fail(Status::remote_error("it leaves"));
+      domain.executor(0).state().fail(Status::remote_error("it leaves"));
       EXPECT_EQ(static_cast<uint32_t>(closed.load()), number == left + 1 ? left : number);
     }
   }

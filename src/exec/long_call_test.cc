@@ -34,10 +34,10 @@ class Alone : public testing::Test {
 
   /// How often something moved before the call ended, at most kMost times.
   int run(const Call& call) {
-    executor_->name_call(call);
+    executor_->state().name_call(call);
     int turns = 0;
-    status_ = executor_->wait([&] {
-      if (turns == kMost || !executor_->status().ok()) return Progress::kDone;
+    status_ = executor_->state().wait([&] {
+      if (turns == kMost || !executor_->state().status().ok()) return Progress::kDone;
       ++turns;
       return Progress::kMoved;
     });
@@ -80,7 +80,8 @@ TEST_F(Alone, ManySlicesTakeSeveralTurns) {
   plan.lanes.resize(1);
   plan.slices = 1000;
   plan.slices_in_flight = 1;
-  executor_->start(plan, {});
+  const HostProgram program(plan);
+  executor_->start(program, {});
   int turns = 1;
   while (executor_->advance() != Progress::kDone) ++turns;
   EXPECT_GT(turns, 10);

@@ -63,20 +63,23 @@ Status check_own_transfers(std::span<const Transfer> transfers, int rank) {
 }
 
 PairExecutor::PairExecutor(HostExecutor& executor)
-    : executor_(executor), ways_(2 * executor.peers().size()) {
-  const auto rank = static_cast<uint32_t>(executor.options().rank);
-  const std::vector<Peer>& peers = executor.peers();
+    : state_(executor.state()),
+      writer_(executor.machine().staging_writer()),
+      reader_(executor.machine().staging_reader()),
+      ways_(2 * executor.state().peers().size()) {
+  const auto rank = static_cast<uint32_t>(state_.options().rank);
+  const std::vector<Peer>& peers = state_.peers();
   for (uint32_t peer = 0; peer < peers.size(); ++peer) {
     for (const bool is_send : {false, true}) {
       Way& way = ways_[place_of({peer, is_send})];
-      way.begun = executor.options().calls_before;
+      way.begun = state_.options().calls_before;
       if (!peers[peer].arena.valid()) continue;
       const uint32_t source = is_send ? rank : peer;
       const uint32_t target = is_send ? peer : rank;
       way.channel = peers[source].arena.pairs() + target * kPairBytes;
     }
   }
-  trace::Recorder* recorder = executor.options().recorder;
+  trace::Recorder* recorder = state_.options().recorder;
   for (int type = 0; recorder != nullptr && type < types::kDataTypes; ++type) {
     type_names_.push_back(recorder->name(types::name_of(static_cast<types::DataType>(type))));
   }
@@ -92,7 +95,7 @@ void PairExecutor::start(std::span<const Transfer> transfers) {
 // come behind the lines: they may be what ends this process. A stream takes its sends in the order
 // of the call, long ones or not.
 Status PairExecutor::run(std::span<const Transfer> transfers) {
-  if (!executor_.status().ok()) return executor_.status();
+  if (!state_.status().ok()) return state_.status();
   const bool is_mine = line_up(transfers);
   for (const uint32_t at : open_) {
     const Transfer& transfer = active_[at].transfer;
@@ -102,13 +105,13 @@ Status PairExecutor::run(std::span<const Transfer> transfers) {
   tell_lines();
   for (const uint32_t at : open_) take_next_head(active_[at]);
   if (is_mine) pair_with_myself();
-  return executor_.wait([this] { return advance(); });
+  return state_.wait([this] { return advance(); });
 }
 
 // A channel takes one after the other; a stream keeps them in order itself. Whether some are with
 // myself, which are not in line.
 bool PairExecutor::line_up(std::span<const Transfer> transfers) {
-  const auto rank = static_cast<uint32_t>(executor_.options().rank);
+  const auto rank = static_cast<uint32_t>(state_.options().rank);
   bool is_mine = false;
   active_.clear();
   open_.clear();
@@ -145,7 +148,7 @@ inline trace::Exchange PairExecutor::exchange_of(const Active& active) const {
 
 // The lines of a call stay in its order, which is the program's.
 void PairExecutor::tell_lines() const {
-  trace::Recorder* const recorder = executor_.options().recorder;
+  trace::Recorder* const recorder = state_.options().recorder;
   if (recorder == nullptr) return;
   const uint32_t room = recorder->open_lines(active_.size());
   for (uint32_t i = 0; i < room; ++i) recorder->set_line(i, exchange_of(active_[i]));
@@ -170,7 +173,7 @@ void PairExecutor::pair_with_myself() {
     }
     return from.done = to.done = true;
   };
-  (void)pair_own(active_.size(), static_cast<uint32_t>(executor_.options().rank), at, copy);
+  (void)pair_own(active_.size(), static_cast<uint32_t>(state_.options().rank), at, copy);
 }
 
 Progress PairExecutor::advance() {
@@ -179,8 +182,7 @@ Progress PairExecutor::advance() {
   bool moved = false;
   size_t kept = 0;
   for (uint32_t at : open_) {
-    for (uint32_t steps = 0; at != kNone && steps < kMostSteps && executor_.status().ok();
-         ++steps) {
+    for (uint32_t steps = 0; at != kNone && steps < kMostSteps && state_.status().ok(); ++steps) {
       if (!active_[at].done) moved = step(active_[at]) || moved;
       if (!active_[at].done) break;
       at = active_[at].next;
@@ -188,21 +190,21 @@ Progress PairExecutor::advance() {
     if (at != kNone) open_[kept++] = at;
   }
   open_.resize(kept);
-  if (open_.empty() || !executor_.status().ok()) return Progress::kDone;
+  if (open_.empty() || !state_.status().ok()) return Progress::kDone;
   return moved ? Progress::kMoved : Progress::kBlocked;
 }
 
 bool PairExecutor::step(Active& active) {
-  executor_.expect(active.transfer.peer);
+  state_.expect(active.transfer.peer);
   if (active.way->channel == nullptr) return step_stream(active);
   return active.transfer.is_send ? step_send(active) : step_receive(active);
 }
 
 bool PairExecutor::step_stream(Active& active) {
-  transport::Stream& stream = *executor_.peers()[active.transfer.peer].stream;
+  transport::Stream& stream = *state_.peers()[active.transfer.peer].stream;
   const Transfer& transfer = active.transfer;
   if (!active.begun) {
-    const ExecutorOptions& options = executor_.options();
+    const ExecutorOptions& options = state_.options();
     const transport::ChannelId channel{options.communicator, options.epoch, kPairLane};
     const transport::Buffer target{transfer.data, transfer.bytes};
     const transport::ConstBuffer source{transfer.data, transfer.bytes};
@@ -279,10 +281,10 @@ bool PairExecutor::begin_receive(Active& active, const PairChannel& channel) {
   const PairHead& head = channel.head(mine.heads);
   if (head.number.load(std::memory_order_acquire) != mine.heads + 1) return false;
   if (head.bytes != transfer.bytes) {
-    executor_.fail(Status::invalid_usage("rank " + std::to_string(transfer.peer) + " sent " +
-                                         std::to_string(head.bytes) + " bytes where rank " +
-                                         std::to_string(executor_.options().rank) + " receives " +
-                                         std::to_string(transfer.bytes)));
+    state_.fail(Status::invalid_usage("rank " + std::to_string(transfer.peer) + " sent " +
+                                      std::to_string(head.bytes) + " bytes where rank " +
+                                      std::to_string(state_.options().rank) + " receives " +
+                                      std::to_string(transfer.bytes)));
     return false;
   }
   active.begun = true;
@@ -330,7 +332,7 @@ void PairExecutor::in_ring(const Active& active, const PairChannel& channel, uin
 void PairExecutor::write_piece(const Active& active, const PairChannel& channel, uint64_t at,
                                uint64_t bytes) {
   const auto write = [&](const std::byte* user, std::byte* slot, uint64_t now, uint64_t place) {
-    executor_.staging_writer()(now, true, {channel.mark, place}, [&](bool streaming) {
+    writer_(now, true, {channel.mark, place}, [&](bool streaming) {
       if (streaming) return types::copy_streaming(slot, user, now);
       std::memcpy(slot, user, now);
     });
@@ -344,7 +346,7 @@ void PairExecutor::read_piece(const Active& active, const PairChannel& channel, 
     const auto copy = [&] { std::memcpy(user, slot, now); };
     if (now < kLeastStagingBytes) return copy();  // without a look at the mark's line
     const StagingMark mark(channel.mark.load(std::memory_order_relaxed));
-    executor_.staging_reader()(now, mark, place, now, copy);
+    reader_(now, mark, place, now, copy);
   };
   in_ring(active, channel, at, bytes, read);
 }

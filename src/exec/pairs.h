@@ -4,7 +4,7 @@
 // lane of the stream. Transfers of one direction between two ranks pair in order, across calls and
 // groups.
 //
-// Threads and errors: as HostExecutor, whose status, health and failure mark it shares.
+// Threads and errors: those of CallState, which it shares with the plans.
 #pragma once
 
 #include <cstddef>
@@ -90,7 +90,9 @@ class PairExecutor final : public ProgressSource {
     return 2 * size_t{transfer.peer} + (transfer.is_send ? 1 : 0);
   }
 
-  HostExecutor& executor_;
+  CallState& state_;
+  StagingWriter& writer_;
+  StagingReader& reader_;
   std::vector<Way> ways_;  // by peer and direction
   std::vector<Active> active_;
   std::vector<uint32_t> open_;  // of active_, in its order: what may move now

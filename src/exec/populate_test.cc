@@ -15,8 +15,8 @@ constexpr uint64_t kBytes = kPages * kPage;
 class Ring {
  public:
   Ring()
-      : memory_(static_cast<std::byte*>(mmap(nullptr, kBytes, PROT_READ | PROT_WRITE,
-                                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
+      : memory_(static_cast<std::byte*>(
+            mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))) {}
   ~Ring() { munmap(memory_, kBytes); }
   Ring(const Ring&) = delete;
   Ring& operator=(const Ring&) = delete;

@@ -55,6 +55,7 @@ void expect_told_of_broadcasts(bool fast) {
   group.ranks = 2;
   group.domain.assign(2, 0);
   std::vector<plan::Plan> plans;
+  std::vector<HostProgram> programs;
   std::vector<std::optional<FastPath>> short_forms;
   for (int rank = 0; rank < 2; ++rank) {
     plan::MatchRequest wanted;
@@ -68,12 +69,15 @@ void expect_told_of_broadcasts(bool fast) {
     plans.push_back(
         plan::bind(match.value(), {kBytes, types::DataType::kInt8, types::ReduceOp::kSum}, {}));
   }
-  for (int rank = 0; rank < 2; ++rank) short_forms.push_back(FastPath::compile(plans[rank], rank));
+  for (int rank = 0; rank < 2; ++rank) {
+    programs.emplace_back(plans[rank]);
+    short_forms.push_back(FastPath::compile(programs.back(), rank));
+  }
   std::vector<std::vector<std::byte>> memory(2, std::vector<std::byte>(kBytes));
   expect_readers_tell([&](HostExecutor& executor, uint32_t rank) {
     Call call;
     call.send = call.recv = memory[rank].data();
-    if (!fast) return executor.run(plans[rank], call);
+    if (!fast) return executor.run(programs[rank], call);
     return short_forms[rank]->run(executor, call);
   });
 }

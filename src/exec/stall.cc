@@ -284,8 +284,8 @@ Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
 std::optional<std::string> Stall::compare(uint32_t peer, const std::optional<DescribedCall>& its,
                                           const std::optional<DescribedCall>& others) const {
   if (!its || !others) return std::nullopt;
-  return compare_text(health_.name_of(options_.rank), *its,
-                      health_.name_of(static_cast<int>(peer)), *others);
+  return compare_text(health_.name_of(options_.rank), *its, health_.name_of(static_cast<int>(peer)),
+                      *others);
 }
 
 // So that whoever finds that the calls differ can say how.

@@ -19,7 +19,7 @@
 #include <string>
 #include <vector>
 
-#include "src/exec/host_executor.h"
+#include "src/exec/call_state.h"
 
 namespace tutti::exec {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "src/base/clock.h"
-#include "src/exec/host_executor.h"
+#include "src/exec/call_state.h"
 #include "src/exec/loss.h"
 
 namespace tutti::exec {

@@ -32,12 +32,14 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
     if (!plan.passes.empty()) plan.passes += ", ";
     plan.passes += pass;
   };
+  plan.type = request.type;
+  plan.operation = request.op == types::ReduceOp::kAvg ? types::ReduceOp::kSum : request.op;
   plan.slices_in_flight = plan.lanes.size() > 1 ? 4 : 1;
   if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
   note(scale_contributions(plan, match, request), "pre/post operations");
   const UserStores stores = user_stores(match, request, geometry, tuning);
   const bool streams = stores.hint == types::StoreHint::kStreaming;
-  note(choose_kernels(plan, request, match.schedule.rank, stores),
+  note(choose_stores(plan, match.schedule.rank, stores),
        streams ? "streaming stores" : "copies by vectors");
   return plan;
 }

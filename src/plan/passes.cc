@@ -129,30 +129,30 @@ bool scale_contributions(Plan& plan, const Match& match, const BindRequest& requ
   return true;
 }
 
-bool choose_kernels(Plan& plan, const BindRequest& request, int rank, UserStores stores) {
+bool choose_stores(Plan& plan, int rank, UserStores stores) {
   const Told told(plan, stores.of);
   bool any = false;
   for (Op& op : plan.ops) {
     if (op.code != OpCode::kMove) continue;
-    types::FoldKey key;
-    key.type = request.type;
-    key.op = request.op == types::ReduceOp::kAvg ? types::ReduceOp::kSum : request.op;
-    key.order =
-        op.fold == schedule::Fold::kTree ? types::FoldOrder::kTree : types::FoldOrder::kList;
-    key.source_count = op.source_count;
-    key.target_count = op.target_count;
-    key.scaled = op.mask != kNoMask || op.divide;
     const std::span targets(plan.operands.data() + op.operands, op.target_count);
     const bool meant = told(plan, op);
     any = any || meant;
-    key.store = meant ? stores.hint : types::StoreHint::kCached;
-    op.kernel = types::fold_kernel(key);
+    op.store = meant ? stores.hint : types::StoreHint::kCached;
     op.peer = slot_read_last(plan, op, static_cast<uint32_t>(rank));
-    if (!std::ranges::all_of(targets, is_slot)) continue;
-    key.store = types::StoreHint::kStreaming;
-    op.streaming_kernel = types::fold_kernel(key);
+    op.stages = std::ranges::all_of(targets, is_slot);
   }
   return any;
+}
+
+types::FoldKey key_of(const Plan& plan, const Op& op) {
+  return {
+      .type = plan.type,
+      .op = plan.operation,
+      .order = op.fold == schedule::Fold::kTree ? types::FoldOrder::kTree : types::FoldOrder::kList,
+      .store = op.store,
+      .source_count = op.source_count,
+      .target_count = op.target_count,
+      .scaled = op.mask != kNoMask || op.divide};
 }
 
 }  // namespace tutti::plan

@@ -14,16 +14,16 @@ bool forward_stores(Plan& plan);
 /// fold, averages of integers divide where the complete value is stored.
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request);
 
-/// Which moves to the user's memory get other kernels than those through the cache, and which.
+/// Which moves to the user's memory store in another way than through the cache, and in which.
 struct UserStores {
   enum class Of { kNone, kFinalCopies, kAll };  // final: to what the plan does not read
   Of of = Of::kNone;
   types::StoreHint hint = types::StoreHint::kCached;
 };
 
-/// The absolute kernels, to the user's memory as told; both kinds of stores for moves into staging
-/// slots. Moves from slots learn whose they are (Op::peer). Returns whether any move to the user's
-/// memory got the kernels it was told of.
-bool choose_kernels(Plan& plan, const BindRequest& request, int rank, UserStores stores);
+/// How each move stores: to the user's memory as told; moves into staging slots alone are marked
+/// (Op::stages). Moves from slots learn whose they are (Op::peer). Returns whether any move to the
+/// user's memory is one that was told of.
+bool choose_stores(Plan& plan, int rank, UserStores stores);
 
 }  // namespace tutti::plan

@@ -121,47 +121,27 @@ TEST(ScaleContributions, DividesIntegersWhereTheyAreComplete) {
   EXPECT_EQ(divided, 1);
 }
 
-TEST(ChooseKernels, GivesEveryMoveOne) {
-  for (const schedule::Algorithm& algorithm : registry::algorithms()) {
-    const Lowering lowering{&algorithm, {.ranks = 4}};
-    const PlanSet set = examples::lower(lowering, 40, true);
-    for (const Plan& plan : set.plans) {
-      for (const Op& op : plan.ops) {
-        if (op.code != OpCode::kMove) continue;
-        EXPECT_NE(op.kernel, nullptr) << print(lowering);
-      }
-    }
-  }
-}
-
 using Of = UserStores::Of;
 
 std::vector<bool> bypassing(const Plan& given, Of of) {
   Plan plan = given;
-  const bool any = choose_kernels(plan, {}, 0, {of, types::StoreHint::kStreaming});
-  const types::FoldKernel past =
-      types::fold_kernel({.store = types::StoreHint::kStreaming, .source_count = 1});
-  const types::FoldKernel past_fold = types::fold_kernel({.store = types::StoreHint::kStreaming});
+  const bool any = choose_stores(plan, 0, {of, types::StoreHint::kStreaming});
   std::vector<bool> found;
-  for (const Op& op : plan.ops)
-    found.push_back(op.kernel == (op.source_count == 1 ? past : past_fold));
+  for (const Op& op : plan.ops) found.push_back(op.store == types::StoreHint::kStreaming);
   EXPECT_EQ(any, std::ranges::count(found, true) > 0);
   return found;
 }
 
-TEST(ChooseKernels, FinalCopiesAreByVectorsIfAsked) {
+TEST(ChooseStores, FinalCopiesAreByVectorsIfAsked) {
   Plan plan;
   add_move(plan, {kOut}, {kSlot}, 8);
   add_move(plan, {kSlot}, {kIn}, 8);
-  EXPECT_TRUE(choose_kernels(plan, {}, 0, {Of::kFinalCopies, types::StoreHint::kVectors}));
-  const types::FoldKernel vectors =
-      types::fold_kernel({.store = types::StoreHint::kVectors, .source_count = 1});
-  EXPECT_NE(vectors, types::fold_kernel({.source_count = 1}));
-  EXPECT_EQ(plan.ops[0].kernel, vectors);
-  EXPECT_NE(plan.ops[1].kernel, vectors);
+  EXPECT_TRUE(choose_stores(plan, 0, {Of::kFinalCopies, types::StoreHint::kVectors}));
+  EXPECT_EQ(plan.ops[0].store, types::StoreHint::kVectors);
+  EXPECT_EQ(plan.ops[1].store, types::StoreHint::kCached);
 }
 
-TEST(ChooseKernels, FinalCopiesBypassTheCacheIfAsked) {
+TEST(ChooseStores, FinalCopiesBypassTheCacheIfAsked) {
   using Found = std::vector<bool>;
   Plan plan;
   add_move(plan, {kOut}, {kSlot}, 8);
@@ -176,7 +156,7 @@ TEST(ChooseKernels, FinalCopiesBypassTheCacheIfAsked) {
 }
 
 // By the name of the pass.
-TEST(ChooseKernels, LongStagedPipelinesHaveKernelsOfTheirOwn) {
+TEST(ChooseStores, LongStagedPipelinesHaveKernelsOfTheirOwn) {
   Tuning tuning;
   const auto passes = [&](const char* name, Mode mode, uint64_t bytes) {
     const Lowering lowering{find(name), {.ranks = 4}, Spread::kOneDomain, mode};

@@ -20,13 +20,14 @@
 // Units: offsets in bytes, lengths in elements.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "src/schedule/layout.h"
 #include "src/schedule/schedule.h"
-#include "src/types/kernels.h"
+#include "src/types/fold_key.h"
 
 namespace tutti::plan {
 
@@ -109,13 +110,20 @@ struct Op {
   uint32_t index = 0;       // the schedule's step it came from; behind the last one: the lane's end
   uint32_t block = 0;       // which of the step's blocks
   uint64_t length = 0;      // kMove, kReadPeer: elements of the whole block
-  types::FoldKernel kernel = nullptr;
-  // Not null: only staging slots are written, and this kernel does it past the cache. The executor
+  types::StoreHint store = types::StoreHint::kCached;  // kMove: how it stores
+  // kMove: only staging slots are written, which may also be done past the cache. The engine
   // chooses.
-  types::FoldKernel streaming_kernel = nullptr;
+  bool stages = false;
 };
 
+/// Who executes the micro-operations of a lane. Engines of devices get numbers of their own.
+enum class Engine : uint8_t { kHost = 0 };
+
+/// Where the bytes of a base lie.
+enum class MemoryKind : uint8_t { kHost, kDevice };
+
 struct LanePlan {
+  Engine engine = Engine::kHost;
   uint32_t begin = 0;  // ops [begin, end) run once for every slice
   uint32_t end = 0;
   uint32_t advance =
@@ -146,6 +154,10 @@ struct Plan {
   uint32_t slices_in_flight = 1;
   double scale = 1.0;
   int64_t divisor = 1;
+  types::DataType type = types::DataType::kFloat32;
+  types::ReduceOp operation = types::ReduceOp::kSum;  // that moves fold by
+  // By fixed base, then by what a base of a rank is.
+  std::array<MemoryKind, 8> memory{};
   // What explain and the flight recorder print.
   std::string algorithm;
   std::string passes;  // names of the passes that changed something
@@ -153,6 +165,15 @@ struct Plan {
   const Match* match = nullptr;
   schedule::Layout layout;
 };
+
+constexpr MemoryKind memory_of(const Plan& plan, uint32_t base) {
+  const bool fixed = base < register_of(Base::kFixed);
+  return plan
+      .memory[fixed ? base : register_of(Base::kFixed) + static_cast<uint32_t>(peer_base_of(base))];
+}
+
+/// The kernel that a kMove needs.
+types::FoldKey key_of(const Plan& plan, const Op& op);
 
 /// The most that a message in a cell may have.
 inline constexpr uint32_t kCellPayloadBytes = 1024;

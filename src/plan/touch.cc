@@ -14,18 +14,18 @@ namespace {
 using Wide = unsigned __int128;
 
 // A position within the larger of the two buffers, which holds both.
-struct Position {
+struct Edge {
   uint64_t num;
   uint64_t den;
 };
 
-Position place(const schedule::Shape& shape, int rank, Space space, Fraction x) {
+Edge place(const schedule::Shape& shape, int rank, Space space, Fraction x) {
   const auto ranks = static_cast<uint64_t>(shape.ranks);
   if (!schedule::traits_of(shape.collective).nests(space)) return {x.num, x.den};
   return {static_cast<uint64_t>(rank) * x.den + x.num, x.den * ranks};
 }
 
-bool less(Position a, Position b) { return Wide{a.num} * b.den < Wide{b.num} * a.den; }
+bool less(Edge a, Edge b) { return Wide{a.num} * b.den < Wide{b.num} * a.den; }
 
 }  // namespace
 
@@ -34,8 +34,8 @@ std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank, Bl
   const Partition& mine = is_input ? shape.input : shape.output;
   const Partition& theirs = is_input ? shape.output : shape.input;
   const Space other = is_input ? Space::kOutput : Space::kInput;
-  const Position low = place(shape, rank, block.space(), mine.bound(block.index()));
-  const Position high = place(shape, rank, block.space(), mine.bound(block.index() + 1));
+  const Edge low = place(shape, rank, block.space(), mine.bound(block.index()));
+  const Edge high = place(shape, rank, block.space(), mine.bound(block.index() + 1));
   const auto bound = [&](uint32_t i) { return place(shape, rank, other, theirs.bound(i)); };
   // The first block that ends behind `low`, and the first that begins at or behind `high`.
   uint32_t first = 0, last = theirs.blocks;

@@ -31,6 +31,7 @@
 #include "src/base/status.h"
 #include "src/plan/match.h"
 #include "src/plan/plan.h"
+#include "src/plan/walk.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::plan {
@@ -53,7 +54,7 @@ struct VerifyOptions {
   uint32_t rounds = 3;             // the calls are made so many times over
   uint32_t regions = 2;            // of every staging ring and of the cell ring
   uint32_t frames_per_region = 2;  // of the largest plan: a region has no more room
-  bool early_release = false;      // for tests: a region counts as read but for its last frame
+  FaultyRules walk = {};           // for tests: rules that every rank breaks
 };
 
 /// The calls are made by all ranks in the order given, over and over, always with the same buffers.

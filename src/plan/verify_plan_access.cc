@@ -31,8 +31,8 @@ Machine::Place Machine::user_place(uint32_t rank, bool output, uint64_t call) co
 std::optional<Machine::Place> Machine::place(const Context& at, const Operand& operand,
                                              uint64_t length) {
   const Plan& plan = plan_of(at.rank);
-  const Lane& lane = ranks_[at.rank].lanes[at.lane];
-  const schedule::Extent piece = schedule::piece(length, lane.slice, plan.slices, plan.quantum);
+  const uint64_t slice = at.at->slice;
+  const schedule::Extent piece = schedule::piece(length, slice, plan.slices, plan.quantum);
   const uint64_t shift = operand.shift == Shift::kPiece ? piece.offset * plan.element_bytes : 0;
   const uint64_t first = operand.offset + shift;
   const Range range{first, first + piece.length * plan.element_bytes};
@@ -46,7 +46,7 @@ std::optional<Machine::Place> Machine::place(const Context& at, const Operand& o
       refuse_at(at, "names scratch or landing memory it does not have");
       return {};
     }
-    const uint64_t copy = lane.slice % plan.slices_in_flight * (scratch ? plan.scratch_bytes : 0);
+    const uint64_t copy = slice % plan.slices_in_flight * (scratch ? plan.scratch_bytes : 0);
     return Place{memory_of(at.rank, scratch ? kScratches : kLandings),
                  {range.begin + copy, range.end + copy}};
   }
@@ -75,13 +75,13 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
                                                   Range range) {
   const uint32_t owner = rank_of(operand.base);
   const Rank& state = ranks_[at.rank];
-  const Lane& lane = state.lanes[at.lane];
-  const LanePlan& plan = plan_of(at.rank).lanes[at.lane];
+  const Frame& frame = at.at->frame;
+  const LanePlan& plan = plan_of(at.rank).lanes[at.at->lane];
   switch (peer_base_of(operand.base)) {
     case PeerBase::kSlot:
       if (operand.shift != Shift::kFrame || range.end > plan.frame_bytes) break;
-      return Place{memory_of(owner, kSlots + at.lane),
-                   {lane.frame + range.begin, lane.frame + range.end}};
+      return Place{memory_of(owner, kSlots + at.at->lane),
+                   {frame.frame + range.begin, frame.frame + range.end}};
     case PeerBase::kCell: {
       const uint64_t stride = plan.tiny ? kTinyStride : kCellStride;
       const uint64_t inside = range.begin % stride;
@@ -89,7 +89,7 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
       const bool among_flags = !plan.tiny && inside < kTinyEnd && end > kTinyBegin;
       const bool payload = inside >= sizeof(uint64_t) && end <= stride && !among_flags;
       if (operand.shift != Shift::kCell || !payload || range.end > plan.cells * stride) break;
-      return Place{memory_of(owner, kCells), {state.cell + range.begin, state.cell + range.end}};
+      return Place{memory_of(owner, kCells), {frame.cell + range.begin, frame.cell + range.end}};
     }
     case PeerBase::kInput:
     case PeerBase::kOutput:
@@ -131,8 +131,7 @@ bool Machine::write(const Place& place, uint32_t thread, std::span<const Part> p
 void Machine::move(const Context& at) {
   const Op& op = *at.op;
   const Plan& plan = plan_of(at.rank);
-  const Lane& lane = ranks_[at.rank].lanes[at.lane];
-  if (schedule::piece(op.length, lane.slice, plan.slices, plan.quantum).length == 0) return;
+  if (schedule::piece(op.length, at.at->slice, plan.slices, plan.quantum).length == 0) return;
   const std::span operands(plan.operands.data() + op.operands,
                            size_t{op.target_count} + op.source_count);
   std::vector<Place> places;
@@ -185,9 +184,10 @@ void Machine::fold(const Plan& plan, const Op& op) {
 void Machine::post(const Context& at, bool sends) {
   const Op& op = *at.op;
   const Plan& plan = plan_of(at.rank);
-  Lane& lane = ranks_[at.rank].lanes[at.lane];
+  const uint32_t number = at.at->lane;
+  Lane& lane = ranks_[at.rank].lanes[number];
   Transfer& posted = (sends ? lane.sent : lane.received)[op.value];
-  posted.progress = lane.progress;
+  posted.progress = at.at->progress;
   posted.done = posted.awaited = false;
   posted.places.clear();
   for (size_t i = 0; i < size_t{op.source_count} + op.target_count; ++i) {
@@ -198,7 +198,7 @@ void Machine::post(const Context& at, bool sends) {
   threads_[posted.thread].clock.join(threads_[at.thread].clock);
   begin(posted.thread, deed_of(at));
   Channel& channel =
-      sends ? channels_[{at.rank, op.peer, at.lane}] : channels_[{op.peer, at.rank, at.lane}];
+      sends ? channels_[{at.rank, op.peer, number}] : channels_[{op.peer, at.rank, number}];
   (sends ? channel.sends : channel.receives).push_back(&posted);
   if (channel.sends.empty() || channel.receives.empty()) return;
   transfer(*channel.sends.front(), *channel.receives.front());
@@ -240,24 +240,19 @@ void Machine::transfer(Transfer& send, Transfer& receive) {
 
 // A send counts as out when it has been received: no transport need buffer it. What it then tells
 // the sender is only that its source is free.
-bool Machine::await_transfer(const Context& at) {
+bool Machine::await_transfer(const Context& at, bool sends) {
   const Op& op = *at.op;
-  Rank& state = ranks_[at.rank];
-  const bool sends = op.code == OpCode::kStreamSent;
-  const Lane& mine = state.lanes[at.lane];
-  Lane& poster = state.lanes[sends ? op.lane : at.lane];
-  if (poster.slice > mine.slice) {  // it awaited all it had posted when it closed the slice
-    threads_[at.thread].clock.join(poster.passed[mine.slice].back());
-    return true;
-  }
-  Transfer& posted = (sends ? poster.sent : poster.received)[op.value];
-  if (poster.slice < mine.slice || posted.progress != poster.progress) {
+  const uint32_t poster = sends ? op.lane : at.at->lane;
+  Lane& lane = ranks_[at.rank].lanes[poster];
+  Transfer& posted = (sends ? lane.sent : lane.received)[op.value];
+  const Position& where = position_of(at.rank, poster);
+  if (where.slice < at.at->slice || posted.progress != where.progress) {
     refuse_at(at, "awaits what has not been posted in this slice");
     return true;
   }
   if (!posted.done) return false;
   threads_[at.thread].clock.join(threads_[posted.thread].clock);
-  posted.awaited = posted.awaited || &poster == &mine;
+  posted.awaited = posted.awaited || poster == at.at->lane;
   return true;
 }
 

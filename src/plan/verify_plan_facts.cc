@@ -29,6 +29,13 @@ class Facts {
     for (uint32_t i = 0; i < plan_.lanes.size(); ++i) {
       if (Status status = check_lane(i); !status.ok()) return status;
     }
+    const auto differs = [this](const LanePlan& lane) {
+      return lane.engine != plan_.lanes[0].engine;
+    };
+    const bool split = std::any_of(plan_.lanes.begin(), plan_.lanes.end(), differs);
+    if (split && !(plan_.prologue.empty() && plan_.epilogue.empty())) {
+      return wrong("enters buffers, and has lanes of several engines");
+    }
     for (const Op& op : plan_.prologue) {
       const bool awaits = op.code == OpCode::kWaitEnter && near(op.peer) && op.peer != rank_;
       if (op.code != OpCode::kEnter && !awaits) {
@@ -62,6 +69,7 @@ class Facts {
       const LanePlan& a = plan_.lanes[i];
       const LanePlan& b = other.lanes[i];
       if (a.advance != b.advance) return differs("advance", a.advance, b.advance);
+      if (a.engine != b.engine) return wrong("has a lane of another engine than another rank");
       if (a.cells != b.cells) return differs("cells", a.cells, b.cells);
       if (a.tiny != b.tiny) return differs("tiny", a.tiny, b.tiny);
       if (a.frame_bytes != b.frame_bytes) {
@@ -113,6 +121,10 @@ class Facts {
       if (operand.base >= registers_ || (!fixed && !near(static_cast<uint32_t>(peer)))) {
         return wrong(index, "an operand in the memory of a rank that is not mapped");
       }
+      const bool unreachable = memory_of(plan_, operand.base) != MemoryKind::kHost;
+      if (lane.engine == Engine::kHost && unreachable) {
+        return wrong(index, "an operand that its engine cannot reach");
+      }
     }
     switch (op.code) {
       case OpCode::kMove:
@@ -130,7 +142,7 @@ class Facts {
         if (op.peer >= plan_.lanes.size()) return wrong(index, "names a lane that is not there");
         const LanePlan& other = plan_.lanes[op.peer];
         if (op.value > other.end - other.begin) return wrong(index, "names an op not there");
-        return {};
+        return check_same_engine(index, lane, other);
       }
       case OpCode::kStreamReceive:
       case OpCode::kStreamSend:
@@ -152,15 +164,19 @@ class Facts {
     if (op.mask != kNoMask && op.mask + (op.source_count + 63u) / 64u > plan_.masks.size()) {
       return wrong(index, "a mask it lacks");
     }
-    if (op.code == OpCode::kMove) {
-      return op.kernel != nullptr ? Status() : wrong(index, "no kernel");
-    }
+    if (op.code == OpCode::kMove) return {};
     const uint32_t source = plan_.operands[op.operands + op.target_count].base;
     const int peer = static_cast<int>(op.peer);
     const bool named = source == register_of(PeerBase::kInput, peer) ||
                        source == register_of(PeerBase::kOutput, peer);
     const bool plain = op.source_count == 1 && op.target_count == 1;
     return named && plain ? Status() : wrong(index, "does not read what it names");
+  }
+
+  // Lanes of two engines meet by signals and waits; where one stands the other does not know.
+  Status check_same_engine(uint32_t index, const LanePlan& lane, const LanePlan& other) const {
+    return lane.engine == other.engine ? Status()
+                                       : wrong(index, "waits for a step of another engine's lane");
   }
 
   Status check_stream(uint32_t index, const LanePlan& mine) const {
@@ -171,6 +187,7 @@ class Facts {
       return wrong(index, "names a lane that is not there");
     }
     const LanePlan& lane = op.code == OpCode::kStreamSent ? plan_.lanes[op.lane] : mine;
+    if (Status status = check_same_engine(index, mine, lane); !status.ok()) return status;
     if (op.value >= (sends ? lane.sends : lane.receives)) {
       return wrong(index, "names a message outside of the slice");
     }
@@ -253,6 +270,17 @@ class Counts {
   const schedule::Traits& traits_;
 };
 
+// A ring and a counter belong to one engine, in all calls.
+Status check_engines(const PlanSet& first, const PlanSet& set) {
+  const auto& a = first.plans[0].lanes;
+  const auto& b = set.plans[0].lanes;
+  for (size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    if (a[i].engine == b[i].engine) continue;
+    return Status::internal_error("calls in which lane " + to_string(i) + " changes its engine");
+  }
+  return {};
+}
+
 Status check_set(const PlanSet& set, const Group& group) {
   const auto ranks = static_cast<size_t>(group.ranks);
   const bool complete = set.plans.size() == ranks && set.in_place.size() == ranks &&
@@ -279,6 +307,7 @@ Status check_set(const PlanSet& set, const Group& group) {
 Status check_facts(std::span<const PlanSet* const> calls) {
   for (const PlanSet* set : calls) {
     if (Status status = check_set(*set, calls.front()->group); !status.ok()) return status;
+    if (Status status = check_engines(*calls.front(), *set); !status.ok()) return status;
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// The symbolic executor: every rank's plans, as exec::HostExecutor runs them, on clocks and values
+// The symbolic machine: every rank's plans, walked as an executor walks them, on clocks and values
 // instead of bytes.
 #pragma once
 
@@ -16,17 +16,18 @@
 #include "src/plan/verify_plan_memory.h"
 #include "src/plan/verify_plan_order.h"
 #include "src/plan/verify_plan_value.h"
+#include "src/plan/walk.h"
 
 namespace tutti::plan::verifier {
 
-enum class Phase : uint8_t { kEntry, kPrologue, kSlices, kEpilogue, kReturn };
-
-/// What a thread did at one moment.
+/// What a thread did at one moment. Of the user's own deeds around a call `phase` says which:
+/// kPrologue before the rank enters, kDone after it has returned.
 struct Deed {
   uint32_t call = 0;
   uint32_t slice = 0;
   uint32_t op = 0;  // of the plan's ops, prologue or epilogue
-  Phase phase = Phase::kEntry;
+  Phase phase = Phase::kPrologue;
+  bool by_user = false;
 };
 
 class Machine {
@@ -36,6 +37,42 @@ class Machine {
   Status run();
 
  private:
+  /// One engine of one rank, as a walk sees it.
+  class RankMachine {
+   public:
+    static constexpr uint64_t kSlicesATurn = ~uint64_t{0} >> 1;
+
+    RankMachine(Machine& all, uint32_t rank) : all_(all), rank_(rank) {}
+
+    Answer enter(const Position& at);
+    Answer entered(const Position& at, uint32_t member);
+    Answer move(const Position& at, const Op& op);
+    Answer read(const Position& at, const Op& op) { return move(at, op); }
+    Answer signal(const Position& at, uint64_t value);
+    Answer reached(const Position& at, uint32_t member, uint32_t lane, uint64_t value);
+    Answer own_reached(const Position& at, uint32_t lane, uint64_t value) {
+      return reached(at, rank_, lane, value);
+    }
+    Answer passed(const Position& at, uint32_t lane, uint64_t value);
+    Answer raise(const Position& at, uint64_t cell, uint64_t flag);
+    Answer raised(const Position& at, uint32_t member, uint64_t cell, uint64_t flag);
+    Answer post(const Position& at, const Op& op);
+    Answer arrived(const Position& at, const Op& op);
+    Answer sent(const Position& at, const Op& op);
+    void fork();
+    void opened(const Position& at);
+    void closed(const Position& at);
+    void stepped(const Position& at);
+    void behind(const Position& at, uint32_t lane, uint64_t slice, uint32_t ops);
+    void join();
+
+   private:
+    Answer went_on(bool went_on) const;
+
+    Machine& all_;
+    uint32_t rank_;
+  };
+
   struct Thread {
     uint32_t rank = 0;
     uint32_t lane = 0;
@@ -78,23 +115,20 @@ class Machine {
   };
 
   struct Lane {
-    uint64_t progress = kFirstProgress;
-    Ring ring;
-    uint64_t slice = 0;
-    uint32_t op = 0;
-    bool open = false;
-    uint64_t frame = 0;
     std::vector<Transfer> received, sent;
     std::vector<std::vector<Clock>> passed;  // [slice][ops passed], for other lanes
   };
 
+  /// What one engine of a rank counts on, and where it stands.
+  struct Drive {
+    Cursors cursors;
+    Walk<RankMachine, FaultyRules> walk;
+  };
+
   struct Rank {
     uint32_t call = 0;
-    Phase phase = Phase::kEntry;
-    uint32_t next = 0;  // of the prologue or epilogue
-    Ring cell_ring;
-    uint64_t cell = 0;              // where the frame's cells begin in the ring, in bytes
-    uint32_t tiny_parts = 0;        // of the last cell, taken by frames; 0: it is whole
+    bool inside = false;            // of the call
+    std::vector<Drive> drives;      // [engine]
     std::vector<Cell> cells;        // by flag: see flag_number()
     std::vector<uint32_t> entered;  // [rank]: 1 + the call in which its addresses were learned
     std::vector<Moment> entries;    // [call]
@@ -104,40 +138,31 @@ class Machine {
   /// A lane that executes a micro-operation.
   struct Context {
     uint32_t rank;
-    uint32_t lane;
     uint32_t thread;
-    const Op* op;
+    const Position* at;
+    const Op* op;  // null between two of them
   };
 
   static constexpr uint64_t kFirstProgress = 1;
   enum MemoryKind : uint32_t { kInputs, kOutputs, kCells, kScratches, kLandings, kSlots };
 
-  // Control: verify_plan_machine.cc.
+  // Calls: verify_plan_machine.cc.
   void add_rank(uint32_t rank);
   void add_transfers(uint32_t rank, uint32_t lane);
   bool advance(uint32_t rank);
   void enter_call(uint32_t rank);
-  bool run_prologue(uint32_t rank);
-  bool run_lanes(uint32_t rank, bool& moved);
-  bool run_lane(uint32_t rank, uint32_t lane);
-  bool may_open(uint32_t rank, uint32_t lane);
-  static void take_cells(Rank& rank, const LanePlan& plan);
-  void open_slice(uint32_t rank, uint32_t lane);
-  void close_slice(uint32_t rank, uint32_t lane);
-  void join_lanes(uint32_t rank);
-  bool run_epilogue(uint32_t rank);
   void leave_call(uint32_t rank);
   void check_entries(uint32_t rank);
+  void join_lanes(uint32_t rank, bool of_other_engines);
 
   // Waits and signals: verify_plan_sync.cc.
-  bool execute(const Context& at);
-  void signal(const Context& at);
+  Context context_of(uint32_t rank, const Position& at) const;
+  void check_closed(const Context& at);
+  void signal(const Context& at, uint64_t value);
   bool reached(uint32_t thread, uint32_t peer, uint32_t lane, uint64_t progress);
-  bool credit(const Context& at);
   bool passed(const Context& at, uint32_t lane, uint64_t progress);
   void raise(const Context& at, uint64_t cell, uint64_t flag);
-  bool await_cell(const Context& at, uint64_t cell, uint64_t flag);
-  bool after(const Context& at);
+  bool await_cell(const Context& at, uint32_t peer, uint64_t cell, uint64_t flag);
   Deed deed_of(const Context& at) const;
   static size_t flag_number(uint64_t cell);
   Place flag_place(uint32_t rank, uint64_t cell, bool entry) const;
@@ -155,7 +180,7 @@ class Machine {
   bool write(const Place& place, uint32_t thread, std::span<const Part> parts);
   void post(const Context& at, bool sends);
   void transfer(Transfer& send, Transfer& receive);
-  bool await_transfer(const Context& at);
+  bool await_transfer(const Context& at, bool sends);
   void check_output(uint32_t rank);
   void check_block(uint32_t rank, const Place& block, ValueId required);
 
@@ -172,6 +197,14 @@ class Machine {
   const PlanSet& set_of(uint64_t call) const { return *calls_[call % calls_.size()]; }
   const Plan& plan_of(uint32_t rank) const { return set_of(ranks_[rank].call).plans[rank]; }
   uint32_t thread_of(uint32_t rank, uint32_t lane) const { return rank * lanes_ + lane; }
+  bool is_foreign(uint32_t rank, uint32_t lane) const {
+    const Plan& plan = plan_of(rank);
+    return plan.lanes[lane].engine != plan.lanes[0].engine;
+  }
+  const Position& position_of(uint32_t rank, uint32_t lane) const {
+    const auto engine = static_cast<size_t>(plan_of(rank).lanes[lane].engine);
+    return ranks_[rank].drives[engine].walk.position(lane);
+  }
   uint32_t memory_of(uint32_t rank, uint32_t kind) const { return rank * (kSlots + lanes_) + kind; }
   bool near(uint32_t a, uint32_t b) const {
     return group_.near(static_cast<int>(a), static_cast<int>(b));
@@ -191,7 +224,8 @@ class Machine {
   const VerifyOptions options_;
   const Group& group_;
   const uint32_t total_calls_;
-  uint32_t lanes_ = 1;        // the most lanes of any plan
+  uint32_t lanes_ = 1;  // the most lanes of any plan
+  size_t engines_ = 1;
   uint64_t ring_region_ = 0;  // bytes
   uint64_t cell_region_ = 1;  // cells
   Values values_;

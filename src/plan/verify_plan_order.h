@@ -30,41 +30,4 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-/// A position in a ring of regions, taken frame by frame: what exec::RingCursor does, for any
-/// number of regions.
-class Ring {
- public:
-  Ring() = default;
-  Ring(uint32_t regions, uint64_t region_size, bool early_release)
-      : region_size_(region_size), early_release_(early_release), release_(regions, 0) {}
-
-  uint64_t size() const { return region_size_ * release_.size(); }
-
-  uint64_t take(uint64_t size, uint64_t progress, uint64_t most = ~uint64_t{0}) {
-    if (used_ + size > std::min(region_size_, most)) {
-      release_[region_] = early_release_ ? last_taken_ : progress;
-      region_ = (region_ + 1) % release_.size();
-      used_ = 0;
-      credited_ = false;
-    }
-    const uint64_t position = region_ * region_size_ + used_;
-    used_ += size;
-    last_taken_ = progress;
-    return position;
-  }
-
-  bool credited() const { return credited_; }
-  uint64_t required() const { return release_[region_]; }
-  void set_credited() { credited_ = true; }
-
- private:
-  uint64_t region_size_ = 0;
-  bool early_release_ = false;
-  std::vector<uint64_t> release_;
-  uint64_t used_ = 0;
-  uint64_t last_taken_ = 0;
-  size_t region_ = 0;
-  bool credited_ = true;
-};
-
 }  // namespace tutti::plan::verifier

@@ -1,60 +1,25 @@
-// Waits and signals: the order between threads.
+// Waits and signals: the order between threads, and what a walk is answered.
 #include <algorithm>
 
 #include "src/plan/verify_plan_machine.h"
 
 namespace tutti::plan::verifier {
 
-bool Machine::execute(const Context& at) {
-  const Op& op = *at.op;
-  const Lane& lane = ranks_[at.rank].lanes[at.lane];
-  const uint64_t cell = ranks_[at.rank].cell + uint64_t{op.value} * kCellStride;
-  switch (op.code) {
-    case OpCode::kMove:
-    case OpCode::kReadPeer:
-      move(at);
-      return true;
-    case OpCode::kSignal:
-      signal(at);
-      return true;
-    case OpCode::kWait:
-      return reached(at.thread, op.peer, at.lane, lane.progress + op.value);
-    case OpCode::kRaise:
-      raise(at, cell, lane.progress + 1);
-      return true;
-    case OpCode::kWaitCell:
-      return await_cell(at, cell, lane.progress + 1);
-    case OpCode::kCredit:
-      return credit(at);
-    case OpCode::kAfter:
-      return after(at);
-    case OpCode::kStreamReceive:
-      post(at, false);
-      return true;
-    case OpCode::kStreamSend:
-      post(at, true);
-      return true;
-    case OpCode::kStreamArrived:
-    case OpCode::kStreamSent:
-      return await_transfer(at);
-    case OpCode::kEnter:
-    case OpCode::kWaitEnter:
-      break;
-  }
-  refuse_at(at, "belongs into the prologue");
-  return true;
+Machine::Context Machine::context_of(uint32_t rank, const Position& at) const {
+  const Plan& plan = plan_of(rank);
+  const auto& ops = at.phase == Phase::kPrologue   ? plan.prologue
+                    : at.phase == Phase::kEpilogue ? plan.epilogue
+                                                   : plan.ops;
+  return {rank, thread_of(rank, at.lane), &at, at.op < ops.size() ? &ops[at.op] : nullptr};
 }
 
 Deed Machine::deed_of(const Context& at) const {
-  const Rank& state = ranks_[at.rank];
-  if (state.phase != Phase::kSlices) return {state.call, 0, state.next, state.phase};
-  const Lane& lane = state.lanes[at.lane];
-  return {state.call, static_cast<uint32_t>(lane.slice), lane.op, state.phase};
+  const Position& where = *at.at;
+  return {ranks_[at.rank].call, static_cast<uint32_t>(where.slice), where.op, where.phase};
 }
 
-void Machine::signal(const Context& at) {
+void Machine::signal(const Context& at, uint64_t value) {
   Counter& counter = counters_[at.thread];
-  const uint64_t value = ranks_[at.rank].lanes[at.lane].progress + at.op->value;
   if (value < counter.value) refuse_at(at, "makes a counter fall");
   begin(at.thread, deed_of(at));
   counter.value = value;
@@ -70,19 +35,6 @@ bool Machine::reached(uint32_t thread, uint32_t peer, uint32_t lane, uint64_t pr
       counter.signals.begin(), counter.signals.end(), progress,
       [](const Counter::Signal& signal, uint64_t value) { return signal.value < value; });
   threads_[thread].clock.join(first->clock);
-  return true;
-}
-
-bool Machine::credit(const Context& at) {
-  Rank& state = ranks_[at.rank];
-  Ring& ring = state.lanes[at.lane].ring;
-  if (!ring.credited()) {
-    if (!passed(at, at.lane, ring.required())) return false;
-    ring.set_credited();
-  }
-  if (at.lane != 0 || state.cell_ring.credited()) return true;
-  if (!passed(at, 0, state.cell_ring.required())) return false;
-  state.cell_ring.set_credited();
   return true;
 }
 
@@ -107,12 +59,12 @@ void Machine::raise(const Context& at, uint64_t cell, uint64_t flag) {
   ranks_[at.rank].cells[flag_number(cell)] = {flag, threads_[at.thread].clock};
 }
 
-bool Machine::await_cell(const Context& at, uint64_t cell, uint64_t flag) {
-  const Cell& awaited = ranks_[at.op->peer].cells[flag_number(cell)];
+bool Machine::await_cell(const Context& at, uint32_t peer, uint64_t cell, uint64_t flag) {
+  const Cell& awaited = ranks_[peer].cells[flag_number(cell)];
   if (awaited.flag != flag) return false;
   threads_[at.thread].clock.join(awaited.clock);
   begin(at.thread, deed_of(at));
-  read(flag_place(at.op->peer, cell, at.op->code == OpCode::kWaitEnter), at.thread, parts_);
+  read(flag_place(peer, cell, at.op->code == OpCode::kWaitEnter), at.thread, parts_);
   return true;
 }
 
@@ -128,17 +80,115 @@ Machine::Place Machine::flag_place(uint32_t rank, uint64_t cell, bool entry) con
   return {memory_of(rank, kCells), {cell, cell + bytes}};
 }
 
-bool Machine::after(const Context& at) {
-  const Rank& state = ranks_[at.rank];
-  const Lane& other = state.lanes[at.op->peer];
-  const uint64_t slice = state.lanes[at.lane].slice;
-  const uint32_t first = plan_of(at.rank).lanes[at.op->peer].begin;
-  const bool has_passed =
-      other.slice == slice ? other.op - first >= at.op->value : other.slice > slice;
-  if (!has_passed) return false;
-  if (other.passed.size() <= slice) return true;  // it has not begun, and need not have
-  threads_[at.thread].clock.join(other.passed[slice][at.op->value]);
-  return true;
+// What a lane has left when its slice ends.
+void Machine::check_closed(const Context& at) {
+  const Position& where = *at.at;
+  const LanePlan& plan = plan_of(at.rank).lanes[where.lane];
+  const Lane& lane = ranks_[at.rank].lanes[where.lane];
+  const std::string who =
+      "rank " + std::to_string(at.rank) + " lane " + std::to_string(where.lane) + " ends slice " +
+      std::to_string(where.slice) + " of call " + std::to_string(ranks_[at.rank].call);
+  for (const auto* transfers : {&lane.received, &lane.sent}) {
+    for (const Transfer& transfer : *transfers) {
+      const bool open = transfer.progress == where.progress && !transfer.awaited;
+      if (open) refuse(who + " without awaiting what it posted");
+    }
+  }
+  const uint64_t counter = counters_[at.thread].value;
+  if (counter == where.progress + plan.advance) return;
+  refuse(who + " with its counter at " + std::to_string(counter - where.progress) +
+         "; the others count on " + std::to_string(plan.advance));
 }
+
+Answer Machine::RankMachine::went_on(bool went_on) const {
+  if (!all_.ok()) return Answer::kFailed;
+  return went_on ? Answer::kGoOn : Answer::kNotYet;
+}
+
+Answer Machine::RankMachine::enter(const Position& at) {
+  all_.raise(all_.context_of(rank_, at), at.frame.cell, at.progress);
+  return went_on(true);
+}
+
+Answer Machine::RankMachine::entered(const Position& at, uint32_t member) {
+  const Machine::Context context = all_.context_of(rank_, at);
+  if (!all_.await_cell(context, member, at.frame.cell, at.progress)) return went_on(false);
+  all_.ranks_[rank_].entered[member] = all_.ranks_[rank_].call + 1;
+  return went_on(true);
+}
+
+Answer Machine::RankMachine::move(const Position& at, const Op& /*op*/) {
+  all_.move(all_.context_of(rank_, at));
+  return went_on(true);
+}
+
+Answer Machine::RankMachine::signal(const Position& at, uint64_t value) {
+  all_.signal(all_.context_of(rank_, at), value);
+  return went_on(true);
+}
+
+Answer Machine::RankMachine::reached(const Position& at, uint32_t member, uint32_t lane,
+                                     uint64_t value) {
+  return went_on(all_.reached(all_.thread_of(rank_, at.lane), member, lane, value));
+}
+
+Answer Machine::RankMachine::passed(const Position& at, uint32_t lane, uint64_t value) {
+  return went_on(all_.passed(all_.context_of(rank_, at), lane, value));
+}
+
+Answer Machine::RankMachine::raise(const Position& at, uint64_t cell, uint64_t flag) {
+  all_.raise(all_.context_of(rank_, at), cell, flag);
+  return went_on(true);
+}
+
+Answer Machine::RankMachine::raised(const Position& at, uint32_t member, uint64_t cell,
+                                    uint64_t flag) {
+  return went_on(all_.await_cell(all_.context_of(rank_, at), member, cell, flag));
+}
+
+Answer Machine::RankMachine::post(const Position& at, const Op& op) {
+  all_.post(all_.context_of(rank_, at), op.code == OpCode::kStreamSend);
+  return went_on(true);
+}
+
+Answer Machine::RankMachine::arrived(const Position& at, const Op& /*op*/) {
+  return went_on(all_.await_transfer(all_.context_of(rank_, at), false));
+}
+
+Answer Machine::RankMachine::sent(const Position& at, const Op& /*op*/) {
+  return went_on(all_.await_transfer(all_.context_of(rank_, at), true));
+}
+
+void Machine::RankMachine::fork() {
+  for (uint32_t i = 1; i < all_.plan_of(rank_).lanes.size(); ++i) {
+    if (all_.is_foreign(rank_, i)) continue;
+    all_.threads_[all_.thread_of(rank_, i)].clock.join(
+        all_.threads_[all_.thread_of(rank_, 0)].clock);
+  }
+}
+
+void Machine::RankMachine::opened(const Position& at) {
+  Machine::Lane& lane = all_.ranks_[rank_].lanes[at.lane];
+  lane.passed.push_back({all_.threads_[all_.thread_of(rank_, at.lane)].clock});
+}
+
+void Machine::RankMachine::closed(const Position& at) {
+  all_.check_closed(all_.context_of(rank_, at));
+}
+
+void Machine::RankMachine::stepped(const Position& at) {
+  if (all_.plan_of(rank_).lanes.size() == 1) return;  // no lane asks
+  Machine::Lane& lane = all_.ranks_[rank_].lanes[at.lane];
+  lane.passed.back().push_back(all_.threads_[all_.thread_of(rank_, at.lane)].clock);
+}
+
+void Machine::RankMachine::behind(const Position& at, uint32_t lane, uint64_t slice, uint32_t ops) {
+  const auto& passed = all_.ranks_[rank_].lanes[lane].passed;
+  if (passed.size() <= slice) return;  // it has not begun, and need not have
+  const Clock& clock = ops == kAllOps ? passed[slice].back() : passed[slice][ops];
+  all_.threads_[all_.thread_of(rank_, at.lane)].clock.join(clock);
+}
+
+void Machine::RankMachine::join() { all_.join_lanes(rank_, false); }
 
 }  // namespace tutti::plan::verifier

@@ -128,13 +128,13 @@ TEST(VerifyPlan, RefusesRanksThatCountOnDifferentThings) {
   EXPECT_TRUE(refused([](Plan& plan) { ++plan.slices; }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.prologue.push_back({.code = OpCode::kEnter}); }));
   EXPECT_TRUE(refused([](Plan& plan) { plan.ops[1].operands = ~0u; }));
-  EXPECT_TRUE(refused([](Plan& plan) { plan.ops[1].kernel = nullptr; }));
+  EXPECT_TRUE(refused([](Plan& plan) { plan.memory.fill(MemoryKind::kDevice); }));
 }
 
 // The region is given back when its last frame has been written, not read.
 TEST(VerifyPlan, RefusesCreditThatComesOneFrameEarly) {
   VerifyOptions early = kTight;
-  early.early_release = true;
+  early.walk.late_release = false;
   const char* const names[] = {"all_reduce/one_shot", "broadcast/publish_once",
                                "all_to_all/pairwise"};
   for (const char* name : names) {
@@ -156,7 +156,7 @@ TEST(VerifyPlan, RefusesTinyPlansThatGiveNoCredit) {
   ASSERT_TRUE(set.plans[0].lanes[0].tiny);
   EXPECT_TRUE(verify_plans(set, again).ok()) << verify_plans(set, again).message();
   VerifyOptions early = again;
-  early.early_release = true;
+  early.walk.late_release = false;
   EXPECT_FALSE(verify_plans(set, early).ok());
   Plan& root = set.plans[0];
   const size_t before = root.ops.size();

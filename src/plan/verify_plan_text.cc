@@ -9,22 +9,18 @@ using std::to_string;
 std::string Machine::describe(const Deed& deed, uint32_t rank) const {
   const std::string call = to_string(deed.call);
   const Plan& plan = set_of(deed.call).plans[rank];
-  switch (deed.phase) {
-    case Phase::kEntry:
-      return "its user before it enters call " + call;
-    case Phase::kReturn:
-      return "its user after it returned from call " + call;
-    case Phase::kPrologue:
-      return "call " + call + " prologue op " + to_string(deed.op) +
-             (deed.op < plan.prologue.size() ? ": " + print(plan.prologue[deed.op]) : "");
-    case Phase::kEpilogue:
-      return "call " + call + " epilogue op " + to_string(deed.op) +
-             (deed.op < plan.epilogue.size() ? ": " + print(plan.epilogue[deed.op]) : "");
-    case Phase::kSlices:
-      break;
+  const bool before = deed.phase == Phase::kPrologue;
+  if (deed.by_user) {
+    return std::string("its user ") +
+           (before ? "before it enters call " : "after it returned from call ") + call;
   }
-  return "call " + call + " slice " + to_string(deed.slice) + " op " + to_string(deed.op) +
-         (deed.op < plan.ops.size() ? ": " + print(plan.ops[deed.op]) : "");
+  const auto text_of = [&](const std::vector<Op>& ops) {
+    return to_string(deed.op) + (deed.op < ops.size() ? ": " + print(ops[deed.op]) : "");
+  };
+  if (before) return "call " + call + " prologue op " + text_of(plan.prologue);
+  if (deed.phase == Phase::kEpilogue)
+    return "call " + call + " epilogue op " + text_of(plan.epilogue);
+  return "call " + call + " slice " + to_string(deed.slice) + " op " + text_of(plan.ops);
 }
 
 std::string Machine::describe(Moment moment) const {
@@ -50,7 +46,7 @@ void Machine::refuse(const std::string& what) {
 }
 
 void Machine::refuse_at(const Context& at, const std::string& what) {
-  refuse("rank " + to_string(at.rank) + " lane " + to_string(at.lane) + " (" +
+  refuse("rank " + to_string(at.rank) + " lane " + to_string(at.at->lane) + " (" +
          describe(deed_of(at), at.rank) + ") " + what);
 }
 
@@ -64,17 +60,18 @@ void Machine::refuse_race(const Place& place, uint32_t thread, const Conflict& c
 
 std::string Machine::describe_wait(uint32_t rank) const {
   const Rank& state = ranks_[rank];
+  const auto describe_at = [&](const Position& at) {
+    return describe(deed_of(context_of(rank, at)), rank);
+  };
   std::string text = "rank " + to_string(rank) + ": ";
-  if (state.phase != Phase::kSlices) {
-    return text + describe({state.call, 0, state.next, state.phase}, rank);
-  }
   const Plan& plan = plan_of(rank);
+  const auto& leader = state.drives[static_cast<size_t>(plan.lanes[0].engine)].walk;
+  if (leader.phase() != Phase::kSlices) return text + describe_at(leader.ends());
   for (uint32_t i = 0; i < plan.lanes.size(); ++i) {
-    const Lane& lane = state.lanes[i];
+    const Position& lane = position_of(rank, i);
     if (lane.slice == plan.slices) continue;
-    const Deed deed{state.call, static_cast<uint32_t>(lane.slice), lane.op, Phase::kSlices};
     if (!text.ends_with(": ")) text += "; ";
-    text += "lane " + to_string(i) + " " + describe(deed, rank);
+    text += "lane " + to_string(i) + " " + describe_at(lane);
   }
   return text;
 }

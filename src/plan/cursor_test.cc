@@ -1,26 +1,26 @@
-#include "src/exec/staging.h"
+#include "src/plan/cursor.h"
 
 #include <gtest/gtest.h>
 
-namespace tutti::exec {
+namespace tutti::plan {
 namespace {
 
-constexpr uint64_t kCell = plan::kCellStride;
+constexpr uint64_t kCell = kCellStride;
 constexpr uint64_t part(uint64_t cell, uint64_t index) {
-  return cell * kCell + plan::kTinyBegin + index * plan::kTinyStride;
+  return cell * kCell + kTinyBegin + index * kTinyStride;
 }
 
 TEST(CellCursor, TinyFramesThatFollowEachOtherShareACell) {
-  CellCursor<4> cursor(8);
+  CellCursor cursor(8);
   for (uint64_t cell : {0, 1}) {
-    for (uint64_t index = 0; index < plan::kTinyParts; ++index) {
+    for (uint64_t index = 0; index < kTinyParts; ++index) {
       EXPECT_EQ(cursor.take(1, true, 1), part(cell, index));
     }
   }
 }
 
 TEST(CellCursor, OtherFramesHaveCellsOfTheirOwn) {
-  CellCursor<4> cursor(8);
+  CellCursor cursor(8);
   EXPECT_EQ(cursor.take(1, true, 1), part(0, 0));
   EXPECT_EQ(cursor.take(1, true, 2), part(0, 1));
   EXPECT_EQ(cursor.take(3, false, 3), 1 * kCell);
@@ -32,11 +32,11 @@ TEST(CellCursor, OtherFramesHaveCellsOfTheirOwn) {
 // What lies in a region may be overwritten once everybody has passed all frames in it, those that
 // share its last cell included.
 TEST(CellCursor, ARegionIsReleasedBehindItsLastTinyFrame) {
-  CellCursor<2> cursor(1);
+  CellCursor cursor(1, 2);
   uint64_t progress = 1;
-  EXPECT_FALSE(cursor.credited());  // whoever enters a region hears of it, the first one too
+  EXPECT_FALSE(cursor.credited()) << "the first region is entered as any other";
   cursor.set_credited();
-  for (uint64_t index = 0; index < plan::kTinyParts; ++index) {
+  for (uint64_t index = 0; index < kTinyParts; ++index) {
     EXPECT_EQ(cursor.take(1, true, progress++), part(0, index));
     EXPECT_TRUE(cursor.credited());
   }
@@ -46,8 +46,8 @@ TEST(CellCursor, ARegionIsReleasedBehindItsLastTinyFrame) {
   cursor.set_credited();
   EXPECT_EQ(cursor.take(1, false, ++progress), 0u);
   EXPECT_FALSE(cursor.credited());
-  EXPECT_EQ(cursor.required(), 1u + plan::kTinyParts);
+  EXPECT_EQ(cursor.required(), 1u + kTinyParts);
 }
 
 }  // namespace
-}  // namespace tutti::exec
+}  // namespace tutti::plan

@@ -1,18 +1,33 @@
-// The parts of HostExecutor that a healthy call on one host enters for no more than a comparison of
+// The parts of CallState that a healthy call on one host enters for no more than a comparison of
 // signatures, and now and then a look at its deadline: streams, failures, mismatches.
+#include "src/exec/call_state.h"
+
 #include "src/base/caught.h"
 #include "src/base/clock.h"
-#include "src/exec/host_executor.h"
 #include "src/exec/stall.h"
-#include "src/schedule/layout.h"
 
 namespace tutti::exec {
 
-using plan::Op;
-using plan::OpCode;
-using plan::Operand;
+CallState::CallState(const ExecutorOptions& options, std::vector<Peer> peers, Health& health)
+    : options_(options),
+      peers_(std::move(peers)),
+      health_(health),
+      mine_(peers_[static_cast<size_t>(options.rank)].arena),
+      number_(options.calls_before),
+      log_(mine_.log()),
+      transfers_(options.calls_before) {
+  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    has_streams_ = has_streams_ || peers_[rank].stream != nullptr;
+    const bool other = rank != static_cast<uint32_t>(options.rank);
+    if (other && peers_[rank].arena.valid()) domain_.push_back(rank);
+  }
+  mine_.counter(0).call.store(uint64_t{number_} << 32, std::memory_order_release);
+  stall_ = std::make_unique<Stall>(options_, peers_, health_);
+}
 
-bool HostExecutor::poll_streams() {
+CallState::~CallState() = default;
+
+bool CallState::poll_streams() {
   bool moved = false;
   for (Peer& peer : peers_) {
     if (peer.stream != nullptr && peer.stream->progress()) moved = true;
@@ -20,46 +35,12 @@ bool HostExecutor::poll_streams() {
   return moved;
 }
 
-bool HostExecutor::execute_stream(Lane& lane, uint32_t index, const Op& op) {
-  const transport::ChannelId channel{options_.communicator, options_.epoch, index};
-  if (op.code == OpCode::kStreamArrived) {
-    waiting_for_ = op.peer;
-    return peers_[op.peer].stream->received(lane.received[op.value]);
-  }
-  if (op.code == OpCode::kStreamSent) {
-    const Lane& sender = lanes_[op.lane];
-    if (sender.slice > lane.slice) return true;  // it waited for its sends when it closed the slice
-    waiting_for_ = sender.sent_to[op.value];
-    return peers_[waiting_for_].stream->sent(sender.sent[op.value]);
-  }
-  const bool sends = op.code == OpCode::kStreamSend;
-  const uint32_t count = sends ? op.source_count : op.target_count;
-  buffers_.clear();
-  const_buffers_.clear();
-  for (uint32_t i = 0; i < count; ++i) {
-    set_piece(lane, plan_->lengths[op.lengths + i]);
-    std::byte* memory = address(lane, plan_->operands[op.operands + i]);
-    if (sends) {
-      const_buffers_.push_back({memory, lane.piece_bytes});
-    } else {
-      buffers_.push_back({memory, lane.piece_bytes});
-    }
-  }
-  transport::Stream& stream = *peers_[op.peer].stream;
-  stall_->announce_call(op.peer, call_number_, log_.runs());
-  if (sends) {
-    lane.sent[op.value] = stream.send(channel, call_.far_signature, const_buffers_);
-    lane.sent_to[op.value] = op.peer;
-  } else {
-    lane.received[op.value] = stream.receive(channel, call_.far_signature, buffers_);
-  }
-  return true;
+void CallState::announce_far() {
+  call_.far_signature = far_chain_ = chained(far_chain_, call_.far_signature);
+  stall_->entered(number_, far_chain_);
 }
 
-void HostExecutor::announce_far() {
-  call_.far_signature = far_chain_ = chained(far_chain_, call_.far_signature);
-  stall_->entered(call_number_, far_chain_);
-}
+void CallState::announce_to(uint32_t peer) { stall_->announce_call(peer, number_, log_.runs()); }
 
 std::string Health::because_of(const Cause& cause) const {
   if (!cause.calls_differ()) return "because of " + name_of(cause.rank);
@@ -67,13 +48,13 @@ std::string Health::because_of(const Cause& cause) const {
          " differ";
 }
 
-void HostExecutor::fail(Status status) {
+void CallState::fail(Status status) {
   const bool differ = status.code() == Code::kInvalidUsage;
   const auto peer = static_cast<int>(waiting_for_);
   fail(std::move(status), {peer, differ && peer != options_.rank ? options_.rank : -1});
 }
 
-void HostExecutor::fail(Status status, const Cause& cause) {
+void CallState::fail(Status status, const Cause& cause) {
   if (!status_.ok()) return;
   if (options_.recorder != nullptr && options_.recorder->in_call()) {
     attempt([this] { tell_progress(); });
@@ -86,35 +67,44 @@ void HostExecutor::fail(Status status, const Cause& cause) {
   if (!inside) close_buffers();  // else when the work in hand is done
 }
 
-void HostExecutor::end_leaving() {
+void CallState::end_leaving() {
   if (!std::exchange(leaving_, false)) return;
   const uint64_t failed = mine_.counter(0).failed.load(std::memory_order_relaxed);
   if (const auto loss = Loss::read(failed, peers_.size())) tell(*loss);
 }
 
-void HostExecutor::tell(const Loss& loss) {
-  attempt([&] { stall_->leave(call_number_, loss); });
+void CallState::tell(const Loss& loss) {
+  attempt([&] { stall_->leave(number_, loss); });
+}
+
+bool CallState::is_shut_out() {
+  const uint64_t closed = mine_.guard().closed.load(std::memory_order_seq_cst);
+  if (closed == 0) return false;
+  if (static_cast<int32_t>(number_ - static_cast<uint32_t>(closed)) < 0) return false;
+  const auto rank = static_cast<uint32_t>(closed >> 32) - 1;
+  if (rank < peers_.size()) waiting_for_ = rank;  // in vain: check_rare() finds out
+  return true;
 }
 
 // A rank that returns with an error may free its buffers at once, while peers still read or write
-// there. So it tells them to keep away, and waits for those who are at it: each looks again before
+// there. So it tells them to keep away, and waits for those that are at it: each looks again before
 // the next piece, if it lives. Threads of this process live as long as this one; other processes
 // reach buffers by mappings of their own, where patience is enough.
-void HostExecutor::close_buffers() {
+void CallState::close_buffers() {
   if (!exposed_) return;
   exposed_ = false;
-  const uint64_t mine = static_cast<uint64_t>(options_.rank + 1) << 32 | call_number_;
-  for (uint32_t rank : domain_) {
+  const uint64_t mine = static_cast<uint64_t>(options_.rank + 1) << 32 | number_;
+  for (const uint32_t rank : domain_) {
     std::atomic<uint64_t>& closed = peers_[rank].arena.guard().closed;
-    // As strong as a store: who finds it closed already looks at `inside` behind that, too.
+    // As strong as a store: a rank that finds it closed already looks at `inside` behind that, too.
     uint64_t before = closed.load(std::memory_order_seq_cst);
-    // The first call that somebody left counts.
-    while (before == 0 || static_cast<int32_t>(static_cast<uint32_t>(before) - call_number_) > 0) {
+    // The first call that a rank left counts.
+    while (before == 0 || static_cast<int32_t>(static_cast<uint32_t>(before) - number_) > 0) {
       if (closed.compare_exchange_weak(before, mine, std::memory_order_seq_cst)) break;
     }
   }
   const uint64_t until_ns = monotonic_ns() + kStretchPatienceNs;
-  for (uint32_t rank : domain_) {
+  for (const uint32_t rank : domain_) {
     const Peer& peer = peers_[rank];
     const bool thread = peer.link != nullptr && peer.link->capabilities().all_memory;
     Backoff backoff(options_.spins);
@@ -125,18 +115,20 @@ void HostExecutor::close_buffers() {
   }
 }
 
-LongWait HostExecutor::wait_at(uint32_t peer) const {
-  LongWait wait{&call_, call_number_, transfers_, peer, 0, 0};
-  if (plan_ == nullptr) return wait;
-  while (wait.lane + 1 < plan_->lanes.size() && lanes_[wait.lane].slice == plan_->slices) {
-    ++wait.lane;
-  }
-  const uint32_t op = lanes_[wait.lane].op;
-  if (op < plan_->lanes[wait.lane].end) wait.step = plan_->ops[op].index;
+LongWait CallState::wait_at(uint32_t peer) const {
+  LongWait wait{&call_, number_, transfers_, peer, 0, 0};
+  if (source_ == nullptr) return wait;
+  const ProgressSource::Step at = source_->step();
+  wait.lane = at.lane;
+  wait.step = at.step;
   return wait;
 }
 
-void HostExecutor::check_rare() {
+void CallState::tell_progress() {
+  if (source_ != nullptr) source_->tell_progress(*options_.recorder, *stall_);
+}
+
+void CallState::check_rare() {
   if (!status_.ok()) return;
   spoke_ = true;
   if (Status status = stall_->check(wait_at(waiting_for_)); !status.ok()) {
@@ -153,7 +145,7 @@ void HostExecutor::check_rare() {
 }
 
 // It does not say that it waits, and looks at no peer: none is waited for.
-void HostExecutor::check_while_moving() {
+void CallState::check_while_moving() {
   if (!status_.ok()) return;
   const Cause self{options_.rank, -1};
   if (Status lost = health_.check(); !lost.ok()) {
@@ -166,16 +158,22 @@ void HostExecutor::check_while_moving() {
        self);
 }
 
-void HostExecutor::end_long_wait() {
+bool CallState::check_after_moving() {
+  unseen_bytes_ = 0;
+  check_while_moving();
+  return status_.ok();
+}
+
+void CallState::end_long_wait() {
   spoke_ = false;
   stall_->ended();
 }
 
-void HostExecutor::check_signature(uint32_t peer) {
-  if (is_in_same_call(peer)) return;
+bool CallState::compare_calls(uint32_t peer) {
   if (Status status = stall_->compare_calls(wait_at(peer), peer); !status.ok()) {
     fail(std::move(status), stall_->cause());
   }
+  return status_.ok();
 }
 
 }  // namespace tutti::exec

@@ -1,0 +1,36 @@
+// What a host needs of a plan beside the plan itself: its kernels, found once.
+//
+// Owns: a table; the plan stays where it is and as it is. Threads: a value. Errors: none.
+#pragma once
+
+#include <vector>
+
+#include "src/plan/plan.h"
+#include "src/types/kernels.h"
+
+namespace tutti::exec {
+
+struct HostProgram {
+  struct Kernels {
+    types::FoldKernel as_told = nullptr;  // plan::Op::store; null where the op moves nothing
+    // Where only staging slots are written: past the cache. Which one runs is the machine's choice.
+    types::FoldKernel streaming = nullptr;
+  };
+
+  HostProgram() = default;
+  explicit HostProgram(const plan::Plan& of) : plan(&of), kernels(of.ops.size()) {
+    for (size_t i = 0; i < of.ops.size(); ++i) {
+      const plan::Op& op = of.ops[i];
+      if (op.code != plan::OpCode::kMove) continue;
+      types::FoldKey key = plan::key_of(of, op);
+      kernels[i].as_told = types::fold_kernel(key);
+      key.store = types::StoreHint::kStreaming;
+      if (op.stages) kernels[i].streaming = types::fold_kernel(key);
+    }
+  }
+
+  const plan::Plan* plan = nullptr;
+  std::vector<Kernels> kernels;  // by op
+};
+
+}  // namespace tutti::exec
