@@ -3,6 +3,9 @@
 # The thread sanitizer's build compiles each file by itself, so that it says which of the project's
 # headers a file does not include; -DTUTTI_UNITE=OFF does so elsewhere, for example while one file is
 # worked on.
+#
+# The units are written here and not by CMake's UNITY_BUILD, whose files name others by their absolute
+# paths: what ccache has compiled in one checkout would be of no use in another.
 
 option(TUTTI_UNITE "Compile neighbouring files as one" ON)
 set(TUTTI_UNITED_FILES 6 CACHE STRING "How many at most; the more, the less there is in parallel")
@@ -14,16 +17,23 @@ function(tutti_unite target)
   if(NOT TUTTI_UNITE OR TUTTI_SANITIZE STREQUAL "thread")
     return()
   endif()
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   get_target_property(sources ${target} SOURCES)
   foreach(folder IN LISTS UNITE_FOLDERS)
     set(files ${sources})
     list(FILTER files INCLUDE REGEX "^${folder}/[^/]*$")
+    list(REMOVE_ITEM sources ${files})
     set(number 0)
-    foreach(file IN LISTS files)
-      math(EXPR group "${number} / ${TUTTI_UNITED_FILES}")
-      set_source_files_properties("${file}" PROPERTIES UNITY_GROUP "${folder}/${group}")
+    while(files)
+      list(SUBLIST files 0 ${TUTTI_UNITED_FILES} together)
+      list(REMOVE_ITEM files ${together})
+      set(unit "${PROJECT_BINARY_DIR}/united/${target}/${folder}/${number}.cc")
+      list(TRANSFORM together PREPEND "#include \"")
+      list(TRANSFORM together APPEND "\"\n")
+      list(JOIN together "" together)
+      file(CONFIGURE OUTPUT "${unit}" CONTENT "${together}" @ONLY)
+      list(APPEND sources "${unit}")
       math(EXPR number "${number} + 1")
-    endforeach()
+    endwhile()
   endforeach()
+  set_property(TARGET ${target} PROPERTY SOURCES ${sources})
 endfunction()

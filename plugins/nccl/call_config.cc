@@ -11,7 +11,7 @@
 namespace tutti::nccl {
 namespace {
 
-constexpr size_t kLeastBytes = 64;  // of 2.31
+constexpr size_t kLeastCallBytes = 64;  // of 2.31
 static_assert(offsetof(ncclConfigExt_t, key) == 8);
 static_assert(offsetof(ncclConfigExt_t, val) == 16);
 static_assert(sizeof(ncclConfigExt_t) == 24);
@@ -20,7 +20,7 @@ static_assert(offsetof(ncclCollConfig_t, minCTAs) == 24);
 static_assert(offsetof(ncclCollConfig_t, algSelection) == 40);
 static_assert(offsetof(ncclCollConfig_t, CTAPolicy) == 52);
 static_assert(offsetof(ncclCollConfig_t, userProfilerTag) == 56);
-static_assert(offsetof(ncclCollConfig_t, launchCompletionEvent) == kLeastBytes);
+static_assert(offsetof(ncclCollConfig_t, launchCompletionEvent) == kLeastCallBytes);
 static_assert(sizeof(ncclCollConfig_t) == 72);
 
 constexpr uint64_t kNanosecondsPerMillisecond = 1000000;
@@ -86,7 +86,7 @@ std::string check_fields(const ncclCollConfig_t& config) {
 std::string read_call_config(const ncclCollConfig_t* config, CallConfig& read) {
   read = {};
   if (config == nullptr) return {};
-  if (config->magic != NCCL_API_MAGIC || config->size < kLeastBytes) {
+  if (config->magic != NCCL_API_MAGIC || config->size < kLeastCallBytes) {
     return "begin the configuration with NCCL_COLLCONFIG_INITIALIZER";
   }
   ncclCollConfig_t known = NCCL_COLLCONFIG_INITIALIZER;
