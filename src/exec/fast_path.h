@@ -115,7 +115,7 @@ class FastPath {
 
 // Inline because what a small call stores on its way counts: the processor keeps some 64 stores for
 // later, and those behind a cell's flag wait for the line to come from a core that may be far
-// (docs/measurements/2026-11-21-small-call.md). A frame less is ten stores less.
+// (docs/measurements/small_call.md). A frame less is ten stores less.
 inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   CallState& state = executor.state();
   if (!state.ok()) [[unlikely]]

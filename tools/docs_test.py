@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+"""Pages lead somewhere: every relative link of a page names a file and a headline that exist, every page of
+docs/ that a source file names exists, and no raw rounds of measurements are tracked."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED = re.compile(r"\bdocs/[\w./-]+\.md\b")
+SOURCES = (".h", ".cc", ".py", ".cmake", ".txt")
+MEASUREMENTS = "docs/measurements/"
+MOST_BYTES = 150 * 1024
+
+
+def tracked(root):
+    done = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"],
+                          capture_output=True, text=True, check=True)
+    return [name for name in done.stdout.splitlines() if os.path.exists(os.path.join(root, name))]
+
+
+def read(root, name):
+    with open(os.path.join(root, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def anchors(text):
+    """What a link may name behind '#': headlines in small letters, with hyphens, without punctuation."""
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    heads = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", head.lower()).strip().replace(" ", "-") for head in heads}
+
+
+def dead_links(root, name):
+    text = read(root, name)
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = os.path.normpath(os.path.join(os.path.dirname(name), path)) if path else name
+        if not os.path.exists(os.path.join(root, file)):
+            yield f"{name}: there is no {file}"
+        elif anchor and anchor not in anchors(read(root, file)):
+            yield f"{name}: {file} has no headline '{anchor}'"
+
+
+def findings(root):
+    names = tracked(root)
+    for name in names:
+        if name.endswith(".md"):
+            yield from dead_links(root, name)
+        if name.endswith(SOURCES) and not name.endswith("docs_test.py"):
+            for page in sorted(set(NAMED.findall(read(root, name)))):
+                if not os.path.exists(os.path.join(root, page)):
+                    yield f"{name}: there is no {page}"
+        if name.endswith(".csv"):
+            yield f"{name}: raw rounds are not tracked"
+    size = sum(os.path.getsize(os.path.join(root, name)) for name in names
+               if name.startswith(MEASUREMENTS))
+    if size > MOST_BYTES:
+        yield f"{MEASUREMENTS}: {size} bytes, at most {MOST_BYTES}: one page per topic, newest medians"
+
+
+class Docs(unittest.TestCase):
+    def test_this_checkout(self):
+        self.assertEqual(list(findings(ROOT)), [])
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = folder.name
+        subprocess.run(["git", "init", "-q", self.root], check=True)
+        self.write("docs/a.md", "# A page: of `one`\n[b](../b.md), [c](#a-page-of-one), [d](https://x.org)\n")
+        self.write("b.md", "[a](docs/a.md#a-page-of-one)\n")
+
+    def write(self, name, text):
+        path = os.path.join(self.root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+
+    def test_what_leads_somewhere_passes(self):
+        self.assertEqual(list(findings(self.root)), [])
+
+    def test_a_missing_page(self):
+        self.write("b.md", "[a](docs/b.md)\n")
+        self.assertEqual(list(findings(self.root)), ["b.md: there is no docs/b.md"])
+
+    def test_a_missing_headline(self):
+        self.write("b.md", "[a](docs/a.md#b)\n")
+        self.assertEqual(list(findings(self.root)), ["b.md: docs/a.md has no headline 'b'"])
+
+    def test_a_page_that_a_source_names(self):
+        self.write("src/a.cc", "// docs/a.md has why, and docs/decisions/0001-a.md.\n")
+        self.assertEqual(list(findings(self.root)), ["src/a.cc: there is no docs/decisions/0001-a.md"])
+
+    def test_raw_rounds(self):
+        self.write("docs/measurements/all_reduce-2.csv", "1\n")
+        self.assertEqual(list(findings(self.root)),
+                         ["docs/measurements/all_reduce-2.csv: raw rounds are not tracked"])
+
+    def test_measurements_that_grow(self):
+        self.write("docs/measurements/a.md", "x" * (MOST_BYTES + 1))
+        self.assertIn("at most", list(findings(self.root))[0])
+
+
+if __name__ == "__main__":
+    unittest.main()
