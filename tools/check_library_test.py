@@ -38,6 +38,11 @@ class CheckLibrary(unittest.TestCase):
         self.assertEqual(status, 1)
         self.assertIn("exports tuttiHidden", output)
 
+    def test_what_is_for_tools(self):
+        status, output = self.check("namespace plan { [[gnu::visibility(\"hidden\"), gnu::used]] void each_mutant() {} }")
+        self.assertEqual(status, 1)
+        self.assertIn("each_mutant", output)
+
     def test_another_library(self):
         status, output = self.check("", "-Wl,--no-as-needed", "-lresolv")
         self.assertEqual(status, 1)

@@ -279,6 +279,12 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.findings("src/base/a.cc", '"tests/helper.h"'))
         self.assertTrue(self.findings("src/base/a.cc", '"perf/x.h"'))
 
+    def test_the_library_does_not_contain_the_verifier(self):
+        self.assertTrue(self.findings("src/comm/a.cc", '"src/plan/verify_plan.h"'))
+        self.assertTrue(self.findings("src/schedule/a.h", '"src/schedule/verify.h"'))
+        for path in ("src/schedule/verify_a.cc", "src/schedule/a_test.cc", "tools/verifier/a.cc"):
+            self.assertEqual(self.findings(path, '"src/schedule/verify.h"'), [], path)
+
     def test_vendors(self):
         self.assertTrue(self.findings("src/exec/a.cc", "<cuda.h>"))
         self.assertTrue(self.findings("src/topology/a.cc", "<infiniband/verbs.h>"))

@@ -7,7 +7,7 @@
 #include <map>
 #include <tuple>
 
-#include "src/plan/verify_plan_sweep.h"
+#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 
 namespace tutti::plan {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/plan/verify_plan_sweep.h"
+#include "tools/verifier/plan_sweep.h"
 #include "src/schedule/builder.h"
 
 namespace tutti::plan::examples {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "src/plan/verify_plan_examples_test.h"
-#include "src/plan/verify_plan_mutants.h"
+#include "tools/verifier/plan_mutants.h"
 #include "src/registry/algorithms.h"
 #include "tests/support/sanitizer.h"
 

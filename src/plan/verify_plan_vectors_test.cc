@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "src/plan/verify_plan.h"
-#include "src/plan/verify_plan_sweep.h"
+#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 #include "tests/support/sanitizer.h"
 

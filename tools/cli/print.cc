@@ -8,7 +8,7 @@
 
 #include "perf/command_line.h"
 #include "src/plan/text.h"
-#include "src/plan/verify_plan_sweep.h"
+#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/text.h"
 #include "tools/cli/arguments.h"

@@ -14,7 +14,7 @@
 
 #include "perf/command_line.h"
 #include "src/registry/algorithms.h"
-#include "src/schedule/mutant.h"
+#include "tools/verifier/mutant.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
 #include "tools/cli/arguments.h"

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "perf/command_line.h"
-#include "src/plan/verify_plan_mutants.h"
-#include "src/plan/verify_plan_sweep.h"
+#include "tools/verifier/plan_mutants.h"
+#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 #include "tools/cli/arguments.h"
 

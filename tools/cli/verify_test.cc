@@ -10,7 +10,7 @@
 
 #include "src/registry/algorithms.h"
 #include "src/schedule/builder.h"
-#include "src/schedule/mutant.h"
+#include "tools/verifier/mutant.h"
 #include "tools/cli/verify_sweep.h"
 
 namespace tutti::cli {

@@ -43,6 +43,9 @@ ARROWS = {
     "cmake": [],
 }
 PUBLIC_ONLY = {"include", "src/runtime", "examples", "plugins"}
+# The library does not contain the verifier (CMakeLists.txt), so only the verifier, OUTSIDE and tests
+# include its files.
+VERIFIER = re.compile(r"src/(schedule|plan)/verify")
 # These may include anything, and nobody may include them.
 OUTSIDE = {"tests", "perf", "tools", "docs"}
 
@@ -102,6 +105,9 @@ def check(source, resolver):
                               f"{folder} is free of vendors' headers, this is one: {include.name}")
         elif target.endswith("_test.h"):
             yield Finding("layers", source.path, include.line, f"{include.name} is for tests")
+        elif VERIFIER.match(target) and not VERIFIER.match(source.path):
+            yield Finding("layers", source.path, include.line,
+                          f"the library does not contain the verifier ({include.name})")
         elif not allowed(folder, folder_of(target)):
             yield Finding("layers", source.path, include.line,
                           f"no arrow from {folder} to {folder_of(target)} ({include.name})")

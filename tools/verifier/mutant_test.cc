@@ -1,10 +1,10 @@
-#include "src/schedule/mutant.h"
+#include "tools/verifier/mutant.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "src/schedule/mutant_edit.h"
+#include "tools/verifier/mutant_edit.h"
 #include "src/schedule/verify_examples_test.h"
 
 namespace tutti::schedule {

@@ -1,9 +1,9 @@
-#include "src/schedule/mutant.h"
+#include "tools/verifier/mutant.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "src/schedule/mutant_edit.h"
+#include "tools/verifier/mutant_edit.h"
 
 namespace tutti::schedule {
 namespace {

@@ -1,4 +1,4 @@
-#include "src/plan/verify_plan_mutants.h"
+#include "tools/verifier/plan_mutants.h"
 
 #include <algorithm>
 #include <utility>

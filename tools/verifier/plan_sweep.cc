@@ -1,4 +1,4 @@
-#include "src/plan/verify_plan_sweep.h"
+#include "tools/verifier/plan_sweep.h"
 
 #include <algorithm>
 

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "src/schedule/mutant.h"
+#include "tools/verifier/mutant.h"
 
 namespace tutti::schedule {
 namespace {

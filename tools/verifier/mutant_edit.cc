@@ -1,4 +1,4 @@
-#include "src/schedule/mutant_edit.h"
+#include "tools/verifier/mutant_edit.h"
 
 #include <utility>
 
