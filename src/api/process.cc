@@ -45,7 +45,7 @@ void after_fork_in_child() {
   slot().mutex.unlock();
 }
 
-Slot::Slot() { at_fork({before_fork, after_fork_in_parent, after_fork_in_child}); }
+Slot::Slot() { at_fork(before_fork, after_fork_in_parent, after_fork_in_child); }
 
 /// When the library is loaded: made at its first use, it could be half made for ever in the child
 /// of a fork beside that.

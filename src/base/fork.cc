@@ -5,7 +5,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <mutex>
 #include <utility>
 #include <vector>
@@ -51,15 +50,15 @@ Kept::Kept() { pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_c
 
 }  // namespace
 
-void at_fork(const ForkHandlers& handlers) {
+void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)()) {
   (void)kept();  // the handlers that come last run first before a fork
-  pthread_atfork(handlers.before, handlers.in_parent, handlers.in_child);
+  pthread_atfork(before, in_parent, in_child);
 }
 
-ForkPause::ForkPause() { kept().mutex.lock(); }
-ForkPause::~ForkPause() { kept().mutex.unlock(); }
+std::mutex& KeptFd::forks() { return kept().mutex; }
 
-KeptFd::KeptFd(int fd, const ForkPause&) : fd_(above_standard_streams(fd)) {
+void KeptFd::keep(int fd) {
+  fd_ = above_standard_streams(fd);
   if (fd_ < 0) return;
   if (kept().nowhere < 0) {
     kept().nowhere = above_standard_streams(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
@@ -69,10 +68,8 @@ KeptFd::KeptFd(int fd, const ForkPause&) : fd_(above_standard_streams(fd)) {
 
 void KeptFd::reset() {
   if (fd_ < 0) return;
-  const ForkPause pause;
-  std::vector<int>& fds = kept().fds;
-  const auto found = std::find(fds.begin(), fds.end(), fd_);
-  if (found != fds.end()) fds.erase(found);
+  const std::lock_guard no_fork(forks());
+  std::erase(kept().fds, fd_);
   close(std::exchange(fd_, -1));
 }
 

@@ -15,20 +15,12 @@
 // or close one. Errors: none.
 #pragma once
 
+#include <mutex>
 #include <utility>
 
 #include "src/base/io.h"
 
 namespace tutti {
-
-/// No child is forked while it exists.
-class ForkPause {
- public:
-  ForkPause();
-  ForkPause(const ForkPause&) = delete;
-  ForkPause& operator=(const ForkPause&) = delete;
-  ~ForkPause();
-};
 
 /// A descriptor that closes itself, and that no forked child has.
 class KeptFd {
@@ -37,11 +29,13 @@ class KeptFd {
   /// What `make` makes: a system call that does not wait. -1: none, and errno says why.
   template <class Make>
   static KeptFd open(Make make) {
-    const ForkPause pause;
-    return KeptFd(make(), pause);
+    const std::lock_guard no_fork(forks());
+    KeptFd made;
+    made.keep(make());
+    return made;
   }
   /// A child that was forked before has it.
-  explicit KeptFd(Fd fd) : KeptFd(fd.release(), ForkPause()) {}
+  explicit KeptFd(Fd fd) : KeptFd(open([&fd] { return fd.release(); })) {}
   KeptFd(KeptFd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
   KeptFd& operator=(KeptFd&& other) noexcept {
     if (this == &other) return *this;
@@ -56,19 +50,15 @@ class KeptFd {
   void reset();
 
  private:
-  KeptFd(int fd, const ForkPause& pause);
+  static std::mutex& forks();  // no child is forked while it is held
+  void keep(int fd);           // under forks()
 
   int fd_ = -1;
 };
 
-struct ForkHandlers {
-  void (*before)();
-  void (*in_parent)();
-  void (*in_child)();  // only what may be called in a signal handler
-};
-
-/// To run around every fork from now on. `before` runs while the descriptors' lock is still free:
-/// a thread that has a lock which `before` takes may make and close a KeptFd.
-void at_fork(const ForkHandlers& handlers);
+/// pthread_atfork. `before` runs while the descriptors' lock is still free: a thread that has a
+/// lock which `before` takes may make and close a KeptFd. `in_child` may call only what a signal
+/// handler may.
+void at_fork(void (*before)(), void (*in_parent)(), void (*in_child)());
 
 }  // namespace tutti

@@ -7,8 +7,8 @@
 #include <map>
 #include <tuple>
 
-#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
+#include "tools/verifier/plan_sweep.h"
 
 namespace tutti::plan {
 namespace {

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "tools/verifier/plan_sweep.h"
 #include "src/schedule/builder.h"
+#include "tools/verifier/plan_sweep.h"
 
 namespace tutti::plan::examples {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "src/plan/verify_plan_examples_test.h"
-#include "tools/verifier/plan_mutants.h"
 #include "src/registry/algorithms.h"
 #include "tests/support/sanitizer.h"
+#include "tools/verifier/plan_mutants.h"
 
 namespace tutti::plan {
 namespace {

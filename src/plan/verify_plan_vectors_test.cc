@@ -7,9 +7,9 @@
 #include <tuple>
 
 #include "src/plan/verify_plan.h"
-#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 #include "tests/support/sanitizer.h"
+#include "tools/verifier/plan_sweep.h"
 
 namespace tutti::plan {
 namespace {

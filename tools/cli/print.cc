@@ -8,11 +8,11 @@
 
 #include "perf/command_line.h"
 #include "src/plan/text.h"
-#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/text.h"
 #include "tools/cli/arguments.h"
 #include "tools/cli/verify_sweep.h"
+#include "tools/verifier/plan_sweep.h"
 
 namespace tutti::cli {
 namespace {

@@ -14,12 +14,12 @@
 
 #include "perf/command_line.h"
 #include "src/registry/algorithms.h"
-#include "tools/verifier/mutant.h"
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
 #include "tools/cli/arguments.h"
 #include "tools/cli/verify_plans.h"
 #include "tools/cli/verify_sweep.h"
+#include "tools/verifier/mutant.h"
 
 namespace tutti::cli {
 namespace {

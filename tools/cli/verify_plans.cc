@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "perf/command_line.h"
-#include "tools/verifier/plan_mutants.h"
-#include "tools/verifier/plan_sweep.h"
 #include "src/registry/algorithms.h"
 #include "tools/cli/arguments.h"
+#include "tools/verifier/plan_mutants.h"
+#include "tools/verifier/plan_sweep.h"
 
 namespace tutti::cli {
 namespace {

@@ -10,8 +10,8 @@
 
 #include "src/registry/algorithms.h"
 #include "src/schedule/builder.h"
-#include "tools/verifier/mutant.h"
 #include "tools/cli/verify_sweep.h"
+#include "tools/verifier/mutant.h"
 
 namespace tutti::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "tools/verifier/mutant_edit.h"
 #include "src/schedule/verify_examples_test.h"
+#include "tools/verifier/mutant_edit.h"
 
 namespace tutti::schedule {
 namespace {
