@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
 #include <numeric>
 #include <random>
 #include <string>
@@ -107,6 +109,13 @@ TEST(RuntimeSharding, ZigzagGivesEveryRankEqualCausalWork) {
   EXPECT_EQ(work, (std::vector<int64_t>(4, 64 * 65 / 2 / 4)));
 }
 
+TEST(RuntimeSharding, ZigzagByWeightGivesTheHeaviestInTurn) {
+  const Sharding s = zigzag_by_weight(8, 2, Units{1, 4, 3, 2}, 2);
+  EXPECT_EQ(s.shards, (std::vector<Shard>{{0, 0, 4}, {1, 4, 4}}));  // 4 | 3 2 | 1
+  EXPECT_REFUSED(zigzag_by_weight(8, 3, Units{1, 2}, 2), "2 weights for 3 blocks");
+  EXPECT_REFUSED(zigzag_by_weight(8, 0, Units{1, 2}, 2), "blocks of 1 or more");
+}
+
 /// One sharding of every kind, over the same 48 elements and 4 ranks.
 std::vector<Sharding> every_sharding() {
   return {
@@ -205,6 +214,22 @@ TEST(RuntimeRounds, AreAsManyAsTheLargestDegreeOnRandomMultigraphs) {
       s = int(dice()) & 0xff, t = int(dice()) & 0xff, s %= ranks, t %= ranks;
     expect_congestion_free(edges(pairs), ranks);
   }
+}
+
+// W5: 256 ranks of which each sends 64 parcels to anybody.
+TEST(RuntimeRounds, ColoursLargeGraphs) {
+  std::mt19937 dice(12);
+  std::vector<std::pair<int, int>> pairs;
+  for (int rank = 0; rank < 256; ++rank) {
+    for (int i = 0; i < 64; ++i) pairs.emplace_back(rank, int(dice() % 256));
+  }
+  const std::vector<Parcel> parcels = edges(pairs);
+  const auto begin = std::chrono::steady_clock::now();
+  const size_t rounds = congestion_free(parcels, 256).size();
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  std::printf("W5 colouring of %zu parcels, 256 ranks: %.1f ms, %zu rounds\n", parcels.size(),
+              took.count(), rounds);
+  EXPECT_EQ(int(rounds), max_degree(parcels, 256));
 }
 
 TEST(RuntimeRounds, RefusesAParcelOfNoRank) {

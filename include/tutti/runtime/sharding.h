@@ -56,6 +56,10 @@ TUTTI_RUNTIME_API Sharding blocks(std::span<const int64_t> lengths, int64_t bloc
 TUTTI_RUNTIME_API Sharding zigzag(int64_t size, int ranks);
 /// Stripe b goes to rank b mod ranks.
 TUTTI_RUNTIME_API Sharding striped(int64_t size, int ranks, int64_t stripe);
+/// Blocks of unequal work: the heaviest go to the ranks in turn, there and back (0 1 2 2 1 0 0 1
+/// ...). weights has one entry a block; the last block may be short.
+TUTTI_RUNTIME_API Sharding zigzag_by_weight(int64_t size, int64_t block,
+                                            std::span<const int64_t> weights, int ranks);
 /// Shares of these sizes, one behind the other.
 TUTTI_RUNTIME_API Sharding contiguous(std::span<const int64_t> counts);
 TUTTI_RUNTIME_API Sharding replicated(int64_t size, int ranks);
