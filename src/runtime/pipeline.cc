@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -264,6 +265,23 @@ void check_spec(const PipelineSpec& spec) {
 }
 
 }  // namespace
+
+int micro_batches_of(const BatchShape& shape) {
+  for (const int64_t number :
+       {shape.batch, shape.micro_batch, shape.data, shape.tensor, shape.heads, shape.hidden}) {
+    require(number >= 1, "a number of the batch's shape is ", number, "; give 1 or more");
+  }
+  require(shape.heads % shape.tensor == 0, shape.heads, " heads are not a multiple of ",
+          shape.tensor, " tensor-parallel ranks");
+  require(shape.hidden % shape.tensor == 0, "the hidden size ", shape.hidden,
+          " is not a multiple of ", shape.tensor, " tensor-parallel ranks");
+  const int64_t at_once = checked_product(shape.data, shape.micro_batch, "replicas * micro-batch");
+  require(shape.batch % at_once == 0, "a batch of ", shape.batch, " is not a multiple of ",
+          shape.data, " replicas * micro-batches of ", shape.micro_batch);
+  const int64_t count = shape.batch / at_once;
+  require(count <= std::numeric_limits<int>::max(), count, " micro-batches are too many");
+  return static_cast<int>(count);
+}
 
 Timeline pipeline(const PipelineSpec& given) {
   PipelineSpec spec = given;

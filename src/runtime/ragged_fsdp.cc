@@ -61,6 +61,24 @@ int64_t next_share(std::span<const BucketTensor> tensors, int64_t share, int64_t
 
 }  // namespace
 
+int64_t ragged_block(std::span<const int64_t> shape, std::span<const int> ragged_dims,
+                     int64_t rows) {
+  require(rows >= 1, "the block of ", rows, " rows is not positive");
+  require(!ragged_dims.empty() && ragged_dims.size() <= shape.size(), ragged_dims.size(),
+          " ragged dimensions of ", shape.size(),
+          "; name at least one, and no more than there are");
+  for (size_t i = 0; i < ragged_dims.size(); ++i) {
+    require(ragged_dims[i] == static_cast<int>(i), "dimension ", ragged_dims[i],
+            " is not the next of a prefix; ragged dimensions are 0, 1 ... without a gap");
+  }
+  int64_t block = rows;
+  for (size_t i = ragged_dims.size(); i < shape.size(); ++i) {
+    require(shape[i] >= 1, "dimension ", i, " has ", shape[i], " entries");
+    block = checked_product(block, shape[i], "the block");
+  }
+  return block;
+}
+
 BucketPlan plan_bucket(std::span<const BucketTensor> tensors, int ranks, int64_t align) {
   require(ranks >= 1, ranks, " ranks; give 1 or more");
   require(align >= 1, "the alignment ", align, " is not positive");

@@ -149,6 +149,17 @@ TEST(RuntimeBucketPlan, RefusesWhatCannotBePlanned) {
   EXPECT_REFUSED(plan_bucket(Tensors{{INT64_MAX / 2, 1}}, 2, 1), "several buckets");
 }
 
+// 3.1 (b), (f): ragged dimensions are a prefix.
+TEST(RuntimeBucketPlan, BlocksComeFromThePrefixOfDimensions) {
+  const std::vector<int64_t> shape{8, 6, 5};
+  EXPECT_EQ(ragged_block(shape, std::vector<int>{0}, 1), 30);
+  EXPECT_EQ(ragged_block(shape, std::vector<int>{0, 1}, 4), 20);
+  EXPECT_REFUSED(ragged_block(shape, std::vector<int>{1}, 1), "not the next of a prefix");
+  EXPECT_REFUSED(ragged_block(shape, std::vector<int>{0, 2}, 1), "not the next of a prefix");
+  EXPECT_REFUSED(ragged_block(shape, std::vector<int>{}, 1), "at least one");
+  EXPECT_REFUSED(ragged_block(shape, std::vector<int>{0}, 0), "not positive");
+}
+
 // 3.1, W4: gathered in place, bit for bit; the buffer never moves.
 TEST(RuntimeBucketBuffer, GathersTensorsInPlaceBitForBit) {
   for (const int ranks : {1, 2, 3, 4}) {

@@ -183,25 +183,38 @@ Timeline crossing(Bytes chunk) {
   return timeline;
 }
 
-// W3: no clock is asked; the short transfer ends before the long one does.
-TEST(RuntimeRun, AHighPriorityTransferDoesNotWaitForALongOneBehindIt) {
-  run_ranks(2, [](tuttiComm_t comm, int rank) {
+// W3. Whoever is scheduled late may miss it once, but were the short transfer behind the whole long
+// one, it never ended first.
+TEST(RuntimeRun, AHighPriorityTransferPassesALongOneBetweenItsChunks) {
+  bool passed = false;
+  run_ranks(2, [&](tuttiComm_t comm, int rank) {
     TimelineRunner runner(comm, crossing(Bytes(256 << 10)));
     std::vector<float> low(2 << 20), high(16 << 10);
-    const History history = runner.run(
-        {[](const TimelineTask&) {},
-         [&](const TimelineTask& task) {
-           auto& buffer = task.name == "long" ? low : high;
-           return Payload{buffer.data(), buffer.data(), buffer.size(), tuttiFloat32, tuttiSum};
-         }});
-    const size_t first = 2 * size_t(rank);
-    EXPECT_LT(history.spans[first + 1].end, history.spans[first].end);
-    if (rank == 0) {
-      std::printf("W3 64 KiB of high priority beside 8 MiB in chunks of 256 KiB: %.3f ms of %.3f\n",
-                  milliseconds(history.spans[first + 1].end - history.spans[first + 1].begin),
-                  milliseconds(history.spans[first].end - history.spans[first].begin));
+    const TimelineWork work{
+        [](const TimelineTask&) {},
+        [&](const TimelineTask& task) {
+          auto& buffer = task.name == "long" ? low : high;
+          return Payload{buffer.data(), buffer.data(), buffer.size(), tuttiFloat32, tuttiSum};
+        }};
+    for (int tries = 0; tries < 20; ++tries) {
+      runner.run(work);
+      const History history = runner.gather();
+      const auto took = [&](int task) {
+        return history.spans[size_t(task)].end - history.spans[size_t(task)].begin;
+      };
+      // The same on all ranks, so that all of them stop together.
+      const bool first = history.spans[1].end < history.spans[0].end;
+      if (!first || tries == 0) continue;  // a communicator's first call is slower
+      if (rank == 0) {
+        passed = true;
+        std::printf(
+            "W3 64 KiB of high priority beside 8 MiB in chunks of 256 KiB: %.3f ms of %.3f\n",
+            milliseconds(took(1)), milliseconds(took(0)));
+      }
+      return;
     }
   });
+  EXPECT_TRUE(passed);
 }
 
 }  // namespace

@@ -84,6 +84,15 @@ TEST(RuntimePipeline, RefusesWhatCannotBeScheduled) {
   EXPECT_REFUSED(pipeline(spec), "multiples of the 2 chunks");
 }
 
+// 3.13 (f).
+TEST(RuntimePipeline, RefusesBatchesAndModelsThatDoNotDivide) {
+  EXPECT_EQ(micro_batches_of({64, 2, 4, 8, 64, 8192}), 8);
+  EXPECT_REFUSED(micro_batches_of({60, 2, 4, 8, 64, 8192}), "a batch of 60 is not a multiple");
+  EXPECT_REFUSED(micro_batches_of({64, 2, 4, 8, 52, 8192}), "52 heads are not a multiple of 8");
+  EXPECT_REFUSED(micro_batches_of({64, 2, 4, 8, 64, 100}), "the hidden size 100");
+  EXPECT_REFUSED(micro_batches_of({64, 0, 4, 8, 64, 8192}), "1 or more");
+}
+
 TEST(RuntimeTimeline, EveryGeneratorIsSoundForOneToEightRanks) {
   for (const TimelineGenerator& generator : timeline_generators()) {
     for (int ranks = 1; ranks <= 8; ++ranks) {

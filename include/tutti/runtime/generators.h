@@ -36,6 +36,18 @@ struct PipelineSpec {
 /// chunk * ranks + rank; a task's tag is that of the item whose input it carries.
 TUTTI_RUNTIME_API Timeline pipeline(const PipelineSpec& spec);
 
+/// What a model and a batch are divided by.
+struct BatchShape {
+  int64_t batch = 0;        // sequences of a step
+  int64_t micro_batch = 1;  // sequences
+  int64_t data = 1;         // data-parallel replicas
+  int64_t tensor = 1;       // tensor-parallel ranks
+  int64_t heads = 1;
+  int64_t hidden = 1;
+};
+/// Micro-batches of each replica; throws where something does not divide.
+TUTTI_RUNTIME_API int micro_batches_of(const BatchShape& shape);
+
 struct FsdpSpec {
   int ranks = 4;
   int layers = 8;

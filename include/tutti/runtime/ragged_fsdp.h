@@ -27,6 +27,11 @@ struct BucketTensor {
   int64_t block = 1;
 };
 
+/// The block of a tensor of this shape that is ragged along its first `ragged_dims` dimensions, cut
+/// at multiples of `rows` of them taken together: the elements of `rows` entries of what remains.
+TUTTI_RUNTIME_API int64_t ragged_block(std::span<const int64_t> shape,
+                                       std::span<const int> ragged_dims, int64_t rows);
+
 struct BucketPlan {
   int ranks = 0;
   int64_t share = 0;             // elements of each rank
