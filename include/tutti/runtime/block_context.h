@@ -1,0 +1,81 @@
+// Context parallelism by blocks (FCP): sequences are cut into blocks that any rank may hold, placed
+// by their work; the keys and values that a rank lacks are pulled in congestion-free rounds under
+// the attention on those that it has.
+//
+// Exact: work of causal blocks, placement by lpt, rounds as many as the largest degree, merging in
+// block order, so that the bits do not depend on the placement. Not taken over: pairing of head and
+// tail blocks, and kernels' efficiency by block length (give weights through a cost of your own).
+//
+// Units:   tokens, query-key pairs; nanoseconds in the timeline. One causal mask a sequence.
+// Errors:  throws Error: blocks that kernels cannot take, sequences that do not fit into memory.
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tutti/runtime/assign.h"
+#include "tutti/runtime/reshard.h"
+#include "tutti/runtime/timeline.h"
+
+namespace tutti::runtime {
+
+struct ContextSpec {
+  int64_t block = 4096;
+  int64_t grain = 128;                 // blocks are multiples of it, for the kernels
+  int64_t tokens_per_rank = kNoLimit;  // that fit into memory
+};
+
+struct TUTTI_RUNTIME_API ContextBlock {
+  int sequence = 0;
+  int64_t begin = 0;  // in all sequences, one behind the other
+  int64_t length = 0;
+  int64_t before = 0;  // tokens of the sequence before it
+  int owner = 0;
+  int64_t work() const;  // pairs
+};
+
+/// Keys and values of one block that a rank needs: its own, or pulled.
+struct ContextNeed {
+  int query = 0;  // blocks
+  int key = 0;
+};
+
+struct TUTTI_RUNTIME_API ContextPlan {
+  int ranks = 0;
+  std::vector<ContextBlock> blocks;
+  Sharding placement;  // of tokens; reshard() moves between it and the user's sharding
+  Resharding pulls;    // of keys and values, from the placement to a buffer of pulled blocks
+  std::vector<int> pulled_block;  // of each parcel of pulls: one parcel is one block
+  Rounds rounds;
+  Judgement balance;
+
+  /// What a rank computes: its query blocks with each key block up to them, in block order.
+  std::vector<ContextNeed> needs_of(int rank) const;
+};
+TUTTI_RUNTIME_API ContextPlan plan_context(std::span<const int64_t> lengths, int ranks,
+                                           const ContextSpec& spec);
+/// The same for a placement that is given, a rank for each block.
+TUTTI_RUNTIME_API ContextPlan plan_context_at(std::span<const int64_t> lengths, int ranks,
+                                              const ContextSpec& spec, std::span<const int> owners);
+
+struct ContextTimes {
+  double ns_per_pair = 1;
+  Nanoseconds pull{0};  // of one block
+  int coalesce = 1;     // rounds whose blocks are attended to together
+};
+/// Attention on what a rank has runs first, then on what every `coalesce` rounds bring.
+TUTTI_RUNTIME_API Timeline context_timeline(const ContextPlan& plan, const ContextTimes& times);
+
+/// The bandwidth, in bytes per ns, from which on pulling a block takes no longer than attending to
+/// it: 2-byte keys and values of kv_heads, 4 floating point operations a pair, head and dimension.
+struct AttentionShape {
+  int64_t q_heads = 1;
+  int64_t kv_heads = 1;
+  int64_t head_dim = 1;
+};
+TUTTI_RUNTIME_API double hiding_bandwidth(int64_t block, const AttentionShape& shape,
+                                          double flops_per_ns);
+
+}  // namespace tutti::runtime
