@@ -1,0 +1,63 @@
+// Less to send: experts at a fraction of the width (BigMac, DCCA), and tensor parallelism at the
+// bottleneck of low-rank layers (BOOST). The modules are the models' own affair; here is what they
+// ask of communication: volumes, widths that can be, and all_reduces that go together.
+//
+// Exact: the volumes of both papers, reproduced by tests. Statistics beside activations go in the
+// payload's own type in one buffer, or keep theirs as a second call of the same group.
+//
+// Units:   elements, bytes of bfloat16 (2) in the volumes; fractions as numerator and denominator.
+// Errors:  throws Error and says which number to change.
+// Threads: pure functions; all_reduce_together() as its communicator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "tutti/runtime/error.h"
+#include "tutti/runtime/units.h"
+
+namespace tutti::runtime {
+
+/// width * numerator / denominator: whole, a multiple of `align`, above 0 and at most the width.
+TUTTI_RUNTIME_API int64_t narrow_width(int64_t width, int64_t numerator, int64_t denominator,
+                                       int64_t align);
+
+struct MoeVolume {
+  int64_t sequences = 1;
+  int64_t length = 1;
+  int64_t layers = 1;
+  int64_t hidden = 1;  // the model's width, or the narrow one
+  int64_t k = 1;
+  int64_t ranks = 1;  // of ep
+};
+/// Sent in one step by all, forward and backward, for uniform routing: 8 b s l h k (ep - 1) / ep.
+TUTTI_RUNTIME_API Bytes dispatch_volume(const MoeVolume& moe);
+
+struct LowRankShape {
+  int64_t batch = 1;
+  int64_t length = 1;
+  int64_t hidden = 1;
+  int64_t feed_forward = 1;
+  int64_t rank = 1;  // of the bottleneck
+};
+/// All-reduced in the forward pass of one block: with full-rank layers, with low-rank layers cut as
+/// usual, and with these cut at their wide side.
+struct BlockVolumes {
+  Bytes full_rank{0};
+  Bytes low_rank{0};
+  Bytes bottleneck{0};
+};
+TUTTI_RUNTIME_API BlockVolumes block_volumes(const LowRankShape& shape, int64_t tensor_ranks);
+
+/// A buffer that is summed in place over all ranks.
+struct SumPart {
+  void* data = nullptr;
+  size_t count = 0;
+  tuttiDataType_t type = tuttiFloat32;
+};
+/// All parts progress together, as one group. Every rank passes the same counts and types.
+TUTTI_RUNTIME_API void all_reduce_together(tuttiComm_t comm, std::span<const SumPart> parts,
+                                           bool deterministic = false);
+
+}  // namespace tutti::runtime
