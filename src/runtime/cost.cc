@@ -141,6 +141,7 @@ WorkGrid::WorkGrid(std::vector<int64_t> queries, std::vector<int64_t> keys,
 
 Nanoseconds WorkGrid::time(int64_t queries, int64_t keys) const {
   require(queries >= 0 && keys >= 0, "a size is negative");
+  if (queries == 0 || keys == 0) return Nanoseconds(0);
   const int64_t q = std::min(queries, queries_.back()), k = std::min(keys, keys_.back());
   const auto [i, u] = cell_of(queries_, q);
   const auto [j, v] = cell_of(keys_, k);

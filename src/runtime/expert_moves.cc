@@ -12,7 +12,7 @@ namespace {
 int per_rank(const ExpertPlan& plan) { return plan.experts / plan.ranks; }
 int home_of(const ExpertPlan& plan, int expert) { return expert / per_rank(plan); }
 
-/// calls see(expert, home, helper, slot of the helper) for each copy.
+/// Calls see(expert, home, helper, slot of the helper) for each copy.
 template <class See>
 void for_each_copy(const ExpertPlan& plan, const See& see) {
   const std::vector<std::vector<int>> slots = helper_slots(plan);

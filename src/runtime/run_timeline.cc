@@ -81,10 +81,11 @@ class TimelineRunner::Impl {
  public:
   Impl(tuttiComm_t comm, Timeline timeline, RunOptions options)
       : comm_(comm), timeline_(std::move(timeline)), options_(options), made_(comm) {
+    // First, so that all ranks refuse a faulty timeline or none does.
+    agree(comm, fingerprint(timeline_), "the timeline");
     expect_sound(timeline_);
     require(timeline_.ranks == made_.ranks(), "the timeline is for ", timeline_.ranks,
             " ranks and the communicator has ", made_.ranks());
-    agree(comm, fingerprint(timeline_), "the timeline");
     channels_.assign(timeline_.channels.size(), nullptr);
     for (const std::vector<int>& batch : batches_of(timeline_.channels)) {
       std::vector<RankSet> groups;
@@ -121,8 +122,12 @@ class TimelineRunner::Impl {
     expect_success(tuttiBarrier(comm_, tuttiBlocking()), comm_, "tuttiBarrier");
     start_ = now_ns();
     std::vector<std::thread> threads;
-    for (size_t track = 1; track < kTracks; ++track) {
-      if (!tracks_[track].empty()) threads.emplace_back([this, track] { run_track(track); });
+    try {
+      for (size_t track = 1; track < kTracks; ++track) {
+        if (!tracks_[track].empty()) threads.emplace_back([this, track] { run_track(track); });
+      }
+    } catch (...) {  // no more threads: those that have begun end
+      fail(std::current_exception());
     }
     run_track(0);
     for (std::thread& thread : threads) thread.join();

@@ -82,6 +82,7 @@ TEST(RuntimeCost, TheGridIsBilinearAndThenAtPeakRate) {
   EXPECT_EQ(grid.time(15, 200), Nanoseconds(350));
   EXPECT_EQ(grid.time(20, 300), Nanoseconds(800));
   EXPECT_EQ(grid.time(40, 600), Nanoseconds(3200));
+  EXPECT_EQ(grid.time(0, 600), Nanoseconds(0));
 }
 
 TEST(RuntimeCost, TheLibraryPredictsWhatItWouldRun) {

@@ -8,8 +8,10 @@
 //
 // Units:    rows of `row` bytes. Expert e lives on rank e / (experts / ranks).
 // Owns:     a window with room for `capacity` rows; results of combine() are the caller's memory.
-// Ordering: collective; dispatch(), then combine(), then dispatch() again. dispatch() begins with a
-//           barrier, so nobody writes rows that somebody still reads.
+// Ordering: collective, its making and its end included; dispatch(), then combine(), then
+// dispatch()
+//           again. dispatch() begins with a barrier, so nobody writes rows that somebody still
+//           reads.
 // Threads:  one at a time, as the communicator.
 // Errors:   throws Error. Counts are known to all ranks, so that where rows do not fit all ranks
 // say
