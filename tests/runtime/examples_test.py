@@ -60,7 +60,7 @@ class Timeline(unittest.TestCase):
     def test_pictures_can_be_read(self):
         with tempfile.TemporaryDirectory() as folder:
             svg, trace = os.path.join(folder, "a.svg"), os.path.join(folder, "a.json")
-            for what in ("pipeline", "fsdp", "ddp"):
+            for what in ("pipeline", "fsdp", "ddp", "ring", "context"):
                 timeline(what, "--svg", svg, "--perfetto", trace)
                 xml.etree.ElementTree.parse(svg)
                 with open(trace, encoding="utf-8") as file:
@@ -72,10 +72,15 @@ class Timeline(unittest.TestCase):
             return float(timeline(*arguments).stdout.split(" ms")[0].split()[-1])
         self.assertLess(whole("ddp"), whole("ddp", "--no-overlap"))
         self.assertLess(whole("fsdp"), whole("fsdp", "--prefetch", "0"))
+        ranks = ("ring", "--ranks", "8", "--nodes", "2", "--block", "33554432")
+        self.assertLess(whole(*ranks), whole(*ranks, "--flat"))
 
     def test_what_cannot_be_is_refused(self):
         self.assertIn("give 1 or more", timeline("pipeline", "--micro-batches", "0", status=2).stderr)
         self.assertIn("a last group of 2", timeline("pipeline", "--chunks", "2", "--group", "6", status=2).stderr)
+        self.assertIn("grain 128", timeline("context", "--block", "100", status=2).stderr)
+        self.assertIn("8192,4096", timeline("context", "--help").stdout)
+        self.assertIn("not a multiple of 3", timeline("ring", "--nodes", "3", status=2).stderr)
         self.assertIn("usage", timeline("nonsense", status=2).stderr)
         limited = timeline("pipeline", "--memory", "100", status=1)
         self.assertIn("rule 6: rank 0 needs", limited.stderr)

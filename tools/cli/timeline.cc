@@ -11,8 +11,10 @@
 #include "perf/collectives/error.h"
 #include "perf/command_line.h"
 #include "tools/cli/arguments.h"
+#include "tutti/runtime/block_context.h"
 #include "tutti/runtime/cost.h"
 #include "tutti/runtime/generators.h"
+#include "tutti/runtime/ring.h"
 
 namespace tutti::cli {
 namespace {
@@ -136,6 +138,56 @@ std::optional<Timeline> make_ddp(CommandLine& line, Common& common, int argc,
   return ddp(spec);
 }
 
+std::optional<Timeline> make_ring(CommandLine& line, Common& common, int argc,
+                                  const char* const* argv, int& exit_code) {
+  RingSpec spec;
+  int nodes = 1;
+  int64_t block = 1 << 20, intra = 200;
+  bool flat = false;
+  line.add({"--nodes", "N", "nodes that the ranks are spread over", "1"}, nodes, 1, 1024);
+  line.add({"--block", "BYTES", "keys and values of a rank", "1048576"}, block, 0, kMostBytes);
+  line.add({"--intra", "GB/S", "of a link within a node", "200"}, intra, 1, 1'000'000);
+  line.add({"--flat", "", "one ring over all ranks, though there are several nodes"}, flat);
+  if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
+  if (common.ranks % nodes != 0) {
+    throw perf::PerfError(std::to_string(common.ranks) + " ranks are not a multiple of " +
+                              std::to_string(nodes) + " nodes",
+                          perf::kExitUsage);
+  }
+  spec.nodes = nodes;
+  spec.gpus = common.ranks / nodes;
+  spec.block = Bytes(block);
+  spec.compute = Nanoseconds(common.forward / common.ranks);
+  spec.inter = message_time(link_of(common), spec.block);
+  spec.intra = message_time({Nanoseconds(common.latency), static_cast<double>(intra)}, spec.block);
+  return flat ? ring(spec) : two_level_ring(spec);
+}
+
+std::optional<Timeline> make_context(CommandLine& line, Common& common, int argc,
+                                     const char* const* argv, int& exit_code) {
+  std::vector<int64_t> lengths;
+  ContextSpec spec;
+  ContextTimes times;
+  int64_t token = 2048, rate = 600'000;
+  const AttentionShape shape{64, 8, 128};
+  line.add({"--lengths", "TOKENS...", "of the sequences", "65536,16384,8192,4096,4096"},
+           [&](const std::string& text) {
+             lengths.push_back(static_cast<int64_t>(perf::whole_number(text, 1, 1 << 30)));
+           });
+  line.add({"--block", "TOKENS", "of a block, a multiple of 128", "4096"}, spec.block, 0, 1 << 30);
+  line.add({"--token", "BYTES", "keys and values of a token", "2048"}, token, 1, 1 << 30);
+  line.add({"--rate", "GFLOPS", "of attention, with 64 heads of 128", "600000"}, rate, 1,
+           uint64_t{1} << 40);
+  line.add({"--coalesce", "N", "rounds whose blocks are attended to together", "1"}, times.coalesce,
+           0, 1 << 20);
+  if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
+  if (lengths.empty()) lengths = {65536, 16384, 8192, 4096, 4096};
+  times.pull = message_time(link_of(common), Bytes(spec.block * token));
+  times.ns_per_pair =
+      4.0 * static_cast<double>(shape.q_heads * shape.head_dim) / static_cast<double>(rate);
+  return context_timeline(plan_context(lengths, common.ranks, spec), times);
+}
+
 struct Command {
   const char* name;
   const char* summary;
@@ -146,6 +198,9 @@ constexpr Command kCommands[] = {
     {"fsdp", "parameters gathered ahead of their use, gradients reduce-scattered behind",
      make_fsdp},
     {"ddp", "gradients all-reduced in buckets behind the backward pass", make_ddp},
+    {"ring", "ring attention, on two levels with --nodes; --forward is all steps of a rank",
+     make_ring},
+    {"context", "attention on blocks that ranks pull from each other in rounds", make_context},
 };
 
 int print_usage(std::FILE* file) {
