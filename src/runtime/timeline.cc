@@ -223,7 +223,7 @@ Summary summarize(const Timeline& timeline, const History& history) {
     Intervals computing, communicating;
     for (size_t t = 0; t < timeline.tasks.size(); ++t) {
       const TimelineTask& task = timeline.tasks[t];
-      if (task.rank != rank || task.track == Track::kCopy) continue;
+      if (task.rank != rank || task.kind == TaskKind::kCopy) continue;
       (communicates(task.kind) ? communicating : computing)
           .emplace_back(history.spans[t].begin.value, history.spans[t].end.value);
     }
