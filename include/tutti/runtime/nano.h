@@ -1,0 +1,60 @@
+// Nano-batches: an operation is cut into ranges of its batch, so that the network works for one
+// range while another is computed (NanoFlow, arXiv:2408.12757).
+//
+// Exact: the dependency rule (two nano-operations depend if their operations do and their ranges
+// intersect) and the choice of shares from a table. Not taken over: the search for the number, size
+// and order of ranges, a mixed integer program of the authors'.
+//
+// Units:   tokens, nanoseconds of a whole operation; shares of a device from 0 to 1.
+// Errors:  throws Error and says which number to change.
+// Threads: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tutti/runtime/timeline.h"
+
+namespace tutti::runtime {
+
+struct NanoOperation {
+  std::string name;
+  bool communicates = false;  // an all_reduce of all ranks, else computing
+  Nanoseconds duration{0};    // of the whole batch
+  std::vector<int64_t> cuts;  // where ranges end, ascending, without the end of the batch
+  std::vector<int> after;     // earlier operations
+};
+
+struct NanoSpec {
+  int ranks = 2;
+  int64_t tokens = 1024;
+  int64_t grain = 128;      // cuts are multiples of it
+  Bytes token_bytes{1024};  // of communication
+  std::vector<NanoOperation> operations;
+};
+/// Ranges run in the order of their operations, then of the batch.
+TUTTI_RUNTIME_API Timeline nano_batches(const NanoSpec& spec);
+
+/// `layers` pairs of computing and communication, each after the one before, in equal parts.
+TUTTI_RUNTIME_API NanoSpec layered(int layers, Nanoseconds computing, Nanoseconds communication,
+                                   int parts);
+
+/// How fast communication is, of its best, with a share of the device. Points of a table rise in
+/// both.
+struct SharePoint {
+  double share = 0;
+  double performance = 0;
+};
+struct Admission {
+  double share = 0;     // of the device, for communication; computing has the rest
+  Nanoseconds time{0};  // of both together: the longer one
+};
+/// The point of the table, within the budget, that makes the longer of both shortest.
+TUTTI_RUNTIME_API Admission admit(std::span<const SharePoint> table, Nanoseconds computing,
+                                  Nanoseconds communication, double budget = 1.0);
+/// Throws where shares that work at the same time exceed the budget.
+TUTTI_RUNTIME_API void expect_within(std::span<const double> shares, double budget);
+
+}  // namespace tutti::runtime

@@ -1,0 +1,79 @@
+// Nano-batches: training_systems 3.18 (N1).
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "src/runtime/crew_test.h"
+#include "tutti/runtime/nano.h"
+
+namespace tutti::runtime {
+namespace {
+
+double units(int computing, int communication, int parts) {
+  const Timeline timeline = nano_batches(
+      layered(3, Nanoseconds(computing * 1000), Nanoseconds(communication * 1000), parts));
+  EXPECT_TRUE(check(timeline).empty());
+  return double(summarize(timeline, simulate(timeline)).makespan.value) / 1000;
+}
+
+// 3.18 (e), N1.
+TEST(RuntimeNano, ThreeLayersTakeWhatTheFormulaSays) {
+  EXPECT_EQ(units(4, 2, 1), 18);
+  EXPECT_EQ(units(4, 2, 2), 13);
+  EXPECT_EQ(units(4, 2, 4), 12.5);
+  EXPECT_EQ(units(2, 4, 2), 13);
+  EXPECT_EQ(units(2, 4, 4), 12.5);
+  EXPECT_EQ(units(3, 3, 2), 10.5);
+  EXPECT_EQ(units(3, 3, 4), 9.75);
+}
+
+// 3.18 (b): what depends is what intersects, also where operations are cut differently.
+TEST(RuntimeNano, RangesDependWhereTheyIntersect) {
+  NanoSpec spec;
+  spec.ranks = 1;
+  spec.tokens = 2048;
+  spec.operations = {{"a", false, Nanoseconds(2048), {768}, {}},
+                     {"b", false, Nanoseconds(2048), {512, 1024}, {0}}};
+  const Timeline timeline = nano_batches(spec);
+  ASSERT_EQ(timeline.tasks.size(), 5u);
+  EXPECT_EQ(timeline.tasks[0].duration, Nanoseconds(768));
+  EXPECT_EQ(timeline.tasks[2].after, (std::vector<int>{0}));     // 0-512
+  EXPECT_EQ(timeline.tasks[3].after, (std::vector<int>{0, 1}));  // 512-1024
+  EXPECT_EQ(timeline.tasks[4].after, (std::vector<int>{1}));     // 1024-2048
+}
+
+// 3.18 (e): with a share of 0.2 the network is half as fast; the longer of both decides.
+TEST(RuntimeNano, TheShareMakesTheLongerOneShortest) {
+  const std::vector<SharePoint> table{{0.1, 0.3}, {0.2, 0.5}, {0.8, 0.9}};
+  const Admission even = admit(table, Nanoseconds(8000), Nanoseconds(5000));
+  EXPECT_EQ(even.share, 0.2);
+  EXPECT_EQ(even.time, Nanoseconds(10000));
+  EXPECT_EQ(admit(table, Nanoseconds(100), Nanoseconds(9000)).share, 0.8);
+  EXPECT_EQ(admit(table, Nanoseconds(9000), Nanoseconds(300)).share, 0.1);
+}
+
+// 3.18 (f).
+TEST(RuntimeNano, RefusesRangesAndSharesThatCannotBe) {
+  NanoSpec spec = layered(1, Nanoseconds(1), Nanoseconds(1), 2);
+  spec.operations[0].cuts = {100};
+  EXPECT_REFUSED(nano_batches(spec), "no multiple of the grain 128");
+  spec.operations[0].cuts = {128, 128};
+  EXPECT_REFUSED(nano_batches(spec), "cuts ascend within the batch");
+  spec.operations[0].cuts = {256};
+  EXPECT_REFUSED(nano_batches(spec), "cuts ascend within the batch");
+  spec.operations[0].cuts = {};
+  spec.operations[0].after = {1};
+  EXPECT_REFUSED(nano_batches(spec), "name earlier ones");
+  EXPECT_REFUSED(layered(0, Nanoseconds(1), Nanoseconds(1), 1), "1 or more of each");
+  EXPECT_REFUSED(expect_within(std::vector<double>{0.6, 0.5}, 1), "admit fewer");
+  EXPECT_NO_THROW(expect_within(std::vector<double>{0.6, 0.4}, 1));
+  EXPECT_REFUSED(
+      admit(std::vector<SharePoint>{{0.5, 0.5}, {0.2, 0.6}}, Nanoseconds(1), Nanoseconds(1)),
+      "sort it");
+  EXPECT_REFUSED(admit({}, Nanoseconds(1), Nanoseconds(1)), "at least one point");
+  EXPECT_INFEASIBLE(admit(std::vector<SharePoint>{{0.5, 0.5}}, Nanoseconds(1), Nanoseconds(1), 0.4),
+                    "no share");
+}
+
+}  // namespace
+}  // namespace tutti::runtime
