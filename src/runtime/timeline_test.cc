@@ -141,7 +141,7 @@ TEST(RuntimeTimeline, ADroppedDependencyIsFoundUnlessAnotherOneImpliesIt) {
           found += !implied;
         }
       }
-      EXPECT_GT(found, 8) << generator.name;
+      EXPECT_GT(found, 2) << generator.name;
     }
   }
 }
@@ -177,7 +177,7 @@ TEST(RuntimeTimeline, SwappedMessagesAndCollectivesAreFound) {
         EXPECT_TRUE(broken.contains(3) || broken.contains(4)) << generator.name;
       });
     }
-    EXPECT_GT(mutants, 8) << generator.name;
+    EXPECT_GT(mutants, 2) << generator.name;
   }
 }
 
@@ -211,7 +211,7 @@ TEST(RuntimeTimeline, ABufferThatIsReusedEarlyIsFound) {
         EXPECT_TRUE(!contended || rules(mutant).contains(7)) << generator.name;
       }
     }
-    EXPECT_GT(found, 8) << generator.name;
+    EXPECT_GT(found, 2) << generator.name;
   }
 }
 
