@@ -10,17 +10,12 @@
 #include <ctime>
 #include <utility>
 
+#include "src/base/host_name.h"
 #include "src/base/setting_values.h"
 #include "src/base/write_signals.h"
 
 namespace tutti {
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  if (gethostname(name, sizeof name - 1) != 0) return "?";
-  return name;
-}
 
 /// Of local time, as it was when the process first asked. To ask takes a lock of the C library,
 /// which in the child of a fork nobody may be left to give back; a child has its parent's answer.

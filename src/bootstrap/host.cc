@@ -7,6 +7,7 @@
 #include <fstream>
 #include <string_view>
 
+#include "src/base/host_name.h"
 #include "src/base/words.h"
 
 namespace tutti::bootstrap {
@@ -26,16 +27,13 @@ std::string name_space(const char* path) {
   return bytes > 0 ? std::string(text.data(), static_cast<size_t>(bytes)) : std::string();
 }
 
-std::string host_name() {
-  constexpr size_t kMaxNameBytes = 64;  // HOST_NAME_MAX
-  std::array<char, kMaxNameBytes + 1> name{};
-  if (gethostname(name.data(), kMaxNameBytes) != 0) return "host";
-  // A host id is one word of a card.
-  std::string text(name.data());
-  for (char& letter : text) {
+/// A host id is one word of a card.
+std::string name_as_word() {
+  std::string name = host_name();
+  for (char& letter : name) {
     if (letter <= ' ' || letter >= 0x7f) letter = '_';
   }
-  return text.empty() ? "host" : text;
+  return name;
 }
 
 }  // namespace
@@ -45,7 +43,7 @@ std::string host_id(const Config& config) {
 }
 
 std::string host_fingerprint() {
-  const std::string name = host_name();
+  const std::string name = name_as_word();
   const std::string facts = first_line("/proc/sys/kernel/random/boot_id") + "\n" + name + "\n" +
                             name_space("/proc/self/ns/uts") + "\n" +
                             name_space("/proc/self/ns/pid");

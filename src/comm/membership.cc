@@ -3,11 +3,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <utility>
 
 #include "src/base/clock.h"
+#include "src/base/host_name.h"
 #include "src/base/words.h"
 #include "src/comm/card.h"
 #include "src/comm/overlay.h"
@@ -19,12 +19,6 @@ namespace {
 
 // The texts of a card before those of the transports.
 enum CardText : size_t { kHost, kProcess, kCores, kSettings, kPlace, kFirstTransport };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 bool is_allowed(const Config& config, std::string_view name) {
   const auto& allowed = config.transports;
