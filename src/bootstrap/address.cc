@@ -128,6 +128,8 @@ bool Address::loopback() const {
   return family == 6 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
+bool Address::link_local() const { return family == 4 && bytes[0] == 169 && bytes[1] == 254; }
+
 Result<Listener> listen_on(const Address& address, uint16_t port) {
   const Endpoint endpoint(address, port);
   Result<KeptFd> fd = open_socket(endpoint);

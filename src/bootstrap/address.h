@@ -32,9 +32,13 @@ struct Address {
   std::string text() const;
   /// "10.0.0.1:4000", "[fd00::1]:4000".
   std::string text(uint16_t port) const;
-  /// One machine's own address that others can use: not a wildcard, multicast or link-local one.
+  /// One machine's own address that others can use: not a wildcard, a multicast one or
+  /// IPv6's link-local, which needs a scope.
   bool usable() const;
   bool loopback() const;
+  /// 169.254.0.0/16: a cable without a network behind it (a BMC's, or two hosts back to back). That
+  /// of IPv6 is not usable().
+  bool link_local() const;
 };
 
 /// A listening socket and its port; `port` 0 lets the system choose.

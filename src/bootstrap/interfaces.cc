@@ -54,11 +54,12 @@ bool is_bridge(const std::string& name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-enum class Kind { kNetwork, kBridge, kNoCarrier, kLoopback };  // best first
+enum class Kind { kNetwork, kBridge, kLinkLocal, kNoCarrier, kLoopback };  // best first
 
 Kind kind_of(const Interface& interface) {
   if (interface.address.loopback()) return Kind::kLoopback;
   if (!interface.carrier) return Kind::kNoCarrier;
+  if (interface.address.link_local()) return Kind::kLinkLocal;
   return is_bridge(interface.name) ? Kind::kBridge : Kind::kNetwork;
 }
 

@@ -24,7 +24,8 @@ struct Interface {
 Result<std::vector<Interface>> list_interfaces();
 
 /// Those that the configuration admits, best first: networks before bridges of virtual machines and
-/// containers before interfaces without a carrier before loopback, IPv4 before IPv6. Never empty.
+/// containers before 169.254.0.0/16 before interfaces without a carrier before loopback, IPv4
+/// before IPv6. Never empty.
 ///
 /// socket_ifname as NCCL reads it: a comma list of prefixes, or after '=' of exact names, or after
 /// '^' of prefixes to leave out.

@@ -147,10 +147,12 @@ TEST(Interfaces, AreChosenAsNcclDoes) {
   EXPECT_NE(names("wlan").find("ib0 10.0.2.1"), std::string::npos);
 }
 
-// Bridges have the same address everywhere, and nobody answers at an interface without a cable.
+// Bridges have the same address everywhere, as the USB interfaces of BMCs have, and nobody answers
+// at an interface without a cable.
 TEST(Interfaces, OnlyTheBestKindIsAnnounced) {
   const std::vector<Interface> all = {{"eno1", address("10.9.0.1"), false},
                                       {"lo", address("127.0.0.1")},
+                                      {"usb0", address("169.254.3.1")},
                                       {"docker0", address("172.17.0.1")},
                                       {"eth0", address("10.0.0.1")},
                                       {"eth0", address("fd00::1")}};
@@ -167,6 +169,7 @@ TEST(Interfaces, OnlyTheBestKindIsAnnounced) {
   };
   EXPECT_EQ(announced(""), "10.0.0.1 fd00::1 ");
   EXPECT_EQ(announced("^eth"), "172.17.0.1 ");
+  EXPECT_EQ(announced("eno,usb,lo"), "169.254.3.1 ") << "a cluster may have nothing else";
   EXPECT_EQ(announced("eno,lo"), "10.9.0.1 ");
   EXPECT_EQ(announced("lo"), "127.0.0.1 ");
 }
