@@ -103,6 +103,7 @@ Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
   return trail;
 }
 
+/// "; ranks 0-4 wait for it". Nothing where nobody does any more: all others may have given up.
 std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
   std::vector<int> ranks;
   for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
@@ -112,36 +113,38 @@ std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
       ranks.push_back(static_cast<int>(rank));
     }
   }
-  return (ranks.size() == 1 ? "rank " : "ranks ") + list_ranks(ranks) +
-         (ranks.size() == 1 ? " waits" : " wait");
+  if (ranks.empty()) return "";
+  const bool one = ranks.size() == 1;
+  return (one ? "; rank " : "; ranks ") + list_ranks(ranks) + (one ? " waits" : " wait") +
+         " for it";
 }
 
 std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now_ns) const {
   const Situation situation = situation_of(culprit);
   const std::string name = health_.name_of(static_cast<int>(culprit));
-  const std::string others = waiting_ranks(culprit, now_ns) + " for it";
+  const std::string others = waiting_ranks(culprit, now_ns);
   if (!situation.known) {
     return "nothing was heard of " + name + " for " + seconds(now_ns - since_ns_) +
-           ": it has not entered the call, is stopped or cannot be reached; " + others;
+           ": it has not entered the call, is stopped or cannot be reached" + others;
   }
-  if (situation.cause.known()) return name + " gave up; " + others;
+  if (situation.cause.known()) return name + " gave up" + others;
   const auto behind = static_cast<int32_t>(wait.number - situation.number);
   if (is_collective(wait) && behind > 0) {
     return name + " never entered " + call_text(wait.number) + ": its last is " +
-           call_text(situation.number) + "; " + others;
+           call_text(situation.number) + others;
   }
   if (waits(situation, now_ns)) {
     return name + " waits for rank " + std::to_string(situation.peer) +
            (is_collective(wait) ? " in " + call_text(situation.number) : std::string()) +
-           ": ranks wait in a circle; " + others;
+           ": ranks wait in a circle" + others;
   }
   if (!is_collective(wait)) {
     return name +
            " does not go on (stopped, busy, or it has not come so far; its last collective is " +
-           call_text(situation.number) + "); " + others;
+           call_text(situation.number) + ")" + others;
   }
   return name + " does not go on in " + call_text(situation.number) +
-         " (stopped, busy, or it has left the call); " + others;
+         " (stopped, busy, or it has left the call)" + others;
 }
 
 }  // namespace tutti::exec

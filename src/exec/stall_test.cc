@@ -351,6 +351,16 @@ class NearRanks {
     call.what = "all_reduce";
     return stall_->compare_calls({&call, number, 0, 1, 0, 0}, 1);
   }
+  /// What rank 0 finds in a send when its deadline has passed as that of rank 1 has, which blames
+  /// it.
+  Status blamed_by_who_gave_up() {
+    peers_[1].arena.counter(0).failed.store(Loss{1, {0, -1}}.word());
+    Call call;
+    call.signature = 0;
+    call.what = "send/recv";
+    call.deadline_ns = 1;
+    return stall_->check({&call, 0, 0, 1, 0, 0});
+  }
 
  private:
   ExecutorOptions options_;
@@ -359,6 +369,15 @@ class NearRanks {
   Reports reports_;
   std::unique_ptr<Stall> stall_;
 };
+
+// Each was found by the other one to be to blame; the one that is later has nobody who waits.
+TEST(Stall, WhoIsToBlameAndHasNobodyWaitingIsNotSaidToBeWaitedFor) {
+  NearRanks ranks;
+  const Status status = ranks.blamed_by_who_gave_up();
+  EXPECT_EQ(status.code(), Code::kTimeout) << status.message();
+  EXPECT_FALSE(contains(status.message(), "wait for it")) << status.message();
+  EXPECT_TRUE(contains(status.message(), "rank 0")) << status.message();
+}
 
 TEST(Stall, CallsOfAHostAreComparedWhereverTheirNumbersAre) {
   for (const uint32_t number : kNumbers) {
