@@ -61,7 +61,9 @@ Status Group::join(int rank, const Turn& turn, std::string blob) {
   }
   if (!blobs_.emplace(rank, std::move(blob)).second) {
     return Status::invalid_usage("two processes (or threads) say that they are " + rank_name(rank) +
-                                 " of " + std::to_string(turn.ranks));
+                                 " of " + std::to_string(turn.ranks) +
+                                 "; if they are of two jobs that look the same, give each its own "
+                                 "id, MASTER_PORT or TUTTI_JOB");
   }
   left_.erase(rank);
   return {};
@@ -100,6 +102,12 @@ std::string Group::missing() const {
     text += " (" + list_ranks(left) + " came and went away again)";
   }
   return text;
+}
+
+Status two_jobs() {
+  return Status::invalid_usage(
+      "two jobs of this user that look the same start on this host at one time, and nothing tells "
+      "their ranks apart; give each its own MASTER_PORT or TUTTI_JOB");
 }
 
 std::string encode_blobs(const std::vector<std::string>& blobs) {

@@ -62,6 +62,9 @@ class Group {
   std::map<int, uint64_t> left_;  // and when
 };
 
+/// Ranks of two jobs have come, or are about to, that nothing tells apart.
+Status two_jobs();
+
 std::string encode_blobs(const std::vector<std::string>& blobs);
 /// kRemoteError for anything but `ranks` blobs of at most `most_bytes` each.
 Result<std::vector<std::string>> decode_blobs(std::string_view bytes, int ranks,

@@ -90,6 +90,16 @@ std::string place_of(const Visit& visit) {
          " at the rendezvous " + places(visit.id);
 }
 
+/// What a rank that finds no server had better look at.
+std::string doubts(const UniqueId& id) {
+  if (id.at_place || id.rank_0_opens) {
+    return " (rank 0 opens that place: does it run? may this host connect to it? is it at the same "
+           "making of a communicator as this rank?)";
+  }
+  return " (the process that made the unique id opens that place: does it still run? may this host "
+         "connect to it? was the id used already?)";
+}
+
 /// Tries all addresses in turn until one answers: the server may not be there yet.
 Result<KeptFd> meet(const Visit& visit) {
   const UniqueId& id = visit.id;
@@ -113,7 +123,8 @@ Result<KeptFd> meet(const Visit& visit) {
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
     }
     patience.waits_for(place_of(visit) + ": " +
-                       (visit.awaited.empty() ? "nobody answers" : visit.awaited) + reasons);
+                       (visit.awaited.empty() ? "nobody answers" + doubts(id) : visit.awaited) +
+                       reasons);
     without_socket = unopened == id.addresses.size() ? without_socket + 1 : 0;
     if (without_socket >= kMostWithoutSocket) {
       return Status::system_error("rank " + std::to_string(visit.rank) +
@@ -124,10 +135,7 @@ Result<KeptFd> meet(const Visit& visit) {
     if (late || gone || refusals >= most_refusals) {
       const Code code = late && !gone ? Code::kTimeout : Code::kRemoteError;
       return Status(code, "rank " + std::to_string(visit.rank) +
-                              " cannot reach the rendezvous (the process that made the unique id; "
-                              "does it still run? may this host connect to it? was the id used "
-                              "already?)" +
-                              reasons);
+                              " cannot reach the rendezvous" + doubts(id) + reasons);
     }
     patience.pause(kPauseNs);
     dial_ns = std::min(2 * dial_ns, kLongestDialNs);
@@ -163,8 +171,8 @@ void decline(const Visit& visit, const Turn& turn) {
   last.patience = monotonic_ns() + visit.farewell_ns;
   const Result<KeptFd> fd = meet(last);
   if (!fd.ok()) return;
-  const char aborted = static_cast<char>(kAborted);
-  if (!send_request(fd.value().get(), turn, "", last.patience, {&aborted, 1}).ok()) return;
+  const char farewell = static_cast<char>(visit.twin ? kTwin : kAborted);
+  if (!send_request(fd.value().get(), turn, "", last.patience, {&farewell, 1}).ok()) return;
   (void)wait_ready(fd.value().get(), POLLIN, last.patience);  // it has been heard
 }
 

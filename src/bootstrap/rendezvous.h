@@ -36,6 +36,7 @@ struct Visit {
   std::function<void()> look = {};
   uint64_t look_ns = kNoDeadline;
   uint64_t farewell_ns = kNanosecondsPerSecond;  // how long decline() looks for the server
+  bool twin = false;  // what decline() says: that this rank is of another job (kTwin)
 };
 
 /// Every rank's `blob` (at most kMaxBlobBytes, group.h), by rank. All ranks call this with the same

@@ -237,6 +237,7 @@ TEST(Rendezvous, WhoFindsNoServerSaysWhere) {
   { id = start()->id(); }
   Waiting rank(id, 1, 2);
   rank.until_said("127.0.0.1:" + std::to_string(id.port));
+  rank.until_said("was the id used already?");
   rank.token->cancel();
   rank.thread.join();
   EXPECT_NE(rank.blobs.status().message().find("aborted"), std::string_view::npos);
@@ -252,6 +253,18 @@ TEST(Rendezvous, TheOthersAreToldWhoDoesNotCome) {
   EXPECT_EQ(rank.blobs.status().code(), Code::kRemoteError);
   EXPECT_NE(rank.blobs.status().message().find("rank 0 aborted"), std::string_view::npos)
       << rank.blobs.status().message();
+}
+
+TEST(Rendezvous, AGroupThatARankOfAnotherJobFindsFails) {
+  const auto server = start();
+  Waiting rank(server->id(), 1, 2);
+  rank.until_said("rank 0 of 2 did not come");
+  Visit visit{server->id(), 0, 2};
+  visit.twin = true;
+  decline(visit);
+  rank.thread.join();
+  EXPECT_EQ(rank.blobs.status().code(), Code::kInvalidUsage);
+  EXPECT_NE(rank.blobs.status().message().find("two jobs"), std::string_view::npos);
 }
 
 TEST(Rendezvous, TheOthersAreToldWhoAborted) {

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
 #include <utility>
 
 #include "src/base/thread.h"
@@ -22,6 +24,54 @@ transport::Identity server_identity(const UniqueId& id) {
   return self;
 }
 
+/// The servers of this process that nobody owns. Those of failed groups tell latecomers why, and
+/// have the port that the next attempt needs.
+class Released {
+ public:
+  void add(uint16_t port, const std::shared_ptr<ServerLoop>& loop) {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(servers_, [](const auto& one) { return one.second.expired(); });
+    servers_.emplace_back(port, loop);
+  }
+
+  /// False: nobody had it who could.
+  bool give_up(uint16_t port) {
+    const std::lock_guard lock(mutex_);
+    bool gave_up = false;
+    for (const auto& [number, server] : servers_) {
+      const std::shared_ptr<ServerLoop> loop = number == port ? server.lock() : nullptr;
+      if (loop == nullptr || !loop->failed()) continue;
+      loop->stop();
+      gave_up = await_end(*loop) || gave_up;
+    }
+    return gave_up;
+  }
+
+ private:
+  /// It answers who is there; in a forked child it never ends, since its thread is the parent's.
+  static bool await_end(const ServerLoop& loop) {
+    constexpr useconds_t kPauseUs = 200;
+    const uint64_t until_ns = monotonic_ns() + kNanosecondsPerSecond;
+    while (!loop.finished() && monotonic_ns() < until_ns) usleep(kPauseUs);
+    return loop.finished();
+  }
+
+  std::mutex mutex_;
+  std::vector<std::pair<uint16_t, std::weak_ptr<ServerLoop>>> servers_;  // under mutex_
+};
+
+Released& released() {
+  // tidy: allow mutable (of servers that nobody owns); never freed: their threads may outlive all
+  static auto* const released = new Released;
+  return *released;
+}
+
+Result<Listener> listen_when_left(const Address& address, uint16_t port) {
+  Result<Listener> listener = listen_on(address, port);
+  if (!listener.ok() && port != 0 && released().give_up(port)) return listen_on(address, port);
+  return listener;
+}
+
 /// Listeners on as many of the addresses as possible, all with one port. Leaves the others out of
 /// `id`.
 Result<ServerLoop::Gates> open_gates(UniqueId& id) {
@@ -29,7 +79,7 @@ Result<ServerLoop::Gates> open_gates(UniqueId& id) {
   std::vector<Address> used;
   Status refusal = Status::invalid_argument("the rendezvous has no address to listen on");
   for (const Address& address : id.addresses) {
-    Result<Listener> listener = listen_on(address, id.port);
+    Result<Listener> listener = listen_when_left(address, id.port);
     if (!listener.ok()) {
       refusal = listener.status();
       continue;
@@ -98,7 +148,10 @@ void Server::fail(const Status& reason) const { loop_->fail(reason); }
 
 bool Server::finished() const { return loop_->finished(); }
 
-void Server::release(std::unique_ptr<Server> server) { server->thread_.detach(); }
+void Server::release(std::unique_ptr<Server> server) {
+  released().add(server->id_.port, server->loop_);
+  server->thread_.detach();
+}
 
 Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config) {
   UniqueId id;

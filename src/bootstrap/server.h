@@ -51,7 +51,7 @@ class ServerLoop;
 class Server {
  public:
   /// Listens on the addresses of `id`; port 0 chooses one. Addresses that cannot be used are left
-  /// out.
+  /// out. A released server of this process whose group has failed makes room.
   static Result<std::unique_ptr<Server>> start(const UniqueId& id, const ServerOptions& options);
   /// On a listener that exists: `id` says where.
   static Result<std::unique_ptr<Server>> start_on(KeptFd listener, const UniqueId& id,

@@ -67,6 +67,7 @@ void ServerLoop::fail(const Status& reason) {
     const std::lock_guard lock(mutex_);
     given_up_ = reason;
   }
+  failed_.store(true, std::memory_order_release);
   const uint64_t ring = 1;
   [[maybe_unused]] const ssize_t count = write(bell_.get(), &ring, sizeof ring);
 }
@@ -220,9 +221,11 @@ void ServerLoop::join(Session& session) {
 
 void ServerLoop::hear_abort(const Session& session) {
   if (is_over() || is_left_out(session.rank())) return;
-  fail_group(Status::remote_error("rank " + std::to_string(session.rank()) +
-                                  " aborted its communicator while it was being made, or could " +
-                                  "not make it"));
+  fail_group(session.twin()
+                 ? two_jobs()
+                 : Status::remote_error("rank " + std::to_string(session.rank()) +
+                                        " aborted its communicator while it was being made, or "
+                                        "could not make it"));
 }
 
 void ServerLoop::tell_news() {
@@ -271,6 +274,7 @@ uint64_t ServerLoop::return_deadline_ns() const {
 void ServerLoop::fail_group(const Status& reason) {
   const auto answer = encode_answer(reason.code(), reason.message());
   failure_ = reason;  // from here on nothing needs memory: it is told once
+  failed_.store(true, std::memory_order_release);
   held_until_ns_ = deadline_after(kHoldNs);
   put_off_end();
   for (const auto& session : sessions_) {

@@ -1,8 +1,8 @@
 // What the rendezvous server's thread does.
 //
-// Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop(), fail() and
-// finished() from any. Errors: none leave it: ranks are answered, and what cannot be answered is
-// dropped.
+// Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop(), fail(),
+// finished() and failed() from any. Errors: none leave it: ranks are answered, and what cannot be
+// answered is dropped.
 #pragma once
 
 #include <poll.h>
@@ -31,6 +31,8 @@ class ServerLoop {
   void stop();
   void fail(const Status& reason);
   bool finished() const { return finished_.load(std::memory_order_acquire); }
+  /// The group has failed, and all that is left to do is to tell its ranks why.
+  bool failed() const { return failed_.load(std::memory_order_acquire); }
 
  private:
   /// False when it is time to end.
@@ -85,6 +87,7 @@ class ServerLoop {
   Status given_up_;  // under mutex_: by fail()
   std::atomic<bool> stopping_{false};
   std::atomic<bool> finished_{false};
+  std::atomic<bool> failed_{false};
 };
 
 }  // namespace tutti::bootstrap

@@ -9,6 +9,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/io.h"
+#include "src/bootstrap/rendezvous.h"
 #include "tests/support/raw_rank.h"
 
 namespace tutti::bootstrap {
@@ -34,6 +35,23 @@ TEST(Server, AnswersTheFirstRankLast) {
   }
   ASSERT_TRUE(wait_ready(first.get(), POLLIN, in_a_minute()));
   EXPECT_GE(monotonic_ns() - begun_ns, kNanosecondsPerSecond * 9 / 10);
+}
+
+// Else the process that failed could not try again at the place that all ranks were told.
+TEST(Server, WhoseGroupHasFailedLeavesItsPortToTheNextOfItsProcess) {
+  UniqueId id;
+  id.addresses = {Address::parse("127.0.0.1").value()};
+  ASSERT_TRUE(make_secrets(id).ok());
+  auto failing = Server::start(id, {}).value();
+  id = failing->id();
+  EXPECT_FALSE(Server::start(id, {}).ok()) << "somebody has the port";
+  failing->fail(Status::timeout("nobody came"));
+  Server::release(std::move(failing));
+  auto next = Server::start(id, {});
+  ASSERT_TRUE(next.ok()) << next.status().message();
+  Server::release(std::move(next).value());
+  EXPECT_FALSE(Server::start(id, {}).ok()) << "this one waits for its group";
+  EXPECT_TRUE(exchange(id, 0, 1, "", in_a_minute()).ok());
 }
 
 }  // namespace

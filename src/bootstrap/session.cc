@@ -76,7 +76,7 @@ short Session::events() const {
 
 void Session::hear() {
   if (!asked_) receive();
-  if (asked_ && answer_ == nullptr && !aborted_) hear_abort();
+  if (asked_ && answer_ == nullptr && !aborted()) hear_abort();
 }
 
 void Session::receive() {
@@ -127,8 +127,8 @@ void Session::hear_abort() {
   uint8_t byte = 0;
   const ssize_t count = recv(fd_.get(), &byte, 1, MSG_DONTWAIT);
   if (count < 0 && try_again(errno)) return;
-  aborted_ = count == 1 && byte == kAborted;
-  lost_ = !aborted_;
+  if (count == 1 && (byte == kAborted || byte == kTwin)) farewell_ = byte;
+  lost_ = !aborted();
 }
 
 void Session::tell(std::string_view missing) {

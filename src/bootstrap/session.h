@@ -5,8 +5,9 @@
 // 1, stages 2, news 8 (milliseconds), members 8} and the blob; then news, every so often, and at
 // last the answer: both {code 4, 0 4, bytes 8} and bytes. Code 0: everybody's blobs (group.h).
 // kInProgress: news, a message that says who is missing. Else a message. A rank that aborts says so
-// by one byte, kAborted; it says nothing else after its request. Integers little endian. A blob
-// takes memory as it arrives, whatever its announced size.
+// by one byte, kAborted, and a rank that finds that this group is not its own by kTwin; neither
+// says anything else after its request. Integers little endian. A blob takes memory as it arrives,
+// whatever its announced size.
 //
 // Owns: the socket, which is non-blocking. Threads: one. Errors: a session whose socket or bytes
 // are bad is lost().
@@ -41,6 +42,8 @@ Request decode_request(const uint8_t* bytes);
 
 /// What a rank says that will not take part after all.
 inline constexpr uint8_t kAborted = '!';
+/// It is of another job, and nothing tells the ranks of the two apart.
+inline constexpr uint8_t kTwin = '2';
 
 struct Answer {
   Code code = Code::kOk;
@@ -71,7 +74,9 @@ class Session {
   uint64_t expiry_ns() const { return expiry_ns_; }
   /// When it is to be told who is missing.
   uint64_t news_due_ns() const { return asks() ? news_due_ns_ : kNoDeadline; }
-  bool aborted() const { return aborted_; }
+  bool aborted() const { return farewell_ != 0; }
+  /// It aborted because of that.
+  bool twin() const { return farewell_ == kTwin; }
 
   /// Sent by flush(), as is the answer.
   void tell(std::string_view missing);
@@ -99,7 +104,7 @@ class Session {
   bool asked_ = false;
   uint64_t expiry_ns_;
   uint64_t news_due_ns_ = kNoDeadline;
-  bool aborted_ = false;
+  uint8_t farewell_ = 0;  // none
   std::string news_;  // sent before the answer
   size_t news_sent_ = 0;
   std::shared_ptr<const std::string> answer_;
