@@ -37,7 +37,8 @@ Result<bootstrap::Meeting> meet(const LaunchedCall& call, const Patience& patien
       "a launched communicator that was begun before this one is not made yet";
   patience.waits_for(earlier);
   if (!call.place->await(patience)) return patience.reason(earlier);
-  return bootstrap::meet_launched(environment, call.variables, call.place->number(), patience);
+  const bootstrap::Launches launches{call.process->launched().load(), call.place->number()};
+  return bootstrap::meet_launched(environment, call.variables, launches, patience);
 }
 
 Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& call,
@@ -58,6 +59,7 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
 Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& call,
                                                           const Patience& patience) {
   Result<std::unique_ptr<comm::Communicator>> made = meet_and_found(call, patience);
+  if (made.ok()) ++call.process->launched();
   call.place->give_up();
   return made;
 }

@@ -50,6 +50,8 @@ class Process {
   /// calls, which is that of all ranks: a launcher's fence does not say whose it is, and where a
   /// port is given there is only one.
   Turns& launches() { return launches_; }
+  /// How many of them were made. Who waits for its turn reads it when that has come.
+  std::atomic<uint64_t>& launched() { return launched_; }
   /// Counts the ids at a place that every rank was told: equal on all ranks, since all ask for them
   /// in the same order.
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
@@ -80,6 +82,7 @@ class Process {
   comm::Attendant attendant_;
   Lounge lounge_;
   Turns launches_;
+  std::atomic<uint64_t> launched_{0};
   std::atomic<uint64_t> ids_{0};
   std::mutex mutex_;
   std::unique_ptr<comm::Engine> engine_;      // under mutex_

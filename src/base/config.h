@@ -64,6 +64,7 @@ struct Config {
   std::string key_file;
   bool insecure = false;
   std::string host_id;  // empty: found out
+  std::string job;      // empty: as the launcher calls it
   uint16_t port = 0;    // 0: any
 
   // What to use.

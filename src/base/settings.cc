@@ -88,11 +88,13 @@ bool take_key(std::string_view value, Config& config) {
   return config.key.has_value();
 }
 
-bool take_host_id(std::string_view value, Config& config) {
-  constexpr size_t kMaxHostIdBytes = 256;
+constexpr std::string_view kWord = "printable text without spaces, at most 256 bytes";
+template <std::string Config::*kMember>
+bool take_word(std::string_view value, Config& config) {
+  constexpr size_t kMaxBytes = 256;
   const bool printable =
       std::all_of(value.begin(), value.end(), [](unsigned char c) { return c > ' ' && c < 0x7f; });
-  return printable && value.size() <= kMaxHostIdBytes && take_text<&Config::host_id>(value, config);
+  return printable && value.size() <= kMaxBytes && take_text<kMember>(value, config);
 }
 
 bool take_transports(std::string_view value, Config& config) {
@@ -240,9 +242,13 @@ constexpr Setting kSettings[] = {
     {"TUTTI_INSECURE", "", "", kSwitchWords,
      "Launched ranks that share no key meet without one: whoever reaches their ports can join",
      take_switch<&Config::insecure>, [](const Config& c) { return show_switch(c.insecure); }},
-    {"TUTTI_HOST_ID", "", "", "printable text without spaces, at most 256 bytes",
+    {"TUTTI_JOB", "", "", kWord,
+     "A name for a launched job, equal on all its ranks and on no other's: tells apart jobs of one "
+     "user that look the same",
+     take_word<&Config::job>, [](const Config& c) { return show_text(c.job); }},
+    {"TUTTI_HOST_ID", "", "", kWord,
      "Ranks with equal host ids try to share memory. Default: boot id, host name, namespaces",
-     take_host_id, [](const Config& c) { return show_text(c.host_id); }},
+     take_word<&Config::host_id>, [](const Config& c) { return show_text(c.host_id); }},
     {"TUTTI_PORT", "", "", "1 to 65535",
      "TCP port of the rendezvous. At MASTER_ADDR the default is MASTER_PORT + 1", take_port,
      show_port},

@@ -1,8 +1,10 @@
 // One rank of a launched job: makes a communicator, then two in one group, reduces over each and
-// says how the ranks met.
+// says how the ranks met. An argument is a factor of what each rank brings, so that sums tell jobs
+// apart.
 #include <array>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <span>
 #include <string>
 
@@ -24,11 +26,11 @@ std::string origin(tuttiComm_t comm) {
   return explained.substr(0, explained.find('\n'));
 }
 
-int use(tuttiComm_t comm) {
+int use(tuttiComm_t comm, int factor) {
   int ranks = 0, rank = 0;
   tuttiCommCount(comm, &ranks);
   tuttiCommUserRank(comm, &rank);
-  int32_t sum = rank + 1;
+  int32_t sum = factor * (rank + 1);
   if (tuttiAllReduce(&sum, &sum, 1, tuttiInt32, tuttiSum, comm, tuttiBlocking()) != tuttiSuccess) {
     return fail("all_reduce", comm);
   }
@@ -37,22 +39,23 @@ int use(tuttiComm_t comm) {
   return tuttiCommDestroy(comm) == tuttiSuccess ? 0 : fail("destroy", comm);
 }
 
-int run_round(std::span<tuttiComm_t> comms) {
+int run_round(std::span<tuttiComm_t> comms, int factor) {
   tuttiGroupStart();
   for (tuttiComm_t& comm : comms) {
     if (tuttiCommInitLaunched(&comm, nullptr) != tuttiSuccess) return fail("init", nullptr);
   }
   if (tuttiGroupEnd() != tuttiSuccess) return fail("init", nullptr);
   for (const tuttiComm_t comm : comms) {
-    if (const int result = use(comm); result != 0) return result;
+    if (const int result = use(comm, factor); result != 0) return result;
   }
   return 0;
 }
 
 }  // namespace
 
-int main() {
+int main(int count, char** arguments) {
+  const int factor = count > 1 ? std::atoi(arguments[1]) : 1;
   std::array<tuttiComm_t, 3> comms{};
-  const int first = run_round(std::span(comms).first(1));
-  return first != 0 ? first : run_round(std::span(comms).subspan(1));
+  const int first = run_round(std::span(comms).first(1), factor);
+  return first != 0 ? first : run_round(std::span(comms).subspan(1), factor);
 }

@@ -136,6 +136,77 @@ class Launched(unittest.TestCase):
     def test_nobody_launched_it(self):
         self.assert_refused(self.run_loop({}, ranks=1), "not started as one rank", "torchrun")
 
+    # Starts a rank for each line of its input: its number and the job's.
+    LOOP = ('while read rank job; do RANK=$rank LOCAL_RANK=$rank "$0" $job & done; wait')
+
+    def start_loop(self, common):
+        environment = {**clean_environment(), **self.common, "WORLD_SIZE": "2",
+                       "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500", "TUTTI_SLOW": "0.2",
+                       "TUTTI_LOG": "warn", **common}
+        process = subprocess.Popen(["sh", "-c", self.LOOP, str(PROGRAM)], env=environment, text=True,
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   stderr=subprocess.STDOUT)
+        self.addCleanup(process.kill)
+        return process
+
+    def start_rank(self, loop, rank, job):
+        loop.stdin.write(f"{rank} {job}\n")
+        loop.stdin.flush()
+
+    def assert_apart(self, first, second):
+        """Rank 0 of one job and rank 1 of another one wait beside each other, then the others
+        come: that is how ranks would change places."""
+        self.start_rank(first, 0, 1)
+        self.assertIn("rank 1 of 2 did not come", first.stdout.readline())
+        self.start_rank(second, 1, 2)
+        line = second.stdout.readline()
+        self.assertIn("rank 0 has not posted", line)
+        self.start_rank(first, 1, 1)
+        self.start_rank(second, 0, 2)
+        for job, loop in ((1, first), (2, second)):
+            output = loop.communicate(timeout=200)[0]
+            self.assertEqual(loop.returncode, 0, output)
+            self.assertEqual(output.count(f"sum {3 * job}; "), 2 * COMMUNICATORS, output)
+        return line
+
+    def test_two_loops_that_look_the_same_do_not_see_each_other(self):
+        line = self.assert_apart(self.start_loop({}), self.start_loop({}))
+        self.assertIn("waits for a job that looks the same", line)
+        self.assertIn("TUTTI_JOB", line)
+
+    def test_names_tell_jobs_of_one_loop_apart(self):
+        self.assert_apart(self.start_loop({"TUTTI_JOB": "one"}),
+                          self.start_loop({"TUTTI_JOB": "other"}))
+
+    def test_two_jobs_of_one_loop_are_refused(self):
+        loop = self.start_loop({})
+        self.start_rank(loop, 0, 1)
+        self.assertIn("rank 1 of 2 did not come", loop.stdout.readline())
+        self.start_rank(loop, 0, 2)
+        output = loop.communicate(timeout=200)[0]
+        self.assertEqual(output.count("two jobs"), 2, output)  # both ranks 0 are told
+        self.assertNotIn("sum ", output)
+
+    def mpiexec(self):
+        """MPICH's; its variables do not name the job."""
+        found = shutil.which("mpiexec.hydra")
+        if found is None:
+            self.skipTest("mpiexec.hydra (MPICH) is not installed")
+        return found
+
+    def test_two_mpiexecs_do_not_see_each_other(self):
+        mpiexec = self.mpiexec()
+        late = 'test $PMI_RANK = {} && sleep 1; exec "$0" {}'
+        environment = {**clean_environment(), **self.common}
+        jobs = [subprocess.Popen([mpiexec, "-n", "2", "sh", "-c", late.format(2 - job, job), PROGRAM],
+                                 env=environment, text=True, stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+                for job in (1, 2)]
+        for job, process in enumerate(jobs, start=1):
+            output = process.communicate(timeout=200)[0]
+            self.assertEqual(process.returncode, 0, output)
+            self.assertEqual(output.count(f"sum {3 * job}; "), 2 * COMMUNICATORS, output)
+
     def test_srun(self):
         shared = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_TASKS": str(RANKS),
                   "SLURM_STEP_NUM_NODES": "1"}

@@ -112,7 +112,8 @@ Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Laun
   meeting.launch = launch;
   auto round = std::make_shared<Round>();
   round->exchange = std::move(exchange);
-  round->key = "tutti.id." + std::to_string(start.sequence);
+  // Fences count tries: a try that this rank gave up is over when all have come to its fence.
+  round->key = "tutti.id." + std::to_string(start.tried);
   Status opened;
   if (launch.rank == 0) {
     opened = open_meeting(start, meeting);

@@ -1,49 +1,173 @@
 // Meeting by a file, where all ranks are on one host.
 #include <sodium.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/words.h"
+#include "src/bootstrap/group.h"
 #include "src/bootstrap/launch/local_file.h"
 #include "src/bootstrap/launch/meeting.h"
+#include "src/bootstrap/launch/starter.h"
+#include "src/bootstrap/rendezvous.h"
 
 namespace tutti::bootstrap {
 namespace {
+
+/// Who started a rank; none where the name of the job says enough.
+using Origin = std::optional<Starter>;
+
+/// What rank 0 posts.
+struct Notice {
+  UniqueId id;
+  uint64_t made = 0;  // as in Start
+  Origin origin;
+};
 
 struct Posted final : Support {
   explicit Posted(LocalFile posted) : file(std::move(posted)) {}
   LocalFile file;
 };
 
-/// A file name: what launchers call their jobs may hold anything.
-std::string file_name(const std::string& name) {
-  std::array<uint8_t, crypto_generichash_BYTES_MIN> hash{};
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const uint8_t*>(name.data()),
-                     name.size(), nullptr, 0);
-  return "job-" + to_hex({reinterpret_cast<const char*>(hash.data()), hash.size()});
+std::string encode(const Notice& notice) {
+  const UniqueIdBytes id = notice.id.encode();
+  return std::string(reinterpret_cast<const char*>(id.data()), id.size()) + "\n" +
+         std::to_string(notice.made) + "\n" + (notice.origin ? notice.origin->encode() : "");
 }
 
+Result<Notice> decode(std::string_view bytes) {
+  const size_t id_bytes = std::min(bytes.size(), kUniqueIdBytes);
+  Result<UniqueId> id =
+      UniqueId::decode({reinterpret_cast<const uint8_t*>(bytes.data()), id_bytes});
+  if (!id.ok()) return id.status();
+  const std::vector<std::string_view> lines = split(bytes.substr(id_bytes), '\n');
+  const auto made = lines.size() == 3 ? parse_integer<uint64_t>(lines[1]) : std::nullopt;
+  const Origin origin = made ? Starter::decode(lines[2]) : std::nullopt;
+  if (!made || (!origin && !lines[2].empty())) {
+    return Status::invalid_argument("what rank 0 has posted was not made by this version of Tutti");
+  }
+  return Notice{std::move(id).value(), *made, origin};
+}
+
+/// A file name: what launchers call their jobs may hold anything.
+std::string prefix_of(const std::string& job) {
+  std::array<uint8_t, crypto_generichash_BYTES_MIN> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const uint8_t*>(job.data()),
+                     job.size(), nullptr, 0);
+  return "job-" + to_hex({reinterpret_cast<const char*>(hash.data()), hash.size()}) + "-";
+}
+
+Result<Origin> find_origin(const Start& start, const Launch& launch) {
+  if (launch.named || !start.config.job.empty()) return Origin();
+  const Starter starter = launch.place.empty() ? Starter() : starter_of(getpid(), launch.place);
+  if (starter.known()) return Origin(starter);
+  return Status::invalid_usage(
+      "nothing tells the ranks of this job from those of another one that looks the same: its "
+      "launcher gives it no name, and which process started this rank is not known; set TUTTI_JOB, "
+      "to one name on all its ranks and to another one for every other job");
+}
+
+bool of_one_job(const Origin& a, const Origin& b) {
+  return a && b ? a->started_with(*b) : !a && !b;
+}
+
+/// What a rank reads of its job and of those that look the same.
+struct Sight {
+  std::vector<Notice> own, others;
+  bool leftovers = false;
+};
+
+Result<Sight> look(const std::string& folder, const std::string& prefix, const Origin& origin) {
+  const Result<LocalFile::Found> found = LocalFile::find(folder, prefix);
+  if (!found.ok()) return found.status();
+  Sight sight;
+  sight.leftovers = found.value().leftovers;
+  for (const std::string& bytes : found.value().posted) {
+    Result<Notice> notice = decode(bytes);
+    if (!notice.ok()) return notice.status();
+    auto& where = of_one_job(origin, notice.value().origin) ? sight.own : sight.others;
+    where.push_back(std::move(notice).value());
+  }
+  return sight;
+}
+
+/// Two ranks 0 that post at one time both see the other one.
 Status post(const Start& start, Meeting& meeting, const std::string& folder,
-            const std::string& name) {
+            const std::string& prefix) {
+  const Result<Origin> origin = find_origin(start, meeting.launch);
+  if (!origin.ok()) return origin.status();
   if (Status status = open_meeting(start, meeting); !status.ok()) return status;
-  const UniqueIdBytes bytes = meeting.id.encode();
-  Result<LocalFile> file =
-      LocalFile::post(folder, name, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  const std::string bytes = encode({meeting.id, start.made, origin.value()});
+  Result<LocalFile> file = LocalFile::post(folder, prefix, bytes);
   if (!file.ok()) return file.status();
   meeting.support = std::make_unique<Posted>(std::move(file).value());
-  return {};
+  const Result<Sight> sight = look(folder, prefix, origin.value());
+  if (!sight.ok()) return sight.status();
+  if (sight.value().own.size() < 2) return {};
+  meeting.fail(two_jobs());
+  for (const Notice& notice : sight.value().own) {
+    Visit visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}};
+    visit.twin = true;
+    if (notice.id.job != meeting.id.job) decline(visit);
+  }
+  return two_jobs();
+}
+
+/// Why what lies there is not what this rank waits for.
+std::string remark_on(const Sight& sight, const Origin& origin, uint64_t made) {
+  if (!sight.own.empty()) {
+    return " (it is at its launched communicator number " +
+           std::to_string(sight.own.front().made + 1) + ", this rank at number " +
+           std::to_string(made + 1) + ")";
+  }
+  if (!sight.others.empty() && origin && sight.others.front().origin) {
+    return " (a rank 0 that " + sight.others.front().origin->text() +
+           " started waits for a job that looks the same, but " + origin->text() +
+           " started this rank: if they are of one job, set TUTTI_JOB to one name on all its "
+           "ranks)";
+  }
+  return sight.leftovers ? " (what lies there is left over from a process that ended)" : "";
+}
+
+/// A making that failed here has succeeded at rank 0, which does not come back to it.
+Status at_different_makings(const Notice& notice, const Meeting& meeting, uint64_t made) {
+  decline(Visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}});
+  return Status::invalid_usage(
+      "the ranks are at different makings: rank 0 makes its launched communicator number " +
+      std::to_string(notice.made + 1) + ", this rank number " + std::to_string(made + 1) +
+      "; one failed here that did not fail there, so the job must be started again");
 }
 
 Status await(const Start& start, Meeting& meeting, const std::string& folder,
-             const std::string& name) {
-  const Result<std::string> bytes = LocalFile::await(folder, name, kUniqueIdBytes, start.patience);
-  if (!bytes.ok()) return bytes.status();
-  Result<UniqueId> id = UniqueId::decode(
-      {reinterpret_cast<const uint8_t*>(bytes.value().data()), bytes.value().size()});
-  if (!id.ok()) return id.status();
-  meeting.id = std::move(id).value();
-  return {};
+             const std::string& prefix) {
+  constexpr uint64_t kFirstPauseNs = 1'000'000, kLongestPauseNs = 20'000'000;
+  for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
+    const Result<Origin> origin = find_origin(start, meeting.launch);  // its starter may end
+    if (!origin.ok()) return origin.status();
+    const Result<Sight> looked = look(folder, prefix, origin.value());
+    if (!looked.ok()) return looked.status();
+    const Sight& sight = looked.value();
+    if (sight.own.size() > 1) return two_jobs();
+    if (!sight.own.empty() && sight.own.front().made == start.made) {
+      meeting.id = sight.own.front().id;
+      return {};
+    }
+    if (!sight.own.empty() && sight.own.front().made > start.made) {
+      return at_different_makings(sight.own.front(), meeting, start.made);
+    }
+    const std::string remark = remark_on(sight, origin.value(), start.made);
+    const std::string place = "'" + folder + "/" + prefix + "'";
+    start.patience.waits_for("rank 0 has not posted " + place + remark);
+    if (start.patience.over()) {
+      LocalFile::leave(folder);
+      return start.patience.reason("rank 0 did not post " + place + remark +
+                                   ": does it run on this host, as this user?");
+    }
+    start.patience.pause(pause_ns);
+  }
 }
 
 }  // namespace
@@ -56,9 +180,14 @@ Result<Meeting> meet_by_file(const Start& start) {
     return Status::unsupported("the launcher does not say that all ranks are on one host");
   }
   const std::string folder = LocalFile::folder(start.variables);
-  const std::string name = file_name(meeting_name(start, meeting.launch));
-  const Status status = meeting.launch.rank == 0 ? post(start, meeting, folder, name)
-                                                 : await(start, meeting, folder, name);
+  const std::string prefix = prefix_of(job_name(start, meeting.launch));
+  Status status;
+  if (meeting.launch.ranks == 1) {
+    status = open_meeting(start, meeting);
+  } else {
+    status = meeting.launch.rank == 0 ? post(start, meeting, folder, prefix)
+                                      : await(start, meeting, folder, prefix);
+  }
   if (!status.ok()) {
     return Status(status.code(), "rank " + std::to_string(meeting.launch.rank) + " of " +
                                      meeting.launch.how + ": " + std::string(status.message()));

@@ -1,5 +1,6 @@
 #include "src/bootstrap/launch/launcher.h"
 
+#include <algorithm>
 #include <optional>
 
 #include "src/base/words.h"
@@ -12,18 +13,22 @@ namespace {
 constexpr std::string_view kTorchrunJob[] = {"TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT",
                                              "MASTER_PORT"};
 constexpr std::string_view kOpenMpiJob[] = {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"};
-constexpr std::string_view kHydraJob[] = {"PMI_JOBID"};
+constexpr std::string_view kTorchrunName[] = {"TORCHELASTIC_RUN_ID"};  // it holds MASTER_PORT
+constexpr std::string_view kHydraJob[] = {"PMI_JOBID", "I_MPI_HYDRA_UUID"};
+constexpr std::string_view kHydraContacts[] = {"PMI_FD", "PMI_PORT"};
 constexpr std::string_view kSlurmJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 // srun's step variables, not those of the job: a batch script is no rank of anything.
 constexpr Launcher kLaunchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", false, kTorchrunJob},
+    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", false, kTorchrunJob,
+     kTorchrunName, {}},
     {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "", true, kOpenMpiJob},
+     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "", true, kOpenMpiJob,
+     kOpenMpiJob, {}},
     {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_STEP_NUM_NODES",
-     true, kSlurmJob},
+     true, kSlurmJob, kSlurmJob, {}},
     {"MPICH's mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", true,
-     kHydraJob},
+     kHydraJob, kHydraJob, kHydraContacts},
 };
 
 /// "" for a variable that is not set, or that the launcher does not have.
@@ -67,6 +72,23 @@ bool on_one_host(const Launcher& launcher, const Variables& variables, const Lau
   return local == launch.ranks || hosts == 1 || is_loopback(launch.master_host);
 }
 
+bool any_is_set(const Variables& variables, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    return !value_of(variables, name).empty();
+  });
+}
+
+std::vector<std::string> place_of(const Launcher& launcher, const Variables& variables) {
+  std::vector<std::string> place;
+  if (!launcher.contacts.empty() && !any_is_set(variables, launcher.contacts)) return place;
+  for (const std::string_view name :
+       {launcher.rank, launcher.ranks, launcher.local_rank, launcher.local_ranks}) {
+    const std::string value = value_of(variables, name);
+    if (!value.empty()) place.push_back(std::string(name) + "=" + value);
+  }
+  return place;
+}
+
 }  // namespace
 
 std::span<const Launcher> launchers() { return kLaunchers; }
@@ -88,6 +110,8 @@ Result<Launch> read_launch(const Launcher& launcher, const Variables& variables)
   }
   launch.job = launcher.name;
   for (const std::string_view name : launcher.job) launch.job += ":" + value_of(variables, name);
+  launch.named = any_is_set(variables, launcher.names);
+  launch.place = place_of(launcher, variables);
   if (Status status = read_master(variables, launch); !status.ok()) return status;
   launch.one_host = launch.ranks == 1 || on_one_host(launcher, variables, launch);
   return launch;

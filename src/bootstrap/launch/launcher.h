@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/config.h"
 #include "src/base/status.h"
@@ -24,6 +25,10 @@ struct Launch {
   std::string how;         // "torchrun"
   /// Equal on all ranks, and another one for every job as far as the launcher tells jobs apart.
   std::string job;
+  bool named = false;  // it does: no other job has this name
+  /// What tells this rank its place, as "RANK=0", for starter_of(). Empty: the launcher is not what
+  /// its variables say, and who started the rank tells nothing.
+  std::vector<std::string> place;
   std::string master_host;  // "" where nobody named one
   uint16_t master_port = 0;
 };
@@ -39,6 +44,10 @@ struct Launcher {
   std::string_view hosts;        // how many; "" where it does not say
   bool exchanges;                // speaks PMIx or PMI2 itself
   std::span<const std::string_view> job;
+  /// Of these one at least is set where the launcher gives its job a name.
+  std::span<const std::string_view> names;
+  /// Of these one at least is set in what the launcher's own processes start. Empty: not known.
+  std::span<const std::string_view> contacts;
 };
 
 /// The innermost first: torchrun is itself started by the others.

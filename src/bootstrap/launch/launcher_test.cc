@@ -95,6 +95,26 @@ TEST(Launcher, MpichsMpiexec) {
   EXPECT_NE(launch.job, read(with(hydra, "PMI_JOBID", "kvs_78")).job);
 }
 
+TEST(Launcher, SaysWhetherItsJobsHaveNames) {
+  EXPECT_TRUE(read(kTorchrun).named);
+  EXPECT_FALSE(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_PORT", "29500"}}).named);
+  const Variables hydra = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}};
+  EXPECT_FALSE(read(hydra).named);
+  EXPECT_TRUE(read(with(hydra, "I_MPI_HYDRA_UUID", "7")).named);
+  EXPECT_NE(read(with(hydra, "I_MPI_HYDRA_UUID", "7")).job,
+            read(with(hydra, "I_MPI_HYDRA_UUID", "8")).job);
+}
+
+TEST(Launcher, WhatTellsARankItsPlaceIsKnownOfWhoIsTheLauncher) {
+  const std::vector<std::string> loop = {"RANK=0", "WORLD_SIZE=2"};
+  EXPECT_EQ(read({{"RANK", "0"}, {"WORLD_SIZE", "2"}}).place, loop);
+  const Variables hydra = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}};
+  EXPECT_TRUE(read(hydra).place.empty()) << "Hydra's proxy is in contact with each rank";
+  const std::vector<std::string> rank = {"PMI_RANK=0", "PMI_SIZE=2"};
+  EXPECT_EQ(read(with(hydra, "PMI_FD", "6")).place, rank);
+  EXPECT_EQ(read(with(hydra, "PMI_PORT", "host:4000")).place, rank);
+}
+
 TEST(Launcher, NonsenseIsNamed) {
   const auto refusal = [](const char* name, const char* value) {
     const Result<Launch> launch = find_launch(with(kTorchrun, name, value));

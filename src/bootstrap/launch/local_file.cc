@@ -1,18 +1,19 @@
 #include "src/bootstrap/launch/local_file.h"
 
+#include <dirent.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <sodium.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
+#include <array>
 #include <cerrno>
-#include <cstdio>
+#include <memory>
 #include <utility>
 
-#include "src/base/clock.h"
 #include "src/base/private_file.h"
+#include "src/base/words.h"
 #include "src/base/write_signals.h"
 
 namespace tutti::bootstrap {
@@ -31,23 +32,62 @@ Result<Fd> open_folder(const std::string& path) {
   return fd;
 }
 
-enum class Found { kNothing, kLeftover, kAlive };
+/// Made if it is not there; another job's end may remove it at any time.
+Result<Fd> make_folder(const std::string& path) {
+  constexpr int kAttempts = 16;
+  constexpr const char* kRemedy =
+      "; set XDG_RUNTIME_DIR on every rank to a folder with mode 0700 in which this user can make "
+      "files";
+  const auto refuse = [&](const char* what) {
+    const Status status = errno_status(std::string(what) + " '" + path + "'");
+    return Status(status.code(), std::string(status.message()) + kRemedy);
+  };
+  for (int attempt = 1;; ++attempt) {
+    if (mkdir(path.c_str(), kFolderMode) != 0 && errno != EEXIST) {
+      return refuse("cannot make the folder");
+    }
+    Result<Fd> opened = open_folder(path);
+    if (!opened.ok() && opened.status().code() == Code::kSystemError && attempt < kAttempts) {
+      continue;
+    }
+    if (opened.ok() && faccessat(opened.value().get(), ".", W_OK, AT_EACCESS) != 0) {
+      return refuse("cannot make files in the folder");
+    }
+    return opened;
+  }
+}
+
+enum class State { kNothing, kLeftover, kAlive };
 
 /// Opens what lies there, and asks its lock whether the maker lives.
-Result<Found> look(int folder, const std::string& name, Fd& file) {
+Result<State> look(int folder, const std::string& name, Fd& file) {
   file.reset(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) {
-    if (errno == ENOENT) return Found::kNothing;
+    if (errno == ENOENT) return State::kNothing;
     return errno_status("cannot be opened");
   }
   if (Status status = check_private(file.get()); !status.ok()) return status;
-  if (flock(file.get(), LOCK_SH | LOCK_NB) == 0) return Found::kLeftover;
-  return errno == EWOULDBLOCK ? Result<Found>(Found::kAlive) : errno_status("cannot be locked");
+  if (flock(file.get(), LOCK_SH | LOCK_NB) == 0) return State::kLeftover;
+  return errno == EWOULDBLOCK ? Result<State>(State::kAlive) : errno_status("cannot be locked");
 }
 
-/// A new file under a name of this thread, locked, complete, and not yet visible under its own.
+Result<std::vector<std::string>> names_in(int folder, const std::string& prefix) {
+  struct Close {
+    void operator()(DIR* entries) const { closedir(entries); }
+  };
+  Fd again(openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  const std::unique_ptr<DIR, Close> entries(again.valid() ? fdopendir(again.get()) : nullptr);
+  if (entries == nullptr) return errno_status("cannot be read");
+  (void)again.release();  // it is closed with the entries
+  std::vector<std::string> names;
+  while (const dirent* entry = readdir(entries.get())) {
+    if (std::string_view(entry->d_name).starts_with(prefix)) names.emplace_back(entry->d_name);
+  }
+  return names;
+}
+
+/// A new file, locked, complete, and not yet visible under its own name.
 Result<Fd> write_hidden(int folder, const std::string& hidden, std::string_view bytes) {
-  unlinkat(folder, hidden.c_str(), 0);  // of a killed process with this number
   Fd file(openat(folder, hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
                  kFileMode));
   if (!file.valid()) return errno_status("cannot be made");
@@ -59,15 +99,34 @@ Result<Fd> write_hidden(int folder, const std::string& hidden, std::string_view 
   return status;
 }
 
-Result<std::string> read_exactly(int file, size_t bytes) {
-  std::string content(bytes + 1, '\0');
+Result<std::string> read_whole(int file) {
+  constexpr size_t kMostBytes = 4096;
+  std::string content(kMostBytes + 1, '\0');
   const ssize_t count = pread(file, content.data(), content.size(), 0);
   if (count < 0) return errno_status("cannot be read");
-  if (static_cast<size_t>(count) != bytes) {
-    return Status::invalid_argument("has another size than it should");
+  if (static_cast<size_t>(count) > kMostBytes) {
+    return Status::invalid_argument("is larger than it should be");
   }
-  content.resize(bytes);
+  content.resize(static_cast<size_t>(count));
   return content;
+}
+
+std::string new_name(const std::string& prefix) {
+  std::array<char, 8> chance{};
+  randombytes_buf(chance.data(), chance.size());
+  return prefix + to_hex({chance.data(), chance.size()});
+}
+
+Status remove_leftovers(int folder, const std::string& path, const std::string& prefix) {
+  const Result<std::vector<std::string>> names = names_in(folder, prefix);
+  if (!names.ok()) return about(path, names.status());
+  for (const std::string& name : names.value()) {
+    Fd file;
+    const Result<State> state = look(folder, name, file);
+    if (!state.ok()) return about(path + "/" + name, state.status());
+    if (state.value() == State::kLeftover) unlinkat(folder, name.c_str(), 0);
+  }
+  return {};
 }
 
 }  // namespace
@@ -81,7 +140,7 @@ LocalFile::LocalFile(Fd folder, Fd file, std::string path, std::string name)
 LocalFile::~LocalFile() {
   if (!file_.valid()) return;
   unlinkat(folder_.get(), name_.c_str(), 0);
-  rmdir(folder_path_.c_str());  // fails where something else lies there
+  leave(folder_path_);
 }
 
 std::string LocalFile::folder(const Variables& variables) {
@@ -92,31 +151,17 @@ std::string LocalFile::folder(const Variables& variables) {
   return "/tmp/tutti-" + std::to_string(geteuid());
 }
 
-Result<LocalFile> LocalFile::post(const std::string& folder, const std::string& name,
+Result<LocalFile> LocalFile::post(const std::string& folder, const std::string& prefix,
                                   std::string_view bytes) {
-  const std::string path = folder + "/" + name;
   constexpr int kAttempts = 16;  // another job's end may remove the folder in between
-  Status refusal = Status::system_error("cannot be made: its folder vanishes all the time");
+  const std::string name = new_name(prefix), path = folder + "/" + name;
+  Status refusal;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    if (mkdir(folder.c_str(), kFolderMode) != 0 && errno != EEXIST) {
-      return errno_status("cannot make the folder '" + folder + "'");
-    }
-    Result<Fd> opened = open_folder(folder);
-    if (!opened.ok()) {
-      if (opened.status().code() != Code::kSystemError) return opened.status();
-      continue;
-    }
+    Result<Fd> opened = make_folder(folder);
+    if (!opened.ok()) return opened.status();
     const int at = opened.value().get();
-    Fd before;
-    const Result<Found> found = look(at, name, before);
-    if (!found.ok()) return about(path, found.status());
-    if (found.value() == Found::kAlive) {
-      return Status::invalid_usage("'" + path +
-                                   "' belongs to another job of this user that is "
-                                   "starting now and looks the same; give each its own "
-                                   "MASTER_PORT or TUTTI_ID");
-    }
-    const std::string hidden = "." + name + "-" + std::to_string(gettid());
+    if (Status status = remove_leftovers(at, folder, prefix); !status.ok()) return status;
+    const std::string hidden = "." + name;
     Result<Fd> file = write_hidden(at, hidden, bytes);
     if (file.ok() && renameat(at, hidden.c_str(), at, name.c_str()) == 0) {
       return LocalFile(std::move(opened).value(), std::move(file).value(), folder, name);
@@ -126,32 +171,28 @@ Result<LocalFile> LocalFile::post(const std::string& folder, const std::string& 
   return about(path, refusal);
 }
 
-Result<std::string> LocalFile::await(const std::string& folder, const std::string& name,
-                                     size_t bytes, const Patience& patience) {
-  constexpr uint64_t kFirstPauseNs = 1'000'000, kLongestPauseNs = 20'000'000;
-  const std::string path = folder + "/" + name;
-  bool leftover = false;
-  patience.waits_for("rank 0 has not posted '" + path + "'");
-  for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
-    Result<Fd> opened = open_folder(folder);
-    if (!opened.ok() && opened.status().code() == Code::kInvalidArgument) return opened.status();
-    if (opened.ok()) {
-      Fd file;
-      const Result<Found> found = look(opened.value().get(), name, file);
-      if (!found.ok()) return about(path, found.status());
-      if (found.value() == Found::kAlive) {
-        Result<std::string> content = read_exactly(file.get(), bytes);
-        return content.ok() ? content : about(path, content.status());
-      }
-      leftover = found.value() == Found::kLeftover;
-    }
-    if (patience.over()) break;
-    patience.pause(pause_ns);
+Result<LocalFile::Found> LocalFile::find(const std::string& folder, const std::string& prefix) {
+  const Result<Fd> opened = make_folder(folder);
+  if (!opened.ok()) return opened.status();
+  const int at = opened.value().get();
+  const Result<std::vector<std::string>> names = names_in(at, prefix);
+  if (!names.ok()) return about(folder, names.status());
+  Found found;
+  for (const std::string& name : names.value()) {
+    Fd file;
+    const Result<State> state = look(at, name, file);
+    if (!state.ok()) return about(folder + "/" + name, state.status());
+    if (state.value() == State::kLeftover) found.leftovers = true;
+    if (state.value() != State::kAlive) continue;
+    Result<std::string> content = read_whole(file.get());
+    if (!content.ok()) return about(folder + "/" + name, content.status());
+    found.posted.push_back(std::move(content).value());
   }
-  return patience.reason(
-      "rank 0 did not post '" + path + "'" +
-      (leftover ? " (what lies there is left over from a process that ended)" : "") +
-      ": does it run on this host, as this user?");
+  return found;
+}
+
+void LocalFile::leave(const std::string& folder) {
+  rmdir(folder.c_str());  // fails where something lies there
 }
 
 }  // namespace tutti::bootstrap

@@ -4,18 +4,16 @@
 // The maker holds a lock on it. What a killed job has left behind is therefore never taken for the
 // present one's, whatever the process numbers.
 //
-// Owns: the file, until it is destroyed. Errors: say which path and what is wrong with it;
-// kTimeout. Threads: one. Lifetime: nothing of it is left afterwards, the folder neither if it is
-// empty.
+// Owns: the file, until it is destroyed. Errors: say which path, what is wrong with it and what to
+// do. Threads: one. Lifetime: nothing of it is left afterwards, the folder neither if it is empty.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "src/base/config.h"
 #include "src/base/io.h"
-#include "src/base/patience.h"
 #include "src/base/status.h"
 
 namespace tutti::bootstrap {
@@ -25,13 +23,21 @@ class LocalFile {
   /// XDG_RUNTIME_DIR if it is private, else a folder of this user in /tmp.
   static std::string folder(const Variables& variables);
 
-  /// Refuses a name that a living process has posted under.
-  static Result<LocalFile> post(const std::string& folder, const std::string& name,
+  /// Under a new name that begins so. The folder is made, and what killed processes have left under
+  /// such names is removed.
+  static Result<LocalFile> post(const std::string& folder, const std::string& prefix,
                                 std::string_view bytes);
 
-  /// Waits for exactly `bytes` bytes.
-  static Result<std::string> await(const std::string& folder, const std::string& name, size_t bytes,
-                                   const Patience& patience);
+  struct Found {
+    std::vector<std::string> posted;  // the bytes of what living processes have posted
+    bool leftovers = false;           // others lie there, whose processes have ended
+  };
+  /// All files whose names begin so. The folder is made, so that a rank that waits learns what
+  /// keeps the others from posting.
+  static Result<Found> find(const std::string& folder, const std::string& prefix);
+
+  /// The folder goes if nothing is in it.
+  static void leave(const std::string& folder);
 
   LocalFile(LocalFile&&) = default;
   ~LocalFile();

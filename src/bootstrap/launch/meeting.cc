@@ -21,18 +21,23 @@ std::span<const Way> ways() { return kWays; }
 void Meeting::close(bool met, const Patience& patience) {
   support.reset();
   if (server != nullptr && met) server->finish(patience);
-  if (server != nullptr && !met) {
-    server->fail(Status::remote_error("the rank that opened the rendezvous could not join"));
-    Server::release(std::move(server));
-  }
+  if (!met) fail(Status::remote_error("the rank that opened the rendezvous could not join"));
   server.reset();
 }
 
-Result<Meeting> meet_launched(const Config& config, const Variables& variables, uint64_t sequence,
-                              const Patience& patience) {
+void Meeting::fail(const Status& reason) {
+  support.reset();
+  if (server == nullptr) return;
+  server->fail(reason);
+  Server::release(std::move(server));
+}
+
+Result<Meeting> meet_launched(const Config& config, const Variables& variables,
+                              const Launches& launches, const Patience& patience) {
   const Result<Launch> launch = find_launch(variables);
   if (!launch.ok() && launch.status().code() != Code::kUnsupported) return launch.status();
-  const Start start{config, variables, launch, sequence, patience};
+  const Start start{config,        variables,      launch,
+                    launches.made, launches.tried, patience};
   std::string reasons;
   for (const Way& way : kWays) {
     Result<Meeting> meeting = way.meet(start);
@@ -63,8 +68,8 @@ Status open_meeting(const Start& start, Meeting& meeting) {
   return {};
 }
 
-std::string meeting_name(const Start& start, const Launch& launch) {
-  return launch.job + "#" + std::to_string(start.sequence);
+std::string job_name(const Start& start, const Launch& launch) {
+  return launch.job + (start.config.job.empty() ? "" : ":" + start.config.job);
 }
 
 }  // namespace tutti::bootstrap

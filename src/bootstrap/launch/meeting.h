@@ -31,7 +31,10 @@ struct Start {
   const Config& config;
   const Variables& variables;
   const Result<Launch>& launch;
-  uint64_t sequence = 0;  // which launched communicator of the process: equal on all ranks
+  /// How many launched communicators this process has made: equal on all ranks, unless a making
+  /// failed on some of them only.
+  uint64_t made = 0;
+  uint64_t tried = 0;  // and how many it has begun to make
   Patience patience{0};
 };
 
@@ -49,9 +52,10 @@ struct Meeting {
   std::unique_ptr<Server> server;  // rank 0
   std::unique_ptr<Support> support;
 
-  /// All ranks have met: waits until each has its answer. Or not: then the server stays for a
-  /// while, to tell late ranks why.
+  /// All ranks have met: waits until each has its answer. Or not: as fail() does.
   void close(bool met, const Patience& patience);
+  /// The server stays for a while, to tell all ranks why, late ones too.
+  void fail(const Status& reason);
 };
 
 struct Way {
@@ -60,9 +64,15 @@ struct Way {
 };
 std::span<const Way> ways();
 
+/// What a process remembers of its launched communicators; as in Start.
+struct Launches {
+  uint64_t made = 0;
+  uint64_t tried = 0;
+};
+
 /// By the first way that applies. `variables` are those of the process.
-Result<Meeting> meet_launched(const Config& config, const Variables& variables, uint64_t sequence,
-                              const Patience& patience);
+Result<Meeting> meet_launched(const Config& config, const Variables& variables,
+                              const Launches& launches, const Patience& patience);
 
 // The ways.
 Result<Meeting> meet_by_id(const Start& start);
@@ -77,7 +87,7 @@ Result<Meeting> meet_at_master(const Start& start);
 /// address where all ranks are on one host.
 Status open_meeting(const Start& start, Meeting& meeting);
 
-/// Names the communicator among all of this user: the job and the sequence.
-std::string meeting_name(const Start& start, const Launch& launch);
+/// Names the job among all of this user, as far as the launcher and TUTTI_JOB do.
+std::string job_name(const Start& start, const Launch& launch);
 
 }  // namespace tutti::bootstrap

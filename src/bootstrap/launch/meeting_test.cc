@@ -47,7 +47,7 @@ class MeetingTest : public testing::Test {
         Variables mine = variables(rank);
         for (const auto& [name, value] : changed) mine[name] = value;
         for (uint64_t round = 0; round < 3 && errors[rank].empty(); ++round) {
-          errors[rank] = meet(config, mine, round, way, in(milliseconds));
+          errors[rank] = meet(config, mine, {round, round}, way, in(milliseconds));
         }
       });
     }
@@ -55,12 +55,9 @@ class MeetingTest : public testing::Test {
     return errors;
   }
 
-  std::string root_;
-
- private:
-  static std::string meet(const Config& config, const Variables& mine, uint64_t round,
+  static std::string meet(const Config& config, const Variables& mine, const Launches& launches,
                           std::string_view way, uint64_t deadline_ns) {
-    Result<Meeting> meeting = meet_launched(config, mine, round, deadline_ns);
+    Result<Meeting> meeting = meet_launched(config, mine, launches, deadline_ns);
     if (!meeting.ok()) return std::string(meeting.status().message());
     Meeting& met = meeting.value();
     if (met.way != way) return "met by " + met.way;
@@ -71,6 +68,8 @@ class MeetingTest : public testing::Test {
     met.close(cards.ok(), deadline_ns);
     return cards.ok() ? "" : std::string(status.message());
   }
+
+  std::string root_;
 };
 
 const std::vector<std::string> kAllMet(kRanks);
@@ -105,6 +104,82 @@ TEST_F(MeetingTest, AtTheMasterOfSeveralHosts) {
   EXPECT_EQ(run(config, several, "MASTER_ADDR"), kAllMet);
 }
 
+// The others are at their first try, and rank 0 is at its second one.
+TEST_F(MeetingTest, WhoGaveUpTriesAgainAndMeetsTheOthers) {
+  const testing_support::ReservedPort port;
+  Config with_place;
+  with_place.id = "127.0.0.1:" + std::to_string(port.number());
+  with_place.key = SecretKey{1, 2, 3};
+  for (const auto& [config, way] : {std::pair(Config{}, "a file of this host"),
+                                    std::pair(with_place, "TUTTI_ID")}) {
+    const std::string alone = meet(config, variables(0), {0, 0}, way, in(50));
+    EXPECT_NE(alone.find("ranks 1, 2 of 3 did not come"), std::string::npos) << alone;
+    std::vector<std::string> errors(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank] {
+        const Launches launches{0, rank == 0 ? uint64_t{1} : 0};
+        errors[rank] = meet(config, variables(rank), launches, way, in(60'000));
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(errors, kAllMet) << way;
+  }
+}
+
+TEST_F(MeetingTest, RanksAtDifferentMakingsAreToldSo) {
+  constexpr std::string_view kWay = "a file of this host";
+  for (const auto& [first, other] : {std::pair(Launches{1, 1}, Launches{0, 1}),
+                                     std::pair(Launches{0, 1}, Launches{1, 1})}) {
+    std::string errors[2];
+    std::thread rank_0([&] { errors[0] = meet({}, variables(0), first, kWay, in(2000)); });
+    errors[1] = meet({}, variables(1), other, kWay, in(1000));
+    rank_0.join();
+    const bool ahead = first.made > other.made;
+    const char* const said = ahead ? "launched communicator number 2, this rank number 1"
+                                   : "launched communicator number 1, this rank at number 2";
+    EXPECT_NE(errors[1].find(said), std::string::npos) << errors[1];
+    EXPECT_NE(errors[0].find(ahead ? "rank 1 aborted" : "ranks 1, 2 of 3 did not come"),
+              std::string::npos)
+        << errors[0];
+  }
+}
+
+TEST_F(MeetingTest, TwoJobsThatNothingTellsApartAreRefused) {
+  constexpr std::string_view kWay = "a file of this host";
+  std::string errors[2];
+  std::thread first([&] { errors[0] = meet({}, variables(0), {}, kWay, in(10'000)); });
+  std::thread second([&] { errors[1] = meet({}, variables(0), {}, kWay, in(10'000)); });
+  first.join();
+  second.join();
+  for (const std::string& error : errors) {
+    EXPECT_NE(error.find("two jobs"), std::string::npos) << error;
+    EXPECT_NE(error.find("TUTTI_JOB"), std::string::npos) << error;
+  }
+}
+
+TEST_F(MeetingTest, JobsWithNamesOfTheirOwnDoNotSeeEachOther) {
+  std::vector<std::string> errors[2];
+  std::thread jobs[2];
+  for (size_t job = 0; job < 2; ++job) {
+    jobs[job] = std::thread([&, job] {
+      Config config;
+      config.job = job == 0 ? "one" : "other";
+      errors[job] = run(config, {}, "a file of this host");
+    });
+  }
+  for (std::thread& job : jobs) job.join();
+  for (const auto& told : errors) EXPECT_EQ(told, kAllMet);
+}
+
+TEST_F(MeetingTest, RanksWithoutALaunchersContactAreRefused) {
+  const Variables forged = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"},
+                            {"XDG_RUNTIME_DIR", root_}};
+  const Result<Meeting> meeting = meet_launched({}, forged, {}, in(1000));
+  EXPECT_EQ(meeting.status().code(), Code::kInvalidUsage);
+  EXPECT_NE(meeting.status().message().find("set TUTTI_JOB"), std::string_view::npos);
+}
+
 TEST_F(MeetingTest, WithoutAPlaceTheUserIsToldWhatThereIs) {
   for (const std::string& error : run({}, {{"MASTER_ADDR", ""}}, "")) {
     EXPECT_NE(error.find("MASTER_ADDR: it is not set"), std::string::npos) << error;
@@ -113,13 +188,13 @@ TEST_F(MeetingTest, WithoutAPlaceTheUserIsToldWhatThereIs) {
 }
 
 TEST_F(MeetingTest, NobodyLaunchedThis) {
-  const Result<Meeting> meeting = meet_launched({}, {}, 0, in(1000));
+  const Result<Meeting> meeting = meet_launched({}, {}, {}, in(1000));
   EXPECT_EQ(meeting.status().code(), Code::kInvalidUsage);
   EXPECT_NE(meeting.status().message().find("not started as one rank"), std::string_view::npos);
 }
 
 TEST_F(MeetingTest, ARankThatWaitsAloneSaysForWhat) {
-  const Result<Meeting> meeting = meet_launched({}, variables(1), 0, in(50));
+  const Result<Meeting> meeting = meet_launched({}, variables(1), {}, in(50));
   EXPECT_EQ(meeting.status().code(), Code::kTimeout);
   EXPECT_NE(meeting.status().message().find("rank 0 did not post"), std::string_view::npos);
 }
@@ -127,7 +202,7 @@ TEST_F(MeetingTest, ARankThatWaitsAloneSaysForWhat) {
 TEST_F(MeetingTest, TextThatIsNoIdIsNotShown) {
   Config config;
   config.id = "secretsecret";
-  const Result<Meeting> meeting = meet_launched(config, variables(0), 0, in(1000));
+  const Result<Meeting> meeting = meet_launched(config, variables(0), {}, in(1000));
   EXPECT_EQ(meeting.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(meeting.status().message().find("secretsecret"), std::string_view::npos);
 }

@@ -12,7 +12,8 @@ Result<Meeting> meet_at(const Start& start, const Place& place) {
   if (!start.launch.ok()) return start.launch.status();
   Meeting meeting;
   meeting.launch = start.launch.value();
-  const std::string name = meeting_name(start, meeting.launch) + "@" + std::to_string(place.port);
+  const std::string name = job_name(start, meeting.launch) + "#" + std::to_string(start.made) +
+                           "@" + std::to_string(place.port);
   Result<UniqueId> id = id_at(place, start.config, std::string_view(name));
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();

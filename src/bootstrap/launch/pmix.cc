@@ -81,6 +81,7 @@ class Pmix final : public LauncherExchange {
     launch.ranks = ranks.value();
     launch.one_host = local.ok() && local.value() == launch.ranks;
     launch.job = std::string("PMIx:") + self_.name_space;
+    launch.named = true;
     launch.exchanges = true;
     return launch;
   }

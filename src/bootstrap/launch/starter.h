@@ -1,0 +1,49 @@
+// By which process a rank was started: it tells the ranks of one job from those of another job of
+// this user that looks the same, where the launcher gives its jobs no names.
+//
+// The starter is the nearest ancestor whose environment does not hold what tells the rank its
+// place. Processes in between (a shell, timeout, a debugger) are the rank's own, and a copy that a
+// process forked of itself, as shells do, counts as that process. Of a starter that has ended only
+// the session is left, which its ranks still share.
+//
+// Errors: known() is false where nothing was found. Threads: no state.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tutti::bootstrap {
+
+/// A process, also after its number was given to another one.
+struct ProcessName {
+  pid_t number = 0;    // 0: none
+  uint64_t start = 0;  // in clock ticks since the host started
+
+  bool operator==(const ProcessName&) const = default;
+  bool lives() const;
+};
+
+struct Starter {
+  ProcessName rank;     // the outermost process that is the rank's own
+  ProcessName process;  // none: it has ended
+  pid_t session = 0;    // 0: the rank has one of its own, which tells nothing
+
+  bool known() const { return process.number != 0 || session != 0; }
+  /// The other rank was started by the same process, or by this rank, or this one by it.
+  bool started_with(const Starter& other) const;
+
+  std::string encode() const;
+  static std::optional<Starter> decode(std::string_view text);
+  /// For messages: "process 77 (bash)".
+  std::string text() const;
+};
+
+/// `place`: what the environment tells this rank, as "RANK=0"; not empty.
+Starter starter_of(pid_t rank, const std::vector<std::string>& place);
+
+}  // namespace tutti::bootstrap
