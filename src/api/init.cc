@@ -25,7 +25,8 @@ Status get_unique_id(tuttiUniqueId* id, bool for_others) {
   const Config& config = *process.value()->env().config;
   const auto place = parse_place(config.id);
   const Result<bootstrap::UniqueId> made =
-      place && for_others ? bootstrap::id_at(*place, config, process.value()->next_id())
+      place && for_others ? bootstrap::id_at(*place, config, process.value()->next_id(),
+                                             process.value()->patience(nullptr))
                           : bootstrap::create_unique_id(config, process_environment());
   if (!made.ok()) return made.status();
   *id = encode_id(made.value());

@@ -42,13 +42,7 @@ void forget_cancellation(tuttiComm* handle) {
 Result<Patience> patience_for(const Making& making) {
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  const Env& env = process.value()->env();
-  const auto tell = [log = env.log](const std::string& what, uint64_t waited_ns) {
-    log->warning("a communicator has been in the making for {} s, and goes on: {}",
-                 waited_ns / kNanosecondsPerSecond, what);
-  };
-  return Patience(deadline_after(env.config->init_timeout_ns), making.cancellation,
-                  env.config->slow_ns, tell);
+  return process.value()->patience(making.cancellation);
 }
 
 Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {

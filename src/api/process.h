@@ -18,6 +18,7 @@
 #include "src/api/handle.h"
 #include "src/base/descriptors.h"
 #include "src/base/env.h"
+#include "src/base/patience.h"
 #include "src/base/turns.h"
 #include "src/bootstrap/watch.h"
 #include "src/transport/arena.h"
@@ -32,6 +33,9 @@ class Process {
   static Status add_default(Default given);
 
   const Env& env() const { return env_; }
+  /// Of who makes a communicator or an id: until TUTTI_INIT_TIMEOUT, and not in silence. Without a
+  /// cancellation nobody ends it.
+  Patience patience(std::shared_ptr<Cancellation> cancellation) const;
   uint64_t token() const { return token_; }
   bootstrap::Watch& watch() { return *watch_; }
   DescriptorRoom& descriptors() { return *descriptors_; }

@@ -55,20 +55,23 @@ std::vector<Address> named_places(const Config& config, const Variables& variabl
   return addresses.ok() ? std::move(addresses).value() : std::vector<Address>();
 }
 
-Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name) {
+Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name,
+                       const Asker& asker) {
   const Result<SecretKey> key = key_of(config, name);
   if (!key.ok()) return key.status();
-  Result<UniqueId> id = UniqueId::at(place, key.value(), name);
-  if (id.ok()) {
-    id.value().keyless = !config.key;
-    id.value().at_place = true;
-  }
+  Result<std::vector<Address>> addresses = resolve(place.host, asker.who, asker.patience);
+  if (!addresses.ok()) return addresses.status();
+  UniqueId id = UniqueId::at(std::move(addresses).value(), place.port, key.value(), name);
+  id.keyless = !config.key;
+  id.at_place = true;
   return id;
 }
 
-Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence) {
+Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence,
+                       const Patience& patience) {
   const std::string name = "id #" + std::to_string(sequence) + "@" + std::to_string(place.port);
-  Result<UniqueId> id = id_at(place, config, std::string_view(name));
+  const Asker asker{"process " + std::to_string(getpid()), patience};
+  Result<UniqueId> id = id_at(place, config, name, asker);
   if (id.ok()) {
     id.value().rank_0_opens = true;
     return id;

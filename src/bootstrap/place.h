@@ -1,8 +1,8 @@
 // Meeting at a place that every rank was told: HOST:PORT of TUTTI_ID, or torchrun's MASTER_ADDR.
 // Every rank computes the same id from it; the key comes another way, and rank 0 opens the place.
 //
-// Errors: kInvalidUsage without a shared key says what to set; kSystemError names the place that
-// cannot be opened. Threads: no state. Units: deadlines of CLOCK_MONOTONIC.
+// Errors: kInvalidUsage without a shared key says what to set; kTimeout names the host that nobody
+// knows, kSystemError the place that cannot be opened. Threads: no state. Units: deadlines of CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "src/base/config.h"
 #include "src/base/patience.h"
+#include "src/base/setting_values.h"
 #include "src/base/status.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/unique_id.h"
@@ -24,13 +25,21 @@ namespace tutti::bootstrap {
 /// else of MASTER_ADDR. Empty where it names none, or none that resolves here.
 std::vector<Address> named_places(const Config& config, const Variables& variables);
 
+/// Who asks for an id, for messages ("rank 1 of 2"), and how long for the host's name to be known.
+struct Asker {
+  std::string who;
+  Patience patience{0};
+};
+
 /// `name` tells the groups apart that meet there one after the other. UniqueId::keyless says that
 /// TUTTI_INSECURE took the place of a key.
-Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name);
+Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name,
+                       const Asker& asker);
 
 /// The same for ids that programs hand to their ranks: each process that asks as often as the
 /// others gets the same id, which says that rank 0 opens the place (exchange_at).
-Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence);
+Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence,
+                       const Patience& patience);
 
 /// Opens the place of an id. `one_host`: all ranks are on this one.
 Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& id,

@@ -7,7 +7,9 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <utility>
 
+#include "src/base/clock.h"
 #include "src/base/little.h"
 #include "src/base/words.h"
 
@@ -83,7 +85,7 @@ Result<std::vector<Address>> resolve(const std::string& host) {
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
   if (const int error = getaddrinfo(host.c_str(), nullptr, &hints, &list); error != 0) {
-    return Status::system_error("cannot resolve the host '" + host + "': " + gai_strerror(error));
+    return Status::remote_error("cannot resolve the host '" + host + "': " + gai_strerror(error));
   }
   const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> owner(list, freeaddrinfo);
   std::vector<Address> addresses;
@@ -96,6 +98,22 @@ Result<std::vector<Address>> resolve(const std::string& host) {
     return Status::system_error("the host '" + host + "' has no usable address");
   }
   return addresses;
+}
+
+Result<std::vector<Address>> resolve(const std::string& host, const std::string& asks,
+                                     const Patience& patience) {
+  constexpr uint64_t kFirstPauseNs = 50 * kNanosecondsPerMillisecond;
+  constexpr uint64_t kLongestPauseNs = kNanosecondsPerSecond;
+  for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
+    Result<std::vector<Address>> addresses = resolve(host);
+    if (addresses.ok() || addresses.status().code() != Code::kRemoteError) return addresses;
+    const std::string why = asks + " " + std::string(addresses.status().message()) +
+                            " (is it the name that MASTER_ADDR or TUTTI_ID should have, and does "
+                            "this host's name service know it?)";
+    patience.waits_for(why);
+    if (patience.over()) return patience.reason(why);
+    patience.pause(pause_ns);
+  }
 }
 
 UniqueIdBytes UniqueId::encode() const {
@@ -151,12 +169,11 @@ Result<UniqueId> UniqueId::from_text(std::string_view hex) {
   return decode({reinterpret_cast<const uint8_t*>(bytes->data()), bytes->size()});
 }
 
-Result<UniqueId> UniqueId::at(const Place& place, const SecretKey& key, std::string_view name) {
-  Result<std::vector<Address>> addresses = resolve(place.host);
-  if (!addresses.ok()) return addresses.status();
+UniqueId UniqueId::at(std::vector<Address> addresses, uint16_t port, const SecretKey& key,
+                      std::string_view name) {
   UniqueId id;
-  id.addresses = std::move(addresses).value();
-  id.port = place.port;
+  id.addresses = std::move(addresses);
+  id.port = port;
   // Not from the key: a rank with another key shall be told that, and not that its job is another.
   id.job = derive<sizeof id.job>({}, "tutti job ", name);
   id.key = derive<sizeof id.key>(key, "tutti key ", name);

@@ -17,7 +17,8 @@
 #include <string_view>
 #include <vector>
 
-#include "src/base/setting_values.h"
+#include "src/base/config.h"
+#include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/bootstrap/address.h"
 #include "src/transport/member.h"
@@ -29,8 +30,13 @@ using UniqueIdBytes = std::array<uint8_t, kUniqueIdBytes>;
 using JobId = std::array<uint8_t, 16>;
 
 /// The addresses of a host by name or number that others can use, at most
-/// UniqueId::kMaxAddresses; at least one.
+/// UniqueId::kMaxAddresses; at least one. kRemoteError: nobody knows the name, or not yet.
 Result<std::vector<Address>> resolve(const std::string& host);
+
+/// The same, tried again while nobody knows the name, since what starts a job may make the names of
+/// its hosts last. `asks`, for messages: "rank 1 of 2".
+Result<std::vector<Address>> resolve(const std::string& host, const std::string& asks,
+                                     const Patience& patience);
 
 struct UniqueId {
   static constexpr size_t kMaxAddresses = 3;
@@ -51,8 +57,10 @@ struct UniqueId {
 
   /// A place that all ranks were told, with a key that came another way. The job id follows from
   /// `name`, its key from both, so that every rank finds the same ones by itself, and one key
-  /// serves many groups. The host may be a name; every process must resolve it to the same machine.
-  static Result<UniqueId> at(const Place& place, const SecretKey& key, std::string_view name);
+  /// serves many groups. `addresses`: of the host, which every process must resolve to the same
+  /// machine.
+  static UniqueId at(std::vector<Address> addresses, uint16_t port, const SecretKey& key,
+                     std::string_view name);
 
   /// Short for keys of connections: the first bytes of the job id.
   uint64_t communicator() const;

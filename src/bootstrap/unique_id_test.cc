@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <vector>
 
+#include "src/base/clock.h"
 #include "src/base/prng.h"
 #include "src/base/words.h"
 #include "src/bootstrap/interfaces.h"
@@ -98,18 +100,35 @@ TEST(UniqueId, TravelsAsText) {
 
 TEST(UniqueId, EverybodyFindsTheSameOneAtAPlace) {
   const SecretKey key = {1, 2, 3};
-  const Place place{"127.0.0.1", 4000};
-  const Result<UniqueId> id = UniqueId::at(place, key, "job 1");
-  ASSERT_TRUE(id.ok()) << id.status().message();
-  EXPECT_EQ(id.value().port, 4000);
-  EXPECT_EQ(id.value().addresses[0], address("127.0.0.1"));
-  EXPECT_TRUE(UniqueId::decode(id.value().encode()).ok());
-  EXPECT_EQ(id.value().encode(), UniqueId::at(place, key, "job 1").value().encode());
-  const Result<UniqueId> other = UniqueId::at(place, key, "job 2");
-  EXPECT_NE(id.value().job, other.value().job);
-  EXPECT_NE(id.value().key, other.value().key) << "one key file serves many jobs";
-  EXPECT_NE(id.value().key, key);
-  EXPECT_FALSE(UniqueId::at({"no.such.host.invalid", 4000}, key, "").ok());
+  const std::vector<Address> here = {address("127.0.0.1")};
+  const UniqueId id = UniqueId::at(here, 4000, key, "job 1");
+  EXPECT_EQ(id.port, 4000);
+  EXPECT_EQ(id.addresses, here);
+  EXPECT_TRUE(UniqueId::decode(id.encode()).ok());
+  EXPECT_EQ(id.encode(), UniqueId::at(here, 4000, key, "job 1").encode());
+  const UniqueId other = UniqueId::at(here, 4000, key, "job 2");
+  EXPECT_NE(id.job, other.job);
+  EXPECT_NE(id.key, other.key) << "one key file serves many jobs";
+  EXPECT_NE(id.key, key);
+}
+
+TEST(UniqueId, AHostThatNobodyKnowsIsAskedForAgainUntilTheDeadline) {
+  std::vector<std::string> said;
+  const uint64_t until_ns = monotonic_ns() + 300'000'000;
+  const Patience patience(until_ns, nullptr, 1, [&](const std::string& what, uint64_t) {
+    said.push_back(what);
+  });
+  const auto addresses = resolve("no.such.host.invalid", "rank 1 of 2", patience);
+  EXPECT_EQ(addresses.status().code(), Code::kTimeout);
+  EXPECT_GE(monotonic_ns(), until_ns);
+  said.emplace_back(addresses.status().message());
+  EXPECT_GT(said.size(), 1u) << "nobody was told";
+  for (const std::string& text : said) {
+    EXPECT_TRUE(text.starts_with("rank 1 of 2 cannot resolve the host 'no.such.host.invalid'"))
+        << text;
+    EXPECT_NE(text.find("MASTER_ADDR"), std::string::npos) << text;
+  }
+  EXPECT_EQ(resolve("127.0.0.1", "", monotonic_ns()).value().size(), 1u);
 }
 
 TEST(UniqueId, PlacesAreHostAndPort) {

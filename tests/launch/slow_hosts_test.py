@@ -159,6 +159,18 @@ class Meeting(OnHosts):
             results = self.run_all(network, 1, [LAUNCHED], {name: place, "MASTER_ADDR": None})
             self.assert_met(results, "by torchrun; met by TUTTI_ID")
 
+    def test_a_name_that_is_not_known_yet(self):
+        """Kubernetes makes the names of a job's pods known when they run."""
+        network = self.network(["alpha", "beta"])
+        common = {"MASTER_ADDR": "first.job", "TUTTI_SLOW": "0.2", "TUTTI_LOG": "warn"}
+        processes = self.start(network, 1, [LAUNCHED], common)
+        for rank, process in enumerate(processes):
+            self.assertIn(f"rank {rank} of 2 cannot resolve the host 'first.job'",
+                          process.stdout.readline())
+        for host in network.hosts:
+            host.name_addresses(**{"first.job": network.hosts[0].ipv4})
+        self.assert_met(self.finish(processes))
+
     def test_no_key_is_refused(self):
         network = self.network(["alpha", "beta"])
         for output, code in self.run_all(network, 1, [LAUNCHED], {"TUTTI_KEY_FILE": None}):
@@ -224,6 +236,7 @@ class Interfaces(OnHosts):
 
     BRIDGE = ("bridge", "docker0", "172.17.0.1")  # the same on every host
     UNPLUGGED = ("unplugged", "eno1", "10.98.0.1")
+    BMC = ("nowhere", "usb0", "169.254.3.1")  # a BMC's USB interface, the same on every host
 
     def hosts_behind(self, *before, nowhere=False):
         network = self.network([])
@@ -237,6 +250,19 @@ class Interfaces(OnHosts):
         results = self.drop_in(network, 2, {"MASTER_ADDR": None})
         self.assert_all_right(results)
         self.assertEqual(self.announced(results), right)
+
+    def test_link_local_ones_are_announced_only_where_there_is_nothing_else(self):
+        network, right = self.hosts_behind(self.BMC)
+        results = self.drop_in(network, 2, {"MASTER_ADDR": None})
+        self.assert_all_right(results)
+        self.assertEqual(self.announced(results), right)
+        for number, host in enumerate(network.hosts, start=1):
+            host.ip("link delete usb0", "address flush dev eth0",
+                    f"address add 169.254.7.{number}/16 dev eth0")
+        results = self.drop_in(network, 2, {"MASTER_ADDR": None})
+        self.assert_all_right(results)
+        self.assertEqual(self.announced(results),
+                         {("169.254.7.1", "eth0"), ("169.254.7.2", "eth0")})
 
     def test_the_place_to_meet_shows_the_network(self):
         network, right = self.hosts_behind(self.BRIDGE, self.UNPLUGGED, nowhere=True)
@@ -411,6 +437,19 @@ class Links(OnHosts):
         for output, code in self.run_all(network, 1, [LAUNCHED],
                                          {"TUTTI_PORT": "5000", "TUTTI_INIT_TIMEOUT": "2"}):
             self.assertEqual(code, 1, output)  # so the rules refuse
+
+    def test_a_rank_that_finds_no_port_says_how_many_there_are(self):
+        network = self.network(["alpha"])
+        host, = network.hosts
+        host.write("/proc/sys/net/ipv4/ip_local_port_range", "42000 42009")
+        results = self.run_all(network, 8, [LAUNCHED], {"TUTTI_INIT_TIMEOUT": "5"})
+        said = [output for output, _ in results
+                if "all ports are taken that this host gives out, 42000 to 42009" in output]
+        self.assertTrue(said, results)
+        for output, code in results:
+            self.assertEqual(code, 1, output)
+        host.write("/proc/sys/net/ipv4/ip_local_port_range", "42000 42099")
+        self.assert_met(self.run_all(network, 8, [LAUNCHED]), "by torchrun; met by a file")
 
 
 if __name__ == "__main__":

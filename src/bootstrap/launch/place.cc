@@ -14,7 +14,9 @@ Result<Meeting> meet_at(const Start& start, const Place& place) {
   meeting.launch = start.launch.value();
   const std::string name = job_name(start, meeting.launch) + "#" + std::to_string(start.made) +
                            "@" + std::to_string(place.port);
-  Result<UniqueId> id = id_at(place, start.config, std::string_view(name));
+  const std::string who = "rank " + std::to_string(meeting.launch.rank) + " of " +
+                          std::to_string(meeting.launch.ranks);
+  Result<UniqueId> id = id_at(place, start.config, name, {who, start.patience});
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();
   meeting.insecure = meeting.id.keyless;
