@@ -170,11 +170,10 @@ TUTTI_API tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, 
  * TUTTI_KEY_FILE holds their key; without one they are refused (tuttiInvalidUsage says what to set)
  * unless TUTTI_INSECURE is 1.
  *
- * Jobs of one user on one host do not see each other where their launcher gives them names
- * (torchrun, Open MPI, Slurm), or another process has started the ranks of each. Ranks of one job
- * that were started by several processes (by hand, in two terminals) need one TUTTI_JOB. After an
- * error a rank may call it again: it meets the others if it failed on all ranks, and is told if it
- * did not. */
+ * Jobs of one user on one host are kept apart where their launcher gives them names (torchrun, Open
+ * MPI, Slurm), or each has its ranks started by a process of its own. Ranks of one job that several
+ * processes have started (by hand, in two terminals) need one TUTTI_JOB. After an error a rank may
+ * call it again: it meets the others if it failed on all ranks, and is told if it did not. */
 TUTTI_API tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config);
 /* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
  * then drives them in groups, or from one thread each. `devices` may be NULL; host memory belongs

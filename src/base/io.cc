@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <iterator>
 #include <system_error>
 
@@ -67,6 +68,20 @@ std::string errno_text(int error) {
 Status errno_status(std::string_view what) {
   const int error = errno;
   return Status::system_error(std::string(what) + ": " + errno_text(error));
+}
+
+Status bind_status(std::string_view what) {
+  const int error = errno;
+  std::string text = std::string(what) + ": " + errno_text(error);
+  if (error != EADDRINUSE) return Status::system_error(std::move(text));
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  int first = 0, last = 0;
+  file >> first >> last;
+  text += ": all ports are taken that this host gives out, " + std::to_string(first) + " to " +
+          std::to_string(last) +
+          "; a communicator takes one for each of its ranks, two where it has several hosts: end "
+          "some, or raise sysctl net.ipv4.ip_local_port_range";
+  return Status::system_error(std::move(text));
 }
 
 int poll_timeout_ms(uint64_t deadline_ns) {

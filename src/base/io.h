@@ -49,6 +49,9 @@ std::string errno_text(int error);
 /// kSystemError "`what`: text of errno".
 Status errno_status(std::string_view what);
 
+/// The same of a bind() to a port of the system's choice: where none is left, what to do.
+Status bind_status(std::string_view what);
+
 /// What remains until the deadline as poll() wants it: rounded up, at most one minute.
 int poll_timeout_ms(uint64_t deadline_ns);
 

@@ -141,7 +141,8 @@ Result<Listener> listen_on(const Address& address, uint16_t port) {
     return errno_status("setsockopt(SO_REUSEADDR)");
   }
   if (bind(socket, endpoint.get(), endpoint.bytes) < 0) {
-    return errno_status("bind to " + address.text(port));
+    const std::string what = "bind to " + address.text(port);
+    return port == 0 ? bind_status(what) : errno_status(what);
   }
   if (listen(socket, SOMAXCONN) < 0) return errno_status("listen on " + address.text(port));
   const Result<uint16_t> bound = bound_port(socket);

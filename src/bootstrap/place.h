@@ -2,7 +2,8 @@
 // Every rank computes the same id from it; the key comes another way, and rank 0 opens the place.
 //
 // Errors: kInvalidUsage without a shared key says what to set; kTimeout names the host that nobody
-// knows, kSystemError the place that cannot be opened. Threads: no state. Units: deadlines of CLOCK_MONOTONIC.
+// knows, kSystemError the place that cannot be opened. Threads: no state. Units: deadlines of
+// CLOCK_MONOTONIC.
 #pragma once
 
 #include <cstdint>

@@ -69,17 +69,35 @@ Status Membership::open_transports() {
                                std::string(config.shared_memory ? "" : kWithoutMemory));
 }
 
+// The best that reaches it: the size of `transports_` if none does.
+size_t Membership::way_to(int peer) const {
+  const std::vector<std::string>& cards = cards_[static_cast<size_t>(peer)];
+  size_t way = 0;
+  while (way < transports_.size() && !transports_[way]->reaches(cards[way])) ++way;
+  return way;
+}
+
 uint64_t Membership::link_descriptors() const {
   uint64_t descriptors = 0;
   for (int peer = 0; peer < ranks(); ++peer) {
-    const auto& cards = cards_[static_cast<size_t>(peer)];
-    for (size_t i = 0; i < transports_.size() && peer != rank(); ++i) {
-      if (!transports_[i]->reaches(cards[i])) continue;
-      descriptors += transports_[i]->descriptors_per_link();
-      break;
-    }
+    const size_t way = peer == rank() ? transports_.size() : way_to(peer);
+    if (way < transports_.size()) descriptors += transports_[way]->descriptors_per_link();
   }
   return descriptors;
+}
+
+// Each would hold a port or a name of the host for as long as the communicator lives.
+void Membership::close_unused_transports() {
+  std::vector<bool> used(transports_.size() + 1, false);
+  for (int peer = 0; peer < ranks(); ++peer) {
+    if (peer != rank()) used[way_to(peer)] = true;
+  }
+  for (size_t way = transports_.size(); way-- > 0;) {
+    if (used[way]) continue;
+    const auto at = static_cast<std::ptrdiff_t>(way);
+    transports_.erase(transports_.begin() + at);
+    for (std::vector<std::string>& cards : cards_) cards.erase(cards.begin() + at);
+  }
 }
 
 // The control thread makes the connections of links that have none yet.
@@ -207,30 +225,30 @@ Status Membership::connect(int peer) {
   const auto index = static_cast<size_t>(peer);
   Profile& profile = profiles_[index];
   group_.domain[index] = peer + 1;  // alone, until shown to be near
-  for (size_t i = 0; i < transports_.size(); ++i) {
-    transport::Transport& transport = *transports_[i];
-    if (!transport.reaches(cards_[index][i])) continue;
-    Result<std::unique_ptr<transport::Link>> link =
-        transport.connect(peer, cards_[index][i], patience_with(peer));
-    if (!link.ok()) return link.status();
-    profile.transport = transport.name();
-    links_[index] = std::move(link).value();
-    const transport::Capabilities& can = links_[index]->capabilities();
-    has_streams_ = has_streams_ || !can.mapped;
-    if (!can.mapped) return {};
-    if (links_[index]->mapped()->arena().bytes != arena_.bytes()) {
-      return Status::remote_error(name_of(peer) + " has an arena of another size than rank " +
-                                  std::to_string(rank()) +
-                                  ": run the same version of Tutti on all ranks");
-    }
-    group_.domain[index] = 0;
-    ++domain_size_;
-    all_memory_ = all_memory_ && can.all_memory;
-    single_copy_ = single_copy_ && can.single_copy;
-    return {};
+  const size_t way = way_to(peer);
+  if (way == transports_.size()) {
+    return Status::system_error("no transport reaches rank " + std::to_string(peer) + " on " +
+                                profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID");
   }
-  return Status::system_error("no transport reaches rank " + std::to_string(peer) + " on " +
-                              profile.host + "; see TUTTI_TRANSPORTS and TUTTI_HOST_ID");
+  transport::Transport& transport = *transports_[way];
+  Result<std::unique_ptr<transport::Link>> link =
+      transport.connect(peer, cards_[index][way], patience_with(peer));
+  if (!link.ok()) return link.status();
+  profile.transport = transport.name();
+  links_[index] = std::move(link).value();
+  const transport::Capabilities& can = links_[index]->capabilities();
+  has_streams_ = has_streams_ || !can.mapped;
+  if (!can.mapped) return {};
+  if (links_[index]->mapped()->arena().bytes != arena_.bytes()) {
+    return Status::remote_error(name_of(peer) + " has an arena of another size than rank " +
+                                std::to_string(rank()) +
+                                ": run the same version of Tutti on all ranks");
+  }
+  group_.domain[index] = 0;
+  ++domain_size_;
+  all_memory_ = all_memory_ && can.all_memory;
+  single_copy_ = single_copy_ && can.single_copy;
+  return {};
 }
 
 std::string Membership::name_of(int rank) const { return roster_->describe(rank); }
@@ -298,6 +316,7 @@ Status Membership::join() {
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
   find_hosts();
   if (options_.make_room) options_.make_room(link_descriptors());
+  close_unused_transports();
   if (Status status = serve_transports(); !status.ok()) return status;
   // Every rank meets its peers in rising order: the least pair that has not met is next for both.
   for (int peer = 0; peer < ranks(); ++peer) {

@@ -92,6 +92,8 @@ class Membership {
   Status connect(int peer);
   /// For one that has come: it is there, and answers.
   Patience patience_with(int peer) const;
+  size_t way_to(int peer) const;
+  void close_unused_transports();
   Status connect_streams();
   Status await_domain();
   std::string write_card() const;

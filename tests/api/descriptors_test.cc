@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -163,6 +164,56 @@ TEST_F(FewDescriptorsTest, Splitting) {
   const auto result = testing_support::run_team(
       shape, split_with_few, [](uint64_t) { return std::string("split"); }, kLimitNs);
   EXPECT_TRUE(result.ok) << result.report;
+}
+
+/// Ports of this process at which it listens.
+int listening() {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    int family = 0, listens = 0;
+    socklen_t bytes = sizeof family;
+    if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &bytes) != 0) continue;
+    getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &bytes);
+    count += listens != 0 && (family == AF_INET || family == AF_INET6) ? 1 : 0;
+  }
+  return count;
+}
+
+/// The number of ports that every rank has once its communicator is made.
+void expect_ports(testing_support::Network network, int ports) {
+  const TeamShape shape = TeamShape::of(2, false, network);
+  const auto result = testing_support::run_team(
+      shape,
+      [ports](Member& member) {
+        tuttiUniqueId id;
+        tuttiComm_t comm = nullptr;
+        if (!member.take_id(id) ||
+            tuttiCommInitRank(&comm, member.ranks(), id, member.rank()) != tuttiSuccess) {
+          return member.fail(tuttiGetLastError(comm));
+        }
+        float value = 1;
+        if (tuttiAllReduce(&value, &value, 1, tuttiFloat32, tuttiSum, comm, tuttiBlocking()) !=
+            tuttiSuccess) {
+          return member.fail(tuttiGetLastError(comm));
+        }
+        // The id's server of rank 0 ends when all have their answers, which may be later.
+        int found = listening();
+        for (int look = 0; found != ports && look < 1000; ++look) {
+          testing_support::sleep_ns(10'000'000);
+          found = listening();
+        }
+        if (found != ports) member.fail("it listens at " + std::to_string(found));
+        if (tuttiCommDestroy(comm) != tuttiSuccess) member.fail(tuttiGetLastError(comm));
+      },
+      [](uint64_t) { return std::string("ports"); }, kLimitNs);
+  EXPECT_TRUE(result.ok) << result.report;
+}
+
+// Ports are few where a firewall says which (docs/several_hosts.md).
+TEST(Ports, ARankOfOneHostHasOneAndOthersTwo) {
+  expect_ports(testing_support::Network::kDefault, 1);
+  expect_ports(testing_support::Network::kMixed, 2);
 }
 
 struct Held {

@@ -10,6 +10,7 @@
 
 #include "src/base/config.h"
 #include "src/base/key_file.h"
+#include "src/base/setting_values.h"
 #include "src/base/words.h"
 #include "src/bootstrap/launch/launcher.h"
 #include "src/bootstrap/unique_id.h"

@@ -97,6 +97,18 @@ class Launched(unittest.TestCase):
                 self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
                 self.assertIn("Out of bounds values : 0 OK", done.stdout)
 
+    def test_a_read_only_tmp_is_an_error_for_all_ranks(self):
+        """As readOnlyRootFilesystem of Kubernetes makes it."""
+        if PROGRAM.resolve().is_relative_to("/tmp"):
+            self.skipTest("the build is below /tmp")
+        here = ["unshare", "--mount", "sh", "-c",
+                'mount -t tmpfs -o ro none /tmp && exec "$0"']
+        probe = subprocess.run([*here, "true"], capture_output=True, text=True, timeout=60)
+        if probe.returncode != 0:
+            self.skipTest(f"no mounts of one's own here: {probe.stderr.strip()}")
+        results = self.torchrun({"XDG_RUNTIME_DIR": ""}, command=(*here, PROGRAM.resolve()))
+        self.assert_refused(results, "Read-only file system", "set XDG_RUNTIME_DIR")
+
     def test_a_place_and_a_key(self):
         results = self.torchrun({"TUTTI_ID": f"127.0.0.1:{reserved_port()}",
                                  "TUTTI_KEY_FILE": self.key_file()})

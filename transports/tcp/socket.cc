@@ -76,7 +76,7 @@ Result<KeptFd> listen_on(const Endpoint& endpoint) {
       setsockopt(fd.value().get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on) < 0) {
     return errno_status("setsockopt(IPV6_V6ONLY)");
   }
-  if (bind(fd.value().get(), endpoint.get(), endpoint.bytes) < 0) return errno_status("bind");
+  if (bind(fd.value().get(), endpoint.get(), endpoint.bytes) < 0) return bind_status("bind");
   if (listen(fd.value().get(), SOMAXCONN) < 0) return errno_status("listen");
   return fd;
 }

@@ -59,9 +59,9 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   }
   Result<KeptFd> listener = listen_on(wanted.value());
   if (!listener.ok()) {
-    return Status::system_error(
-        "rank " + std::to_string(member.rank) + " cannot listen on " + member.bind_address + ": " +
-        std::string(listener.status().message()) + "; give an address of this host");
+    return Status::system_error("rank " + std::to_string(member.rank) + " cannot listen on " +
+                                member.bind_address + ": " +
+                                std::string(listener.status().message()));
   }
   Result<Endpoint> endpoint = local_endpoint(listener.value().get());
   if (!endpoint.ok()) return endpoint.status();
