@@ -15,16 +15,13 @@ constexpr uint64_t kCount = 4 << 20;
 
 struct Wanted {
   explicit Wanted(const schedule::Algorithm& algorithm) {
-    group.ranks = kRanks;
-    group.domain.assign(kRanks, 0);
     request.algorithm = &algorithm;
     request.parameters.ranks = kRanks;
     request.rank = 1;
-    request.group = &group;
+    request.group = group::group_on_hosts(std::vector<int>(kRanks, 0));
   }
   Wanted(const Wanted&) = delete;
 
-  Group group;
   MatchRequest request;
 };
 

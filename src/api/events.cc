@@ -42,12 +42,12 @@ std::string identity_of(const comm::Communicator& communicator) {
 /// "2 hosts, 1 rank by shm, 2 ranks by tcp".
 std::string ways_of(const comm::Communicator& communicator) {
   const comm::Membership& members = communicator.membership();
-  const std::set<int> hosts(members.first_ranks().begin(), members.first_ranks().end());
+  const uint32_t hosts = members.group()->hosts();
   std::map<std::string, int> ranks_by;
   for (const comm::Profile& profile : members.profiles()) {
     if (!profile.transport.empty()) ++ranks_by[profile.transport];
   }
-  std::string text = fmt::format("{} host{}", hosts.size(), hosts.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{} host{}", hosts, hosts == 1 ? "" : "s");
   for (const auto& [transport, ranks] : ranks_by) {
     text += fmt::format(", {} rank{} by {}", ranks, ranks == 1 ? "" : "s", transport);
   }

@@ -104,8 +104,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.tamper = given.tamper;
   planning.calls = made->calls_.get();
   planning.tuning = tuning_of(config, execution.layout.region_bytes(), members);
-  planning.link = members.has_streams() ? select::network_link()
-                                        : select::host_link(members.domain_size(), members.cores());
+  planning.cores = members.cores();
   planning.forced = select::forces_of(config, given.algorithms);
   made->planner_ = std::make_unique<Planner>(std::move(planning));
   made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);

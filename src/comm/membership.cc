@@ -10,24 +10,19 @@
 #include "src/base/host_name.h"
 #include "src/base/words.h"
 #include "src/comm/card.h"
-#include "src/comm/overlay.h"
 #include "src/exec/loss.h"
 #include "src/exec/wait.h"
+#include "src/group/levels.h"
 
 namespace tutti::comm {
 namespace {
 
 // The texts of a card before those of the transports.
-enum CardText : size_t { kHost, kProcess, kCores, kSettings, kPlace, kFirstTransport };
+enum CardText : size_t { kHost, kProcess, kMember, kCores, kSettings, kPlace, kFirstTransport };
 
 bool is_allowed(const Config& config, std::string_view name) {
   const auto& allowed = config.transports;
   return allowed.empty() || std::find(allowed.begin(), allowed.end(), name) != allowed.end();
-}
-
-/// Its own neighbourhood is that of the ranks whose memory it maps.
-bool shares_memory(const transport::Transport& transport) {
-  return !transport.neighborhood(transport.card()).empty();
 }
 
 constexpr const char* kWithoutMemory = ", and NCCL_SHM_DISABLE none that shares memory";
@@ -39,8 +34,7 @@ Membership::Membership(MembershipOptions options)
   const auto ranks = static_cast<size_t>(self_.ranks);
   links_.resize(ranks);
   profiles_.resize(ranks);
-  group_.ranks = self_.ranks;
-  group_.domain.resize(ranks);
+  members_.resize(ranks);
 }
 
 // Sizes and numbers that follow from the environment must be equal, or ranks would compute
@@ -61,7 +55,7 @@ Status Membership::open_transports() {
     if (!is_allowed(config, factory.name)) continue;
     Result<std::unique_ptr<transport::Transport>> made = factory.make(self_);
     if (!made.ok()) return made.status();
-    if (!config.shared_memory && shares_memory(*made.value())) continue;
+    if (!config.shared_memory && made.value()->maps_memory()) continue;
     transports_.push_back(std::move(made).value());
   }
   if (!transports_.empty() || self_.ranks == 1) return {};
@@ -167,8 +161,11 @@ Status Membership::read_place(int rank, std::string_view text) {
 
 std::string Membership::write_card() const {
   const Place& place = roster_->places[static_cast<size_t>(self_.rank)];
-  std::vector<std::string> texts = {host_name(), std::to_string(getpid()),
-                                    std::to_string(options_.cores), settings(),
+  std::vector<std::string> texts = {host_name(),
+                                    std::to_string(getpid()),
+                                    std::to_string(member_id()),
+                                    std::to_string(options_.cores),
+                                    settings(),
                                     self_.bind_address + " " + std::to_string(place.port)};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
@@ -188,6 +185,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     profile.host = card[kHost];
     std::from_chars(card[kProcess].data(), card[kProcess].data() + card[kProcess].size(),
                     profile.process);
+    members_[rank] = parse_integer<uint64_t>(card[kMember]).value_or(0);
     cores_ = std::min(cores_, parse_integer<int>(card[kCores]).value_or(1));
     if (card[kSettings] != settings()) {
       return Status::invalid_usage("rank " + std::to_string(rank) + " on " + profile.host +
@@ -204,14 +202,34 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
   return {};
 }
 
-void Membership::find_hosts() {
-  std::vector<std::vector<std::string>> neighborhoods(transports_.size());
+// Every transport is a level: ranks that it maps into each other share a node, and one that maps
+// nothing connects all. The last level says only that the ranks are of one group, and is dropped
+// where another one connects them; else connect() names the peer that no transport reaches.
+Status Membership::find_levels() {
+  std::vector<std::vector<std::string>> neighborhoods;
+  std::vector<group::Level> levels;
   for (size_t i = 0; i < transports_.size(); ++i) {
-    for (const auto& card : cards_) {
-      neighborhoods[i].push_back(transports_[i]->neighborhood(card[i]));
-    }
+    std::vector<std::string>& texts = neighborhoods.emplace_back();
+    for (const auto& card : cards_) texts.push_back(transports_[i]->neighborhood(card[i]));
+    const bool maps = transports_[i]->maps_memory();
+    if (!maps) std::fill(texts.begin(), texts.end(), "all");
+    levels.push_back({std::string(transports_[i]->level()), {.map = maps, .stream = !maps}, {}});
   }
-  first_ranks_ = comm::first_ranks(neighborhoods, self_.ranks);
+  neighborhoods.emplace_back(static_cast<size_t>(self_.ranks), "all");
+  levels.push_back({"group", {}, {}});
+  const auto nodes = group::nodes_of(neighborhoods, static_cast<size_t>(self_.ranks));
+  for (size_t i = 0; i < levels.size(); ++i) levels[i].nodes = nodes[i];
+  if (levels.size() > 1 && nodes[levels.size() - 2] == nodes.back()) levels.pop_back();
+  Result<group::GroupPointer> made =
+      group::GroupView::make(self_.communicator, self_.epoch, members_, std::move(levels));
+  if (!made.ok()) return made.status();
+  group_ = std::move(made).value();
+  return {};
+}
+
+// A rank keeps it whatever its rank becomes.
+uint64_t Membership::member_id() const {
+  return self_.process_token ^ (static_cast<uint64_t>(self_.rank) * 0x9e3779b97f4a7c15u);
 }
 
 Patience Membership::patience_with(int peer) const {
@@ -224,7 +242,6 @@ Patience Membership::patience_with(int peer) const {
 Status Membership::connect(int peer) {
   const auto index = static_cast<size_t>(peer);
   Profile& profile = profiles_[index];
-  group_.domain[index] = peer + 1;  // alone, until shown to be near
   const size_t way = way_to(peer);
   if (way == transports_.size()) {
     return Status::system_error("no transport reaches rank " + std::to_string(peer) + " on " +
@@ -238,13 +255,16 @@ Status Membership::connect(int peer) {
   links_[index] = std::move(link).value();
   const transport::Capabilities& can = links_[index]->capabilities();
   has_streams_ = has_streams_ || !can.mapped;
+  if (can.mapped != group_->near(rank(), peer)) {
+    return Status::internal_error(std::string(transport.name()) + " reaches " + name_of(peer) +
+                                  " in another way than its card says");
+  }
   if (!can.mapped) return {};
   if (links_[index]->mapped()->arena().bytes != arena_.bytes()) {
     return Status::remote_error(name_of(peer) + " has an arena of another size than rank " +
                                 std::to_string(rank()) +
                                 ": run the same version of Tutti on all ranks");
   }
-  group_.domain[index] = 0;
   ++domain_size_;
   all_memory_ = all_memory_ && can.all_memory;
   single_copy_ = single_copy_ && can.single_copy;
@@ -314,7 +334,7 @@ Status Membership::join() {
   Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.patience);
   if (!cards.ok()) return cards.status();
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
-  find_hosts();
+  if (Status status = find_levels(); !status.ok()) return status;
   if (options_.make_room) options_.make_room(link_descriptors());
   close_unused_transports();
   if (Status status = serve_transports(); !status.ok()) return status;

@@ -16,7 +16,7 @@
 #include "src/bootstrap/watch.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
-#include "src/plan/match.h"
+#include "src/group/view.h"
 #include "src/transport/factory.h"
 #include "src/transport/member.h"
 
@@ -57,7 +57,7 @@ class Membership {
 
   int rank() const { return self_.rank; }
   int ranks() const { return self_.ranks; }
-  const plan::Group& group() const { return group_; }
+  const group::GroupPointer& group() const { return group_; }
   const std::vector<Profile>& profiles() const { return profiles_; }
   /// "rank 3 (process 4711 on alpha)".
   std::string name_of(int rank) const;
@@ -65,8 +65,6 @@ class Membership {
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   transport::Link* link(int peer) const { return links_[static_cast<size_t>(peer)].get(); }
   std::vector<exec::Peer> peers() const;
-  /// The first rank of every rank's host: of those whose memory is mapped here and there.
-  const std::vector<int>& first_ranks() const { return first_ranks_; }
 
   /// Every rank of my domain is a thread of this process.
   bool all_memory() const { return all_memory_; }
@@ -86,7 +84,8 @@ class Membership {
   Status read_place(int rank, std::string_view text);
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
-  void find_hosts();
+  Status find_levels();
+  uint64_t member_id() const;
   uint64_t link_descriptors() const;
   Status serve_transports();
   Status connect(int peer);
@@ -107,9 +106,9 @@ class Membership {
   std::vector<std::unique_ptr<transport::Link>> links_;
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]
   std::vector<Profile> profiles_;
-  std::vector<int> first_ranks_;
   std::shared_ptr<Roster> roster_;
-  plan::Group group_;
+  std::vector<uint64_t> members_;
+  group::GroupPointer group_;
   bool all_memory_ = true;
   bool single_copy_ = true;
   bool has_streams_ = false;

@@ -63,6 +63,8 @@ class Threads final : public transport::Transport {
   std::string neighborhood(std::string_view card) const override {
     return inner_->neighborhood(card);
   }
+  bool maps_memory() const override { return inner_->maps_memory(); }
+  std::string_view level() const override { return inner_->level(); }
   size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view card,
                                                    const Patience& patience) override {

@@ -9,17 +9,13 @@
 #pragma once
 
 #include <span>
-#include <string>
 #include <vector>
 
 namespace tutti::comm {
 
-/// The first rank of every rank's host. `neighborhoods` has, for every transport, what the ranks
-/// published there (transport::Transport::neighborhood): equal ones are near each other.
-std::vector<int> first_ranks(std::span<const std::vector<std::string>> neighborhoods, int ranks);
-
-/// With whom `rank` is connected from the start, in rising order; symmetric. Empty for all but the
-/// first ranks of hosts, and where there is one host.
+/// The ranks that `rank` is connected with from the start, in rising order; symmetric. Empty for
+/// all but the first ranks of hosts, and where there is one host. `first_ranks` has that of each
+/// host, rising (GroupView::host_first_ranks).
 std::vector<int> overlay_peers(std::span<const int> first_ranks, int rank);
 
 }  // namespace tutti::comm

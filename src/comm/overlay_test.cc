@@ -8,6 +8,7 @@
 #include <set>
 
 #include "src/base/prng.h"
+#include "src/group/levels.h"
 
 namespace tutti::comm {
 namespace {
@@ -18,7 +19,9 @@ constexpr Ranks bit(int rank) { return Ranks{1} << rank; }
 
 struct Group {
   explicit Group(std::vector<int> hosts) : first(std::move(hosts)), links(first.size()) {
-    for (int rank = 0; rank < ranks(); ++rank) peers.push_back(overlay_peers(first, rank));
+    const std::set<int> firsts(first.begin(), first.end());
+    const std::vector<int> ring(firsts.begin(), firsts.end());
+    for (int rank = 0; rank < ranks(); ++rank) peers.push_back(overlay_peers(ring, rank));
     for (int rank = 0; rank < ranks(); ++rank) {
       Ranks& linked = links[static_cast<size_t>(rank)];
       for (int other = 0; other < ranks(); ++other) {
@@ -80,7 +83,8 @@ Group scattered(int ranks, uint64_t seed) {
     texts.push_back(host == "0" ? "" : host);  // alone
   }
   const std::vector<std::vector<std::string>> of_one_transport = {texts};
-  return Group(first_ranks(of_one_transport, ranks));
+  const auto nodes = group::nodes_of(of_one_transport, static_cast<size_t>(ranks));
+  return Group(std::vector<int>(nodes[0].begin(), nodes[0].end()));
 }
 
 std::vector<Group> groups_of(int ranks) {
@@ -88,12 +92,6 @@ std::vector<Group> groups_of(int ranks) {
   for (int size : {1, 2, 3, 8, ranks}) groups.push_back(in_blocks(ranks, size));
   for (uint64_t seed = 1; seed <= 3; ++seed) groups.push_back(scattered(ranks, seed));
   return groups;
-}
-
-TEST(Overlay, NeighborhoodsOfSeveralTransportsAreOne) {
-  const std::vector<std::vector<std::string>> texts = {
-      {"a", "b", "b", "", "", "c"}, {"", "x", "", "x", "", ""}, {"", "", "", "", "", ""}};
-  EXPECT_EQ(first_ranks(texts, 6), (std::vector<int>{0, 1, 1, 1, 4, 5}));
 }
 
 TEST(Overlay, IsSymmetricSmallAndBetweenFirstRanks) {

@@ -91,7 +91,8 @@ void PeerWatch::listen_to_all() {
     }
     other.link->on_settled([this, rank] { settled(rank); });
   }
-  for (int rank : overlay_peers(membership_.first_ranks(), rank_)) peer(rank).link->want();
+  const std::vector<int> first_ranks = membership_.group()->host_first_ranks();
+  for (int rank : overlay_peers(first_ranks, rank_)) peer(rank).link->want();
 }
 
 PeerWatch::~PeerWatch() {

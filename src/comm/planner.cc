@@ -25,7 +25,8 @@ class Hash {
 
 }  // namespace
 
-Planner::Planner(PlannerOptions options) : options_(std::move(options)) {}
+Planner::Planner(PlannerOptions options)
+    : options_(std::move(options)), prices_(options_.group, options_.cores) {}
 
 void Planner::set_options(const CallOptions& options) {
   CallOptions copy = options;
@@ -58,7 +59,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   const CallOptions& options = options_of(request.extras);
   select::Query query;
   query.collective = request.collective;
-  query.parameters.ranks = options_.group.ranks;
+  query.parameters.ranks = options_.group->ranks();
   query.parameters.root = request.root;
   query.parameters.fold = options.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
   query.count = request.count;
@@ -77,7 +78,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
       query.forced_by = forced->second.by;
     }
   }
-  query.link = options_.link;
+  query.prices = &prices_;
   query.limits = {.sources = types::kMaxSources,
                   .slice_bytes = options_.tuning.frame_bytes,
                   .frame_bytes = options_.tuning.region_bytes};
@@ -104,7 +105,7 @@ Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Re
     wanted.algorithm = chosen.algorithm;
     wanted.parameters = parameters;
     wanted.rank = options_.rank;
-    wanted.group = &options_.group;
+    wanted.group = options_.group;
     wanted.mode = reach.mode;
     wanted.in_place = in_place;
     wanted.hazards_in_place = in_place;
@@ -204,7 +205,7 @@ double Planner::predict_ns(size_t messages, uint64_t bytes) const {
                             .moved = {1, 1},
                             .work = schedule::Fraction::of(2, 1),
                             .scratch = {}};
-  return select::predict_ns(cost, options_.link, static_cast<double>(bytes));
+  return select::predict_ns(cost, prices_.slowest(), static_cast<double>(bytes));
 }
 
 // Matches are kept as long as the planner, and what `request` views as long as the plan.

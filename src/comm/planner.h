@@ -27,10 +27,10 @@ namespace tutti::comm {
 
 struct PlannerOptions {
   std::span<const schedule::Algorithm> algorithms;
-  plan::Group group;
+  group::GroupPointer group;
   int rank = 0;
   plan::Tuning tuning;
-  select::LinkCost link;
+  int cores = 1;          // of every host
   select::Forces forced;  // by the settings
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
@@ -122,6 +122,7 @@ class Planner {
   }
 
   PlannerOptions options_;
+  mutable select::LevelPrices prices_;  // remembers what it counted
   CallOptions call_options_;
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.

@@ -21,8 +21,8 @@ using schedule::Collective;
 PlannerOptions on_one_host(int ranks) {
   PlannerOptions options;
   options.algorithms = registry::algorithms();
-  options.group = {ranks, std::vector<int>(static_cast<size_t>(ranks), 0)};
-  options.link = select::host_link(ranks, 2);
+  options.group = group::group_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0));
+  options.cores = 2;
   return options;
 }
 

@@ -24,9 +24,8 @@ namespace {
 
 using namespace domain_test;
 
-std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, int rank) {
-  plan::MatchRequest wanted{c.algorithm, c.parameters, rank,      &group,
-                            c.mode,      c.in_place,   c.in_place};
+std::string run_rank(Domain& domain, const group::GroupPointer& group, const Case& c, int rank) {
+  plan::MatchRequest wanted{c.algorithm, c.parameters, rank, group, c.mode, c.in_place, c.in_place};
   Result<plan::Match> match = plan::match(wanted);
   if (!match.ok()) return std::string(match.status().message());
   if (c.op == types::ReduceOp::kAvg) {
@@ -64,12 +63,11 @@ std::string run_rank(Domain& domain, const plan::Group& group, const Case& c, in
 }
 
 void run_case(Domain& domain, const Case& c) {
-  plan::Group group;
-  group.ranks = domain.ranks();
-  group.domain.assign(static_cast<size_t>(group.ranks), 0);
-  std::vector<std::string> errors(static_cast<size_t>(group.ranks));
+  const auto group =
+      group::group_on_hosts(std::vector<int>(static_cast<size_t>(domain.ranks()), 0));
+  std::vector<std::string> errors(static_cast<size_t>(group->ranks()));
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < group.ranks; ++rank) {
+  for (int rank = 0; rank < group->ranks(); ++rank) {
     threads.emplace_back([&, rank] { errors[rank] = run_rank(domain, group, c, rank); });
   }
   for (std::thread& thread : threads) thread.join();
@@ -77,7 +75,7 @@ void run_case(Domain& domain, const Case& c) {
     EXPECT_EQ(error, "") << schedule::name_of(c.algorithm->collective) << "/" << c.algorithm->name
                          << ":" << c.parameters.lanes << " " << plan::name_of(c.mode)
                          << (c.in_place ? " in place" : "") << " count " << c.count << " root "
-                         << c.parameters.root << " ranks " << group.ranks;
+                         << c.parameters.root << " ranks " << group->ranks();
   }
 }
 
@@ -125,9 +123,7 @@ TEST(HostExecutorAlone, WhatCouldNotBeReadIsNotSignalled) {
   constexpr int kRanks = 3;
   Domain domain(kRanks, 64 << 10, 1);
   domain.refuse_reads();
-  plan::Group group;
-  group.ranks = kRanks;
-  group.domain.assign(kRanks, 0);
+  const auto group = group::group_on_hosts(std::vector<int>(static_cast<size_t>(kRanks), 0));
   Case c;
   c.algorithm = registry::find(Collective::kBroadcast, "chain");
   c.parameters.ranks = kRanks;
@@ -143,14 +139,13 @@ TEST(HostExecutorAlone, WhatCouldNotBeReadIsNotSignalled) {
 
 // One rank's part of `calls` sums of one element, most of them by the short form.
 std::string run_small_calls(Domain& domain, int rank, uint64_t calls) {
-  plan::Group group;
-  group.ranks = domain.ranks();
-  group.domain.assign(static_cast<size_t>(group.ranks), 0);
+  const auto group =
+      group::group_on_hosts(std::vector<int>(static_cast<size_t>(domain.ranks()), 0));
   plan::MatchRequest wanted;
   wanted.algorithm = registry::find(Collective::kAllReduce, "one_shot");
   wanted.parameters.ranks = domain.ranks();
   wanted.rank = rank;
-  wanted.group = &group;
+  wanted.group = group;
   const Result<plan::Match> match = plan::match(wanted);
   if (!match.ok()) return std::string(match.status().message());
   const plan::Plan plan = plan::bind(
@@ -191,12 +186,10 @@ class ThroughSlot {
   static constexpr uint64_t kCount = 512;  // a page
 
   explicit ThroughSlot(int rank) {
-    group_.ranks = 2;
-    group_.domain.assign(2, 0);
     wanted_.algorithm = registry::find(Collective::kBroadcast, "publish_once");
     wanted_.parameters.ranks = 2;
     wanted_.rank = rank;
-    wanted_.group = &group_;
+    wanted_.group = group::group_on_hosts({0, 0});
     match_ = plan::match(wanted_).value();
     plan_ = plan::bind(match_, {kCount, types::DataType::kInt64, types::ReduceOp::kSum}, {});
     program_ = HostProgram(plan_);
@@ -213,7 +206,6 @@ class ThroughSlot {
   }
 
  private:
-  plan::Group group_;
   plan::MatchRequest wanted_;
   plan::Match match_;
   plan::Plan plan_;
@@ -274,12 +266,10 @@ TEST(HostExecutorAlone, APlanThatForgotSomethingHasNoShortForm) {
 class AmongBuffers {
  public:
   explicit AmongBuffers(int rank = 0, uint64_t count = 1000) : count_(count) {
-    group_.ranks = 2;
-    group_.domain.assign(2, 0);
     wanted_.algorithm = registry::find(Collective::kAllReduce, "one_shot");
     wanted_.parameters.ranks = 2;
     wanted_.rank = rank;
-    wanted_.group = &group_;
+    wanted_.group = group::group_on_hosts({0, 0});
     wanted_.mode = plan::Mode::kDirect;
     match_ = plan::match(wanted_).value();
     plan_ = plan::bind(match_, {count, types::DataType::kInt64, types::ReduceOp::kSum}, {});
@@ -298,7 +288,6 @@ class AmongBuffers {
 
  private:
   uint64_t count_;
-  plan::Group group_;
   plan::MatchRequest wanted_;
   plan::Match match_;
   plan::Plan plan_;

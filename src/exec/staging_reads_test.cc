@@ -51,9 +51,7 @@ void expect_readers_tell(const OneCall& call) {
 
 // A broadcast in slots, in the short form if `fast`.
 void expect_told_of_broadcasts(bool fast) {
-  plan::Group group;
-  group.ranks = 2;
-  group.domain.assign(2, 0);
+  const group::GroupPointer group = group::group_on_hosts({0, 0});
   std::vector<plan::Plan> plans;
   std::vector<HostProgram> programs;
   std::vector<std::optional<FastPath>> short_forms;
@@ -63,7 +61,7 @@ void expect_told_of_broadcasts(bool fast) {
     ASSERT_NE(wanted.algorithm, nullptr);
     wanted.parameters.ranks = 2;
     wanted.rank = rank;
-    wanted.group = &group;
+    wanted.group = group;
     const Result<plan::Match> match = plan::match(wanted);
     ASSERT_TRUE(match.ok()) << match.status().message();
     plans.push_back(

@@ -110,8 +110,9 @@ Emitter::Emitter(const Match& match, const BindRequest& request, const Geometry&
       layout_(request.layout(match.shape)),
       lanes_(match.lanes.size()),
       step_end_(match.schedule.steps.size(), 0),
-      known_(match.lanes.size(), std::vector<uint32_t>(static_cast<size_t>(match.group.ranks), 0)),
-      entered_(static_cast<size_t>(match.group.ranks), false),
+      known_(match.lanes.size(),
+             std::vector<uint32_t>(static_cast<size_t>(match.group->ranks()), 0)),
+      entered_(static_cast<size_t>(match.group->ranks()), false),
       posted_begin_(match.schedule.steps.size(), 0) {
   plan_.lanes.resize(match.lanes.size());
   plan_.slices = geometry.slices;
@@ -244,7 +245,7 @@ void Emitter::emit_move(uint32_t index) {
   bool pushed = false;
   for (Source source : mine.sources_of(step)) {
     if (!source.is_message()) continue;
-    if (!match_.group.near(mine.rank, source.peer())) {
+    if (!match_.group->near(mine.rank, source.peer())) {
       emit(step.lane, {.code = OpCode::kStreamArrived,
                        .peer = static_cast<uint32_t>(source.peer()),
                        .value = posted_[posted++].ordinal});
@@ -266,7 +267,7 @@ bool Emitter::lands_by_itself(uint32_t index) const {
   const Step& step = mine.steps[index];
   if (step.operand_count != 1) return false;
   const Source source = mine.sources_of(step)[0];
-  return source.is_message() && !match_.group.near(mine.rank, source.peer()) &&
+  return source.is_message() && !match_.group->near(mine.rank, source.peer()) &&
          !posted_[posted_begin_[index]].landed;
 }
 
@@ -285,7 +286,7 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   for (Source source : mine.sources_of(step)) {
     if (!source.is_message()) {
       operands.push_back(local(mine.blocks_of(step, source)[i]));
-    } else if (!match_.group.near(mine.rank, source.peer())) {
+    } else if (!match_.group->near(mine.rank, source.peer())) {
       const uint64_t offset = posted_[posted++].landing + i * geometry_.stride;
       operands.push_back({register_of(Base::kLanding), Shift::kNone, offset});
     } else {

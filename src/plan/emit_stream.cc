@@ -72,7 +72,7 @@ void Emitter::post_receives(uint16_t lane) {
     if (step.lane != lane || step.kind != StepKind::kMove) continue;
     posted_begin_[index] = static_cast<uint32_t>(posted_.size());
     for (Source source : mine.sources_of(step)) {
-      if (!source.is_message() || match_.group.near(mine.rank, source.peer())) continue;
+      if (!source.is_message() || match_.group->near(mine.rank, source.peer())) continue;
       post_receive(index, source.peer(), step.operand_count == 1);
     }
   }

@@ -44,14 +44,14 @@ void each_exchange(const Match& match, Visit visit) {
         exchange.sends = true;
         for (const uint32_t peer : mine.peers_of(step)) {
           const auto rank = static_cast<int>(peer);
-          tell(rank, match.group.near(mine.rank, rank) ? &matched.message : nullptr, sends);
+          tell(rank, match.group->near(mine.rank, rank) ? &matched.message : nullptr, sends);
         }
         continue;
       }
       uint32_t arrival = matched.arrivals;
       for (const schedule::Source source : mine.sources_of(step)) {
         if (!source.is_message()) continue;
-        const bool near = match.group.near(mine.rank, source.peer());
+        const bool near = match.group->near(mine.rank, source.peer());
         tell(source.peer(), near ? &match.arrivals[arrival++] : nullptr, receives);
       }
     }

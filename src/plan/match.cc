@@ -49,7 +49,7 @@ void distil_send(Match& result, const Traffic& traffic, uint32_t index) {
   matched.far = static_cast<uint32_t>(result.far_peers.size());
   for (uint32_t peer : mine.peers_of(step)) {
     const int rank = static_cast<int>(peer);
-    if (!result.group.near(mine.rank, rank)) result.far_peers.push_back(rank);
+    if (!result.group->near(mine.rank, rank)) result.far_peers.push_back(rank);
   }
   matched.far_count = static_cast<uint32_t>(result.far_peers.size()) - matched.far;
   const Sent* sent = traffic.sent_by(mine.rank, index);
@@ -82,7 +82,7 @@ void distil(Match& result, const Traffic& traffic) {
     }
     result.steps[i].arrivals = static_cast<uint32_t>(result.arrivals.size());
     for (Source source : mine.sources_of(step)) {
-      if (!source.is_message() || !result.group.near(mine.rank, source.peer())) continue;
+      if (!source.is_message() || !result.group->near(mine.rank, source.peer())) continue;
       const Message message = describe(result, traffic, traffic.sent(arrived[arrival++]));
       result.arrivals.push_back(message);
     }
@@ -136,19 +136,19 @@ bool choose_and_compare(Traffic& traffic, Mode mode, bool hazards_in_place) {
 
 Result<Match> match(const MatchRequest& request) {
   Match result;
-  result.group = *request.group;
+  result.group = request.group;
   result.shape = request.algorithm->shape(request.parameters);
   result.in_place = request.in_place && schedule::has_both(result.shape, request.rank);
   result.published = request.algorithm->cost(request.parameters).published;
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
-    result.far = result.far || !result.group.near(request.rank, rank);
+    result.far = result.far || !result.group->near(request.rank, rank);
   }
   // PULL and PUSH need one order of all accesses of a rank, which only a single lane has.
   result.mode = result.shape.lanes == 1 ? request.mode : Mode::kStaged;
 
   Traffic traffic(result.shape);
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
-    if (!result.group.near(request.rank, rank)) continue;
+    if (!result.group->near(request.rank, rank)) continue;
     Schedule schedule = request.algorithm->schedule(request.parameters, rank);
     if (request.single_assignment) schedule = schedule::single_assignment(schedule);
     traffic.add(std::move(schedule));

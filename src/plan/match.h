@@ -13,17 +13,11 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/group/view.h"
 #include "src/plan/plan.h"
 #include "src/schedule/algorithm.h"
 
 namespace tutti::plan {
-
-/// Which ranks share memory; equal on all ranks of the communicator.
-struct Group {
-  int ranks = 1;
-  std::vector<int> domain;  // ranks with equal numbers map each other
-  bool near(int a, int b) const { return domain[a] == domain[b]; }
-};
 
 enum class Mode : uint8_t {
   kStaged,  // ordinary buffers: INLINE and SLOT
@@ -77,7 +71,7 @@ struct Reader {
 struct Match {
   schedule::Shape shape;
   schedule::Schedule schedule;  // my rank's
-  Group group;
+  group::GroupPointer group;
   Mode mode = Mode::kStaged;
   bool in_place = false;
   // The mechanisms follow from whether buffers are in place: then every rank must say the same.
@@ -109,7 +103,7 @@ struct MatchRequest {
   const schedule::Algorithm* algorithm = nullptr;
   schedule::Parameters parameters;
   int rank = 0;
-  const Group* group = nullptr;
+  group::GroupPointer group;
   Mode mode = Mode::kStaged;
   bool in_place = false;  // this rank's buffers
   // What the hazard pass assumes of every rank: a rank may be in place. Equal on all ranks; of no

@@ -47,12 +47,12 @@ Algorithm conversation() {
   return algorithm;
 }
 
-Match match_of(const Algorithm& algorithm, int rank, const Group& group) {
+Match match_of(const Algorithm& algorithm, int rank, const group::GroupPointer& group) {
   MatchRequest request;
   request.algorithm = &algorithm;
-  request.parameters = {.ranks = group.ranks};
+  request.parameters = {.ranks = group->ranks()};
   request.rank = rank;
-  request.group = &group;
+  request.group = group;
   Result<Match> match = plan::match(request);
   EXPECT_TRUE(match.ok()) << match.status().message();
   return std::move(match).value();
@@ -100,24 +100,24 @@ TEST(Match, TellsReceiversWhatToWaitFor) {
 
 TEST(Match, SendsByStreamToOtherDomains) {
   const Algorithm algorithm = conversation();
-  const Match match = match_of(algorithm, 0, {3, {0, 0, 1}});
+  const Match match = match_of(algorithm, 0, group::group_on_hosts({0, 0, 1}));
   EXPECT_TRUE(match.far);
   EXPECT_EQ(match.steps[0].far_count, 0u);
   ASSERT_EQ(match.steps[1].far_count, 1u);
   EXPECT_EQ(match.far_peers[match.steps[1].far], 2);
   EXPECT_TRUE(match.steps[1].near);
-  const Match alone = match_of(algorithm, 2, {3, {0, 0, 1}});
+  const Match alone = match_of(algorithm, 2, group::group_on_hosts({0, 0, 1}));
   EXPECT_TRUE(alone.arrivals.empty());
   EXPECT_EQ(alone.lanes[0].advance, 1u);
 }
 
 TEST(Match, RefusesMessagesThatNobodySendsOrReceives) {
   Algorithm algorithm = conversation();
-  const Group group = group_of(3, Spread::kOneDomain);
+  const group::GroupPointer group = group_of(3, Spread::kOneDomain);
   MatchRequest request;
   request.algorithm = &algorithm;
   request.parameters = {.ranks = 3};
-  request.group = &group;
+  request.group = group;
   for (int liar : {0, 1}) {
     algorithm.schedule = liar == 0 ? [](const Parameters&, int rank) {
       Builder builder(rank);
@@ -134,11 +134,12 @@ TEST(Match, RefusesMessagesThatNobodySendsOrReceives) {
 
 TEST(Match, RefusesFoldsOfMoreSourcesThanExecutorsHold) {
   for (int ranks : {types::kMaxSources, types::kMaxSources + 1}) {
-    const Group group = group_of(ranks, Spread::kAllApart);  // only the rank's own schedule is made
+    const group::GroupPointer group =
+        group_of(ranks, Spread::kAllApart);  // only the rank's own schedule is made
     MatchRequest request;
     request.algorithm = find("all_reduce/one_shot");
     request.parameters.ranks = ranks;
-    request.group = &group;
+    request.group = group;
     const Code expected = ranks > types::kMaxSources ? Code::kUnsupported : Code::kOk;
     EXPECT_EQ(plan::match(request).status().code(), expected) << ranks;
   }
@@ -149,11 +150,11 @@ TEST(Match, LetsAnyNumberOfRanksReceiveAMessage) {
   constexpr int kRanks = kMaxTargets + 2;
   for (const Spread spread : {Spread::kOneDomain, Spread::kAllApart}) {
     for (const Mode mode : {Mode::kStaged, Mode::kDirect}) {
-      const Group group = group_of(kRanks, spread);
+      const group::GroupPointer group = group_of(kRanks, spread);
       MatchRequest request;
       request.algorithm = find("broadcast/publish_once");
       request.parameters.ranks = kRanks;
-      request.group = &group;
+      request.group = group;
       request.mode = mode;
       const Result<Match> made = plan::match(request);
       ASSERT_TRUE(made.ok()) << made.status().message();
@@ -167,11 +168,11 @@ TEST(Match, LetsAnyNumberOfRanksReceiveAMessage) {
 TEST(Match, RefusesMessagesOfMoreBlocksThanAPlanCounts) {
   for (const uint32_t blocks : {kMaxBlocks, kMaxBlocks + 1}) {
     const int ranks = static_cast<int>(2 * blocks);  // half of all blocks go in the last round
-    const Group group = group_of(ranks, Spread::kAllApart);
+    const group::GroupPointer group = group_of(ranks, Spread::kAllApart);
     MatchRequest request;
     request.algorithm = find("all_to_all/bruck");
     request.parameters.ranks = ranks;
-    request.group = &group;
+    request.group = group;
     const Code expected = blocks > kMaxBlocks ? Code::kUnsupported : Code::kOk;
     EXPECT_EQ(plan::match(request).status().code(), expected) << blocks;
   }

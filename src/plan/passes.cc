@@ -108,7 +108,7 @@ bool forward_stores(Plan& plan) {
 
 bool scale_contributions(Plan& plan, const Match& match, const BindRequest& request) {
   if (request.op != types::ReduceOp::kAvg || !match.terms_are_counted) return false;
-  const auto ranks = static_cast<uint32_t>(match.group.ranks);
+  const auto ranks = static_cast<uint32_t>(match.group->ranks());
   const bool floats = types::is_float(request.type);
   for (Op& op : plan.ops) {
     if (op.code != OpCode::kMove || op.source_count < 2) continue;

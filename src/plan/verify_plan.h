@@ -39,7 +39,7 @@ namespace tutti::plan {
 /// One call of a group: the plans of all its ranks.
 struct PlanSet {
   schedule::Shape shape;
-  Group group;
+  group::GroupPointer group;
   uint64_t count = 0;
   std::vector<bool> in_place;                        // by rank
   std::vector<Plan> plans;                           // by rank

@@ -81,7 +81,7 @@ inline PlanSet hard_predecessor(const PlanSet& set, Spread spread) {
   const bool in_cells = lanes[0].cells > 0;
   Lowering lowering;
   lowering.algorithm = &kAlgorithm;
-  lowering.parameters = {.ranks = set.group.ranks, .lanes = static_cast<uint16_t>(lanes.size())};
+  lowering.parameters = {.ranks = set.group->ranks(), .lanes = static_cast<uint16_t>(lanes.size())};
   lowering.spread = spread;
   PlanSet before = lower(lowering, in_cells ? 5 : 40, in_cells);
   for (Plan& plan : before.plans) {

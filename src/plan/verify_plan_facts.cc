@@ -16,7 +16,7 @@ class Facts {
       : set_(set),
         plan_(set.plans[rank]),
         rank_(rank),
-        registers_(register_of(PeerBase::kSlot, set.group.ranks)) {}
+        registers_(register_of(PeerBase::kSlot, set.group->ranks())) {}
 
   Status check() {
     if (plan_.lanes.empty()) return wrong("has no lane");
@@ -92,7 +92,7 @@ class Facts {
   }
   bool near(uint32_t peer) const {
     return peer < set_.plans.size() &&
-           set_.group.near(static_cast<int>(peer), static_cast<int>(rank_));
+           set_.group->near(static_cast<int>(peer), static_cast<int>(rank_));
   }
 
   Status check_lane(uint32_t index) {
@@ -281,11 +281,13 @@ Status check_engines(const PlanSet& first, const PlanSet& set) {
   return {};
 }
 
-Status check_set(const PlanSet& set, const Group& group) {
-  const auto ranks = static_cast<size_t>(group.ranks);
+Status check_set(const PlanSet& set, const group::GroupPointer& group) {
+  if (group == nullptr || set.group == nullptr) {
+    return Status::internal_error("a call without a group");
+  }
+  const auto ranks = static_cast<size_t>(group->ranks());
   const bool complete = set.plans.size() == ranks && set.in_place.size() == ranks &&
-                        set.group.domain == group.domain && group.domain.size() == ranks &&
-                        set.shape.ranks == group.ranks && ranks > 0;
+                        *set.group == *group && set.shape.ranks == group->ranks() && ranks > 0;
   if (!complete) return Status::internal_error("a call without a plan for every rank of the group");
   if (!set.vectors.empty()) {
     if (Status status = Counts(set).check(); !status.ok()) return status;
@@ -294,7 +296,7 @@ Status check_set(const PlanSet& set, const Group& group) {
     Facts facts(set, rank);
     if (Status status = facts.check(); !status.ok()) return status;
     for (uint32_t other = 0; other < rank; ++other) {
-      if (!group.near(static_cast<int>(rank), static_cast<int>(other))) continue;
+      if (!group->near(static_cast<int>(rank), static_cast<int>(other))) continue;
       if (Status status = facts.check_equal(set.plans[other], false); !status.ok()) return status;
       break;
     }

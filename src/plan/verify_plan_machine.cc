@@ -18,7 +18,7 @@ Machine::Machine(std::span<const PlanSet* const> calls, const VerifyOptions& opt
       options_(options),
       group_(calls.front()->group),
       total_calls_(static_cast<uint32_t>(calls.size()) * options.rounds),
-      values_(4 * static_cast<size_t>(calls.front()->group.ranks)) {
+      values_(4 * static_cast<size_t>(calls.front()->group->ranks())) {
   for (const PlanSet* set : calls) {
     for (const Plan& plan : set->plans) {
       lanes_ = std::max(lanes_, static_cast<uint32_t>(plan.lanes.size()));
@@ -31,7 +31,7 @@ Machine::Machine(std::span<const PlanSet* const> calls, const VerifyOptions& opt
   }
   ring_region_ *= options.frames_per_region;
   cell_region_ *= options.frames_per_region;
-  const auto ranks = static_cast<uint32_t>(group_.ranks);
+  const auto ranks = static_cast<uint32_t>(group_->ranks());
   for (uint32_t i = 0; i < ranks * lanes_; ++i) threads_.push_back({i / lanes_, i % lanes_});
   counters_.resize(threads_.size());
   for (uint32_t rank = 0; rank < ranks; ++rank) add_rank(rank);
@@ -50,7 +50,7 @@ void Machine::add_rank(uint32_t rank) {
     }
   }
   state.cells.resize(cells.size() * (1 + kTinyParts));
-  state.entered.resize(static_cast<size_t>(group_.ranks));
+  state.entered.resize(static_cast<size_t>(group_->ranks()));
   state.lanes.resize(lanes_);
   uint64_t user = 0, scratch = 0, landing = 0;
   for (const PlanSet* set : calls_) {

@@ -207,7 +207,7 @@ class Machine {
   }
   uint32_t memory_of(uint32_t rank, uint32_t kind) const { return rank * (kSlots + lanes_) + kind; }
   bool near(uint32_t a, uint32_t b) const {
-    return group_.near(static_cast<int>(a), static_cast<int>(b));
+    return group_->near(static_cast<int>(a), static_cast<int>(b));
   }
   /// Begins a deed of the thread: its clock ticks.
   void begin(uint32_t thread, const Deed& deed) {
@@ -222,7 +222,7 @@ class Machine {
 
   std::span<const PlanSet* const> calls_;
   const VerifyOptions options_;
-  const Group& group_;
+  const group::GroupPointer group_;
   const uint32_t total_calls_;
   uint32_t lanes_ = 1;  // the most lanes of any plan
   size_t engines_ = 1;

@@ -75,7 +75,7 @@ class World {
   std::vector<uint32_t> near(uint32_t rank) const {
     std::vector<uint32_t> found;
     for (uint32_t other = 0; other < ranks(); ++other) {
-      const bool same = set_.group.near(static_cast<int>(rank), static_cast<int>(other));
+      const bool same = set_.group->near(static_cast<int>(rank), static_cast<int>(other));
       if (other != rank && same) found.push_back(other);
     }
     return found;

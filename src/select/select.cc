@@ -86,29 +86,6 @@ std::string reasons(const std::vector<Candidate>& candidates, const Query& query
 
 }  // namespace
 
-double predict_ns(const schedule::Cost& cost, const LinkCost& link, double count_bytes) {
-  return cost.depth * link.latency_ns + cost.messages * link.message_ns +
-         value(cost.bytes) * count_bytes * link.wire_ns_per_byte +
-         std::max(value(cost.moved) * link.moved_ns_per_byte,
-                  value(cost.work) * link.work_ns_per_byte) *
-             count_bytes;
-}
-
-LinkCost host_link(int ranks, int cores) {
-  // With more ranks than cores every wait is a turn of the scheduler and the cores are shared.
-  const double share = std::max(1.0, static_cast<double>(ranks) / std::max(1, cores));
-  const double latency = ranks > cores ? 4000.0 * share : 200.0;
-  constexpr double kCopyNsPerByte = 0.09;
-  return {.latency_ns = latency,
-          .message_ns = 50.0 * share,
-          .moved_ns_per_byte = kCopyNsPerByte,
-          .work_ns_per_byte = kCopyNsPerByte / std::max(1, cores)};
-}
-
-LinkCost network_link() {
-  return {.latency_ns = 20'000.0, .message_ns = 2'000.0, .wire_ns_per_byte = 0.7};
-}
-
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
                                        const Query& query) {
   std::vector<Candidate> candidates;
@@ -122,9 +99,12 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     candidate.rejected = reject(algorithm, query, candidate.parameters, cost);
     candidate.overflows =
         overflows(cost, algorithm.shape(candidate.parameters), bytes, query.limits);
-    candidate.predicted_ns = predict_ns(cost, query.link, bytes);
+    const auto price_of = [&](double count_bytes) {
+      return query.prices->price(algorithm, candidate.parameters, cost, count_bytes);
+    };
+    candidate.predicted_ns = price_of(bytes);
     if (query.vectors && algorithm.forwards) {  // a size round goes first
-      candidate.predicted_ns += predict_ns(cost, query.link, sizeof(uint64_t));
+      candidate.predicted_ns += price_of(sizeof(uint64_t));
     }
     candidates.push_back(std::move(candidate));
   }

@@ -1,12 +1,8 @@
 // Which algorithm runs a call: every registered candidate, ranked by predicted time, with the
 // reason why each of the others lost. Pure: the same query gives the same ranking on every rank.
 //
-// The prediction is alpha-beta over the algorithm's declared cost:
-//   depth * latency + messages * overhead + wire bytes * wire + max(moved * copy, work * copy /
-//   cores)
-// Between hosts the wire of the busiest rank is what takes time. Within a host all ranks' copies
-// share the cores: the call takes no less than its busiest rank, and no less than all of the work
-// spread over all cores (Brent 1974).
+// Threads: pure but for the prices, which remember what they counted. Errors: say why each
+// candidate was rejected.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +13,9 @@
 
 #include "src/base/status.h"
 #include "src/schedule/algorithm.h"
+#include "src/select/level_prices.h"
 
 namespace tutti::select {
-
-/// Nanoseconds, and nanoseconds per byte.
-struct LinkCost {
-  double latency_ns = 0;
-  double message_ns = 0;         // the sender's work per message
-  double wire_ns_per_byte = 0;   // of the busiest rank's bytes
-  double moved_ns_per_byte = 0;  // of the busiest rank's copies
-  double work_ns_per_byte = 0;   // of all ranks' copies
-};
 
 /// What lowering can hold; the same on every rank. By default all.
 struct Limits {
@@ -44,10 +32,10 @@ struct Query {
   uint32_t element_bytes = 1;
   bool in_place = false;
   bool deterministic = false;
-  bool vectors = false;        // a v-collective; then `count` is its longest share
-  std::string_view forced;     // "ring", "ring:2" (lanes); empty: choose
-  std::string_view forced_by;  // for messages: "TUTTI_ALGORITHM"
-  LinkCost link;               // the slowest kind of link the group has
+  bool vectors = false;           // a v-collective; then `count` is its longest share
+  std::string_view forced;        // "ring", "ring:2" (lanes); empty: choose
+  std::string_view forced_by;     // for messages: "TUTTI_ALGORITHM"
+  LevelPrices* prices = nullptr;  // of the group
   Limits limits;
 };
 
@@ -68,11 +56,5 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
 
 /// The winner, or an error that says why every candidate was rejected.
 Result<Candidate> choose(std::span<const schedule::Algorithm> algorithms, const Query& query);
-
-/// The constants for a host with `ranks` ranks on `cores` cores, and for TCP.
-LinkCost host_link(int ranks, int cores);
-LinkCost network_link();
-
-double predict_ns(const schedule::Cost& cost, const LinkCost& link, double count_bytes);
 
 }  // namespace tutti::select

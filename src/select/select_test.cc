@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,12 +16,22 @@ using schedule::Collective;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-Query query_of(Collective collective, int ranks, uint64_t bytes, const LinkCost& link) {
-  Query query;
+LinkModel host_link(int ranks, int cores) { return model_of({.map = true}, {ranks, cores}); }
+LinkModel network_link() { return model_of({.stream = true}, {}); }
+
+/// A query of a group with one kind of link.
+struct Priced : Query {
+  explicit Priced(const LinkModel& link) : kept(std::make_shared<LevelPrices>(link)) {
+    prices = kept.get();
+  }
+  std::shared_ptr<LevelPrices> kept;
+};
+
+Priced query_of(Collective collective, int ranks, uint64_t bytes, const LinkModel& link) {
+  Priced query(link);
   query.collective = collective;
   query.parameters.ranks = ranks;
   query.count = bytes;
-  query.link = link;
   return query;
 }
 
@@ -36,11 +47,11 @@ TEST(Select, PredictsWhatTheBusiestRankAndAllCoresNeed) {
   cost.bytes = {7, 1};
   cost.moved = {2, 1};
   cost.work = {12, 1};
-  const LinkCost wire{.latency_ns = 10, .message_ns = 100, .wire_ns_per_byte = 0.5};
+  const LinkModel wire{.latency_ns = 10, .message_ns = 100, .wire_ns_per_byte = 0.5};
   EXPECT_DOUBLE_EQ(predict_ns(cost, wire, 1000), 3 * 10 + 5 * 100 + 7 * 500.0);
-  const LinkCost roomy{.moved_ns_per_byte = 1, .work_ns_per_byte = 1.0 / 8};
+  const LinkModel roomy{.moved_ns_per_byte = 1, .work_ns_per_byte = 1.0 / 8};
   EXPECT_DOUBLE_EQ(predict_ns(cost, roomy, 1000), 2000);
-  const LinkCost crowded{.moved_ns_per_byte = 1, .work_ns_per_byte = 1.0 / 2};
+  const LinkModel crowded{.moved_ns_per_byte = 1, .work_ns_per_byte = 1.0 / 2};
   EXPECT_DOUBLE_EQ(predict_ns(cost, crowded, 1000), 6000);
 }
 
@@ -52,7 +63,7 @@ TEST(Select, CopiesLeastOnAHostAndLoadsNoWireTwice) {
           << ranks << " ranks, " << bytes << " bytes";
     }
   }
-  const Query remote = query_of(Collective::kBroadcast, 8, 64 * kMiB, network_link());
+  const Priced remote = query_of(Collective::kBroadcast, 8, 64 * kMiB, network_link());
   EXPECT_NE(winner(remote), "publish_once");
 }
 
@@ -62,7 +73,7 @@ TEST(Select, PrefersFewRoundsWhereCallsAreSmall) {
 }
 
 TEST(Select, ObeysAndSaysWhyTheOthersLost) {
-  Query query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
+  Priced query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
   query.forced = "ring:2";
   const auto ranked = rank_candidates(registry::algorithms(), query);
   ASSERT_FALSE(ranked.empty());
@@ -85,7 +96,7 @@ TEST(Select, ObeysAndSaysWhyTheOthersLost) {
 }
 
 TEST(Select, ADeterministicCallTakesTheCanonicalOrder) {
-  Query query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
+  Priced query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
   query.deterministic = true;
   for (const Candidate& candidate : rank_candidates(registry::algorithms(), query)) {
     EXPECT_EQ(candidate.rejected.empty(), candidate.algorithm->canonical);
@@ -99,16 +110,59 @@ TEST(Select, ADeterministicCallTakesTheCanonicalOrder) {
   EXPECT_NE(chosen.status().message().find("canonical order"), std::string::npos);
 }
 
+// ---- groups of several hosts -------------------------------------------------------------------
+
+TEST(LevelPrices, OfOneKindOfLinkAreByTheDeclaredCost) {
+  LevelPrices prices(group::group_on_hosts({0, 0, 0, 0}), 2);
+  const Candidate one{registry::find(Collective::kAllReduce, "ring"), {.ranks = 4}, 0, {}, false};
+  const schedule::Cost cost = one.algorithm->cost(one.parameters);
+  EXPECT_DOUBLE_EQ(prices.price(*one.algorithm, one.parameters, cost, 1e6),
+                   predict_ns(cost, host_link(4, 2), 1e6));
+}
+
+// Two hosts of four ranks: most messages of a ring stay on a host, so it is cheaper than if all
+// crossed the network, and dearer than on one host.
+TEST(LevelPrices, AddUpWhatEachLevelCosts) {
+  LevelPrices prices(group::group_on_hosts({0, 0, 0, 0, 1, 1, 1, 1}), 4);
+  const schedule::Algorithm& ring = *registry::find(Collective::kAllGather, "ring");
+  const schedule::Parameters parameters{.ranks = 8};
+  const schedule::Cost cost = ring.cost(parameters);
+  const double price = prices.price(ring, parameters, cost, 1e6);
+  EXPECT_LT(price, predict_ns(cost, network_link(), 1e6) + predict_ns(cost, host_link(4, 4), 1e6));
+  EXPECT_GT(price, predict_ns(cost, host_link(8, 4), 1e6));
+  EXPECT_DOUBLE_EQ(price, prices.price(ring, parameters, cost, 1e6)) << "counted once, or twice";
+}
+
+// Whose neighbours in the ring are on the other host sends everything over the network.
+TEST(LevelPrices, KnowWhichRanksAreNear) {
+  LevelPrices blocks(group::group_on_hosts({0, 0, 1, 1}), 4);
+  LevelPrices alternating(group::group_on_hosts({0, 1, 0, 1}), 4);
+  const schedule::Algorithm& chain = *registry::find(Collective::kBroadcast, "chain");
+  const schedule::Parameters parameters{.ranks = 4};
+  const schedule::Cost cost = chain.cost(parameters);
+  EXPECT_LT(2 * blocks.price(chain, parameters, cost, 8),
+            alternating.price(chain, parameters, cost, 8));
+}
+
+TEST(LevelPrices, OfVeryLargeGroupsAreThoseOfTheSlowestLevel) {
+  std::vector<int> hosts;
+  for (int rank = 0; rank < LevelPrices::kMostCounted + 2; ++rank) hosts.push_back(rank / 2);
+  LevelPrices prices(group::group_on_hosts(hosts), 2);
+  const schedule::Algorithm& ring = *registry::find(Collective::kAllReduce, "ring");
+  const schedule::Parameters parameters{.ranks = static_cast<int>(hosts.size())};
+  const schedule::Cost cost = ring.cost(parameters);
+  EXPECT_DOUBLE_EQ(prices.price(ring, parameters, cost, 64), predict_ns(cost, network_link(), 64));
+}
+
 // ---- v-collectives ------------------------------------------------------------------------------
 
-Query exchange(bool vectors) {
-  Query query;
+Priced exchange(bool vectors) {
+  Priced query(network_link());
   query.collective = schedule::Collective::kAllToAll;
   query.parameters.ranks = 8;
   query.count = 100;
   query.element_bytes = 4;
   query.vectors = vectors;
-  query.link = network_link();
   return query;
 }
 

@@ -210,6 +210,10 @@ class Transport {
   /// What the cards of ranks have in common whose links are mapped, so that every rank knows who is
   /// near whom. Empty: none are.
   virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
+  /// Whether its links are mapped: all of them or none.
+  virtual bool maps_memory() const { return false; }
+  /// What a node of ranks is called that this transport connects: "process", "host", "network".
+  virtual std::string_view level() const = 0;
   /// The most that a link holds: room for them is made before links are.
   virtual size_t descriptors_per_link() const = 0;
   /// Both ends call this for each other; bounded by `patience` (base/patience.h). Where links

@@ -138,6 +138,7 @@ class Sparse final : public transport::Transport {
   std::string_view name() const override { return "sparse"; }
   std::string card() const override { return inner_->card(); }
   bool reaches(std::string_view peer_card) const override { return inner_->reaches(peer_card); }
+  std::string_view level() const override { return "network"; }
   size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
                                                    const Patience& patience) override {

@@ -16,13 +16,13 @@ const char* name_of(Spread spread) {
   return kNames[static_cast<int>(spread)];
 }
 
-Group group_of(int ranks, Spread spread) {
-  Group group{ranks, std::vector<int>(static_cast<size_t>(ranks), 0)};
+group::GroupPointer group_of(int ranks, Spread spread) {
+  std::vector<int> hosts(static_cast<size_t>(ranks), 0);
   for (int rank = 0; rank < ranks; ++rank) {
-    if (spread == Spread::kTwoDomains) group.domain[rank] = rank * 2 / ranks;
-    if (spread == Spread::kAllApart) group.domain[rank] = rank;
+    if (spread == Spread::kTwoDomains) hosts[static_cast<size_t>(rank)] = rank * 2 / ranks;
+    if (spread == Spread::kAllApart) hosts[static_cast<size_t>(rank)] = rank;
   }
-  return group;
+  return group::group_on_hosts(hosts);
 }
 
 std::string print(const Lowering& lowering) {
@@ -35,14 +35,14 @@ std::string print(const Lowering& lowering) {
 }
 
 Result<std::vector<Match>> match_all(const Lowering& lowering) {
-  const Group group = group_of(lowering.parameters.ranks, lowering.spread);
+  const group::GroupPointer group = group_of(lowering.parameters.ranks, lowering.spread);
   std::vector<Match> matches;
-  for (int rank = 0; rank < group.ranks; ++rank) {
+  for (int rank = 0; rank < group->ranks(); ++rank) {
     MatchRequest request;
     request.algorithm = lowering.algorithm;
     request.parameters = lowering.parameters;
     request.rank = rank;
-    request.group = &group;
+    request.group = group;
     request.mode = lowering.mode;
     request.in_place = lowering.placing == Placing::kInPlace ||
                        (lowering.placing == Placing::kMixed && rank % 2 == 0);

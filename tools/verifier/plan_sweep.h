@@ -26,7 +26,7 @@ const char* name_of(Placing placing);
 /// Which ranks share memory.
 enum class Spread : uint8_t { kOneDomain, kTwoDomains, kAllApart };
 const char* name_of(Spread spread);
-Group group_of(int ranks, Spread spread);
+group::GroupPointer group_of(int ranks, Spread spread);
 
 /// Everything a set of plans depends on before the count.
 struct Lowering {

@@ -124,6 +124,8 @@ class Loopback final : public transport::Transport {
     return mine && peer && mine->neighborhood() == peer->neighborhood();
   }
 
+  bool maps_memory() const override { return true; }
+  std::string_view level() const override { return "process"; }
   std::string neighborhood(std::string_view card) const override {
     const std::optional<Card> read = read_card(card);
     return read ? read->neighborhood() : std::string();

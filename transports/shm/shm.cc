@@ -41,6 +41,8 @@ class Shm final : public transport::Transport {
     return peer && card_.shares_with(*peer);
   }
 
+  bool maps_memory() const override { return true; }
+  std::string_view level() const override { return "host"; }
   std::string neighborhood(std::string_view card) const override {
     const std::optional<Card> read = Card::read(card);
     return read ? read->neighborhood() : std::string();

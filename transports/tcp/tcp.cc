@@ -23,6 +23,7 @@ class TcpTransport final : public transport::Transport {
     return Card::read(peer_card).has_value();
   }
 
+  std::string_view level() const override { return "network"; }
   size_t descriptors_per_link() const override { return 1; }
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,

@@ -1,0 +1,98 @@
+// A group of ranks as a value: which members it has, on which nodes of which levels they live, and
+// what the links between them can do.
+//
+// A view is equal on all ranks by construction: it is made from what every rank has told all
+// others. Which rank holds it stands beside it, not in it. Levels form a tree: level 0 is the
+// innermost, the nodes of each level are unions of nodes of the level below, and the last level has
+// one node. Two ranks talk by the link of the innermost level at which one node holds both.
+//
+// Threads: immutable; share it by GroupPointer, never copy it for a rank. Errors: make() says which
+// rank's place contradicts the tree.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace tutti::group {
+
+/// What two ranks can do by the link of a level, as far as it follows from where they are.
+struct Reach {
+  bool map = false;     // each maps the other's arena and registered memory: loads and stores
+  bool stream = false;  // messages and one-sided access over a network
+  bool operator==(const Reach&) const = default;
+};
+
+struct Level {
+  std::string name;  // "process", "host", "network"
+  Reach reach;
+  std::vector<uint32_t> nodes;  // by rank: the node that holds it, any number
+  bool operator==(const Level&) const = default;
+};
+
+class GroupView {
+ public:
+  /// `members` are ids that a rank keeps whatever its rank becomes. Nodes get numbers from 0 in the
+  /// order of their first ranks.
+  static Result<std::shared_ptr<const GroupView>> make(uint64_t communicator, uint32_t epoch,
+                                                       std::vector<uint64_t> members,
+                                                       std::vector<Level> levels);
+
+  uint64_t communicator() const { return communicator_; }
+  /// Rises with every edit of the group.
+  uint32_t epoch() const { return epoch_; }
+  int ranks() const { return static_cast<int>(members_.size()); }
+  const std::vector<uint64_t>& members() const { return members_; }
+
+  size_t levels() const { return levels_.size(); }
+  const Level& level(size_t index) const { return levels_[index]; }
+  uint32_t node_of(size_t level, int rank) const {
+    return levels_[level].nodes[static_cast<size_t>(rank)];
+  }
+  /// Nodes of a level.
+  uint32_t nodes(size_t level) const { return static_cast<uint32_t>(first_ranks_[level].size()); }
+  /// The least rank of each node of a level.
+  const std::vector<int>& first_ranks(size_t level) const { return first_ranks_[level]; }
+
+  /// The innermost level at which one node holds both. O(levels).
+  size_t common_level(int a, int b) const {
+    size_t level = 0;
+    while (node_of(level, a) != node_of(level, b)) ++level;
+    return level;
+  }
+  const Reach& link(int a, int b) const { return levels_[common_level(a, b)].reach; }
+
+  /// The outermost level whose links map memory: its nodes are the hosts of staging, cells and
+  /// counters. A rank that maps nobody's memory is a host of its own.
+  uint32_t host_of(int rank) const { return hosts_[static_cast<size_t>(rank)]; }
+  uint32_t hosts() const { return host_count_; }
+  /// The least rank of each host.
+  std::vector<int> host_first_ranks() const;
+  bool operator==(const GroupView&) const = default;
+  /// Whether the two map each other's memory.
+  bool near(int a, int b) const { return host_of(a) == host_of(b); }
+
+ private:
+  GroupView() = default;
+  void number_hosts();
+
+  uint64_t communicator_ = 0;
+  uint32_t epoch_ = 0;
+  std::vector<uint64_t> members_;
+  std::vector<Level> levels_;
+  std::vector<std::vector<int>> first_ranks_;  // [level][node]
+  std::vector<uint32_t> hosts_;                // by rank
+  uint32_t host_count_ = 0;
+};
+
+using GroupPointer = std::shared_ptr<const GroupView>;
+
+/// Ranks on hosts that map memory, and a network between them: `hosts` by rank. For tests, and for
+/// questions about groups that are not here.
+GroupPointer group_on_hosts(const std::vector<int>& hosts);
+
+}  // namespace tutti::group

@@ -1,0 +1,37 @@
+// What an algorithm costs at each level of the tree in which the ranks live, counted from its
+// schedules: no author has to declare it.
+//
+// A message belongs to the level of its two ends. Threads: pure. Units: bytes are in units of one
+// `count`. Errors: schedules that do not match themselves are kInternalError.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/schedule/algorithm.h"
+
+namespace tutti::schedule {
+
+struct LevelCost {
+  uint32_t depth = 0;     // messages of this level in the chain that has most of them
+  uint32_t messages = 0;  // of this level, sent or received by the busiest rank
+  double bytes = 0;       // likewise
+  double moved = 0;       // published to and received from this level by the busiest rank
+  double work = 0;        // the same of all ranks of the busiest host
+};
+
+/// Where the ranks live: equal on all of them.
+struct LevelMap {
+  size_t levels = 1;
+  std::function<size_t(int, int)> level_of;  // of a message between two ranks
+  std::function<uint32_t(int)> host_of;      // ranks of a host share its cores
+};
+
+/// Runs the schedules of all ranks on counters: O(all steps * levels).
+Result<std::vector<LevelCost>> count_by_level(const Algorithm& algorithm,
+                                              const Parameters& parameters, const LevelMap& map);
+
+}  // namespace tutti::schedule
