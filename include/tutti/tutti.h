@@ -123,9 +123,12 @@ TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
 /* Makes the id of one new group; one process calls it, or each if TUTTI_ID is HOST:PORT of rank 0.
  * The one process must live until the group is made; with TUTTI_PORT a host has one such id at a
- * time. An id holds the group's key: hand it on by a trusted channel, and do not print it. It never
- * expires. */
+ * time. It holds the group's key: hand it on by a trusted channel, unprinted. It never expires. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
+/* The same without the key, for a channel that others can read. Whoever uses the id has the job's
+ * key in TUTTI_KEY_FILE (or TUTTI_KEY), from which the group's key follows; tuttiInvalidUsage
+ * without it, here and where communicators are made. */
+TUTTI_API tuttiResult_t tuttiGetPublicId(tuttiUniqueId* id);
 
 /* How a communicator is made. A structure of another version may be shorter or longer; what this
  * version does not know must be zero bytes. A NULL configuration: the defaults, or for a
@@ -196,8 +199,7 @@ TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tut
 
 #define TUTTI_SHRINK_DEFAULT 0
 #define TUTTI_SHRINK_ABORT 1 /* what is in flight ends with an error; `comm` is then failed */
-/* The ranks that are not excluded call it, with the same list; excluded ones may be dead. They keep
- * their order. */
+/* The other ranks call it, with the same list, and keep their order; excluded ones may be dead. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
                                         tuttiComm_t* made, const tuttiConfig_t* config, int flags);
 
@@ -378,8 +380,7 @@ TUTTI_API tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const 
                                             tuttiStream_t stream);
 /* send_counts[r] elements to rank r, recv_counts[r] from it: what rank a sends to b must be what b
  * expects of a, or both fail with tuttiInvalidUsage. A rank knows its own counts only, so a small
- * exchange of counts goes first. In place: send == recv, with equal counts and offsets both ways.
- */
+ * exchange of counts goes first. In place: send == recv, equal counts and offsets both ways. */
 TUTTI_API tuttiResult_t tuttiAllToAllV(const void* send, const size_t* send_counts,
                                        const size_t* send_offsets, void* recv,
                                        const size_t* recv_counts, const size_t* recv_offsets,
@@ -487,8 +488,7 @@ TUTTI_API tuttiResult_t tuttiGroupEnd(void);
  * for what HOST streams hold of their communicators. Requests of the group end with
  * tuttiInvalidUsage. A group that makes communicators or registers memory cannot be simulated. */
 TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
-/* Closes every group of this thread; nothing that they hold runs. For a program that fails between
- * start and end. */
+/* Closes this thread's groups; nothing in them runs. For a program that fails before their end. */
 TUTTI_API tuttiResult_t tuttiGroupDiscard(void);
 
 #ifdef __cplusplus

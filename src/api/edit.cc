@@ -149,8 +149,7 @@ Result<bootstrap::UniqueId> id_for_all(const Edit& edit,
     return Status::invalid_usage(
         "tuttiCommGrow: no rank of the communicator passed the id from tuttiCommGetUniqueId");
   }
-  return bootstrap::UniqueId::decode(
-      {reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
+  return decode_id({reinterpret_cast<const uint8_t*>(secret.data()), secret.size()});
 }
 
 Result<bootstrap::UniqueId> agree_on_id(const Edit& edit, const Patience& patience) {

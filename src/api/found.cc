@@ -143,9 +143,15 @@ void tell_origin(const Process& process, const Founding& founding, bool keyless)
   }
 }
 
+Result<bootstrap::UniqueId> decode_id(std::span<const uint8_t> bytes) {
+  const Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  const auto& secret = process.value()->env().config->key;
+  return bootstrap::UniqueId::decode(bytes, secret ? &*secret : nullptr);
+}
+
 Result<bootstrap::UniqueId> decode_id(const tuttiUniqueId& bytes) {
-  return bootstrap::UniqueId::decode(
-      {reinterpret_cast<const uint8_t*>(bytes.internal), sizeof bytes.internal});
+  return decode_id({reinterpret_cast<const uint8_t*>(bytes.internal), sizeof bytes.internal});
 }
 
 tuttiUniqueId encode_id(const bootstrap::UniqueId& id) {

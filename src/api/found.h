@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -47,7 +48,8 @@ inline constexpr const char* kWithoutKey =
 /// Says it in the log, as a warning if there is no key.
 void tell_origin(const Process& process, const Founding& founding, bool keyless);
 
-/// From the bytes of a caller.
+/// From the bytes of a caller or of a peer, with the job's key where they need it.
+Result<bootstrap::UniqueId> decode_id(std::span<const uint8_t> bytes);
 Result<bootstrap::UniqueId> decode_id(const tuttiUniqueId& bytes);
 tuttiUniqueId encode_id(const bootstrap::UniqueId& id);
 

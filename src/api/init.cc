@@ -33,6 +33,28 @@ Status get_unique_id(tuttiUniqueId* id, bool for_others) {
   return {};
 }
 
+Status get_public_id(tuttiUniqueId* id) {
+  if (id == nullptr) return Status::invalid_argument("tuttiGetPublicId: id is null");
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  const Config& config = *process.value()->env().config;
+  if (!config.key) {
+    return Status::invalid_usage(
+        "tuttiGetPublicId: an id without a key needs the job's: set TUTTI_KEY_FILE on every rank "
+        "to "
+        "a file with mode 0600 that holds the output of 'openssl rand -hex 32'");
+  }
+  const auto place = parse_place(config.id);
+  Result<bootstrap::UniqueId> made =
+      place ? bootstrap::id_at(*place, config, process.value()->next_id(),
+                               process.value()->patience(nullptr))
+            : bootstrap::create_unique_id(config, process_environment(), &*config.key);
+  if (!made.ok()) return made.status();
+  if (place) made.value().make_public(*config.key);
+  *id = encode_id(made.value());
+  return {};
+}
+
 struct RankCall {
   const char* name;
   tuttiComm_t* comm;
@@ -134,6 +156,11 @@ extern "C" {
 tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id) {
   return tutti::api::caught(
       nullptr, [&] { return tutti::api::report(nullptr, tutti::api::get_unique_id(id, true)); });
+}
+
+tuttiResult_t tuttiGetPublicId(tuttiUniqueId* id) {
+  return tutti::api::caught(
+      nullptr, [&] { return tutti::api::report(nullptr, tutti::api::get_public_id(id)); });
 }
 
 tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank) {

@@ -153,21 +153,32 @@ void Server::release(std::unique_ptr<Server> server) {
   server->thread_.detach();
 }
 
-Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config) {
+namespace {
+
+Result<std::unique_ptr<Server>> open(std::vector<Address> addresses, const Config& config,
+                                     const SecretKey* secret) {
   UniqueId id;
   id.port = config.port;
   id.addresses = std::move(addresses);
   if (id.addresses.size() > UniqueId::kMaxAddresses) id.addresses.resize(UniqueId::kMaxAddresses);
   if (Status status = make_secrets(id); !status.ok()) return status;
+  if (secret != nullptr) id.make_public(*secret);
   ServerOptions options;
   options.idle_ns = config.init_timeout_ns;
   return Server::start(id, options);
 }
 
-Result<UniqueId> create_unique_id(const Config& config, const Variables& variables) {
+}  // namespace
+
+Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config) {
+  return open(std::move(addresses), config, nullptr);
+}
+
+Result<UniqueId> create_unique_id(const Config& config, const Variables& variables,
+                                  const SecretKey* secret) {
   const auto own = announced_interfaces(config, [&] { return named_places(config, variables); });
   if (!own.ok()) return own.status();
-  Result<std::unique_ptr<Server>> server = open_server(addresses_of(own.value()), config);
+  Result<std::unique_ptr<Server>> server = open(addresses_of(own.value()), config, secret);
   if (!server.ok()) return server.status();
   const UniqueId actual = server.value()->id();
   Server::release(std::move(server).value());

@@ -88,7 +88,8 @@ class Server {
 Result<std::unique_ptr<Server>> open_server(std::vector<Address> addresses, const Config& config);
 
 /// For tuttiGetUniqueId: such a server at this host's addresses, which is let go. `variables` may
-/// name a place that the ranks share (named_places).
-Result<UniqueId> create_unique_id(const Config& config, const Variables& variables);
+/// name a place that the ranks share (named_places). With a secret the id is a public one.
+Result<UniqueId> create_unique_id(const Config& config, const Variables& variables,
+                                  const SecretKey* secret = nullptr);
 
 }  // namespace tutti::bootstrap

@@ -23,7 +23,7 @@ constexpr uint16_t kVersion = 1;
 constexpr size_t kVersionAt = 8, kCountAt = 10, kFlagsAt = 11, kPortAt = 12;
 constexpr size_t kJobAt = 16, kKeyAt = 32;
 constexpr size_t kAddressesAt = 64, kAddressBytes = 20, kChecksumAt = 124, kChecksumBytes = 4;
-constexpr uint8_t kRank0Opens = 1, kKeyless = 2;
+constexpr uint8_t kRank0Opens = 1, kKeyless = 2, kPublic = 4;
 static_assert(kAddressesAt + UniqueId::kMaxAddresses * kAddressBytes == kChecksumAt);
 static_assert(kChecksumAt + kChecksumBytes == kUniqueIdBytes);
 
@@ -122,11 +122,11 @@ UniqueIdBytes UniqueId::encode() const {
   put_little(&bytes[kVersionAt], kVersion, 2);
   const size_t count = std::min(addresses.size(), kMaxAddresses);
   bytes[kCountAt] = static_cast<uint8_t>(count);
-  bytes[kFlagsAt] =
-      static_cast<uint8_t>((rank_0_opens ? kRank0Opens : 0) | (keyless ? kKeyless : 0));
+  bytes[kFlagsAt] = static_cast<uint8_t>((rank_0_opens ? kRank0Opens : 0) |
+                                         (keyless ? kKeyless : 0) | (is_public ? kPublic : 0));
   put_little(&bytes[kPortAt], port, 2);
   std::copy(job.begin(), job.end(), &bytes[kJobAt]);
-  std::copy(key.begin(), key.end(), &bytes[kKeyAt]);
+  if (!is_public) std::copy(key.begin(), key.end(), &bytes[kKeyAt]);
   for (size_t i = 0; i < count; ++i) {
     uint8_t* field = &bytes[kAddressesAt + i * kAddressBytes];
     field[0] = addresses[i].family;
@@ -136,7 +136,7 @@ UniqueIdBytes UniqueId::encode() const {
   return bytes;
 }
 
-Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes) {
+Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes, const SecretKey* secret) {
   if (bytes.size() != kUniqueIdBytes) return wrong("size");
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) return wrong("beginning");
   if (get_little(&bytes[kVersionAt], 2) != kVersion) {
@@ -146,7 +146,7 @@ Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes) {
   }
   if (get_little(&bytes[kChecksumAt], kChecksumBytes) != checksum(bytes)) return wrong("checksum");
   const uint8_t flags = bytes[kFlagsAt];
-  if ((flags & ~(kRank0Opens | kKeyless)) != 0) return wrong("flags field");
+  if ((flags & ~(kRank0Opens | kKeyless | kPublic)) != 0) return wrong("flags field");
   if (get_little(&bytes[kPortAt + 2], 2) != 0) return wrong("padding");
   UniqueId id;
   id.rank_0_opens = (flags & kRank0Opens) != 0;
@@ -156,11 +156,25 @@ Result<UniqueId> UniqueId::decode(std::span<const uint8_t> bytes) {
   std::copy_n(&bytes[kJobAt], id.job.size(), id.job.begin());
   std::copy_n(&bytes[kKeyAt], id.key.size(), id.key.begin());
   if (all_zero(id.job)) return wrong("job id");
-  if (all_zero(id.key)) return wrong("key");
+  const bool is_public = (flags & kPublic) != 0;
+  if (all_zero(id.key) != is_public) return wrong("key");
   Result<std::vector<Address>> addresses = decode_addresses(bytes);
   if (!addresses.ok()) return addresses.status();
   id.addresses = std::move(addresses).value();
+  if (!is_public) return id;
+  if (secret == nullptr) {
+    return Status::invalid_usage(
+        "this unique id is a public one, without the group's key: set TUTTI_KEY_FILE on every rank "
+        "to a file with mode 0600 that holds the job's key, as where the id was made");
+  }
+  id.make_public(*secret);
   return id;
+}
+
+void UniqueId::make_public(const SecretKey& secret) {
+  const std::string_view name(reinterpret_cast<const char*>(job.data()), job.size());
+  key = derive<sizeof key>(secret, "tutti public ", name);
+  is_public = true;
 }
 
 Result<UniqueId> UniqueId::from_text(std::string_view hex) {

@@ -1,7 +1,8 @@
 // What all ranks of a job are given before they know each other: where to meet, and the job's key.
 //
-// 128 bytes, so that it fits where NCCL's id goes. It holds the key: it is a secret, never logged
-// and never on a command line. Bytes from outside are believed only after decode().
+// 128 bytes, so that it fits where NCCL's id goes. Unless it is a public one it holds the key: it
+// is a secret, never logged and never on a command line. Bytes from outside are believed only
+// after decode().
 //
 // Wire: magic 8, version 2, addresses 1, flags 1, port 2, 0 2, job 16, key 32, three addresses of
 // {family 1, 0 3, bytes 16}, checksum 4. Integers little endian.
@@ -48,9 +49,11 @@ struct UniqueId {
   bool at_place = false;      // groups meet there one after the other; not handed on
   bool rank_0_opens = false;  // the place: no process did when the id was made
   bool keyless = false;       // anybody can compute the key
+  bool is_public = false;     // its bytes do not hold the key, which follows from the job's secret
 
   UniqueIdBytes encode() const;
-  static Result<UniqueId> decode(std::span<const uint8_t> bytes);
+  /// `secret` is the job's; null: there is none, and a public id cannot be used.
+  static Result<UniqueId> decode(std::span<const uint8_t> bytes, const SecretKey* secret = nullptr);
 
   /// From the 256 hexadecimal digits of the bytes.
   static Result<UniqueId> from_text(std::string_view hex);
@@ -61,6 +64,9 @@ struct UniqueId {
   /// machine.
   static UniqueId at(std::vector<Address> addresses, uint16_t port, const SecretKey& key,
                      std::string_view name);
+
+  /// The id is public from now on, with the key that follows from its job id and the secret.
+  void make_public(const SecretKey& secret);
 
   /// Short for keys of connections: the first bytes of the job id.
   uint64_t communicator() const;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,29 @@ TEST(UniqueId, SaysWhoOpensThePlaceAndWhetherThereIsAKey) {
       EXPECT_EQ(back.value().keyless, keyless);
     }
   }
+}
+
+TEST(UniqueId, PublicOnesHoldNoKeyAndNeedTheJobs) {
+  UniqueId id = sample();
+  SecretKey secret{};
+  secret.fill(7);
+  id.make_public(secret);
+  const UniqueIdBytes bytes = id.encode();
+  const auto key_in = std::search(bytes.begin(), bytes.end(), id.key.begin(), id.key.end());
+  EXPECT_EQ(key_in, bytes.end());
+  const Result<UniqueId> back = UniqueId::decode(bytes, &secret);
+  ASSERT_TRUE(back.ok()) << back.status().message();
+  EXPECT_EQ(back.value().key, id.key);
+  EXPECT_EQ(back.value().encode(), bytes);
+  EXPECT_EQ(UniqueId::decode(bytes).status().code(), Code::kInvalidUsage);
+  secret[0] = 8;
+  const Result<UniqueId> other = UniqueId::decode(bytes, &secret);
+  ASSERT_TRUE(other.ok());
+  EXPECT_NE(other.value().key, id.key);
+  UniqueId another = sample();
+  secret[0] = 7;
+  another.make_public(secret);
+  EXPECT_NE(another.key, id.key);  // each job has its own
 }
 
 TEST(UniqueId, EveryChangedByteIsFound) {
