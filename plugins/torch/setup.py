@@ -1,8 +1,8 @@
 """Builds the extension with the installed torch and against libtutti.so.
 
 libtutti.so is looked for in TUTTI_ROOT (a build folder or an installed prefix), in build/ of this
-checkout, and by pkg-config. A wheel carries a copy; an editable install refers to the library where it
-is, so that it is rebuilt alone.
+checkout, and by pkg-config. A wheel carries a copy. An editable install refers to the library where it
+is, and so does any with TUTTI_TORCH_BUNDLE=0, so that the library can be rebuilt alone.
 """
 
 import os
@@ -22,7 +22,10 @@ except ImportError as missing:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHECKOUT = os.path.dirname(os.path.dirname(HERE))
-EDITABLE = any(word in sys.argv for word in ("develop", "editable_wheel"))
+BUNDLE = os.environ.get("TUTTI_TORCH_BUNDLE", "1") != "0" and not any(
+    word in sys.argv for word in ("develop", "editable_wheel"))
+# What was compiled for another torch must not be taken for this one's.
+BUILD = os.path.join("build", f"torch-{torch.__version__}")
 
 
 def pkg_config(variable):
@@ -53,7 +56,7 @@ def sources():
     """All files as one: what takes long is reading torch's headers."""
     folder = os.path.join(HERE, "csrc")
     names = sorted(name for name in os.listdir(folder) if name.endswith(".cc"))
-    united = os.path.join(HERE, "build", "united.cc")
+    united = os.path.join(HERE, BUILD, "united.cc")
     os.makedirs(os.path.dirname(united), exist_ok=True)
     text = "".join(f'#include "{os.path.join(folder, name)}"\n' for name in names)
     if not os.path.exists(united) or open(united, encoding="utf-8").read() != text:
@@ -63,17 +66,19 @@ def sources():
 
 
 include, library = find_tutti()
-if EDITABLE:
+bundled = os.path.join(HERE, "tutti_torch", "lib")
+shutil.rmtree(bundled, ignore_errors=True)
+if not BUNDLE:
     rpath = library
 else:
     rpath = "$ORIGIN/lib"
-    bundled = os.path.join(HERE, "tutti_torch", "lib")
-    os.makedirs(bundled, exist_ok=True)
+    os.makedirs(bundled)
     shutil.copy2(os.path.realpath(os.path.join(library, "libtutti.so")),
                  os.path.join(bundled, "libtutti.so.0"))
 
 files, depends = sources()
 setup(
+    options={"build": {"build_base": BUILD}},
     ext_modules=[
         CppExtension(
             "tutti_torch._C", files, depends=depends,

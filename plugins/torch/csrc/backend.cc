@@ -107,9 +107,8 @@ WorkPtr ProcessGroupTutti::allgather_into_tensor_coalesced(Tensors& outputs, Ten
   for (size_t i = 0; i < inputs.size(); ++i) {
     all.append(all_gather_of(group_of(*this), outputs[i], inputs[i]));
   }
-  return issue(std::move(all), {c10d::OpType::ALLGATHER_INTO_TENSOR_COALESCED,
-                                "tutti:all_gather_into_tensor_coalesced", inputs, outputs,
-                                opts.timeout, opts.asyncOp});
+  return issue(std::move(all), {c10d::OpType::COALESCED, "tutti:all_gather_into_tensor_coalesced",
+                                inputs, outputs, opts.timeout, opts.asyncOp});
 }
 
 WorkPtr ProcessGroupTutti::gather(TensorLists& outputs, Tensors& inputs,
@@ -166,9 +165,8 @@ WorkPtr ProcessGroupTutti::reduce_scatter_tensor_coalesced(Tensors& outputs, Ten
   for (size_t i = 0; i < inputs.size(); ++i) {
     all.append(reduce_scatter_of(group_of(*this), outputs[i], inputs[i], opts.reduceOp));
   }
-  return issue(std::move(all), {c10d::OpType::REDUCE_SCATTER_TENSOR_COALESCED,
-                                "tutti:reduce_scatter_tensor_coalesced", inputs, outputs,
-                                opts.timeout, opts.asyncOp});
+  return issue(std::move(all), {c10d::OpType::COALESCED, "tutti:reduce_scatter_tensor_coalesced",
+                                inputs, outputs, opts.timeout, opts.asyncOp});
 }
 
 WorkPtr ProcessGroupTutti::alltoall_base(at::Tensor& output, at::Tensor& input,

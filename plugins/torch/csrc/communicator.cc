@@ -81,7 +81,10 @@ tuttiUniqueId Communicator::meet(Clock::time_point deadline, std::chrono::millis
   const std::string key = place_.key + "/id/" + std::to_string(times);
   tuttiUniqueId id{};
   if (place_.rank == 0) {
-    check(tuttiGetUniqueId(&id), "making the id of " + place_.name, nullptr, timeout);
+    // Refused where the job has no key: the id must hold one then.
+    if (tuttiGetPublicId(&id) != tuttiSuccess) {
+      check(tuttiGetUniqueId(&id), "making the id of " + place_.name, nullptr, timeout);
+    }
     const auto* bytes = reinterpret_cast<const uint8_t*>(&id);
     place_.store->set(key, std::vector<uint8_t>(bytes, bytes + sizeof(id)));
     return id;

@@ -54,11 +54,7 @@ ProcessGroupTutti::~ProcessGroupTutti() {
 }
 
 std::string ProcessGroupTutti::group() const {
-  std::string name = options_->group_name.empty() ? "group" : "group " + options_->group_name;
-  if (!options_->group_desc.empty() && options_->group_desc != "undefined") {
-    name += " (" + options_->group_desc + ")";
-  }
-  return name;
+  return options_->group_name.empty() ? "group" : "group " + options_->group_name;
 }
 
 std::string ProcessGroupTutti::generation() const {

@@ -3,6 +3,7 @@
 import datetime
 import multiprocessing
 import os
+import queue
 import tempfile
 import time
 import traceback
@@ -51,6 +52,16 @@ def start(function, ranks, *args, backend="tutti"):
     return processes, answers, store
 
 
+def _check_alive(processes, found, expected, deadline):
+    """A rank that ended without an answer will give none."""
+    ended = {rank: process.exitcode for rank, process in enumerate(processes)
+             if process.exitcode is not None and rank not in found}
+    if len(processes) - len(ended) < expected:
+        raise AssertionError(f"ranks ended without an answer (rank: exit status): {ended}")
+    if time.monotonic() > deadline:
+        raise AssertionError(f"after {LIMIT} s only ranks {sorted(found)} have answered")
+
+
 def collect(processes, answers, store, expected=None):
     """What the ranks answered, by rank; what they raised is raised here."""
     expected = len(processes) if expected is None else expected
@@ -58,7 +69,11 @@ def collect(processes, answers, store, expected=None):
     deadline = time.monotonic() + LIMIT
     try:
         while len(found) < expected:
-            rank, good, answer = answers.get(timeout=max(0.1, deadline - time.monotonic()))
+            try:
+                rank, good, answer = answers.get(timeout=1)
+            except queue.Empty:
+                _check_alive(processes, found, expected, deadline)
+                continue
             if not good:
                 raise AssertionError(f"rank {rank}:\n{answer}")
             found[rank] = answer
