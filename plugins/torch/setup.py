@@ -1,8 +1,8 @@
 """Builds the extension with the installed torch and against libtutti.so.
 
-libtutti.so is looked for in TUTTI_ROOT (a build folder or an installed prefix), in build/ of this
+libtutti.so is looked for in LIBTUTTI_ROOT (a build folder or an installed prefix), in build/ of this
 checkout, and by pkg-config. A wheel carries a copy. An editable install refers to the library where it
-is, and so does any with TUTTI_TORCH_BUNDLE=0, so that the library can be rebuilt alone.
+is, and so does any with LIBTUTTI_BUNDLE=0, so that the library can be rebuilt alone.
 """
 
 import os
@@ -22,7 +22,7 @@ except ImportError as missing:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHECKOUT = os.path.dirname(os.path.dirname(HERE))
-BUNDLE = os.environ.get("TUTTI_TORCH_BUNDLE", "1") != "0" and not any(
+BUNDLE = os.environ.get("LIBTUTTI_BUNDLE", "1") != "0" and not any(
     word in sys.argv for word in ("develop", "editable_wheel"))
 # What was compiled for another torch must not be taken for this one's.
 BUILD = os.path.join("build", f"torch-{torch.__version__}")
@@ -38,7 +38,7 @@ def pkg_config(variable):
 
 def find_tutti():
     """The folder with tutti/tutti.h and the one with libtutti.so."""
-    root = os.environ.get("TUTTI_ROOT", "")
+    root = os.environ.get("LIBTUTTI_ROOT", "")
     places = [(os.path.join(base, "include"), os.path.join(base, "lib")) for base in (root,) if base]
     places += [(os.path.join(CHECKOUT, "include"), os.path.join(base, "lib"))
                for base in (root, os.path.join(CHECKOUT, "build")) if base]
@@ -49,7 +49,7 @@ def find_tutti():
             return include, library
     raise SystemExit(
         "libtutti.so was not found: build it (cmake -G Ninja -B build -S . && cmake --build build "
-        "--target tutti), or set TUTTI_ROOT to a build folder or to where it is installed")
+        "--target tutti), or set LIBTUTTI_ROOT to a build folder or to where it is installed")
 
 
 def sources():
@@ -85,7 +85,7 @@ setup(
             include_dirs=[include, os.path.join(HERE, "csrc")],
             library_dirs=[library], libraries=["tutti"],
             extra_compile_args=[
-                "-std=c++20", os.environ.get("TUTTI_TORCH_OPTIMIZE", "-O2"), "-g0",
+                "-std=c++20", "-O2", "-g0",
                 "-fvisibility=hidden", "-Wall", "-Wextra", "-Wno-unused-parameter",
                 f'-DTUTTI_TORCH_BUILT_FOR="{torch.__version__}"'],
             extra_link_args=[f"-Wl,-rpath,{rpath}", "-Wl,-z,nodelete"])
