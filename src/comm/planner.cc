@@ -150,6 +150,13 @@ exec::DescribedCall Planner::describe(const Request& request) const {
   return described;
 }
 
+// Whether the call is in place and others must know: it is each rank's own affair as long as no
+// other rank touches its buffers, or all placements are touched alike.
+bool Planner::placement_counts(const Prepared& prepared, const Alike& alike) {
+  const bool own_affair = prepared.plan.prologue.empty() || alike.any_placement;
+  return prepared.key.in_place && !own_affair;
+}
+
 void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) {
   const auto hash_of = [&](PlanKey key) {
     key.variant = 0;  // each rank numbers them by itself
@@ -160,10 +167,9 @@ void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) {
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
   };
-  // In place or not is each rank's own affair as long as nobody touches its buffers, or they are
-  // touched alike; and so is how the ranks of another host reach each other's.
+  // How the ranks of another host reach each other's buffers is their own affair.
   PlanKey near = prepared.key;
-  if (prepared.plan.prologue.empty() || alike.any_placement) near.in_place = false;
+  near.in_place = placement_counts(prepared, alike);
   PlanKey common = prepared.key;
   common.in_place = common.registered = false;
   common.mode = plan::Mode::kStaged;
@@ -181,7 +187,7 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   if (options_.tamper) options_.tamper(plan);
   sign(prepared, alike, options_of(request.extras).deterministic);
   prepared.described = describe(request);
-  prepared.described.in_place = prepared.key.in_place;
+  prepared.described.in_place = placement_counts(prepared, alike);
   prepared.described.set_algorithm(plan.algorithm);
   prepared.described.counts = alike.shared_counts;
   prepared.program = exec::HostProgram(plan);

@@ -114,6 +114,7 @@ class Planner {
   Status finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                 const Alike& alike);
   Status check_fit(const plan::Plan& plan) const;
+  static bool placement_counts(const Prepared& prepared, const Alike& alike);
   static void sign(Prepared& prepared, const Alike& alike, bool deterministic);
   uint32_t variant_of(const CallOptions& options);
   uint32_t variant_of(const Request& request) {
