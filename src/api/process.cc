@@ -152,8 +152,8 @@ Patience Process::patience(std::shared_ptr<Cancellation> cancellation) const {
     log->warning("a communicator has been in the making for {} s, and goes on: {}",
                  waited_ns / kNanosecondsPerSecond, what);
   };
-  return Patience(deadline_after(config_.init_timeout_ns), std::move(cancellation),
-                  config_.slow_ns, tell);
+  return Patience(deadline_after(config_.init_timeout_ns), std::move(cancellation), config_.slow_ns,
+                  tell);
 }
 
 void Process::disinherit() {

@@ -119,8 +119,8 @@ Variables process_environment() {
 std::string runtime_folder(const Variables& variables) {
   const auto own = variables.find("XDG_RUNTIME_DIR");
   struct stat found {};
-  if (own != variables.end() && stat(own->second.c_str(), &found) == 0 &&
-      S_ISDIR(found.st_mode) && found.st_uid == geteuid()) {
+  if (own != variables.end() && stat(own->second.c_str(), &found) == 0 && S_ISDIR(found.st_mode) &&
+      found.st_uid == geteuid()) {
     return own->second + "/tutti";
   }
   return "/tmp/tutti-" + std::to_string(geteuid());

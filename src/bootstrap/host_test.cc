@@ -28,8 +28,8 @@ TEST(Host, ANameOfTheMostCharactersThatLinuxAllowsIsShown) {
   const std::string longest(64, 'a');
   const pid_t child = fork();
   if (child == 0) {
-    const bool named = unshare(CLONE_NEWUTS) == 0 &&
-                       sethostname(longest.data(), longest.size()) == 0;
+    const bool named =
+        unshare(CLONE_NEWUTS) == 0 && sethostname(longest.data(), longest.size()) == 0;
     if (!named) _exit(kNoName);
     _exit(host_fingerprint().starts_with(longest + "-") ? 0 : 1);
   }

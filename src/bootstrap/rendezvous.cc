@@ -134,8 +134,8 @@ Result<KeptFd> meet(const Visit& visit) {
     const bool gone = hopeless == id.addresses.size();
     if (late || gone || refusals >= most_refusals) {
       const Code code = late && !gone ? Code::kTimeout : Code::kRemoteError;
-      return Status(code, "rank " + std::to_string(visit.rank) +
-                              " cannot reach the rendezvous" + doubts(id) + reasons);
+      return Status(code, "rank " + std::to_string(visit.rank) + " cannot reach the rendezvous" +
+                              doubts(id) + reasons);
     }
     patience.pause(kPauseNs);
     dial_ns = std::min(2 * dial_ns, kLongestDialNs);

@@ -105,7 +105,7 @@ class Session {
   uint64_t expiry_ns_;
   uint64_t news_due_ns_ = kNoDeadline;
   uint8_t farewell_ = 0;  // none
-  std::string news_;  // sent before the answer
+  std::string news_;      // sent before the answer
   size_t news_sent_ = 0;
   std::shared_ptr<const std::string> answer_;
   size_t sent_ = 0;

@@ -139,9 +139,8 @@ TEST(UniqueId, EverybodyFindsTheSameOneAtAPlace) {
 TEST(UniqueId, AHostThatNobodyKnowsIsAskedForAgainUntilTheDeadline) {
   std::vector<std::string> said;
   const uint64_t until_ns = monotonic_ns() + 300'000'000;
-  const Patience patience(until_ns, nullptr, 1, [&](const std::string& what, uint64_t) {
-    said.push_back(what);
-  });
+  const Patience patience(until_ns, nullptr, 1,
+                          [&](const std::string& what, uint64_t) { said.push_back(what); });
   const auto addresses = resolve("no.such.host.invalid", "rank 1 of 2", patience);
   EXPECT_EQ(addresses.status().code(), Code::kTimeout);
   EXPECT_GE(monotonic_ns(), until_ns);
@@ -193,12 +192,10 @@ TEST(Interfaces, AreChosenAsNcclDoes) {
 // Bridges have the same address everywhere, as the USB interfaces of BMCs have, and nobody answers
 // at an interface without a cable.
 TEST(Interfaces, OnlyTheBestKindIsAnnounced) {
-  const std::vector<Interface> all = {{"eno1", address("10.9.0.1"), false},
-                                      {"lo", address("127.0.0.1")},
-                                      {"usb0", address("169.254.3.1")},
-                                      {"docker0", address("172.17.0.1")},
-                                      {"eth0", address("10.0.0.1")},
-                                      {"eth0", address("fd00::1")}};
+  const std::vector<Interface> all = {
+      {"eno1", address("10.9.0.1"), false}, {"lo", address("127.0.0.1")},
+      {"usb0", address("169.254.3.1")},     {"docker0", address("172.17.0.1")},
+      {"eth0", address("10.0.0.1")},        {"eth0", address("fd00::1")}};
   const auto announced = [&](const std::string& pattern) {
     Config config;
     config.socket_ifname = pattern;

@@ -283,8 +283,7 @@ Answer HostMachine::post(const Position& at, const Op& op) {
   return Answer::kGoOn;
 }
 
-bool HostMachine::has_sent(uint32_t lane, uint32_t ordinal) const {
-  const uint32_t peer = lanes_[lane].sent_to[ordinal];
+bool HostMachine::has_sent(uint32_t lane, uint32_t peer, uint32_t ordinal) const {
   return state_.peers()[peer].stream->sent(lanes_[lane].sent[ordinal]);
 }
 
@@ -298,8 +297,9 @@ Answer HostMachine::arrived(const Position& at, const Op& op) {
 }
 
 Answer HostMachine::sent(const Position& /*at*/, const Op& op) {
-  state_.expect(lanes_[op.lane].sent_to[op.value]);
-  return went_on(has_sent(op.lane, op.value));
+  const uint32_t peer = lanes_[op.lane].sent_to[op.value];
+  state_.expect(peer);
+  return went_on(has_sent(op.lane, peer, op.value));
 }
 
 }  // namespace tutti::exec

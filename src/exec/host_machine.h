@@ -72,7 +72,7 @@ class HostMachine {
   void join() {}
 
   /// Whether the transport has the message with this ordinal of the lane's slice.
-  bool has_sent(uint32_t lane, uint32_t ordinal) const;
+  bool has_sent(uint32_t lane, uint32_t peer, uint32_t ordinal) const;
   bool has_received(uint32_t lane, uint32_t peer, uint32_t ordinal) const;
 
   /// The bytes of this rank's own staging memory that a slice is about to use (populate.h).

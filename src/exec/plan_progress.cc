@@ -57,7 +57,8 @@ bool PlanProgress::is_complete(const PlanStanding& at, const Exchange& exchange)
     const uint64_t told = peer.counter(exchange.lane).progress.load(std::memory_order_acquire);
     return told >= lane.progress + exchange.near->value;
   }
-  if (exchange.sends) return passed && machine_.has_sent(exchange.lane, exchange.ordinal);
+  if (exchange.sends)
+    return passed && machine_.has_sent(exchange.lane, exchange.peer, exchange.ordinal);
   return has_posted(*at.plan, lane) &&
          machine_.has_received(exchange.lane, exchange.peer, exchange.ordinal);
 }

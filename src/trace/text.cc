@@ -196,8 +196,7 @@ std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns) {
       fmt::format("in {}, call {}", call.collective, name_of(call.series, call.number));
   if (call.waits_for >= 0) {
     const double waited_s = seconds(call.wait_ns, call.end_ns != 0 ? call.end_ns : now_ns);
-    text += fmt::format(", after it had waited {:.1f} s for rank {}", waited_s,
-                        call.waits_for);
+    text += fmt::format(", after it had waited {:.1f} s for rank {}", waited_s, call.waits_for);
   }
   return text;
 }
@@ -236,10 +235,9 @@ std::string to_json(const std::vector<Snapshot>& snapshots) {
                    snapshot.communicator, snapshot.epoch, snapshot.rank, snapshot.ranks,
                    snapshot.process, escaped(snapshot.host), snapshot.missed);
     if (snapshot.failure.at_ns != 0) {
-      fmt::format_to(std::back_inserter(json),
-                     R"("failure":{{"reason":"{}","at_ns":{},"unix_time":{}}},)",
-                     escaped(snapshot.failure.reason), snapshot.failure.at_ns,
-                     snapshot.failure.wall_s);
+      fmt::format_to(
+          std::back_inserter(json), R"("failure":{{"reason":"{}","at_ns":{},"unix_time":{}}},)",
+          escaped(snapshot.failure.reason), snapshot.failure.at_ns, snapshot.failure.wall_s);
     }
     json += R"("calls":[)";
     for (size_t i = 0; i < snapshot.calls.size(); ++i) {

@@ -20,13 +20,36 @@ constexpr std::string_view kSlurmJob[] = {"SLURM_JOB_ID", "SLURM_STEP_ID"};
 
 // srun's step variables, not those of the job: a batch script is no rank of anything.
 constexpr Launcher kLaunchers[] = {
-    {"torchrun", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "", false, kTorchrunJob,
-     kTorchrunName, {}},
-    {"Open MPI's mpirun", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
-     "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE", "", true, kOpenMpiJob,
-     kOpenMpiJob, {}},
-    {"srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "", "SLURM_STEP_NUM_NODES",
-     true, kSlurmJob, kSlurmJob, {}},
+    {"torchrun",
+     "RANK",
+     "WORLD_SIZE",
+     "LOCAL_RANK",
+     "LOCAL_WORLD_SIZE",
+     "",
+     false,
+     kTorchrunJob,
+     kTorchrunName,
+     {}},
+    {"Open MPI's mpirun",
+     "OMPI_COMM_WORLD_RANK",
+     "OMPI_COMM_WORLD_SIZE",
+     "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE",
+     "",
+     true,
+     kOpenMpiJob,
+     kOpenMpiJob,
+     {}},
+    {"srun",
+     "SLURM_PROCID",
+     "SLURM_STEP_NUM_TASKS",
+     "SLURM_LOCALID",
+     "",
+     "SLURM_STEP_NUM_NODES",
+     true,
+     kSlurmJob,
+     kSlurmJob,
+     {}},
     {"MPICH's mpiexec", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", "", true,
      kHydraJob, kHydraJob, kHydraContacts},
 };
@@ -73,9 +96,8 @@ bool on_one_host(const Launcher& launcher, const Variables& variables, const Lau
 }
 
 bool any_is_set(const Variables& variables, std::span<const std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
-    return !value_of(variables, name).empty();
-  });
+  return std::any_of(names.begin(), names.end(),
+                     [&](std::string_view name) { return !value_of(variables, name).empty(); });
 }
 
 std::vector<std::string> place_of(const Launcher& launcher, const Variables& variables) {

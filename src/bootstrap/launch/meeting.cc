@@ -36,8 +36,7 @@ Result<Meeting> meet_launched(const Config& config, const Variables& variables,
                               const Launches& launches, const Patience& patience) {
   const Result<Launch> launch = find_launch(variables);
   if (!launch.ok() && launch.status().code() != Code::kUnsupported) return launch.status();
-  const Start start{config,        variables,      launch,
-                    launches.made, launches.tried, patience};
+  const Start start{config, variables, launch, launches.made, launches.tried, patience};
   std::string reasons;
   for (const Way& way : kWays) {
     Result<Meeting> meeting = way.meet(start);

@@ -110,8 +110,8 @@ TEST_F(MeetingTest, WhoGaveUpTriesAgainAndMeetsTheOthers) {
   Config with_place;
   with_place.id = "127.0.0.1:" + std::to_string(port.number());
   with_place.key = SecretKey{1, 2, 3};
-  for (const auto& [config, way] : {std::pair(Config{}, "a file of this host"),
-                                    std::pair(with_place, "TUTTI_ID")}) {
+  for (const auto& [config, way] :
+       {std::pair(Config{}, "a file of this host"), std::pair(with_place, "TUTTI_ID")}) {
     const std::string alone = meet(config, variables(0), {0, 0}, way, in(50));
     EXPECT_NE(alone.find("ranks 1, 2 of 3 did not come"), std::string::npos) << alone;
     std::vector<std::string> errors(kRanks);
@@ -129,8 +129,8 @@ TEST_F(MeetingTest, WhoGaveUpTriesAgainAndMeetsTheOthers) {
 
 TEST_F(MeetingTest, RanksAtDifferentMakingsAreToldSo) {
   constexpr std::string_view kWay = "a file of this host";
-  for (const auto& [first, other] : {std::pair(Launches{1, 1}, Launches{0, 1}),
-                                     std::pair(Launches{0, 1}, Launches{1, 1})}) {
+  for (const auto& [first, other] :
+       {std::pair(Launches{1, 1}, Launches{0, 1}), std::pair(Launches{0, 1}, Launches{1, 1})}) {
     std::string errors[2];
     std::thread rank_0([&] { errors[0] = meet({}, variables(0), first, kWay, in(2000)); });
     errors[1] = meet({}, variables(1), other, kWay, in(1000));
@@ -173,8 +173,8 @@ TEST_F(MeetingTest, JobsWithNamesOfTheirOwnDoNotSeeEachOther) {
 }
 
 TEST_F(MeetingTest, RanksWithoutALaunchersContactAreRefused) {
-  const Variables forged = {{"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"},
-                            {"XDG_RUNTIME_DIR", root_}};
+  const Variables forged = {
+      {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}, {"XDG_RUNTIME_DIR", root_}};
   const Result<Meeting> meeting = meet_launched({}, forged, {}, in(1000));
   EXPECT_EQ(meeting.status().code(), Code::kInvalidUsage);
   EXPECT_NE(meeting.status().message().find("set TUTTI_JOB"), std::string_view::npos);

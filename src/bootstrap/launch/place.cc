@@ -14,8 +14,8 @@ Result<Meeting> meet_at(const Start& start, const Place& place) {
   meeting.launch = start.launch.value();
   const std::string name = job_name(start, meeting.launch) + "#" + std::to_string(start.made) +
                            "@" + std::to_string(place.port);
-  const std::string who = "rank " + std::to_string(meeting.launch.rank) + " of " +
-                          std::to_string(meeting.launch.ranks);
+  const std::string who =
+      "rank " + std::to_string(meeting.launch.rank) + " of " + std::to_string(meeting.launch.ranks);
   Result<UniqueId> id = id_at(place, start.config, name, {who, start.patience});
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();

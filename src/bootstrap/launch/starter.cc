@@ -84,9 +84,9 @@ bool Starter::started_with(const Starter& other) const {
 
 std::string Starter::encode() const {
   std::string text;
-  for (const uint64_t number : {static_cast<uint64_t>(rank.number), rank.start,
-                                static_cast<uint64_t>(process.number), process.start,
-                                static_cast<uint64_t>(session)}) {
+  for (const uint64_t number :
+       {static_cast<uint64_t>(rank.number), rank.start, static_cast<uint64_t>(process.number),
+        process.start, static_cast<uint64_t>(session)}) {
     text += (text.empty() ? "" : " ") + std::to_string(number);
   }
   return text;
