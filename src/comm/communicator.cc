@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <new>
-#include <thread>
 #include <utility>
 
 #include "src/base/caught.h"
@@ -17,8 +16,6 @@ namespace tutti::comm {
 using schedule::Collective;
 
 namespace {
-
-int cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
 
 uint32_t spins_of(const Config& config, const Membership& members) {
   if (config.spin_polls > 0) return config.spin_polls;
@@ -70,7 +67,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   const Config& config = *given.membership.env->config;
   MembershipOptions joining = given.membership;
   joining.watch = given.watch;
-  joining.cores = cores();
+  joining.processors = own_processors();
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   made->membership_ = std::move(membership).value();
@@ -104,7 +101,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   planning.tamper = given.tamper;
   planning.calls = made->calls_.get();
   planning.tuning = tuning_of(config, execution.layout.region_bytes(), members);
-  planning.cores = members.cores();
+  planning.cores = members.least_cores();
   planning.forced = select::forces_of(config, given.algorithms);
   made->planner_ = std::make_unique<Planner>(std::move(planning));
   made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);

@@ -18,7 +18,15 @@ namespace tutti::comm {
 namespace {
 
 // The texts of a card before those of the transports.
-enum CardText : size_t { kHost, kProcess, kMember, kCores, kSettings, kPlace, kFirstTransport };
+enum CardText : size_t {
+  kHost,
+  kProcess,
+  kMember,
+  kProcessors,
+  kSettings,
+  kPlace,
+  kFirstTransport
+};
 
 bool is_allowed(const Config& config, std::string_view name) {
   const auto& allowed = config.transports;
@@ -30,7 +38,7 @@ constexpr const char* kWithoutMemory = ", and NCCL_SHM_DISABLE none that shares 
 }  // namespace
 
 Membership::Membership(MembershipOptions options)
-    : options_(std::move(options)), self_(options_.self), cores_(options_.cores) {
+    : options_(std::move(options)), self_(options_.self) {
   const auto ranks = static_cast<size_t>(self_.ranks);
   links_.resize(ranks);
   profiles_.resize(ranks);
@@ -164,7 +172,7 @@ std::string Membership::write_card() const {
   std::vector<std::string> texts = {host_name(),
                                     std::to_string(getpid()),
                                     std::to_string(member_id()),
-                                    std::to_string(options_.cores),
+                                    to_text(options_.processors),
                                     settings(),
                                     self_.bind_address + " " + std::to_string(place.port)};
   for (const auto& transport : transports_) texts.push_back(transport->card());
@@ -186,7 +194,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     std::from_chars(card[kProcess].data(), card[kProcess].data() + card[kProcess].size(),
                     profile.process);
     members_[rank] = parse_integer<uint64_t>(card[kMember]).value_or(0);
-    cores_ = std::min(cores_, parse_integer<int>(card[kCores]).value_or(1));
+    processors_.push_back(read_processors(card[kProcessors]).value_or(Processors()));
     if (card[kSettings] != settings()) {
       return Status::invalid_usage("rank " + std::to_string(rank) + " on " + profile.host +
                                    " has " + card[kSettings] + ", rank " +
@@ -224,7 +232,20 @@ Status Membership::find_levels() {
       group::GroupView::make(self_.communicator, self_.epoch, members_, std::move(levels));
   if (!made.ok()) return made.status();
   group_ = std::move(made).value();
+  count_cores();
   return {};
+}
+
+void Membership::count_cores() {
+  std::vector<std::vector<Processors>> of_hosts(group_->hosts());
+  for (int rank = 0; rank < ranks(); ++rank) {
+    of_hosts[group_->host_of(rank)].push_back(std::move(processors_[static_cast<size_t>(rank)]));
+  }
+  std::vector<int> cores;
+  for (const std::vector<Processors>& of_host : of_hosts) cores.push_back(count_together(of_host));
+  cores_ = cores[group_->host_of(rank())];
+  least_cores_ = *std::min_element(cores.begin(), cores.end());
+  processors_ = {};
 }
 
 // A rank keeps it whatever its rank becomes.

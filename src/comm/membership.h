@@ -13,6 +13,7 @@
 
 #include "src/base/env.h"
 #include "src/base/patience.h"
+#include "src/base/processors.h"
 #include "src/bootstrap/watch.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
@@ -31,7 +32,7 @@ struct MembershipOptions {
   std::span<const transport::Factory> transports;  // in order of preference
   transport::Member self;                          // all but the arena
   exec::ArenaLayout layout{4 << 20, 0, 1};
-  int cores = 1;  // processors that are online here
+  Processors processors;  // that this rank may use
   Patience patience{0};
   Exchange exchange;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
@@ -72,9 +73,10 @@ class Membership {
   bool single_copy() const { return single_copy_; }
   bool has_streams() const { return has_streams_; }
   int domain_size() const { return domain_size_; }
-  /// The least number of processors that a rank sees online: ranks of one host may differ, in
-  /// containers, and what they compute from it may not.
+  /// How many processors the ranks of this host have together, equal on all of them.
   int cores() const { return cores_; }
+  /// Of the host that has fewest, equal on all ranks of the group.
+  int least_cores() const { return least_cores_; }
 
  private:
   explicit Membership(MembershipOptions options);
@@ -86,6 +88,7 @@ class Membership {
   Status read_cards(const std::vector<std::string>& cards);
   Status find_levels();
   uint64_t member_id() const;
+  void count_cores();
   uint64_t link_descriptors() const;
   Status serve_transports();
   Status connect(int peer);
@@ -113,7 +116,9 @@ class Membership {
   bool single_copy_ = true;
   bool has_streams_ = false;
   int domain_size_ = 1;
-  int cores_;
+  int cores_ = 1;
+  int least_cores_ = 1;
+  std::vector<Processors> processors_;  // by rank
 };
 
 }  // namespace tutti::comm
