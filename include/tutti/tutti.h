@@ -230,7 +230,9 @@ TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
  * a group included, is tuttiInvalidUsage. A handle stays good for that as long as the process
  * lives; it is not looked at whether a pointer was ever a handle. While another thread destroys
  * the communicator, this is tuttiInvalidUsage, too, and makes that destroy an abort, also where it
- * waits for the other ranks. */
+ * waits for the other ranks. In a signal handler that interrupted a call of this thread, or in what
+ * exit() runs there, this and what else ends communicators is tuttiInvalidUsage: it would wait for
+ * itself. The other ranks learn of the end of the process. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);

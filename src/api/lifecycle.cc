@@ -19,6 +19,16 @@ Status check_no_group(tuttiComm_t comm, const char* call) {
                                ": the open group uses this communicator: end or discard it first");
 }
 
+// A signal handler has called exit(), or the library.
+Status check_not_inside(const tuttiComm& comm, const char* call) {
+  if (!comm.presence.is_callers_thread() && !is_inside()) return {};
+  return Status::invalid_usage(
+      std::string(call) +
+      ": this thread is in a call already, which a signal handler has interrupted; it would wait "
+      "for itself. The other ranks learn of the end of this process; a communicator is ended by "
+      "another thread");
+}
+
 /// What ends a communicator leaves this one caller to do it. An abort that comes too late for that
 /// makes a destroy that has begun an abort.
 bool claim(tuttiComm_t comm, State from, bool abort) {
@@ -52,6 +62,7 @@ Status end_claimed(tuttiComm_t comm) {
 
 Status end(tuttiComm_t comm, bool abort, const char* call) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
+  if (Status status = check_not_inside(*comm, call); !status.ok()) return status;
   if (Status status = check_no_group(comm, call); !status.ok()) return status;
   bool ended_making = false;
   for (;;) {
@@ -102,15 +113,22 @@ Status finish_finalizing(tuttiComm_t comm) {
 
 Status finalize(tuttiComm_t comm) {
   if (Status status = check_handle(comm); !status.ok()) return status;
+  if (Status status = check_not_inside(*comm, "tuttiCommFinalize"); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommFinalize"); !status.ok()) return status;
   State alive = State::kAlive;
   if (!comm->state.compare_exchange_strong(alive, State::kBusy)) return check_handle(comm);
-  if (comm->config.blocking) return finish_finalizing(comm);
+  if (comm->config.blocking) {
+    const Inside inside;
+    return finish_finalizing(comm);
+  }
   start_worker(comm, [comm] { (void)finish_finalizing(comm); });
   return Status(Code::kInProgress, "the communicator is being finalized");
 }
 
 Status revoke(tuttiComm_t comm, int flags) {
+  if (comm != nullptr) {
+    if (Status status = check_not_inside(*comm, "tuttiCommRevoke"); !status.ok()) return status;
+  }
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommRevoke"); !status.ok()) return status;

@@ -269,6 +269,7 @@ Status run_makings(std::vector<Making> makings) {
   });
   if (!prepared.ok()) drop_makings(makings, prepared);
   makings.clear();  // a maker may hold a place in a queue
+  const Inside inside;
   const Status first = prepared.ok() ? together->run() : prepared;
   return first.ok() ? in_progress : first;
 }

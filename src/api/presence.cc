@@ -20,7 +20,26 @@ void run_process_barrier() {
   if (!membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)) usleep(kStoresAreSeenUs);
 }
 
+// tidy: allow mutable (a signal handler's thread is asked in which calls it is)
+thread_local int calls_inside = 0;
+
 }  // namespace
+
+Inside::Inside() { ++calls_inside; }
+Inside::~Inside() { --calls_inside; }
+bool is_inside() { return calls_inside > 0; }
+
+Visitor::Visitor(Presence* presence) : presence_(presence) {
+  if (presence_ == nullptr) return;
+  ++calls_inside;
+  presence_->visitors_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+Visitor::~Visitor() {
+  if (presence_ == nullptr) return;
+  presence_->visitors_.fetch_sub(1, std::memory_order_release);
+  --calls_inside;
+}
 
 bool prepare_process_barrier() {
   return membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) &&

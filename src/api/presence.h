@@ -6,9 +6,14 @@
 // the kernel run one on every thread of the process (membarrier), so the blocking call, which is
 // not, does with two plain stores. Where the kernel has no such call each call pays for its own.
 //
+// A thread that a signal handler has interrupted in a call may come back: exit() runs what the
+// program has registered, in this very thread. What ends a communicator there must not wait for it.
+//
 // Threads: one Caller at a time, as tutti.h asks of those who use a communicator; the rest any.
 // Errors: none.
 #pragma once
+
+#include <pthread.h>
 
 #include <atomic>
 #include <cstdint>
@@ -20,6 +25,27 @@ namespace tutti::api {
 /// threads of the process.
 bool prepare_process_barrier();
 
+/// Which thread this is.
+inline uintptr_t this_thread() {
+#if defined(__GNUC__) && !defined(__clang__)
+  return reinterpret_cast<uintptr_t>(__builtin_thread_pointer());
+#else
+  return static_cast<uintptr_t>(pthread_self());
+#endif
+}
+
+/// While it exists this thread is in a call that may last and has no Caller: of a group, or one that
+/// makes communicators.
+class Inside {
+ public:
+  Inside();
+  ~Inside();
+  Inside(const Inside&) = delete;
+  Inside& operator=(const Inside&) = delete;
+};
+/// Whether it is, or is a Visitor of any communicator.
+bool is_inside();
+
 class Presence {
  public:
   /// Before anybody is inside.
@@ -28,6 +54,9 @@ class Presence {
   /// After a change of state: a caller who has not seen it is seen by has_caller() from now on.
   void announce_change() const;
   bool has_caller() const { return caller_.load(std::memory_order_seq_cst) != 0; }
+  bool is_callers_thread() const {
+    return caller_.load(std::memory_order_relaxed) == this_thread();
+  }
   bool is_empty() const { return !has_caller() && visitors_.load(std::memory_order_seq_cst) == 0; }
   /// After a change of state, until all others have left. The calling thread is a Visitor.
   void wait_for_others() const;
@@ -36,7 +65,7 @@ class Presence {
   friend class Caller;
   friend class Visitor;
 
-  std::atomic<uint32_t> caller_{0};
+  std::atomic<uintptr_t> caller_{0};  // its thread; 0: none
   std::atomic<uint32_t> visitors_{0};
   bool callers_fence_ = true;
 };
@@ -46,9 +75,9 @@ class Caller {
  public:
   explicit Caller(Presence& presence) : presence_(presence) {
     if (presence.callers_fence_) [[unlikely]] {
-      presence.caller_.exchange(1, std::memory_order_seq_cst);
+      presence.caller_.exchange(this_thread(), std::memory_order_seq_cst);
     } else {
-      presence.caller_.store(1, std::memory_order_relaxed);
+      presence.caller_.store(this_thread(), std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst);  // the rest is announce_change()'s
     }
   }
@@ -63,12 +92,8 @@ class Caller {
 /// Any thread that looks at the communicator for a moment or uses it seldom. May hold a Caller.
 class Visitor {
  public:
-  explicit Visitor(Presence* presence) : presence_(presence) {  // null: of nothing
-    if (presence_ != nullptr) presence_->visitors_.fetch_add(1, std::memory_order_seq_cst);
-  }
-  ~Visitor() {
-    if (presence_ != nullptr) presence_->visitors_.fetch_sub(1, std::memory_order_release);
-  }
+  explicit Visitor(Presence* presence);  // null: of nothing
+  ~Visitor();
   Visitor(Visitor&& other) noexcept : presence_(std::exchange(other.presence_, nullptr)) {}
   Visitor& operator=(Visitor&& other) noexcept {
     std::swap(presence_, other.presence_);

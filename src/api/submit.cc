@@ -429,6 +429,7 @@ tuttiResult_t group_end() {
     return report(nullptr, Status::invalid_usage("tuttiGroupEnd without tuttiGroupStart"));
   }
   if (--group_depth > 0) return tuttiSuccess;
+  const Inside inside;
   Group& ended = group();
   if (holds_plain_only(ended)) return report(nullptr, ended.plain.run());
   return report(nullptr, run_group(std::exchange(ended, {})));
