@@ -222,17 +222,15 @@ TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
 /* Waits for the rank's own queued operations, then frees; waits up to 10 s for those in its windows
  * (who stays inside is an error, of an abort, too), and up to 10 s for the other ranks, as long as
- * all of them are well. Of the ranks of one group in one process only the last waits for others.
- * A second destroy is tuttiInvalidUsage. */
+ * all are well and none waits for this one elsewhere: ranks may destroy in different orders. Of the
+ * ranks of one group in one process only the last waits. A second destroy is tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
 /* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
  * call that another thread is in returns before anything is freed; one that comes later, the end of
  * a group included, is tuttiInvalidUsage. A handle stays good for that as long as the process
  * lives; it is not looked at whether a pointer was ever a handle. While another thread destroys
  * the communicator, this is tuttiInvalidUsage, too, and makes that destroy an abort, also where it
- * waits for the other ranks. In a signal handler that interrupted a call of this thread, or in what
- * exit() runs there, this and what else ends communicators is tuttiInvalidUsage: it would wait for
- * itself. The other ranks learn of the end of the process. */
+ * waits for the other ranks. So is an end in a signal handler inside a call of this thread. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);

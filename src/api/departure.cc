@@ -14,11 +14,11 @@ constexpr uint64_t kLeaveNs = 10 * kNanosecondsPerSecond;
 constexpr uint32_t kSpins = 100;
 
 // The ranks of one process leave in one thread, so they advance together.
-void leave_together(const Lounge::Ranks& ranks) {
+void leave_together(const Lounge::Ranks& ranks, const std::function<bool()>& wanted) {
   auto completion = std::make_shared<comm::Completion>();
   comm::Driver driver;
   for (const auto& rank : ranks) {
-    if (!rank->begin_leaving(kLeaveNs)) continue;
+    if (!rank->begin_leaving(kLeaveNs, wanted)) continue;
     comm::Task task;
     task.communicator = rank.get();
     comm::Request barrier;
@@ -33,9 +33,11 @@ void leave_together(const Lounge::Ranks& ranks) {
   for (const auto& rank : ranks) rank->end_leaving();
 }
 
-void leave(const Lounge::Ranks& ranks) {
-  attempt([&] { leave_together(ranks); });
+void leave(const Lounge::Ranks& ranks, const std::function<bool()>& wanted) {
+  attempt([&] { leave_together(ranks, wanted); });
 }
+
+bool never() { return false; }
 
 }  // namespace
 
@@ -84,18 +86,19 @@ Status close_windows_of(comm::Communicator& rank) {
 
 }  // namespace
 
-Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
+              const std::function<bool()>& wanted) {
   drain(*rank);
   // It may be parked for long, and their memory freed.
   Status closed = close_windows_of(*rank);
   if (is_well(*rank)) {
-    leave(lounge.park(std::move(rank)));
+    leave(lounge.park(std::move(rank)), wanted);
     return closed;
   }
   attempt([&] { rank->give_up(); });  // it may have failed where no peer noticed
   const uint64_t communicator = rank->id();
   rank.reset();
-  leave(lounge.strike(communicator));
+  leave(lounge.strike(communicator), wanted);
   return closed;
 }
 
@@ -106,7 +109,7 @@ Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
   Status closed = close_windows_of(*rank);
   const uint64_t communicator = rank->id();
   rank.reset();
-  leave(lounge.strike(communicator));
+  leave(lounge.strike(communicator), never);
   return closed;
 }
 

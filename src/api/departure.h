@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -41,8 +42,10 @@ class Lounge {
   std::map<uint64_t, Group> groups_;  // under mutex_
 };
 
-/// Waits for what is queued and for the other ranks, as said above, and frees.
-Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);
+/// Waits for what is queued and for the other ranks, as said above, and frees. For the other ranks
+/// no longer than until `wanted` says that this process has something more urgent to do.
+Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
+              const std::function<bool()>& wanted);
 /// With nobody in a blocking call: waits for what is queued, which an error ends on the other
 /// ranks, too, and frees.
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge);

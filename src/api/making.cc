@@ -326,6 +326,15 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience) {
   return true;
 }
 
+namespace {
+
+bool is_awaited_elsewhere() {
+  const Result<Process*> process = Process::current();
+  return process.ok() && process.value()->is_awaited();
+}
+
+}  // namespace
+
 Status end_communicator(tuttiComm* handle, State ended) {
   (void)wait_for_use(handle, kNoDeadline);
   handle->operations = {};
@@ -336,7 +345,7 @@ Status end_communicator(tuttiComm* handle, State ended) {
     tell(*handle, *communicator, handle->abort ? "aborted" : "destroyed");
     communicator->heed_abort(&handle->abort);
     outcome = handle->abort ? abandon(std::move(communicator), lounge)
-                            : depart(std::move(communicator), lounge);
+                            : depart(std::move(communicator), lounge, is_awaited_elsewhere);
   }
   handle->outcome = outcome;
   handle->state.store(ended, std::memory_order_release);

@@ -34,8 +34,8 @@ inline uintptr_t this_thread() {
 #endif
 }
 
-/// While it exists this thread is in a call that may last and has no Caller: of a group, or one that
-/// makes communicators.
+/// While it exists this thread is in a call that may last and has no Caller: of a group, or one
+/// that makes communicators.
 class Inside {
  public:
   Inside();

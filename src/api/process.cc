@@ -103,6 +103,17 @@ Result<comm::Engine*> Process::engine() {
   return engine_.get();
 }
 
+bool Process::is_awaited() {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(handles_, [](tuttiComm& handle) {
+    if (handle.presence.has_caller()) return false;
+    const Visitor visitor(&handle.presence);
+    if (handle.state.load(std::memory_order_seq_cst) != State::kAlive) return false;
+    const comm::Communicator& communicator = *handle.communicator;
+    return communicator.pending.load(std::memory_order_acquire) == 0 && communicator.is_awaited();
+  });
+}
+
 tuttiComm* Process::new_handle() {
   const std::lock_guard lock(mutex_);
   tuttiComm& handle = handles_.emplace_back();

@@ -45,6 +45,8 @@ class Process {
   Lounge& lounge() { return lounge_; }
 
   tuttiComm* new_handle();
+  /// Whether another rank waits in a call on a communicator that no thread of this process is in.
+  bool is_awaited();
   tuttiWindow* new_window();
   tuttiRequest* new_request();
   void free_request(tuttiRequest* request);

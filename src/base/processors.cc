@@ -47,7 +47,8 @@ uint32_t quota_at(const std::string& folder) {
   const auto allowed = parse_integer<uint64_t>(quota);  // "max" and -1: as much as there is
   const auto of = parse_integer<uint64_t>(period);
   if (!allowed || !of || *of == 0) return 0;
-  return static_cast<uint32_t>(std::clamp<uint64_t>(*allowed * 100 / *of, 1, 100 * kMostProcessors));
+  constexpr uint64_t kMost = 100 * uint64_t{kMostProcessors};
+  return static_cast<uint32_t>(std::clamp<uint64_t>(*allowed * 100 / *of, 1, kMost));
 }
 
 /// The least quota of a group and those around it, as far as they are seen here.

@@ -205,12 +205,18 @@ Status Communicator::check() {
   if (is_abort_ordered()) abort();
   if (!failed_.load(std::memory_order_acquire)) {
     const auto loss = peer_watch_ != nullptr ? peer_watch_->judge() : std::nullopt;
-    if (!loss) return {};
+    if (!loss) return check_leaving();
     fail(Status::remote_error(describe(*loss, *membership_, *this)),
          loss->is_gone() ? exec::Cause{loss->rank, -1} : loss->cause);
   }
   const std::lock_guard lock(failure_mutex_);
   return failure_;
+}
+
+// The ranks of two communicators may end them in different orders, and would wait in a circle.
+Status Communicator::check_leaving() const {
+  if (!began_leaving_ || !wanted_elsewhere_()) return {};
+  return Status::timeout("a rank waits for this one in another communicator");
 }
 
 Status Communicator::failure_of_any() {
@@ -465,9 +471,11 @@ bool Communicator::is_still_well() {
   return false;
 }
 
-bool Communicator::begin_leaving(uint64_t timeout_ns) {
-  if (!is_still_well() || ranks() == 1) return false;
+bool Communicator::begin_leaving(uint64_t timeout_ns, std::function<bool()> wanted) {
+  // Who has left does not come to the barrier any more.
+  if (!is_still_well() || ranks() == 1 || !failure_of_any().ok()) return false;
   began_leaving_ = true;
+  wanted_elsewhere_ = std::move(wanted);
   calls_->be_quiet();
   executor_->state().begin_leaving();
   CallOptions options;

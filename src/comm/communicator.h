@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -114,10 +115,13 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// From now on what runs ends as by abort() once `ordered` is true, which outlives this; null:
   /// no more. By whoever drives it.
   void heed_abort(const std::atomic<bool>* ordered) { abort_ordered_ = ordered; }
+  /// Another rank is in a call that this one has not entered, and waits for it. From any thread.
+  bool is_awaited() const { return executor_->state().stall().is_awaited(); }
   /// Before the barrier with which a rank leaves: gives it a deadline, and if it fails nobody
-  /// learns of it, unless it was aborted: the others may have much to do among themselves. False if
-  /// there is nothing to wait for.
-  bool begin_leaving(uint64_t timeout_ns);
+  /// learns of it, unless it was aborted: the others may have much to do among themselves. It ends
+  /// early if `wanted` says that this process has something more urgent to do. False if there is
+  /// nothing to wait for.
+  bool begin_leaving(uint64_t timeout_ns, std::function<bool()> wanted);
   /// Behind it: tells the other ranks if it was aborted, and people, by the log, if it showed that
   /// the calls of the ranks differ.
   void end_leaving();
@@ -147,6 +151,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   Status open_recorder();
   Status check() override;
+  Status check_leaving() const;
   Status map_registration(exec::Registration& made, std::span<const std::string> texts);
   exec::Cause cause() const override;
   exec::Cause cause_or_self() const;
@@ -250,6 +255,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   bool complete_ = false;                     // every rank can count on this one
   bool left_windows_ = false;
   bool began_leaving_ = false;
+  std::function<bool()> wanted_elsewhere_;  // while it leaves
   uint32_t regions_ = 0;
   std::vector<transport::Link*> attended_;
   std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call

@@ -54,6 +54,8 @@ class Stall {
   const Cause& cause() const { return cause_; }
   /// This rank gives up: says so to all ranks, and hangs up.
   void leave(uint32_t number, const Loss& loss);
+  /// Whether a peer waits for this rank in a call that this rank has not entered. From any thread.
+  bool is_awaited() const;
   /// Why `peer` on another host gave up; not known if it has said nothing.
   Cause cause_told_by(uint32_t peer) const;
   /// What is known of the peer of `exchange`.

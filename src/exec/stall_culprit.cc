@@ -48,6 +48,29 @@ void Stall::describe_peer(trace::Exchange& exchange) const {
   exchange.blame = static_cast<uint32_t>(situation.cause.rank);
 }
 
+// What a peer has said stands: without this rank it does not come out of that call.
+bool Stall::is_awaited() const {
+  const uint32_t own = high(mine_.counter(0).call.load(std::memory_order_acquire));
+  for (const Peer& peer : peers_) {
+    uint32_t number = 0, whom = 0;
+    transport::Note note;
+    if (peer.arena.valid()) {
+      const uint64_t waiting = peer.arena.counter(0).waiting.load(std::memory_order_acquire);
+      number = high(waiting);
+      whom = low(waiting);
+    } else if (peer.stream != nullptr && peer.stream->heard(channel(kControlLane), note) > 0) {
+      const bool waits = kind_of(note) == Kind::kWaits || kind_of(note) == Kind::kAnswers;
+      number = waits ? note.small[0] : own;
+      whom = low(note.large[0]);
+    } else {
+      continue;
+    }
+    const bool is_new = static_cast<int32_t>(number - own) > 0;
+    if (is_new && whom == static_cast<uint32_t>(options_.rank)) return true;
+  }
+  return false;
+}
+
 /// A short deadline leaves less time to be seen waiting.
 uint64_t Stall::silence_ns(uint64_t now_ns) const {
   return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
