@@ -9,7 +9,6 @@
 #include "src/runtime/index.h"
 #include "src/runtime/refuse.h"
 #include "src/runtime/timeline_builder.h"
-#include "tutti/runtime/cost.h"
 
 namespace tutti::runtime {
 namespace {

@@ -96,8 +96,7 @@ Nanoseconds collective_time(const Machine& machine, const RankSet& group, TaskKi
 }
 
 Nanoseconds predicted(tuttiComm_t comm, TaskKind kind, Bytes bytes) {
-  require(kind == TaskKind::kAllReduce || kind == TaskKind::kAllGather ||
-              kind == TaskKind::kReduceScatter,
+  require(communicates(kind) && kind != TaskKind::kSend && kind != TaskKind::kRecv,
           "only collectives are predicted here; use message_time()");
   int ranks = 0;
   expect_success(tuttiCommCount(comm, &ranks), comm, "tuttiCommCount");
@@ -112,6 +111,8 @@ Nanoseconds predicted(tuttiComm_t comm, TaskKind kind, Bytes bytes) {
                                                     tuttiFloat32, tuttiSum, comm, tuttiBlocking())
       : kind == TaskKind::kAllGather
           ? tuttiAllGather(buffer.data(), other.data(), share, tuttiFloat32, comm, tuttiBlocking())
+      : kind == TaskKind::kAllToAll
+          ? tuttiAllToAll(buffer.data(), other.data(), share, tuttiFloat32, comm, tuttiBlocking())
           : tuttiReduceScatter(buffer.data(), other.data(), share, tuttiFloat32, tuttiSum, comm,
                                tuttiBlocking());
   uint64_t nanoseconds = 0;

@@ -52,6 +52,8 @@ tuttiCollective_t collective_of(TaskKind kind) {
       return tuttiCollAllGather;
     case TaskKind::kReduceScatter:
       return tuttiCollReduceScatter;
+    case TaskKind::kAllToAll:
+      return tuttiCollAllToAll;
     default:
       return tuttiCollAllReduce;
   }
@@ -236,9 +238,9 @@ class TimelineRunner::Impl {
     call.root = task.kind == TaskKind::kSend ? 1 : 0;  // the channel's places
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.priority = task.track == Track::kCommHigh ? 1 : 0;
-    // A send or receive reduces nothing.
-    options.deterministic =
-        options_.deterministic && task.kind != TaskKind::kSend && task.kind != TaskKind::kRecv;
+    // The others reduce nothing.
+    options.deterministic = options_.deterministic && (task.kind == TaskKind::kAllReduce ||
+                                                       task.kind == TaskKind::kReduceScatter);
     const tuttiComm_t channel = channels_[at(task.channel)];
     tuttiRequest_t request = nullptr;
     expect_success(tuttiSubmit(&call, channel, streams_[track], &options, &request), channel,

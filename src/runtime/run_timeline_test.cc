@@ -27,7 +27,8 @@ class Crate {
     const std::lock_guard lock(mutex_);
     const size_t count = size_t(task.bytes.value) / 4;
     const size_t ranks = size_t(timeline_.ranks);
-    const bool all = task.kind == TaskKind::kAllGather || task.kind == TaskKind::kReduceScatter;
+    const bool all = task.kind == TaskKind::kAllGather || task.kind == TaskKind::kReduceScatter ||
+                     task.kind == TaskKind::kAllToAll;
     auto& [send, recv] = buffers_[&task];
     send.assign(all ? count * ranks : count, value(task, rank_));
     recv.assign(all ? count * ranks : count, -1);
@@ -45,7 +46,8 @@ class Crate {
         int32_t expected = sum;
         if (task->kind == TaskKind::kSend) expected = -1;
         if (task->kind == TaskKind::kRecv) expected = value(*task, peer(*task));
-        if (task->kind == TaskKind::kAllGather) expected = value(*task, int(i / count));
+        if (task->kind == TaskKind::kAllGather || task->kind == TaskKind::kAllToAll)
+          expected = value(*task, int(i / count));
         if (task->kind == TaskKind::kReduceScatter && i >= count) expected = -1;
         ASSERT_EQ(got[i], expected) << task->name << " on rank " << rank_;
       }

@@ -93,6 +93,7 @@ TEST(RuntimeCost, TheLibraryPredictsWhatItWouldRun) {
     EXPECT_GT(large, small);
     EXPECT_GT(predicted(comm, TaskKind::kAllGather, Bytes(1 << 20)), Nanoseconds(0));
     EXPECT_GT(predicted(comm, TaskKind::kReduceScatter, Bytes(1 << 20)), Nanoseconds(0));
+    EXPECT_GT(predicted(comm, TaskKind::kAllToAll, Bytes(1 << 20)), Nanoseconds(0));
     EXPECT_REFUSED(predicted(comm, TaskKind::kSend, Bytes(8)), "message_time()");
     EXPECT_REFUSED(predicted(comm, TaskKind::kAllReduce, Bytes(12)), "multiple");
   });

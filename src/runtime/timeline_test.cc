@@ -170,8 +170,9 @@ TEST(RuntimeTimeline, SwappedMessagesAndCollectivesAreFound) {
   for (const TimelineGenerator& generator : timeline_generators()) {
     const Timeline good = generator.example(4);
     int mutants = 0;
-    for (const TaskKind kind : {TaskKind::kSend, TaskKind::kRecv, TaskKind::kAllGather,
-                                TaskKind::kReduceScatter, TaskKind::kAllReduce}) {
+    for (const TaskKind kind :
+         {TaskKind::kSend, TaskKind::kRecv, TaskKind::kAllGather, TaskKind::kReduceScatter,
+          TaskKind::kAllReduce, TaskKind::kAllToAll}) {
       mutants += swapped(good, kind, [&](const Timeline& mutant) {
         const std::set<int> broken = rules(mutant);
         EXPECT_TRUE(broken.contains(3) || broken.contains(4)) << generator.name;

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tutti/runtime/assign.h"
+#include "tutti/runtime/cost.h"
 #include "tutti/runtime/reshard.h"
 #include "tutti/runtime/timeline.h"
 
@@ -70,11 +71,6 @@ TUTTI_RUNTIME_API Timeline context_timeline(const ContextPlan& plan, const Conte
 
 /// The bandwidth, in bytes per ns, from which on pulling a block takes no longer than attending to
 /// it: 2-byte keys and values of kv_heads, 4 floating point operations a pair, head and dimension.
-struct AttentionShape {
-  int64_t q_heads = 1;
-  int64_t kv_heads = 1;
-  int64_t head_dim = 1;
-};
 TUTTI_RUNTIME_API double hiding_bandwidth(int64_t block, const AttentionShape& shape,
                                           double flops_per_ns);
 

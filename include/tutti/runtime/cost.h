@@ -41,8 +41,8 @@ class TUTTI_RUNTIME_API Machine {
 };
 
 TUTTI_RUNTIME_API Nanoseconds message_time(const LinkClass& link, Bytes bytes);
-/// Rings: an all_gather or reduce_scatter moves bytes * (p - 1) / p of the whole buffer past each
-/// rank, an all_reduce twice that. Sends and receives take `bytes` as the message.
+/// Rings: an all_gather, reduce_scatter or all_to_all moves bytes * (p - 1) / p of the whole buffer
+/// past each rank, an all_reduce twice that. Sends and receives take `bytes` as the message.
 TUTTI_RUNTIME_API Nanoseconds collective_time(const Machine& machine, const RankSet& group,
                                               TaskKind kind, Bytes bytes);
 /// What the library says that its own choice takes on this communicator. Collective.
@@ -50,6 +50,13 @@ TUTTI_RUNTIME_API Nanoseconds predicted(tuttiComm_t comm, TaskKind kind, Bytes b
 
 /// Pairs of a causal mask: `queries` rows that end with the last of `keys`.
 TUTTI_RUNTIME_API int64_t causal_work(int64_t queries, int64_t keys);
+
+/// Of one layer, or of a rank's part of it.
+struct AttentionShape {
+  int64_t q_heads = 1;  // a multiple of kv_heads, which they share
+  int64_t kv_heads = 1;
+  int64_t head_dim = 1;
+};
 
 /// Measured times over a grid of two sizes; between its points bilinear, beyond the last ones in
 /// proportion to the product of the sizes (the peak rate).

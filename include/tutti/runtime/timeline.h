@@ -27,7 +27,16 @@ enum class Track { kCompute, kCommHigh, kCommLow, kCopy };
 inline constexpr int kTracks = 4;
 TUTTI_RUNTIME_API const char* name_of(Track track);
 
-enum class TaskKind { kCompute, kCopy, kSend, kRecv, kAllReduce, kAllGather, kReduceScatter };
+enum class TaskKind {
+  kCompute,
+  kCopy,
+  kSend,
+  kRecv,
+  kAllReduce,
+  kAllGather,
+  kReduceScatter,
+  kAllToAll
+};
 TUTTI_RUNTIME_API bool communicates(TaskKind kind);
 
 struct TimelineTask {
@@ -38,7 +47,8 @@ struct TimelineTask {
   Nanoseconds duration{0};  // as planned: of communication, from when all are ready
   std::vector<int> after;   // tasks of the same rank, by their place in the list
   int channel = -1;         // of communication
-  Bytes bytes{0};           // of the message, or what each rank brings or gets
+  Bytes bytes{0};           // of the message, or what each rank brings or gets; of an
+                            // all_to_all, what goes from each rank to each
   Bytes chunk{0};  // sends, receives, all_reduces of more run as several calls, so that others wait
                    // for one of them at most; 0: one call
   int tag = 0;     // says which message or collective it is meant to be, equal on all members

@@ -1,0 +1,78 @@
+// Attention on other ranks than the tokens' own (core attention disaggregation, DistCA,
+// arXiv:2510.18121): core attention has no weights and no state, so slices of long documents move,
+// with the keys and values that they attend to, to ranks with less of it. Every rank serves.
+//
+// Exact: slices of a document are pairs of a token of its head and one of its tail, of equal work
+// each; ranks in decreasing deficit take what gives most work for its bytes (deficit_fill). Bytes
+// are planned as the authors do, with all keys of a document, and sent as they are needed; we count
+// the output rows that go back, too. Not taken over: slices that are no head-tail pairs, and the
+// search for tasks' times: give weights through deficit_fill() yourself.
+//
+// Each query row is attended to in one place with all its keys, so that outputs equal those of one
+// process bit by bit. What goes over the network is two Reshardings, in tokens: queries (reversed:
+// outputs and the queries' gradients) and keys (reversed, with a sum: the keys' gradients). Keys
+// and values never exceed what an all_gather of them moves; with query rows the whole may.
+//
+// Units:   tokens, query-key pairs, bytes. One causal mask a document.
+// Errors:  throws Error and says what to change; kInfeasible where documents do not fit.
+// Threads: values.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tutti/runtime/assign.h"
+#include "tutti/runtime/cost.h"
+#include "tutti/runtime/reshard.h"
+
+namespace tutti::runtime {
+
+struct AttentionDocument {
+  int64_t tokens = 0;
+  int home = 0;  // the rank whose buffers hold it, its documents one behind the other
+};
+
+struct AttentionServerSpec {
+  int servers = 1;
+  double epsilon = 0.1;                  // of the mean work, that a rank may lack
+  int64_t grain = 128;                   // tokens; the head and the tail of a slice are multiples
+  int64_t tokens_per_server = kNoLimit;  // of queries, that fit into a rank's memory
+  Bytes query{2};                        // of a row; an output row has as many
+  Bytes key_value{4};                    // of a row of keys and one of values
+};
+
+/// What a row has with grouped-query attention: query heads are a multiple of heads of keys.
+struct AttentionRowBytes {
+  Bytes query{0};
+  Bytes key_value{0};
+};
+TUTTI_RUNTIME_API AttentionRowBytes row_bytes(const AttentionShape& shape, Bytes element);
+
+/// Query rows `first` .. `first + rows - 1` of a document, each with the document's keys up to it.
+struct AttentionRun {
+  int document = 0;
+  int64_t first = 0;
+  int64_t rows = 0;
+  bool is_remote = false;    // rows lie in the buffers of what arrived, else in the rank's own
+  int64_t query_offset = 0;  // of the first row
+  int64_t key_offset = 0;    // of the document's first key
+  int64_t pairs() const { return causal_work(rows, first + rows); }
+};
+
+struct TUTTI_RUNTIME_API AttentionPlan {
+  std::vector<std::vector<AttentionRun>> runs;  // of each rank
+  Resharding queries;                           // from homes to buffers of rows that arrived
+  Resharding keys;
+  Judgement balance;  // in pairs; its moved bytes are those planned with
+  Bytes sent{0};      // queries, keys and values, outputs of a forward pass
+};
+TUTTI_RUNTIME_API AttentionPlan plan_attention(std::span<const AttentionDocument> documents,
+                                               const AttentionServerSpec& spec);
+
+/// Into how many slices a long document may be cut with its traffic still hidden under the other
+/// work of its tokens: 2 (t B - q) / kv - 1.
+TUTTI_RUNTIME_API double most_hidden_slices(double ns_per_token, double bytes_per_ns,
+                                            const AttentionRowBytes& bytes);
+
+}  // namespace tutti::runtime
