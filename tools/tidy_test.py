@@ -13,7 +13,7 @@ import unittest
 TOOLS = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, TOOLS)
 
-from tidy_checks import includes, layers, ratchet, rules  # noqa: E402
+from tidy_checks import includes, layers, names, prose, ratchet, rules  # noqa: E402
 from tidy_checks.finding import Finding  # noqa: E402
 from tidy_checks.scan import scan  # noqa: E402
 from tidy_checks.source import SourceFile  # noqa: E402
@@ -216,6 +216,52 @@ class Words(unittest.TestCase):
     def test_public_headers_state_their_contract(self):
         self.assertEqual(checks("int f();", "include/tutti/a.h"), ["contract"])
         self.assertEqual(checks("// Threads: any\nint f();", "include/tutti/a.h"), [])
+
+
+class Prose(unittest.TestCase):
+    def lines(self, text):
+        return [finding.line for finding in prose.check(SourceFile("a.cc", text))]
+
+    def test_a_comment_that_begins_without_a_subject(self):
+        for text in ("// Who died may come back.", "/// Whom it waits for.", "/* What is left. */",
+                     "int a;  // Whoever asks", "/**\n * What it owns\n */", "//What is left."):
+            self.assertEqual(len(self.lines(text)), 1, text)
+
+    def test_a_sentence_behind_another(self):
+        self.assertEqual(self.lines("// A rank ends.\n// Who waits for it\n// is told. What follows ends."),
+                         [2, 3])
+        self.assertEqual(self.lines("// A title\n//\n// Who waits\n"), [3])
+        self.assertEqual(self.lines("/* It ends. Who waits is told: whoever. */"), [1])
+
+    def test_what_is_in_a_sentence(self):
+        for text in ("// A rank\n// Who", "// It says who waits. The rank that waits ends.",
+                     "// Whose turn it is", "// Whatever", 'f("Who is there");', "int What;"):
+            self.assertEqual(self.lines(text), [], text)
+
+    def test_comments_of_two_lines_of_code_are_two(self):
+        self.assertEqual(self.lines("int a;  // the first\nint b;  // What is next"), [2])
+
+
+class Names(unittest.TestCase):
+    def findings(self, **files):
+        sources = [SourceFile(path.replace("__", "/") + ".cc", text) for path, text in files.items()]
+        return [(finding.key, finding.size) for finding in names.check(sources)]
+
+    def test_a_name_with_two_meanings(self):
+        for text in ("struct Exchange {};", "class Exchange : public A<int> {};", "union Exchange { };",
+                     "enum class Exchange : uint8_t { kA };", "class [[nodiscard]] Exchange final {\n};",
+                     "namespace { struct alignas(64) Exchange {}; }"):
+            self.assertEqual(self.findings(src__a__a=text, transports__b__b="struct Exchange {};"),
+                             [("src:Exchange", 2)], text)
+
+    def test_what_is_no_definition(self):
+        for text in ("struct Exchange;", "Exchange a{1};", "struct Exchange::Part {};", "// struct Exchange {",
+                     "friend class Exchange;", "struct Exchange* f() { }", "struct exchange {};"):
+            self.assertEqual(self.findings(src__a__a=text, src__b="struct Exchange {};"), [], text)
+
+    def test_tests_and_other_folders_may(self):
+        text = "struct Exchange {};"
+        self.assertEqual(self.findings(src__a=text, src__a_test=text, perf__a=text, tests__a=text), [])
 
 
 class Mutable(unittest.TestCase):

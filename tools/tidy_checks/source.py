@@ -2,6 +2,7 @@
 
 import bisect
 import dataclasses
+import functools
 import re
 
 # Longest first where one could start the other. Identifiers and numbers are matched only so that
@@ -69,6 +70,23 @@ class SourceFile:
             if found:
                 line = self.line_at(match.start())
                 self.includes.append(Include(line, found.group(2), found.group(1) == '"'))
+
+    @functools.cached_property
+    def comments(self):
+        """(first line, text without its marks) of each comment; lines of // without code between are one."""
+        found = []
+        for match in _TOKEN.finditer(self.text):
+            if not match.group("comment"):
+                continue
+            line = self.line_at(match.start())
+            text = re.sub(r"^[ \t]*(?://[/!]?<?|/\*+|\*+/?)[ \t]?|[ \t]*\*/$", "", match.group("comment"),
+                          flags=re.MULTILINE)
+            alone = not self.lines[line - 1][: match.start() - self._starts[line - 1]].strip()
+            if alone and found and found[-1][2] == line - 1:
+                found[-1] = (found[-1][0], f"{found[-1][1]}\n{text}", line + text.count("\n"))
+            else:
+                found.append((line, text, line + text.count("\n") if alone else -1))
+        return [(line, text) for line, text, _ in found]
 
     def line_at(self, offset):
         """The line, counted from 1, of a position in the text."""

@@ -1,0 +1,33 @@
+"""A type name means one thing: in the library it is defined once.
+
+A name that is defined several times today is an entry of the ratchet, by the number of its definitions.
+"""
+
+import collections
+import re
+
+from tidy_checks.finding import Finding
+
+FOLDERS = ("src/", "transports/")
+_DEFINITION = re.compile(r"\b(?:class|struct|union|enum(?:\s+(?:class|struct))?)\s+"
+                         r"(?:\[\[[^\]]*\]\]\s*|alignas\s*\([^)]*\)\s*)*"
+                         r"([A-Z]\w*)\s*(?:final\s*)?(?::(?!:)[^;{}()]*)?\{")
+
+
+def definitions(source):
+    """(name, line) of every class, struct, union and enumeration that the file defines."""
+    for match in _DEFINITION.finditer(source.code):
+        yield match.group(1), source.line_at(match.start(1))
+
+
+def check(sources):
+    """A Finding for each name that these files define more than once; tests may use any name."""
+    places = collections.defaultdict(list)
+    for source in sources:
+        if source.path.startswith(FOLDERS) and not source.path.endswith(("_test.cc", "_test.h")):
+            for name, line in definitions(source):
+                places[name].append(f"{source.path}:{line}")
+    for name, found in sorted(places.items()):
+        if len(found) > 1:
+            yield Finding("type-name", "src", 1, f"{name} has {len(found)} meanings: {', '.join(found)}",
+                          name, len(found))
