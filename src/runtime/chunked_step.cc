@@ -56,11 +56,11 @@ class ChunkedRank {
   }
 
  private:
-  struct Slot {
+  struct ChunkBuffer {
     int buffer = 0;
     int user = -1;  // the last task that needs what it holds
   };
-  struct Chunk {
+  struct HostChunk {
     int slot = -1;
     int gathered = -1;  // the task; -1: no pass has to wait for it
   };
@@ -109,7 +109,7 @@ class ChunkedRank {
       const int chunk = pending_.front(), slot = free_.front();
       pending_.pop_front();
       free_.pop_front();
-      Slot& room = slots_[at(slot)];
+      ChunkBuffer& room = slots_[at(slot)];
       TimelineTask upload = copy_of("upload ", chunk, model_.costs.upload);
       upload.writes = {room.buffer};
       if (room.user >= 0) upload.after = {room.user};
@@ -122,7 +122,7 @@ class ChunkedRank {
   /// The pass reads the block's chunks, once they have come.
   void use_chunks(TimelineTask& pass, int block) {
     for (int c = end_of(block) - 1; c >= first_on_host(block); --c) {
-      Chunk& chunk = chunks_[at(c)];
+      HostChunk& chunk = chunks_[at(c)];
       pass.reads.push_back(slots_[at(chunk.slot)].buffer);
       if (chunk.gathered >= 0) pass.after.push_back(chunk.gathered);
       chunk.gathered = -1;
@@ -213,7 +213,7 @@ class ChunkedRank {
   }
 
   void store(int chunk, int done) {
-    Slot& slot = slots_[at(chunks_[at(chunk)].slot)];
+    ChunkBuffer& slot = slots_[at(chunks_[at(chunk)].slot)];
     TimelineTask scatter = collective_of(TaskKind::kReduceScatter, chunk, slot.buffer);
     scatter.after = {done};
     TimelineTask offload = copy_of("offload ", chunk, model_.costs.offload);
@@ -230,9 +230,9 @@ class ChunkedRank {
   int interval_;
   int stays_from_ = 0;  // chunks from it on stay in their buffers from forward to backward
   std::vector<ActivationPlace> places_;
-  std::vector<Slot> slots_;
+  std::vector<ChunkBuffer> slots_;
   std::deque<int> free_, pending_;  // slots; chunks that are to be loaded, the next one first
-  std::vector<Chunk> chunks_;
+  std::vector<HostChunk> chunks_;
   std::vector<int64_t> first_chunk_;  // of each block
   std::vector<Activations> activations_;
 };

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <map>
 #include <mutex>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ class Crate {
   Payload payload(const TimelineTask& task) {
     const std::lock_guard lock(mutex_);
     const size_t count = size_t(task.bytes.value) / 4;
-    const size_t ranks = size_t(timeline_.ranks);
+    const size_t ranks = members(task).size();
     const bool all = task.kind == TaskKind::kAllGather || task.kind == TaskKind::kReduceScatter ||
                      task.kind == TaskKind::kAllToAll;
     auto& [send, recv] = buffers_[&task];
@@ -41,13 +42,13 @@ class Crate {
       const std::vector<int32_t>& got = buffers.second;
       const size_t count = size_t(task->bytes.value) / 4;
       int32_t sum = 0;
-      for (int r = 0; r < timeline_.ranks; ++r) sum += value(*task, r);
+      for (const int r : members(*task)) sum += value(*task, r);
       for (size_t i = 0; i < got.size(); ++i) {
         int32_t expected = sum;
         if (task->kind == TaskKind::kSend) expected = -1;
         if (task->kind == TaskKind::kRecv) expected = value(*task, peer(*task));
         if (task->kind == TaskKind::kAllGather || task->kind == TaskKind::kAllToAll)
-          expected = value(*task, int(i / count));
+          expected = value(*task, members(*task)[i / count]);
         if (task->kind == TaskKind::kReduceScatter && i >= count) expected = -1;
         ASSERT_EQ(got[i], expected) << task->name << " on rank " << rank_;
       }
@@ -56,7 +57,10 @@ class Crate {
 
  private:
   int32_t value(const TimelineTask& task, int rank) const { return task.tag * 100 + rank; }
-  int peer(const TimelineTask& task) const { return timeline_.channels[size_t(task.channel)][0]; }
+  std::span<const int> members(const TimelineTask& task) const {
+    return timeline_.channels[size_t(task.channel)].ranks();
+  }
+  int peer(const TimelineTask& task) const { return members(task)[0]; }
 
   const Timeline& timeline_;
   int rank_;
