@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "src/drivers/cuda/driver.h"
 #include "tools/cli/arguments.h"
 #include "tutti/tutti.h"
 
@@ -22,9 +23,9 @@ struct OptionalLibrary {
 };
 
 constexpr OptionalLibrary kOptionalLibraries[] = {
-    {"CUDA driver", "libcuda.so.1"}, {"NVML", "libnvidia-ml.so.1"}, {"verbs", "libibverbs.so.1"},
-    {"UCX", "libucp.so.0"},          {"hwloc", "libhwloc.so.15"},   {"NCCL", "libnccl.so.2"},
-    {"PMIx", "libpmix.so.2"},        {"PMI2", "libpmi2.so.0"},
+    {"NVML", "libnvidia-ml.so.1"}, {"verbs", "libibverbs.so.1"}, {"UCX", "libucp.so.0"},
+    {"hwloc", "libhwloc.so.15"},   {"NCCL", "libnccl.so.2"},     {"PMIx", "libpmix.so.2"},
+    {"PMI2", "libpmi2.so.0"},
 };
 
 void print_libraries() {
@@ -82,6 +83,7 @@ int version_main(int argc, char** argv) {
               processor_features().c_str());
   std::printf("  %-18s %s (process_vm_readv)\n", "single copy",
               single_copy_works() ? "works" : "refused");
+  std::printf("  %-18s %s\n", "CUDA driver", drivers::cuda::describe().c_str());
   print_libraries();
   return 0;
 }

@@ -1,0 +1,25 @@
+#include "src/drivers/cuda/context.h"
+
+namespace tutti::drivers::cuda {
+
+ContextScope::ContextScope(const Cuda& cuda, CUcontext context)
+    : cuda_(cuda), status_(cuda.check(cuda.call.cuCtxPushCurrent(context), "cuCtxPushCurrent")) {}
+
+ContextScope::~ContextScope() {
+  CUcontext popped = nullptr;
+  if (status_.ok()) cuda_.call.cuCtxPopCurrent(&popped);
+}
+
+Result<PrimaryContext> PrimaryContext::retain(const Cuda& cuda, CUdevice device) {
+  const UncapturedScope uncaptured(cuda);
+  CUcontext context = nullptr;
+  const CUresult result = cuda.call.cuDevicePrimaryCtxRetain(&context, device);
+  if (result != kSuccess) return cuda.error_status(result, "cuDevicePrimaryCtxRetain");
+  return PrimaryContext(cuda, device, context);
+}
+
+PrimaryContext::~PrimaryContext() {
+  if (context_ != nullptr) cuda_->call.cuDevicePrimaryCtxRelease(device_);
+}
+
+}  // namespace tutti::drivers::cuda

@@ -1,0 +1,86 @@
+// The functions of the CUDA driver that Tutti calls, as a table: a new one is one row.
+#pragma once
+
+#include "src/drivers/cuda/api.h"
+
+/// X(name, version, parameters): the version is that of CUDA (1000 * major + 10 * minor) whose
+/// binary interface the parameters are; the driver is asked for that one by name and version. None
+/// is above 12.0, so a driver of 12.0 has them all. cuMemcpyBatchAsync is no row, because it is
+/// called by whichever of its two interfaces there is (driver.h).
+#define TUTTI_CUDA_FUNCTIONS(X)                                                                  \
+  X(cuInit, 2000, (unsigned))                                                                    \
+  X(cuGetErrorName, 6000, (CUresult, const char**))                                              \
+  X(cuGetErrorString, 6000, (CUresult, const char**))                                            \
+  /* devices */                                                                                  \
+  X(cuDeviceGetCount, 2000, (int*))                                                              \
+  X(cuDeviceGet, 2000, (CUdevice*, int))                                                         \
+  X(cuDeviceGetName, 2000, (char*, int, CUdevice))                                               \
+  X(cuDeviceGetUuid, 11040, (CUuuid*, CUdevice))                                                 \
+  X(cuDeviceGetAttribute, 2000, (int*, CUdevice_attribute, CUdevice))                            \
+  X(cuDeviceCanAccessPeer, 4000, (int*, CUdevice, CUdevice))                                     \
+  /* contexts */                                                                                 \
+  X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                      \
+  X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                \
+  X(cuCtxPushCurrent, 4000, (CUcontext))                                                         \
+  X(cuCtxPopCurrent, 4000, (CUcontext*))                                                         \
+  X(cuCtxGetCurrent, 4000, (CUcontext*))                                                         \
+  X(cuCtxGetDevice, 2000, (CUdevice*))                                                           \
+  X(cuCtxGetStreamPriorityRange, 5050, (int*, int*))                                             \
+  X(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode*))                            \
+  /* streams and events */                                                                       \
+  X(cuStreamCreateWithPriority, 5050, (CUstream*, unsigned, int))                                \
+  X(cuStreamDestroy, 4000, (CUstream))                                                           \
+  X(cuStreamQuery, 2000, (CUstream))                                                             \
+  X(cuStreamSynchronize, 2000, (CUstream))                                                       \
+  X(cuStreamGetCtx, 9020, (CUstream, CUcontext*))                                                \
+  X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus*))                              \
+  X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                      \
+  X(cuStreamBatchMemOp, 11070, (CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned))        \
+  X(cuEventCreate, 2000, (CUevent*, unsigned))                                                   \
+  X(cuEventDestroy, 4000, (CUevent))                                                             \
+  X(cuEventRecord, 2000, (CUevent, CUstream))                                                    \
+  X(cuEventQuery, 2000, (CUevent))                                                               \
+  /* memory */                                                                                   \
+  X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
+  X(cuMemGetAllocationGranularity, 10020,                                                        \
+    (size_t*, const CUmemAllocationProp*, CUmemAllocationGranularity_flags))                     \
+  X(cuMemCreate, 10020,                                                                          \
+    (CUmemGenericAllocationHandle*, size_t, const CUmemAllocationProp*, unsigned long long))     \
+  X(cuMemRelease, 10020, (CUmemGenericAllocationHandle))                                         \
+  X(cuMemAddressReserve, 10020, (CUdeviceptr*, size_t, size_t, CUdeviceptr, unsigned long long)) \
+  X(cuMemAddressFree, 10020, (CUdeviceptr, size_t))                                              \
+  X(cuMemMap, 10020,                                                                             \
+    (CUdeviceptr, size_t, size_t, CUmemGenericAllocationHandle, unsigned long long))             \
+  X(cuMemUnmap, 10020, (CUdeviceptr, size_t))                                                    \
+  X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                \
+  X(cuMemExportToShareableHandle, 10020,                                                         \
+    (void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))        \
+  X(cuMemImportFromShareableHandle, 10020,                                                       \
+    (CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType))                           \
+  X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                            \
+  X(cuMemFreeHost, 2000, (void*))                                                                \
+  X(cuMemHostRegister, 6050, (void*, size_t, unsigned))                                          \
+  X(cuMemHostUnregister, 4000, (void*))                                                          \
+  X(cuMemHostGetDevicePointer, 3020, (CUdeviceptr*, void*, unsigned))                            \
+  X(cuPointerGetAttributes, 7000, (unsigned, CUpointer_attribute*, void**, CUdeviceptr))
+
+namespace tutti::drivers::cuda::api {
+
+/// One pointer for each row, under the row's name.
+struct DriverFunctions {
+#define TUTTI_CUDA_POINTER(name, version, parameters) CUresult(*name) parameters = nullptr;
+  TUTTI_CUDA_FUNCTIONS(TUTTI_CUDA_POINTER)
+#undef TUTTI_CUDA_POINTER
+};
+
+using GetProcAddress = CUresult (*)(const char*, void**, int, uint64_t,
+                                    CUdriverProcAddressQueryResult*);
+/// As of CUDA 12.8: targets, sources, sizes, how many; attributes, the first copy that each is for,
+/// how many; where the index of a copy that failed goes.
+using CopyBatch128 = CUresult (*)(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*,
+                                  size_t*, size_t, size_t*, CUstream);
+/// As of CUDA 13.0: without the index.
+using CopyBatch130 = CUresult (*)(CUdeviceptr*, CUdeviceptr*, size_t*, size_t, CUmemcpyAttributes*,
+                                  size_t*, size_t, CUstream);
+
+}  // namespace tutti::drivers::cuda::api

@@ -1,0 +1,135 @@
+#include "src/drivers/cuda/memory.h"
+
+#include <fmt/core.h>
+
+#include <cstdint>
+
+#include "src/drivers/cuda/context.h"
+
+namespace tutti::drivers::cuda {
+namespace {
+
+CUmemAllocationProp exportable_on(CUdevice device) {
+  CUmemAllocationProp properties{};
+  properties.type = kAllocationPinned;
+  properties.requestedHandleTypes = kHandlePosixDescriptor;
+  properties.location = {kLocationDevice, device};
+  return properties;
+}
+
+/// The driver's error with the size that was asked for.
+Status with_bytes(const Status& error, size_t bytes) {
+  return {error.code(), fmt::format("{} ({} bytes)", error.message(), bytes)};
+}
+
+}  // namespace
+
+Result<DeviceMemory> DeviceMemory::allocate(const Cuda& cuda, CUdevice device, size_t bytes) {
+  if (bytes == 0) return Status::invalid_argument("device memory of 0 bytes");
+  const UncapturedScope uncaptured(cuda);
+  const CUmemAllocationProp properties = exportable_on(device);
+  size_t unit = 0;
+  CUresult result =
+      cuda.call.cuMemGetAllocationGranularity(&unit, &properties, kGranularityRecommended);
+  if (result != kSuccess) return cuda.error_status(result, "cuMemGetAllocationGranularity");
+  if (bytes > SIZE_MAX - unit) return Status::invalid_argument("device memory of too many bytes");
+  const size_t whole = (bytes + unit - 1) / unit * unit;
+  CUmemGenericAllocationHandle handle = 0;
+  result = cuda.call.cuMemCreate(&handle, whole, &properties, 0);
+  if (result != kSuccess) return with_bytes(cuda.error_status(result, "cuMemCreate"), whole);
+  DeviceMemory memory(cuda, handle, whole);
+  if (Status mapped = memory.map_for(device); !mapped.ok()) return mapped;
+  return memory;
+}
+
+Result<DeviceMemory> DeviceMemory::import(const Cuda& cuda, int descriptor, size_t bytes,
+                                          CUdevice device) {
+  const UncapturedScope uncaptured(cuda);
+  CUmemGenericAllocationHandle handle = 0;
+  // The interface takes the descriptor in the place of a pointer.
+  void* const as_pointer = reinterpret_cast<void*>(static_cast<intptr_t>(descriptor));
+  const CUresult result =
+      cuda.call.cuMemImportFromShareableHandle(&handle, as_pointer, kHandlePosixDescriptor);
+  if (result != kSuccess) return cuda.error_status(result, "cuMemImportFromShareableHandle");
+  DeviceMemory memory(cuda, handle, bytes);
+  if (Status mapped = memory.map_for(device); !mapped.ok()) return mapped;
+  return memory;
+}
+
+DeviceMemory::DeviceMemory(DeviceMemory&& other) noexcept
+    : cuda_(other.cuda_),
+      handle_(std::exchange(other.handle_, 0)),
+      bytes_(other.bytes_),
+      address_(std::exchange(other.address_, 0)),
+      mapped_(std::exchange(other.mapped_, false)) {}
+
+Status DeviceMemory::map_for(CUdevice device) {
+  CUresult result = cuda_->call.cuMemAddressReserve(&address_, bytes_, 0, 0, 0);
+  if (result != kSuccess) {
+    address_ = 0;
+    return with_bytes(cuda_->error_status(result, "cuMemAddressReserve"), bytes_);
+  }
+  result = cuda_->call.cuMemMap(address_, bytes_, 0, handle_, 0);
+  if (result != kSuccess) return with_bytes(cuda_->error_status(result, "cuMemMap"), bytes_);
+  mapped_ = true;
+  return let_reach(device);
+}
+
+DeviceMemory::~DeviceMemory() {
+  if (handle_ == 0 && address_ == 0) return;
+  const UncapturedScope uncaptured(*cuda_);
+  if (mapped_) cuda_->call.cuMemUnmap(address_, bytes_);
+  if (address_ != 0) cuda_->call.cuMemAddressFree(address_, bytes_);
+  cuda_->call.cuMemRelease(handle_);
+}
+
+Result<Fd> DeviceMemory::export_descriptor() const {
+  const UncapturedScope uncaptured(*cuda_);
+  int descriptor = -1;
+  const CUresult result =
+      cuda_->call.cuMemExportToShareableHandle(&descriptor, handle_, kHandlePosixDescriptor, 0);
+  if (result != kSuccess) return cuda_->error_status(result, "cuMemExportToShareableHandle");
+  Fd kept(descriptor);
+  if (!kept.valid()) return errno_status("the descriptor of device memory");
+  return kept;
+}
+
+Status DeviceMemory::let_reach(CUdevice device) const {
+  const UncapturedScope uncaptured(*cuda_);
+  const CUmemAccessDesc access{{kLocationDevice, device}, kAccessReadWrite};
+  return cuda_->check(cuda_->call.cuMemSetAccess(address_, bytes_, &access, 1), "cuMemSetAccess");
+}
+
+Result<PinnedMemory> PinnedMemory::allocate(const Cuda& cuda, size_t bytes) {
+  const UncapturedScope uncaptured(cuda);
+  void* data = nullptr;
+  const CUresult result =
+      cuda.call.cuMemHostAlloc(&data, bytes, kHostAllocPortable | kHostAllocDeviceMap);
+  if (result != kSuccess) return with_bytes(cuda.error_status(result, "cuMemHostAlloc"), bytes);
+  return PinnedMemory(cuda, data, bytes);
+}
+
+PinnedMemory::~PinnedMemory() {
+  if (data_ == nullptr) return;
+  const UncapturedScope uncaptured(*cuda_);
+  cuda_->call.cuMemFreeHost(data_);
+}
+
+Result<RegisteredMemory> RegisteredMemory::create(const Cuda& cuda, void* data, size_t bytes) {
+  const UncapturedScope uncaptured(cuda);
+  CUresult result =
+      cuda.call.cuMemHostRegister(data, bytes, kHostRegisterPortable | kHostRegisterDeviceMap);
+  if (result != kSuccess) return with_bytes(cuda.error_status(result, "cuMemHostRegister"), bytes);
+  RegisteredMemory memory(cuda, data);
+  result = cuda.call.cuMemHostGetDevicePointer(&memory.address_, data, 0);
+  if (result != kSuccess) return cuda.error_status(result, "cuMemHostGetDevicePointer");
+  return memory;
+}
+
+RegisteredMemory::~RegisteredMemory() {
+  if (data_ == nullptr) return;
+  const UncapturedScope uncaptured(*cuda_);
+  cuda_->call.cuMemHostUnregister(data_);
+}
+
+}  // namespace tutti::drivers::cuda

@@ -1,0 +1,144 @@
+#include "src/drivers/cuda/stream.h"
+
+#include <algorithm>
+
+#include "src/drivers/cuda/context.h"
+
+namespace tutti::drivers::cuda {
+namespace {
+
+/// Done, not yet, or an error of anything that ran on the device before.
+Result<bool> done_of(const Cuda& cuda, CUresult result, const char* function) {
+  if (result == kSuccess) return true;
+  if (result == kErrorNotReady) return false;
+  return cuda.error_status(result, function);
+}
+
+}  // namespace
+
+Result<bool> is_captured(const Cuda& cuda, CUstream stream) {
+  CUstreamCaptureStatus status = kCaptureNone;
+  const CUresult result = cuda.call.cuStreamIsCapturing(stream, &status);
+  if (result != kSuccess) return cuda.error_status(result, "cuStreamIsCapturing");
+  if (status == kCaptureInvalidated) {
+    return Status::invalid_usage(
+        "the stream is being captured, and an earlier operation has made the capture invalid; end "
+        "the capture and begin it again");
+  }
+  return status == kCaptureActive;
+}
+
+Result<CudaStream> CudaStream::create(const Cuda& cuda, Priority priority) {
+  const UncapturedScope uncaptured(cuda);
+  int least = 0;
+  int greatest = 0;
+  CUresult result = cuda.call.cuCtxGetStreamPriorityRange(&least, &greatest);
+  if (result != kSuccess) return cuda.error_status(result, "cuCtxGetStreamPriorityRange");
+  CUstream stream = nullptr;
+  result = cuda.call.cuStreamCreateWithPriority(&stream, kStreamNonBlocking,
+                                                priority == Priority::kHighest ? greatest : least);
+  if (result != kSuccess) return cuda.error_status(result, "cuStreamCreateWithPriority");
+  return CudaStream(cuda, stream);
+}
+
+CudaStream::~CudaStream() {
+  if (stream_ != nullptr) cuda_->call.cuStreamDestroy(stream_);
+}
+
+Result<bool> CudaStream::is_done() const {
+  return done_of(*cuda_, cuda_->call.cuStreamQuery(stream_), "cuStreamQuery");
+}
+
+Status CudaStream::synchronize() const {
+  return cuda_->check(cuda_->call.cuStreamSynchronize(stream_), "cuStreamSynchronize");
+}
+
+Result<CudaEvent> CudaEvent::create(const Cuda& cuda) {
+  CUevent event = nullptr;
+  const CUresult result = cuda.call.cuEventCreate(&event, kEventDisableTiming);
+  if (result != kSuccess) return cuda.error_status(result, "cuEventCreate");
+  return CudaEvent(cuda, event);
+}
+
+CudaEvent::~CudaEvent() {
+  if (event_ != nullptr) cuda_->call.cuEventDestroy(event_);
+}
+
+Status CudaEvent::record(CUstream stream) const {
+  return cuda_->check(cuda_->call.cuEventRecord(event_, stream), "cuEventRecord");
+}
+
+Status CudaEvent::make_wait(CUstream stream) const {
+  return cuda_->check(cuda_->call.cuStreamWaitEvent(stream, event_, 0), "cuStreamWaitEvent");
+}
+
+Result<bool> CudaEvent::is_done() const {
+  return done_of(*cuda_, cuda_->call.cuEventQuery(event_), "cuEventQuery");
+}
+
+void CopyBatch::add(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
+  if (bytes == 0) return;  // the driver takes no copy of nothing in a list
+  targets_.push_back(target);
+  sources_.push_back(source);
+  bytes_.push_back(bytes);
+}
+
+void CopyBatch::clear() {
+  targets_.clear();
+  sources_.clear();
+  bytes_.clear();
+}
+
+Status CopyBatch::submit(const Cuda& cuda, CUstream stream) {
+  const bool has_call = cuda.copy_batch_130() != nullptr || cuda.copy_batch_128() != nullptr;
+  if (size() < 2 || !has_call || is_legacy_stream(stream)) return submit_one_by_one(cuda, stream);
+  const Result<bool> captured = is_captured(cuda, stream);
+  if (!captured.ok()) return captured.status();
+  return captured.value() ? submit_one_by_one(cuda, stream) : submit_together(cuda, stream);
+}
+
+Status CopyBatch::submit_together(const Cuda& cuda, CUstream stream) {
+  CUmemcpyAttributes attributes{};
+  attributes.srcAccessOrder = kSourceInStreamOrder;
+  attributes.flags = kCopyOverlapsCompute;
+  size_t first = 0;
+  CUresult result = kSuccess;
+  if (cuda.copy_batch_130() != nullptr) {
+    result = cuda.copy_batch_130()(targets_.data(), sources_.data(), bytes_.data(), size(),
+                                   &attributes, &first, 1, stream);
+  } else {
+    size_t failed = 0;
+    result = cuda.copy_batch_128()(targets_.data(), sources_.data(), bytes_.data(), size(),
+                                   &attributes, &first, 1, &failed, stream);
+  }
+  return cuda.check(result, "cuMemcpyBatchAsync");
+}
+
+Status CopyBatch::submit_one_by_one(const Cuda& cuda, CUstream stream) const {
+  for (size_t i = 0; i < size(); ++i) {
+    const CUresult result = cuda.call.cuMemcpyAsync(targets_[i], sources_[i], bytes_[i], stream);
+    if (result != kSuccess) return cuda.error_status(result, "cuMemcpyAsync");
+  }
+  return {};
+}
+
+void MemoryOps::add(CUstreamBatchMemOpType operation, CUdeviceptr word, uint64_t value) {
+  CUstreamBatchMemOpParams params{};
+  params.operation = operation;
+  params.address = word;
+  params.value = value;
+  params.flags = 0;  // waits: kWaitAtLeast; writes: behind a fence
+  operations_.push_back(params);
+}
+
+Status MemoryOps::submit(const Cuda& cuda, CUstream stream) {
+  for (size_t begin = 0; begin < size(); begin += kMemoryOpsPerCall) {
+    const auto count = static_cast<unsigned>(std::min(kMemoryOpsPerCall, size() - begin));
+    const CUresult result =
+        cuda.call.cuStreamBatchMemOp(stream, count, operations_.data() + begin, 0);
+    if (result != kSuccess) return cuda.error_status(result, "cuStreamBatchMemOp");
+  }
+  return {};
+}
+
+}  // namespace tutti::drivers::cuda
