@@ -32,7 +32,7 @@ Algorithm one_shot() {
       .summary = "publish the input to all, reduce all inputs in one pass",
       .wins = "small counts",
       .source = "folklore",
-      .canonical = true,
+      .canonical = always,
       .shape = patterns::shape_of<Collective::kAllReduce>,
       .schedule = schedule_of,
       .cost = cost_of,

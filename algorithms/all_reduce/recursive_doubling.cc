@@ -63,7 +63,7 @@ Algorithm recursive_doubling() {
       .summary = "in round k groups of 2^k ranks exchange their sums",
       .wins = "small counts over a network; deterministic",
       .source = "folklore; Thakur, Rabenseifner, Gropp 2005",
-      .canonical = true,
+      .canonical = always,
       .shape = patterns::shape_of<Collective::kAllReduce>,
       .schedule = schedule_of,
       .cost = cost_of,

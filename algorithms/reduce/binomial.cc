@@ -54,7 +54,7 @@ Algorithm binomial() {
       .summary = "aligned groups of 2^k ranks join in pairs until the root has the sum",
       .wins = "small counts over a network; deterministic",
       .source = "folklore; the aligned groups: this library",
-      .canonical = true,
+      .canonical = always,
       .shape = patterns::shape_of<Collective::kReduce>,
       .schedule = schedule_of,
       .cost = cost_of,

@@ -34,7 +34,7 @@ Algorithm direct() {
       .summary = "everybody sends to the root, which reduces all inputs in one pass",
       .wins = "small counts, few ranks; shared memory",
       .source = "folklore",
-      .canonical = true,
+      .canonical = always,
       .shape = patterns::shape_of<Collective::kReduce>,
       .schedule = schedule_of,
       .cost = cost_of,

@@ -31,7 +31,7 @@ Algorithm direct() {
       .summary = "send every rank its share, reduce the own share in one pass",
       .wins = "shared memory; few ranks",
       .source = "folklore",
-      .canonical = true,
+      .canonical = always,
       .shape = patterns::shape_of<Collective::kReduceScatter>,
       .schedule = schedule_of,
       .cost = cost_of,

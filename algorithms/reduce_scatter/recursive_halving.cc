@@ -83,7 +83,7 @@ Algorithm recursive_halving() {
       .summary = "in round k groups of 2^k ranks join; each keeps the sums of half of the shares",
       .wins = "small and middle counts over a network; deterministic",
       .source = "Thakur, Rabenseifner, Gropp 2005; any number of ranks: this library",
-      .canonical = true,
+      .canonical = always,
       .shape = patterns::shape_of<Collective::kReduceScatter>,
       .schedule = schedule_of,
       .cost = cost_of,

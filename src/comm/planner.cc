@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "src/select/tree_of.h"
+
 namespace tutti::comm {
 
 namespace {
@@ -26,7 +28,9 @@ class Hash {
 }  // namespace
 
 Planner::Planner(PlannerOptions options)
-    : options_(std::move(options)), prices_(options_.group, options_.cores) {}
+    : options_(std::move(options)),
+      tree_(select::tree_of(*options_.group)),
+      prices_(options_.group, options_.cores) {}
 
 void Planner::set_options(const CallOptions& options) {
   CallOptions copy = options;
@@ -60,6 +64,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   select::Query query;
   query.collective = request.collective;
   query.parameters.ranks = options_.group->ranks();
+  query.parameters.tree = tree_;
   query.parameters.root = request.root;
   query.parameters.fold = options.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
   query.count = request.count;

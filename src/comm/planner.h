@@ -123,7 +123,8 @@ class Planner {
   }
 
   PlannerOptions options_;
-  mutable select::LevelPrices prices_;  // remembers what it counted
+  const schedule::NodeTreePointer tree_;  // of the group
+  mutable select::LevelPrices prices_;    // remembers what it counted
   CallOptions call_options_;
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.

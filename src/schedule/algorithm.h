@@ -7,8 +7,10 @@
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "src/schedule/layout.h"
+#include "src/schedule/node_tree.h"
 #include "src/schedule/schedule.h"
 
 namespace tutti::schedule {
@@ -21,7 +23,13 @@ struct Parameters {
   // The order of folds with more than two sources. Every rank of a call has the same; kTree where
   // the call must be deterministic, kList (one rounding) otherwise.
   Fold fold = Fold::kList;
+  // Where the ranks live; null: all on one node. Only algorithms that cross levels look at it.
+  NodeTreePointer tree = nullptr;
 };
+
+/// For Algorithm::canonical.
+inline bool always(const Parameters&) { return true; }
+inline bool never(const Parameters&) { return false; }
 
 /// What one call costs, as the algorithm's author declares it; the verifier counts and compares.
 /// Bytes are in units of one `count` (the argument of the call), so 2*(n-1)/n is a ring's
@@ -37,6 +45,21 @@ struct Cost {
   uint32_t widest = 2;    // sources of the widest MOVE of any rank, at least 2: plans hold so many
 };
 
+/// Bytes that cross the cut of a node: in messages of ranks below it to others, and the reverse. In
+/// units of one `count`.
+struct CutLoad {
+  Fraction out;
+  Fraction in;
+  bool operator==(const CutLoad&) const = default;
+};
+
+/// The load of one call on each level of Parameters::tree.
+struct LevelLoads {
+  std::vector<uint32_t> depth;             // messages of the level in the chain with most of them
+  std::vector<std::vector<CutLoad>> cuts;  // [level][node]
+  bool operator==(const LevelLoads&) const = default;
+};
+
 struct Algorithm {
   Collective collective = Collective::kBarrier;
   std::string_view name;     // unique within the collective: "ring"
@@ -48,15 +71,17 @@ struct Algorithm {
   std::string_view nccl_name = {};
   uint16_t max_lanes = 1;
   bool in_place = true;  // false: declared unsupported, the caller's input must not be the output
-  // With tree folds it reduces in the canonical order, for any number of ranks; the verifier
-  // compares.
-  bool canonical = false;
+  // Whether it reduces in the canonical order with these parameters and tree folds. True of all
+  // numbers of ranks where it depends on nothing but them; the verifier compares.
+  bool (*canonical)(const Parameters&) = never;
   // For v-collectives, as Verdict has them for any number of ranks; a test compares.
   bool forwards = false;            // all_to_all: private counts need a size round
   bool needs_equal_counts = false;  // no v-collective runs it
   Shape (*shape)(const Parameters&) = nullptr;
   Schedule (*schedule)(const Parameters&, int rank) = nullptr;  // O(own steps)
   Cost (*cost)(const Parameters&) = nullptr;
+  // Of one that crosses levels; the verifier compares. Null: it promises nothing.
+  LevelLoads (*loads)(const Parameters&) = nullptr;
 };
 
 }  // namespace tutti::schedule

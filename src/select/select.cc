@@ -42,7 +42,7 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
            " sources";
   }
   // Two have one order.
-  if (query.deterministic && !algorithm.canonical && parameters.ranks > 2) {
+  if (query.deterministic && !algorithm.canonical(parameters) && parameters.ranks > 2) {
     return "it does not reduce in the canonical order";
   }
   return {};

@@ -99,7 +99,7 @@ TEST(Select, ADeterministicCallTakesTheCanonicalOrder) {
   Priced query = query_of(Collective::kAllReduce, 4, kMiB, host_link(4, 2));
   query.deterministic = true;
   for (const Candidate& candidate : rank_candidates(registry::algorithms(), query)) {
-    EXPECT_EQ(candidate.rejected.empty(), candidate.algorithm->canonical);
+    EXPECT_EQ(candidate.rejected.empty(), candidate.algorithm->canonical(candidate.parameters));
   }
   query.forced = "ring";
   query.parameters.ranks = 2;

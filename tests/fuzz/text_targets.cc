@@ -169,7 +169,7 @@ bool run_schedule(Bytes input) {
 std::vector<std::string> corpus_schedule() {
   std::vector<std::string> texts;
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
-    const schedule::Parameters parameters{4, 0, algorithm.max_lanes, schedule::Fold::kList};
+    const schedule::Parameters parameters{.ranks = 4, .lanes = algorithm.max_lanes};
     std::vector<schedule::Schedule> schedules;
     for (int rank = 0; rank < parameters.ranks; ++rank) {
       schedules.push_back(algorithm.schedule(parameters, rank));

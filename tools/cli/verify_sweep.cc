@@ -152,7 +152,7 @@ class Sweep {
     const Verdict& verdict = result.value();
     if (!verdict.canonical && c.parameters.fold == Fold::kTree) {
       least(f.first_not_canonical);
-      if (f.algorithm->canonical) {
+      if (f.algorithm->canonical(c.parameters)) {
         refuse(c, placement, "it is declared to be canonical, and is not");
       }
     }

@@ -98,7 +98,7 @@ TEST(Sweep, ComparesTheCost) {
 
 TEST(Sweep, BelievesNoDeclaredOrder) {
   Algorithm algorithm = *registry::find(Collective::kAllReduce, "ring");
-  algorithm.canonical = true;
+  algorithm.canonical = always;
   const Algorithm* algorithms[] = {&algorithm};
   SweepOptions options;
   options.ranks = {2, 3, 4};
