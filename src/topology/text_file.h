@@ -1,0 +1,17 @@
+// Files that people write: read whole, with messages as compilers write them.
+//
+// Threads: no state. Errors: kSystemError for what cannot be read, or is longer than 64 MiB.
+#pragma once
+
+#include <string>
+
+#include "src/base/status.h"
+
+namespace tutti::topology {
+
+Result<std::string> read_text_file(const std::string& path);
+
+/// "line 3: why" as "FILE:3: why"; without a line as "FILE: why".
+Status in_file(const Status& status, const std::string& file);
+
+}  // namespace tutti::topology
