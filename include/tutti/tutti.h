@@ -42,7 +42,7 @@ extern "C" {
 
 #define TUTTI_API __attribute__((visibility("default")))
 
-/* ---- Results, types, operations (the values are NCCL's) ---- */
+/* ---- Results, types, operations (where NCCL has them, by its numbers) ---- */
 
 typedef enum {
   tuttiSuccess = 0,
@@ -69,7 +69,11 @@ typedef enum {
   tuttiFloat64 = 8,
   tuttiBfloat16 = 9,
   tuttiFloat8e4m3 = 10,
-  tuttiFloat8e5m2 = 11
+  tuttiFloat8e5m2 = 11,
+  tuttiInt16 = 12,
+  tuttiUint16 = 13,
+  tuttiBool = 14 /* C's bool: a byte of 0 or 1. A sum or maximum is 1 if one is, a product or
+                    minimum if all are; it has no average and no scaled sum */
 } tuttiDataType_t;
 
 /* 16- and 8-bit floats are added in fp32 and rounded once per hop, in deterministic calls after
@@ -81,6 +85,9 @@ typedef enum {
   tuttiMax = 2,
   tuttiMin = 3,
   tuttiAvg = 4,
+  tuttiBitAnd = 5, /* these three: of integers and bools */
+  tuttiBitOr = 6,
+  tuttiBitXor = 7,
   tuttiMaxRedOp = 0x7fffffff /* values between are what tuttiRedOpCreatePreMulSum made */
 } tuttiRedOp_t;
 
@@ -406,65 +413,6 @@ TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar
                                                   tuttiComm_t comm);
 TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
 
-/* ---- Calls as values: with options and a handle of their own ---- */
-
-typedef enum {
-  tuttiCollAllReduce = 0,
-  tuttiCollAllGather = 1,
-  tuttiCollReduceScatter = 2,
-  tuttiCollBroadcast = 3,
-  tuttiCollAllToAll = 4,
-  tuttiCollBarrier = 5,
-  tuttiCollReduce = 6,
-  tuttiCollGather = 7,
-  tuttiCollScatter = 8,
-  tuttiCollAllGatherV = 9,
-  tuttiCollReduceScatterV = 10,
-  tuttiCollAllToAllV = 11,
-  tuttiCollSend = 12,
-  tuttiCollRecv = 13
-} tuttiCollective_t;
-
-/* The arguments of the function of the same name; what it does not have is not read. What
- * tuttiAllGatherV() calls send_count, counts and offsets is here count, recv_counts and
- * recv_offsets; the counts of tuttiReduceScatterV() are send_counts. */
-typedef struct {
-  size_t size; /* sizeof(tuttiCall_t) */
-  tuttiCollective_t collective;
-  const void* send;
-  void* recv;
-  size_t count;
-  const size_t* send_counts; /* these four: of collectives with a count for each rank */
-  const size_t* send_offsets;
-  const size_t* recv_counts;
-  const size_t* recv_offsets;
-  tuttiDataType_t type;
-  tuttiRedOp_t op;
-  int root; /* of a send or recv: the peer */
-} tuttiCall_t;
-
-#define TUTTI_CALL_INITIALIZER                                                               \
-  {                                                                                          \
-    sizeof(tuttiCall_t), tuttiCollBarrier, NULL, NULL, 0, NULL, NULL, NULL, NULL, tuttiInt8, \
-        tuttiSum, 0                                                                          \
-  }
-
-typedef struct tuttiRequest* tuttiRequest_t;
-
-/* The same as the function of the collective's name. `options` are this call's alone, in the place
- * of all that tuttiCommSetOptions() set; NULL: those. If `request` is not NULL it becomes the
- * call's handle, or NULL after an error; every handle ends with tuttiRequestWait(). */
-TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
-                                    const tuttiOptions_t* options, tuttiRequest_t* request);
-/* *done becomes 1 once the call has completed: at once on a BLOCKING stream, at its end in a group.
- * Then the result is the call's. A handle may outlive its communicator. Threads: any may test until
- * one waits; who comes while that one waits gets tuttiInvalidUsage. Once the wait has returned the
- * handle must not be used: it may be that of a later call. */
-TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
-/* Waits until the call has completed, frees the handle and returns the call's result. In the thread
- * that has yet to end the call's group it is tuttiInvalidUsage. */
-TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
-
 /* ---- Point to point, groups ----
  * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. A send
  * may return before that receive is called, if its bytes have room on the way; it need not. Sizes
@@ -495,6 +443,7 @@ TUTTI_API tuttiResult_t tuttiGroupDiscard(void);
 }
 #endif
 
-#include "windows.h" /* one-sided access */
+#include "requests.h" /* calls as values */
+#include "windows.h"  /* one-sided access */
 
 #endif /* TUTTI_H_ */

@@ -130,6 +130,9 @@ const std::vector<DataType>& all_data_types() {
       {tuttiBfloat16, "bfloat16", 2, true, true, 8, 100},
       {tuttiFloat8e4m3, "f8e4m3", 1, true, true, 4, 6},
       {tuttiFloat8e5m2, "f8e5m2", 1, true, true, 3, 14},
+      {tuttiInt16, "int16", 2, false, true, 15, 14},
+      {tuttiUint16, "uint16", 2, false, false, 16, 15},
+      {tuttiBool, "bool", 1, false, false, 1, 0},
   };
   return types;
 }
@@ -142,10 +145,39 @@ const DataType& data_type(tuttiDataType_t id) {
 }
 
 const std::vector<ReduceOp>& all_reduce_ops() {
-  static const std::vector<ReduceOp> ops = {{tuttiSum, "sum"}, {tuttiProd, "prod"},
-                                            {tuttiMax, "max"}, {tuttiMin, "min"},
-                                            {tuttiAvg, "avg"}, {kMulSum, "mulsum"}};
+  static const std::vector<ReduceOp> ops = {
+      {tuttiSum, "sum"},   {tuttiProd, "prod"},   {tuttiMax, "max"},
+      {tuttiMin, "min"},   {tuttiAvg, "avg"},     {tuttiBitAnd, "band"},
+      {tuttiBitOr, "bor"}, {tuttiBitXor, "bxor"}, {kMulSum, "mulsum"}};
   return ops;
+}
+
+bool is_defined(const DataType& type, tuttiRedOp_t op) {
+  if (type.id == tuttiBool) return op != tuttiAvg && op != kMulSum;
+  return !type.is_float || logic_of(type, op) == Logic::kNone;
+}
+
+Logic logic_of(const DataType& type, tuttiRedOp_t op) {
+  const bool of_bools = type.id == tuttiBool;
+  switch (op) {
+    case tuttiBitAnd:
+      return Logic::kAnd;
+    case tuttiBitOr:
+      return Logic::kOr;
+    case tuttiBitXor:
+      return Logic::kXor;
+    case tuttiProd:
+    case tuttiMin:
+      return of_bools ? Logic::kAnd : Logic::kNone;
+    default:
+      return of_bools ? Logic::kOr : Logic::kNone;
+  }
+}
+
+double combined(Logic logic, double a, double b) {
+  const auto x = static_cast<uint64_t>(a), y = static_cast<uint64_t>(b);
+  if (logic == Logic::kAnd) return static_cast<double>(x & y);
+  return static_cast<double>(logic == Logic::kOr ? x | y : x ^ y);
 }
 
 const char* reduce_op_name(tuttiRedOp_t id) {
@@ -168,7 +200,12 @@ void encode(const DataType& type, double value, std::byte* element) {
     case tuttiInt8:
       return store<int8_t>(value, element);
     case tuttiUint8:
+    case tuttiBool:
       return store<uint8_t>(value, element);
+    case tuttiInt16:
+      return store<int16_t>(value, element);
+    case tuttiUint16:
+      return store<uint16_t>(value, element);
     case tuttiInt32:
       return store<int32_t>(value, element);
     case tuttiUint32:
@@ -191,7 +228,12 @@ double decode(const DataType& type, const std::byte* element) {
     case tuttiInt8:
       return load<int8_t>(element);
     case tuttiUint8:
+    case tuttiBool:
       return load<uint8_t>(element);
+    case tuttiInt16:
+      return load<int16_t>(element);
+    case tuttiUint16:
+      return load<uint16_t>(element);
     case tuttiInt32:
       return load<int32_t>(element);
     case tuttiUint32:

@@ -38,6 +38,15 @@ struct ReduceOp {
 };
 
 const std::vector<ReduceOp>& all_reduce_ops();
+/// Whether the operation is defined for the type.
+bool is_defined(const DataType& type, tuttiRedOp_t op);
+
+/// How values are combined bit by bit: by bitwise operations, and by every operation on bools.
+enum class Logic { kNone, kAnd, kOr, kXor };
+Logic logic_of(const DataType& type, tuttiRedOp_t op);
+/// Of whole numbers that are not negative. Requires: not Logic::kNone.
+double combined(Logic logic, double a, double b);
+
 const char* reduce_op_name(tuttiRedOp_t id);
 
 /// One name, or "all". Errors: PerfError that lists the names.

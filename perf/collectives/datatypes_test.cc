@@ -34,6 +34,9 @@ TEST(DataTypes, KnownBitPatterns) {
   EXPECT_EQ(bits_of(tuttiFloat32, 1), 0x3F800000u);
   EXPECT_EQ(bits_of(tuttiInt8, -1), 0xFFu);
   EXPECT_EQ(bits_of(tuttiFloat32, 0), 0u);
+  EXPECT_EQ(bits_of(tuttiInt16, -2), 0xFFFEu);
+  EXPECT_EQ(bits_of(tuttiUint16, 65535), 0xFFFFu);
+  EXPECT_EQ(bits_of(tuttiBool, 1), 1u);
 }
 
 TEST(DataTypes, EverySmallFloatSurvivesDecodeAndEncode) {
@@ -67,7 +70,7 @@ TEST(DataTypes, Names) {
   EXPECT_EQ(parse_data_types("half"), std::vector{tuttiFloat16});
   EXPECT_EQ(parse_reduce_ops("avg"), std::vector{tuttiAvg});
   EXPECT_EQ(parse_reduce_ops("mulsum"), std::vector{kMulSum});
-  EXPECT_EQ(parse_reduce_ops("all").size(), 6u);
+  EXPECT_EQ(parse_reduce_ops("all").size(), 9u);
   EXPECT_THROW(parse_data_types("float128"), PerfError);
   EXPECT_THROW(parse_reduce_ops(""), PerfError);
 }

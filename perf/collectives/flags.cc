@@ -87,14 +87,15 @@ constexpr Flag kFlags[] = {
      kNcclTests, [](Text text, Draft& d) { d.options.sizes.factor = positive(text); }},
     {"--bytes-list", "SIZE,...", "", "exactly these sizes: 8,1K,4M; not with -b or -e", kSizes,
      kOwn, [](Text text, Draft& d) { d.options.sizes.list.push_back(parse_bytes(text)); }},
-    {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg, mulsum or all", kSizes, kNcclTests,
+    {"-o,--op", "NAME", "sum", "sum, prod, min, max, avg, band, bor, bxor, mulsum or all", kSizes,
+     kNcclTests,
      [](Text text, Draft& d) {
        parse_reduce_ops(text);  // refuses
        d.op = text;
      }},
     {"-d,--datatype", "NAME", "float",
-     "int8, uint8, int32, uint32, int64, uint64, half, float, double, bfloat16, f8e4m3, f8e5m2 or "
-     "all",
+     "int8, uint8, int16, uint16, int32, uint32, int64, uint64, half, float, double, bfloat16, "
+     "f8e4m3, f8e5m2, bool or all",
      kSizes, kNcclTests, [](Text text, Draft& d) { d.options.types = parse_data_types(text); }},
     {"-r,--root", "RANK", "0", "the root of a rooted collective; -1 or all: each in turn", kSizes,
      kNcclTests, [](Text text, Draft& d) { d.options.root = root_of(text); }},

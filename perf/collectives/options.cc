@@ -142,6 +142,15 @@ PerfOptions settle(Draft& draft) {
   options.sizes = settle_sizes(draft);
   if (options.types.empty()) options.types = {tuttiFloat32};
   options.ops = traits.has(Trait::kReduces) ? parse_reduce_ops(draft.op) : std::vector{tuttiMax};
+  if (options.ops.size() == 1) {
+    const auto has_op = [&](tuttiDataType_t type) {
+      return is_defined(data_type(type), options.ops[0]);
+    };
+    if (std::ranges::none_of(options.types, has_op)) {
+      throw PerfError("there is no " + draft.op + " of " + data_type(options.types[0]).name,
+                      kExitUsage);
+    }
+  }
   options.crew = settle_crew(draft);
   settle_report(options);
   const bool has_buffers = traits.send != Extent::kNothing;

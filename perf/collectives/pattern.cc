@@ -13,6 +13,7 @@ namespace {
 constexpr int kLargestAddend = 8;
 constexpr int kLargestExponent = 3;
 constexpr int kLargestCopied = 100;
+constexpr uint64_t kBits = 0x7F;      // that bitwise operations work on
 constexpr int kLargestSum = 1 << 20;  // enough to be told apart, in every type
 
 /// What fills a buffer like which no result is: integers stay between -128 and 128, and floats far
@@ -36,6 +37,8 @@ int pick(uint64_t random, int amplitude, bool is_signed) {
 
 int sum_budget(const DataType& type) {
   if (type.is_float) return std::min(1 << std::min(type.significand_bits, 30), kLargestSum);
+  if (type.id == tuttiBool) return 1;
+  if (type.bytes == 2) return (1 << 15) - 1;
   return type.bytes == 1 ? 127 : kLargestSum;
 }
 
@@ -55,7 +58,10 @@ int rounded_addends(const DataType& type) {
 }
 
 /// What the sum may come to that is divided for an average.
-int dividend_budget(const DataType& type) { return type.id == tuttiUint8 ? 255 : sum_budget(type); }
+int dividend_budget(const DataType& type) {
+  if (type.id == tuttiUint16) return (1 << 16) - 1;
+  return type.id == tuttiUint8 ? 255 : sum_budget(type);
+}
 
 /// What the addends of an average are multiples of. Integers: of the number of ranks, or cutting
 /// would hide a difference; floats: of what keeps quotients from being subnormal.
@@ -79,7 +85,12 @@ int budget_of(const DataType& type, tuttiRedOp_t op, int ranks) {
 }  // namespace
 
 Pattern::Pattern(const DataType& type, tuttiRedOp_t op, int ranks, uint64_t seed)
-    : type_(type), op_(op), ranks_(ranks), seed_(seed), unit_(unit_of(type, op, ranks)) {
+    : type_(type),
+      op_(op),
+      logic_(logic_of(type, op)),
+      ranks_(ranks),
+      seed_(seed),
+      unit_(unit_of(type, op, ranks)) {
   const bool has_signs = op == tuttiProd ? type.is_float : type.is_signed;
   const int budget = budget_of(type, op, ranks);
   // Every contributor has two values at least.
@@ -127,8 +138,29 @@ double Pattern::compared(int rank, size_t index) const {
   return op_ == tuttiMin ? most + least - level : level;
 }
 
+/// One rank alone has these at an index. They are never nothing, but of bools in one of four turns.
+uint64_t Pattern::winning_bits(size_t index) const {
+  const auto winner = static_cast<int>((index + seed_) % static_cast<size_t>(ranks_));
+  if (type_.id != tuttiBool) return 1 + random_of(winner, index) % kBits;
+  const uint64_t turn = (index + seed_) / static_cast<size_t>(ranks_);
+  return mix(mix(seed_) + turn / 4) % 4 != turn % 4;
+}
+
+/// One rank has a bit that no other has (or lacks one that all have), another rank at each index.
+double Pattern::of_bits(int rank, size_t index) const {
+  const uint64_t mask = type_.id == tuttiBool ? 1 : kBits;
+  const uint64_t random = random_of(rank, index);
+  if (logic_ == Logic::kXor) return static_cast<double>(random & mask);
+  const auto winner = static_cast<int>((index + seed_) % static_cast<size_t>(ranks_));
+  const uint64_t all = winning_bits(index);
+  const uint64_t others = random & all & (all - 1);
+  const uint64_t bits = rank == winner ? all : others;
+  return static_cast<double>(logic_ == Logic::kOr ? bits : mask ^ bits);
+}
+
 double Pattern::input(int rank, size_t index) const {
   const size_t phase = index % kPeriod;
+  if (logic_ != Logic::kNone) return of_bits(rank, phase);
   if (op_ == tuttiProd) return factor(rank, phase);
   if (op_ == tuttiSum || op_ == tuttiAvg || op_ == kMulSum) return addend(rank, phase);
   return compared(rank, phase);
@@ -142,6 +174,10 @@ double Pattern::reduced(size_t index) const {
   double result = contribution(0, index);
   for (int rank = 1; rank < ranks_; ++rank) {
     const double next = contribution(rank, index);
+    if (logic_ != Logic::kNone) {
+      result = combined(logic_, result, next);
+      continue;
+    }
     switch (op_) {
       case tuttiProd:
         result *= next;

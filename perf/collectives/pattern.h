@@ -73,6 +73,8 @@ class Pattern {
   double addend(int rank, size_t index) const;
   double factor(int rank, size_t index) const;
   double compared(int rank, size_t index) const;
+  double of_bits(int rank, size_t index) const;
+  uint64_t winning_bits(size_t index) const;
   std::vector<std::byte> table_of(int source) const;
   /// `begin` is the block's first element in the output.
   void check_exact(const Block& block, const std::byte* output, size_t begin,
@@ -82,6 +84,7 @@ class Pattern {
 
   DataType type_;
   tuttiRedOp_t op_;
+  Logic logic_;
   int ranks_;
   uint64_t seed_;
   int unit_;              // of the addends

@@ -29,10 +29,13 @@ Table contributions_of(const Pattern& pattern, int ranks, size_t count) {
   return table;
 }
 
-double folded(tuttiRedOp_t op, const std::vector<double>& values) {
+double folded(const DataType& type, tuttiRedOp_t op, const std::vector<double>& values) {
+  const Logic logic = logic_of(type, op);
   double result = values[0];
   for (size_t i = 1; i < values.size(); ++i) {
-    if (op == tuttiProd) {
+    if (logic != Logic::kNone) {
+      result = combined(logic, result, values[i]);
+    } else if (op == tuttiProd) {
       result *= values[i];
     } else if (op == tuttiMax) {
       result = std::max(result, values[i]);
@@ -69,7 +72,7 @@ class Reduction {
     for (size_t index = 0; index < count_; ++index) {
       std::vector<double> values = right_[index];
       fault(index, values);
-      store(type_, op_, ranks_, folded(op_, values), output.data() + index * type_.bytes);
+      store(type_, op_, ranks_, folded(type_, op_, values), output.data() + index * type_.bytes);
     }
     const Block blocks[] = {{Block::kEveryRank, 0, count_}};
     return pattern_.check(blocks, output.data()).count;
@@ -84,7 +87,10 @@ class Reduction {
         << "rank " << next << " stands for rank " << rank;
     EXPECT_GT(wrong_with([&](size_t index, auto& values) { values[at] = stale_[index][at]; }), 0u)
         << "rank " << rank << " gave what it had in an earlier call";
-    if (op_ == tuttiMax || op_ == tuttiMin) return;  // what they do twice is done once
+    const Logic logic = logic_of(type_, op_);
+    const bool once =
+        op_ == tuttiMax || op_ == tuttiMin || logic == Logic::kAnd || logic == Logic::kOr;
+    if (once) return;  // what they do twice is done once
     EXPECT_GT(wrong_with([&](size_t, auto& values) { values.push_back(values[at]); }), 0u)
         << "rank " << rank << " counts twice";
   }
@@ -117,12 +123,13 @@ class Reduction {
 // What counts is which faults the results tell apart, which no sanitizer looks at.
 std::vector<int> numbers_of_ranks() {
   if (testing_support::kSanitized) return {2, 3, 8, 61};
-  return {2, 3, 4, 5, 8, 20, 36, 61, 64, 100, 127, 128};
+  return {2, 3, 4, 5, 8, 20, 61, 127, 128};
 }
 
 TEST(PatternFaultsAlone, OfAnyRankAreSeenInEveryTypeAndOperation) {
   for (const DataType& type : all_data_types()) {
     for (const ReduceOp& op : all_reduce_ops()) {
+      if (!is_defined(type, op.id)) continue;
       for (const int ranks : numbers_of_ranks()) {
         SCOPED_TRACE(std::string(type.name) + " " + op.name + " " + std::to_string(ranks));
         const Reduction reduction(type, op.id, ranks);
@@ -141,6 +148,7 @@ TEST(PatternFaultsAlone, OfAnyRankAreSeenInEveryTypeAndOperation) {
 TEST(PatternFaultsAlone, WhatWasNotWrittenIsLikeNoResult) {
   for (const DataType& type : all_data_types()) {
     for (const ReduceOp& op : all_reduce_ops()) {
+      if (!is_defined(type, op.id)) continue;
       for (const int ranks : {1, 2, 3, 8, 61, 256}) {
         SCOPED_TRACE(std::string(type.name) + " " + op.name + " " + std::to_string(ranks));
         const Pattern pattern(type, op.id, ranks, kSeed);

@@ -38,6 +38,7 @@ std::vector<Case> cases_of(const PerfOptions& options, int ranks) {
   std::vector<Case> cases;
   for (const tuttiDataType_t type : options.types) {
     for (const tuttiRedOp_t op : options.ops) {
+      if (!is_defined(data_type(type), op)) continue;
       for (const int root : roots_of(options, ranks)) {
         for (const size_t bytes : options.byte_sizes()) cases.push_back({bytes, type, op, root});
       }

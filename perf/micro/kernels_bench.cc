@@ -92,7 +92,8 @@ const bool registered = [] {
   add({.source_count = 4, .scaled = true}, short_sizes);
   add({.source_count = 4, .target_count = 4}, short_sizes);
   for (int type = 0; type < kDataTypes; ++type) {
-    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax}) {
+    for (const ReduceOp op : {ReduceOp::kSum, ReduceOp::kProd, ReduceOp::kMax, ReduceOp::kBitXor}) {
+      if (!can_reduce(static_cast<DataType>(type), op)) continue;
       add({.type = static_cast<DataType>(type), .op = op}, short_sizes);
     }
   }

@@ -15,6 +15,12 @@ MPI_Datatype mpi_type(tuttiDataType_t type) {
       return MPI_INT8_T;
     case tuttiUint8:
       return MPI_UINT8_T;
+    case tuttiInt16:
+      return MPI_INT16_T;
+    case tuttiUint16:
+      return MPI_UINT16_T;
+    case tuttiBool:
+      return MPI_C_BOOL;
     case tuttiInt32:
       return MPI_INT32_T;
     case tuttiUint32:
@@ -32,8 +38,20 @@ MPI_Datatype mpi_type(tuttiDataType_t type) {
   }
 }
 
-MPI_Op mpi_op(tuttiRedOp_t op) {
+MPI_Op logical_op(Logic logic) {
+  if (logic == Logic::kXor) return MPI_LXOR;
+  return logic == Logic::kAnd ? MPI_LAND : MPI_LOR;
+}
+
+MPI_Op mpi_op(tuttiDataType_t type, tuttiRedOp_t op) {
+  if (type == tuttiBool) return logical_op(logic_of(data_type(type), op));
   switch (op) {
+    case tuttiBitAnd:
+      return MPI_BAND;
+    case tuttiBitOr:
+      return MPI_BOR;
+    case tuttiBitXor:
+      return MPI_BXOR;
     case tuttiSum:
       return MPI_SUM;
     case tuttiProd:
@@ -60,7 +78,7 @@ MpiOperation::MpiOperation(const Operation& operation)
     : operation_(operation),
       count_(mpi_count(operation.count)),
       type_(mpi_type(operation.type)),
-      op_(mpi_op(operation.op)) {
+      op_(mpi_op(operation.type, operation.op)) {
   if (!traits_of(operation.collective).has(Trait::kUneven)) return;
   const auto fill = [&](const size_t* blocks, std::vector<int>& counts, std::vector<int>& offsets) {
     size_t offset = 0;

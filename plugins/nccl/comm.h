@@ -124,7 +124,8 @@ inline tuttiDataType_t type_of(const ncclDataType_t& type) {
 }
 inline tuttiRedOp_t op_of(const ncclRedOp_t& op) {
   const int number = number_of(op);
-  return number < 0 ? tuttiMaxRedOp : static_cast<tuttiRedOp_t>(number);
+  const bool is_tuttis = number >= ncclNumOps && number <= tuttiBitXor;
+  return number < 0 || is_tuttis ? tuttiMaxRedOp : static_cast<tuttiRedOp_t>(number);
 }
 
 }  // namespace tutti::nccl

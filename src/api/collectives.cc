@@ -55,8 +55,7 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   if (comm->state.load(std::memory_order_seq_cst) != State::kAlive) return false;
   constexpr uint64_t kOrdinaryCount = uint64_t{1} << 32;
   const auto ranks = static_cast<uint64_t>(comm->communicator->ranks());
-  const bool known = static_cast<int>(request.type) < types::kDataTypes &&
-                     static_cast<int>(request.op) < types::kReduceOps &&
+  const bool known = request.type < types::DataType::kBool && request.op <= types::ReduceOp::kAvg &&
                      static_cast<uint64_t>(request.root) < ranks &&
                      request.count - 1 < kOrdinaryCount;
   if (!known || stream.kind != tuttiStreamBlocking || stream.reserved != 0) return false;
@@ -125,6 +124,13 @@ Status check_operation(tuttiComm_t comm, const Request& request, tuttiStream_t s
   const bool scaled = request.op == types::ReduceOp::kScaledSum && request.extras != nullptr;
   if (static_cast<int>(request.op) >= types::kReduceOps && !scaled) {
     return wrong(request, "unknown reduction operation");
+  }
+  if (schedule::reduces(request.collective) && !types::can_reduce(request.type, request.op)) {
+    return wrong(request, std::string(types::name_of(request.op)) + " of " +
+                              types::name_of(request.type) + ": " +
+                              (types::is_bitwise(request.op) ? "bitwise operations are for integers"
+                                                             : "bools have sums and products") +
+                              "; see tuttiRedOp_t");
   }
   return {};
 }

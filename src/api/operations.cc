@@ -38,6 +38,9 @@ Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tut
   if (op == nullptr) return refuse("op is null");
   if (scalar == nullptr) return refuse("scalar is null");
   if (type < 0 || type >= types::kDataTypes) return refuse("unknown data type");
+  if (!types::can_reduce(static_cast<types::DataType>(type), types::ReduceOp::kScaledSum)) {
+    return refuse("a bool cannot be scaled");
+  }
   Operation operation;
   operation.type = static_cast<types::DataType>(type);
   if (residence == tuttiScalarDevice) {

@@ -52,11 +52,14 @@ struct PackedElement {
   static constexpr size_t kParts = sizeof(Lane) / kBytes;
 };
 
-/// Sums and products that wrap are the same bits for both kinds of integers.
+/// Sums and products that wrap, and what is done bit by bit, are the same bits for both kinds of
+/// integers.
 constexpr DataType unsigned_of(DataType type) {
   switch (type) {
     case DataType::kInt8:
       return DataType::kUint8;
+    case DataType::kInt16:
+      return DataType::kUint16;
     case DataType::kInt32:
       return DataType::kUint32;
     case DataType::kInt64:
@@ -72,6 +75,10 @@ template <>
 struct Element<DataType::kInt8> : PlainElement<int8_t> {};
 template <>
 struct Element<DataType::kUint8> : PlainElement<uint8_t> {};
+template <>
+struct Element<DataType::kInt16> : PlainElement<int16_t> {};
+template <>
+struct Element<DataType::kUint16> : PlainElement<uint16_t> {};
 template <>
 struct Element<DataType::kInt32> : PlainElement<int32_t> {};
 template <>

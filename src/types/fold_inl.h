@@ -97,6 +97,27 @@ struct Min {
   }
 };
 
+struct BitAnd {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::And(a, b);
+  }
+};
+
+struct BitOr {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Or(a, b);
+  }
+};
+
+struct BitXor {
+  template <class V>
+  static HWY_INLINE V apply(V a, V b) {
+    return hn::Xor(a, b);
+  }
+};
+
 template <class Op, DataType kType, class D, size_t... kPart>
 HWY_INLINE Wide<kType, D> combine(const Wide<kType, D>& a, const Wide<kType, D>& b,
                                   std::index_sequence<kPart...>) {
@@ -361,6 +382,16 @@ FoldKernel find_for_op(const FoldKey& key) {
                                        : find_in_order<kType, Op, FoldOrder::kList>(key);
 }
 
+// The order of bitwise operations shows nowhere.
+template <DataType kType, class Op>
+FoldKernel find_for_bits(const FoldKey& key) {
+  if constexpr (is_float(kType)) {
+    return nullptr;
+  } else {
+    return find_in_order<unsigned_of(kType), Op, FoldOrder::kList>(key);
+  }
+}
+
 template <DataType kType>
 FoldKernel find_for_type(const FoldKey& key) {
   switch (key.op) {
@@ -374,6 +405,12 @@ FoldKernel find_for_type(const FoldKey& key) {
       return find_for_op<kType, Max>(key);
     case ReduceOp::kMin:
       return find_for_op<kType, Min>(key);
+    case ReduceOp::kBitAnd:
+      return find_for_bits<kType, BitAnd>(key);
+    case ReduceOp::kBitOr:
+      return find_for_bits<kType, BitOr>(key);
+    case ReduceOp::kBitXor:
+      return find_for_bits<kType, BitXor>(key);
   }
   return nullptr;
 }

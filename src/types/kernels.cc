@@ -60,6 +60,15 @@ FoldKernel copy_kernel(StoreHint store, size_t size) {
   }
 }
 
+// One of two is true: the greater one; both are: the lesser one. All others are bitwise.
+FoldKey as_bytes(FoldKey of_bools) {
+  FoldKey key = of_bools;
+  key.type = DataType::kUint8;
+  if (key.op == ReduceOp::kSum) key.op = ReduceOp::kMax;
+  if (key.op == ReduceOp::kProd) key.op = ReduceOp::kMin;
+  return key;
+}
+
 // The same steps as decode in vector_inl.h, where they are explained.
 
 float decode(const FloatFormat& format, uint32_t code) {
@@ -94,6 +103,7 @@ T loaded(const std::byte* element) {
 
 FoldKernel fold_kernel(const FoldKey& key) {
   if (key.source_count == 1 && !key.scaled) return copy_kernel(key.store, size_of(key.type));
+  if (key.type == DataType::kBool) return int_kernel(as_bytes(key));
   if (!is_float(key.type)) return int_kernel(key);
   return size_of(key.type) >= 4 ? float_kernel(key) : packed_kernel(key);
 }
@@ -103,7 +113,12 @@ float to_float(DataType type, const std::byte* element) {
     case DataType::kInt8:
       return loaded<int8_t>(element);
     case DataType::kUint8:
+    case DataType::kBool:
       return loaded<uint8_t>(element);
+    case DataType::kInt16:
+      return loaded<int16_t>(element);
+    case DataType::kUint16:
+      return loaded<uint16_t>(element);
     case DataType::kInt32:
       return static_cast<float>(loaded<int32_t>(element));
     case DataType::kUint32:

@@ -8,7 +8,8 @@
 //
 // The bits of a result depend on the elements and the order alone: not on where an element lies, on
 // `count`, alignment, the store hint or the processor. Also a op b and b op a are the same bits.
-//  - Integers wrap modulo 2^bits.
+//  - Integers wrap modulo 2^bits. A bool is a byte of 0 or 1: its sum and maximum are 1 if one is,
+//    its product and minimum if all are.
 //  - 16- and 8-bit floats become fp32 and are folded in fp32. In list order they are rounded once,
 //    at the store, to nearest even. In tree order every node is rounded, so that it has the bits
 //    it would have if it had been stored and sent in between (deterministic mode).
@@ -49,7 +50,8 @@ struct FoldCall {
 
 using FoldKernel = void (*)(const FoldCall& call);
 
-/// The kernel for `key`, the fastest this processor can run. Never null: one source is a copy (or a
+/// The kernel for `key`, the fastest this processor can run. Requires: can_reduce(), or one source.
+/// Never null: one source is a copy (or a
 /// scaled copy). A kernel for (source_count, target_count) is called with just those counts.
 FoldKernel fold_kernel(const FoldKey& key);
 
@@ -59,8 +61,8 @@ void copy_vectors(std::byte* target, const std::byte* source, size_t bytes);
 /// Copies `bytes` with non-temporal stores where that pays, and fences.
 void copy_streaming(std::byte* target, const std::byte* source, size_t bytes);
 
-/// target[i] = source[i] * *scalar, all of one type, each product rounded to it; integers wrap.
-/// `source` and `target` may be equal but may not partly overlap.
+/// target[i] = source[i] * *scalar, all of one type that is no bool, each product rounded to it;
+/// integers wrap. `source` and `target` may be equal but may not partly overlap.
 void scale(DataType type, const std::byte* scalar, const std::byte* source, std::byte* target,
            size_t count);
 

@@ -19,6 +19,10 @@ FoldKernel find_int(const FoldKey& key) {
       return find_for_type<DataType::kInt8>(key);
     case DataType::kUint8:
       return find_for_type<DataType::kUint8>(key);
+    case DataType::kInt16:
+      return find_for_type<DataType::kInt16>(key);
+    case DataType::kUint16:
+      return find_for_type<DataType::kUint16>(key);
     case DataType::kInt32:
       return find_for_type<DataType::kInt32>(key);
     case DataType::kUint32:

@@ -147,6 +147,12 @@ T combine_integers(ReduceOp op, T a, T b) {
       return a > b ? a : b;
     case ReduceOp::kMin:
       return a < b ? a : b;
+    case ReduceOp::kBitAnd:
+      return static_cast<T>(a & b);
+    case ReduceOp::kBitOr:
+      return static_cast<T>(a | b);
+    case ReduceOp::kBitXor:
+      return static_cast<T>(a ^ b);
     default:
       return static_cast<T>(uint64_t(a) + uint64_t(b));
   }
@@ -218,8 +224,29 @@ Raw fold_floats(const Expression& e, const std::vector<Raw>& sources, Narrow nar
   return std::isnan(folded) ? 0x7FC00000 : raw_of(static_cast<float>(folded));
 }
 
+// Of 0 and 1.
+inline Raw fold_bools(const Expression& e, const std::vector<Raw>& sources) {
+  const auto trues = static_cast<size_t>(std::count(sources.begin(), sources.end(), Raw{1}));
+  switch (e.op) {
+    case ReduceOp::kProd:
+    case ReduceOp::kMin:
+    case ReduceOp::kBitAnd:
+      return trues == sources.size();
+    case ReduceOp::kBitXor:
+      return trues % 2;
+    default:
+      return trues > 0;
+  }
+}
+
 inline Raw fold(const Expression& e, const std::vector<Raw>& sources) {
   switch (e.type) {
+    case DataType::kBool:
+      return fold_bools(e, sources);
+    case DataType::kInt16:
+      return fold_integers<int16_t>(e, sources);
+    case DataType::kUint16:
+      return fold_integers<uint16_t>(e, sources);
     case DataType::kInt8:
       return fold_integers<int8_t>(e, sources);
     case DataType::kUint8:

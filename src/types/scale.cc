@@ -32,6 +32,8 @@ void scale(DataType type, const std::byte* scalar, const std::byte* source, std:
     switch (size_of(type)) {
       case 1:
         return scale_integers<uint8_t>(scalar, source, target, count);
+      case 2:
+        return scale_integers<uint16_t>(scalar, source, target, count);
       case 4:
         return scale_integers<uint32_t>(scalar, source, target, count);
       default:

@@ -217,8 +217,8 @@ static void check_queries(Member m, ncclComm_t comm) {
 
 /* C passes any number for an enumeration; none may be read as one before it is looked at. */
 static void check_enumerations(Member m, ncclComm_t comm) {
-  static const int kTypes[] = {INT_MIN, -1, ncclNumTypes, 15, 16, 77, 1 << 20, INT_MAX};
-  static const int kOps[] = {INT_MIN, -1, ncclNumOps, 77, INT_MAX};
+  static const int kTypes[] = {INT_MIN, -1, ncclNumTypes, 13, 14, 15, 16, 77, 1 << 20, INT_MAX};
+  static const int kOps[] = {INT_MIN, -1, ncclNumOps, 6, 7, 8, 77, INT_MAX};
   int32_t mine = 1, other = 0;
   ncclRedOp_t made;
   for (size_t i = 0; i < sizeof kTypes / sizeof *kTypes; ++i) {

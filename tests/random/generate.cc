@@ -160,11 +160,16 @@ class Generator {
     if (dice_.one_in(2)) draw_algorithm(call);
   }
 
-  // Scaled sums of either kind are as frequent as the other operations.
+  // Scaled sums of either kind are as frequent as the other operations. A pair that is not
+  // defined becomes a sum.
   void draw_op(Call& call, bool reduces) {
     const uint64_t op = dice_.below(reference::kOps + 2);
     if (!reduces) return;
+    const tuttiDataType_t type = call.problem.type;
     const bool scaled = op >= reference::kOps;
+    const bool can_be = scaled ? reference::can_scale(type)
+                               : reference::can_reduce(type, static_cast<tuttiRedOp_t>(op));
+    if (!can_be) return;
     if (scaled) call.scalar = op == reference::kOps ? Scalar::kImmediate : Scalar::kDevice;
     call.problem.op = scaled ? tuttiSum : static_cast<tuttiRedOp_t>(op);
   }

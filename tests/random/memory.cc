@@ -179,7 +179,7 @@ std::string CallMemory::check_input() const {
 std::string CallMemory::check_gap(uint64_t index, uint64_t got) const {
   const reference::Problem& p = call_.problem;
   const bool shared = in_place_ && p.collective == reference::Collective::kAllToAllV;
-  const uint64_t poison = reference::wrap(p.type, kPoisonWord);
+  const uint64_t poison = reference::load(p.type, &kPoisonWord);
   const uint64_t wanted = shared ? Pattern(call_).bits(rank_, index) : poison;
   return got == wanted ? "" : "wrote between shares" + at_element(index);
 }

@@ -85,6 +85,17 @@ Call example_of(const std::string& name) {
   return std::ranges::find(all, name, &Example::name)->call;
 }
 
+bool can_reduce(const std::string& type, const std::string& op) {
+  int of_type = 0;
+  while (reference::name_of(static_cast<tuttiDataType_t>(of_type)) != type) ++of_type;
+  const auto element = static_cast<tuttiDataType_t>(of_type);
+  for (int i = 0; i < reference::kOps; ++i) {
+    const auto named = static_cast<tuttiRedOp_t>(i);
+    if (reference::name_of(named) == op) return reference::can_reduce(element, named);
+  }
+  return reference::can_scale(element);
+}
+
 // What no call can have: an operation where nothing is reduced, two hosts in one process, ...
 bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b, int max_ranks) {
   if (a == kCollective) {
@@ -93,6 +104,7 @@ bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b
     if (call.kind == Kind::kOneSided && of_b == kRegistered) return false;
     return can_have(call, b);
   }
+  if (a == kType && b == kOp) return can_reduce(of_a, of_b);
   const std::string all = name_of(Origin::kAll);
   const bool two_hosts = a == kTransport && of_a == name_of(Network::kMixed);
   if (two_hosts && b == kProcesses) return of_b != kOneProcess;

@@ -24,6 +24,8 @@ constexpr Type kTable[kTypes] = {
     {"float16", 2, true, true, 5, 10},   {"float32", 4, true, true, 8, 23},
     {"float64", 8, true, true, 11, 52},  {"bfloat16", 2, true, true, 8, 7},
     {"float8e4m3", 1, true, true, 4, 3}, {"float8e5m2", 1, true, true, 5, 2},
+    {"int16", 2, false, true, 0, 0},     {"uint16", 2, false, false, 0, 0},
+    {"bool", 1, false, false, 0, 0},
 };
 
 const Type& row(tuttiDataType_t type) { return kTable[static_cast<int>(type)]; }
@@ -46,13 +48,20 @@ uint64_t overflow_bits(const Type& type) {
 const char* name_of(tuttiDataType_t type) { return row(type).name; }
 
 const char* name_of(tuttiRedOp_t op) {
-  constexpr const char* kNames[kOps] = {"sum", "prod", "max", "min", "avg"};
+  constexpr const char* kNames[kOps] = {"sum", "prod", "max", "min", "avg", "band", "bor", "bxor"};
   return kNames[static_cast<int>(op)];
 }
 
 size_t size_of(tuttiDataType_t type) { return row(type).bytes; }
 bool is_float(tuttiDataType_t type) { return row(type).floating; }
 bool is_signed(tuttiDataType_t type) { return row(type).negative; }
+bool can_reduce(tuttiDataType_t type, tuttiRedOp_t op) {
+  if (op == tuttiBitAnd || op == tuttiBitOr || op == tuttiBitXor) return !is_float(type);
+  return type != tuttiBool || op != tuttiAvg;
+}
+
+bool can_scale(tuttiDataType_t type) { return type != tuttiBool; }
+
 int precision_of(tuttiDataType_t type) { return row(type).fraction_bits + 1; }
 
 long double least_step_of(tuttiDataType_t type) {
@@ -70,6 +79,7 @@ void store(tuttiDataType_t type, void* at, uint64_t bits) {
 }
 
 uint64_t wrap(tuttiDataType_t type, uint64_t bits) {
+  if (type == tuttiBool) return bits & 1;
   const size_t width = row(type).bytes * 8;
   return width == 64 ? bits : bits & ((uint64_t{1} << width) - 1);
 }

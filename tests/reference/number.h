@@ -12,8 +12,8 @@
 
 namespace tutti::reference {
 
-inline constexpr int kTypes = 12;
-inline constexpr int kOps = 5;
+inline constexpr int kTypes = 15;
+inline constexpr int kOps = 8;
 
 const char* name_of(tuttiDataType_t type);
 const char* name_of(tuttiRedOp_t op);
@@ -21,6 +21,10 @@ const char* name_of(tuttiRedOp_t op);
 size_t size_of(tuttiDataType_t type);
 bool is_float(tuttiDataType_t type);
 bool is_signed(tuttiDataType_t type);
+/// Whether the operation is defined for the type.
+bool can_reduce(tuttiDataType_t type, tuttiRedOp_t op);
+/// The same of a scaled sum.
+bool can_scale(tuttiDataType_t type);
 
 /// Of a floating type: significant bits, and the distance of the numbers next to zero.
 int precision_of(tuttiDataType_t type);
@@ -36,7 +40,8 @@ long double decode(tuttiDataType_t type, uint64_t bits);
 /// the format has none.
 uint64_t encode(tuttiDataType_t type, long double value);
 
-/// The value of an integer type, sign extended, and the low bits of a word as such a type.
+/// The value of an integer type, sign extended, and the low bits of a word as such a type (a bool
+/// has one).
 int64_t to_signed(tuttiDataType_t type, uint64_t bits);
 uint64_t wrap(tuttiDataType_t type, uint64_t bits);
 

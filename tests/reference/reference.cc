@@ -9,7 +9,14 @@ namespace tutti::reference {
 namespace {
 
 uint64_t combine(const Problem& p, uint64_t a, uint64_t b) {
+  if (p.type == tuttiBool && p.op == tuttiSum) return a | b;
   switch (p.op) {
+    case tuttiBitAnd:
+      return a & b;
+    case tuttiBitOr:
+      return a | b;
+    case tuttiBitXor:
+      return a ^ b;
     case tuttiProd:
       return wrap(p.type, a * b);
     case tuttiMax:

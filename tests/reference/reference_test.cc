@@ -165,6 +165,23 @@ TEST(Reference, IntegersWrapAndAveragesTruncate) {
   EXPECT_EQ(of(tuttiInt32, tuttiMin, {-5, 3, -7}).bits, wrap(tuttiInt32, ~uint64_t{6}));
 }
 
+TEST(Reference, BitsAreCombinedOneByOneAndBoolsAsTheirNamesSay) {
+  EXPECT_EQ(of(tuttiInt16, tuttiBitAnd, {0x7f0f, 0x00ff}).bits, 0x000fu);
+  EXPECT_EQ(of(tuttiInt16, tuttiBitOr, {-32768, 1}).bits, 0x8001u);
+  EXPECT_EQ(of(tuttiUint8, tuttiBitXor, {0xff, 0x0f, 0x01}).bits, 0xf1u);
+  EXPECT_EQ(of(tuttiInt16, tuttiSum, {32767, 1}).bits, 0x8000u);
+  EXPECT_EQ(of(tuttiUint16, tuttiMax, {0x8000, 1}).bits, 0x8000u);
+  for (const tuttiRedOp_t any : {tuttiSum, tuttiMax, tuttiBitOr}) {
+    EXPECT_EQ(of(tuttiBool, any, {1, 0, 1}).bits, 1u);
+    EXPECT_EQ(of(tuttiBool, any, {0, 0}).bits, 0u);
+  }
+  for (const tuttiRedOp_t all : {tuttiProd, tuttiMin, tuttiBitAnd}) {
+    EXPECT_EQ(of(tuttiBool, all, {1, 0, 1}).bits, 0u);
+    EXPECT_EQ(of(tuttiBool, all, {1, 1}).bits, 1u);
+  }
+  EXPECT_EQ(of(tuttiBool, tuttiBitXor, {1, 1, 1}).bits, 1u);
+}
+
 TEST(Reference, ScaledSumsRoundEachProduct) {
   Problem p{.type = tuttiUint8, .ranks = 2, .count = 1, .scalars = {100, 3}};
   const auto sum = [&](uint64_t first, uint64_t second) {
