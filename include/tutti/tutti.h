@@ -97,33 +97,15 @@ typedef struct {
   char internal[128];
 } tuttiUniqueId;
 
-/* ---- Streams, by value ---- */
+/* ---- Streams, by value: streams.h ---- */
 
-typedef enum {
-  tuttiStreamBlocking = 0, /* the call runs in the calling thread and returns when it is complete;
-                              in a group the outermost GroupEnd does */
-  tuttiStreamHost = 1      /* an ordered queue run by an engine thread; calls return at once */
-} tuttiStreamKind_t;
-
-typedef struct {
-  uint32_t kind;     /* tuttiStreamKind_t */
-  uint32_t reserved; /* 0 */
-  void* handle;      /* NULL for BLOCKING */
-} tuttiStream_t;
-
-/* The lowest latency: no thread, no queue. */
-static inline tuttiStream_t tuttiBlocking(void) {
-  tuttiStream_t stream = {tuttiStreamBlocking, 0, NULL};
-  return stream;
+#ifdef __cplusplus
 }
-
-TUTTI_API tuttiResult_t tuttiStreamCreate(tuttiStream_t* stream); /* a HOST stream */
-/* Waits until everything queued has completed; returns the first error of an operation queued since
- * its last call. Later operations run all the same. Threads: any. */
-TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
-/* Synchronizes, then frees. The stream must not be used any more, nor destroyed again: unlike a
- * communicator, it leaves nothing that would notice. */
-TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
+#endif
+#include "streams.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* ---- Communicators ---- */
 

@@ -3,6 +3,7 @@
 
 #include "src/api/call.h"
 #include "src/api/caught.h"
+#include "src/api/device_call.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::api {
@@ -80,7 +81,8 @@ bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream)
   }
   if (request.count == 0 && request.collective != Collective::kBarrier) [[unlikely]]
     return run_nothing(comm);
-  if (stream.kind == tuttiStreamBlocking && !in_group()) [[likely]]
+  const bool is_blocking = stream.kind == tuttiStreamBlocking && !may_have_device_memory();
+  if (is_blocking && !in_group()) [[likely]]
     return run_now(comm, request);
   return submit(comm, request, stream, handle);
 }

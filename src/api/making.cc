@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "src/api/departure.h"
+#include "src/api/device_call.h"
 #include "src/api/events.h"
 #include "src/api/hand_out.h"
 #include "src/api/process.h"
@@ -94,6 +95,7 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
     return made.status();
   }
   if (making.handle == nullptr) return {};
+  look_for_device_memory();
   making.handle->communicator = std::move(made).value();
   if (!change(making.handle, State::kMaking, State::kAlive)) {
     (void)end_communicator(making.handle, State::kEnded);

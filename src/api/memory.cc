@@ -70,14 +70,20 @@ Status create_stream(tuttiStream_t* stream) {
   return {};
 }
 
+Status check_host_stream(tuttiStream_t stream) {
+  if (!is_of_device(stream)) return check_stream(stream);
+  return Status::invalid_argument(
+      "a device's stream is synchronized and destroyed by its own functions");
+}
+
 Status synchronize(tuttiStream_t stream) {
-  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (Status status = check_host_stream(stream); !status.ok()) return status;
   if (stream.kind == tuttiStreamBlocking) return {};
   return static_cast<HostStream*>(stream.handle)->completion->wait();
 }
 
 Status destroy_stream(tuttiStream_t stream) {
-  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (Status status = check_host_stream(stream); !status.ok()) return status;
   if (stream.kind == tuttiStreamBlocking) return {};
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();

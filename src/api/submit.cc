@@ -1,11 +1,11 @@
 #include "src/api/submit.h"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "src/api/members.h"
 #include "src/api/plain_transfers.h"
 #include "src/api/process.h"
 #include "src/base/caught.h"
@@ -16,12 +16,6 @@ namespace {
 
 // Several communicators advance between two polls of one of them: yield early.
 constexpr uint32_t kGroupSpins = 100;
-
-struct Member {
-  tuttiComm_t comm;
-  comm::Task task;
-  Visitor visitor{nullptr};  // from the end of the group until the task is announced
-};
 
 struct Group {
   PlainTransfers plain;  // none if there are members
@@ -36,6 +30,7 @@ struct Group {
 constinit thread_local int group_depth = 0;
 
 void abandon_group(Group group);
+Status run_group(Group group);
 
 /// A thread may end without having ended its group.
 struct ThreadGroup {
@@ -77,6 +72,11 @@ comm::Task make_task(const Submission<Work>& asked) {
 }
 
 comm::Task::Stream stream_of(Group& group, tuttiStream_t stream) {
+  if (is_of_device(stream)) {
+    // tidy: allow mutable (what fails there is told by the communicator)
+    static const auto nobody = std::make_shared<comm::Completion>();
+    return {nobody, nullptr};
+  }
   if (stream.kind != tuttiStreamHost) {
     if (group.own == nullptr) group.own = std::make_shared<comm::Completion>();
     return {group.own, nullptr};
@@ -103,43 +103,6 @@ Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
   return status;
 }
 
-void append_transfers(comm::Task& task, const exec::Transfer& transfer) {
-  if (const auto* single = std::get_if<exec::Transfer>(&task.work)) {
-    task.work = std::vector<exec::Transfer>{*single};
-  }
-  std::get<std::vector<exec::Transfer>>(task.work).push_back(transfer);
-}
-
-// Sends and receives of one communicator progress together, on whatever streams: they become one
-// task, with the least deadline and the highest priority of them.
-bool join_transfers(std::vector<Member>& members, Member& member) {
-  const auto* transfer = std::get_if<exec::Transfer>(&member.task.work);
-  if (transfer == nullptr) return false;
-  const auto earlier = std::find_if(members.begin(), members.end(), [&](const Member& other) {
-    return other.comm == member.comm && other.task.is_transfer();
-  });
-  if (earlier == members.end()) return false;
-  comm::Task& task = earlier->task;
-  append_transfers(task, *transfer);
-  const comm::Task::Stream& stream = member.task.stream;
-  const auto known = [&](const comm::Task::Stream& other) {
-    return other.completion == stream.completion;
-  };
-  if (!known(task.stream) &&
-      std::none_of(task.more_streams.begin(), task.more_streams.end(), known)) {
-    task.more_streams.push_back(stream);
-  }
-  // The last that may find no memory: the handles are told by one task or the other.
-  task.handles.insert(task.handles.end(), member.task.handles.begin(), member.task.handles.end());
-  task.priority = std::max(task.priority, member.task.priority);
-  const comm::Communicator& communicator = *task.communicator;
-  uint64_t& timeout_ns = task.extras.options->timeout_ns;
-  timeout_ns = communicator.timeout_of(timeout_ns);
-  const uint64_t other_ns = communicator.timeout_of(member.task.extras.options->timeout_ns);
-  timeout_ns = std::min(timeout_ns, other_ns);
-  return true;
-}
-
 // Beside others, plain transfers are a task like these.
 void settle(Group& group) {
   if (group.plain.empty()) return;
@@ -148,19 +111,20 @@ void settle(Group& group) {
   const tuttiComm_t comm = group.plain.comm();
   comm::Task task = group.plain.take();
   task.stream = std::move(stream);
-  group.members.push_back({comm, std::move(task)});
+  std::vector<tuttiStream_t> streams(task.transfers().size(), tuttiBlocking());
+  group.members.push_back({comm, std::move(task), std::move(streams)});
 }
 
 // Options that the communicator gets before the group ends are for later calls.
 template <class Work>
-Status collect(const Submission<Work>& asked, tuttiStream_t stream) {
-  Member member{asked.comm, make_task(asked)};
+Status collect(Group& group, const Submission<Work>& asked, tuttiStream_t stream) {
+  Member member{asked.comm, make_task(asked), {stream}};
   const Status kept = caught_status([&] {
-    settle(group());
+    settle(group);
     comm::Extras& extras = member.task.extras;
     if (!extras.options) extras.options = member.task.communicator->options();
-    member.task.stream = stream_of(group(), stream);
-    std::vector<Member>& members = group().members;
+    member.task.stream = stream_of(group, stream);
+    std::vector<Member>& members = group.members;
     if (!join_transfers(members, member)) members.push_back(std::move(member));
     return Status();
   });
@@ -171,9 +135,18 @@ Status collect(const Submission<Work>& asked, tuttiStream_t stream) {
 template <class Work>
 tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   tuttiComm_t comm = asked.comm;
+  if (may_have_device_memory() && !is_of_device(stream)) [[unlikely]] {
+    const Status status = check_host_memory(asked.work, *comm->communicator);
+    if (!status.ok()) return refuse(comm, status);
+  }
   if (group_depth > 0) [[unlikely]] {
-    const Status kept = collect(asked, stream);
+    const Status kept = collect(group(), asked, stream);
     return kept.ok() ? tuttiSuccess : refuse(comm, kept);
+  }
+  if (is_of_device(stream)) [[unlikely]] {
+    Group alone;
+    const Status kept = collect(alone, asked, stream);
+    return report(comm, kept.ok() ? run_group(std::move(alone)) : kept);
   }
   if (stream.kind == tuttiStreamHost) {
     return report(comm, enqueue(asked, stream));
@@ -186,63 +159,10 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   }
 }
 
-// Ranks may name operations of different kinds in different orders, and need not all have each
-// kind: with the collectives first on every rank, then the transfers, then what never waits, nobody
-// waits for what its peer has behind something of another kind.
-void order(std::vector<Member>& members) {
-  const auto kind_of = [](const Member& member) {
-    const auto* access = std::get_if<comm::Access>(&member.task.work);
-    if (access != nullptr) return access->kind == comm::Access::Kind::kWaitSignal ? 3 : 2;
-    return member.task.is_request() ? 0 : 1;
-  };
-  std::stable_sort(members.begin(), members.end(),
-                   [&](const Member& a, const Member& b) { return kind_of(a) < kind_of(b); });
-}
-
-// Another thread may have ended a communicator since the call.
-Status enter(std::vector<Member>& members) {
-  for (Member& member : members) {
-    member.visitor = visit(member.comm);
-    if (Status status = check_handle(member.comm); !status.ok()) return status;
-    if (Status status = member.task.check(); !status.ok()) return status;
-  }
-  return {};
-}
-
-// A communicator's planner is the engine's as long as something of it is queued. A communicator is
-// kept from being freed only while nothing here waits for another one, whose end may be the next
-// that another thread is going to ask for.
-Status drain_all(const std::vector<Member>& members) {
-  for (const Member& member : members) {
-    const Visitor visitor = visit(member.comm);
-    if (Status status = check_handle(member.comm); !status.ok()) return status;
-    drain(*member.comm->communicator);
-  }
-  return {};
-}
-
-// The operations of a communicator follow each other, those of several run side by side.
-Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
-  if (Status status = drain_all(members); !status.ok()) return status;
-  if (Status status = enter(members); !status.ok()) return status;
-  std::map<const tuttiComm*, double> times;
-  double longest = 0;
-  for (Member& member : members) {
-    const Result<double> predicted = member.task.predict_ns();
-    if (!predicted.ok()) return predicted.status();
-    longest = std::max(longest, times[member.comm] += predicted.value());
-  }
-  nanoseconds = static_cast<uint64_t>(longest);
-  return {};
-}
-
-void tell_all(const std::vector<Member>& members, const Status& status) {
-  for (const Member& member : members) member.task.tell(status);
-}
-
-// A group with a HOST stream belongs to the engine as a whole: a communicator is driven by one
-// thread at a time. `tasks` has room for all.
-Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& tasks) {
+// A group with a HOST stream, or a device's, belongs to the engine as a whole: a communicator is
+// driven by one thread at a time. `tasks` has room for all.
+Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& tasks,
+                   const Crossings& crossings) {
   for (Member& member : group.members) tasks.push_back(std::move(member.task));
   const Status taken = engine.submit(tasks);
   if (!taken.ok()) {
@@ -250,7 +170,9 @@ Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& 
     return taken;
   }
   group.members.clear();  // what is announced keeps its communicator by itself
-  return group.own == nullptr ? Status() : group.own->wait();
+  const Status left = leave_devices(crossings);
+  const Status waited = group.own == nullptr ? Status() : group.own->wait();
+  return left.ok() ? waited : left;
 }
 
 Status drive_group(Group& group, comm::Driver& driver) {
@@ -263,26 +185,12 @@ Status drive_group(Group& group, comm::Driver& driver) {
   return group.own == nullptr ? Status() : group.own->wait();
 }
 
-bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
-  return std::any_of(members.begin(), members.end(),
-                     [comm](const Member& member) { return member.comm == comm; });
-}
-
-// Also where the communicator has work there: a communicator is driven by one thread at a time, and
-// to wait for that work before the group has begun may be to wait for ever, since a peer may do it
-// only behind what the group has of another communicator.
-bool needs_engine(const Member& member) {
-  if (member.comm->communicator->pending.load(std::memory_order_acquire) > 0) return true;
-  const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
-  const auto& more = member.task.more_streams;
-  return is_host(member.task.stream) || std::any_of(more.begin(), more.end(), is_host);
-}
-
 Status run_members(Group& group) {
   std::vector<Member>& members = group.members;
   comm::Engine* engine = nullptr;
   std::vector<comm::Task> tasks;
   std::optional<comm::Driver> driver;
+  Crossings crossings;
   const Status ready = caught_status([&]() -> Status {
     order(members);
     if (Status status = enter(members); !status.ok()) return status;
@@ -293,14 +201,16 @@ Status run_members(Group& group) {
     }
     tasks.reserve(members.size());
     Result<comm::Engine*> found = find_engine();
-    if (found.ok()) engine = found.value();
-    return found.status();
+    if (!found.ok()) return found.status();
+    engine = found.value();
+    return enter_devices(members, crossings);
   });
   if (!ready.ok()) {
     tell_all(members, ready);
     return ready;
   }
-  return engine != nullptr ? queue_group(group, *engine, tasks) : drive_group(group, *driver);
+  return engine != nullptr ? queue_group(group, *engine, tasks, crossings)
+                           : drive_group(group, *driver);
 }
 
 bool operates_on(const Group& group, const tuttiComm* comm) {
@@ -360,8 +270,8 @@ tuttiResult_t submit(tuttiComm_t comm, const comm::Request& request, tuttiStream
 
 tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStream_t stream,
                      const comm::Extras* extras, const Handle* handle) {
-  const bool is_plain =
-      extras == nullptr && handle == nullptr && stream.kind == tuttiStreamBlocking;
+  const bool is_plain = extras == nullptr && handle == nullptr &&
+                        stream.kind == tuttiStreamBlocking && !may_have_device_memory();
   if (group_depth > 0 && is_plain) {
     Group& open = group();
     if (open.members.empty() && open.plain.add(comm, transfer)) return tuttiSuccess;
@@ -376,8 +286,9 @@ tuttiResult_t submit(tuttiComm_t comm, const comm::Access& access, tuttiStream_t
 Status check_stream(tuttiStream_t stream) {
   if (stream.reserved != 0) return Status::invalid_argument("stream.reserved must be 0");
   if (stream.kind == tuttiStreamBlocking) return {};
+  if (is_of_device(stream)) return check_device_stream(stream);
   if (stream.kind != tuttiStreamHost) {
-    return Status::invalid_argument("stream.kind is neither BLOCKING nor HOST");
+    return Status::invalid_argument("stream.kind is none of BLOCKING, HOST and DEVICE");
   }
   if (stream.handle == nullptr) {
     return Status::invalid_argument("a HOST stream needs the handle from tuttiStreamCreate");

@@ -53,7 +53,7 @@ Driver::Node& Driver::new_node() {
   Node& node = take_out(spare_nodes_, nodes_);
   node.self = std::prev(nodes_.end());
   node.number = ++added_;
-  node.begun = false;
+  node.begun = node.done = false;
   node.blocked = 0;
   return node;
 }
@@ -215,12 +215,13 @@ void Driver::finish(Node& node, const Status& status) {
   over.finish(status);
 }
 
-// True if the task is finished.
-bool Driver::step(Node& node, bool& moved) {
+// True if the work is done, with this status.
+bool Driver::run_on(Node& node, bool& moved, Status& status) {
   Communicator& communicator = *node.task.communicator;
-  Status status;
   try {
     if (!node.begun) {
+      // Nobody opens the fence of one that fails: its stream may wait for a peer that is gone.
+      if (!node.task.may_begin() && communicator.failure().ok()) return false;
       node.begun = true;
       moved = true;
       status = node.task.begin();
@@ -234,8 +235,21 @@ bool Driver::step(Node& node, bool& moved) {
   } catch (const std::exception& error) {
     status = communicator.fail_after(error);
   }
+  return true;
+}
+
+// True if the task is finished. Of a failed one nobody waits for the streams: they may be held up
+// by anything, and its host memory is theirs until they are past it.
+bool Driver::step(Node& node, bool& moved) {
+  if (!node.done) {
+    if (!run_on(node, moved, node.outcome)) return false;
+    node.done = true;
+    moved = true;
+    node.task.release();
+  }
+  if (node.outcome.ok() && !node.task.is_over()) return false;
   moved = true;
-  finish(node, status);
+  finish(node, std::exchange(node.outcome, Status()));
   return true;
 }
 
@@ -266,11 +280,12 @@ bool Driver::advance() {
 bool Driver::idle(bool rare) {
   ++polls_;
   bool moved = false;
-  // What has not begun has no deadline to pass yet: its communicator would look at the call before.
+  // What has not begun, or is done, has no deadline to pass: its communicator would look at the
+  // call before.
   for (Node* node : active_) {
     Communicator& communicator = *node->task.communicator;
     try {
-      moved = communicator.idle(rare && node->begun) || moved;
+      moved = communicator.idle(rare && node->begun && !node->done) || moved;
     } catch (const std::exception& error) {
       (void)communicator.fail_after(error);
     }

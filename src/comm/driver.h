@@ -57,6 +57,8 @@ class Driver {
     uint64_t number = 0;  // rising
     int priority = 0;     // its own, or that of what waits for it
     bool begun = false;
+    bool done = false;  // with this outcome; its streams are not past it
+    Status outcome;
     uint32_t blocked = 0;     // seats in stages that are not the first
     std::vector<Seat> seats;  // one in every chain that it is in
   };
@@ -94,6 +96,7 @@ class Driver {
   void activate(Node& node);
   bool advance();
   bool step(Node& node, bool& moved);
+  bool run_on(Node& node, bool& moved, Status& status);
   bool idle(bool rare);
   void retire_failed();
   Node* failed_in_line(const void* communicator);

@@ -71,6 +71,7 @@ void Task::announce() {
 
 // Whoever is told may free the communicator: it is touched first.
 void Task::finish(const Status& status) {
+  release();
   attempt([&] { communicator->conclude(status); });
   communicator->pending.fetch_sub(1, std::memory_order_release);
   tell(status);
@@ -80,6 +81,18 @@ void Task::finish(const Status& status) {
 
 void Task::tell(const Status& status) const {
   for (const auto& handle : handles) handle->finish(status);
+}
+
+bool Task::may_begin() const {
+  return std::all_of(fences.begin(), fences.end(), [](const auto& one) { return one->is_open(); });
+}
+
+void Task::release() const {
+  for (const auto& fence : fences) fence->release();
+}
+
+bool Task::is_over() const {
+  return std::all_of(fences.begin(), fences.end(), [](const auto& one) { return one->is_over(); });
 }
 
 Status Task::begin() {

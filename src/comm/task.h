@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "src/comm/communicator.h"
+#include "src/exec/device.h"
 
 namespace tutti::comm {
 
@@ -50,6 +51,8 @@ struct Task {
   Stream stream;
   std::vector<Stream> more_streams;                  // of transfers that a group has joined
   std::vector<std::shared_ptr<Completion>> handles;  // told too; counted when they were made
+  // Of device streams: the work begins when all are open, and is told of when all are over.
+  std::vector<std::shared_ptr<exec::Fence>> fences;
 
   std::span<const exec::Transfer> transfers() const;  // if it is_transfer()
   /// Whether it keeps the order of this stream.
@@ -64,6 +67,12 @@ struct Task {
   /// Without announce(): it will not run.
   void tell(const Status& status) const;
   void finish(const Status& status);
+  /// Whether it need not wait for a stream of a device any more.
+  bool may_begin() const;
+  /// The work is done: what its streams have behind it goes on.
+  void release() const;
+  /// They are past what the work left for them.
+  bool is_over() const;
   /// Hands the work to the communicator.
   Status begin();
   /// How long it should take. Without announce().

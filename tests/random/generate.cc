@@ -34,6 +34,7 @@ class Generator {
   Job make() {
     draw_shape();
     job_.has_regions = dice_.one_in(2);
+    job_.devices = limits_.devices;
     population_.emplace(job_, dice_, limits_);
     int left = limits_.calls;
     while (left > 0) {
@@ -80,11 +81,19 @@ class Generator {
     for (uint64_t i = 0; i < calls; ++i) {
       Call call = draw_call();
       call.allocated = allocated && call.kind != Kind::kOneSided;
+      call.on_device = limits_.devices && may_be_on_device(call);
       batch.calls.push_back(std::move(call));
     }
     // Options of functions belong to the communicator, not to a call of a group.
     if (batch.grouped() && !batch.handles) share_options(batch);
     return batch;
+  }
+
+  // Three of four that have room in a DeviceMirror, whatever else the batch holds.
+  static bool may_be_on_device(const Call& call) {
+    const uint64_t most = call.kind == Kind::kPairs ? 512 << 10 : 3 << 20;
+    return call.kind != Kind::kOneSided && bytes_of(call) <= most &&
+           testing_support::mix(call.seed, 3) % 4 != 0;
   }
 
   // Those of the communicator's first call; an algorithm is one collective's.

@@ -149,6 +149,7 @@ std::string describe(const Call& call) {
   if (call.kind == Kind::kOneSided) return text + describe_accesses(call);
   text += call.kind == Kind::kPairs ? describe_transfers(call) : describe_collective(call);
   if (call.allocated) text += " allocated";
+  if (call.on_device) text += " on device";
   return text + describe(call.options);
 }
 

@@ -71,6 +71,7 @@ struct Call {
   Values values = Values::kAny;
   bool in_place = false;
   bool allocated = false;           // its buffers are from tuttiMemAlloc
+  bool on_device = false;           // its buffers are in device memory
   CallOptions options;              // not of one-sided calls
   std::vector<Transfer> transfers;  // of pairs: sends and receives
   std::vector<Access> accesses;     // of one-sided calls, with
@@ -116,6 +117,7 @@ struct Job {
   uint64_t number = 0;
   Network network = Network::kDefault;
   testing_support::TeamShape shape;
+  bool devices = false;                    // every rank has one, and streams of it
   bool has_regions = false;                // ranks allocate memory for the buffers of some calls
   uint64_t deadline_ns = 300'000'000'000;  // of calls that have one: later than the job's end
   std::vector<Communicator> communicators = {};  // in the order in which they are made
@@ -144,6 +146,7 @@ struct Limits {
   bool deterministic = false;  // every reduction is
   bool one_communicator = false;
   bool single_copies = true;  // the kernel copies between processes
+  bool devices = false;       // most calls are on device memory
 };
 
 Job make_job(uint64_t seed, uint64_t number, const Limits& limits);

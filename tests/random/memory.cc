@@ -4,6 +4,7 @@
 #include <cstring>
 #include <optional>
 
+#include "tests/random/device_mirror.h"
 #include "tests/random/pattern.h"
 #include "tests/support/dice.h"
 
@@ -90,6 +91,41 @@ CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(cal
     send_ = has_input ? input_->data() : nullptr;
   }
   fill_input();
+}
+
+void CallMemory::move_to(DeviceMirror& device) {
+  for (const TransferMemory& memory : transfers_) {
+    on_device_.emplace_back(&memory.block, device.push(memory.block));
+  }
+  host_send_ = send_;
+  host_recv_ = recv_;
+  for (const Block* block : {input_.get(), output_.get()}) {
+    if (block == nullptr) continue;
+    std::byte* const begin = device.push(*block);
+    on_device_.emplace_back(block, begin);
+    const auto is_inside = [&](const std::byte* pointer) {
+      return pointer >= block->data() && pointer <= block->data() + block->bytes();
+    };
+    const bool sends = block == input_.get() || in_place_;
+    if (sends && is_inside(host_send_)) send_ = begin + (host_send_ - block->data());
+    const bool receives = block == output_.get();
+    if (receives && is_inside(host_recv_)) recv_ = begin + (host_recv_ - block->data());
+  }
+}
+
+void CallMemory::move_back(DeviceMirror& device) {
+  if (on_device_.empty()) return;
+  for (const auto& [block, begin] : on_device_) device.pull(*block, begin);
+  on_device_.clear();
+  send_ = host_send_;
+  recv_ = host_recv_;
+}
+
+std::byte* CallMemory::place_of(const TransferMemory& transfer) const {
+  for (const auto& [block, begin] : on_device_) {
+    if (block == &transfer.block) return begin;
+  }
+  return transfer.block.data();
 }
 
 void CallMemory::set_scalar() {

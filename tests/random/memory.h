@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,10 @@ class Block {
 
   std::byte* data() const { return data_; }
   uint64_t bytes() const { return bytes_; }
+  /// With the guards.
+  std::span<std::byte> whole() const {
+    return {data_ - kGuardBytes, kGuardBytes + bytes_ + kGuardBytes};
+  }
   void overwrite();
   /// "" if nobody wrote outside.
   std::string damage() const;
@@ -60,6 +65,8 @@ struct TransferMemory {
   Block block;
 };
 
+class DeviceMirror;
+
 class CallMemory {
  public:
   /// `regions` null: ordinary memory.
@@ -69,6 +76,12 @@ class CallMemory {
   void* recv() const { return recv_; }
   /// Of a call of pairs: this rank's part, in the order in which it must be issued.
   const std::vector<TransferMemory>& transfers() const { return transfers_; }
+
+  /// The call is made on device memory: buffers are there from now on, and back before check().
+  void move_to(DeviceMirror& device);
+  void move_back(DeviceMirror& device);
+  /// Of a transfer, where it lies: on the host or the device.
+  std::byte* place_of(const TransferMemory& transfer) const;
 
   /// Of a scaled sum: the memory of this rank's scalar, which is garbage unless it is set.
   void* scalar() { return scalar_; }
@@ -98,6 +111,9 @@ class CallMemory {
   alignas(8) std::byte scalar_[8];
   const std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;
+  const std::byte* host_send_ = nullptr;  // while the call is on a device
+  std::byte* host_recv_ = nullptr;
+  std::vector<std::pair<const Block*, std::byte*>> on_device_;
 };
 
 }  // namespace tutti::random_calls

@@ -11,7 +11,7 @@
 namespace tutti::random_calls {
 namespace {
 
-constexpr std::byte kPoison{0xee};
+constexpr std::byte kUntouched{0xee};
 
 std::string at_byte(uint64_t index, uint64_t bytes) {
   return " at byte " + std::to_string(index) + " of " + std::to_string(bytes);
@@ -75,7 +75,7 @@ bool OneSided::add_part() {
   part.memory = static_cast<std::byte*>(memory);
   const auto window = static_cast<uint32_t>(parts_.size());
   for (uint64_t i = 0; i < kReadBytes; ++i) part.memory[i] = window_byte(number_, rank_, window, i);
-  std::memset(part.memory + kReadBytes, static_cast<int>(kPoison), kWindowBytes - kReadBytes);
+  std::memset(part.memory + kReadBytes, static_cast<int>(kUntouched), kWindowBytes - kReadBytes);
   const tuttiResult_t made = tuttiCommWindowRegister(comm_, memory, kWindowBytes, &part.window, 0);
   parts_.push_back(std::move(part));
   return verdict_.ok(made, "tuttiCommWindowRegister", comm_);
@@ -221,9 +221,9 @@ std::string OneSided::damage(const Call& call, size_t ordinal) const {
   const std::byte* const at = parts_[a.window].memory + a.offset;
   for (uint64_t i = 0; i < a.bytes; ++i) {
     if (at[i] == put_byte(call, ordinal, i)) continue;
-    return (at[i] == kPoison ? "nothing came" : "something else came") + at_byte(i, a.bytes);
+    return (at[i] == kUntouched ? "nothing came" : "something else came") + at_byte(i, a.bytes);
   }
-  const auto clean = [](std::byte byte) { return byte == kPoison; };
+  const auto clean = [](std::byte byte) { return byte == kUntouched; };
   if (std::all_of(at - kPutGuardBytes, at, clean) &&
       std::all_of(at + a.bytes, at + a.bytes + kPutGuardBytes, clean)) {
     return "";
@@ -248,7 +248,7 @@ void OneSided::forget(const Call& call) {
   for (const Access& access : call.accesses) {
     if (access.is_get || access.target != rank_) continue;
     std::byte* const at = parts_[access.window].memory + access.offset;
-    std::memset(at, static_cast<int>(kPoison), access.bytes);
+    std::memset(at, static_cast<int>(kUntouched), access.bytes);
   }
 }
 

@@ -9,6 +9,7 @@
 //   --job J            only job J of the seed: how a failure is run again
 //   --deterministic    every reduction is deterministic
 //   --no-large         no calls of 64 MiB
+//   --devices          ranks have CUDA devices, and most calls are on their memory and streams
 //   --calls-before N   TUTTI_CALLS_BEFORE of every rank
 //   --every-pair       up to half as many jobs more until every pair of properties that can be was
 //                      in a call; it is a failure if one was not
@@ -56,6 +57,7 @@ bool read(int argc, char** argv, Options& options) {
        {"--ranks", into(options.limits.max_ranks, 1, testing_support::kMaxRanks)}},
       {{"--deterministic", &options.limits.deterministic},
        {"--no-large", &no_large},
+       {"--devices", &options.limits.devices},
        {"--one-communicator", &options.limits.one_communicator},
        {"--every-pair", &options.every_pair},
        {"--verbose", &options.verbose}});
@@ -70,7 +72,8 @@ std::string replay(const Options& options, uint64_t job) {
          std::to_string(options.limits.max_ranks) +
          (options.limits.deterministic ? " --deterministic" : "") +
          (options.limits.one_communicator ? " --one-communicator" : "") +
-         (options.limits.large ? "" : " --no-large") + " --calls-before " + options.calls_before +
+         (options.limits.large ? "" : " --no-large") +
+         (options.limits.devices ? " --devices" : "") + " --calls-before " + options.calls_before +
          " --job " + std::to_string(job);
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tests/random/device_mirror.h"
 #include "tests/random/issue.h"
 #include "tests/random/memory.h"
 #include "tests/random/seats.h"
@@ -33,6 +34,7 @@ class Rank {
 
   bool run() {
     member_.at(0);
+    if (job_.devices && !open_device()) return false;
     for (tuttiStream_t& stream : streams_) {
       if (!ok(tuttiStreamCreate(&stream), "tuttiStreamCreate", nullptr)) return false;
     }
@@ -45,6 +47,12 @@ class Rank {
   }
 
  private:
+  bool open_device() {
+    std::string why;
+    device_ = DeviceMirror::open(member_.rank(), why);
+    return device_ != nullptr || verdict_.wrong("no device: " + why);
+  }
+
   bool ok(tuttiResult_t result, const char* what, tuttiComm_t comm) const {
     return verdict_.ok(result, what, comm);
   }
@@ -79,6 +87,7 @@ class Rank {
     Regions& regions = seats_.regions();
     regions.send.reset();
     regions.recv.reset();
+    if (device_ != nullptr) device_->reset();
     memory_.clear();
     seat_of_.clear();
     requests_.assign(batch.calls.size(), {});
@@ -88,6 +97,7 @@ class Rank {
       seat_of_.push_back(seat);
       memory_.push_back(seat == nullptr ? nullptr
                                         : std::make_unique<CallMemory>(call, seat->rank, &regions));
+      if (call.on_device && seat != nullptr) memory_.back()->move_to(*device_);
     }
   }
 
@@ -113,6 +123,7 @@ class Rank {
   }
 
   bool synchronize(Way way) {
+    for (size_t i = 0; device_ != nullptr && i < 2; ++i) device_->synchronize(i);
     if (way == Way::kBlocking || way == Way::kGroup) return true;
     for (tuttiStream_t stream : streams_) {
       if (!ok(tuttiStreamSynchronize(stream), "tuttiStreamSynchronize", nullptr)) return false;
@@ -132,6 +143,10 @@ class Rank {
     };
     const auto is_done = [&](tuttiRequest_t r) { return tests ? test(r) : ends(r); };
     if (!std::ranges::all_of(requests, is_done)) return false;
+    if (device_ != nullptr) {
+      if (requests.empty()) device_->synchronize(0);
+      memory_[i]->move_back(*device_);
+    }
     if (const std::string message = memory_[i]->check(); !message.empty()) {
       return verdict_.wrong("call " + std::to_string(i) + ": " + message);
     }
@@ -171,6 +186,10 @@ class Rank {
     return ok(library_.set_options(seat.comm, &options), "tuttiCommSetOptions", seat.comm);
   }
 
+  tuttiStream_t stream_for(const Batch& batch, size_t i) const {
+    if (!batch.calls[i].on_device) return stream_for(batch.way, i);
+    return device_->stream(batch.way == Way::kTwoHost ? stream_of(i) : 0);
+  }
   tuttiStream_t stream_for(Way way, size_t i) const {
     if (way == Way::kHost || way == Way::kHostGroup) return streams_[0];
     return way == Way::kTwoHost ? streams_[stream_of(i)] : tuttiBlocking();
@@ -179,7 +198,7 @@ class Rank {
   bool issue(const Batch& batch, size_t i) {
     const Call& call = batch.calls[i];
     Seat& seat = *seat_of_[i];
-    const tuttiStream_t stream = stream_for(batch.way, i);
+    const tuttiStream_t stream = stream_for(batch, i);
     if (call.kind == Kind::kOneSided) {
       return seat.one_sided->issue(call, batch.way == Way::kBlocking, stream);
     }
@@ -234,7 +253,7 @@ class Rank {
       const Transfer& t = batch.calls[i].transfers[part.ordinal];
       tuttiCall_t call = TUTTI_CALL_INITIALIZER;
       call.collective = part.is_send ? tuttiCollSend : tuttiCollRecv;
-      call.send = call.recv = part.block.data();
+      call.send = call.recv = memory_[i]->place_of(part);
       call.count = t.count;
       call.type = t.type;
       call.root = part.is_send ? t.target : t.source;
@@ -255,6 +274,7 @@ class Rank {
   const Verdict verdict_{member_};
   Library library_;
   tuttiStream_t streams_[2] = {tuttiBlocking(), tuttiBlocking()};
+  std::unique_ptr<DeviceMirror> device_;  // null: calls are on host memory
   Seats seats_{job_, member_, library_, verdict_};
   // Of each call of the batch:
   std::vector<Seat*> seat_of_;                       // null: the rank has no part in it

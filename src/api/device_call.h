@@ -1,0 +1,41 @@
+// A call with buffers in device memory, or on a stream of a device: its way to the host's lanes.
+//
+// Threads: the caller's. Errors: nothing has been enqueued after one of cross().
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "include/tutti/tutti.h"
+#include "src/base/status.h"
+#include "src/comm/task.h"
+#include "src/exec/device.h"
+
+namespace tutti::api {
+
+// tidy: allow mutable (a fact about the process: its driver is loaded once and stays)
+inline constinit std::atomic<bool> device_memory_seen{false};
+
+using Crossings = std::vector<std::shared_ptr<exec::Crossing>>;
+
+inline bool is_of_device(tuttiStream_t stream) { return stream.kind == tuttiStreamDevice; }
+/// OK, or why device streams cannot be used.
+Status check_device_stream(tuttiStream_t stream);
+
+/// Gives the task host memory in the place of device memory, and one fence for each device stream
+/// that it is on. `streams`: those of its transfers, in order; one for any other work.
+Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams);
+
+/// Whether some buffer of the work is device memory; such a call needs a device stream.
+Status check_host_memory(const comm::Request& request, const comm::Communicator& communicator);
+Status check_host_memory(const exec::Transfer& transfer, const comm::Communicator& communicator);
+Status check_host_memory(const comm::Access& access, const comm::Communicator& communicator);
+/// Whether device memory is possible in this process, as far as was known when it was last looked
+/// for. One load.
+inline bool may_have_device_memory() { return device_memory_seen.load(std::memory_order_relaxed); }
+/// Where a communicator is made, and a stream of a device is used.
+void look_for_device_memory();
+
+}  // namespace tutti::api

@@ -1,0 +1,142 @@
+#include "src/api/members.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tutti::api {
+namespace {
+
+void append_transfers(comm::Task& task, const exec::Transfer& transfer) {
+  if (const auto* single = std::get_if<exec::Transfer>(&task.work)) {
+    task.work = std::vector<exec::Transfer>{*single};
+  }
+  std::get<std::vector<exec::Transfer>>(task.work).push_back(transfer);
+}
+
+// A communicator's planner is the engine's as long as something of it is queued. A communicator is
+// kept from being freed only while nothing here waits for another one, whose end may be the next
+// that another thread is going to ask for.
+Status drain_all(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    const Visitor visitor = visit(member.comm);
+    if (Status status = check_handle(member.comm); !status.ok()) return status;
+    drain(*member.comm->communicator);
+  }
+  return {};
+}
+
+}  // namespace
+
+// Sends and receives of one communicator progress together, on whatever streams: they become one
+// task, with the least deadline and the highest priority of them.
+bool join_transfers(std::vector<Member>& members, Member& member) {
+  const auto* transfer = std::get_if<exec::Transfer>(&member.task.work);
+  if (transfer == nullptr) return false;
+  const auto earlier = std::find_if(members.begin(), members.end(), [&](const Member& other) {
+    return other.comm == member.comm && other.task.is_transfer();
+  });
+  if (earlier == members.end()) return false;
+  comm::Task& task = earlier->task;
+  append_transfers(task, *transfer);
+  earlier->streams.insert(earlier->streams.end(), member.streams.begin(), member.streams.end());
+  const comm::Task::Stream& stream = member.task.stream;
+  const auto known = [&](const comm::Task::Stream& other) {
+    return other.completion == stream.completion;
+  };
+  if (!known(task.stream) &&
+      std::none_of(task.more_streams.begin(), task.more_streams.end(), known)) {
+    task.more_streams.push_back(stream);
+  }
+  // The last that may find no memory: the handles are told by one task or the other.
+  task.handles.insert(task.handles.end(), member.task.handles.begin(), member.task.handles.end());
+  task.priority = std::max(task.priority, member.task.priority);
+  const comm::Communicator& communicator = *task.communicator;
+  uint64_t& timeout_ns = task.extras.options->timeout_ns;
+  timeout_ns = communicator.timeout_of(timeout_ns);
+  const uint64_t other_ns = communicator.timeout_of(member.task.extras.options->timeout_ns);
+  timeout_ns = std::min(timeout_ns, other_ns);
+  return true;
+}
+
+// Ranks may name operations of different kinds in different orders, and need not all have each
+// kind: with the collectives first on every rank, then the transfers, then what never waits, nobody
+// waits for what its peer has behind something of another kind.
+void order(std::vector<Member>& members) {
+  const auto kind_of = [](const Member& member) {
+    const auto* access = std::get_if<comm::Access>(&member.task.work);
+    if (access != nullptr) return access->kind == comm::Access::Kind::kWaitSignal ? 3 : 2;
+    return member.task.is_request() ? 0 : 1;
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const Member& a, const Member& b) { return kind_of(a) < kind_of(b); });
+}
+
+// Another thread may have ended a communicator since the call.
+Status enter(std::vector<Member>& members) {
+  for (Member& member : members) {
+    member.visitor = visit(member.comm);
+    if (Status status = check_handle(member.comm); !status.ok()) return status;
+    if (Status status = member.task.check(); !status.ok()) return status;
+  }
+  return {};
+}
+
+// The operations of a communicator follow each other, those of several run side by side.
+Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
+  if (Status status = drain_all(members); !status.ok()) return status;
+  if (Status status = enter(members); !status.ok()) return status;
+  std::map<const tuttiComm*, double> times;
+  double longest = 0;
+  for (Member& member : members) {
+    const Result<double> predicted = member.task.predict_ns();
+    if (!predicted.ok()) return predicted.status();
+    longest = std::max(longest, times[member.comm] += predicted.value());
+  }
+  nanoseconds = static_cast<uint64_t>(longest);
+  return {};
+}
+
+void tell_all(const std::vector<Member>& members, const Status& status) {
+  for (const Member& member : members) member.task.tell(status);
+}
+
+bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
+  return std::any_of(members.begin(), members.end(),
+                     [comm](const Member& member) { return member.comm == comm; });
+}
+
+// Also where the communicator has work there: a communicator is driven by one thread at a time, and
+// to wait for that work before the group has begun may be to wait for ever, since a peer may do it
+// only behind what the group has of another communicator.
+bool needs_engine(const Member& member) {
+  if (member.comm->communicator->pending.load(std::memory_order_acquire) > 0) return true;
+  if (std::any_of(member.streams.begin(), member.streams.end(), is_of_device)) return true;
+  const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
+  const auto& more = member.task.more_streams;
+  return is_host(member.task.stream) || std::any_of(more.begin(), more.end(), is_host);
+}
+
+// All streams of devices come to their first point before one of them waits at its second one: what
+// it waits for may need another one that shares its queue in the hardware.
+Status enter_devices(std::vector<Member>& members, Crossings& crossings) {
+  for (Member& member : members) {
+    Result<Crossings> made = cross(member.task, member.streams);
+    if (!made.ok()) return made.status();
+    crossings.insert(crossings.end(), made.value().begin(), made.value().end());
+  }
+  for (const auto& crossing : crossings) {
+    if (Status status = crossing->enter(); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status leave_devices(const Crossings& crossings) {
+  Status first;
+  for (const auto& crossing : crossings) {
+    const Status status = crossing->leave();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+}  // namespace tutti::api

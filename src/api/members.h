@@ -1,0 +1,41 @@
+// The operations that a group holds until its end, and what is done with all of them there.
+//
+// Threads: a group's. Errors: of enter() and enter_devices() nothing has run, and the members must
+// be told.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "src/api/device_call.h"
+#include "src/api/handle.h"
+#include "src/comm/task.h"
+
+namespace tutti::api {
+
+struct Member {
+  tuttiComm_t comm;
+  comm::Task task;
+  std::vector<tuttiStream_t> streams;  // of its transfers; of other work, one
+  Visitor visitor{nullptr};            // from the end of the group until the task is announced
+};
+
+/// Sends and receives of one communicator progress together, on whatever streams: they become one
+/// task, with the least deadline and the highest priority of them. False if it is the first.
+bool join_transfers(std::vector<Member>& members, Member& member);
+/// In the order in which they run: collectives first.
+void order(std::vector<Member>& members);
+/// Another thread may have ended a communicator since the call.
+Status enter(std::vector<Member>& members);
+/// How long all should take; nothing runs.
+Status predict(std::vector<Member>& members, uint64_t& nanoseconds);
+void tell_all(const std::vector<Member>& members, const Status& status);
+bool is_among(const std::vector<Member>& members, const tuttiComm* comm);
+/// Whether it has to be run by the engine.
+bool needs_engine(const Member& member);
+
+/// Of the members on streams of devices: up to where the host's work begins, and all behind it.
+Status enter_devices(std::vector<Member>& members, Crossings& crossings);
+Status leave_devices(const Crossings& crossings);
+
+}  // namespace tutti::api
