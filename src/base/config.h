@@ -72,6 +72,9 @@ struct Config {
   std::vector<std::pair<std::string, std::string>> algorithms;  // "all_reduce", "ring:2"
   NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
   bool deterministic = false;
+  std::string topology_file;       // the cluster; empty: nobody says what is above hosts
+  std::string host_topology_file;  // this host, in NCCL's XML; empty: found out
+  std::string host_topology_dump;  // where it is written; empty: nowhere
   bool lazy_connect = true;
   bool shared_memory = true;  // false: no transport that shares it
 

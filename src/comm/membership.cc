@@ -24,6 +24,7 @@ enum CardText : size_t {
   kMember,
   kProcessors,
   kSettings,
+  kCluster,
   kPlace,
   kFirstTransport
 };
@@ -174,6 +175,7 @@ std::string Membership::write_card() const {
                                     std::to_string(member_id()),
                                     to_text(options_.processors),
                                     settings(),
+                                    to_text(cluster_.card()),
                                     self_.bind_address + " " + std::to_string(place.port)};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
@@ -204,6 +206,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     if (Status status = read_place(static_cast<int>(rank), card[kPlace]); !status.ok()) {
       return status;
     }
+    cluster_cards_.push_back(read_cluster_card(card[kCluster]));
     card.erase(card.begin(), card.begin() + kFirstTransport);
     cards_.push_back(std::move(card));
   }
@@ -214,6 +217,11 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
 // nothing connects all. The last level says only that the ranks are of one group, and is dropped
 // where another one connects them; else connect() names the peer that no transport reaches.
 Status Membership::find_levels() {
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const ClusterCard& card = cluster_cards_[static_cast<size_t>(rank)];
+    Status status = cluster_.agree(card, name_of(this->rank()), name_of(rank));
+    if (!status.ok()) return status;
+  }
   std::vector<std::vector<std::string>> neighborhoods;
   std::vector<group::Level> levels;
   for (size_t i = 0; i < transports_.size(); ++i) {
@@ -228,11 +236,28 @@ Status Membership::find_levels() {
   const auto nodes = group::nodes_of(neighborhoods, static_cast<size_t>(self_.ranks));
   for (size_t i = 0; i < levels.size(); ++i) levels[i].nodes = nodes[i];
   if (levels.size() > 1 && nodes[levels.size() - 2] == nodes.back()) levels.pop_back();
+  if (Status status = add_cluster_levels(levels); !status.ok()) return status;
   Result<group::GroupPointer> made =
       group::GroupView::make(self_.communicator, self_.epoch, members_, std::move(levels));
   if (!made.ok()) return made.status();
   group_ = std::move(made).value();
   count_cores();
+  return {};
+}
+
+// The levels of the cluster stand in the place of the network that connects all, which they divide.
+Status Membership::add_cluster_levels(std::vector<group::Level>& levels) {
+  std::vector<uint32_t> domains;
+  for (uint32_t rank = 0; rank < members_.size(); ++rank) domains.push_back(rank);
+  auto end = levels.begin();
+  for (; end != levels.end() && end->reach.map; ++end) domains = end->nodes;
+  Result<std::vector<group::Level>> found = cluster_.levels(cluster_cards_, domains);
+  if (!found.ok()) return found.status();
+  cluster_cards_ = {};
+  const bool has_network = end != levels.end() && end->reach.stream;
+  if (found.value().empty() || !has_network) return {};
+  levels.erase(end, levels.end());
+  for (group::Level& level : found.value()) levels.push_back(std::move(level));
   return {};
 }
 
@@ -350,6 +375,9 @@ Status Membership::join() {
   if (!arena.ok()) return arena.status();
   arena_ = std::move(arena).value();
   self_.arena = &arena_;
+  Result<Cluster> cluster = Cluster::read(*options_.env->config);
+  if (!cluster.ok()) return cluster.status();
+  cluster_ = std::move(cluster).value();
   if (Status status = open_roster(); !status.ok()) return status;
   if (Status status = open_transports(); !status.ok()) return status;
   Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.patience);

@@ -15,6 +15,7 @@
 #include "src/base/patience.h"
 #include "src/base/processors.h"
 #include "src/bootstrap/watch.h"
+#include "src/comm/cluster.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
 #include "src/group/view.h"
@@ -87,6 +88,7 @@ class Membership {
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
   Status find_levels();
+  Status add_cluster_levels(std::vector<group::Level>& levels);
   uint64_t member_id() const;
   void count_cores();
   uint64_t link_descriptors() const;
@@ -110,6 +112,8 @@ class Membership {
   std::vector<std::vector<std::string>> cards_;  // [rank][transport]
   std::vector<Profile> profiles_;
   std::shared_ptr<Roster> roster_;
+  Cluster cluster_;
+  std::vector<ClusterCard> cluster_cards_;  // by rank
   std::vector<uint64_t> members_;
   group::GroupPointer group_;
   bool all_memory_ = true;

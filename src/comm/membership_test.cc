@@ -2,10 +2,12 @@
 #include "src/comm/membership.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <fstream>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -105,6 +107,37 @@ class Group {
     return {can.begin(), can.end()};
   }
 
+  /// By rank: the names of the levels of a group of ranks that talk by sockets, and the levels at
+  /// which rank 0 and each of the others meet; or why there is none.
+  std::vector<std::string> levels_on(const std::vector<std::string>& hosts,
+                                     const std::vector<std::string>& files) {
+    std::vector<transport::Factory> tcp;
+    for (const transport::Factory& factory : registry::transports()) {
+      if (factory.name == "tcp") tcp.push_back(factory);
+    }
+    const auto watch = bootstrap::Watch::create().value();
+    std::vector<Config> configs(kRanks);
+    std::vector<Env> envs;
+    std::vector<std::string> texts(kRanks);
+    for (size_t rank = 0; rank < kRanks; ++rank) {
+      configs[rank].host_id = hosts[rank];
+      configs[rank].topology_file = files[rank];
+      envs.push_back({&configs[rank], &log_, monotonic_ns});
+    }
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank, at = static_cast<size_t>(rank)] {
+        MembershipOptions options = options_of(rank, tcp);
+        options.env = &envs[at];
+        options.watch = watch.get();
+        const auto made = Membership::create(std::move(options));
+        texts[at] = made.ok() ? text_of(*made.value()->group()) : made.status().message();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return texts;
+  }
+
   /// Why the others gave up. Each has asked twice whether it makes sense.
   std::vector<std::string> reasons_while_the_last_is_held() {
     const std::vector<transport::Factory> transports = {{"held", Threads<Kind::kHeld>::make}};
@@ -133,6 +166,15 @@ class Group {
   }
 
  private:
+  static std::string text_of(const group::GroupView& group) {
+    std::string text;
+    for (size_t level = 0; level < group.levels(); ++level) text += group.level(level).name + " ";
+    for (int peer = 1; peer < group.ranks(); ++peer) {
+      text += std::to_string(group.common_level(0, peer));
+    }
+    return text;
+  }
+
   MembershipOptions options_of(int rank, std::span<const transport::Factory> transports) {
     MembershipOptions options;
     options.env = &env_;
@@ -171,6 +213,36 @@ TEST(Membership, SingleCopiesAreAgreedOnByAllRanksOfAHost) {
   const std::vector<bool> none(kRanks, false), all(kRanks, true);
   EXPECT_EQ(Group().single_copies({"barred", Threads<Kind::kBarred>::make}), none);
   EXPECT_EQ(Group().single_copies({"free", Threads<Kind::kFree>::make}), all);
+}
+
+constexpr const char* kTwoRacks = R"({"tutti_topology": 1,
+  "levels": [{"name": "zone"}, {"name": "rack"}, {"name": "host"}],
+  "tree": {"children": [{"children": [{"name": "a"}, {"name": "b"}]},
+                        {"children": [{"name": "c"}]}]}})";
+
+TEST(Membership, LevelsOfAClusterFileStandInTheGroupOfEveryRank) {
+  const std::string file = testing::TempDir() + "tutti-racks-" + std::to_string(getpid());
+  const std::string other = file + "-other";
+  std::ofstream(file) << kTwoRacks;
+  std::string text = kTwoRacks;
+  std::ofstream(other) << text.replace(text.find("zone"), 4, "site");
+  const std::vector<std::string> all(kRanks, file), none(kRanks, "");
+  for (const std::string& levels : Group().levels_on({"a", "c", "b"}, all)) {
+    EXPECT_EQ(levels, "rack zone 10");
+  }
+  for (const std::string& levels : Group().levels_on({"a", "c", "b"}, none)) {
+    EXPECT_EQ(levels, "network 00");
+  }
+  // Each of the three sees a rank whose file differs from its own.
+  for (const std::string& why : Group().levels_on({"a", "c", "b"}, {file, other, file})) {
+    EXPECT_NE(why.find(file + " (fingerprint "), std::string::npos) << why;
+    EXPECT_NE(why.find(other + " (fingerprint "), std::string::npos) << why;
+  }
+  for (const std::string& why : Group().levels_on({"a", "x", "b"}, all)) {
+    EXPECT_NE(why.find("rank 1 is on a host with the name 'x'"), std::string::npos) << why;
+  }
+  unlink(file.c_str());
+  unlink(other.c_str());
 }
 
 // A rank that has connected and does not join may have died, and its link shows nothing of it.
