@@ -25,6 +25,21 @@ if(NOT TUTTI_SANITIZE)
   list(APPEND TUTTI_UNDER_TEST tutti_nccl)
 endif()
 
+# ---- the software device --------------------------------------------------------------------
+
+# A libcuda.so.1 of the tests' own (docs/software_device.md), apart from all other libraries: only a
+# program that gets its folder in LD_LIBRARY_PATH, or a test that names it, ever loads it.
+tutti_glob(TUTTI_SOFTWARE_DEVICE FOLDERS tests/software_device/device MATCHING "\\.cc$")
+add_library(tutti_software_device SHARED ${TUTTI_SOFTWARE_DEVICE})
+target_link_libraries(tutti_software_device PRIVATE tutti_flags)
+tutti_precompile(tutti_software_device FROM tutti_core)
+tutti_unite(tutti_software_device FOLDERS tests/software_device/device)
+set_target_properties(tutti_software_device PROPERTIES
+  OUTPUT_NAME cuda SOVERSION 1
+  LIBRARY_OUTPUT_DIRECTORY "${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/software_device")
+target_link_options(tutti_software_device PRIVATE LINKER:-z,nodelete)  # its threads never end
+list(APPEND TUTTI_UNDER_TEST tutti_software_device)
+
 # ---- programs -------------------------------------------------------------------------------
 
 # Registers the suites of a GoogleTest program when ctest starts, so that a build does not run it.
@@ -82,7 +97,8 @@ else()
   message(STATUS "No cuda.h: src/drivers/cuda/api.h is compared with nothing (CudaInterface is skipped)")
 endif()
 
-tutti_glob(TUTTI_TEST_HELPERS FOLDERS tests MATCHING "\\.cc$" WITHOUT "_test\\.cc$" "_main\\.cc$")
+tutti_glob(TUTTI_TEST_HELPERS FOLDERS tests MATCHING "\\.cc$"
+           WITHOUT "_test\\.cc$" "_main\\.cc$" "^tests/software_device/device/")
 # Of the drop-in, what reads a caller's bytes: its library shows only NCCL's names.
 add_library(tutti_test_helpers OBJECT ${TUTTI_TEST_HELPERS}
             plugins/nccl/call_config.cc plugins/nccl/config.cc plugins/nccl/configuration_lines.cc)

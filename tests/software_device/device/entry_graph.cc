@@ -1,0 +1,216 @@
+// Entry points of stream capture and graphs, and of kernels, which are functions of the host here.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/software_device/device/chance.h"
+#include "tests/software_device/device/device.h"
+#include "tests/software_device/device/entry_points.h"
+#include "tests/software_device/device/statistics.h"
+
+namespace softdev {
+namespace {
+
+using GraphHandle = std::shared_ptr<Graph>;  // what CUgraph and CUgraphExec point to
+
+/// Whether a branch of the capture was never joined with the stream that it ends in.
+bool has_unjoined_branch(const Graph& graph, const std::vector<size_t>& end) {
+  std::set<size_t> followed(end.begin(), end.end());
+  for (const Graph::Node& node : graph.nodes) {
+    followed.insert(node.behind.begin(), node.behind.end());
+  }
+  return followed.size() != graph.nodes.size();
+}
+
+/// One run of a graph. Nodes that may run do so in random order; one that waits holds up none but
+/// those behind it.
+class GraphRun {
+ public:
+  explicit GraphRun(GraphHandle graph) : graph_(std::move(graph)), done_(graph_->nodes.size()) {
+    for (const Graph::Node& node : graph_->nodes) steps_.push_back(node.make());
+  }
+
+  bool go_on() {
+    for (bool moved = true; moved;) {
+      moved = false;
+      std::vector<size_t> ready;
+      for (size_t i = 0; i < steps_.size(); ++i) {
+        if (!done_[i] && may_run(i)) ready.push_back(i);
+      }
+      std::shuffle(ready.begin(), ready.end(), dice());
+      for (const size_t i : ready) {
+        if (!steps_[i]()) continue;
+        done_[i] = moved = true;
+      }
+    }
+    return std::all_of(done_.begin(), done_.end(), [](bool done) { return done; });
+  }
+
+ private:
+  bool may_run(size_t node) const {
+    const auto& behind = graph_->nodes[node].behind;
+    return std::all_of(behind.begin(), behind.end(), [this](size_t i) { return done_[i]; });
+  }
+
+  GraphHandle graph_;
+  std::vector<Step> steps_;
+  std::vector<bool> done_;
+};
+
+struct Kernel {
+  SoftdevKernel function = nullptr;
+  std::vector<size_t> parameter_bytes;
+};
+
+struct Kernels {
+  std::mutex mutex;
+  std::map<std::string, Kernel> by_name;
+};
+
+Kernels& kernels() {
+  static Kernels* const all = new Kernels;
+  return *all;
+}
+
+}  // namespace
+
+CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
+  return on_stream(handle, [&](Stream& stream) {
+    if (is_legacy(handle)) return kErrorStreamCaptureUnsupported;
+    const std::lock_guard lock(stream.context->mutex);
+    if (stream.capture != nullptr) return kErrorIllegalState;
+    stream.capture = std::make_shared<Capture>();
+    stream.capture->mode = mode;
+    stream.capture->origin = &stream;
+    stream.captured_behind.clear();
+    count_capture(mode, 1);
+    return kSuccess;
+  });
+}
+
+CUresult cuStreamEndCapture(CUstream handle, CUgraph* out) {
+  return on_stream(handle, [&](Stream& stream) {
+    const std::lock_guard lock(stream.context->mutex);
+    const std::shared_ptr<Capture> capture = stream.capture;
+    if (capture == nullptr) return kErrorIllegalState;
+    if (capture->origin != &stream) return kErrorStreamCaptureUnmatched;
+    const bool unjoined = has_unjoined_branch(*capture->graph, stream.captured_behind);
+    for (const auto& [other, owned] : stream.context->streams) {
+      if (other->capture != capture) continue;
+      other->capture = nullptr;
+      other->captured_behind.clear();
+    }
+    count_capture(capture->mode, -1);
+    *out = nullptr;
+    if (capture->invalid) return kErrorStreamCaptureInvalidated;
+    if (unjoined) return kErrorStreamCaptureUnjoined;
+    *out = reinterpret_cast<CUgraph>(new GraphHandle(capture->graph));
+    return kSuccess;
+  });
+}
+
+CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
+  return on_stream(handle, [&](Stream& stream) {
+    const std::lock_guard lock(stream.context->mutex);
+    if (&stream == stream.context->legacy) {
+      for (const auto& [other, owned] : stream.context->streams) {
+        if (other->capture != nullptr && other->blocking()) return kErrorStreamCaptureImplicit;
+      }
+    }
+    *status = stream.capture == nullptr ? kCaptureNone
+              : stream.capture->invalid ? kCaptureInvalidated
+                                        : kCaptureActive;
+    return kSuccess;
+  });
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long) {
+  return entered([&] {
+    *out = reinterpret_cast<CUgraphExec>(new GraphHandle(*reinterpret_cast<GraphHandle*>(graph)));
+    return kSuccess;
+  });
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  return entered([&] {
+    delete reinterpret_cast<GraphHandle*>(graph);
+    return kSuccess;
+  });
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec graph) {
+  return entered([&] {
+    delete reinterpret_cast<GraphHandle*>(graph);
+    return kSuccess;
+  });
+}
+
+CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
+  return on_stream(stream_handle, [&](Stream& stream) {
+    count(&SoftdevStatistics::graph_launches, 1);
+    const GraphHandle graph = *reinterpret_cast<GraphHandle*>(handle);
+    return submit(stream, [graph]() -> Step {
+      const auto run = std::make_shared<GraphRun>(graph);
+      return [run] { return run->go_on(); };
+    });
+  });
+}
+
+CUresult cuModuleLoadData(CUmodule* module, const void*) {
+  return in_context([&](Context&) {
+    *module = reinterpret_cast<CUmodule>(&kernels());
+    return kSuccess;
+  });
+}
+
+CUresult cuModuleUnload(CUmodule) {
+  return entered([] { return kSuccess; });
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  return in_context([&](Context&) {
+    const std::lock_guard lock(kernels().mutex);
+    const auto found = kernels().by_name.find(name);
+    if (found == kernels().by_name.end()) return kErrorNotFound;
+    *function = reinterpret_cast<CUfunction>(&found->second);
+    return kSuccess;
+  });
+}
+
+extern "C" {
+
+CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        unsigned, unsigned, CUstream handle, void** parameters, void**) {
+  return on_stream(handle, [&](Stream& stream) {
+    const Kernel kernel = *reinterpret_cast<Kernel*>(function);
+    auto values = std::make_shared<std::vector<std::vector<char>>>();
+    for (size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
+      const char* value = static_cast<const char*>(parameters[i]);
+      values->emplace_back(value, value + kernel.parameter_bytes[i]);
+    }
+    count(&SoftdevStatistics::kernels, 1);
+    return submit(stream, once([kernel, values] {
+                    std::vector<void*> pointers;
+                    for (auto& value : *values) pointers.push_back(value.data());
+                    kernel.function(pointers.data());
+                  }));
+  });
+}
+
+__attribute__((visibility("default"))) void softdev_register_kernel(const char* name,
+                                                                    SoftdevKernel kernel,
+                                                                    const size_t* parameter_bytes,
+                                                                    int parameters) {
+  const std::lock_guard lock(kernels().mutex);
+  kernels().by_name[name] = {kernel, {parameter_bytes, parameter_bytes + parameters}};
+}
+
+}  // extern "C"
+
+}  // namespace softdev

@@ -1,0 +1,30 @@
+// SOFTDEV_*: how the software device behaves. docs/software_device.md has the table for users.
+#pragma once
+
+#include <string>
+
+namespace softdev {
+
+struct Settings {
+  long devices = 1;
+  long version = 13000;      // of CUDA: which functions and interfaces there are
+  long channels = 0;         // hardware queues that the streams of a context share; 0: one each
+  long engines = 3;          // copies that run at once
+  long memory_mb = 4096;     // of each device
+  long piece_bytes = 65536;  // a copy is made of pieces
+  long shuffle = 1;          // pieces of a batch in random order
+  long skew_us = 0;          // a stream is slow for some operations, then fast for some
+  long seed = 0;             // of all chance; 0: another one each time
+  long free_waits = 1;       // freeing memory waits for all work of the context
+  long init_result = 0;      // what cuInit returns: a driver that cannot be used
+  long statistics = 0;       // counters are printed when the process ends
+  std::string checker;       // file of the happens-before checker, one for all ranks
+};
+
+/// Read when it is first needed.
+const Settings& settings();
+
+/// A variable that begins with SOFTDEV_ and is none of them, or no number. Empty: all are right.
+const std::string& wrong_variable();
+
+}  // namespace softdev
