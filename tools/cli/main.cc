@@ -13,6 +13,7 @@
 #include "tools/cli/print.h"
 #include "tools/cli/run.h"
 #include "tools/cli/timeline.h"
+#include "tools/cli/topo.h"
 #include "tools/cli/trace.h"
 #include "tools/cli/verify.h"
 #include "tools/cli/version.h"
@@ -35,6 +36,7 @@ constexpr Command kCommands[] = {
     {"print", print_main, "an algorithm's schedule as text, and its plans"},
     {"env", env_main, "every setting, its value and its effect"},
     {"timeline", timeline_main, "what a way to train would run, when and with what memory"},
+    {"topo", topo_main, "what this host or a cluster is made of"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},
 };

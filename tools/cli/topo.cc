@@ -1,0 +1,142 @@
+#include "tools/cli/topo.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "perf/collectives/error.h"
+#include "perf/command_line.h"
+#include "src/base/host_name.h"
+#include "src/topology/cluster_file.h"
+#include "src/topology/host_tree.h"
+#include "src/topology/hwloc.h"
+#include "src/topology/sysfs.h"
+
+namespace tutti::cli {
+namespace {
+
+using topology::HostTree;
+using topology::Topology;
+
+struct TopoOptions {
+  std::string file;
+  std::string by;
+  bool json = false;
+  bool processors = false;
+};
+
+template <class Value>
+Value value_or_throw(Result<Value> result) {
+  if (result.ok()) return std::move(result).value();
+  throw perf::PerfError(std::string(result.status().message()));
+}
+
+HostTree host_by(const std::string& reader) {
+  if (reader.empty()) return value_or_throw(topology::find_host_tree());
+  if (reader != "hwloc" && reader != "sysfs") {
+    throw perf::PerfError("--by: there is no '" + reader + "'; there are hwloc and sysfs",
+                          perf::kExitUsage);
+  }
+  topology::HostFacts facts =
+      value_or_throw(reader == "hwloc" ? topology::ask_hwloc() : topology::read_sysfs(""));
+  return value_or_throw(topology::make_host_tree(std::move(facts), host_name()));
+}
+
+void print_rate(const char* what, double bytes_per_ns) {
+  if (bytes_per_ns > 0) std::printf(", %s %.4g GB/s", what, bytes_per_ns);
+}
+
+void print_cluster(const Topology& cluster) {
+  std::printf("%s: %u ranks\n", cluster.name().empty() ? "a cluster" : cluster.name().c_str(),
+              cluster.leaves());
+  for (size_t level = cluster.levels(); level-- > 0;) {
+    const topology::LevelSpec& spec = cluster.level(level);
+    const uint32_t nodes = cluster.nodes(level);
+    uint32_t least = ~0u, most = 0;
+    for (uint32_t node = 0; node < nodes; ++node) {
+      least = std::min(least, cluster.children(level, node).size());
+      most = std::max(most, cluster.children(level, node).size());
+    }
+    const std::string inside = level == 0 ? "ranks" : "nodes of " + cluster.level(level - 1).name;
+    std::printf("  %-10s %7u %s of %u%s %s", spec.name.c_str(), nodes,
+                nodes == 1 ? "node " : "nodes", least,
+                least == most ? "" : (".." + std::to_string(most)).c_str(), inside.c_str());
+    if (spec.latency_ns > 0) std::printf(", latency %.4g us", spec.latency_ns / 1000);
+    print_rate("shared", spec.shared_bytes_per_ns);
+    print_rate("uplink", cluster.uplink_bytes_per_ns(level, 0));
+    std::printf("\n");
+  }
+}
+
+// One line for each processor: its node of every level.
+void print_processors(const HostTree& host) {
+  std::printf("# processor");
+  for (size_t level = 0; level < host.tree.levels(); ++level) {
+    std::printf(" %10s", host.tree.level(level).name.c_str());
+  }
+  std::printf("\n");
+  for (uint32_t leaf = 0; leaf < host.tree.leaves(); ++leaf) {
+    std::printf("%11u", host.processors[leaf]);
+    for (size_t level = 0; level < host.tree.levels(); ++level) {
+      std::printf(" %10u", host.tree.node_of(level, leaf));
+    }
+    std::printf("\n");
+  }
+}
+
+void print_host(const HostTree& host, const TopoOptions& options) {
+  if (options.json) {
+    std::fputs(topology::write_cluster(host.tree).c_str(), stdout);
+  } else if (options.processors) {
+    print_processors(host);
+  } else {
+    std::fputs(topology::print_host_tree(host).c_str(), stdout);
+    std::printf("found by %s\n", host.found_by.c_str());
+    for (const std::string& note : host.notes) std::printf("note: %s\n", note.c_str());
+  }
+}
+
+void show(const TopoOptions& options) {
+  if (options.file.empty()) return print_host(host_by(options.by), options);
+  if (!options.by.empty() || options.processors) {
+    throw perf::PerfError("--by and --processors are of this host, not of a file",
+                          perf::kExitUsage);
+  }
+  const Topology cluster = value_or_throw(topology::read_cluster_file(options.file));
+  if (options.json) {
+    std::fputs(topology::write_cluster(cluster).c_str(), stdout);
+  } else {
+    print_cluster(cluster);
+  }
+}
+
+}  // namespace
+
+int topo_main(int argc, char** argv) {
+  TopoOptions options;
+  perf::CommandLine line(
+      "What this host is made of, or the cluster that a file describes (docs/topology.md).",
+      "tutti topo");
+  line.add({.names = "file", .value = "FILE", .meaning = "a cluster file; without one, this host"},
+           options.file);
+  line.add({.names = "--by",
+            .value = "READER",
+            .meaning = "who is asked: hwloc or sysfs",
+            .standard = "hwloc where it is there"},
+           options.by);
+  line.add({.names = "--json", .value = "", .meaning = "as a cluster file"}, options.json);
+  line.add({.names = "--processors",
+            .value = "",
+            .meaning = "one line for each processor, with its node of every level"},
+           options.processors);
+  try {
+    if (const auto status = line.parse(argc, argv)) return *status;
+    show(options);
+    return 0;
+  } catch (const perf::PerfError& error) {
+    std::fprintf(stderr, "tutti topo: %s\n", error.what());
+    return error.exit_code;
+  }
+}
+
+}  // namespace tutti::cli
