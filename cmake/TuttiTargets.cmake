@@ -18,11 +18,11 @@ function(tutti_glob variable)
   set(${variable} ${found} PARENT_SCOPE)
 endfunction()
 
-# tutti_add_program(<target> <source>...): a program that contains the core, and of the verifier and perf/
-# what it uses.
+# tutti_add_program(<target> <source>...): a program that contains the core, and of the verifier, the
+# simulator and perf/ what it uses.
 function(tutti_add_program target)
   add_executable(${target} ${ARGN})
-  target_link_libraries(${target} PRIVATE tutti_core tutti_verifier tutti_perf)
+  target_link_libraries(${target} PRIVATE tutti_core tutti_verifier tutti_simulator tutti_perf)
   # As in libraries, so that both read one precompiled header.
   set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
   target_compile_options(${target} PRIVATE -fPIC)

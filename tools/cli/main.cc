@@ -12,6 +12,7 @@
 #include "tools/cli/explain.h"
 #include "tools/cli/print.h"
 #include "tools/cli/run.h"
+#include "tools/cli/sim.h"
 #include "tools/cli/timeline.h"
 #include "tools/cli/topo.h"
 #include "tools/cli/trace.h"
@@ -37,6 +38,7 @@ constexpr Command kCommands[] = {
     {"env", env_main, "every setting, its value and its effect"},
     {"timeline", timeline_main, "what a way to train would run, when and with what memory"},
     {"topo", topo_main, "what this host or a cluster is made of"},
+    {"sim", sim_main, "a collective on a cluster that is not here, simulated"},
     {"run", run_main, "start a program of NCCL on Tutti"},
     {"version", version_main, "version, and what this machine offers"},
 };

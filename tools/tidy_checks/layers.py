@@ -27,7 +27,7 @@ ARROWS = {
     "src/plan": ["src/schedule", "src/types", "src/group"],
     "src/select": ["src/schedule", "src/group", "src/topology"],
     "src/exec": ["src/schedule", "src/group", "src/plan", "src/transport", "src/types", "src/trace"],
-    "src/sim": ["src/plan", "src/exec", "src/transport", "src/topology"],
+    "src/sim": ["src/schedule", "src/group", "src/plan", "src/topology"],
     "src/drivers": ["src/topology"],
     "src/engines": ["src/exec", "src/plan", "src/drivers", "src/trace"],
     "src/bootstrap": ["src/transport"],

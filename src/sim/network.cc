@@ -1,0 +1,195 @@
+#include "src/sim/network.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace tutti::sim {
+
+namespace {
+
+Status check(const std::vector<TreeLevel>& levels, size_t ranks) {
+  if (levels.empty() || levels.size() > Network::kMostLevels) {
+    return Status::invalid_argument("a network has 1 to " + std::to_string(Network::kMostLevels) +
+                                    " levels, not " + std::to_string(levels.size()));
+  }
+  bool below_maps = true;
+  for (const TreeLevel& level : levels) {
+    if (level.nodes.size() != ranks) {
+      return Status::invalid_argument("level '" + level.name + "' places " +
+                                      std::to_string(level.nodes.size()) + " ranks of " +
+                                      std::to_string(ranks));
+    }
+    if (level.maps && !below_maps) {
+      return Status::invalid_argument("level '" + level.name +
+                                      "' maps memory, but a level below it does not");
+    }
+    if (level.shared_bytes_per_ns > 0 && !level.maps) {
+      return Status::invalid_argument("level '" + level.name +
+                                      "' shares a medium, but does not map memory");
+    }
+    if (!(level.latency_ns >= 0)) {
+      return Status::invalid_argument("the latency of level '" + level.name + "' is negative");
+    }
+    below_maps = level.maps;
+  }
+  return {};
+}
+
+Result<group::GroupPointer> group_of(const std::vector<TreeLevel>& levels, size_t ranks) {
+  std::vector<uint64_t> members(ranks);
+  std::iota(members.begin(), members.end(), 0);
+  std::vector<group::Level> made;
+  for (const TreeLevel& level : levels) {
+    made.push_back({level.name, {.map = level.maps, .stream = !level.maps}, level.nodes});
+  }
+  return group::GroupView::make(0, 0, std::move(members), std::move(made));
+}
+
+}  // namespace
+
+Result<Network> Network::make(std::vector<TreeLevel> levels, std::vector<double> ports) {
+  if (ports.empty()) return Status::invalid_argument("a network without ranks");
+  if (Status status = check(levels, ports.size()); !status.ok()) return status;
+  Result<group::GroupPointer> group = group_of(levels, ports.size());
+  if (!group.ok()) return group.status();
+  Network network;
+  network.group_ = std::move(group).value();
+  for (size_t i = 0; i < levels.size(); ++i) {
+    if (network.group_->level(i).nodes == levels[i].nodes) continue;
+    return Status::invalid_argument("the nodes of level '" + levels[i].name +
+                                    "' are not numbered in the order of their first ranks");
+  }
+  network.levels_ = std::move(levels);
+  for (size_t i = 0; i < network.levels_.size(); ++i) {
+    if (network.levels_[i].maps) network.host_level_ = i;
+  }
+  for (size_t i = 0; i <= network.levels_.size(); ++i) {
+    const bool is_root = i == network.levels_.size();
+    const auto count = i == 0 ? static_cast<uint32_t>(ports.size()) : network.group_->nodes(i - 1);
+    const std::vector<double>& capacities = i == 0 ? ports : network.levels_[i - 1].uplinks;
+    if (!capacities.empty() && capacities.size() != count) {
+      return Status::invalid_argument("level '" + network.levels_[i - 1].name + "' has " +
+                                      std::to_string(count) + " nodes, and uplinks for " +
+                                      std::to_string(capacities.size()));
+    }
+    if (!is_root) network.add_links(i, count, capacities);
+  }
+  return network;
+}
+
+void Network::add_links(size_t level, uint32_t count, const std::vector<double>& capacities) {
+  const auto add = [&](LinkWay way, uint32_t owners, size_t owner_level,
+                       const std::function<double(uint32_t)>& capacity) {
+    const auto first = static_cast<uint32_t>(links_.size());
+    for (uint32_t i = 0; i < owners; ++i) {
+      links_.push_back({way, static_cast<uint8_t>(owner_level), i, capacity(i)});
+    }
+    return first;
+  };
+  const auto port = [&](uint32_t i) { return capacities.empty() ? 0 : capacities[i]; };
+  first_up_.push_back(add(LinkWay::kUp, count, level, port));
+  first_down_.push_back(add(LinkWay::kDown, count, level, port));
+  const double shared = levels_[level].shared_bytes_per_ns;
+  first_shared_.push_back(kNone);
+  if (level != host_level_ || shared == 0) return;
+  first_shared_.back() =
+      add(LinkWay::kShared, group_->nodes(level), level + 1, [&](uint32_t) { return shared; });
+}
+
+uint32_t Network::link_id(LinkWay way, size_t level, uint32_t node) const {
+  return (way == LinkWay::kUp ? first_up_ : first_down_)[level] + node;
+}
+
+uint32_t Network::medium_of(int rank) const {
+  if (host_level_ >= levels_.size() || first_shared_[host_level_] == kNone) return kNone;
+  return first_shared_[host_level_] + node_of(host_level_, rank);
+}
+
+size_t Network::route(int source, int target, const std::function<void(uint32_t)>& link) const {
+  const size_t turn = group_->common_level(source, target);
+  if (levels_[turn].maps) return turn;
+  for (size_t i = 0; i <= turn; ++i) link(link_id(LinkWay::kUp, i, owner(i, source)));
+  for (size_t i = turn + 1; i-- > 0;) link(link_id(LinkWay::kDown, i, owner(i, target)));
+  return turn;
+}
+
+double Network::latency_ns(int source, int target) const {
+  double delay = 0;
+  const size_t turn = route(source, target, [&](uint32_t link) { delay += links_[link].delay_ns; });
+  return levels_[turn].latency_ns + delay;
+}
+
+std::string Network::describe(uint32_t id) const {
+  const NetworkLink& link = links_[id];
+  static constexpr const char* kWords[] = {"up from ", "down to ", "memory of "};
+  return kWords[static_cast<int>(link.way)] + std::string(owner_name(link.level)) + " " +
+         std::to_string(link.node);
+}
+
+Status Network::fail(const LinkFault& fault) {
+  if (fault.level >= levels_.size()) {
+    return Status::invalid_argument("level " + std::to_string(fault.level) +
+                                    " has no links: the last one has one node");
+  }
+  const uint32_t count =
+      fault.level == 0 ? static_cast<uint32_t>(ranks()) : group_->nodes(fault.level - 1);
+  const std::string name = std::string(owner_name(fault.level)) + " " + std::to_string(fault.node);
+  if (fault.node >= count) {
+    return Status::invalid_argument("there is no " + name + ": there are " + std::to_string(count));
+  }
+  if (!(fault.factor > 0 && fault.factor <= 1) || !(fault.loss >= 0 && fault.loss < 1) ||
+      !(fault.delay_ns >= 0)) {
+    return Status::invalid_argument("the link of " + name +
+                                    " can have a factor above 0 up to 1, a loss from 0 to below 1 "
+                                    "and a delay that is not negative");
+  }
+  for (const LinkWay way : {LinkWay::kUp, LinkWay::kDown}) {
+    NetworkLink& link = links_[link_id(way, fault.level, fault.node)];
+    if (fault.factor < 1 && link.bytes_per_ns == 0) {
+      return Status::invalid_argument("the link of " + name +
+                                      " has no bandwidth that a fault could reduce");
+    }
+    link.bytes_per_ns *= fault.factor;
+    link.delay_ns += fault.delay_ns;
+    link.loss = 1 - (1 - link.loss) * (1 - fault.loss);
+    link.dead_from = std::min(link.dead_from, fault.dead_from);
+  }
+  sound_ = false;
+  return {};
+}
+
+Result<Network> uniform_network(const std::vector<UniformLevel>& levels) {
+  constexpr uint64_t kMostRanks = uint64_t{1} << 22;
+  uint64_t ranks = 1;
+  for (const UniformLevel& level : levels) {
+    if (level.children == 0 || ranks * level.children > kMostRanks) {
+      return Status::invalid_argument(
+          "level '" + level.name + "' with " + std::to_string(level.children) +
+          " children: a network has 1 to " + std::to_string(kMostRanks) + " ranks");
+    }
+    ranks *= level.children;
+  }
+  std::vector<TreeLevel> made;
+  uint64_t leaves = 1;
+  for (size_t i = 0; i < levels.size(); ++i) {
+    const UniformLevel& from = levels[i];
+    leaves *= from.children;
+    TreeLevel level{.name = from.name,
+                    .latency_ns = from.latency_ns,
+                    .maps = from.maps,
+                    .nodes = {},
+                    .uplinks = {},
+                    .shared_bytes_per_ns = from.shared_bytes_per_ns};
+    for (uint64_t rank = 0; rank < ranks; ++rank) {
+      level.nodes.push_back(static_cast<uint32_t>(rank / leaves));
+    }
+    const double uplink = i + 1 < levels.size() ? levels[i + 1].port_bytes_per_ns : 0;
+    level.uplinks.assign(ranks / leaves, uplink);
+    made.push_back(std::move(level));
+  }
+  const double port = levels.empty() ? 0 : levels[0].port_bytes_per_ns;
+  return Network::make(std::move(made), std::vector<double>(ranks, port));
+}
+
+}  // namespace tutti::sim

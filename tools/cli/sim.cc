@@ -1,0 +1,243 @@
+#include "tools/cli/sim.h"
+
+#include <fmt/core.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "perf/collectives/error.h"
+#include "perf/collectives/plot.h"
+#include "src/registry/algorithms.h"
+#include "src/select/select.h"
+#include "src/select/tree_of.h"
+#include "src/sim/cluster.h"
+#include "src/sim/report.h"
+#include "src/topology/cluster_file.h"
+#include "tools/cli/arguments.h"
+#include "tools/cli/sim_options.h"
+
+namespace tutti::cli {
+namespace {
+
+using perf::PerfError;
+
+constexpr const char* kUsage =
+    "usage: tutti sim COLLECTIVE --topology FILE [options]      tutti sim COLLECTIVE --help\n";
+constexpr types::DataType kType = types::DataType::kFloat32;
+
+template <class Value>
+Value required(Result<Value> result) {
+  if (!result.ok()) throw PerfError(std::string(result.status().message()), perf::kExitUsage);
+  return std::move(result).value();
+}
+
+void write(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) throw PerfError(path + " could not be written");
+}
+
+/// null where the collective is none of one schedule.
+const schedule::Traits* schedule_traits(std::string_view name, schedule::Collective& collective) {
+  for (int i = 0; i < schedule::kCollectives; ++i) {
+    collective = static_cast<schedule::Collective>(i);
+    if (schedule::traits_of(collective).name == name) return &schedule::traits_of(collective);
+  }
+  return nullptr;
+}
+
+/// One size, simulated.
+struct Simulated {
+  uint64_t bytes = 0;
+  uint64_t count = 0;
+  std::string algorithm;  // "ring:2"
+  sim::Outcome outcome;
+
+  double algorithm_bandwidth() const {
+    const double time = sim::nanoseconds(outcome.end);
+    return time > 0 ? static_cast<double>(bytes) / time : 0;
+  }
+};
+
+class Command {
+ public:
+  explicit Command(const SimOptions& options)
+      : options_(options),
+        network_(
+            required(sim::network_of(required(topology::read_cluster_file(options.topology))))),
+        prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores) {
+    if (options.root >= network_.ranks()) {
+      throw PerfError("--root " + std::to_string(options.root) + " is not a rank: there are " +
+                          std::to_string(network_.ranks()),
+                      perf::kExitUsage);
+    }
+    schedule_traits(options.name, collective_);
+    add_link_faults(options, network_);
+  }
+
+  int run() {
+    if (!options_.plot.empty()) perf::check_plotter();
+    const std::vector<uint64_t> sizes = options_.sizes();
+    bool is_complete = true;
+    std::vector<Simulated> all;
+    for (const uint64_t bytes : sizes) {
+      Simulated one = simulate(bytes);
+      is_complete = is_complete && one.outcome.is_complete;
+      print(one, sizes.size() == 1);
+      if (!options_.trace.empty()) write(options_.trace, sim::perfetto_json(one.outcome, network_));
+      one.outcome.spans.clear();
+      one.outcome.path.clear();
+      one.outcome.cast = {};
+      all.push_back(std::move(one));
+    }
+    if (!options_.json.empty()) write(options_.json, json(all));
+    if (!options_.plot.empty()) perf::plot_results(options_.json, options_.plot);
+    return is_complete ? 0 : 1;
+  }
+
+ private:
+  static constexpr int kManyCores = 1 << 16;
+
+  Simulated simulate(uint64_t bytes) {
+    Simulated made;
+    made.bytes = bytes;
+    const size_t element = types::size_of(kType);
+    made.count =
+        perf::shape_of(options_.collective, bytes / element, {0, network_.ranks(), options_.root})
+            .count;
+    sim::Experiment wanted;
+    wanted.job = job_of(made.count);
+    wanted.costs = options_.costs;
+    wanted.faults = rank_faults(options_);
+    wanted.folding = options_.unfolded ? sim::Folding::kNever : sim::Folding::kIfEqual;
+    if (options_.sampled) wanted.folding = sim::Folding::kSampled;
+    wanted.traced = options_.traced;
+    made.algorithm = std::string(wanted.job.algorithm->name);
+    const uint16_t lanes = wanted.job.parameters.lanes;
+    if (lanes > 1) made.algorithm += ":" + std::to_string(lanes);
+    made.outcome = required(sim::simulate(wanted, network_));
+    return made;
+  }
+
+  sim::Job job_of(uint64_t count) {
+    sim::Job job;
+    select::Query query;
+    query.collective = collective_;
+    query.parameters.ranks = network_.ranks();
+    query.parameters.root = options_.root;
+    query.parameters.tree = select::tree_of(*network_.group());
+    query.parameters.fold = options_.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
+    query.count = count;
+    query.element_bytes = static_cast<uint32_t>(types::size_of(kType));
+    query.in_place = options_.in_place || schedule::traits_of(collective_).rooted();
+    query.deterministic = options_.deterministic && schedule::reduces(collective_);
+    query.forced = options_.algorithm;
+    query.forced_by = "--algorithm";
+    query.prices = &prices_;
+    query.limits = {.sources = types::kMaxSources,
+                    .slice_bytes = job.tuning.frame_bytes,
+                    .frame_bytes = job.tuning.region_bytes};
+    const select::Candidate chosen = required(select::choose(registry::algorithms(), query));
+    job.algorithm = chosen.algorithm;
+    job.parameters = chosen.parameters;
+    job.mode = options_.registered ? plan::Mode::kDirect : plan::Mode::kStaged;
+    job.in_place = options_.in_place;
+    job.request.count = count;
+    job.request.type = kType;
+    job.calls = options_.calls;
+    return job;
+  }
+
+  void print(const Simulated& one, bool alone) const {
+    const double bandwidth = one.algorithm_bandwidth();
+    const double bus = bandwidth * perf::bus_factor(options_.collective, network_.ranks());
+    if (alone) {
+      std::printf("# %s of %llu bytes (count %llu float32) by %d ranks: %s\n",
+                  options_.name.c_str(), static_cast<unsigned long long>(one.bytes),
+                  static_cast<unsigned long long>(one.count), network_.ranks(),
+                  one.algorithm.c_str());
+      std::fputs(sim::describe(one.outcome, network_, options_.hops).c_str(), stdout);
+      if (one.outcome.is_complete) {
+        std::printf("algorithm bandwidth %.4g GB/s, bus bandwidth %.4g GB/s\n", bandwidth, bus);
+      }
+      return;
+    }
+    if (!std::exchange(has_heading_, true)) {
+      std::printf("# %s by %d ranks\n#%13s %14s  %-24s %14s %9s %9s  %s\n", options_.name.c_str(),
+                  network_.ranks(), "bytes", "count", "algorithm", "time/us", "algbw", "busbw",
+                  "busiest link");
+    }
+    const sim::Busiest most = sim::busiest(one.outcome);
+    const std::string link =
+        most.load == nullptr
+            ? "none"
+            : fmt::format("{}, {:.0f} %", network_.describe(most.load->link), 100 * most.share);
+    std::printf("%14llu %14llu  %-24s %14s %9.3f %9.3f  %s\n",
+                static_cast<unsigned long long>(one.bytes),
+                static_cast<unsigned long long>(one.count), one.algorithm.c_str(),
+                one.outcome.is_complete
+                    ? fmt::format("{:.2f}", sim::nanoseconds(one.outcome.end) / 1000).c_str()
+                    : "never",
+                bandwidth, bus, link.c_str());
+  }
+
+  // In the form that plot_results.py reads.
+  std::string json(const std::vector<Simulated>& all) const {
+    std::string text = fmt::format(
+        "{{\"config\":{{\"collective\":\"{}\",\"ranks\":{},\"devices\":[]}},"
+        "\"results\":[",
+        options_.name, network_.ranks());
+    const char* comma = "";
+    for (const Simulated& one : all) {
+      if (!one.outcome.is_complete) continue;
+      const double bandwidth = one.algorithm_bandwidth();
+      text += fmt::format(
+          "{}\n{{\"size\":{},\"count\":{},\"type\":\"float32\",\"redop\":\"sum\",\"root\":{},"
+          "\"algorithm\":\"{}\",\"in_place\":null,\"out_of_place\":{{\"time\":{:.6f},\"alg_bw\":"
+          "{:.6f},\"bus_bw\":{:.6f}}}}}",
+          comma, one.bytes, one.count, options_.root, one.algorithm,
+          sim::nanoseconds(one.outcome.end) / 1000, bandwidth,
+          bandwidth * perf::bus_factor(options_.collective, network_.ranks()));
+      comma = ",";
+    }
+    return text + "]}\n";
+  }
+
+  const SimOptions& options_;
+  schedule::Collective collective_ = schedule::Collective::kAllReduce;
+  sim::Network network_;
+  select::LevelPrices prices_;
+  mutable bool has_heading_ = false;
+};
+
+}  // namespace
+
+int sim_main(int argc, char** argv) {
+  const std::string_view wanted = argc > 1 ? argv[1] : "";
+  if (asks_for_help(wanted)) {
+    std::fputs(kUsage, stdout);
+    return 0;
+  }
+  const perf::CollectiveTraits* traits = perf::find_collective(wanted);
+  schedule::Collective collective;
+  if (traits == nullptr || schedule_traits(traits->name, collective) == nullptr) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  try {
+    std::string name = traits->name;
+    argv[1] = name.data();
+    int exit_code = 0;
+    const auto options = parse_sim(argc - 1, argv + 1, exit_code);
+    return options ? Command(*options).run() : exit_code;
+  } catch (const PerfError& error) {
+    std::fprintf(stderr, "tutti sim: %s\n", error.what());
+    return error.exit_code;
+  }
+}
+
+}  // namespace tutti::cli
