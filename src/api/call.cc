@@ -1,4 +1,4 @@
-// Calls with options and handles of their own: tuttiSubmit, requests, tuttiCommSetOptions.
+// Calls with options and handles of their own: tuttiSubmit, tuttiCommSetOptions.
 #include "src/api/call.h"
 
 #include <cstddef>
@@ -7,6 +7,7 @@
 #include "src/api/caught.h"
 #include "src/api/process.h"
 #include "src/api/structure.h"
+#include "src/base/clock.h"
 
 namespace tutti::api {
 namespace {
@@ -18,7 +19,7 @@ Status set_options(tuttiComm_t comm, const tuttiOptions_t* options) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<comm::CallOptions> wanted = read_options(comm, options);
   if (!wanted.ok()) return wanted.status();
-  drain(*comm->communicator);
+  if (Status status = drain(*comm->communicator); !status.ok()) return status;
   comm->communicator->set_options(wanted.value());
   return {};
 }
@@ -98,6 +99,19 @@ tuttiResult_t dispatch(const tuttiCall_t& call, const Target& target) {
                                                       std::to_string(number_of(call.collective))));
 }
 
+// Outside of groups nobody is told of a call on a BLOCKING stream: it is over when this returns.
+tuttiResult_t timed(const tuttiCall_t& call, const Target& target) {
+  if (target.stream.kind != tuttiStreamBlocking || in_group()) return dispatch(call, target);
+  struct Ended {
+    comm::Completion& completion;
+    ~Ended() { completion.finish({}); }
+  };
+  const Ended ended{**target.handle};
+  ended.completion.add();
+  ended.completion.begin(monotonic_ns());
+  return dispatch(call, target);
+}
+
 Status read_call(const tuttiCall_t* call, tuttiCall_t& known) {
   constexpr size_t kFieldEnds[] = {
       offsetof(tuttiCall_t, send_counts), offsetof(tuttiCall_t, send_offsets),
@@ -131,52 +145,13 @@ tuttiResult_t submit_call(const tuttiCall_t* call, Target target, const tuttiOpt
   if (!process.ok()) return refuse(target.comm, process.status());
   tuttiRequest* made = process.value()->new_request();
   target.handle = &made->completion;
-  const tuttiResult_t result = caught(target.comm, [&] { return dispatch(known, target); });
+  const tuttiResult_t result = caught(target.comm, [&] { return timed(known, target); });
   if (result == tuttiSuccess) {
     *request = made;
   } else {
     process.value()->free_request(made);
   }
   return result;
-}
-
-Status taken() {
-  return Status::invalid_usage("another thread waits for the request, and takes its result");
-}
-
-Status check_request(tuttiRequest_t request) {
-  if (request == nullptr) return Status::invalid_argument("the request is null");
-  const uint32_t state = request->state.load(std::memory_order_acquire);
-  if (state == tuttiRequest::kAlive) return {};
-  if (state == tuttiRequest::kInherited) return inherited("the request");
-  if (state == tuttiRequest::kWaited) return taken();
-  return Status::invalid_usage("the request has been waited for, or is none");
-}
-
-Status test(tuttiRequest_t request, int* done) {
-  if (done == nullptr) return Status::invalid_argument("tuttiRequestTest: done is null");
-  *done = 0;
-  if (Status status = check_request(request); !status.ok()) return status;
-  Status outcome;
-  *done = request->completion->is_done(outcome) ? 1 : 0;
-  return outcome;
-}
-
-Status wait(tuttiRequest_t request) {
-  if (Status status = check_request(request); !status.ok()) return status;
-  Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
-  if (waits_for_group_end(request->completion)) {
-    return Status::invalid_usage(
-        "tuttiRequestWait: the operation waits for this thread's tuttiGroupEnd");
-  }
-  uint32_t alive = tuttiRequest::kAlive;
-  if (!request->state.compare_exchange_strong(alive, tuttiRequest::kWaited)) {
-    return taken();
-  }
-  const Status outcome = request->completion->outcome();  // a test that has begun finds it, too
-  process.value()->free_request(request);
-  return outcome;
 }
 
 }  // namespace
@@ -226,15 +201,6 @@ tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream
   return tutti::api::caught(comm, [&] {
     return tutti::api::submit_call(call, {comm, stream, nullptr, nullptr}, options, request);
   });
-}
-
-tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done) {
-  return tutti::api::caught(nullptr,
-                            [&] { return report(nullptr, tutti::api::test(request, done)); });
-}
-
-tuttiResult_t tuttiRequestWait(tuttiRequest_t request) {
-  return tutti::api::caught(nullptr, [&] { return report(nullptr, tutti::api::wait(request)); });
 }
 
 }  // extern "C"

@@ -88,7 +88,7 @@ Status close_windows_of(comm::Communicator& rank) {
 
 Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
               const std::function<bool()>& wanted) {
-  drain(*rank);
+  (void)drain(*rank);
   // It may be parked for long, and their memory freed.
   Status closed = close_windows_of(*rank);
   if (is_well(*rank)) {
@@ -103,7 +103,7 @@ Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
 }
 
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
-  drain(*rank);
+  (void)drain(*rank);
   rank->abort();  // it may have been idle: nobody in a window is waited for as by a destroy
   attempt([&] { rank->give_up(); });
   Status closed = close_windows_of(*rank);

@@ -11,6 +11,8 @@ namespace {
 
 // tidy: allow mutable (what is left to a thread that has no memory for its last error)
 constinit thread_local bool thread_has_no_words = false;
+// tidy: allow mutable (what a thread may call depends on what it is in)
+constinit thread_local int callback_depth = 0;
 
 Status& thread_error() { return PerThread<Status, struct ThreadError>::get(); }
 
@@ -144,9 +146,23 @@ Status check_readable(tuttiComm_t comm) {
   return readable ? Status() : refusal(comm, state);
 }
 
-void drain(const comm::Communicator& communicator) {
+InCallback::InCallback() { ++callback_depth; }
+InCallback::~InCallback() { --callback_depth; }
+
+Status check_can_wait(const char* call) {
+  if (callback_depth == 0) return {};
+  return Status::invalid_usage(std::string(call) +
+                               " would wait for operations in the callback of a request, perhaps "
+                               "for those of the thread it runs in; let another thread do it");
+}
+
+Status drain(const comm::Communicator& communicator) {
   exec::Backoff backoff(100);
-  while (communicator.pending.load(std::memory_order_acquire) > 0) backoff.pause();
+  while (communicator.pending.load(std::memory_order_acquire) > 0) {
+    if (Status status = check_can_wait("this call"); !status.ok()) return status;
+    backoff.pause();
+  }
+  return {};
 }
 
 }  // namespace tutti::api

@@ -131,7 +131,18 @@ inline Status check_handle(tuttiComm_t comm) {
 /// when it is finalized or revoked.
 Status check_readable(tuttiComm_t comm);
 
-/// Until nothing queued or running on the communicator is left.
-void drain(const comm::Communicator& communicator);
+/// While it exists this thread is in the callback of a request.
+class InCallback {
+ public:
+  InCallback();
+  ~InCallback();
+  InCallback(const InCallback&) = delete;
+  InCallback& operator=(const InCallback&) = delete;
+};
+/// Refuses `call` in a callback: it waits for operations, perhaps for those of this very thread.
+Status check_can_wait(const char* call);
+
+/// Until nothing queued or running on the communicator is left. In a callback: only if that is so.
+[[nodiscard]] Status drain(const comm::Communicator& communicator);
 
 }  // namespace tutti::api

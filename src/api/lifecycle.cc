@@ -19,8 +19,9 @@ Status check_no_group(tuttiComm_t comm, const char* call) {
                                ": the open group uses this communicator: end or discard it first");
 }
 
-// A signal handler has called exit(), or the library.
+// Where a signal handler has called exit(), or the library, and in callbacks.
 Status check_not_inside(const tuttiComm& comm, const char* call) {
+  if (Status status = check_can_wait(call); !status.ok()) return status;
   if (!comm.presence.is_callers_thread() && !is_inside()) return {};
   return Status::invalid_usage(
       std::string(call) +
@@ -142,7 +143,7 @@ Status revoke(tuttiComm_t comm, int flags) {
   if (!comm->state.compare_exchange_strong(alive, State::kRevoked)) return check_handle(comm);
   communicator.abort(std::move(reason));
   comm->presence.wait_for_others();
-  drain(communicator);
+  (void)drain(communicator);
   communicator.give_up();
   tell(*comm, communicator, "revoked");
   return {};
@@ -350,7 +351,10 @@ tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t coun
       return report(comm, tutti::Status::invalid_argument("tuttiExplain: unknown data type"));
     }
     const auto element = static_cast<tutti::types::DataType>(number);
-    tutti::api::drain(*comm->communicator);  // the engine uses the plans that this may replace
+    // The engine uses the plans that this may replace.
+    if (tutti::Status status = tutti::api::drain(*comm->communicator); !status.ok()) {
+      return report(comm, status);
+    }
     const std::string answer = tutti::api::explain(comm, named.value(), count, element);
     return report(comm, tutti::api::copy_out(answer, text, bytes, needed));
   });

@@ -239,6 +239,11 @@ Status check_makings(const std::vector<Making>& makings) {
 Status run_makings(std::vector<Making> makings) {
   Status in_progress;
   const Status ready = caught_status([&]() -> Status {
+    const auto is_blocking = [](const Making& making) { return making.blocking; };
+    if (std::any_of(makings.begin(), makings.end(), is_blocking)) {
+      Status status = check_can_wait("what makes communicators");
+      if (!status.ok()) return status;
+    }
     const Result<Process*> process = Process::current();
     if (!process.ok()) return process.status();
     const DescriptorRoom::Claim room(process.value()->descriptors(), makings.size());

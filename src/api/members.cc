@@ -20,7 +20,7 @@ Status drain_all(const std::vector<Member>& members) {
   for (const Member& member : members) {
     const Visitor visitor = visit(member.comm);
     if (Status status = check_handle(member.comm); !status.ok()) return status;
-    drain(*member.comm->communicator);
+    if (Status status = drain(*member.comm->communicator); !status.ok()) return status;
   }
   return {};
 }

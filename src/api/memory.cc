@@ -45,12 +45,12 @@ Status register_range(tuttiComm_t comm, void* memory, size_t bytes, void** handl
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
+  if (Status status = drain(*comm->communicator); !status.ok()) return status;
   comm::WindowMemory mine;
   mine.base = static_cast<std::byte*>(memory);
   mine.bytes = bytes;
   // A rank with a problem takes part all the same, or the others would wait for it.
   mine.problem = describe(*process.value(), handle, mine);
-  drain(*comm->communicator);
   const Result<uint32_t> number = comm->communicator->add_registration(mine);
   if (number.ok()) *handle = reinterpret_cast<void*>(uintptr_t{number.value()});
   return number.status();
@@ -79,12 +79,14 @@ Status check_host_stream(tuttiStream_t stream) {
 Status synchronize(tuttiStream_t stream) {
   if (Status status = check_host_stream(stream); !status.ok()) return status;
   if (stream.kind == tuttiStreamBlocking) return {};
+  if (Status status = check_can_wait("tuttiStreamSynchronize"); !status.ok()) return status;
   return static_cast<HostStream*>(stream.handle)->completion->wait();
 }
 
 Status destroy_stream(tuttiStream_t stream) {
   if (Status status = check_host_stream(stream); !status.ok()) return status;
   if (stream.kind == tuttiStreamBlocking) return {};
+  if (Status status = check_can_wait("tuttiStreamDestroy"); !status.ok()) return status;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   Status status = synchronize(stream);

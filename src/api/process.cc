@@ -134,7 +134,7 @@ tuttiRequest* Process::new_request() {
   }
   tuttiRequest* request = free_requests_.back();
   free_requests_.pop_back();
-  (void)request->completion->wait();  // forgets its last outcome
+  request->completion->reset();
   request->state.store(tuttiRequest::kAlive, std::memory_order_release);
   return request;
 }

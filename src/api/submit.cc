@@ -8,6 +8,7 @@
 #include "src/api/members.h"
 #include "src/api/plain_transfers.h"
 #include "src/api/process.h"
+#include "src/api/request.h"
 #include "src/base/caught.h"
 #include "src/base/per_thread.h"
 
@@ -191,13 +192,20 @@ Status run_members(Group& group) {
   std::vector<comm::Task> tasks;
   std::optional<comm::Driver> driver;
   Crossings crossings;
+  std::optional<DeferredCallbacks> deferred;  // the communicators are the driver's until its end
   const Status ready = caught_status([&]() -> Status {
     order(members);
     if (Status status = enter(members); !status.ok()) return status;
     // Before any task is counted as pending: a group may hold several of one communicator.
     if (std::none_of(members.begin(), members.end(), needs_engine)) {
+      size_t handles = 0;
+      for (const Member& member : members) handles += member.task.handles.size();
+      if (handles > 0) deferred.emplace(handles);
       driver.emplace();
       return {};
+    }
+    if (group.own != nullptr) {
+      if (Status status = check_can_wait("tuttiGroupEnd"); !status.ok()) return status;
     }
     tasks.reserve(members.size());
     Result<comm::Engine*> found = find_engine();

@@ -22,8 +22,9 @@ bool in_group();
 template <class... Arguments>
 [[gnu::always_inline]] inline Status run_behind(comm::Communicator& communicator,
                                                 const Arguments&... what) {
-  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]]
-    drain(communicator);
+  if (communicator.pending.load(std::memory_order_acquire) > 0) [[unlikely]] {
+    if (Status status = drain(communicator); !status.ok()) return status;
+  }
   try {
     return communicator.run(what...);
   } catch (const std::exception& error) {

@@ -54,12 +54,12 @@ Status register_window(const Registration& registration, const WindowCall& call)
   if (Status status = check_handle(comm); !status.ok()) return status;
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
+  if (Status status = drain(*comm->communicator); !status.ok()) return status;
   comm::WindowMemory mine;
   mine.base = static_cast<std::byte*>(call.base);
   mine.bytes = call.bytes;
   // A rank with a problem takes part all the same, or the others would wait for it.
   mine.problem = prepare(*process.value(), call.window, call.flags, mine);
-  drain(*comm->communicator);
   // Operations of the group may be on a window that another thread has deregistered.
   Result<comm::Window*> made = comm->communicator->open_window(mine, registration.operated_on);
   if (!made.ok()) return made.status();

@@ -1,9 +1,12 @@
 #include "src/comm/task.h"
 
 #include <algorithm>
+#include <chrono>
+#include <limits>
 #include <utility>
 
 #include "src/base/caught.h"
+#include "src/base/clock.h"
 
 namespace tutti::comm {
 
@@ -12,10 +15,25 @@ void Completion::add() {
   ++open_;
 }
 
+// A listener may end the handle, and with it this.
 void Completion::finish(const Status& status) {
+  std::function<void(const Status&)> listener;
+  Status outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    if (first_error_.ok() && !status.ok()) first_error_ = status;
+    if (--open_ > 0) return;
+    if (times_.began_ns != 0) times_.ended_ns = monotonic_ns();
+    listener = std::exchange(listener_, nullptr);
+    outcome = first_error_;
+    idle_.notify_all();
+  }
+  if (listener != nullptr) listener(outcome);
+}
+
+void Completion::begin(uint64_t now_ns) {
   const std::lock_guard lock(mutex_);
-  if (first_error_.ok() && !status.ok()) first_error_ = status;
-  if (--open_ == 0) idle_.notify_all();
+  times_.began_ns = now_ns;
 }
 
 Status Completion::wait() {
@@ -35,6 +53,47 @@ bool Completion::is_done(Status& status) {
   if (open_ > 0) return false;
   status = first_error_;
   return true;
+}
+
+bool Completion::is_done_by(uint64_t deadline_ns, Status& status) {
+  std::unique_lock lock(mutex_);
+  const auto idle = [this] { return open_ == 0; };
+  constexpr auto kLast = static_cast<uint64_t>(std::numeric_limits<int64_t>::max());
+  if (deadline_ns > kLast) {
+    idle_.wait(lock, idle);
+  } else {
+    const std::chrono::nanoseconds at(static_cast<int64_t>(deadline_ns));
+    if (!idle_.wait_until(lock, std::chrono::steady_clock::time_point(at), idle)) return false;
+  }
+  status = first_error_;
+  return true;
+}
+
+bool Completion::call_back(std::function<void(const Status& outcome)> listener) {
+  Status outcome;
+  {
+    const std::lock_guard lock(mutex_);
+    if (listener_ != nullptr) return false;
+    if (open_ > 0) {
+      listener_ = std::move(listener);
+      return true;
+    }
+    outcome = first_error_;
+  }
+  listener(outcome);
+  return true;
+}
+
+Completion::Times Completion::times() {
+  const std::lock_guard lock(mutex_);
+  return times_;
+}
+
+void Completion::reset() {
+  const std::lock_guard lock(mutex_);
+  first_error_ = Status();
+  times_ = {};
+  listener_ = nullptr;
 }
 
 std::span<const exec::Transfer> Task::transfers() const {
@@ -69,12 +128,13 @@ void Task::announce() {
   communicator->pending.fetch_add(1, std::memory_order_relaxed);
 }
 
-// Whoever is told may free the communicator: it is touched first.
+// The end of a communicator waits for what is pending, so also for listeners. After that it
+// may be freed: who waits for a stream is told last.
 void Task::finish(const Status& status) {
   release();
   attempt([&] { communicator->conclude(status); });
-  communicator->pending.fetch_sub(1, std::memory_order_release);
   tell(status);
+  communicator->pending.fetch_sub(1, std::memory_order_release);
   for (const Stream& other : more_streams) other.completion->finish(status);
   stream.completion->finish(status);
 }
@@ -97,6 +157,7 @@ bool Task::is_over() const {
 
 Status Task::begin() {
   adopt();
+  for (const auto& handle : handles) handle->begin(monotonic_ns());
   const uint64_t timeout_ns = communicator->options_of(&extras).timeout_ns;
   if (const auto* request = std::get_if<Request>(&work)) {
     return communicator->begin(*request, ticket);

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <condition_variable>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <variant>
@@ -19,20 +21,38 @@ namespace tutti::comm {
 /// Where the outcome of tasks is collected: a HOST stream, a group, a request.
 class Completion {
  public:
+  /// By the monotonic clock; 0: not yet, or never.
+  struct Times {
+    uint64_t began_ns = 0;
+    uint64_t ended_ns = 0;
+  };
+
   void add();
   void finish(const Status& status);
+  /// All that was added runs from now on. Only of what is asked for its times.
+  void begin(uint64_t now_ns);
   /// Until nothing added is unfinished; the first error since the last wait().
   Status wait();
   /// The same, and the error stays.
   Status outcome();
   /// Whether wait() would return at once. The error is left for it.
   bool is_done(Status& status);
+  /// The same after waiting until `deadline_ns` at most.
+  bool is_done_by(uint64_t deadline_ns, Status& status);
+  /// Calls it when nothing added is unfinished: now, or later in the thread that finishes. Only one
+  /// at a time: false if there is one already.
+  bool call_back(std::function<void(const Status& outcome)> listener);
+  Times times();
+  /// As new. Nothing is unfinished.
+  void reset();
 
  private:
   std::mutex mutex_;
   std::condition_variable idle_;
   uint64_t open_ = 0;
   Status first_error_;
+  Times times_;
+  std::function<void(const Status&)> listener_;
 };
 
 struct Task {
@@ -64,7 +84,7 @@ struct Task {
   /// Gives the task its place in line, and counts it where its outcome will be told. Takes no
   /// memory.
   void announce();
-  /// Without announce(): it will not run.
+  /// The work's end, to the handles. Without announce(): it will not run.
   void tell(const Status& status) const;
   void finish(const Status& status);
   /// Whether it need not wait for a stream of a device any more.
