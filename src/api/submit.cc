@@ -119,7 +119,8 @@ void settle(Group& group) {
 // Options that the communicator gets before the group ends are for later calls.
 template <class Work>
 Status collect(Group& group, const Submission<Work>& asked, tuttiStream_t stream) {
-  Member member{asked.comm, make_task(asked), {stream}};
+  std::vector<tuttiStream_t> streams{stream};  // before the task, whose handle must be told
+  Member member{asked.comm, make_task(asked), std::move(streams)};
   const Status kept = caught_status([&] {
     settle(group);
     comm::Extras& extras = member.task.extras;
