@@ -70,7 +70,7 @@ struct Fact {
   std::function<std::string(const Bench&)> observe;  // "hang" and "signal N" are seen from outside
 };
 
-/// Sends device memory that holds 4711 to another process, and waits to be killed.
+/// Sends device memory that holds 4711, and an event, to another process, and waits to be killed.
 [[noreturn]] void export_and_wait(const Bench& bench, int socket);
 
 std::vector<Fact> release_facts();

@@ -13,6 +13,8 @@
 namespace softdev {
 namespace {
 
+constexpr CUdeviceptr kHeldWord = 128;  // of an exporter's memory: a stream of its waits for 1
+
 std::string read_by_the_host(const Bench& bench) {
   std::signal(SIGSEGV, SIG_DFL);  // a sanitizer would report it
   return std::to_string(*reinterpret_cast<volatile char*>(bench.zeros()));
@@ -127,26 +129,70 @@ std::string buffer_ids(const Bench& bench) {
   return after != before ? "another one" : "the same";
 }
 
-/// The exporter is a program of its own, started anew: a child of this process could not use the
-/// driver.
-std::string memory_of_a_killed_exporter(const Bench& bench) {
-  const auto [mine, its] = socket_pair();
-  const pid_t exporter = fork();
-  if (exporter == 0) {
-    const std::string argument = "--export=" + std::to_string(its);
-    execl("/proc/self/exe", "exporter", argument.c_str(), nullptr);
-    _exit(1);
+/// Another process with device memory and an event, until this ends. It is a program started anew:
+/// a child of this process could not use the driver.
+class Exporter {
+ public:
+  Exporter() {
+    const auto [mine, its] = socket_pair();
+    socket_ = mine;
+    process_ = fork();
+    if (process_ == 0) {
+      const std::string argument = "--export=" + std::to_string(its);
+      execl("/proc/self/exe", "exporter", argument.c_str(), nullptr);
+      _exit(1);
+    }
+    close(its);
   }
-  close(its);
-  uint64_t bytes = 0;
-  auto received = receive_memory(mine, &bytes);
-  kill(exporter, SIGKILL);
-  waitpid(exporter, nullptr, 0);
-  if (!received.ok()) return std::string(received.status().message());
-  const auto imported =
-      cuda::DeviceMemory::import(bench.client.cuda(), received.value().get(), bytes, bench.device);
-  if (!imported.ok()) return std::string(imported.status().message());
-  return std::to_string(bench.word_at(imported.value().address()));
+  ~Exporter() { kill_now(); }
+  Exporter(const Exporter&) = delete;
+  Exporter& operator=(const Exporter&) = delete;
+
+  Result<cuda::DeviceMemory> memory(const Bench& bench) const {
+    uint64_t bytes = 0;
+    const auto received = receive_memory(socket_, &bytes);
+    if (!received.ok()) return received.status();
+    return cuda::DeviceMemory::import(bench.client.cuda(), received.value().get(), bytes,
+                                      bench.device);
+  }
+  CUipcEventHandle event() const {
+    CUipcEventHandle handle{};
+    const bool read_all = read(socket_, &handle, sizeof handle) == sizeof handle;
+    return read_all ? handle : CUipcEventHandle{};
+  }
+  void kill_now() {
+    if (process_ < 0) return;
+    kill(process_, SIGKILL);
+    waitpid(process_, nullptr, 0);
+    process_ = -1;
+  }
+
+ private:
+  int socket_ = -1;
+  pid_t process_ = -1;
+};
+
+std::string memory_of_a_killed_exporter(const Bench& bench) {
+  Exporter exporter;
+  const auto memory = exporter.memory(bench);
+  exporter.kill_now();
+  if (!memory.ok()) return std::string(memory.status().message());
+  return std::to_string(bench.word_at(memory.value().address()));
+}
+
+/// The event comes behind a wait of its process, which this one ends.
+std::string event_of_another_process(const Bench& bench) {
+  const Exporter exporter;
+  const auto memory = exporter.memory(bench);
+  if (!memory.ok()) return std::string(memory.status().message());
+  CUevent event = nullptr;
+  const CUresult opened = bench.more.cuIpcOpenEventHandle(&event, exporter.event());
+  if (opened != kSuccess) return bench.name(opened);
+  CUstream stream = bench.stream();
+  bench.call.cuStreamWaitEvent(stream, event, 0);
+  const CUresult before = bench.call.cuStreamQuery(stream);
+  bench.more.cuStreamWriteValue32(bench.stream(), memory.value().address() + kHeldWord, 1, 0);
+  return bench.name(before) + ", " + bench.end_of(stream);
 }
 
 std::string register_twice(const Bench& bench) {
@@ -163,8 +209,17 @@ void export_and_wait(const Bench& bench, int socket) {
   if (!memory.ok()) _exit(1);
   CUstream stream = bench.stream();
   bench.more.cuStreamWriteValue32(stream, memory.value().address(), 4711, 0);
+  bench.more.cuStreamWriteValue32(stream, memory.value().address() + kHeldWord, 0, 0);
   bench.call.cuStreamSynchronize(stream);
-  if (!send_memory(socket, memory.value()).ok()) _exit(1);
+  CUevent event = nullptr;
+  CUipcEventHandle handle{};
+  bench.call.cuEventCreate(&event, kEventDisableTiming | kEventInterprocess);
+  bench.more.cuIpcGetEventHandle(&handle, event);
+  bench.more.cuStreamWaitValue32(stream, memory.value().address() + kHeldWord, 1, kWaitAtLeast);
+  bench.call.cuEventRecord(event, stream);
+  const bool sent = send_memory(socket, memory.value()).ok() &&
+                    write(socket, &handle, sizeof handle) == sizeof handle;
+  if (!sent) _exit(1);
   for (;;) pause();
 }
 
@@ -180,6 +235,8 @@ std::vector<Fact> memory_facts() {
       {"a descriptor, imported by its exporter, is the same memory", "42", kTaken,
        import_by_the_exporter},
       {"memory of an exporter that was killed", "4711", kTaken, memory_of_a_killed_exporter},
+      {"an event of another process, before and after it is done",
+       "CUDA_ERROR_NOT_READY, CUDA_SUCCESS", kTaken, event_of_another_process},
       {"a descriptor that is none of the driver's", "refused", kTaken, import_of_anything},
       {"a copy to mapped memory that the device may not reach", "CUDA_ERROR_INVALID_VALUE", kTaken,
        copy_without_access},

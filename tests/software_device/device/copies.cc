@@ -155,13 +155,14 @@ CUresult submit_copies(Context& context, CUstream handle, std::vector<Copy> copi
   Stream* stream = context.resolve(handle);
   if (stream == nullptr) return kErrorInvalidHandle;
   const int device = context.device;
+  const bool captured = is_captured(*stream);
   bool returns_when_done = false;
   for (Copy& copy : copies) {
     if (copy.bytes == 0) continue;
     const Range target = addresses().locate(copy.target, copy.bytes, device);
     const Range source = addresses().locate(copy.source, copy.bytes, device);
     if (!target.valid || !source.valid) return kErrorInvalidValue;
-    if (stream->capture != nullptr) continue;
+    if (captured) continue;
     const bool read_now = (source.pageable && target.on_device) ||
                           (!source.on_device && copy.order != kSourceInStreamOrder);
     if (read_now && !stage(copy)) return kErrorInvalidValue;

@@ -34,8 +34,14 @@ struct Event {
   EventPage own;
   EventPage* page = &own;
   Place place;
-  std::shared_ptr<Capture> capture;  // recorded in a captured stream
-  std::vector<size_t> captured_behind;
+  std::mutex mutex;
+  std::shared_ptr<Capture> capture;     // under mutex: it was recorded in a captured stream
+  std::vector<size_t> captured_behind;  // under mutex
+
+  bool captured() {
+    const std::lock_guard lock(mutex);
+    return capture != nullptr;
+  }
 };
 
 struct Events {
@@ -86,8 +92,8 @@ void host_learns_of(const Event& event) {
 }
 
 /// An event of the same capture: what follows in the stream comes behind it in the graph.
-CUresult join_capture(Stream& stream, const Event& event) {
-  const std::lock_guard lock(stream.context->mutex);
+CUresult join_capture(Stream& stream, Event& event) {
+  const std::scoped_lock lock(stream.context->mutex, event.mutex);
   if (stream.capture != nullptr && stream.capture != event.capture) return kErrorStreamCaptureMerge;
   stream.capture = event.capture;
   for (const size_t node : event.captured_behind) {
@@ -131,7 +137,7 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr || event->context != stream.context) return kErrorInvalidHandle;
     {
-      const std::lock_guard lock(stream.context->mutex);
+      const std::scoped_lock lock(stream.context->mutex, event->mutex);
       event->capture = stream.capture;
       event->captured_behind = stream.captured_behind;
       if (stream.capture != nullptr) return kSuccess;
@@ -145,7 +151,7 @@ CUresult cuEventQuery(CUevent handle) {
   return entered([&] {
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr) return kErrorInvalidHandle;
-    if (event->capture != nullptr) return kErrorCapturedEvent;
+    if (event->captured()) return kErrorCapturedEvent;
     if (!event->page->reached(event->page->recorded)) return kErrorNotReady;
     host_learns_of(*event);
     return kSuccess;
@@ -156,7 +162,7 @@ CUresult cuEventSynchronize(CUevent handle) {
   return entered([&] {
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr) return kErrorInvalidHandle;
-    if (event->capture != nullptr) return kErrorCapturedEvent;
+    if (event->captured()) return kErrorCapturedEvent;
     const uint64_t record = event->page->recorded;
     Backoff backoff;
     while (!event->page->reached(record) && sticky_error() == kSuccess) backoff.pause();
@@ -183,11 +189,8 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned) {
   return on_stream(stream_handle, [&](Stream& stream) {
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr) return kErrorInvalidHandle;
-    if (event->capture != nullptr) return join_capture(stream, *event);
-    if (stream.capture != nullptr) {
-      stream.capture->invalid = true;
-      return kErrorStreamCaptureIsolation;
-    }
+    if (event->captured()) return join_capture(stream, *event);
+    if (spoil_capture(stream)) return kErrorStreamCaptureIsolation;
     const uint64_t record = event->page->recorded;
     return submit(stream, [event, record]() -> Step {
       return [event, record] {

@@ -99,7 +99,7 @@ CUresult softdev_copy_batch_130(CUdeviceptr* targets, CUdeviceptr* sources, size
                                 size_t attributes_given, CUstream handle) {
   return on_stream(handle, [&](Stream& stream) {
     if (is_legacy(handle)) return kErrorInvalidValue;
-    if (stream.capture != nullptr) return kErrorStreamCaptureUnsupported;
+    if (is_captured(stream)) return kErrorStreamCaptureUnsupported;
     if (how_many == 0 || attributes_given == 0 || attributes_given > how_many || firsts[0] != 0) {
       return kErrorInvalidValue;
     }

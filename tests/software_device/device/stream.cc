@@ -150,6 +150,11 @@ bool is_legacy(CUstream handle) {
   return handle == nullptr || reinterpret_cast<uintptr_t>(handle) == kStreamLegacy;
 }
 
+bool is_captured(const Stream& stream) {
+  const std::lock_guard lock(stream.context->mutex);
+  return stream.capture != nullptr;
+}
+
 Stream* Context::resolve(CUstream handle) {
   if (is_legacy(handle)) return legacy;
   const std::lock_guard lock(mutex);
@@ -191,6 +196,11 @@ StepMaker once(std::function<void()> work) {
 
 namespace {
 
+Point point_of(const Stream& stream) {
+  const std::lock_guard lock(stream.context->mutex);
+  return stream.point();
+}
+
 CUresult await(const std::vector<Point>& points) {
   for (const Point& point : points) {
     Backoff backoff;
@@ -202,16 +212,16 @@ CUresult await(const std::vector<Point>& points) {
 
 }  // namespace
 
+bool spoil_capture(Stream& stream) {
+  const std::lock_guard lock(stream.context->mutex);
+  if (stream.capture == nullptr) return false;
+  stream.capture->invalid = true;
+  return true;
+}
+
 CUresult drain(Stream& stream) {
-  Point point;
-  {
-    const std::lock_guard lock(stream.context->mutex);
-    if (stream.capture != nullptr) {
-      stream.capture->invalid = true;
-      return kErrorStreamCaptureUnsupported;
-    }
-    point = stream.point();
-  }
+  if (spoil_capture(stream)) return kErrorStreamCaptureUnsupported;
+  const Point point = point_of(stream);
   return await({point});
 }
 
@@ -225,15 +235,8 @@ CUresult drain(Context& context) {
 }
 
 CUresult query(Stream& stream) {
-  Point point;
-  {
-    const std::lock_guard lock(stream.context->mutex);
-    if (stream.capture != nullptr) {
-      stream.capture->invalid = true;
-      return kErrorStreamCaptureUnsupported;
-    }
-    point = stream.point();
-  }
+  if (spoil_capture(stream)) return kErrorStreamCaptureUnsupported;
+  const Point point = point_of(stream);
   if (!point.reached()) return kErrorNotReady;
   if (checking()) host_learns(point.clock());
   return sticky_error();

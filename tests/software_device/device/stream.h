@@ -96,8 +96,8 @@ struct Context {
   explicit Context(int device_number);
 
   const int device;
+  std::atomic<int> shares{0};
   std::mutex mutex;  // of all below and of the streams
-  int shares = 0;
   std::unordered_map<Stream*, std::unique_ptr<Stream>> streams;
   std::vector<std::shared_ptr<Channel>> channels;
   uint64_t streams_made = 0;
@@ -111,11 +111,15 @@ struct Context {
 };
 
 bool is_legacy(CUstream handle);
+bool is_captured(const Stream& stream);
 
 /// Puts an operation behind what the stream holds, or into the graph if it is captured.
 CUresult submit(Stream& stream, StepMaker make);
 /// An operation that never waits.
 StepMaker once(std::function<void()> work);
+
+/// A captured stream's capture becomes invalid. False: it is not captured.
+bool spoil_capture(Stream& stream);
 
 /// Waits for all that was submitted. An error if the stream is captured, which spoils the capture.
 CUresult drain(Stream& stream);
