@@ -2,6 +2,7 @@
 """What `tutti topo` says of this host, beside what lstopo (package hwloc) says."""
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -11,12 +12,13 @@ import xml.etree.ElementTree as ElementTree
 TUTTI = os.path.join(os.environ.get("TEST_BINARY_DIR", ""), "bin", "tutti")
 OF_HWLOC = {"Core": "core", "L1Cache": "L1", "L2Cache": "L2", "L3Cache": "L3", "NUMANode": "numa",
             "Package": "package"}
+MACHINES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "topologies")
 LSTOPO = shutil.which("lstopo-no-graphics") or shutil.which("lstopo")
 
 
-def topo(*arguments):
+def topo(*arguments, **variables):
     return subprocess.run([TUTTI, "topo", *arguments], stdin=subprocess.DEVNULL, capture_output=True,
-                          text=True, timeout=60, check=False)
+                          text=True, timeout=60, check=False, env={**os.environ, **variables})
 
 
 def processors_of(mask):
@@ -75,6 +77,62 @@ class ThisHost(unittest.TestCase):
         done = topo("--by", "magic")
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         self.assertIn("there are hwloc and sysfs", done.stderr)
+
+
+class Devices(unittest.TestCase):
+    """NCCL's XML: files after real machines, and what Tutti finds here."""
+
+    def test_files_of_real_machines_are_written_as_they_were_read(self):
+        names = sorted(name for name in os.listdir(MACHINES) if name.endswith(".xml"))
+        self.assertGreaterEqual(len(names), 3)
+        for name in names:
+            path = os.path.join(MACHINES, name)
+            done = topo(path, "--xml")
+            with self.subTest(name), open(path, encoding="utf-8") as file:
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                self.assertEqual(done.stdout, re.sub(r"<!--.*?-->\n", "", file.read()))
+
+    def test_every_gpu_of_eight_has_a_card_behind_its_switch(self):
+        done = topo(os.path.join(MACHINES, "eight_gpus_eight_nics.xml"))
+        rows = [line.split()[2:] for line in done.stdout.splitlines() if line.startswith("gpu ")]
+        self.assertEqual(len(rows), 8)
+        for gpu, row in enumerate(rows):
+            self.assertEqual(row[:8], ["LOC" if other == gpu else "NVL" for other in range(8)])
+            self.assertEqual(row[8 + gpu], "PIX")
+            self.assertEqual(row[8:].count("SYS"), 4)
+
+    def test_what_is_found_here_is_read_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "host.xml")
+            text = topo("--xml").stdout
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            self.assertEqual(topo(path, "--xml").stdout, text)
+            done = topo("--xml", NCCL_TOPO_FILE=os.path.join(MACHINES, "virtual_machine.xml"))
+            self.assertIn("ffff:ff:02.0", done.stdout)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace("numaid", "numa_id"))
+            done = topo(TUTTI_HOST_TOPOLOGY=path)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn(f"{path}:2: <cpu> has no 'numaid'", done.stderr)
+
+    def test_ranks_have_processors_of_their_own(self):
+        lines = topo("--ranks", "1").stdout.splitlines()
+        self.assertEqual(len(lines), 2)
+        everything = {number for node in sets_of_tutti()["host"] for number in node}
+        first, *_, last = sorted(everything)[:1] + sorted(everything)
+        self.assertTrue(lines[1].endswith(f"{first}-{last}" if first != last else f"{first}"), lines)
+
+    def test_rank_0_writes_the_devices_of_its_host(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "dump.xml")
+            done = subprocess.run([TUTTI, "perf", "barrier", "--ranks", "2", "-n", "1", "-w", "0"],
+                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+                                  check=False, env={**os.environ, "NCCL_TOPO_DUMP_FILE": path})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), topo("--xml").stdout)
+            self.assertEqual(os.listdir(folder), ["dump.xml"])
 
 
 class Files(unittest.TestCase):

@@ -13,6 +13,8 @@
 #include "src/exec/loss.h"
 #include "src/exec/wait.h"
 #include "src/group/levels.h"
+#include "src/topology/device_graph.h"
+#include "src/topology/text_file.h"
 
 namespace tutti::comm {
 namespace {
@@ -261,6 +263,21 @@ Status Membership::add_cluster_levels(std::vector<group::Level>& levels) {
   return {};
 }
 
+// It is for people: a communicator does not fail because of it.
+void Membership::write_host_topology() const {
+  const Config& config = *options_.env->config;
+  if (config.host_topology_dump.empty()) return;
+  const auto devices = topology::DeviceGraph::of_host(config.host_topology_file);
+  const Status status =
+      devices.ok() ? topology::write_text_file(config.host_topology_dump, devices.value().write())
+                   : devices.status();
+  if (!status.ok()) {
+    options_.env->log->warning(
+        "the devices of this host are not written (TUTTI_HOST_TOPOLOGY_DUMP): {}",
+        status.message());
+  }
+}
+
 void Membership::count_cores() {
   std::vector<std::vector<Processors>> of_hosts(group_->hosts());
   for (int rank = 0; rank < ranks(); ++rank) {
@@ -384,6 +401,7 @@ Status Membership::join() {
   if (!cards.ok()) return cards.status();
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
   if (Status status = find_levels(); !status.ok()) return status;
+  if (self_.rank == 0) write_host_topology();
   if (options_.make_room) options_.make_room(link_descriptors());
   close_unused_transports();
   if (Status status = serve_transports(); !status.ok()) return status;

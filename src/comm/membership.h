@@ -91,6 +91,7 @@ class Membership {
   Status add_cluster_levels(std::vector<group::Level>& levels);
   uint64_t member_id() const;
   void count_cores();
+  void write_host_topology() const;
   uint64_t link_descriptors() const;
   Status serve_transports();
   Status connect(int peer);

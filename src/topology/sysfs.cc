@@ -9,22 +9,10 @@
 #include <utility>
 
 #include "src/base/words.h"
-#include "src/topology/processor_sets.h"
+#include "src/topology/sysfs_files.h"
 
 namespace tutti::topology {
 namespace {
-
-std::optional<std::string> read_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  if (!std::getline(file, line)) return std::nullopt;
-  return std::string(trim(line));
-}
-
-std::optional<std::vector<uint32_t>> read_set(const std::string& path) {
-  const auto line = read_line(path);
-  return line ? read_list(*line) : std::nullopt;
-}
 
 // "32768K", "2M"
 uint64_t read_size(const std::string& path) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <string_view>
 
 #include "src/base/io.h"
@@ -29,6 +30,28 @@ Result<std::string> read_text_file(const std::string& path) {
     text.append(piece, static_cast<size_t>(got));
     if (text.size() > kLongest) return Status::system_error(path + ": is longer than 64 MiB");
   }
+}
+
+Status write_text_file(const std::string& path, const std::string& text) {
+  const std::string unfinished = path + "." + std::to_string(getpid()) + ".new";
+  {
+    const Fd file(open(unfinished.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (!file.valid()) return errno_status(path);
+    for (size_t done = 0; done < text.size();) {
+      const ssize_t written = ::write(file.get(), text.data() + done, text.size() - done);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) {
+        const Status status = errno_status(path);
+        unlink(unfinished.c_str());
+        return status;
+      }
+      done += static_cast<size_t>(written);
+    }
+  }
+  if (rename(unfinished.c_str(), path.c_str()) == 0) return {};
+  const Status status = errno_status(path);
+  unlink(unfinished.c_str());
+  return status;
 }
 
 Status in_file(const Status& status, const std::string& file) {

@@ -11,6 +11,9 @@ namespace tutti::topology {
 
 Result<std::string> read_text_file(const std::string& path);
 
+/// Kept whole or not at all: readers see the file of before until all of it is written.
+Status write_text_file(const std::string& path, const std::string& text);
+
 /// "line 3: why" as "FILE:3: why"; without a line as "FILE: why".
 Status in_file(const Status& status, const std::string& file);
 

@@ -7,9 +7,13 @@
 #include "perf/collectives/error.h"
 #include "perf/command_line.h"
 #include "src/base/host_name.h"
+#include "src/registry/settings.h"
+#include "src/topology/affinity.h"
 #include "src/topology/cluster_file.h"
+#include "src/topology/device_graph.h"
 #include "src/topology/host_tree.h"
 #include "src/topology/hwloc.h"
+#include "src/topology/processor_sets.h"
 #include "src/topology/sysfs.h"
 
 namespace tutti::cli {
@@ -23,6 +27,8 @@ struct TopoOptions {
   std::string by;
   bool json = false;
   bool processors = false;
+  bool xml = false;
+  int ranks = 0;
 };
 
 template <class Value>
@@ -84,22 +90,59 @@ void print_processors(const HostTree& host) {
   }
 }
 
+// The file that the devices of this host are read from; empty: they are found.
+std::string file_of_devices() {
+  return value_or_throw(registry::read_settings()).host_topology_file;
+}
+
+topology::DeviceGraph devices_here() {
+  return value_or_throw(topology::DeviceGraph::of_host(file_of_devices()));
+}
+
+void print_places(const HostTree& host, const topology::DeviceGraph& devices, int ranks) {
+  const auto places = value_or_throw(topology::place_ranks(host, devices, ranks));
+  std::printf("# rank  gpu       network     processors\n");
+  for (size_t rank = 0; rank < places.size(); ++rank) {
+    const topology::RankPlace& place = places[rank];
+    std::printf("%6zu  %-8s  %-10s  %s\n", rank, place.gpu.empty() ? "-" : place.gpu.c_str(),
+                place.network.empty() ? "-" : place.network.c_str(),
+                topology::write_list(place.processors).c_str());
+  }
+}
+
+void print_devices_of(const topology::DeviceGraph& devices, bool xml) {
+  std::fputs((xml ? devices.write() : topology::print_devices(devices)).c_str(), stdout);
+}
+
 void print_host(const HostTree& host, const TopoOptions& options) {
+  if (options.xml) return print_devices_of(devices_here(), true);
+  if (options.ranks > 0) return print_places(host, devices_here(), options.ranks);
   if (options.json) {
     std::fputs(topology::write_cluster(host.tree).c_str(), stdout);
   } else if (options.processors) {
     print_processors(host);
   } else {
     std::fputs(topology::print_host_tree(host).c_str(), stdout);
-    std::printf("found by %s\n", host.found_by.c_str());
+    print_devices_of(devices_here(), false);
+    const std::string file = file_of_devices();
+    std::printf("found by %s, devices by %s\n", host.found_by.c_str(),
+                file.empty() ? "sysfs" : file.c_str());
     for (const std::string& note : host.notes) std::printf("note: %s\n", note.c_str());
   }
 }
 
 void show(const TopoOptions& options) {
   if (options.file.empty()) return print_host(host_by(options.by), options);
-  if (!options.by.empty() || options.processors) {
-    throw perf::PerfError("--by and --processors are of this host, not of a file",
+  if (!options.by.empty() || options.processors || options.ranks > 0) {
+    throw perf::PerfError("--by, --processors and --ranks are of this host, not of a file",
+                          perf::kExitUsage);
+  }
+  if (options.file.ends_with(".xml")) {
+    return print_devices_of(value_or_throw(topology::DeviceGraph::of_host(options.file)),
+                            options.xml);
+  }
+  if (options.xml) {
+    throw perf::PerfError("--xml is of devices, which a cluster file does not have",
                           perf::kExitUsage);
   }
   const Topology cluster = value_or_throw(topology::read_cluster_file(options.file));
@@ -117,8 +160,11 @@ int topo_main(int argc, char** argv) {
   perf::CommandLine line(
       "What this host is made of, or the cluster that a file describes (docs/topology.md).",
       "tutti topo");
-  line.add({.names = "file", .value = "FILE", .meaning = "a cluster file; without one, this host"},
-           options.file);
+  line.add(
+      {.names = "file",
+       .value = "FILE",
+       .meaning = "a cluster file, or NCCL's XML of a host (NAME.xml); without one, this host"},
+      options.file);
   line.add({.names = "--by",
             .value = "READER",
             .meaning = "who is asked: hwloc or sysfs",
@@ -129,6 +175,11 @@ int topo_main(int argc, char** argv) {
             .value = "",
             .meaning = "one line for each processor, with its node of every level"},
            options.processors);
+  line.add({.names = "--xml", .value = "", .meaning = "its devices in NCCL's XML"}, options.xml);
+  line.add({.names = "--ranks",
+            .value = "N",
+            .meaning = "which processors, GPU and network each of N ranks should use here"},
+           options.ranks, 1, 1 << 16);
   try {
     if (const auto status = line.parse(argc, argv)) return *status;
     show(options);
