@@ -11,6 +11,8 @@
 #include <cstdint>
 #include <ctime>
 
+#include "src/base/clock.h"
+
 namespace tutti::exec {
 
 /// How long who gives up waits for peers of other processes that are in the middle of a piece of
@@ -53,6 +55,12 @@ class Stay {
   Word& word_;
 };
 
+/// Naps that this thread takes before it yields again: others need the processor for longer than a
+/// peer's poll. A thread that only yields to them is the last that the scheduler comes back to, one
+/// that slept among the first.
+// tidy: allow mutable (what a thread knows of its processor outlasts its waits)
+inline constinit thread_local uint32_t naps_left = 0;
+
 class Backoff {
  public:
   explicit Backoff(uint32_t spins) : spins_(spins) {}
@@ -64,8 +72,10 @@ class Backoff {
       return polls_ % kLongSpin == 0;
     }
     const uint64_t late = polls_ - spins_;
-    if (late < kYields) {
-      sched_yield();
+    if (naps_left > 0) {
+      --naps_left;
+    } else if (late < kYields) {
+      yield();
       return late % 16 == 0;
     }
     const long nanoseconds = late < 2 * kYields ? 50'000 : 500'000;
@@ -78,7 +88,16 @@ class Backoff {
   void reset() { polls_ = 0; }
 
  private:
-  static constexpr uint64_t kLongSpin = 1 << 16;  // polls between two looks at what is rare
+  static void yield() {
+    const uint64_t before_ns = monotonic_ns();
+    sched_yield();
+    if (monotonic_ns() - before_ns > kLongYieldNs) naps_left = kNapsInCompany;
+  }
+
+  // Longer than peers take to copy what they have in hand, shorter than the scheduler's turns.
+  static constexpr uint64_t kLongYieldNs = 500'000;
+  static constexpr uint32_t kNapsInCompany = 128;  // some ten milliseconds
+  static constexpr uint64_t kLongSpin = 1 << 16;   // polls between two looks at what is rare
   static constexpr uint64_t kYields = 4000;
 
   uint64_t spins_;
