@@ -13,8 +13,10 @@
 #include "src/topology/device_graph.h"
 #include "src/topology/host_tree.h"
 #include "src/topology/hwloc.h"
+#include "src/topology/picture.h"
 #include "src/topology/processor_sets.h"
 #include "src/topology/sysfs.h"
+#include "src/topology/text_file.h"
 
 namespace tutti::cli {
 namespace {
@@ -28,6 +30,7 @@ struct TopoOptions {
   bool json = false;
   bool processors = false;
   bool xml = false;
+  std::string svg;
   int ranks = 0;
 };
 
@@ -48,8 +51,11 @@ HostTree host_by(const std::string& reader) {
   return value_or_throw(topology::make_host_tree(std::move(facts), host_name()));
 }
 
-void print_rate(const char* what, double bytes_per_ns) {
-  if (bytes_per_ns > 0) std::printf(", %s %.4g GB/s", what, bytes_per_ns);
+void print_rates(const char* what, double least, double most) {
+  if (most <= 0) return;
+  std::printf(", %s %.6g", what, least);
+  if (least < most) std::printf("..%.6g", most);
+  std::printf(" GB/s");
 }
 
 void print_cluster(const Topology& cluster) {
@@ -59,17 +65,20 @@ void print_cluster(const Topology& cluster) {
     const topology::LevelSpec& spec = cluster.level(level);
     const uint32_t nodes = cluster.nodes(level);
     uint32_t least = ~0u, most = 0;
+    double thinnest = cluster.uplink_bytes_per_ns(level, 0), thickest = thinnest;
     for (uint32_t node = 0; node < nodes; ++node) {
       least = std::min(least, cluster.children(level, node).size());
       most = std::max(most, cluster.children(level, node).size());
+      thinnest = std::min(thinnest, cluster.uplink_bytes_per_ns(level, node));
+      thickest = std::max(thickest, cluster.uplink_bytes_per_ns(level, node));
     }
     const std::string inside = level == 0 ? "ranks" : "nodes of " + cluster.level(level - 1).name;
     std::printf("  %-10s %7u %s of %u%s %s", spec.name.c_str(), nodes,
                 nodes == 1 ? "node " : "nodes", least,
                 least == most ? "" : (".." + std::to_string(most)).c_str(), inside.c_str());
-    if (spec.latency_ns > 0) std::printf(", latency %.4g us", spec.latency_ns / 1000);
-    print_rate("shared", spec.shared_bytes_per_ns);
-    print_rate("uplink", cluster.uplink_bytes_per_ns(level, 0));
+    if (spec.latency_ns > 0) std::printf(", latency %.6g us", spec.latency_ns / 1000);
+    print_rates("shared", spec.shared_bytes_per_ns, spec.shared_bytes_per_ns);
+    print_rates("uplink", thinnest, thickest);
     std::printf("\n");
   }
 }
@@ -114,7 +123,13 @@ void print_devices_of(const topology::DeviceGraph& devices, bool xml) {
   std::fputs((xml ? devices.write() : topology::print_devices(devices)).c_str(), stdout);
 }
 
+void draw(const Topology& tree, const std::string& path) {
+  const Status status = topology::write_text_file(path, topology::draw_tree(tree));
+  if (!status.ok()) throw perf::PerfError(std::string(status.message()));
+}
+
 void print_host(const HostTree& host, const TopoOptions& options) {
+  if (!options.svg.empty()) return draw(host.tree, options.svg);
   if (options.xml) return print_devices_of(devices_here(), true);
   if (options.ranks > 0) return print_places(host, devices_here(), options.ranks);
   if (options.json) {
@@ -146,7 +161,9 @@ void show(const TopoOptions& options) {
                           perf::kExitUsage);
   }
   const Topology cluster = value_or_throw(topology::read_cluster_file(options.file));
-  if (options.json) {
+  if (!options.svg.empty()) {
+    draw(cluster, options.svg);
+  } else if (options.json) {
     std::fputs(topology::write_cluster(cluster).c_str(), stdout);
   } else {
     print_cluster(cluster);
@@ -171,6 +188,8 @@ int topo_main(int argc, char** argv) {
             .standard = "hwloc where it is there"},
            options.by);
   line.add({.names = "--json", .value = "", .meaning = "as a cluster file"}, options.json);
+  line.add({.names = "--svg", .value = "PATH", .meaning = "a picture of the tree, to this file"},
+           options.svg);
   line.add({.names = "--processors",
             .value = "",
             .meaning = "one line for each processor, with its node of every level"},
