@@ -9,8 +9,6 @@
 namespace tutti::api {
 namespace {
 
-exec::Device* device() { return registry::find_device("cuda"); }
-
 /// The input or output of a crossing while it is put together: buffers side by side.
 class CrossingSide {
  public:
@@ -59,7 +57,7 @@ struct Share {
 
 Result<bool> is_device_memory(const void* address) {
   if (address == nullptr) return false;
-  const Result<exec::MemoryPlace> place = device()->place_of(address);
+  const Result<exec::MemoryPlace> place = device().place_of(address);
   if (!place.ok()) return place.status();
   return place.value() == exec::MemoryPlace::kDevice;
 }
@@ -187,10 +185,33 @@ Status refuse_device(const std::string& what, const void* memory) {
       "it to the host");
 }
 
+// A stream can only copy from and to memory that the driver knows.
+Status check_place(const comm::Request& request, std::span<const Share> shares, const void* memory,
+                   const char* name) {
+  const bool any =
+      std::any_of(shares.begin(), shares.end(), [](const Share& one) { return one.bytes > 0; });
+  if (!any) return {};
+  const Result<exec::MemoryPlace> place = device().place_of(memory);
+  if (!place.ok()) return place.status();
+  if (place.value() != exec::MemoryPlace::kHost) return {};
+  return Status::invalid_argument(
+      std::string(comm::name_of(request)) + " on a CUDA stream: " + name +
+      " is ordinary host memory, which copy engines cannot reach: pass device memory or pinned "
+      "memory, or use a BLOCKING or HOST stream on all ranks");
+}
+
+Status check_places(const comm::Request& request, const comm::Communicator& communicator) {
+  const Buffers buffers = buffers_of(request, communicator);
+  Status status = check_place(request, buffers.send, request.send, "send");
+  return status.ok() ? check_place(request, buffers.recv, request.recv, "recv") : status;
+}
+
 }  // namespace
 
+exec::Device& device() { return *registry::find_device("cuda"); }
+
 void look_for_device_memory() {
-  if (device()->is_present()) device_memory_seen.store(true, std::memory_order_relaxed);
+  if (device().is_present()) device_memory_seen.store(true, std::memory_order_relaxed);
 }
 
 Status check_device_stream(tuttiStream_t stream) {
@@ -201,6 +222,37 @@ Status check_device_stream(tuttiStream_t stream) {
       "a CUDA stream in a process that has not loaded the CUDA driver (libcuda.so.1)");
 }
 
+Result<exec::StreamPlace> place_of(tuttiStream_t stream) {
+  return device().place_of_stream(stream.handle);
+}
+
+bool may_be_direct(const comm::Task& task, tuttiStream_t stream) {
+  return is_of_device(stream) && task.is_request() &&
+         comm::DeviceCalls::may_take(std::get<comm::Request>(task.work));
+}
+
+bool is_direct(const comm::Task& task, tuttiStream_t stream) {
+  return may_be_direct(task, stream) &&
+         task.communicator->takes_on_device(std::get<comm::Request>(task.work));
+}
+
+// It counts as queued until the stream is past it: what ends a communicator waits for that.
+Status enqueue_direct(comm::Task& task, tuttiStream_t stream) {
+  auto& request = std::get<comm::Request>(task.work);
+  request.extras = &task.extras;
+  comm::Communicator* const communicator = task.communicator;
+  const auto over = [communicator, handles = task.handles](const Status& status) {
+    communicator->pending.fetch_sub(1, std::memory_order_release);
+    for (const auto& handle : handles) handle->finish(status);
+  };
+  communicator->pending.fetch_add(1, std::memory_order_relaxed);
+  const Result<exec::StreamPlace> where = place_of(stream);
+  Status status = where.ok() ? check_places(request, *communicator) : where.status();
+  if (status.ok()) status = communicator->enqueue(request, where.value(), over);
+  if (!status.ok()) over(status);
+  return status;
+}
+
 Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams) {
   Crossings made;
   std::vector<void*> handles;
@@ -208,10 +260,12 @@ Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!is_of_device(stream) || known) continue;
     handles.push_back(stream.handle);
+    const Result<exec::StreamPlace> where = place_of(stream);
+    if (!where.ok()) return where.status();
     Load load;
     if (Status s = load_work(load, task, streams, stream.handle); !s.ok()) return s;
     Result<std::shared_ptr<exec::Crossing>> crossing =
-        device()->cross(stream.handle, load.input.pieces(), load.output.pieces());
+        device().cross(where.value(), load.input.pieces(), load.output.pieces());
     if (!crossing.ok()) return crossing.status();
     apply(load, *crossing.value());
     task.fences.push_back(crossing.value());

@@ -24,6 +24,15 @@ inline bool is_of_device(tuttiStream_t stream) { return stream.kind == tuttiStre
 /// OK, or why device streams cannot be used.
 Status check_device_stream(tuttiStream_t stream);
 
+/// Whether the task's request may be run by its stream from device to device.
+bool may_be_direct(const comm::Task& task, tuttiStream_t stream);
+/// The stream as any thread can use it.
+Result<exec::StreamPlace> place_of(tuttiStream_t stream);
+/// Whether it is run so.
+bool is_direct(const comm::Task& task, tuttiStream_t stream);
+/// Puts it into the stream. Its handles are told, also of an error.
+Status enqueue_direct(comm::Task& task, tuttiStream_t stream);
+
 /// Gives the task host memory in the place of device memory, and one fence for each device stream
 /// that it is on. `streams`: those of its transfers, in order; one for any other work.
 Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams);
@@ -37,5 +46,7 @@ Status check_host_memory(const comm::Access& access, const comm::Communicator& c
 inline bool may_have_device_memory() { return device_memory_seen.load(std::memory_order_relaxed); }
 /// Where a communicator is made, and a stream of a device is used.
 void look_for_device_memory();
+/// The kind of device whose streams the API takes.
+exec::Device& device();
 
 }  // namespace tutti::api

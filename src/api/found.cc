@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/device_call.h"
 #include "src/base/caught.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/host.h"
@@ -38,6 +39,8 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   options.watch = &process.watch();
   options.attendant = &process.attendant();
   options.timeout_ns = config.timeout_ns;
+  options.device = &device();
+  options.device_place = options.device->current();
   options.origin = founding.origin;
   comm::MembershipOptions& membership = options.membership;
   membership.env = &process.env();

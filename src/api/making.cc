@@ -50,6 +50,7 @@ Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {
   try {
     const Result<Patience> patience = patience_for(making);
     if (!patience.ok()) return patience.status();
+    const std::shared_ptr<const void> here = device().enter(making.device);
     return making.make(patience.value());
   } catch (const std::exception& error) {
     return status_of(error);
@@ -197,6 +198,7 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
   if (!process.ok()) return process.status();
   Making making;
   making.make = std::move(make);
+  making.device = device().current();
   making.handle = process.value()->new_handle();
   making.handle->config = config;
   making.handle->lounge = &process.value()->lounge();

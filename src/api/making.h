@@ -26,6 +26,7 @@ struct Making {
   tuttiComm* parent = nullptr;  // busy meanwhile
   State parent_was = State::kAlive;
   bool blocking = true;
+  exec::StreamPlace device;                    // that was current in the calling thread
   std::shared_ptr<Cancellation> cancellation;  // from run_makings() on
 };
 

@@ -1,6 +1,7 @@
 #include "src/api/members.h"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 
 namespace tutti::api {
@@ -134,6 +135,25 @@ Status leave_devices(const Crossings& crossings) {
   Status first;
   for (const auto& crossing : crossings) {
     const Status status = crossing->leave();
+    if (first.ok()) first = status;
+  }
+  return first;
+}
+
+std::vector<Member> take_direct(std::vector<Member>& members) {
+  const auto direct = std::stable_partition(
+      members.begin(), members.end(),
+      [](const Member& member) { return !is_direct(member.task, member.streams[0]); });
+  std::vector<Member> taken(std::make_move_iterator(direct),
+                            std::make_move_iterator(members.end()));
+  members.erase(direct, members.end());
+  return taken;
+}
+
+Status enqueue_direct(std::vector<Member>& members) {
+  Status first;
+  for (Member& member : members) {
+    const Status status = enqueue_direct(member.task, member.streams[0]);
     if (first.ok()) first = status;
   }
   return first;

@@ -34,6 +34,11 @@ bool is_among(const std::vector<Member>& members, const tuttiComm* comm);
 /// Whether it has to be run by the engine.
 bool needs_engine(const Member& member);
 
+/// Those that streams of devices run by themselves, taken out of the members.
+std::vector<Member> take_direct(std::vector<Member>& members);
+/// Puts them into their streams, all of them even if one fails. The first error.
+Status enqueue_direct(std::vector<Member>& members);
+
 /// Of the members on streams of devices: up to where the host's work begins, and all behind it.
 Status enter_devices(std::vector<Member>& members, Crossings& crossings);
 Status leave_devices(const Crossings& crossings);

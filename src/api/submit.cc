@@ -194,9 +194,11 @@ Status run_members(Group& group) {
   std::optional<comm::Driver> driver;
   Crossings crossings;
   std::optional<DeferredCallbacks> deferred;  // the communicators are the driver's until its end
+  std::vector<Member> direct;
   const Status ready = caught_status([&]() -> Status {
     order(members);
     if (Status status = enter(members); !status.ok()) return status;
+    direct = take_direct(members);
     // Before any task is counted as pending: a group may hold several of one communicator.
     if (std::none_of(members.begin(), members.end(), needs_engine)) {
       size_t handles = 0;
@@ -216,10 +218,14 @@ Status run_members(Group& group) {
   });
   if (!ready.ok()) {
     tell_all(members, ready);
+    tell_all(direct, ready);
     return ready;
   }
-  return engine != nullptr ? queue_group(group, *engine, tasks, crossings)
-                           : drive_group(group, *driver);
+  // Between the two points of what crosses to the host: no stream waits for this rank yet.
+  const Status put = enqueue_direct(direct);
+  const Status run = engine != nullptr ? queue_group(group, *engine, tasks, crossings)
+                                       : drive_group(group, *driver);
+  return put.ok() ? run : put;
 }
 
 bool operates_on(const Group& group, const tuttiComm* comm) {

@@ -88,7 +88,8 @@ struct Config {
   uint64_t inline_bytes = kMostInlineBytes;
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
-  uint64_t single_copy_bytes = 0;  // 0: off
+  uint64_t device_ring_bytes = 64 << 20;  // 0: device memory crosses to the host
+  uint64_t single_copy_bytes = 0;         // 0: off
   StagingStores staging_stores = StagingStores::kMeasured;
 
   // For tests: where the numbers of every communicator begin.

@@ -320,6 +320,11 @@ constexpr Setting kSettings[] = {
     {"TUTTI_RING_BYTES", "", "bytes", "64K to 1G: a number of bytes, with K, M or G",
      "The staging ring of each lane", take_bytes<&Config::ring_bytes, 64 << 10, 1 << 30>,
      [](const Config& c) { return show_bytes(c.ring_bytes); }},
+    {"TUTTI_DEVICE_RING_BYTES", "", "bytes", "0 to 4G: a number of bytes, with K, M or G",
+     "Device memory of each rank of a communicator on devices, through which copy engines pass on "
+     "data; 0: none, and calls on device memory go through the host",
+     take_bytes<&Config::device_ring_bytes, 0, uint64_t{4} << 30>,
+     [](const Config& c) { return show_bytes(c.device_ring_bytes); }},
     {"TUTTI_SINGLE_COPY_BYTES", "", "bytes", kSizeWords,
      "From this size on read ordinary memory of another process directly; 0 is never",
      take_bytes<&Config::single_copy_bytes, 0, ~uint64_t{0}>, show_single_copy},

@@ -1,7 +1,6 @@
 #include "src/comm/communicator.h"
 
 #include <algorithm>
-#include <charconv>
 #include <new>
 #include <utility>
 
@@ -22,20 +21,6 @@ uint32_t spins_of(const Config& config, const Membership& members) {
   return exec::spins_for({.sharing = members.domain_size(),
                           .cores = members.cores(),
                           .has_streams = members.domain_size() < members.ranks()});
-}
-
-plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, const Membership& members) {
-  plan::Tuning tuning;
-  static_assert(kMostInlineBytes == plan::kCellPayloadBytes);
-  tuning.inline_bytes = static_cast<uint32_t>(config.inline_bytes);
-  tuning.region_bytes = region_bytes;
-  tuning.frame_bytes = std::min(config.frame_bytes, region_bytes / 2);
-  tuning.cells_per_region = exec::kCellsPerRegion;
-  // Who shares a core writes until there is no room, and then it is the others' turn: the more room
-  // the fewer turns.
-  const bool share_cores = members.domain_size() > members.cores();
-  if (share_cores) tuning.long_pipeline_bytes = ~uint64_t{0};
-  return tuning;
 }
 
 /// A connection that could not be made or broke says more than that a rank is gone, which is all
@@ -68,6 +53,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   MembershipOptions joining = given.membership;
   joining.watch = given.watch;
   joining.processors = own_processors();
+  if (given.device != nullptr) joining.device = given.device->identity_of(given.device_place);
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   made->membership_ = std::move(membership).value();
@@ -94,16 +80,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   made->pairs_ = std::make_unique<exec::PairExecutor>(*made->executor_);
   made->transfer_calls_ = made->access_calls_ = made->regions_ = config.calls_before;
 
-  PlannerOptions planning;
-  planning.algorithms = given.algorithms;
-  planning.group = members.group();
-  planning.rank = members.rank();
-  planning.tamper = given.tamper;
-  planning.calls = made->calls_.get();
-  planning.tuning = tuning_of(config, execution.layout.region_bytes(), members);
-  planning.cores = members.least_cores();
-  planning.forced = select::forces_of(config, given.algorithms);
-  made->planner_ = std::make_unique<Planner>(std::move(planning));
+  made->planner_ = std::make_unique<Planner>(made->planner_options());
   made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);
   made->set_options({.algorithm = {}, .deterministic = config.deterministic});
   made->direct_ = members.all_memory() && members.domain_size() > 1;
@@ -114,6 +91,7 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
     if (!peers.ok()) return peers.status();
     made->peer_watch_ = std::move(peers).value();
   }
+  if (Status status = made->open_device(); !status.ok()) return status;
   made->complete_ = true;
   return made;
 }
@@ -134,6 +112,7 @@ Status Communicator::open_recorder() {
 }
 
 Communicator::~Communicator() {
+  device_calls_.reset();
   if (membership_ != nullptr && !complete_) membership_->give_up();
   if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();
@@ -442,26 +421,6 @@ bool Communicator::idle(bool rare) {
 void Communicator::set_options(const CallOptions& options) {
   planner_->set_options(options);
   call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
-}
-
-Status Communicator::check_algorithm(const CallOptions& options) const {
-  if (options.algorithm.empty()) return {};
-  const size_t colon = std::min(options.algorithm.find(':'), options.algorithm.size());
-  const std::string name = options.algorithm.substr(0, colon);
-  const bool known = std::any_of(options_.algorithms.begin(), options_.algorithms.end(),
-                                 [&](const auto& algorithm) { return algorithm.name == name; });
-  if (!known) {
-    return Status::invalid_argument("no collective has an algorithm named '" + options.algorithm +
-                                    "'; see docs/algorithms.md");
-  }
-  if (colon == options.algorithm.size()) return {};
-  const std::string_view lanes = std::string_view(options.algorithm).substr(colon + 1);
-  const char* end = lanes.data() + lanes.size();
-  uint16_t number = 0;
-  const auto read = std::from_chars(lanes.data(), end, number);
-  if (read.ec == std::errc() && read.ptr == end && number > 0) return {};
-  return Status::invalid_argument("'" + options.algorithm +
-                                  "': behind the colon stands the number of lanes, from 1");
 }
 
 // Between calls nobody but who looks would tell the peers of an abort.

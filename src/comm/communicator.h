@@ -17,6 +17,7 @@
 #include "src/bootstrap/watch.h"
 #include "src/comm/attendant.h"
 #include "src/comm/call_recorder.h"
+#include "src/comm/device_calls.h"
 #include "src/comm/membership.h"
 #include "src/comm/peer_watch.h"
 #include "src/comm/planner.h"
@@ -34,6 +35,8 @@ struct CommunicatorOptions {
   bootstrap::Watch* watch = nullptr;        // tells when a peer's process is gone
   Attendant* attendant = nullptr;           // moves links for peers that use windows
   std::function<void(plan::Plan&)> tamper;  // PlannerOptions::tamper
+  exec::Device* device = nullptr;           // null: calls on device memory cross to the host
+  exec::StreamPlace device_place;           // the rank's; without a context it has none
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
 };
 
@@ -112,6 +115,14 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// long to end it; then the communicator fails. An error only if it is still inside.
   Status close_windows(uint64_t timeout_ns);
 
+  /// Whether its streams run the request from device to device; equal on all ranks.
+  bool takes_on_device(const Request& request) const {
+    return device_calls_ != nullptr && device_calls_->takes(request);
+  }
+  /// Such a request (DeviceCalls::enqueue).
+  Status enqueue(const Request& request, const exec::StreamPlace& where,
+                 std::function<void(const Status&)> over);
+
   /// From now on what runs ends as by abort() once `ordered` is true, which outlives this; null:
   /// no more. By whoever drives it.
   void heed_abort(const std::atomic<bool>* ordered) { abort_ordered_ = ordered; }
@@ -150,6 +161,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   explicit Communicator(CommunicatorOptions options);
 
   Status open_recorder();
+  PlannerOptions planner_options() const;
+  Status open_device();
+  Status check_devices() const;
   Status check() override;
   Status check_leaving() const;
   Status map_registration(exec::Registration& made, std::span<const std::string> texts);
@@ -236,6 +250,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   std::atomic<bool> failed_{false};
   Repeat repeat_;
   std::unique_ptr<VectorCall> vectors_;
+  std::unique_ptr<DeviceCalls> device_calls_;  // null: no rank has a device
   Status outcome_;
   bool direct_ = false;       // all ranks of the domain are threads of this process
   bool reads_peers_ = false;  // single copy is possible and wanted

@@ -50,6 +50,7 @@ std::string Communicator::explain(const Request& request) {
                 : "not used: " + candidate.rejected;
     text += "\n";
   }
+  if (device_calls_ != nullptr) text += device_calls_->explain(request, in_place) + "\n";
   return text;
 }
 

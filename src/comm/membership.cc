@@ -28,6 +28,7 @@ enum CardText : size_t {
   kSettings,
   kCluster,
   kPlace,
+  kDevice,
   kFirstTransport
 };
 
@@ -55,6 +56,7 @@ std::string Membership::settings() const {
   return "TUTTI_INLINE_BYTES=" + std::to_string(config.inline_bytes) +
          " TUTTI_FRAME_BYTES=" + std::to_string(config.frame_bytes) +
          " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
+         " TUTTI_DEVICE_RING_BYTES=" + std::to_string(config.device_ring_bytes) +
          " TUTTI_SINGLE_COPY_BYTES=" + std::to_string(config.single_copy_bytes) +
          " TUTTI_DETERMINISTIC=" + std::to_string(config.deterministic) +
          " TUTTI_CALLS_BEFORE=" + std::to_string(config.calls_before);
@@ -178,7 +180,8 @@ std::string Membership::write_card() const {
                                     to_text(options_.processors),
                                     settings(),
                                     to_text(cluster_.card()),
-                                    self_.bind_address + " " + std::to_string(place.port)};
+                                    self_.bind_address + " " + std::to_string(place.port),
+                                    options_.device};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
 }
@@ -209,6 +212,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
       return status;
     }
     cluster_cards_.push_back(read_cluster_card(card[kCluster]));
+    profile.device = card[kDevice];
     card.erase(card.begin(), card.begin() + kFirstTransport);
     cards_.push_back(std::move(card));
   }

@@ -34,6 +34,7 @@ struct MembershipOptions {
   transport::Member self;                          // all but the arena
   exec::ArenaLayout layout{4 << 20, 0, 1};
   Processors processors;  // that this rank may use
+  std::string device;     // the rank's (exec::Device::identity_of); "": it has none
   Patience patience{0};
   Exchange exchange;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
@@ -46,6 +47,7 @@ struct Profile {
   std::string host;  // its name, for messages
   int64_t process = 0;
   std::string transport;  // by which this rank reaches it; "" for itself
+  std::string device;     // as MembershipOptions::device
 };
 
 class Membership {

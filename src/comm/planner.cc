@@ -189,6 +189,7 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   plan.algorithm = chosen.algorithm->name;
   if (chosen.parameters.lanes > 1) plan.algorithm += ":" + std::to_string(chosen.parameters.lanes);
   if (Status status = check_fit(plan); !status.ok()) return status;
+  for (plan::LanePlan& lane : plan.lanes) lane.engine = options_.engine;
   if (options_.tamper) options_.tamper(plan);
   sign(prepared, alike, options_of(request.extras).deterministic);
   prepared.described = describe(request);

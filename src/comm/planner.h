@@ -34,7 +34,8 @@ struct PlannerOptions {
   select::Forces forced;  // by the settings
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
-  CallRecorder* calls = nullptr;  // makes the labels; may be null
+  CallRecorder* calls = nullptr;              // makes the labels; may be null
+  plan::Engine engine = plan::Engine::kHost;  // that runs all lanes
 };
 
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.

@@ -8,6 +8,7 @@
 //   cells    flag and payload of small messages: a ring of kCellRegions regions
 //   rings    one staging ring per lane, kRingRegions regions each
 //   pairs    one channel per peer for send/recv (pair_channel.h)
+//   device   the same for calls that streams of devices run: counters, signatures, log
 //
 // Ordering: payload is written before the flag or counter that announces it (release), and read
 // after it (acquire). Flags and counters only rise, or are exact values that never repeat within a
@@ -75,6 +76,18 @@ static_assert(sizeof(StagingReads) == kLineBytes);
 
 using Flag = std::atomic<uint64_t>;
 
+/// The streams of a rank's device, and the host for them, tell the ranks of its host by this. Whole
+/// pages, which are made known to the device's driver: streams write `progress` and `finished`.
+struct DevicePage {
+  struct alignas(kLineBytes) Word {
+    std::atomic<uint64_t> value;
+  };
+  Word progress;  // the counter of lane 0, as Counter's
+  Word finished;  // the number of the last call that this rank's stream is past
+  Word call;      // number << 32 | signature of the last call that was put into a stream
+  Word failed;    // not 0: this rank has given up; 1 + the rank because of which
+};
+
 struct ArenaLayout {
   explicit constexpr ArenaLayout(uint64_t ring_bytes, uint64_t pair_bytes, int ranks)
       : ring_bytes(ring_bytes), pair_bytes(pair_bytes), ranks(ranks) {}
@@ -96,7 +109,16 @@ struct ArenaLayout {
     return cells() + page(uint64_t{kCellRegions} * kCellsPerRegion * plan::kCellStride);
   }
   constexpr uint64_t pairs() const { return rings() + kLanes * ring_bytes; }
-  constexpr uint64_t bytes() const { return pairs() + static_cast<uint64_t>(ranks) * pair_bytes; }
+  constexpr uint64_t device() const {
+    return page(pairs() + static_cast<uint64_t>(ranks) * pair_bytes);
+  }
+  constexpr uint64_t device_recent() const { return device() + page(sizeof(DevicePage)); }
+  constexpr uint64_t device_log() const {
+    return device_recent() + page(kRecentCalls * sizeof(uint64_t));
+  }
+  constexpr uint64_t bytes() const {
+    return device_log() + page(CallLog::kRuns * sizeof(CallLog::Run));
+  }
   constexpr uint64_t region_bytes() const { return ring_bytes / kRingRegions; }
 };
 
@@ -113,7 +135,10 @@ class ArenaView {
         log_(reinterpret_cast<CallLog::Run*>(base + layout.log())),
         cells_(base + layout.cells()),
         rings_(base + layout.rings()),
-        pairs_(base + layout.pairs()) {}
+        pairs_(base + layout.pairs()),
+        device_(base + layout.device()),
+        device_recent_(reinterpret_cast<Flag*>(base + layout.device_recent())),
+        device_log_(reinterpret_cast<CallLog::Run*>(base + layout.device_log())) {}
 
   bool valid() const { return base_ != nullptr; }
   Counter& counter(uint32_t lane) const { return counters_[lane]; }
@@ -124,6 +149,9 @@ class ArenaView {
   std::byte* cells() const { return cells_; }
   std::byte* rings() const { return rings_; }
   std::byte* pairs() const { return pairs_; }
+  DevicePage& device() const { return *reinterpret_cast<DevicePage*>(device_); }
+  Flag& device_recent(uint32_t call) const { return device_recent_[call % kRecentCalls]; }
+  CallLog::Run* device_log() const { return device_log_; }
 
  private:
   std::byte* base_ = nullptr;
@@ -135,6 +163,9 @@ class ArenaView {
   std::byte* cells_ = nullptr;
   std::byte* rings_ = nullptr;
   std::byte* pairs_ = nullptr;
+  std::byte* device_ = nullptr;
+  Flag* device_recent_ = nullptr;
+  CallLog::Run* device_log_ = nullptr;
 };
 
 }  // namespace tutti::exec

@@ -13,12 +13,18 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/exec/arena_map.h"
+#include "src/exec/call_state.h"
+#include "src/exec/described_call.h"
+#include "src/plan/plan.h"
+#include "src/transport/transport.h"
 
 namespace tutti::exec {
 
@@ -62,7 +68,64 @@ class Crossing : public Fence {
   virtual Status leave() = 0;
 };
 
-enum class MemoryPlace : uint8_t { kHost, kDevice };
+/// A stream, and what must be current in a thread that uses it.
+struct StreamPlace {
+  void* context = nullptr;
+  void* stream = nullptr;
+};
+
+/// How much a call puts into a stream.
+struct DeviceCounts {
+  uint64_t copies = 0;      // in all batches
+  uint64_t batches = 0;     // of copies
+  uint64_t operations = 0;  // waits and writes
+  uint64_t groups = 0;      // of them
+};
+
+/// A call for a stream. `plan` need live only as long as the call of enqueue().
+struct StreamedCall {
+  StreamPlace where;
+  const plan::Plan* plan = nullptr;
+  Call call;
+  DescribedCall described;
+  /// Called once, by any thread, when the stream is past it, or will never be (an error).
+  std::function<void(const Status&)> over;
+};
+
+/// A rank whose group talks from device to device: every rank has a ring in its device's memory,
+/// all have mapped all rings, and their streams wait for each other's counters.
+///
+/// Threads: one at a time, the caller of the rank's calls. Lifetime: the destructor waits until the
+/// rank's streams are past all calls, and lets them go on first if the communicator has failed.
+class DeviceRank {
+ public:
+  virtual ~DeviceRank() = default;
+  /// Puts a call into the stream and returns. Calls run in the order in which they are put, on
+  /// whatever streams. An error of calls that differ, or of the driver, fails the communicator; one
+  /// of the stream (it is captured) leaves it as it was.
+  virtual Status enqueue(StreamedCall call) = 0;
+  /// How much that call would put into a stream.
+  virtual DeviceCounts count(const plan::Plan& plan) = 0;
+  /// Of each lane's ring: for plans.
+  virtual uint64_t region_bytes() const = 0;
+};
+
+/// A rank as open() needs it. The functions may be called from any thread, but for `exchange`.
+struct DeviceRankOptions {
+  int rank = 0;
+  std::vector<ArenaView> arenas;          // by rank, its own included
+  std::vector<transport::Mapped*> links;  // by rank; null: its own
+  StreamPlace where;                      // the rank's device
+  uint64_t ring_bytes = 0;
+  /// Every rank gives a text, and gets all of them.
+  std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
+  std::function<Status()> failure;          // of the communicator
+  std::function<void(Status)> fail;         // the same from now on
+  std::function<std::string(int)> name_of;  // a rank, in messages
+};
+
+/// Pinned memory is the host's, and streams can name it.
+enum class MemoryPlace : uint8_t { kHost, kPinned, kDevice };
 
 class Device {
  public:
@@ -70,11 +133,23 @@ class Device {
   virtual std::string_view name() const = 0;
   /// Whether this process can have memory of the device's. As cheap as a load.
   virtual bool is_present() const = 0;
-  /// Where the byte lies. Pinned memory is the host's.
+  /// Where the byte lies.
   virtual Result<MemoryPlace> place_of(const void* address) const = 0;
-  /// `stream` as the vendor has it; null may be one. Enqueues nothing yet.
-  virtual Result<std::shared_ptr<Crossing>> cross(void* stream, const DevicePieces& input,
+  /// A stream as the vendor has it; null may be one, of the calling thread's current device.
+  /// kUnsupported if nothing can be put there now, because it is captured.
+  virtual Result<StreamPlace> place_of_stream(void* stream) const = 0;
+  /// The calling thread's current device, and no stream; without a context if there is none.
+  virtual StreamPlace current() const = 0;
+  /// Equal in all processes that see the place's device; "" if there is none.
+  virtual std::string identity_of(const StreamPlace& place) const = 0;
+  /// Makes the place's device current in the calling thread for as long as this is kept.
+  virtual std::shared_ptr<const void> enter(const StreamPlace& place) const = 0;
+  virtual Result<std::shared_ptr<Crossing>> cross(const StreamPlace& where,
+                                                  const DevicePieces& input,
                                                   const DevicePieces& output) = 0;
+  /// Collective among ranks of one host. kUnsupported, on all of them: some rank cannot; the
+  /// message says which, and why. Another error has failed the communicator.
+  virtual Result<std::unique_ptr<DeviceRank>> open(DeviceRankOptions options) = 0;
 };
 
 }  // namespace tutti::exec

@@ -117,7 +117,7 @@ struct Op {
 };
 
 /// Who executes the micro-operations of a lane. Engines of devices get numbers of their own.
-enum class Engine : uint8_t { kHost = 0 };
+enum class Engine : uint8_t { kHost = 0, kDevice = 1 };
 
 /// Where the bytes of a base lie.
 enum class MemoryKind : uint8_t { kHost, kDevice };

@@ -24,6 +24,7 @@
 #include <string>
 #include <string_view>
 
+#include "src/base/io.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/transport/arena.h"
@@ -73,6 +74,9 @@ class Mapped {
   /// often as it was imported: transport::Import does that.
   virtual Result<Buffer> import(std::string_view handle) = 0;
   virtual void release(const std::byte* memory) = 0;
+  /// A descriptor of one's own for what the peer has open as `descriptor`, which it says by any way
+  /// and keeps open meanwhile. kUnsupported where the kernel does not let this process have it.
+  virtual Result<Fd> fetch_descriptor(int descriptor) = 0;
   /// Capability single_copy: reads, or writes, at an address as the peer sees it. Complete when it
   /// returns. kRemoteError: the peer, or at least its memory, is gone; kInvalidUsage: there is no
   /// such memory there, or here; kUnsupported: it is permitted no more.

@@ -64,6 +64,7 @@ class Generator {
     job_.shape.use(job_.network);
     for (testing_support::Environment& environment : job_.shape.environment) {
       environment["TUTTI_LAZY_CONNECT"] = ranks % 2 == 0 ? "1" : "0";
+      if (limits_.devices) environment["TUTTI_DEVICE_RING_BYTES"] = "2M";
       environment["TUTTI_STAGING_STORES"] = ranks % 4 < 2 ? "measured" : "streaming";
     }
   }

@@ -81,6 +81,11 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
 
   transport::Buffer arena() const override { return {arena_.data(), arena_.bytes()}; }
 
+  Result<Fd> fetch_descriptor(int descriptor) override {
+    Fd fd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
+    if (!fd.valid()) return errno_status("cannot share a descriptor of another thread");
+    return fd;
+  }
   Result<transport::Buffer> import(std::string_view handle) override {
     const Result<transport::MemoryHandle> memory = transport::parse_memory(handle);
     if (!memory.ok()) return memory.status();

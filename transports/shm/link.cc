@@ -193,6 +193,16 @@ Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
   return fd;
 }
 
+Result<Fd> ShmLink::fetch_descriptor(int descriptor) {
+  Fd fd(static_cast<int>(syscall(SYS_pidfd_getfd, liveness_.process_fd(), descriptor, 0)));
+  if (fd.valid()) return fd;
+  const std::string why(errno_status("pidfd_getfd").message());
+  if (Status alive = status(); !alive.ok()) return alive;
+  return Status::unsupported("no descriptor of " + peer_.text() + " can be had (" + why +
+                             "; kernel.yama.ptrace_scope forbids it between processes of which "
+                             "neither started the other)");
+}
+
 Status ShmLink::read(transport::Buffer target, uint64_t source) {
   const Status status = copy_across(Way::kRead, peer_.visible, target.data, source, target.bytes);
   // A process id is used again after a death: what was read counts only if the peer lived on.

@@ -1,11 +1,15 @@
 #include "src/engines/cuda/device.h"
 
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/device.h"
 #include "src/drivers/cuda/driver.h"
 #include "src/engines/cuda/crossing.h"
+#include "src/engines/cuda/device_rank.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -34,6 +38,20 @@ Result<CUcontext> context_of(const Cuda& cuda, CUstream stream) {
   return context;
 }
 
+std::string hex(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+StreamInContext in_context(const exec::StreamPlace& where) {
+  return {static_cast<CUcontext>(where.context), static_cast<CUstream>(where.stream)};
+}
+
 class CudaDevice final : public exec::Device {
  public:
   std::string_view name() const override { return "cuda"; }
@@ -45,13 +63,19 @@ class CudaDevice final : public exec::Device {
     if (!cuda.ok()) return exec::MemoryPlace::kHost;
     const Result<AddressFacts> facts = drivers::cuda::inspect_address(cuda.value(), address);
     if (!facts.ok()) return facts.status();
-    const AddressKind kind = facts.value().kind;
-    const bool is_device = kind == AddressKind::kDevice || kind == AddressKind::kManaged;
-    return is_device ? exec::MemoryPlace::kDevice : exec::MemoryPlace::kHost;
+    switch (facts.value().kind) {
+      case AddressKind::kHost:
+        return exec::MemoryPlace::kHost;
+      case AddressKind::kPinned:
+        return exec::MemoryPlace::kPinned;
+      case AddressKind::kDevice:
+      case AddressKind::kManaged:
+        break;
+    }
+    return exec::MemoryPlace::kDevice;
   }
 
-  Result<std::shared_ptr<exec::Crossing>> cross(void* handle, const exec::DevicePieces& input,
-                                                const exec::DevicePieces& output) override {
+  Result<exec::StreamPlace> place_of_stream(void* handle) const override {
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();
     auto* const stream = static_cast<CUstream>(handle);
@@ -61,12 +85,60 @@ class CudaDevice final : public exec::Device {
     if (!scope.status().ok()) return scope.status();
     const Result<bool> captured = drivers::cuda::is_captured(cuda.value(), stream);
     if (!captured.ok()) return captured.status();
-    if (captured.value()) {
-      return Status::unsupported(
-          "the stream is being captured into a CUDA graph, and Tutti's calls cannot be captured "
-          "yet: call outside of the capture");
-    }
-    return CudaCrossing::create(pool(cuda.value()), {context.value(), stream}, input, output);
+    if (!captured.value()) return exec::StreamPlace{context.value(), handle};
+    return Status::unsupported(
+        "the stream is being captured into a CUDA graph, and Tutti's calls cannot be captured "
+        "yet: call outside of the capture");
+  }
+
+  exec::StreamPlace current() const override {
+    if (!is_present()) return {};
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    CUcontext context = nullptr;
+    const bool known =
+        cuda.ok() && cuda.value().call.cuCtxGetCurrent(&context) == drivers::cuda::kSuccess;
+    return {known ? context : nullptr, nullptr};
+  }
+
+  std::string identity_of(const exec::StreamPlace& place) const override {
+    if (place.context == nullptr) return "";
+    const Cuda& cuda = drivers::cuda::find().value();
+    const drivers::cuda::ContextScope scope(cuda, in_context(place).context);
+    drivers::cuda::CUdevice device = 0;
+    if (!scope.status().ok()) return "";
+    if (cuda.call.cuCtxGetDevice(&device) != drivers::cuda::kSuccess) return "";
+    const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda, device);
+    return facts.ok() ? hex(facts.value().uuid) : "";
+  }
+
+  std::shared_ptr<const void> enter(const exec::StreamPlace& place) const override {
+    if (place.context == nullptr) return nullptr;
+    return std::make_shared<drivers::cuda::ContextScope>(drivers::cuda::find().value(),
+                                                         in_context(place).context);
+  }
+
+  Result<std::shared_ptr<exec::Crossing>> cross(const exec::StreamPlace& where,
+                                                const exec::DevicePieces& input,
+                                                const exec::DevicePieces& output) override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    const StreamInContext place = in_context(where);
+    const drivers::cuda::ContextScope scope(cuda.value(), place.context);
+    if (!scope.status().ok()) return scope.status();
+    return CudaCrossing::create(pool(cuda.value()), place, input, output);
+  }
+
+  Result<std::unique_ptr<exec::DeviceRank>> open(exec::DeviceRankOptions options) override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    const StreamInContext place = in_context(options.where);
+    const drivers::cuda::ContextScope scope(cuda.value(), place.context);
+    if (!scope.status().ok()) return scope.status();
+    drivers::cuda::CUdevice device = 0;
+    const Status found =
+        cuda.value().check(cuda.value().call.cuCtxGetDevice(&device), "cuCtxGetDevice");
+    if (!found.ok()) return found;
+    return CudaDeviceRank::open(cuda.value(), device, place.context, std::move(options));
   }
 
  private:

@@ -1,0 +1,71 @@
+// The parts of Communicator about calls on device memory that its streams run by themselves.
+#include <algorithm>
+#include <utility>
+
+#include "src/comm/communicator.h"
+
+namespace tutti::comm {
+
+// Equal on all ranks, since it follows from their cards and from settings that must be equal.
+Status Communicator::check_devices() const {
+  if (options_.membership.env->config->device_ring_bytes == 0) {
+    return Status::unsupported("TUTTI_DEVICE_RING_BYTES is 0");
+  }
+  if (membership_->domain_size() != ranks()) {
+    return Status::unsupported("the ranks are not all on one host, by shared memory");
+  }
+  const std::vector<Profile>& profiles = membership_->profiles();
+  for (size_t rank = 0; rank < profiles.size(); ++rank) {
+    const Profile& one = profiles[rank];
+    if (one.device.empty()) {
+      return Status::unsupported(name_of(static_cast<int>(rank)) +
+                                 " had no current device when it made the communicator");
+    }
+    // A stream that waits for another one of its process holds up what shares its hardware queue.
+    for (size_t other = 0; other < rank; ++other) {
+      const bool same = profiles[other].device == one.device &&
+                        profiles[other].process == one.process && profiles[other].host == one.host;
+      if (!same) continue;
+      return Status::unsupported("ranks " + std::to_string(other) + " and " + std::to_string(rank) +
+                                 " share a process and its device");
+    }
+  }
+  return {};
+}
+
+Status Communicator::open_device() {
+  const std::vector<Profile>& profiles = membership_->profiles();
+  if (std::none_of(profiles.begin(), profiles.end(),
+                   [](const Profile& profile) { return !profile.device.empty(); })) {
+    return {};
+  }
+  if (Status status = check_devices(); !status.ok()) {
+    device_calls_ = std::make_unique<DeviceCalls>(std::move(status));
+    return {};
+  }
+  exec::DeviceRankOptions options;
+  options.rank = rank();
+  for (const exec::Peer& peer : membership_->peers()) {
+    options.arenas.push_back(peer.arena);
+    options.links.push_back(peer.mapped);
+  }
+  options.where = options_.device_place;
+  options.ring_bytes = options_.membership.env->config->device_ring_bytes;
+  options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
+  options.failure = [this] { return failure(); };
+  options.fail = [this](Status why) { abort(std::move(why)); };
+  options.name_of = [this](int rank) { return name_of(rank); };
+  Result<std::unique_ptr<DeviceCalls>> opened =
+      DeviceCalls::open(*options_.device, std::move(options), planner_options());
+  if (!opened.ok()) return opened.status();
+  device_calls_ = std::move(opened).value();
+  return {};
+}
+
+Status Communicator::enqueue(const Request& request, const exec::StreamPlace& where,
+                             std::function<void(const Status&)> over) {
+  return device_calls_->enqueue(request, is_in_place(request), where,
+                                deadline_from_now(request.extras), std::move(over));
+}
+
+}  // namespace tutti::comm

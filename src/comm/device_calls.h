@@ -1,0 +1,53 @@
+// Calls that a communicator's streams run from device to device: which they are, and their plans.
+//
+// They have numbers, rings and counters of their own, beside those of the host's lanes: a call goes
+// either way, and which one is equal on all ranks, since it follows from what all ranks know of the
+// call and of each other's devices. Streams copy and do not compute, so reductions are not among
+// them; nor are v-collectives, sends and receives yet.
+//
+// Threads: one at a time. Errors: refusal() is no error: the calls go by the host then.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "src/comm/planner.h"
+#include "src/comm/request.h"
+#include "src/exec/device.h"
+
+namespace tutti::comm {
+
+class DeviceCalls {
+ public:
+  /// Calls go by the host, for this reason.
+  explicit DeviceCalls(Status refusal) : refusal_(std::move(refusal)) {}
+  /// Collective among all ranks, which are on one host. `planning` is that of the host's calls.
+  static Result<std::unique_ptr<DeviceCalls>> open(exec::Device& device,
+                                                   exec::DeviceRankOptions options,
+                                                   PlannerOptions planning);
+
+  /// Whether calls of this kind could go from device to device, whatever the ranks.
+  static bool may_take(const Request& request);
+  const Status& refusal() const { return refusal_; }
+  bool takes(const Request& request) const;
+  /// `over` is called once, by any thread, when the stream is past the call or will never be; not
+  /// after an error.
+  Status enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
+                 uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// How, or why not. A line.
+  std::string explain(const Request& request, bool in_place);
+
+ private:
+  DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
+              PlannerOptions planning);
+  Result<const Prepared*> prepare(const Request& request, bool in_place);
+
+  Status refusal_;
+  std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
+  std::vector<schedule::Algorithm> algorithms_;  // of which the planner has a view
+  std::unique_ptr<Planner> planner_;
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,281 @@
+#include "src/engines/cuda/device_rank.h"
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/base/thread.h"
+#include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/sentry.h"
+
+namespace tutti::engines::cuda {
+namespace {
+
+constexpr uint64_t kFirstProgress = 1;
+/// Added to a counter's value: no call reaches it, and the cyclic comparison still takes it for
+/// greater.
+constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
+
+/// As equal on all ranks as the setting: a device may give more than it was asked for.
+uint64_t region_of(uint64_t ring_bytes) {
+  constexpr uint64_t kLine = 256;
+  return ring_bytes / plan::RingCursor::kMostRegions / kLine * kLine;
+}
+
+plan::Cursors first_cursors(uint64_t ring_bytes) {
+  plan::Cursors cursors;
+  cursors.lanes[0] = {kFirstProgress, plan::RingCursor(region_of(ring_bytes))};
+  return cursors;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cuda::Cuda& cuda,
+                                                               drivers::cuda::CUdevice device,
+                                                               drivers::cuda::CUcontext context,
+                                                               exec::DeviceRankOptions options) {
+  const auto& mine = options.arenas[static_cast<size_t>(options.rank)];
+  mine.device().progress.value.store(kFirstProgress, std::memory_order_release);
+  Result<std::unique_ptr<DeviceRing>> ring = DeviceRing::open(cuda, device, options);
+  if (!ring.ok()) return ring.status();
+  Result<drivers::cuda::CudaEvent> behind = drivers::cuda::CudaEvent::create(cuda);
+  if (!behind.ok()) return behind.status();
+  std::unique_ptr<CudaDeviceRank> made(
+      new CudaDeviceRank(cuda, context, std::move(options), std::move(ring).value()));
+  made->behind_.emplace(std::move(behind).value());
+  if (Status status = Sentry::get().watch(*made); !status.ok()) return status;
+  return std::unique_ptr<exec::DeviceRank>(std::move(made));
+}
+
+CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
+                               exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring)
+    : cuda_(cuda),
+      options_(std::move(options)),
+      rank_(static_cast<size_t>(options_.rank)),
+      context_(context),
+      ring_(std::move(ring)),
+      machine_(&cuda, ring_->addresses()),
+      walk_(plan::Engine::kDevice),
+      cursors_(first_cursors(options_.ring_bytes)),
+      log_(mine().device_log()) {}
+
+namespace {
+
+/// Ends the ring in a thread of its own: to unmap memory may be to wait for all streams of the
+/// device, of which one may wait for a peer that waits for this thread. Returns when it is done, or
+/// soon.
+void end_elsewhere(std::unique_ptr<DeviceRing> ring, const drivers::cuda::Cuda& cuda,
+                   drivers::cuda::CUcontext context) {
+  constexpr auto kPatience = std::chrono::milliseconds(200);
+  const auto ended = std::make_shared<std::promise<void>>();
+  ring->forget_pages();  // which are the arenas', and go with them
+  const std::shared_ptr<DeviceRing> shared = std::move(ring);
+  Result<std::thread> thread = start_thread("tutti-unmap", [shared, ended, &cuda, context] {
+    const drivers::cuda::ContextScope scope(cuda, context);
+    shared->end();
+    ended->set_value();
+  });
+  if (!thread.ok()) {
+    (void)new std::shared_ptr<DeviceRing>(shared);  // it stays, since it cannot be ended here
+    return;
+  }
+  thread.value().detach();
+  ended->get_future().wait_for(kPatience);
+}
+
+}  // namespace
+
+// A stream that is held up by anything else keeps the ring: nobody can take from a device what it
+// may still use.
+CudaDeviceRank::~CudaDeviceRank() {
+  constexpr uint64_t kPatienceNs = 10'000'000'000;
+  constexpr auto kNap = std::chrono::microseconds(50);
+  Sentry::get().forget(*this);
+  const uint64_t until_ns = monotonic_ns() + kPatienceNs;
+  while (look() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  if (look() || !scope.status().ok()) {
+    (void)ring_.release();
+    return;
+  }
+  end_elsewhere(std::move(ring_), cuda_, context_);
+}
+
+uint64_t CudaDeviceRank::region_bytes() const { return region_of(options_.ring_bytes); }
+
+Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
+  if (Status failed = options_.failure(); !failed.ok()) return failed;
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  if (!scope.status().ok()) return scope.status();
+  if (call.plan->lanes.size() != 1) return Status::internal_error("a device's plan has lanes");
+  auto* const stream = static_cast<CUstream>(call.where.stream);
+  if (Status status = follow(stream); !status.ok()) return status;
+  Status status = announce(call.call.signature, call.described);
+  if (status.ok()) status = put(stream, call);
+  if (!status.ok()) give_up(status, options_.rank);
+  return status;
+}
+
+// The ring and its cursors are those of all streams: a call in another one comes behind the last.
+Status CudaDeviceRank::follow(CUstream stream) {
+  if (number_ > 0 && stream != last_stream_) {
+    if (Status status = behind_->make_wait(stream); !status.ok()) return status;
+  }
+  last_stream_ = stream;
+  return {};
+}
+
+// The rank that is second to write its call finds the first one's: each writes before it looks.
+Status CudaDeviceRank::announce(uint32_t signature, const exec::DescribedCall& described) {
+  uint64_t word = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    ++number_;
+    word = uint64_t{static_cast<uint32_t>(number_)} << 32 | signature;
+  }
+  const auto number = static_cast<uint32_t>(number_);
+  log_.begin(number, described);
+  mine().device_recent(number).store(word, std::memory_order_seq_cst);
+  mine().device().call.value.store(word, std::memory_order_seq_cst);
+  for (size_t peer = 0; peer < options_.arenas.size(); ++peer) {
+    if (peer == rank_) continue;
+    if (Status status = compare(peer, word); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status CudaDeviceRank::compare(size_t peer, uint64_t word) const {
+  const exec::ArenaView& other = options_.arenas[peer];
+  const auto number = static_cast<uint32_t>(word >> 32);
+  const uint64_t last = other.device().call.value.load(std::memory_order_seq_cst);
+  const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(last >> 32) - number);
+  if (ahead < 0) return {};  // it will compare
+  const uint64_t theirs = other.device_recent(number).load(std::memory_order_acquire);
+  if (theirs == word || theirs >> 32 != number) return {};
+  const auto own_call = exec::CallLog::find(mine().device_log(), number);
+  const auto its_call = exec::CallLog::find(other.device_log(), number);
+  std::optional<std::string> difference;
+  if (own_call && its_call) {
+    difference = exec::compare_text(options_.name_of(options_.rank), *own_call,
+                                    options_.name_of(static_cast<int>(peer)), *its_call);
+  }
+  return Status::invalid_usage("call " + std::to_string(number) + " on device memory differs: " +
+                               difference.value_or(options_.name_of(options_.rank) + " and " +
+                                                   options_.name_of(static_cast<int>(peer)) +
+                                                   " make different calls"));
+}
+
+Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
+  machine_.start(*call.plan, {reinterpret_cast<CUdeviceptr>(call.call.send),
+                              reinterpret_cast<CUdeviceptr>(call.call.recv), stream});
+  walk_.start(*call.plan, cursors_);
+  plan::Progress progress = plan::Progress::kMoved;
+  while (progress == plan::Progress::kMoved) progress = walk_.advance(machine_);
+  if (progress != plan::Progress::kDone) {
+    return machine_.status().ok() ? Status::internal_error("a stream's walk stands still")
+                                  : machine_.status();
+  }
+  if (Status status = machine_.finish(ring_->finished(), number_); !status.ok()) return status;
+  if (Status status = behind_->record(stream); !status.ok()) return status;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const uint64_t value : machine_.awaited()) highest_ = std::max(highest_, value);
+    pending_.push_back(
+        {number_, call.call.deadline_ns, call.call.what, machine_.awaited(), std::move(call.over)});
+  }
+  Sentry::get().wake();
+  return {};
+}
+
+exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan) {
+  StreamMachine counting(nullptr, ring_->addresses());
+  plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
+  plan::Cursors cursors = cursors_;
+  counting.start(plan, {1, uint64_t{1} << 62, nullptr});
+  walk.start(plan, cursors);
+  plan::Progress progress = plan::Progress::kMoved;
+  while (progress == plan::Progress::kMoved) progress = walk.advance(counting);
+  (void)counting.finish(0, 1);
+  return counting.counts();
+}
+
+void CudaDeviceRank::give_up(Status why, int because_of) {
+  const uint64_t word = static_cast<uint64_t>(because_of) + 1;
+  mine().device().failed.value.store(word, std::memory_order_release);
+  options_.fail(std::move(why));
+  Sentry::get().wake();
+}
+
+std::vector<CudaDeviceRank::Pending> CudaDeviceRank::take_finished() {
+  std::vector<Pending> finished;
+  const uint64_t last = mine().device().finished.value.load(std::memory_order_acquire);
+  while (!pending_.empty() && pending_.front().number <= last) {
+    finished.push_back(std::move(pending_.front()));
+    pending_.pop_front();
+  }
+  return finished;
+}
+
+// Of the oldest call: a rank whose counter has not come where the stream waits for it.
+std::optional<int> CudaDeviceRank::find_late() const {
+  const Pending& call = pending_.front();
+  for (size_t rank = 0; rank < call.awaited.size(); ++rank) {
+    const uint64_t at =
+        options_.arenas[rank].device().progress.value.load(std::memory_order_acquire);
+    if (at < call.awaited[rank]) return static_cast<int>(rank);
+  }
+  return std::nullopt;
+}
+
+void CudaDeviceRank::look_for_failure() {
+  const std::string& what = pending_.front().what;
+  const std::string here = what + " on device memory on " + options_.name_of(options_.rank);
+  for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
+    const uint64_t word =
+        options_.arenas[rank].device().failed.value.load(std::memory_order_acquire);
+    if (rank == rank_ || word == 0) continue;
+    const int because_of = static_cast<int>(word - 1);
+    const std::string cause =
+        because_of == static_cast<int>(rank) ? "" : " because of " + options_.name_of(because_of);
+    return give_up(Status::remote_error(here + ": " + options_.name_of(static_cast<int>(rank)) +
+                                        " gave up" + cause),
+                   because_of);
+  }
+  if (monotonic_ns() <= pending_.front().deadline_ns) return;
+  const std::optional<int> late = find_late();
+  give_up(Status::timeout(here + " passed its deadline: " +
+                          (late ? "it waits for " + options_.name_of(*late)
+                                : "its own stream is held up by what is before it")),
+          late.value_or(options_.rank));
+}
+
+void CudaDeviceRank::let_go() {
+  const uint64_t value = highest_ + kBeyondAll;
+  for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
+    if (rank == rank_) continue;
+    options_.arenas[rank].device().progress.value.store(value, std::memory_order_release);
+  }
+}
+
+bool CudaDeviceRank::look() {
+  std::vector<Pending> finished;
+  bool has_calls = false;
+  {
+    const std::lock_guard lock(mutex_);
+    finished = take_finished();
+    has_calls = !pending_.empty();
+    if (has_calls && !released_) {
+      if (options_.failure().ok()) look_for_failure();
+      released_ = !options_.failure().ok();
+    }
+    if (has_calls && released_) let_go();
+  }
+  // Of a failed communicator nobody knows whether its streams were let go on.
+  for (const Pending& call : finished) call.over(options_.failure());
+  return has_calls;
+}
+
+}  // namespace tutti::engines::cuda

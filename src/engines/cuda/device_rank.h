@@ -1,0 +1,92 @@
+// A rank of a group whose streams reach each other from device to device (exec::DeviceRank).
+//
+// No stream can compare what ranks call, nor see that a peer is gone. So a call is written into the
+// arena and compared on the host before its first signal; and a thread of the process, the sentry,
+// looks at the calls that streams are not past yet: has the communicator failed, has a peer given
+// up, has a deadline passed? Then it lets the rank's streams go on, by storing into the counters
+// that they wait for a value that no call ever reaches. A peer that lives may still write its own
+// value there, so it stores until the rank's streams are past all. Such a store calls no driver, so
+// it works while another thread is stuck there.
+//
+// Threads: enqueue() one at a time; look() by the sentry. Errors: of the communicator, by
+// DeviceRankOptions::fail.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/engines/cuda/crossing.h"
+#include "src/engines/cuda/device_ring.h"
+#include "src/engines/cuda/stream_machine.h"
+#include "src/exec/device.h"
+#include "src/plan/cursor.h"
+#include "src/plan/walk.h"
+
+namespace tutti::engines::cuda {
+
+class CudaDeviceRank final : public exec::DeviceRank {
+ public:
+  /// The context is current, and that of `device`.
+  static Result<std::unique_ptr<exec::DeviceRank>> open(const drivers::cuda::Cuda& cuda,
+                                                        drivers::cuda::CUdevice device,
+                                                        drivers::cuda::CUcontext context,
+                                                        exec::DeviceRankOptions options);
+  ~CudaDeviceRank() override;
+  CudaDeviceRank(const CudaDeviceRank&) = delete;
+  CudaDeviceRank& operator=(const CudaDeviceRank&) = delete;
+
+  Status enqueue(exec::StreamedCall call) override;
+  exec::DeviceCounts count(const plan::Plan& plan) override;
+  uint64_t region_bytes() const override;
+
+  /// By the sentry: whether some call is not over. Lets the streams go on where that is due.
+  bool look();
+
+ private:
+  /// One that the stream was not past when it was last looked at.
+  struct Pending {
+    uint64_t number = 0;
+    uint64_t deadline_ns = 0;
+    std::string what;
+    std::vector<uint64_t> awaited;  // of each rank's counter
+    std::function<void(const Status&)> over;
+  };
+
+  CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
+                 exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring);
+  const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
+  Status put(CUstream stream, exec::StreamedCall& call);
+  Status announce(uint32_t signature, const exec::DescribedCall& described);
+  Status compare(size_t peer, uint64_t word) const;
+  Status follow(CUstream stream);
+  void give_up(Status why, int because_of);
+  std::optional<int> find_late() const;
+  void look_for_failure();
+  void let_go();
+  std::vector<Pending> take_finished();  // under mutex_
+
+  const drivers::cuda::Cuda& cuda_;
+  const exec::DeviceRankOptions options_;
+  const size_t rank_;
+  const drivers::cuda::CUcontext context_;
+  std::unique_ptr<DeviceRing> ring_;
+  StreamMachine machine_;
+  plan::Walk<StreamMachine> walk_;
+  plan::Cursors cursors_;
+  std::optional<drivers::cuda::CudaEvent> behind_;  // of the last call, in last_stream_
+  CUstream last_stream_ = nullptr;
+  exec::CallLog log_;
+  std::mutex mutex_;
+  std::deque<Pending> pending_;  // under mutex_
+  uint64_t number_ = 0;          // of the last call; under mutex_
+  uint64_t highest_ = 0;         // value that any stream waits for; under mutex_
+  bool released_ = false;        // under mutex_
+};
+
+}  // namespace tutti::engines::cuda

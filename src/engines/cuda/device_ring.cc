@@ -1,0 +1,144 @@
+#include "src/engines/cuda/device_ring.h"
+
+#include <cstddef>
+#include <utility>
+
+#include "src/base/words.h"
+#include "src/drivers/cuda/device.h"
+
+namespace tutti::engines::cuda {
+namespace {
+
+constexpr std::string_view kOffer = "ring", kCannot = "no", kDone = "ok";
+
+Status check_facts(const drivers::cuda::DeviceFacts& facts) {
+  const std::string name = "its device (" + facts.name + ") has no ";
+  if (!facts.memory_ops_64) return Status::unsupported(name + "stream operations on 64-bit words");
+  if (!facts.virtual_memory || !facts.posix_descriptors) {
+    return Status::unsupported(name + "memory that processes can share by descriptors");
+  }
+  if (!facts.registers_host_memory) return Status::unsupported(name + "registered host memory");
+  return {};
+}
+
+/// As long as an exchange takes.
+std::string outcome_text(const Status& status) {
+  constexpr size_t kMostBytes = 400;
+  return status.ok()
+             ? std::string(kDone)
+             : std::string(kCannot) + " " + std::string(status.message().substr(0, kMostBytes));
+}
+
+/// The first rank's that cannot, in its words.
+Status first_problem(const std::vector<std::string>& texts,
+                     const exec::DeviceRankOptions& options) {
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!texts[rank].starts_with(kCannot)) continue;
+    return Status::unsupported(options.name_of(static_cast<int>(rank)) + ": " +
+                               texts[rank].substr(kCannot.size() + 1));
+  }
+  return {};
+}
+
+}  // namespace
+
+CUdeviceptr DeviceRing::finished() const {
+  return pages_[rank_].address() + offsetof(exec::DevicePage, finished);
+}
+
+Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& cuda,
+                                                     drivers::cuda::CUdevice device,
+                                                     const exec::DeviceRankOptions& options) {
+  std::unique_ptr<DeviceRing> made(new DeviceRing(cuda, device, static_cast<size_t>(options.rank)));
+  const Status status = made->make(options);
+  const Result<std::vector<std::string>> offers =
+      options.exchange(status.ok() ? made->offer() : outcome_text(status));
+  if (!offers.ok()) return offers.status();
+  if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
+  // Nobody's ring ends before all have mapped it, and it is used by all or none.
+  const Result<std::vector<std::string>> outcomes =
+      options.exchange(outcome_text(made->import(options, offers.value())));
+  if (!outcomes.ok()) return outcomes.status();
+  if (Status problem = first_problem(outcomes.value(), options); !problem.ok()) return problem;
+  made->exported_.reset();
+  return made;
+}
+
+Status DeviceRing::make(const exec::DeviceRankOptions& options) {
+  const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda_, device_);
+  if (!facts.ok()) return facts.status();
+  if (Status status = check_facts(facts.value()); !status.ok()) return status;
+  Result<drivers::cuda::DeviceMemory> memory =
+      drivers::cuda::DeviceMemory::allocate(cuda_, device_, options.ring_bytes);
+  if (!memory.ok()) return memory.status();
+  mine_.emplace(std::move(memory).value());
+  Result<Fd> exported = mine_->export_descriptor();
+  if (!exported.ok()) return exported.status();
+  exported_ = std::move(exported).value();
+  return register_pages(options);
+}
+
+Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {
+  for (const exec::ArenaView& arena : options.arenas) {
+    const uint64_t bytes = exec::ArenaLayout::page(sizeof(exec::DevicePage));
+    Result<drivers::cuda::RegisteredMemory> page =
+        drivers::cuda::RegisteredMemory::create(cuda_, &arena.device(), bytes);
+    if (!page.ok()) return page.status();
+    pages_.push_back(std::move(page).value());
+  }
+  return {};
+}
+
+// "ring DESCRIPTOR BYTES"
+std::string DeviceRing::offer() const {
+  return std::string(kOffer) + " " + std::to_string(exported_.get()) + " " +
+         std::to_string(mine_->bytes());
+}
+
+std::optional<DeviceRing::Offer> DeviceRing::read_offer(std::string_view text) {
+  const std::vector<std::string_view> words = split(text, ' ');
+  if (words.size() != 3 || words[0] != kOffer) return std::nullopt;
+  const auto descriptor = parse_integer<int>(words[1]);
+  const auto bytes = parse_integer<uint64_t>(words[2]);
+  if (!descriptor || !bytes) return std::nullopt;
+  return Offer{*descriptor, *bytes};
+}
+
+Status DeviceRing::import(const exec::DeviceRankOptions& options,
+                          const std::vector<std::string>& texts) {
+  std::vector<Offer> offers;
+  for (const std::string& text : texts) {
+    const std::optional<Offer> offer = read_offer(text);
+    if (!offer) return Status::remote_error("a rank describes its ring by garbage");
+    offers.push_back(*offer);
+  }
+  theirs_.resize(offers.size());
+  for (size_t rank = 0; rank < offers.size(); ++rank) {
+    if (rank == rank_) continue;
+    const Offer& offer = offers[rank];
+    Result<Fd> descriptor = options.links[rank]->fetch_descriptor(offer.descriptor);
+    if (!descriptor.ok()) return descriptor.status();
+    Result<drivers::cuda::DeviceMemory> memory =
+        drivers::cuda::DeviceMemory::import(cuda_, descriptor.value().get(), offer.bytes, device_);
+    if (!memory.ok()) return memory.status();
+    theirs_[rank].emplace(std::move(memory).value());
+  }
+  return {};
+}
+
+void DeviceRing::end() {
+  theirs_.clear();
+  mine_.reset();
+}
+
+DeviceAddresses DeviceRing::addresses() const {
+  DeviceAddresses addresses;
+  addresses.rank = static_cast<uint32_t>(rank_);
+  for (size_t rank = 0; rank < theirs_.size(); ++rank) {
+    addresses.rings.push_back(rank == rank_ ? mine_->address() : theirs_[rank]->address());
+    addresses.counters.push_back(pages_[rank].address() + offsetof(exec::DevicePage, progress));
+  }
+  return addresses;
+}
+
+}  // namespace tutti::engines::cuda

@@ -1,0 +1,61 @@
+// The memory by which the ranks of a host reach each other from device to device: a ring in every
+// rank's device memory, mapped by all, and the counters in the arenas, made known to the driver.
+//
+// Owns: this rank's ring, its mappings of the others, the registrations. Threads: one. Lifetime: it
+// ends when the rank's streams are past all that uses it; the arenas live longer. The peers'
+// mappings of this rank's ring stay theirs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "src/drivers/cuda/context.h"
+#include "src/drivers/cuda/memory.h"
+#include "src/engines/cuda/stream_machine.h"
+#include "src/exec/device.h"
+
+namespace tutti::engines::cuda {
+
+class DeviceRing {
+ public:
+  /// Collective (exec::Device::open). `device` is the rank's; its context is current.
+  static Result<std::unique_ptr<DeviceRing>> open(const drivers::cuda::Cuda& cuda,
+                                                  drivers::cuda::CUdevice device,
+                                                  const exec::DeviceRankOptions& options);
+
+  /// No stream uses the counters any more. A context of the device is current.
+  void forget_pages() { pages_.clear(); }
+  /// Unmaps and frees the rings. Likewise.
+  void end();
+
+  DeviceAddresses addresses() const;
+  /// Of this rank's `finished`.
+  CUdeviceptr finished() const;
+
+ private:
+  /// A ring as its rank tells the others of it.
+  struct Offer {
+    int descriptor = -1;
+    uint64_t bytes = 0;
+  };
+
+  DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device, size_t rank)
+      : cuda_(cuda), device_(device), rank_(rank) {}
+  Status make(const exec::DeviceRankOptions& options);
+  std::string offer() const;
+  static std::optional<Offer> read_offer(std::string_view text);
+  Status import(const exec::DeviceRankOptions& options, const std::vector<std::string>& texts);
+  Status register_pages(const exec::DeviceRankOptions& options);
+
+  const drivers::cuda::Cuda& cuda_;
+  const drivers::cuda::CUdevice device_;
+  const size_t rank_;
+  std::optional<drivers::cuda::DeviceMemory> mine_;
+  Fd exported_;                                                     // until all have imported it
+  std::vector<std::optional<drivers::cuda::DeviceMemory>> theirs_;  // by rank
+  std::vector<drivers::cuda::RegisteredMemory> pages_;              // by rank
+};
+
+}  // namespace tutti::engines::cuda

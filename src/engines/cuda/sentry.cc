@@ -1,0 +1,85 @@
+#include "src/engines/cuda/sentry.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <utility>
+
+#include "src/base/thread.h"
+#include "src/engines/cuda/device_rank.h"
+
+namespace tutti::engines::cuda {
+
+Sentry& Sentry::get() {
+  struct Owned {
+    pid_t process;
+    Sentry* sentry;
+  };
+  // tidy: allow mutable (one for all communicators; a forked child leaves its parent's alone)
+  static std::atomic<const Owned*> known{nullptr};
+  const Owned* owned = known.load(std::memory_order_acquire);
+  if (owned != nullptr && owned->process == getpid()) return *owned->sentry;
+  const auto* made = new Owned{getpid(), new Sentry};  // for the process's life
+  if (known.compare_exchange_strong(owned, made, std::memory_order_acq_rel)) return *made->sentry;
+  delete made->sentry;
+  delete made;
+  return *known.load(std::memory_order_acquire)->sentry;
+}
+
+Status Sentry::watch(CudaDeviceRank& rank) {
+  const std::lock_guard lock(mutex_);
+  if (!runs_) {
+    Result<std::thread> thread = start_thread("tutti-devices", [this] { loop(); });
+    if (!thread.ok()) return thread.status();
+    thread.value().detach();
+    runs_ = true;
+  }
+  ranks_.push_back(&rank);
+  return {};
+}
+
+void Sentry::forget(CudaDeviceRank& rank) {
+  std::unique_lock lock(mutex_);
+  std::erase(ranks_, &rank);
+  if (std::this_thread::get_id() == thread_) return;
+  changed_.wait(lock, [&] { return looked_at_ != &rank; });
+}
+
+void Sentry::wake() {
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(awake_, true)) return;
+  changed_.notify_all();
+}
+
+// Without the lock: who is told that a call is over may make the next one.
+bool Sentry::look_at_all(std::unique_lock<std::mutex>& lock) {
+  bool pending = false;
+  for (size_t i = 0; i < ranks_.size(); ++i) {
+    looked_at_ = ranks_[i];
+    lock.unlock();
+    const bool has_calls = looked_at_->look();
+    lock.lock();
+    looked_at_ = nullptr;
+    pending = pending || has_calls;
+    changed_.notify_all();
+  }
+  return pending;
+}
+
+// A stream that goes well is past its call long before it is looked at for the second time.
+void Sentry::loop() {
+  constexpr auto kNap = std::chrono::milliseconds(1);
+  std::unique_lock lock(mutex_);
+  thread_ = std::this_thread::get_id();
+  for (;;) {
+    changed_.wait(lock, [this] { return awake_; });
+    awake_ = false;
+    if (!look_at_all(lock)) continue;
+    awake_ = true;
+    changed_.wait_for(lock, kNap, [] { return false; });
+  }
+}
+
+}  // namespace tutti::engines::cuda

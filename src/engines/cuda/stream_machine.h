@@ -1,0 +1,126 @@
+// The machine of plan::Walk that puts a plan into a CUDA stream: copies for copy engines, and
+// operations on words by which the streams of ranks wait for each other. No kernel runs, so none
+// waits.
+//
+// It goes on at every question, since all that follows in a stream is ordered behind what was
+// asked. A plan for it has one lane, whose ring is the whole ring; so everything that a rank puts
+// into its streams can be run by one hardware queue, whatever queues streams share.
+//
+// A stream writes its own rank's memory only: its ring, its output, its counters. It reads the
+// rings of the peers.
+//
+// Copies of one batch run in any order, so a copy that touches what another one of the batch writes
+// begins a new batch; and a batch ends before every operation on a word.
+//
+// Threads: one at a time. Contexts: the stream's is current. Errors: status() after kFailed; some
+// of the plan may be in the stream then.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "src/drivers/cuda/stream.h"
+#include "src/exec/device.h"
+#include "src/plan/walk.h"
+
+namespace tutti::engines::cuda {
+
+using drivers::cuda::CUdeviceptr;
+using drivers::cuda::CUstream;
+
+/// Where this rank's stream finds the ranks of its group.
+struct DeviceAddresses {
+  uint32_t rank = 0;
+  std::vector<CUdeviceptr> rings;     // by rank
+  std::vector<CUdeviceptr> counters;  // by rank: of lane 0
+};
+
+/// A call's buffers and its stream.
+struct StreamCall {
+  CUdeviceptr send = 0;
+  CUdeviceptr recv = 0;
+  CUstream stream = nullptr;
+};
+
+class StreamMachine {
+ public:
+  static constexpr uint64_t kSlicesATurn = 16;
+
+  /// `cuda` null: nothing is put anywhere, only counted.
+  StreamMachine(const drivers::cuda::Cuda* cuda, DeviceAddresses addresses);
+
+  /// Before a walk of the plan, which outlives it.
+  void start(const plan::Plan& plan, const StreamCall& call);
+  /// Behind the walk: `word` becomes `value` when the stream is past all of it.
+  Status finish(CUdeviceptr word, uint64_t value);
+  const Status& status() const { return status_; }
+  /// Since start().
+  const exec::DeviceCounts& counts() const { return counts_; }
+  /// By rank: the highest value of its counter that the stream waits for since start(); 0: none.
+  const std::vector<uint64_t>& awaited() const { return awaited_; }
+
+  plan::Answer move(const plan::Position& at, const plan::Op& op);
+  plan::Answer signal(const plan::Position& at, uint64_t value);
+  plan::Answer reached(const plan::Position& at, uint32_t member, uint32_t lane, uint64_t value);
+  plan::Answer passed(const plan::Position& at, uint32_t lane, uint64_t value);
+  void opened(const plan::Position& /*at*/) {}
+  // There is one lane: no order between lanes is to be kept.
+  void fork() {}
+  void closed(const plan::Position& /*at*/) {}
+  void stepped(const plan::Position& /*at*/) {}
+  void behind(const plan::Position& /*at*/, uint32_t /*lane*/, uint64_t /*slice*/,
+              uint32_t /*ops*/) {}
+  void join() {}
+  // Plans for devices have none of these: nothing travels in cells, by address or by the network.
+  plan::Answer enter(const plan::Position& at) { return refuse(at, "an entry"); }
+  plan::Answer entered(const plan::Position& at, uint32_t) { return refuse(at, "an entry"); }
+  plan::Answer read(const plan::Position& at, const plan::Op&) { return refuse(at, "a read"); }
+  plan::Answer own_reached(const plan::Position& at, uint32_t, uint64_t) {
+    return refuse(at, "a lane of the host");
+  }
+  plan::Answer raise(const plan::Position& at, uint64_t, uint64_t) { return refuse(at, "a cell"); }
+  plan::Answer raised(const plan::Position& at, uint32_t, uint64_t, uint64_t) {
+    return refuse(at, "a cell");
+  }
+  plan::Answer post(const plan::Position& at, const plan::Op&) { return refuse(at, "a message"); }
+  plan::Answer arrived(const plan::Position& at, const plan::Op&) {
+    return refuse(at, "a message");
+  }
+  plan::Answer sent(const plan::Position& at, const plan::Op&) { return refuse(at, "a message"); }
+
+ private:
+  struct AddressRange {
+    CUdeviceptr begin = 0, end = 0;
+    bool meets(const AddressRange& other) const { return begin < other.end && other.begin < end; }
+  };
+
+  plan::Answer refuse(const plan::Position& at, const char* what);
+  CUdeviceptr address(const plan::Operand& operand) const {
+    return registers_[operand.base] + operand.offset + shift_[static_cast<uint32_t>(operand.shift)];
+  }
+  plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes);
+  plan::Answer wait(uint32_t member, uint64_t value);
+  bool conflicts(const AddressRange& target, const AddressRange& source) const;
+  bool put_copies();
+  bool put_words();
+  bool keep(Status status) {
+    status_ = std::move(status);
+    return status_.ok();
+  }
+
+  const drivers::cuda::Cuda* const cuda_;
+  const DeviceAddresses addresses_;
+  const plan::Plan* plan_ = nullptr;
+  CUstream stream_ = nullptr;
+  std::vector<CUdeviceptr> registers_;  // plan::register_of
+  std::array<uint64_t, 5> shift_{};     // by plan::Shift
+  drivers::cuda::CopyBatch copies_;
+  std::vector<AddressRange> targets_, sources_;  // of copies_
+  drivers::cuda::MemoryOps words_;
+  std::vector<uint64_t> awaited_;
+  exec::DeviceCounts counts_;
+  Status status_;
+};
+
+}  // namespace tutti::engines::cuda

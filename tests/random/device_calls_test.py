@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Random calls on device memory are right on the software device: streams in the order that does the
+most harm, several devices, few hardware queues, older drivers, and by the host alone."""
+import os
+import subprocess
+import sys
+import unittest
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+PROGRAM = os.path.join(BUILD, "bin", "tests", "random_calls")
+DEVICE = os.path.join(BUILD, "lib", "software_device")
+
+
+def run(jobs, seed, calls=30, **variables):
+    environment = dict(os.environ, LD_LIBRARY_PATH=DEVICE, SOFTDEV_MEMORY_MB="16384")
+    environment.update(variables)
+    command = [PROGRAM, "--devices", "--no-large", "--ranks", "4", "--seed", str(seed),
+               "--jobs", str(jobs), "--calls", str(calls)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+
+
+class DeviceCalls(unittest.TestCase):
+    def check(self, jobs, seed, **variables):
+        done = run(jobs, seed, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
+        self.assertNotIn("RACE", done.stderr)
+
+    def test_in_random_order_with_slow_streams(self):
+        self.check(3, 1, SOFTDEV_SKEW_US="500", SOFTDEV_PIECE_BYTES="4096")
+
+    def test_on_four_devices(self):
+        self.check(3, 2, SOFTDEV_DEVICES="4")
+
+    def test_by_the_host_alone(self):
+        self.check(2, 3, TUTTI_DEVICE_RING_BYTES="0")
+
+    def test_with_a_driver_that_copies_one_by_one(self):
+        self.check(2, 4, SOFTDEV_VERSION="12040")
+
+    def test_a_driver_that_may_not_be_used_is_named(self):
+        done = run(1, 5, SOFTDEV_INIT_RESULT="304")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no device", done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
