@@ -74,6 +74,21 @@ class Sim(unittest.TestCase):
         self.assertIn("it never ends", done.stdout)
         self.assertIn("rack 1 is dead since 0.3", done.stdout)
 
+    def test_explain_compares_every_algorithm(self):
+        done = subprocess.run([TUTTI, "explain", "all_reduce", "--topology", str(self.cluster), "-b", "64K"],
+                              capture_output=True, text=True, timeout=100, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        rows = [line.split() for line in done.stdout.splitlines() if not line.startswith("#")]
+        self.assertGreater(len(rows), 4)
+        predicted = [float(row[1]) for row in rows]
+        self.assertEqual(predicted, sorted(predicted))
+        simulated = {row[0]: float(row[2]) for row in rows}
+        chosen = self.on_cluster("all_reduce", "-b", "64K", "--json", self.path / "one.json")
+        self.assertEqual(chosen.returncode, 0)
+        one = json.loads((self.path / "one.json").read_text(encoding="utf-8"))["results"][0]
+        self.assertEqual(one["algorithm"], rows[0][0])
+        self.assertAlmostEqual(one["out_of_place"]["time"], simulated[rows[0][0]], places=2)
+
     def test_mistakes_are_named(self):
         for arguments, said in (
                 (("--topology", self.path / "none.json"), "none.json"),

@@ -1,5 +1,6 @@
 #include "tools/cli/explain.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "perf/collectives/launched.h"
 #include "perf/collectives/options.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/sim.h"
 #include "tutti/tutti.h"
 
 namespace tutti::cli {
@@ -21,7 +23,17 @@ using namespace tutti::perf;
 
 constexpr const char* kUsage =
     "usage: tutti explain COLLECTIVE [--ranks N] [-b -e -f -d as tutti perf]\n"
-    "Under a launcher it explains the job's ranks, of which rank 0 speaks.\n";
+    "       tutti explain COLLECTIVE --topology FILE [options as tutti sim]\n"
+    "Under a launcher it explains the job's ranks, of which rank 0 speaks. Of a cluster that is "
+    "not\n"
+    "here it says what selection predicts of each algorithm, and what the simulator does.\n";
+
+/// The question is about a cluster that is not here.
+bool names_topology(int argc, char** argv) {
+  return std::any_of(argv, argv + argc, [](std::string_view word) {
+    return word.substr(0, word.find('=')) == "--topology";
+  });
+}
 
 /// Every rank takes part in the group, since what is best depends on its links; rank 0 speaks.
 int explain_on_rank(const RankContext& context, const PerfOptions& options) {
@@ -59,6 +71,12 @@ int explain_main(int argc, char** argv) {
     std::fprintf(stderr, "tutti explain: %s is made of sends and receives: nothing is chosen\n",
                  traits->name);
     return 2;
+  }
+  if (names_topology(argc, argv)) {
+    std::vector<char*> words(argv, argv + argc);
+    std::string flag = "--candidates";
+    words.push_back(flag.data());
+    return sim_main(static_cast<int>(words.size()), words.data());
   }
   try {
     const std::optional<bootstrap::Launch> launch = this_launch();

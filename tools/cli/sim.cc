@@ -85,6 +85,10 @@ class Command {
     bool is_complete = true;
     std::vector<Simulated> all;
     for (const uint64_t bytes : sizes) {
+      if (options_.candidates) {
+        compare(bytes);
+        continue;
+      }
       Simulated one = simulate(bytes);
       is_complete = is_complete && one.outcome.is_complete;
       print(one, sizes.size() == 1);
@@ -102,34 +106,43 @@ class Command {
  private:
   static constexpr int kManyCores = 1 << 16;
 
+  uint64_t count_of(uint64_t bytes) const {
+    const perf::Place place{0, network_.ranks(), options_.root};
+    return perf::shape_of(options_.collective, bytes / types::size_of(kType), place).count;
+  }
+
   Simulated simulate(uint64_t bytes) {
-    Simulated made;
-    made.bytes = bytes;
-    const size_t element = types::size_of(kType);
-    made.count =
-        perf::shape_of(options_.collective, bytes / element, {0, network_.ranks(), options_.root})
-            .count;
+    const uint64_t count = count_of(bytes);
+    const auto chosen = required(select::choose(registry::algorithms(), query_of(count)));
+    return required(simulate(bytes, chosen));
+  }
+
+  Result<Simulated> simulate(uint64_t bytes, const select::Candidate& candidate) {
     sim::Experiment wanted;
-    wanted.job = job_of(made.count);
+    wanted.job = job_of(count_of(bytes), candidate);
     wanted.costs = options_.costs;
     wanted.faults = rank_faults(options_);
     wanted.folding = options_.unfolded ? sim::Folding::kNever : sim::Folding::kIfEqual;
     if (options_.sampled) wanted.folding = sim::Folding::kSampled;
     wanted.traced = options_.traced;
-    made.algorithm = std::string(wanted.job.algorithm->name);
-    const uint16_t lanes = wanted.job.parameters.lanes;
-    if (lanes > 1) made.algorithm += ":" + std::to_string(lanes);
-    made.outcome = required(sim::simulate(wanted, network_));
-    return made;
+    Result<sim::Outcome> outcome = sim::simulate(wanted, network_);
+    if (!outcome.ok()) return outcome.status();
+    return Simulated{bytes, count_of(bytes), name_of(candidate), std::move(outcome).value()};
   }
 
-  sim::Job job_of(uint64_t count) {
-    sim::Job job;
+  static std::string name_of(const select::Candidate& candidate) {
+    const uint16_t lanes = candidate.parameters.lanes;
+    const std::string name(candidate.algorithm->name);
+    return lanes > 1 ? name + ":" + std::to_string(lanes) : name;
+  }
+
+  select::Query query_of(uint64_t count) {
+    const plan::Tuning tuning;
     select::Query query;
     query.collective = collective_;
     query.parameters.ranks = network_.ranks();
     query.parameters.root = options_.root;
-    query.parameters.tree = select::tree_of(*network_.group());
+    query.parameters.tree = tree_;
     query.parameters.fold = options_.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
     query.count = count;
     query.element_bytes = static_cast<uint32_t>(types::size_of(kType));
@@ -139,17 +152,45 @@ class Command {
     query.forced_by = "--algorithm";
     query.prices = &prices_;
     query.limits = {.sources = types::kMaxSources,
-                    .slice_bytes = job.tuning.frame_bytes,
-                    .frame_bytes = job.tuning.region_bytes};
-    const select::Candidate chosen = required(select::choose(registry::algorithms(), query));
-    job.algorithm = chosen.algorithm;
-    job.parameters = chosen.parameters;
+                    .slice_bytes = tuning.frame_bytes,
+                    .frame_bytes = tuning.region_bytes};
+    return query;
+  }
+
+  sim::Job job_of(uint64_t count, const select::Candidate& candidate) const {
+    sim::Job job;
+    job.algorithm = candidate.algorithm;
+    job.parameters = candidate.parameters;
     job.mode = options_.registered ? plan::Mode::kDirect : plan::Mode::kStaged;
     job.in_place = options_.in_place;
     job.request.count = count;
     job.request.type = kType;
     job.calls = options_.calls;
     return job;
+  }
+
+  // Every candidate, the best by prediction first.
+  void compare(uint64_t bytes) {
+    std::printf("# %s of %llu bytes by %d ranks\n#%-26s %14s %14s  %s\n", options_.name.c_str(),
+                static_cast<unsigned long long>(bytes), network_.ranks(), "algorithm",
+                "predicted/us", "simulated/us", "why not");
+    for (const select::Candidate& one :
+         select::rank_candidates(registry::algorithms(), query_of(count_of(bytes)))) {
+      std::string time = "", why = one.rejected;
+      if (why.empty()) {
+        const Result<Simulated> made = simulate(bytes, one);
+        why = made.ok() ? (one.overflows ? "its frames hardly fit" : "")
+                        : std::string(made.status().message());
+        if (made.ok()) time = microseconds(made.value().outcome);
+      }
+      std::printf("  %-25s %14.2f %14s  %s\n", name_of(one).c_str(), one.predicted_ns / 1000,
+                  time.c_str(), why.c_str());
+    }
+  }
+
+  static std::string microseconds(const sim::Outcome& outcome) {
+    return outcome.is_complete ? fmt::format("{:.2f}", sim::nanoseconds(outcome.end) / 1000)
+                               : "never";
   }
 
   void print(const Simulated& one, bool alone) const {
@@ -179,10 +220,7 @@ class Command {
     std::printf("%14llu %14llu  %-24s %14s %9.3f %9.3f  %s\n",
                 static_cast<unsigned long long>(one.bytes),
                 static_cast<unsigned long long>(one.count), one.algorithm.c_str(),
-                one.outcome.is_complete
-                    ? fmt::format("{:.2f}", sim::nanoseconds(one.outcome.end) / 1000).c_str()
-                    : "never",
-                bandwidth, bus, link.c_str());
+                microseconds(one.outcome).c_str(), bandwidth, bus, link.c_str());
   }
 
   // In the form that plot_results.py reads.
@@ -211,6 +249,7 @@ class Command {
   schedule::Collective collective_ = schedule::Collective::kAllReduce;
   sim::Network network_;
   select::LevelPrices prices_;
+  const schedule::NodeTreePointer tree_ = select::tree_of(*network_.group());
   mutable bool has_heading_ = false;
 };
 

@@ -141,6 +141,9 @@ void add_output(CommandLine& line, SimOptions& options) {
   line.add({"--sampled", "", "of groups too large to compare all ranks, a sample is compared", "",
             kGroup},
            options.sampled);
+  line.add({"--candidates", "", "every algorithm: what selection predicts, and what it would take",
+            "", kGroup},
+           options.candidates);
   line.add({"--hops", "N", "of the critical path, the last", "0", kGroup}, options.hops, 0,
            1'000'000);
   line.add({"--trace", "FILE", "for ui.perfetto.dev, of the ranks of --trace-ranks", "", kGroup},

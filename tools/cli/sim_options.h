@@ -31,6 +31,7 @@ struct SimOptions {
   std::vector<int> traced;
   std::string trace, json, plot;
   size_t hops = 0;
+  bool candidates = false;
 
   std::vector<uint64_t> sizes() const;
 };
