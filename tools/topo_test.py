@@ -5,14 +5,19 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+import ports  # pylint: disable=wrong-import-position
+
 TUTTI = os.path.join(os.environ.get("TEST_BINARY_DIR", ""), "bin", "tutti")
 OF_HWLOC = {"Core": "core", "L1Cache": "L1", "L2Cache": "L2", "L3Cache": "L3", "NUMANode": "numa",
             "Package": "package"}
-MACHINES = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "docs", "topologies")
+MACHINES = os.path.join(ROOT, "docs", "topologies")
 LSTOPO = shutil.which("lstopo-no-graphics") or shutil.which("lstopo")
 
 
@@ -133,6 +138,54 @@ class Devices(unittest.TestCase):
             with open(path, encoding="utf-8") as file:
                 self.assertEqual(file.read(), topo("--xml").stdout)
             self.assertEqual(os.listdir(folder), ["dump.xml"])
+
+
+class Measured(unittest.TestCase):
+    """Links between every two ranks of this host, or between hosts where there are several."""
+
+    def measure(self, folder, *arguments):
+        return topo("--measure", *arguments, XDG_CACHE_HOME=folder)
+
+    def test_every_pair_has_a_number_and_the_table_is_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            first = self.measure(folder, "--ranks", "3")
+            self.assertEqual((first.returncode, first.stderr), (0, ""))
+            rows = [line.split()[3:] for line in first.stdout.splitlines() if " rank " in line[:16]]
+            self.assertEqual(len(rows), 6)
+            for i, row in enumerate(rows):
+                self.assertEqual(len(row), 3)
+                self.assertEqual(row[i % 3], "-")
+                self.assertTrue(all(float(value) > 0 for value in row if value != "-"), first.stdout)
+            path = re.search(r"^kept in (.*)$", first.stdout, re.MULTILINE).group(1)
+            again = self.measure(folder, "--ranks", "3")
+            self.assertIn(f"from {path}; --again measures again", again.stdout)
+            self.assertEqual(again.stdout.splitlines()[:8], first.stdout.splitlines()[:8])
+            self.assertIn("kept in", self.measure(folder, "--ranks", "3", "--again").stdout)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write("{}")
+            broken = self.measure(folder, "--ranks", "3")
+            self.assertIn(f"the file is ignored: {path}:1: this is no table of links", broken.stderr)
+            self.assertIn("kept in", broken.stdout)
+
+    def test_hosts_of_a_launched_job_meet_by_their_first_ranks(self):
+        with tempfile.TemporaryDirectory() as folder:
+            job = {**os.environ, "WORLD_SIZE": "3", "MASTER_ADDR": "127.0.0.1", "TUTTI_INSECURE": "1",
+                   "MASTER_PORT": str(ports.free_port()), "TUTTI_PORT": str(ports.free_port()),
+                   "XDG_CACHE_HOME": folder}
+            ranks = [subprocess.Popen([TUTTI, "topo", "--measure"], stdin=subprocess.DEVNULL, text=True,
+                                      stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      env={**job, "RANK": str(rank), "TUTTI_HOST_ID": host})
+                     for rank, host in enumerate(("alpha", "beta", "beta"))]
+            outputs = [rank.communicate(timeout=60) for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0, 0, 0], outputs)
+        self.assertEqual([len(output) > 0 for output, _ in outputs], [True, False, False])
+        self.assertRegex(outputs[0][0], r"\nalpha +- +[0-9.]+\nbeta +[0-9.]+ +-\n")
+
+    def test_more_than_sixteen_are_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.measure(folder, "--ranks", "17")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("at most 16 hosts", done.stderr)
 
 
 class Pages(unittest.TestCase):

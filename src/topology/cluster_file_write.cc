@@ -1,5 +1,6 @@
 // How a topology is written: equal neighbours once, with their number.
 
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -16,12 +17,22 @@ constexpr int kIndent = 2;
 
 std::string spaces(int depth) { return std::string(static_cast<size_t>(depth * kIndent), ' '); }
 
+// In microseconds, so that reading them gives the same nanoseconds: the quotient may be off by one
+// in its last place.
+double microseconds(double latency_ns) {
+  const double near = latency_ns / 1000;
+  for (const double candidate : {near, std::nextafter(near, 0.0), std::nextafter(near, 1e300)}) {
+    if (candidate * 1000 == latency_ns) return candidate;
+  }
+  return near;
+}
+
 std::string level_line(const LevelSpec& level) {
   std::string line = fmt::format(R"({{"name": "{}")", level.name);
   const auto add = [&](const char* key, double value) {
     if (value > 0) line += fmt::format(R"(, "{}": {})", key, value);
   };
-  add("latency_us", level.latency_ns / 1000);
+  add("latency_us", microseconds(level.latency_ns));
   add("port_GB_per_s", level.port_bytes_per_ns);
   add("oversubscription", level.oversubscription);
   add("shared_GB_per_s", level.shared_bytes_per_ns);

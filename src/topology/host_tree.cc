@@ -158,6 +158,9 @@ Result<HostTree> make_host_tree(HostFacts facts, const std::string& host) {
   if (facts.processors.empty()) {
     return Status::system_error(facts.found_by + " finds no processors here");
   }
+  std::sort(facts.processors.begin(), facts.processors.end());
+  facts.processors.erase(std::unique(facts.processors.begin(), facts.processors.end()),
+                         facts.processors.end());
   Positions positions;
   for (const uint32_t number : facts.processors) {
     positions.emplace(number, static_cast<uint32_t>(positions.size()));

@@ -25,7 +25,7 @@ struct HostObject {
 
 struct HostFacts {
   std::string found_by;              // "hwloc 2.9.0", "sysfs"
-  std::vector<uint32_t> processors;  // rising
+  std::vector<uint32_t> processors;  // in any order
   std::vector<HostObject> objects;
   std::vector<std::string> notes;  // of what could not be found, and what it lacks
 };

@@ -92,6 +92,13 @@ TEST(HostTree, AProcessorInTwoObjectsOfALevelIsAContradiction) {
   EXPECT_EQ(host.notes[0], "left out L3: two of them have the same processor");
 }
 
+TEST(HostTree, AProcessorThatIsNamedTwiceIsOne) {
+  HostFacts facts;
+  facts.processors = {1, 0, 1};
+  facts.objects = {{"core", {0}, 0}, {"core", {1}, 0}};
+  EXPECT_EQ(make_host_tree(facts, "alpha").value().processors, (Numbers{0, 1}));
+}
+
 TEST(HostTree, WithoutProcessorsThereIsNone) {
   EXPECT_FALSE(make_host_tree(HostFacts{}, "alpha").ok());
 }

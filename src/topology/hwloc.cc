@@ -107,7 +107,6 @@ Result<HostFacts> read_hwloc(std::string_view xml) {
     if (child.name != "object") continue;
     if (Status status = add_object(child, facts); !status.ok()) return status;
   }
-  std::sort(facts.processors.begin(), facts.processors.end());
   return facts;
 }
 

@@ -24,6 +24,10 @@ constexpr Target kTargets[] = {
     {"memory", run_memory, corpus_memory, 200},
     {"recorder", run_recorder, corpus_recorder, 32000},
     {"record_file", run_record_file, corpus_record_file, 64000},
+    {"cluster_file", run_cluster_file, corpus_cluster_file, 4000},
+    {"devices", run_devices, corpus_devices, 4000},
+    {"hwloc", run_hwloc, corpus_hwloc, 4000},
+    {"links", run_links, corpus_links, 2000},
 };
 
 }  // namespace

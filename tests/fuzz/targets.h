@@ -25,6 +25,16 @@ std::vector<std::string> corpus_nccl_call_config();
 bool run_nccl_file(Bytes input);
 std::vector<std::string> corpus_nccl_file();
 
+// From files that describe hosts and clusters: topology_targets.cc.
+bool run_cluster_file(Bytes input);
+std::vector<std::string> corpus_cluster_file();
+bool run_devices(Bytes input);
+std::vector<std::string> corpus_devices();
+bool run_hwloc(Bytes input);
+std::vector<std::string> corpus_hwloc();
+bool run_links(Bytes input);
+std::vector<std::string> corpus_links();
+
 // From other processes: recorder_target.cc.
 bool run_recorder(Bytes input);
 std::vector<std::string> corpus_recorder();

@@ -17,6 +17,7 @@
 #include "src/topology/processor_sets.h"
 #include "src/topology/sysfs.h"
 #include "src/topology/text_file.h"
+#include "tools/cli/topo_measure.h"
 
 namespace tutti::cli {
 namespace {
@@ -30,6 +31,8 @@ struct TopoOptions {
   bool json = false;
   bool processors = false;
   bool xml = false;
+  bool measure = false;
+  bool again = false;
   std::string svg;
   int ranks = 0;
 };
@@ -199,8 +202,20 @@ int topo_main(int argc, char** argv) {
             .value = "N",
             .meaning = "which processors, GPU and network each of N ranks should use here"},
            options.ranks, 1, 1 << 16);
+  line.add({.names = "--measure",
+            .value = "",
+            .meaning = "latency and bandwidth between every two hosts of the launched job, or of "
+                       "--ranks ranks of this host; up to 16"},
+           options.measure);
+  line.add({.names = "--again",
+            .value = "",
+            .meaning = "with --measure: also where a table of the same hosts is kept"},
+           options.again);
   try {
     if (const auto status = line.parse(argc, argv)) return *status;
+    if (options.measure) {
+      return measure_links({.ranks = std::max(options.ranks, 2), .again = options.again});
+    }
     show(options);
     return 0;
   } catch (const perf::PerfError& error) {
