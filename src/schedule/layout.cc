@@ -108,8 +108,12 @@ Extent Layout::extent(Block block) const {
   const Partition& cut = is_input ? shape_->input : shape_->output;
   if (vectors_ != nullptr) return extent_in_share(block, cut);
   const uint64_t total = totals_[is_input ? 0 : 1];
-  const uint64_t low = boundary(total, cut.bound(block.index()));
-  return {low, boundary(total, cut.bound(block.index() + 1)) - low};
+  // Of equal blocks the fraction is not reduced: lowering asks for the extent of every block.
+  const auto bound = [&](uint32_t index) {
+    return cut.bounds.empty() ? Fraction{index, cut.blocks} : cut.bounds[index];
+  };
+  const uint64_t begin = boundary(total, bound(block.index()));
+  return {begin, boundary(total, bound(block.index() + 1)) - begin};
 }
 
 uint64_t Layout::length(const Schedule& schedule, Block block) const {
