@@ -81,6 +81,13 @@ void run_case(Domain& domain, const Case& c) {
 
 constexpr uint64_t kEnd = uint64_t{1} << 32;  // of what 32 bits can count
 
+// Two nodes, one of a third of the ranks, on which they take turns; in a group of three and more.
+schedule::NodeTreePointer tree_of(int ranks) {
+  std::vector<uint32_t> nodes;
+  for (int rank = 0; rank < ranks; ++rank) nodes.push_back(rank % 3 == 1 ? 1 : 0);
+  return schedule::NodeTree::make({nodes, std::vector<uint32_t>(nodes.size(), 0)}).value();
+}
+
 void sweep(int ranks, uint64_t first_progress, uint32_t calls_before = 0) {
   Domain domain(ranks, 64 << 10, first_progress, calls_before);
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
@@ -92,6 +99,7 @@ void sweep(int ranks, uint64_t first_progress, uint32_t calls_before = 0) {
           c.algorithm = &algorithm;
           c.parameters.ranks = ranks;
           c.parameters.root = static_cast<int>(count) % ranks;
+          if (algorithm.loads != nullptr) c.parameters.tree = tree_of(ranks);
           c.parameters.lanes = count % 2 == 0 ? algorithm.max_lanes : 1;
           c.mode = mode;
           c.in_place = in_place;

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "src/schedule/layout.h"
 
@@ -28,11 +29,20 @@ struct Traffic {
 
 class Count {
  public:
-  Count(const Algorithm& algorithm, const Parameters& parameters, const LevelMap& map)
-      : map_(map), shape_(algorithm.shape(parameters)), layout_(shape_, kUnit) {
-    for (int rank = 0; rank < shape_.ranks; ++rank) {
+  Count(const Shape& shape, std::vector<Schedule> schedules, const LevelMap& map)
+      : map_(map), shape_(shape) {
+    const Layout layout(shape_, kUnit);
+    const uint32_t blocks[2] = {shape_.input.blocks, shape_.output.blocks};
+    for (const Space space : {Space::kInput, Space::kOutput}) {
+      const auto index = static_cast<size_t>(space);
+      for (uint32_t i = 0; i < blocks[index]; ++i) {
+        const uint64_t length = layout.extent(Block::of(space, i)).length;
+        widths_[index].push_back(static_cast<double>(length) / kUnit);
+      }
+    }
+    for (Schedule& schedule : schedules) {
       Rank& made = ranks_.emplace_back();
-      made.schedule = algorithm.schedule(parameters, rank);
+      made.schedule = std::move(schedule);
       made.traffic.resize(map.levels);
       made.next.resize(shape_.lanes, 0);
       made.reached.assign(shape_.lanes, Chain(map.levels, 0));
@@ -71,8 +81,9 @@ class Count {
 
   double width_of(const Schedule& schedule, std::span<const Block> blocks) const {
     double width = 0;
-    for (const Block block : blocks) {
-      width += static_cast<double>(layout_.length(schedule, block)) / kUnit;
+    for (Block block : blocks) {
+      if (block.space() == Space::kScratch) block = schedule.scratch[block.index()];
+      width += widths_[static_cast<size_t>(block.space())][block.index()];
     }
     return width;
   }
@@ -172,16 +183,25 @@ class Count {
 
   const LevelMap& map_;
   const Shape shape_;
-  const Layout layout_;
+  std::vector<double> widths_[2];  // of input and output blocks
   std::vector<Rank> ranks_;
   std::map<std::tuple<int, int, uint16_t>, std::deque<Message>> channels_;
 };
 
 }  // namespace
 
+Result<std::vector<LevelCost>> count_by_level(const Shape& shape, std::vector<Schedule> schedules,
+                                              const LevelMap& map) {
+  return Count(shape, std::move(schedules), map).run();
+}
+
 Result<std::vector<LevelCost>> count_by_level(const Algorithm& algorithm,
                                               const Parameters& parameters, const LevelMap& map) {
-  return Count(algorithm, parameters, map).run();
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < parameters.ranks; ++rank) {
+    schedules.push_back(algorithm.schedule(parameters, rank));
+  }
+  return count_by_level(algorithm.shape(parameters), std::move(schedules), map);
 }
 
 }  // namespace tutti::schedule

@@ -31,6 +31,8 @@ struct LevelMap {
 };
 
 /// Runs the schedules of all ranks on counters: O(all steps * levels).
+Result<std::vector<LevelCost>> count_by_level(const Shape& shape, std::vector<Schedule> schedules,
+                                              const LevelMap& map);
 Result<std::vector<LevelCost>> count_by_level(const Algorithm& algorithm,
                                               const Parameters& parameters, const LevelMap& map);
 

@@ -57,6 +57,14 @@ Result<Verdict> verdict_of(const Program& program, const Common& common,
     return Status::invalid_argument("cost: declared " + print(*options.declared) + "; counted " +
                                     print(cost));
   }
+  if (options.tree == nullptr) return verdict;
+  Result<LevelLoads> loads = count_loads(program, matching, order, *options.tree);
+  if (!loads.ok()) return loads.status();
+  verdict.loads = std::move(loads).value();
+  if (options.declared_loads != nullptr && !(*options.declared_loads == verdict.loads)) {
+    return Status::invalid_argument("loads: declared " + print(*options.declared_loads) +
+                                    "; counted " + print(verdict.loads));
+  }
   return verdict;
 }
 
@@ -67,6 +75,19 @@ std::string print(const Cost& cost) {
          " messages, bytes " + print(cost.bytes) + ", published " + print(cost.published) +
          ", moved " + print(cost.moved) + ", work " + print(cost.work) + ", scratch " +
          print(cost.scratch) + ", widest " + std::to_string(cost.widest);
+}
+
+std::string print(const LevelLoads& loads) {
+  std::string text;
+  for (size_t level = 0; level < loads.depth.size(); ++level) {
+    text += (level == 0 ? "level " : "; level ") + std::to_string(level) + ": depth " +
+            std::to_string(loads.depth[level]);
+    for (size_t node = 0; node < loads.cuts[level].size(); ++node) {
+      const CutLoad& cut = loads.cuts[level][node];
+      text += ", node " + std::to_string(node) + " out " + print(cut.out) + " in " + print(cut.in);
+    }
+  }
+  return text;
 }
 
 bool same_cost(const Cost& a, const Cost& b) {

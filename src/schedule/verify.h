@@ -6,7 +6,7 @@
 //   deadlock  with `least_credit` nothing ever waits in a circle, neither with a thread for every
 //             lane nor with one thread for a rank that runs the steps in array order
 //   hazards   no two lanes of a rank touch the same elements, one writing, in no certain order
-//   cost      the author's figures are the counted ones
+//   cost      the author's figures are the counted ones, for every node of a tree too
 //
 // Credit c >= 1: a channel holds at most c messages that were sent and not yet consumed; a SEND
 // waits until *all* its channels have room and then completes. Credit 0 is the rendezvous: a SEND
@@ -39,7 +39,9 @@ enum class Placement : uint8_t { kSeparate, kInPlace };
 
 struct VerifyOptions {
   Placement placement = Placement::kSeparate;
-  const Cost* declared = nullptr;  // compared with the counted cost
+  const Cost* declared = nullptr;              // compared with the counted cost
+  const NodeTree* tree = nullptr;              // where the ranks live: loads are counted
+  const LevelLoads* declared_loads = nullptr;  // compared with the counted ones; needs `tree`
   bool hazards =
       true;  // false: trusts the lanes; costs ranks * lanes * steps where they share blocks
 };
@@ -47,6 +49,7 @@ struct VerifyOptions {
 /// What is true of a schedule that was accepted.
 struct Verdict {
   Cost cost;
+  LevelLoads loads;           // if a tree was given
   uint32_t least_credit = 0;  // 0: rendezvous
   uint64_t steps = 0;         // of all ranks
   uint64_t messages = 0;      // of all ranks
@@ -83,5 +86,8 @@ std::vector<Result<Verdict>> verify(const Shape& shape, std::span<const Schedule
 /// "depth 2, 6 messages, bytes 3/2, published 1, moved 2, work 8, scratch 0"
 std::string print(const Cost& cost);
 bool same_cost(const Cost& a, const Cost& b);
+
+/// "level 0: depth 2, node 0 out 3/2 in 3/2, ...; level 1: ..."
+std::string print(const LevelLoads& loads);
 
 }  // namespace tutti::schedule

@@ -1,6 +1,7 @@
 #include "src/schedule/verify_cost.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace tutti::schedule::verifier {
@@ -8,9 +9,10 @@ namespace {
 
 // A message's place in the longest chain that ends with it: lanes run by themselves and channels
 // have room, so a SEND waits for the earlier steps of its lane, for its `after`s, and through both
-// for messages.
+// for messages. Messages that do not count are part of the chain all the same.
+template <class Counts>
 uint32_t count_depth(const Program& program, const Matching& matching,
-                     std::span<const StepRef> order) {
+                     std::span<const StepRef> order, Counts counts) {
   const size_t lanes = program.shape().lanes;
   std::vector<uint32_t> reached(static_cast<size_t>(program.ranks()) * lanes, 0);
   std::vector<uint32_t> depth(program.total_steps(), 0);  // at a step's end
@@ -24,7 +26,9 @@ uint32_t count_depth(const Program& program, const Matching& matching,
     if (step.kind == StepKind::kMove) {
       for (uint32_t message : matching.of_step(program.number(ref))) {
         if (message == kNoMessage) continue;
-        mine = std::max(mine, depth[program.number(matching.messages()[message].send)] + 1);
+        const StepRef send = matching.messages()[message].send;
+        const uint32_t one = counts(send.rank, ref.rank) ? 1 : 0;
+        mine = std::max(mine, depth[program.number(send)] + one);
       }
     }
     depth[program.number(ref)] = mine;
@@ -76,7 +80,7 @@ Received count_received(const Program& program, const Matching& matching,
 Result<Cost> count_cost(const Program& program, const Matching& matching,
                         std::span<const StepRef> order) {
   Cost cost;
-  cost.depth = count_depth(program, matching, order);
+  cost.depth = count_depth(program, matching, order, [](int, int) { return true; });
   const std::vector<uint64_t> widths = sent_widths(program);
   const Received received = count_received(program, matching, widths);
   Wide bytes = 0;
@@ -121,6 +125,42 @@ Result<Cost> count_cost(const Program& program, const Matching& matching,
   cost.work = Fraction::of(static_cast<uint64_t>(work), unit);
   cost.scratch = Fraction::of(static_cast<uint64_t>(scratch), unit);
   return cost;
+}
+
+Result<LevelLoads> count_loads(const Program& program, const Matching& matching,
+                               std::span<const StepRef> order, const NodeTree& tree) {
+  if (tree.ranks() != program.ranks()) {
+    return Status::invalid_argument("the tree is one of " + std::to_string(tree.ranks()) +
+                                    " ranks, the schedule of " + std::to_string(program.ranks()));
+  }
+  struct Sum {
+    Wide out = 0, in = 0;
+  };
+  std::vector<std::vector<Sum>> sums;
+  for (size_t level = 0; level < tree.levels(); ++level) sums.emplace_back(tree.nodes(level));
+  const std::vector<uint64_t> widths = sent_widths(program);
+  for (const Message& message : matching.messages()) {
+    const int from = message.send.rank, to = message.move.rank;
+    const uint64_t width = widths[program.number(message.send)];
+    for (size_t level = tree.common_level(from, to); level-- > 0;) {
+      sums[level][tree.node_of(level, from)].out += width;
+      sums[level][tree.node_of(level, to)].in += width;
+    }
+  }
+  LevelLoads loads;
+  const uint64_t unit = program.geometry().unit();
+  for (size_t level = 0; level < tree.levels(); ++level) {
+    loads.depth.push_back(count_depth(program, matching, order, [&](int from, int to) {
+      return tree.common_level(from, to) == level;
+    }));
+    std::vector<CutLoad>& cuts = loads.cuts.emplace_back();
+    for (const Sum& sum : sums[level]) {
+      if ((sum.out | sum.in) >> 63 != 0) return Status::unsupported("the loads exceed 64 bits");
+      cuts.push_back({Fraction::of(static_cast<uint64_t>(sum.out), unit),
+                      Fraction::of(static_cast<uint64_t>(sum.in), unit)});
+    }
+  }
+  return loads;
 }
 
 }  // namespace tutti::schedule::verifier

@@ -12,4 +12,8 @@ namespace tutti::schedule::verifier {
 Result<Cost> count_cost(const Program& program, const Matching& matching,
                         std::span<const StepRef> order);
 
+/// Of every level and every node of `tree`.
+Result<LevelLoads> count_loads(const Program& program, const Matching& matching,
+                               std::span<const StepRef> order, const NodeTree& tree);
+
 }  // namespace tutti::schedule::verifier

@@ -22,6 +22,19 @@ LevelPrices::LevelPrices(group::GroupPointer group, int cores) : group_(std::mov
   if (has_far) models_.push_back(model_of({.stream = true}, {ranks, cores}));
 }
 
+LevelPrices::Key LevelPrices::key_of(const schedule::Algorithm& algorithm,
+                                     const schedule::Parameters& parameters) {
+  return {algorithm.collective, algorithm.name,  parameters.ranks,     parameters.root,
+          parameters.lanes,     parameters.fold, parameters.tree.get()};
+}
+
+const schedule::Cost& LevelPrices::cost_of(const schedule::Algorithm& algorithm,
+                                           const schedule::Parameters& parameters) {
+  const auto [found, is_new] = declared_.try_emplace(key_of(algorithm, parameters));
+  if (is_new) found->second = algorithm.cost(parameters);
+  return found->second;
+}
+
 double LevelPrices::price(const schedule::Algorithm& algorithm,
                           const schedule::Parameters& parameters, const schedule::Cost& cost,
                           double count_bytes) {
@@ -35,9 +48,7 @@ double LevelPrices::price(const schedule::Algorithm& algorithm,
 
 const std::vector<schedule::LevelCost>& LevelPrices::costs_of(
     const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) {
-  const Key key{algorithm.collective, algorithm.name, parameters.root, parameters.lanes,
-                parameters.fold};
-  const auto [found, is_new] = counted_.try_emplace(key);
+  const auto [found, is_new] = counted_.try_emplace(key_of(algorithm, parameters));
   if (!is_new || parameters.ranks > kMostCounted) return found->second;
   const group::GroupView& group = *group_;
   const schedule::LevelMap map{

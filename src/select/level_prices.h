@@ -27,11 +27,18 @@ class LevelPrices {
   /// Nanoseconds of one call. `cost` is what the algorithm declares.
   double price(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters,
                const schedule::Cost& cost, double count_bytes);
+  /// What the algorithm declares, asked for once: it may have to be counted. Calls of one
+  /// LevelPrices that mean the same tree share it.
+  const schedule::Cost& cost_of(const schedule::Algorithm& algorithm,
+                                const schedule::Parameters& parameters);
   /// The slowest kind of link that two members have.
   const LinkModel& slowest() const { return models_.back(); }
 
  private:
-  using Key = std::tuple<schedule::Collective, std::string_view, int, int, schedule::Fold>;
+  using Key = std::tuple<schedule::Collective, std::string_view, int, int, int, schedule::Fold,
+                         const schedule::NodeTree*>;
+
+  static Key key_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
 
   const std::vector<schedule::LevelCost>& costs_of(const schedule::Algorithm& algorithm,
                                                    const schedule::Parameters& parameters);
@@ -39,6 +46,7 @@ class LevelPrices {
   group::GroupPointer group_;      // null: of one kind of link
   std::vector<LinkModel> models_;  // by kind: mapped, stream; those that members have
   std::map<Key, std::vector<schedule::LevelCost>> counted_;
+  std::map<Key, schedule::Cost> declared_;
 };
 
 }  // namespace tutti::select

@@ -95,7 +95,7 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     if (algorithm.collective != query.collective) continue;
     Candidate candidate{&algorithm, query.parameters, 0, {}, false};
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
-    const schedule::Cost cost = algorithm.cost(candidate.parameters);
+    const schedule::Cost& cost = query.prices->cost_of(algorithm, candidate.parameters);
     candidate.rejected = reject(algorithm, query, candidate.parameters, cost);
     candidate.overflows =
         overflows(cost, algorithm.shape(candidate.parameters), bytes, query.limits);

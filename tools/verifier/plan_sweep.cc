@@ -94,6 +94,16 @@ Tuning small_tuning(bool in_cells) {
 
 namespace {
 
+// For algorithms that cross levels: two nodes, or three of which two are on one site.
+schedule::NodeTreePointer tree_of(int ranks) {
+  std::vector<uint32_t> hosts, sites;
+  for (int rank = 0; rank < ranks; ++rank) {
+    hosts.push_back(static_cast<uint32_t>(rank * 2 / ranks + (rank > 4 ? 1 : 0)));
+    sites.push_back(hosts.back() > 1 ? 1 : 0);
+  }
+  return schedule::NodeTree::make({hosts, sites, std::vector<uint32_t>(hosts.size(), 0)}).value();
+}
+
 bool placement_matters(const Lowering& lowering) {
   const Result<std::vector<Match>> matches = match_all(lowering);
   return !matches.ok() || std::any_of(matches.value().begin(), matches.value().end(),
@@ -112,6 +122,7 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
       if (placing != Placing::kSeparate && !algorithm.in_place) continue;
       if (placing == Placing::kMixed && ranks == 1) continue;
       all.push_back({&algorithm, parameters, spread, mode, placing});
+      if (algorithm.loads != nullptr) all.back().parameters.tree = tree_of(ranks);
       // Whoever reads its peers' buffers needs to know their placement; the library lets it differ
       // only where nobody can know better, or nothing follows from it.
       const bool may_differ = placing != Placing::kMixed || mode == Mode::kStaged || rooted ||

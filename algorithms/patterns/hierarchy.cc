@@ -1,0 +1,224 @@
+#include "algorithms/patterns/hierarchy.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "algorithms/patterns/phases.h"
+#include "algorithms/patterns/shape.h"
+#include "algorithms/patterns/shares.h"
+#include "algorithms/patterns/tally.h"
+#include "algorithms/patterns/weave.h"
+#include "src/schedule/builder.h"
+
+namespace tutti::algorithms::patterns {
+
+using namespace schedule;
+
+namespace {
+
+NodeTreePointer tree_of(const Parameters& p) {
+  return p.tree != nullptr ? p.tree : NodeTree::flat(p.ranks);
+}
+
+Shares shares_of(Collective collective, const Parameters& p) {
+  const Traits& traits = traits_of(collective);
+  return traits.input.parts || traits.output.parts ? Shares::parts(tree_of(p))
+                                                   : Shares::equal(tree_of(p));
+}
+
+// Outwards along the root's nodes, then inwards in the others.
+std::vector<Phase> broadcast_phases(const Levels& levels, size_t count) {
+  std::vector<Phase> phases;
+  for (size_t level = 0; level < count; ++level) {
+    phases.push_back({level, levels.broadcast(), At::kAboveRoot});
+  }
+  for (size_t level = count - 1; level-- > 0;) {
+    phases.push_back({level, levels.all_gather(), At::kBesideRoot});
+  }
+  return phases;
+}
+
+std::vector<Phase> reduce_phases(const Levels& levels, size_t count) {
+  std::vector<Phase> phases;
+  for (size_t level = 0; level + 1 < count; ++level) {
+    phases.push_back({level, levels.reduce_scatter(), At::kBesideRoot});
+  }
+  for (size_t level = count; level-- > 0;) {
+    phases.push_back({level, levels.reduce(), At::kAboveRoot});
+  }
+  return phases;
+}
+
+// From the innermost level outwards to fold, then back inwards to collect.
+std::vector<Phase> phases_of(Collective collective, const Levels& levels, const NodeTree& tree) {
+  if (collective == Collective::kBroadcast) return broadcast_phases(levels, tree.levels());
+  if (collective == Collective::kReduce) return reduce_phases(levels, tree.levels());
+  const bool folds = collective != Collective::kAllGather;
+  const bool collects = collective != Collective::kReduceScatter;
+  const bool has_middle = folds && collects && levels.all_reduce != nullptr;
+  const size_t top = tree.levels() - 1, count = has_middle ? top : top + 1;
+  std::vector<Phase> phases;
+  for (size_t level = 0; folds && level < count; ++level) {
+    phases.push_back({level, levels.reduce_scatter(), At::kAllNodes});
+  }
+  if (has_middle) phases.push_back({top, levels.all_reduce(), At::kAllNodes});
+  for (size_t level = count; collects && level-- > 0;) {
+    phases.push_back({level, levels.all_gather(), At::kAllNodes});
+  }
+  return phases;
+}
+
+// Where a rank's values are at first, and where they go.
+Weaver weaver_of(Builder& builder, const Shape& shape, int rank) {
+  const Traits traits = traits_of(shape.collective);
+  const bool has_input = traits.input.held_by(rank, shape.root);
+  const bool has_output = traits.output.held_by(rank, shape.root);
+  const auto me = static_cast<uint32_t>(rank);
+  std::vector<Block> values;
+  for (uint32_t i = 0; i < std::max(shape.input.blocks, shape.output.blocks); ++i) {
+    const bool is_part = traits.nests(Space::kInput);  // of which a rank has its own
+    const Block first = is_part ? input(0) : input(i);
+    values.push_back(has_input && (!is_part || i == me) ? first : output(i));
+  }
+  return {builder, std::move(values), [&builder, traits, has_output, me](uint32_t block) {
+            if (!has_output) return builder.scratch(input(block));
+            if (!traits.nests(Space::kOutput)) return output(block);
+            return block == me ? output(0) : builder.scratch(input(block));
+          }};
+}
+
+// Moves that no exchange made: of a rank's own share, and where there is one rank.
+void finish(Builder& builder, const Shape& shape, const Weaver& weaver, int rank) {
+  const Traits& traits = traits_of(shape.collective);
+  if (!traits.output.held_by(rank, shape.root)) return;
+  const bool is_part = traits.nests(Space::kOutput);
+  std::vector<Block> targets, sources;
+  for (uint32_t block = 0; block < weaver.values().size(); ++block) {
+    if (weaver.values()[block].space() != Space::kInput) continue;
+    if (is_part && static_cast<int>(block) != rank) continue;
+    sources.push_back(weaver.values()[block]);
+    targets.push_back(output(is_part ? 0 : block));
+  }
+  if (sources.empty()) return;
+  const Operand operands[] = {Operand::local(sources)};
+  builder.move(targets, operands);
+}
+
+bool is_run(const NodeTree& tree, size_t level, uint32_t child) {
+  if (level == 0) return true;
+  const auto ranks = tree.ranks_of(level - 1, child);
+  return std::is_sorted(ranks.begin(), ranks.end()) &&
+         ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+}
+
+// The children of a node are aligned runs of one power of two of ranks; the last may be smaller.
+bool is_aligned(const NodeTree& tree, size_t level, uint32_t node) {
+  const auto children = tree.children_of(level, node);
+  if (children.size() == 1) return true;
+  const auto size_of = [&](uint32_t child) {
+    return level == 0 ? 1 : static_cast<int>(tree.ranks_of(level - 1, child).size());
+  };
+  const int size = size_of(children[0]);
+  if ((size & (size - 1)) != 0 || tree.ranks_of(level, node)[0] % size != 0) return false;
+  for (size_t i = 0; i < children.size(); ++i) {
+    const int own = size_of(children[i]);
+    const bool is_last = i + 1 == children.size();
+    if (!is_run(tree, level, children[i]) || own > size || (own < size && !is_last)) return false;
+  }
+  const auto ranks = tree.ranks_of(level, node);
+  return std::is_sorted(ranks.begin(), ranks.end()) &&
+         ranks.back() - ranks.front() + 1 == static_cast<int>(ranks.size());
+}
+
+bool is_symmetric(Collective collective, const Shares& shares) {
+  return shares.regular() && !traits_of(collective).rooted();
+}
+
+std::vector<Schedule> schedules_of(Collective collective, const Levels& levels,
+                                   const Parameters& p) {
+  std::vector<Schedule> schedules;
+  for (int rank = 0; rank < p.ranks; ++rank) {
+    schedules.push_back(hierarchical_schedule(collective, levels, p, rank));
+  }
+  return schedules;
+}
+
+}  // namespace
+
+Shape hierarchical_shape(Collective collective, const Parameters& p) {
+  if (collective == Collective::kAllGather) return shape_of<Collective::kAllGather>(p);
+  if (collective == Collective::kReduceScatter) return shape_of<Collective::kReduceScatter>(p);
+  const Partition cut = shares_of(collective, p).partition();
+  return {.collective = collective,
+          .ranks = p.ranks,
+          .root = p.root,
+          .lanes = p.lanes,
+          .input = cut,
+          .output = cut};
+}
+
+Schedule hierarchical_schedule(Collective collective, const Levels& levels, const Parameters& p,
+                               int rank) {
+  const Shares shares = shares_of(collective, p);
+  const std::vector<Teams> teams = shares.teams_of(rank);
+  Builder builder(rank);
+  const Shape shape = hierarchical_shape(collective, p);
+  Weaver weaver = weaver_of(builder, shape, rank);
+  for (const Phase& phase : phases_of(collective, levels, shares.tree())) {
+    const uint32_t node = shares.tree().node_of(phase.level, rank);
+    if (!phase.includes(shares.tree(), node, p.root)) continue;
+    weaver.run(phase, teams[phase.level], phase.parameters(shares.tree(), node, p.root, p.fold));
+  }
+  finish(builder, shape, weaver, rank);
+  return std::move(builder).finish();
+}
+
+Cost hierarchical_cost(Collective collective, const Levels& levels, const Parameters& p) {
+  const Shares shares = shares_of(collective, p);
+  const NodeTree& tree = shares.tree();
+  const Shape shape = hierarchical_shape(collective, p);
+  Tally tally(shape, shares.units());
+  if (is_symmetric(collective, shares)) {
+    const auto tops = tree.children_of(tree.levels() - 1, 0);
+    const auto alike = static_cast<uint32_t>(p.ranks) / static_cast<uint32_t>(tops.size());
+    for (const uint32_t child : tops) {
+      const int first =
+          tree.levels() == 1 ? static_cast<int>(child) : tree.ranks_of(tree.levels() - 2, child)[0];
+      tally.add(hierarchical_schedule(collective, levels, p, first), alike);
+    }
+    return tally.cost(depths_of(phases_of(collective, levels, tree), tree, p.root).all);
+  }
+  std::vector<Schedule> schedules = schedules_of(collective, levels, p);
+  for (const Schedule& schedule : schedules) tally.add(schedule, 1);
+  return tally.cost(count_depths(shape, std::move(schedules), *NodeTree::flat(p.ranks))[0]);
+}
+
+LevelLoads hierarchical_loads(Collective collective, const Levels& levels, const Parameters& p) {
+  const Shares shares = shares_of(collective, p);
+  const std::vector<Phase> phases = phases_of(collective, levels, shares.tree());
+  LevelLoads loads{{}, cuts_of(phases, shares, p.root)};
+  loads.depth = shares.regular() ? depths_of(phases, shares.tree(), p.root).by_level
+                                 : count_depths(hierarchical_shape(collective, p),
+                                                schedules_of(collective, levels, p), shares.tree());
+  return loads;
+}
+
+bool hierarchical_canonical(Collective collective, const Levels& levels, const Parameters& p) {
+  if (!reduces(collective)) return false;
+  const NodeTreePointer tree = tree_of(p);
+  // Where there is a root, sums of other nodes arrive before the own node has its sum.
+  if (traits_of(collective).rooted() && tree->levels() > 1) return false;
+  for (const Phase& phase : phases_of(collective, levels, *tree)) {
+    if (!reduces(phase.algorithm.collective)) continue;
+    for (uint32_t node = 0; node < tree->nodes(phase.level); ++node) {
+      const Parameters below = phase.parameters(*tree, node, p.root, p.fold);
+      if (below.ranks == 1) continue;
+      if (!is_aligned(*tree, phase.level, node)) return false;
+      if (!phase.algorithm.canonical(below)) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace tutti::algorithms::patterns

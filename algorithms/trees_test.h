@@ -1,0 +1,211 @@
+// For tests: random trees of nodes, and what is proved of every algorithm that crosses their
+// levels.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "algorithms/patterns/exchange.h"
+#include "algorithms/patterns/shares.h"
+#include "src/registry/algorithms.h"
+#include "src/schedule/verify.h"
+
+namespace tutti::algorithms::trees_test {
+
+using namespace schedule;
+
+/// Of so many ranks on up to so many levels; nodes of any sizes, one child too, and in every second
+/// tree ranks in any order.
+class RandomTrees {
+ public:
+  explicit RandomTrees(uint64_t seed) : random_(seed) {}
+
+  NodeTreePointer make(int least_ranks, int most_ranks, int most_levels) {
+    const int ranks = pick(least_ranks, most_ranks), levels = pick(2, most_levels);
+    places_.resize(static_cast<size_t>(ranks));
+    std::iota(places_.begin(), places_.end(), 0);
+    if (pick(0, 1) == 1) std::shuffle(places_.begin(), places_.end(), random_);
+    nodes_.assign(static_cast<size_t>(levels), std::vector<uint32_t>(places_.size(), 0));
+    next_ = 1;
+    cut(levels - 1, 0, ranks);
+    return NodeTree::make(nodes_).value();
+  }
+
+  int pick(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
+
+ private:
+  // Gives the ranks of a node to children of the level below.
+  void cut(int level, int begin, int end) {
+    if (level == 0) return;
+    const int children = pick(1, std::min(end - begin, 6));
+    std::vector<int> bounds = {begin, end};
+    while (static_cast<int>(bounds.size()) < children + 1) {
+      const int bound = pick(begin + 1, end - 1);
+      if (std::find(bounds.begin(), bounds.end(), bound) == bounds.end()) bounds.push_back(bound);
+    }
+    std::sort(bounds.begin(), bounds.end());
+    for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+      const uint32_t node = next_++;
+      for (int at = bounds[i]; at < bounds[i + 1]; ++at) {
+        const auto rank = static_cast<size_t>(places_[static_cast<size_t>(at)]);
+        nodes_[static_cast<size_t>(level - 1)][rank] = node;
+      }
+      cut(level - 1, bounds[i], bounds[i + 1]);
+    }
+  }
+
+  std::mt19937_64 random_;
+  std::vector<int> places_;
+  std::vector<std::vector<uint32_t>> nodes_;
+  uint32_t next_ = 1;
+};
+
+/// "3 levels: ((0 4)(1))((2 3 5))"
+inline std::string print(const NodeTree& tree) {
+  std::string text = std::to_string(tree.levels()) + " levels: ";
+  const auto add = [&](auto& self, size_t level, uint32_t node) -> void {
+    text += '(';
+    for (const uint32_t child : tree.children_of(level, node)) {
+      if (level > 0) {
+        self(self, level - 1, child);
+      } else {
+        text += ' ' + std::to_string(child);
+      }
+    }
+    text += ')';
+  };
+  add(add, tree.levels() - 1, 0);
+  return text;
+}
+
+/// The product of the numbers of children on the way to a node, and the most children at a level.
+inline uint64_t product_above(const NodeTree& tree, size_t level, uint32_t node) {
+  uint64_t product = 1;
+  const int rank = tree.ranks_of(level, node)[0];
+  for (size_t above = level + 1; above < tree.levels(); ++above) {
+    product *= tree.children_of(above, tree.node_of(above, rank)).size();
+  }
+  return product;
+}
+
+inline uint32_t most_children(const NodeTree& tree, size_t level) {
+  size_t most = 0;
+  for (uint32_t node = 0; node < tree.nodes(level); ++node) {
+    most = std::max(most, tree.children_of(level, node).size());
+  }
+  return static_cast<uint32_t>(most);
+}
+
+struct Tally {
+  int trees = 0, rounded = 0, proofs = 0;
+  uint32_t most_credit = 0;
+};
+
+inline uint32_t rounds_at(const NodeTree& tree, size_t level, bool halves) {
+  const uint32_t children = most_children(tree, level);
+  if (children == 1) return 0;
+  return halves ? static_cast<uint32_t>(patterns::doubling_rounds(static_cast<int>(children))) : 1;
+}
+
+/// Messages of each level in the longest chain: that many, or fewer where parts are so few that
+/// some messages have nothing to bring.
+inline void expect_depths(const Algorithm& algorithm, const NodeTree& tree, const LevelLoads& loads,
+                          bool exact) {
+  const bool halves = algorithm.name == "hierarchical";
+  for (size_t level = 0; level < tree.levels(); ++level) {
+    const bool one_exchange =
+        algorithm.name == "hierarchical_one_shot" && level + 1 == tree.levels();
+    const bool both_ways = algorithm.collective != Collective::kReduceScatter &&
+                           algorithm.collective != Collective::kAllGather && !one_exchange;
+    const uint32_t depth = (both_ways ? 2 : 1) * rounds_at(tree, level, halves);
+    if (algorithm.collective == Collective::kAllReduce && exact) {
+      EXPECT_EQ(loads.depth[level], depth) << "level " << level;
+    } else {
+      EXPECT_LE(loads.depth[level], depth) << "level " << level;
+    }
+  }
+}
+
+/// The bytes of an all_reduce over the cut of a node, in either direction: the formula of shares,
+/// where the outermost nodes exchange whole shares what that brings.
+inline Fraction all_reduce_bytes(const Algorithm& algorithm, const NodeTree& tree, size_t level,
+                                 uint32_t node) {
+  const uint64_t product = product_above(tree, level, node);
+  if (algorithm.name != "hierarchical_one_shot") {
+    return Fraction::of(2 * (product - 1), product);
+  }
+  const uint64_t tops = tree.nodes(tree.levels() - 1) == 1 && level + 1 < tree.levels()
+                            ? tree.children_of(tree.levels() - 1, 0).size()
+                            : 1;
+  const uint64_t below = product / tops;  // 2 * (1 - 1 / below) + (tops - 1) / below
+  return Fraction::of(2 * (below - 1) + tops - 1, below);
+}
+
+/// What the algorithm promises over every cut, from the tree alone.
+inline void expect_formulas(const Algorithm& algorithm, const NodeTree& tree, int root,
+                            const LevelLoads& loads, bool exact) {
+  expect_depths(algorithm, tree, loads, exact);
+  const auto ranks = static_cast<uint64_t>(tree.ranks());
+  for (size_t level = 0; level < tree.levels(); ++level) {
+    for (uint32_t node = 0; node < tree.nodes(level); ++node) {
+      const CutLoad& cut = loads.cuts[level][node];
+      const uint64_t below = tree.ranks_of(level, node).size();
+      const Fraction once = Fraction::of(tree.node_of(level, root) == node ? 0 : 1, 1);
+      if (algorithm.collective == Collective::kReduceScatter) {
+        EXPECT_EQ(cut.out, Fraction::of(ranks - below, 1));
+      } else if (algorithm.collective == Collective::kAllGather) {
+        EXPECT_EQ(cut.in, Fraction::of(ranks - below, 1));
+      } else if (algorithm.collective == Collective::kAllReduce && exact) {
+        EXPECT_EQ(cut.out, all_reduce_bytes(algorithm, tree, level, node));
+        EXPECT_EQ(cut.in, cut.out);
+      } else if (algorithm.collective == Collective::kBroadcast) {
+        EXPECT_EQ(cut.in, once);
+      } else if (algorithm.collective == Collective::kReduce) {
+        EXPECT_EQ(cut.out, once);
+      }
+    }
+  }
+}
+
+/// Proves every algorithm that declares loads; `hazards` as for verify().
+inline void prove(const NodeTreePointer& tree, int root, bool hazards, Tally& tally) {
+  SCOPED_TRACE(print(*tree));
+  const bool exact = patterns::Shares::equal(tree).exact();
+  ++tally.trees;
+  if (!exact) ++tally.rounded;
+  for (const Algorithm& algorithm : registry::algorithms()) {
+    if (algorithm.loads == nullptr) continue;
+    SCOPED_TRACE(std::string(name_of(algorithm.collective)) + "/" + std::string(algorithm.name));
+    const Parameters p{.ranks = tree->ranks(), .root = root, .fold = Fold::kTree, .tree = tree};
+    std::vector<Schedule> schedules;
+    for (int rank = 0; rank < p.ranks; ++rank) schedules.push_back(algorithm.schedule(p, rank));
+    const Cost cost = algorithm.cost(p);
+    const LevelLoads loads = algorithm.loads(p);
+    VerifyOptions options;
+    options.declared = &cost;
+    options.tree = tree.get();
+    options.declared_loads = &loads;
+    options.hazards = hazards;
+    const Placement placements[] = {Placement::kSeparate, Placement::kInPlace};
+    const auto verdicts = verify(algorithm.shape(p), schedules,
+                                 std::span(placements, algorithm.in_place ? 2 : 1), options);
+    for (const Result<Verdict>& verdict : verdicts) {
+      ASSERT_TRUE(verdict.ok()) << verdict.status().message();
+      EXPECT_TRUE(verdict.value().agrees);
+      EXPECT_LE(algorithm.canonical(p), verdict.value().canonical);
+      EXPECT_LE(verdict.value().forwards, algorithm.forwards);
+      EXPECT_LE(verdict.value().needs_equal_counts, algorithm.needs_equal_counts);
+      tally.most_credit = std::max(tally.most_credit, verdict.value().least_credit);
+      ++tally.proofs;
+    }
+    expect_formulas(algorithm, *tree, root, loads, exact);
+  }
+}
+
+}  // namespace tutti::algorithms::trees_test
