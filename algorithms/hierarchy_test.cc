@@ -41,11 +41,11 @@ TEST(Hierarchy, IsCanonicalWhereNodesAreAlignedRuns) {
   EXPECT_FALSE(direct.canonical(on({0, 0, 1, 1, 1, 1})));
 }
 
-// What is declared of a cut is compared: an algorithm that promises less than it sends is refused.
+// The declared load of a cut is compared: an algorithm that promises less than it sends is refused.
 TEST(Hierarchy, IsRefusedWhereACutCarriesMoreThanDeclared) {
   const Algorithm& flat = *registry::find(Collective::kAllReduce, "circulant");
   const Algorithm& levels = *registry::find(Collective::kAllReduce, "hierarchical");
-  const NodeTreePointer tree = NodeTree::make({{0, 1, 0, 1}, {0, 0, 0, 0}}).value();
+  const NodeTreePointer tree = NodeTree::make({{0, 0, 1, 1}, {0, 0, 0, 0}}).value();
   const Parameters p{.ranks = 4, .tree = tree};
   const LevelLoads promised = levels.loads(p);
   std::vector<Schedule> schedules;

@@ -147,7 +147,7 @@ inline Fraction all_reduce_bytes(const Algorithm& algorithm, const NodeTree& tre
   return Fraction::of(2 * (below - 1) + tops - 1, below);
 }
 
-/// What the algorithm promises over every cut, from the tree alone.
+/// The promise over every cut follows from the tree alone.
 inline void expect_formulas(const Algorithm& algorithm, const NodeTree& tree, int root,
                             const LevelLoads& loads, bool exact) {
   expect_depths(algorithm, tree, loads, exact);

@@ -148,8 +148,8 @@ bool Shares::cut() {
   return bounds_.size() <= most_blocks(*tree_) + 1;
 }
 
-// What siblings hold of each other's intervals. Of siblings that are alike one stands for all: what
-// it would do in its own interval the others do there.
+// Cuts at what siblings hold of each other's intervals. Of siblings that are alike one stands for
+// all: what it would do in its own interval the others do there.
 bool Shares::cut_foreign(size_t level, uint32_t node, std::vector<uint64_t>& bounds) const {
   if (level == 0) return true;
   std::map<uint32_t, std::vector<uint32_t>> alike;
@@ -253,7 +253,7 @@ Shares::Intervals Shares::intervals_of(const std::vector<Cell>& cells,
   return intervals;
 }
 
-// Who below a node holds the `wanted` part of each cell that is dealt out there.
+// The ranks below a node that hold the `wanted` part of each cell that is dealt out there.
 std::vector<Shares::Pieces> Shares::deal(size_t level, uint32_t node, const Intervals& cells,
                                          const Intervals& wanted) const {
   const auto children = tree_->children_of(level, node);
@@ -277,7 +277,7 @@ std::vector<Shares::Pieces> Shares::deal(size_t level, uint32_t node, const Inte
   return pieces;
 }
 
-// What a rank holds of the cells that its node of `level` deals out.
+// The part that a rank holds of the cells that its node of `level` deals out.
 Shares::Intervals Shares::held_by(size_t level, const Intervals& cells, int rank) const {
   const auto children = tree_->children_of(level, tree_->node_of(level, rank));
   Intervals mine = split(cells, children.size())[tree_->child_of(level, rank)];
@@ -296,7 +296,7 @@ Shares::Intervals Shares::held_in_exchange(size_t level, const std::vector<Cell>
   return mine;
 }
 
-// Who of a child holds the `wanted` part of each cell.
+// The ranks of a child that hold the `wanted` part of each cell.
 std::vector<Shares::Pieces> Shares::holders(size_t level, uint32_t node, uint32_t child,
                                             const std::vector<Cell>& cells,
                                             const Intervals& wanted) const {

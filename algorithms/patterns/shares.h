@@ -1,5 +1,5 @@
-// Who holds which part of the data where ranks live on a tree of nodes, and who exchanges it with
-// whom.
+// The part of the data that each rank holds where ranks live on a tree of nodes, and whom it
+// exchanges it with.
 //
 // The data is a line. Every rank owns an interval of it, a node owns those of the ranks below it.
 // When the ranks of a node have reduced among themselves, every position of the line is held by one
@@ -88,7 +88,7 @@ class Shares {
 
   /// The teams of a rank at every level, from the innermost.
   std::vector<Teams> teams_of(int rank) const;
-  /// What everybody holds in the exchanges at all nodes. O(ranks * children * levels).
+  /// All that ranks hold in the exchanges at all nodes. O(ranks * children * levels).
   using Visit = std::function<void(const Holding&)>;
   void visit_holdings(const Visit& visit) const;
 

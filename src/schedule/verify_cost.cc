@@ -133,10 +133,10 @@ Result<LevelLoads> count_loads(const Program& program, const Matching& matching,
     return Status::invalid_argument("the tree is one of " + std::to_string(tree.ranks()) +
                                     " ranks, the schedule of " + std::to_string(program.ranks()));
   }
-  struct Sum {
+  struct CutSum {
     Wide out = 0, in = 0;
   };
-  std::vector<std::vector<Sum>> sums;
+  std::vector<std::vector<CutSum>> sums;
   for (size_t level = 0; level < tree.levels(); ++level) sums.emplace_back(tree.nodes(level));
   const std::vector<uint64_t> widths = sent_widths(program);
   for (const Message& message : matching.messages()) {
@@ -154,7 +154,7 @@ Result<LevelLoads> count_loads(const Program& program, const Matching& matching,
       return tree.common_level(from, to) == level;
     }));
     std::vector<CutLoad>& cuts = loads.cuts.emplace_back();
-    for (const Sum& sum : sums[level]) {
+    for (const CutSum& sum : sums[level]) {
       if ((sum.out | sum.in) >> 63 != 0) return Status::unsupported("the loads exceed 64 bits");
       cuts.push_back({Fraction::of(static_cast<uint64_t>(sum.out), unit),
                       Fraction::of(static_cast<uint64_t>(sum.in), unit)});

@@ -27,7 +27,7 @@ class LevelPrices {
   /// Nanoseconds of one call. `cost` is what the algorithm declares.
   double price(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters,
                const schedule::Cost& cost, double count_bytes);
-  /// What the algorithm declares, asked for once: it may have to be counted. Calls of one
+  /// The cost that the algorithm declares, asked for once: it may have to be counted. Calls of one
   /// LevelPrices that mean the same tree share it.
   const schedule::Cost& cost_of(const schedule::Algorithm& algorithm,
                                 const schedule::Parameters& parameters);
