@@ -185,6 +185,7 @@ class Command {
       }
       std::printf("  %-25s %14.2f %14s  %s\n", name_of(one).c_str(), one.predicted_ns / 1000,
                   time.c_str(), why.c_str());
+      std::fflush(stdout);  // a large cluster takes a while
     }
   }
 
