@@ -63,7 +63,7 @@ struct FoldLimits {
   // Micro-operations of all programs together: more are not compared one by one, and no group of
   // more is simulated rank by rank.
   uint64_t proved = 12'000'000;
-  uint64_t sampled = 12'000'000;
+  uint64_t sampled = 2'000'000;  // and as many ranks: matching looks at each of them
 };
 
 Result<Cast> cast(const Job& job, const Network& network, const std::vector<RankFault>& faults,
