@@ -26,23 +26,39 @@
 #include "lane.h"
 #include "operation.h"
 
+// PyTorch has it from 2.15 on.
+namespace c10d {
+struct CompletionHookArgs;
+}
+
 namespace tutti_torch {
 
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-/// What is told before a failed group is aborted. Threads: any.
-class AbortHooks {
+/// Who is told of something, with what arguments. Threads: any; hooks run without a lock, in the
+/// thread that tells.
+template <class... Arguments>
+class Hooks {
  public:
-  void add(int64_t id, std::function<void()> hook);
+  using Hook = std::function<void(Arguments...)>;
+
+  explicit Hooks(const char* kind) : kind_(kind) {}
+  void add(int64_t id, Hook hook);
   void remove(int64_t id);
-  void run();
+  void run(Arguments... arguments);
 
  private:
+  const char* const kind_;
   std::mutex mutex_;
-  std::map<int64_t, std::function<void()>> hooks_;
+  std::map<int64_t, Hook> hooks_;
 };
+
+/// Before a failed group is aborted.
+using AbortHooks = Hooks<>;
+/// A call has ended well.
+using CompletionHooks = Hooks<const c10d::CompletionHookArgs&>;
 
 class ProcessGroupTutti : public c10d::Backend {
  public:
@@ -124,6 +140,12 @@ class ProcessGroupTutti : public c10d::Backend {
   void registerAbortHook(int64_t id, c10d::AbortHook hook) override;
   void unregisterAbortHook(int64_t id) override;
 #endif
+  /// Override c10d's methods of these names where it has them.
+  virtual bool supportsCompletionHooks() const { return true; }
+  virtual void registerCompletionHook(int64_t id, CompletionHooks::Hook hook) {
+    completion_hooks_->add(id, std::move(hook));
+  }
+  virtual void unregisterCompletionHook(int64_t id) { completion_hooks_->remove(id); }
 
   uint64_t getSequenceNumberForGroup() override;
   void setSequenceNumberForGroup() override {}  // they begin at 0 on every rank
@@ -171,6 +193,7 @@ class ProcessGroupTutti : public c10d::Backend {
   const int pid_;
   const uint64_t nonce_;
   const std::shared_ptr<AbortHooks> abort_hooks_;
+  const std::shared_ptr<CompletionHooks> completion_hooks_;
   mutable std::mutex mutex_;           // guards what follows
   std::shared_ptr<Lane> collectives_;  // null before the first reconfigure() of that regime
   std::map<std::pair<int, int>, std::shared_ptr<Lane>> pairs_;  // by source and destination

@@ -41,7 +41,8 @@ ProcessGroupTutti::ProcessGroupTutti(c10::intrusive_ptr<c10d::Store> store, int 
       enable_reconfigure_(enable_reconfigure),
       pid_(getpid()),
       nonce_(random_number()),
-      abort_hooks_(std::make_shared<AbortHooks>()) {
+      abort_hooks_(std::make_shared<AbortHooks>("abort")),
+      completion_hooks_(std::make_shared<CompletionHooks>("completion")) {
   TORCH_CHECK_VALUE(size >= 1 && rank >= 0 && rank < size, "tutti: rank ", rank, " of ", size);
   if (!enable_reconfigure_) collectives_ = make_lane("collectives", rank, size, group());
   init();
@@ -67,31 +68,57 @@ std::chrono::milliseconds ProcessGroupTutti::limit(std::chrono::milliseconds tim
 
 // ---- hooks ------------------------------------------------------------------------------------
 
-void AbortHooks::add(int64_t id, std::function<void()> hook) {
+template <class... Arguments>
+void Hooks<Arguments...>::add(int64_t id, Hook hook) {
   const std::lock_guard lock(mutex_);
-  TORCH_CHECK_VALUE(hooks_.emplace(id, std::move(hook)).second, "tutti: an abort hook ", id,
+  TORCH_CHECK_VALUE(hooks_.emplace(id, std::move(hook)).second, "tutti: the ", kind_, " hook ", id,
                     " is registered already");
 }
 
-void AbortHooks::remove(int64_t id) {
+template <class... Arguments>
+void Hooks<Arguments...>::remove(int64_t id) {
   const std::lock_guard lock(mutex_);
   hooks_.erase(id);
 }
 
-void AbortHooks::run() {
-  std::vector<std::function<void()>> hooks;
+template <class... Arguments>
+void Hooks<Arguments...>::run(Arguments... arguments) {
+  std::vector<Hook> hooks;
   {
     const std::lock_guard lock(mutex_);
     for (const auto& [id, hook] : hooks_) hooks.push_back(hook);
   }
   for (const auto& hook : hooks) {
     try {
-      hook();
+      hook(arguments...);
     } catch (const std::exception& error) {
-      TORCH_WARN("tutti: an abort hook failed: ", error.what());
+      TORCH_WARN("tutti: the ", kind_, " hook failed: ", error.what());
     }
   }
 }
+
+// tidy: allow mutable (no variable: an instantiation)
+template class Hooks<>;
+// tidy: allow mutable (as above)
+template class Hooks<const c10d::CompletionHookArgs&>;
+
+namespace {
+
+template <class Args>
+concept Known = requires { sizeof(Args); };
+
+/// A PyTorch without completion hooks has registered none.
+template <class Args>
+void tell_completion(Hooks<const Args&>& hooks, const WorkTutti& work) {
+  if constexpr (Known<Args>) {
+    Args told;
+    told.completionKey = work.getCompletionKey();
+    told.duration_ms = work.getDuration();
+    hooks.run(told);
+  }
+}
+
+}  // namespace
 
 #ifdef C10D_BACKEND_HAS_HOOKS
 void ProcessGroupTutti::registerAbortHook(int64_t id, c10d::AbortHook hook) {
@@ -105,9 +132,11 @@ void ProcessGroupTutti::unregisterAbortHook(int64_t id) { abort_hooks_->remove(i
 
 std::shared_ptr<Lane> ProcessGroupTutti::make_lane(const std::string& key, int rank, int ranks,
                                                    const std::string& name) const {
-  const auto observer = [hooks = abort_hooks_](WorkTutti&, const std::exception_ptr& error) {
+  const auto observer = [aborted = abort_hooks_, completed = completion_hooks_](
+                            WorkTutti& work, const std::exception_ptr& error) {
+    if (error == nullptr) return tell_completion(*completed, work);
     const tuttiResult_t result = result_of(error);
-    if (result != tuttiSuccess && result != tuttiInvalidArgument) hooks->run();
+    if (result != tuttiSuccess && result != tuttiInvalidArgument) aborted->run();
   };
   return std::make_shared<Lane>(Place{store_, "tutti/" + key, rank, ranks, name}, observer);
 }

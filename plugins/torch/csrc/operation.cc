@@ -38,18 +38,6 @@ int64_t total(const std::vector<at::Tensor>& tensors) {
   return elements;
 }
 
-/// Pairs each tensor with its piece of the packed memory.
-std::vector<Copy> pieces(const std::vector<at::Tensor>& tensors, const at::Tensor& packed) {
-  std::vector<Copy> pairs;
-  int64_t begin = 0;
-  for (const at::Tensor& tensor : tensors) {
-    const at::Tensor piece = packed.narrow(0, begin, tensor.numel()).view(tensor.sizes());
-    pairs.push_back({tensor.detach(), piece});
-    begin += tensor.numel();
-  }
-  return pairs;
-}
-
 /// An operation of the communicator that lives as long as this does.
 class ScaledSum {
  public:
@@ -101,17 +89,18 @@ const size_t* Operation::keep(std::vector<size_t> counts) {
   return counts_.back().data();
 }
 
-at::Tensor Operation::readable(const at::Tensor& tensor) {
-  if (is_plain(tensor)) return keep(tensor);
-  const at::Tensor memory = staging(tensor.numel(), tensor).view(tensor.sizes());
-  before_.push_back({memory, tensor.detach()});
-  return keep(memory);
+void Operation::stage(const at::Tensor& tensor, const at::Tensor& memory, Use use) {
+  if (use == Use::kRead) {
+    before_.push_back({memory, tensor.detach()});
+  } else {
+    after_.push_back({tensor.detach(), memory});
+  }
 }
 
-at::Tensor Operation::writable(const at::Tensor& tensor) {
+at::Tensor Operation::reachable(const at::Tensor& tensor, Use use) {
   if (is_plain(tensor)) return keep(tensor);
   const at::Tensor memory = staging(tensor.numel(), tensor).view(tensor.sizes());
-  after_.push_back({tensor.detach(), memory});
+  stage(tensor, memory, use);
   return keep(memory);
 }
 
@@ -121,7 +110,7 @@ at::Tensor Operation::both(const at::Tensor& tensor) {
   return memory;
 }
 
-at::Tensor Operation::readable(const std::vector<at::Tensor>& tensors) {
+at::Tensor Operation::reachable(const std::vector<at::Tensor>& tensors, Use use) {
   for (const at::Tensor& tensor : tensors) keep(tensor);
   if (are_consecutive(tensors)) {
     for (const at::Tensor& tensor : tensors) {
@@ -130,20 +119,11 @@ at::Tensor Operation::readable(const std::vector<at::Tensor>& tensors) {
     return tensors.front();
   }
   const at::Tensor packed = staging(total(tensors), tensors.front());
-  for (Copy& pair : pieces(tensors, packed)) before_.push_back({pair.from, pair.to});
-  return keep(packed);
-}
-
-at::Tensor Operation::writable(const std::vector<at::Tensor>& tensors) {
-  for (const at::Tensor& tensor : tensors) keep(tensor);
-  if (are_consecutive(tensors)) {
-    for (const at::Tensor& tensor : tensors) {
-      if (tensor.numel() > 0) return tensor;
-    }
-    return tensors.front();
+  int64_t begin = 0;
+  for (const at::Tensor& tensor : tensors) {
+    stage(tensor, packed.narrow(0, begin, tensor.numel()).view(tensor.sizes()), use);
+    begin += tensor.numel();
   }
-  const at::Tensor packed = staging(total(tensors), tensors.front());
-  for (Copy& pair : pieces(tensors, packed)) after_.push_back(std::move(pair));
   return keep(packed);
 }
 

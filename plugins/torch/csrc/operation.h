@@ -32,15 +32,19 @@ class Operation {
  public:
   /// Memory with the elements of `tensor`, contiguous, for Tutti to read: the tensor's own, or a
   /// copy made when the operation runs.
-  at::Tensor readable(const at::Tensor& tensor);
+  at::Tensor readable(const at::Tensor& tensor) { return reachable(tensor, Use::kRead); }
   /// The same to write to: what is no memory of the tensor is copied to it afterwards.
-  at::Tensor writable(const at::Tensor& tensor);
+  at::Tensor writable(const at::Tensor& tensor) { return reachable(tensor, Use::kWrite); }
   /// The same to read and to write.
   at::Tensor both(const at::Tensor& tensor);
   /// One piece of memory with the elements of all tensors, which have one type, one after the
   /// other: that of the tensors where they lie so.
-  at::Tensor readable(const std::vector<at::Tensor>& tensors);
-  at::Tensor writable(const std::vector<at::Tensor>& tensors);
+  at::Tensor readable(const std::vector<at::Tensor>& tensors) {
+    return reachable(tensors, Use::kRead);
+  }
+  at::Tensor writable(const std::vector<at::Tensor>& tensors) {
+    return reachable(tensors, Use::kWrite);
+  }
   /// Kept until the operation has run.
   const size_t* keep(std::vector<size_t> counts);
   at::Tensor keep(at::Tensor memory);
@@ -56,6 +60,11 @@ class Operation {
   uint64_t predict(tuttiComm_t comm, const std::string& what);
 
  private:
+  enum class Use { kRead, kWrite };
+
+  at::Tensor reachable(const at::Tensor& tensor, Use use);
+  at::Tensor reachable(const std::vector<at::Tensor>& tensors, Use use);
+  void stage(const at::Tensor& tensor, const at::Tensor& memory, Use use);
   void submit(tuttiComm_t comm, std::chrono::milliseconds timeout, const std::string& what);
 
   std::vector<Copy> before_;

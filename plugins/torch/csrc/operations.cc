@@ -186,7 +186,12 @@ Operation all_gather_of(Group group, const at::Tensor& output, const at::Tensor&
   return made;
 }
 
-Operation gather_of(Group group, const Tensors& outputs, const at::Tensor& input, int root) {
+namespace {
+
+/// `check` looks at what the root gathers to: a list or one tensor.
+template <class Outputs, class Check>
+Operation gather_to(Group group, const Outputs& outputs, const at::Tensor& input, int root,
+                    const Check& check) {
   check_tensors({input});
   check_root("gather", group, root);
   Operation made;
@@ -194,28 +199,26 @@ Operation gather_of(Group group, const Tensors& outputs, const at::Tensor& input
   call.send = made.readable(input).data_ptr();
   call.root = root;
   if (group.rank == root) {
-    check_list("gather", group, outputs, input);
-    TORCH_CHECK_VALUE(are_equal(counts_of(outputs)),
-                      "gather: the tensors of the list differ in size; use all_gather for that");
+    check();
     call.recv = made.writable(outputs).data_ptr();
   }
   made.add(call);
   return made;
 }
 
+}  // namespace
+
+Operation gather_of(Group group, const Tensors& outputs, const at::Tensor& input, int root) {
+  return gather_to(group, outputs, input, root, [&] {
+    check_list("gather", group, outputs, input);
+    TORCH_CHECK_VALUE(are_equal(counts_of(outputs)),
+                      "gather: the tensors of the list differ in size; use all_gather for that");
+  });
+}
+
 Operation gather_of(Group group, const at::Tensor& output, const at::Tensor& input, int root) {
-  check_tensors({input});
-  check_root("gather", group, root);
-  Operation made;
-  tuttiCall_t call = carrying(tuttiCollGather, input, elements(input));
-  call.send = made.readable(input).data_ptr();
-  call.root = root;
-  if (group.rank == root) {
-    check_pair("gather", output, input, group.size);
-    call.recv = made.writable(output).data_ptr();
-  }
-  made.add(call);
-  return made;
+  return gather_to(group, output, input, root,
+                   [&] { check_pair("gather", output, input, group.size); });
 }
 
 Operation scatter_of(Group group, const at::Tensor& output, const Tensors& inputs, int root) {

@@ -15,6 +15,12 @@ std::optional<tuttiDataType_t> type_of(at::ScalarType type) {
       return tuttiInt8;
     case at::kByte:
       return tuttiUint8;
+    case at::kShort:
+      return tuttiInt16;
+    case at::kUInt16:
+      return tuttiUint16;
+    case at::kBool:
+      return tuttiBool;
     case at::kInt:
       return tuttiInt32;
     case at::kUInt32:
@@ -54,25 +60,25 @@ std::optional<tuttiRedOp_t> op_of(ReduceOp::RedOpType op) {
       return tuttiMax;
     case ReduceOp::PREMUL_SUM:
       return tuttiSum;
+    case ReduceOp::BAND:
+      return tuttiBitAnd;
+    case ReduceOp::BOR:
+      return tuttiBitOr;
+    case ReduceOp::BXOR:
+      return tuttiBitXor;
     default:
       return std::nullopt;
   }
 }
 
-/// On bytes of 0 and 1.
-std::optional<tuttiRedOp_t> bool_op_of(ReduceOp::RedOpType op) {
-  switch (op) {
-    case ReduceOp::SUM:
-    case ReduceOp::MAX:
-    case ReduceOp::BOR:
-      return tuttiMax;
-    case ReduceOp::PRODUCT:
-    case ReduceOp::MIN:
-    case ReduceOp::BAND:
-      return tuttiMin;
-    default:
-      return std::nullopt;
-  }
+bool is_bitwise(ReduceOp::RedOpType op) {
+  return op == ReduceOp::BAND || op == ReduceOp::BOR || op == ReduceOp::BXOR;
+}
+
+/// Whether the operation means anything for the type.
+bool is_defined(ReduceOp::RedOpType op, at::ScalarType type) {
+  if (is_bitwise(op)) return at::isIntegralType(type, true);
+  return type != at::kBool || (op != ReduceOp::AVG && op != ReduceOp::PREMUL_SUM);
 }
 
 std::vector<uint8_t> scale_of(const ReduceOp& op, at::ScalarType type) {
@@ -98,11 +104,7 @@ Carried carried(const at::Tensor& tensor) {
 }
 
 std::optional<Reduction> reduction_of(const ReduceOp& op, at::ScalarType type) {
-  if (type == at::kBool) {
-    const auto known = bool_op_of(op.op_);
-    if (!known) return std::nullopt;
-    return Reduction{tuttiUint8, *known, {}};
-  }
+  if (!is_defined(op.op_, type)) return std::nullopt;
   const auto known_type = type_of(type);
   const auto known_op = op_of(op.op_);
   if (!known_type || !known_op) return std::nullopt;
@@ -114,15 +116,14 @@ std::optional<Reduction> reduction_of(const ReduceOp& op, at::ScalarType type) {
 void require_reducible(const ReduceOp& op, at::ScalarType type) {
   if (reduction_of(op, type)) return;
   const auto kind = op.op_;
-  TORCH_CHECK_TYPE(type != at::kBool || kind == ReduceOp::BXOR,
+  TORCH_CHECK_TYPE(type != at::kBool,
                    "tutti: AVG and PREMUL_SUM have no meaning for bool; use SUM, MAX, MIN, "
                    "PRODUCT, BAND, BOR or BXOR");
   TORCH_CHECK_TYPE(kind != ReduceOp::PREMUL_SUM,
                    "tutti: PREMUL_SUM needs a type that the library "
                    "adds itself, not ",
                    type, "; convert the tensor first");
-  const bool bitwise = kind == ReduceOp::BAND || kind == ReduceOp::BOR || kind == ReduceOp::BXOR;
-  TORCH_CHECK_TYPE(!bitwise || at::isIntegralType(type, true),
+  TORCH_CHECK_TYPE(!is_bitwise(kind),
                    "tutti: BAND, BOR and BXOR are for integers and bool, not ", type);
   const bool ordered = kind == ReduceOp::MIN || kind == ReduceOp::MAX;
   TORCH_CHECK_TYPE(!ordered || !at::isComplexType(type), "tutti: complex numbers have no order");
@@ -147,15 +148,6 @@ at::Tensor fold(const ReduceOp& op, const at::Tensor& parts) {
         break;
       case ReduceOp::MAX:
         result = at::maximum(result, parts[i]);
-        break;
-      case ReduceOp::BAND:
-        result.bitwise_and_(parts[i]);
-        break;
-      case ReduceOp::BOR:
-        result.bitwise_or_(parts[i]);
-        break;
-      case ReduceOp::BXOR:
-        result.bitwise_xor_(parts[i]);
         break;
       default:
         TORCH_CHECK_VALUE(false, "tutti: this reduction is unknown");

@@ -33,10 +33,14 @@ def recorded(rank, n, path):
     for _ in range(3):
         dist.all_reduce(torch.ones(5))
     dist.broadcast(torch.ones(7), 0)
+    if rank == 0:  # nobody else comes, so it does not complete
+        dist.all_reduce(torch.ones(9), async_op=True)
     trace = json.loads(torch._C._distributed_c10d._dump_fr_trace_json(backend="tutti"))
-    names = [entry["profiling_name"] for entry in trace.get("entries", [])]
+    if rank != 0:
+        dist.all_reduce(torch.ones(9))
+    dist.barrier()
     dist.destroy_process_group()
-    return names
+    return [(entry["profiling_name"], entry["state"]) for entry in trace.get("entries", [])]
 
 
 def profiled(rank, n):
@@ -50,11 +54,16 @@ class Debug(unittest.TestCase):
     def test_ddp_under_detail(self):
         ranks.run(detail, 2, ranks.fresh_path(), backend=None)
 
-    @unittest.skipUnless(hasattr(torch._C._distributed_c10d, "_dump_fr_trace_json"),
+    @unittest.skipUnless(hasattr(torch._C._distributed_c10d.Backend, "register_abort_hook"),
                          "this torch has no recorder for all backends")
     def test_the_flight_recorder_has_the_calls(self):
-        for names in ranks.run(recorded, 2, ranks.fresh_path(), backend=None):
-            self.assertEqual(sum("all_reduce" in n or "allreduce" in n for n in names), 3, names)
+        tells_completion = hasattr(torch._C._distributed_c10d.Backend, "supports_completion_hooks")
+        for rank, entries in enumerate(ranks.run(recorded, 2, ranks.fresh_path(), backend=None)):
+            sums = [state for name, state in entries if "all_reduce" in name or "allreduce" in name]
+            self.assertEqual(len(sums), 3 + (rank == 0), entries)
+            if tells_completion:
+                self.assertEqual(sums[:3], ["completed"] * 3, entries)
+                self.assertNotIn("completed", sums[3:], entries)
 
     def test_profiles_name_the_calls(self):
         for names in ranks.run(profiled, 2):
