@@ -1,0 +1,144 @@
+// Faults while calls wait in CUDA streams of four processes on device 0.
+//
+//   --fault kill    one rank is killed before it calls: the others' streams go on, with an error
+//   --fault abort   another thread of one rank aborts while the streams wait
+//   --fault full    1,500 calls behind a rank that comes 2 s late all complete
+//
+// A line for each rank says how long it took. Exit status: 0 right, 1 not, 2 the command line.
+#include <signal.h>
+
+#include <atomic>
+#include <cstdio>
+#include <thread>
+
+#include "tests/device/seat.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+using testing_support::Member;
+using testing_support::now_ns;
+using testing_support::sleep_ns;
+
+constexpr int kRanks = 4;
+constexpr int kLate = kRanks - 1;
+constexpr uint64_t kMsNs = 1'000'000;
+constexpr size_t kWords = 1 << 15;  // from each rank
+constexpr size_t kAll = kWords * kRanks;
+
+struct Rank {
+  explicit Rank(Member& of, Seat& at)
+      : member(of), seat(at), send(at.allocate(kWords * 8)), recv(at.allocate(kAll * 8)) {}
+
+  bool gather(size_t words) {
+    return went(member,
+                tuttiAllGather(pointer(send), pointer(recv), words, tuttiUint64, seat.comm(),
+                               seat.stream()),
+                seat.comm(), "tuttiAllGather");
+  }
+  void check_time(uint64_t since_ns) {
+    const uint64_t took_ms = (now_ns() - since_ns) / kMsNs;
+    std::printf("rank %d: its stream went on after %d ms\n", member.rank(),
+                static_cast<int>(took_ms));
+    if (took_ms > 3000) member.fail("its stream stood still for more than 3 s");
+  }
+
+  Member& member;
+  Seat& seat;
+  const drivers::cuda::DeviceMemory send;
+  const drivers::cuda::DeviceMemory recv;
+};
+
+void die(Member& member) {
+  sleep_ns(300 * kMsNs);
+  member.board().numbers[0].store(now_ns());
+  // The team would take a rank that is not done for a failed one.
+  member.board().slots[member.rank()].state.store(testing_support::RankState::kDone);
+  raise(SIGKILL);
+}
+
+void kill_one(Rank& rank) {
+  if (rank.member.rank() == kLate) die(rank.member);
+  if (!rank.gather(kWords)) return;
+  rank.seat.synchronize();
+  const uint64_t killed_ns = rank.member.board().numbers[0].load();
+  if (killed_ns == 0) return rank.member.fail("its stream went on before a rank was killed");
+  rank.check_time(killed_ns);
+  tuttiResult_t error = tuttiSuccess;
+  tuttiCommGetAsyncError(rank.seat.comm(), &error);
+  if (error == tuttiSuccess) rank.member.fail("tuttiCommGetAsyncError knows of no error");
+}
+
+// One rank aborts: the calls of all ranks end by that.
+void abort_one(Rank& rank) {
+  std::atomic<uint64_t>& aborted_ns = rank.member.board().numbers[0];
+  if (rank.member.rank() != kLate) {
+    if (!rank.gather(kWords)) return;
+    std::thread other([&] {
+      if (rank.member.rank() != 0) return;
+      sleep_ns(300 * kMsNs);
+      aborted_ns.store(now_ns());
+      tuttiCommAbort(rank.seat.give_comm());
+    });
+    rank.seat.synchronize();
+    const uint64_t began_ns = aborted_ns.load();
+    if (began_ns != 0) rank.check_time(began_ns);
+    other.join();
+    if (began_ns == 0) return rank.member.fail("its stream did not wait");
+  }
+  rank.member.meet();
+}
+
+void fill_queue(Rank& rank) {
+  constexpr int kCalls = 1500;
+  const uint64_t start_ns = now_ns();
+  if (rank.member.rank() == kLate) sleep_ns(2000 * kMsNs);
+  for (int call = 0; call < kCalls; ++call) {
+    if (!rank.gather(1)) return;
+  }
+  if (!rank.seat.synchronize()) return rank.member.fail("its stream failed");
+  tuttiResult_t error = tuttiSuccess;
+  tuttiCommGetAsyncError(rank.seat.comm(), &error);
+  if (!went(rank.member, error, rank.seat.comm(), "a queued call")) return;
+  const Words got = rank.seat.read(rank.recv, kRanks);
+  for (int from = 0; from < kRanks; ++from) {
+    if (got[static_cast<size_t>(from)] != word_of(from, 0, 0)) rank.member.fail("wrong bytes");
+  }
+  std::printf("rank %d: %d calls in %d ms\n", rank.member.rank(), kCalls,
+              static_cast<int>((now_ns() - start_ns) / kMsNs));
+  rank.member.meet();
+}
+
+void run_rank(Member& member, void (*fault)(Rank&)) {
+  const std::unique_ptr<Seat> seat = Seat::open(member);
+  if (seat == nullptr) return;
+  Rank rank(member, *seat);
+  rank.seat.fill(rank.send, Words(kWords, word_of(member.rank(), 0, 0)));
+  if (!rank.gather(kWords)) return;
+  if (!seat->synchronize()) return member.fail("its stream failed");
+  if (member.meet()) fault(rank);
+  std::fflush(stdout);
+}
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  using namespace tutti::device_programs;
+  std::string fault;
+  if (!read_options(argc, argv, {{"--fault", into(fault)}})) return 2;
+  const std::map<std::string, void (*)(Rank&)> faults = {
+      {"kill", kill_one}, {"abort", abort_one}, {"full", fill_queue}};
+  const auto found = faults.find(fault);
+  if (found == faults.end()) return 2;
+  const TeamResult result = run_team(
+      TeamShape::processes(kRanks), [&](Member& member) { run_rank(member, found->second); },
+      [&](uint64_t) { return "--fault " + fault; }, 20'000'000'000);
+  std::printf("%s", result.report.c_str());
+  const bool expected_death =
+      fault == "kill" &&
+      result.report == "  process " + std::to_string(kLate) + " ended by signal 9\n";
+  return result.ok || expected_death ? 0 : 1;
+}

@@ -1,0 +1,50 @@
+#!/usr/bin/env python3
+"""Tests of tools/gpu-check on the software device: its parts pass, what fails and what hangs shows, and without
+a device it says so."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+
+
+def check(*options, software=True, **variables):
+    environment = dict(os.environ, SOFTDEV_MEMORY_MB="16384", **variables)
+    environment["LD_LIBRARY_PATH"] = os.path.join(BUILD, "lib", "software_device") if software else ""
+    return subprocess.run([sys.executable, "-B", os.path.join(TOOLS, "gpu-check"), "--build", BUILD, *options],
+                          env=environment, capture_output=True, text=True, timeout=600)
+
+
+class GpuCheck(unittest.TestCase):
+    def test_parts_pass_and_are_labelled(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = os.path.join(folder, "out.md")
+            done = check("--only", "right", "--only", "speed", "--only", "faults", "--right-seconds", "0",
+                         "--out", out)
+            with open(out, encoding="utf-8") as file:
+                self.assertEqual(file.read(), done.stdout)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("software device", done.stdout)
+        self.assertEqual(done.stdout.count("| all_gather | 4 |"), 5)
+        self.assertIn("faults, full, 1: passed", done.stdout)
+
+    def test_what_fails_and_what_hangs_shows_and_stops_nothing(self):
+        done = check("--only", "planted", "--only", "device")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("planted failure: FAILED: exit status 3", done.stdout)
+        self.assertIn("planted hang: FAILED: not over after 1 s", done.stdout)
+        self.assertIn("waiting", done.stdout)
+        self.assertIn("built from", done.stdout)
+
+    def test_without_a_device(self):
+        done = check("--only", "device", SOFTDEV_INIT_RESULT="100")
+        self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
+        self.assertIn("no GPU", done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
