@@ -53,7 +53,7 @@ Status Communicator::open_device() {
   options.ring_bytes = options_.membership.env->config->device_ring_bytes;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
   options.failure = [this] { return failure(); };
-  options.fail = [this](Status why) { abort(std::move(why)); };
+  options.fail = [this](Status why, const exec::Cause& cause) { fail(std::move(why), cause); };
   options.name_of = [this](int rank) { return name_of(rank); };
   Result<std::unique_ptr<DeviceCalls>> opened =
       DeviceCalls::open(*options_.device, std::move(options), planner_options());

@@ -85,7 +85,7 @@ struct DevicePage {
   Word progress;  // the counter of lane 0, as Counter's
   Word finished;  // the number of the last call that this rank's stream is past
   Word call;      // number << 32 | signature of the last call that was put into a stream
-  Word failed;    // not 0: this rank has given up; 1 + the rank because of which
+  Word failed;    // a Loss's word, once this rank has given up
 };
 
 struct ArenaLayout {

@@ -120,7 +120,7 @@ struct DeviceRankOptions {
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
   std::function<Status()> failure;          // of the communicator
-  std::function<void(Status)> fail;         // the same from now on
+  std::function<void(Status, Cause)> fail;  // the same from now on
   std::function<std::string(int)> name_of;  // a rank, in messages
 };
 

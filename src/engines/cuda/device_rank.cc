@@ -113,9 +113,13 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   if (call.plan->lanes.size() != 1) return Status::internal_error("a device's plan has lanes");
   auto* const stream = static_cast<CUstream>(call.where.stream);
   if (Status status = follow(stream); !status.ok()) return status;
-  Status status = announce(call.call.signature, call.described);
-  if (status.ok()) status = put(stream, call);
-  if (!status.ok()) give_up(status, options_.rank);
+  announce(call.call.signature, call.described);
+  if (const std::optional<Difference> found = find_difference(number_)) {
+    give_up(found->status, {found->peer, options_.rank});
+    return found->status;
+  }
+  Status status = put(stream, call);
+  if (!status.ok()) give_up(status, {options_.rank, -1});
   return status;
 }
 
@@ -129,27 +133,28 @@ Status CudaDeviceRank::follow(CUstream stream) {
 }
 
 // The rank that is second to write its call finds the first one's: each writes before it looks.
-Status CudaDeviceRank::announce(uint32_t signature, const exec::DescribedCall& described) {
-  uint64_t word = 0;
-  {
-    const std::lock_guard lock(mutex_);
-    ++number_;
-    word = uint64_t{static_cast<uint32_t>(number_)} << 32 | signature;
-  }
+void CudaDeviceRank::announce(uint32_t signature, const exec::DescribedCall& described) {
+  const std::lock_guard lock(mutex_);
+  ++number_;
   const auto number = static_cast<uint32_t>(number_);
+  const uint64_t word = uint64_t{number} << 32 | signature;
   log_.begin(number, described);
   mine().device_recent(number).store(word, std::memory_order_seq_cst);
   mine().device().call.value.store(word, std::memory_order_seq_cst);
-  for (size_t peer = 0; peer < options_.arenas.size(); ++peer) {
-    if (peer == rank_) continue;
-    if (Status status = compare(peer, word); !status.ok()) return status;
-  }
-  return {};
 }
 
-Status CudaDeviceRank::compare(size_t peer, uint64_t word) const {
+std::optional<CudaDeviceRank::Difference> CudaDeviceRank::find_difference(uint64_t number) const {
+  for (size_t peer = 0; peer < options_.arenas.size(); ++peer) {
+    if (peer == rank_) continue;
+    Status status = compare(peer, static_cast<uint32_t>(number));
+    if (!status.ok()) return Difference{std::move(status), static_cast<int>(peer)};
+  }
+  return std::nullopt;
+}
+
+Status CudaDeviceRank::compare(size_t peer, uint32_t number) const {
+  const uint64_t word = mine().device_recent(number).load(std::memory_order_acquire);
   const exec::ArenaView& other = options_.arenas[peer];
-  const auto number = static_cast<uint32_t>(word >> 32);
   const uint64_t last = other.device().call.value.load(std::memory_order_seq_cst);
   const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(last >> 32) - number);
   if (ahead < 0) return {};  // it will compare
@@ -202,10 +207,10 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan) {
   return counting.counts();
 }
 
-void CudaDeviceRank::give_up(Status why, int because_of) {
-  const uint64_t word = static_cast<uint64_t>(because_of) + 1;
+void CudaDeviceRank::give_up(Status why, exec::Cause cause) {
+  const uint64_t word = exec::Loss{options_.rank, cause}.word();
   mine().device().failed.value.store(word, std::memory_order_release);
-  options_.fail(std::move(why));
+  options_.fail(std::move(why), cause);
   Sentry::get().wake();
 }
 
@@ -230,26 +235,42 @@ std::optional<int> CudaDeviceRank::find_late() const {
   return std::nullopt;
 }
 
-void CudaDeviceRank::look_for_failure() {
-  const std::string& what = pending_.front().what;
-  const std::string here = what + " on device memory on " + options_.name_of(options_.rank);
+// A rank that finds the difference itself can say which two calls differ.
+bool CudaDeviceRank::heed_peers() {
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     const uint64_t word =
         options_.arenas[rank].device().failed.value.load(std::memory_order_acquire);
-    if (rank == rank_ || word == 0) continue;
-    const int because_of = static_cast<int>(word - 1);
-    const std::string cause =
-        because_of == static_cast<int>(rank) ? "" : " because of " + options_.name_of(because_of);
-    return give_up(Status::remote_error(here + ": " + options_.name_of(static_cast<int>(rank)) +
-                                        " gave up" + cause),
-                   because_of);
+    const auto loss = exec::Loss::read(word, options_.arenas.size());
+    if (rank == rank_ || !loss) continue;
+    for (const Pending& call : pending_) {
+      const std::optional<Difference> found = find_difference(call.number);
+      if (!found) continue;
+      give_up(found->status, {found->peer, options_.rank});
+      return true;
+    }
+    const std::string cause = loss->cause.rank == static_cast<int>(rank)
+                                  ? ""
+                                  : " because of " + options_.name_of(loss->cause.rank);
+    give_up(Status::remote_error(where() + ": " + options_.name_of(static_cast<int>(rank)) +
+                                 " gave up" + cause),
+            loss->cause);
+    return true;
   }
+  return false;
+}
+
+void CudaDeviceRank::heed_deadline() {
   if (monotonic_ns() <= pending_.front().deadline_ns) return;
   const std::optional<int> late = find_late();
-  give_up(Status::timeout(here + " passed its deadline: " +
+  give_up(Status::timeout(where() + " passed its deadline: " +
                           (late ? "it waits for " + options_.name_of(*late)
                                 : "its own stream is held up by what is before it")),
-          late.value_or(options_.rank));
+          {late.value_or(options_.rank), -1});
+}
+
+// Of the oldest call.
+std::string CudaDeviceRank::where() const {
+  return pending_.front().what + " on device memory on " + options_.name_of(options_.rank);
 }
 
 void CudaDeviceRank::let_go() {
@@ -268,7 +289,7 @@ bool CudaDeviceRank::look() {
     finished = take_finished();
     has_calls = !pending_.empty();
     if (has_calls && !released_) {
-      if (options_.failure().ok()) look_for_failure();
+      if (!heed_peers() && options_.failure().ok()) heed_deadline();
       released_ = !options_.failure().ok();
     }
     if (has_calls && released_) let_go();

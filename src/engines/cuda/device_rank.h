@@ -58,16 +58,25 @@ class CudaDeviceRank final : public exec::DeviceRank {
     std::function<void(const Status&)> over;
   };
 
+  /// Of a call of this rank and one of `peer` under its number.
+  struct Difference {
+    Status status;
+    int peer = 0;
+  };
+
   CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
                  exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring);
   const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
   Status put(CUstream stream, exec::StreamedCall& call);
-  Status announce(uint32_t signature, const exec::DescribedCall& described);
-  Status compare(size_t peer, uint64_t word) const;
+  void announce(uint32_t signature, const exec::DescribedCall& described);
+  Status compare(size_t peer, uint32_t number) const;
+  std::optional<Difference> find_difference(uint64_t number) const;
   Status follow(CUstream stream);
-  void give_up(Status why, int because_of);
+  void give_up(Status why, exec::Cause cause);
   std::optional<int> find_late() const;
-  void look_for_failure();
+  bool heed_peers();
+  void heed_deadline();
+  std::string where() const;
   void let_go();
   std::vector<Pending> take_finished();  // under mutex_
 

@@ -1,0 +1,124 @@
+#include "src/engines/cuda/stream_machine.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/registry/algorithms.h"
+#include "tools/verifier/plan_sweep.h"
+
+namespace tutti::engines::cuda {
+namespace {
+
+using plan::Base;
+using plan::Op;
+using plan::OpCode;
+using schedule::Collective;
+
+constexpr int kRanks = 4;
+constexpr CUdeviceptr kRing = 1 << 20, kCounter = 1 << 30, kBuffer = uint64_t{1} << 40;
+
+DeviceAddresses addresses_of(uint32_t rank) {
+  DeviceAddresses addresses;
+  addresses.rank = rank;
+  for (uint64_t i = 0; i < kRanks; ++i) {
+    addresses.rings.push_back((i + 1) * kRing);
+    addresses.counters.push_back(kCounter + i * 4096);
+  }
+  return addresses;
+}
+
+/// So much would rank `rank` put into its stream.
+exec::DeviceCounts count(const plan::Plan& plan, uint32_t rank, Status* status = nullptr) {
+  StreamMachine machine(nullptr, addresses_of(rank));
+  plan::Walk<StreamMachine> walk(plan.lanes[0].engine);
+  plan::Cursors cursors;
+  cursors.lanes[0] = {1, plan::RingCursor(64 << 10)};
+  machine.start(plan, {kBuffer, 2 * kBuffer, nullptr});
+  walk.start(plan, cursors);
+  plan::Progress progress = plan::Progress::kMoved;
+  while (progress == plan::Progress::kMoved) progress = walk.advance(machine);
+  if (status != nullptr) *status = machine.status();
+  EXPECT_TRUE(machine.finish(kCounter + 64, 1).ok() || status != nullptr);
+  return machine.counts();
+}
+
+plan::PlanSet lower(Collective collective, const char* name, uint64_t elements) {
+  plan::Lowering lowering;
+  lowering.algorithm = registry::find(collective, name);
+  lowering.parameters = {.ranks = kRanks};
+  const Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
+  plan::Tuning tuning;
+  tuning.inline_bytes = 0;
+  tuning.frame_bytes = tuning.region_bytes = 16 << 10;
+  tuning.pipeline_bytes = ~uint64_t{0};
+  return plan::bind_all(matches.value(),
+                        {elements, types::DataType::kFloat32, types::ReduceOp::kSum}, tuning);
+}
+
+TEST(StreamMachine, PutsOneBatchOfCopiesBehindEachHandOver) {
+  const plan::PlanSet set = lower(Collective::kAllGather, "direct", 1000);
+  ASSERT_EQ(set.plans[0].slices, 1u);
+  const exec::DeviceCounts counts = count(set.plans[0], 0);
+  EXPECT_EQ(counts.copies, kRanks + 1u);  // into the ring, its own block, a pull from each peer
+  EXPECT_LE(counts.batches, kRanks + 1u);
+  EXPECT_GE(counts.operations, kRanks + 1u);  // a signal, a wait for each peer, the slice's end
+}
+
+TEST(StreamMachine, PutsSliceBehindSlice) {
+  const exec::DeviceCounts one = count(lower(Collective::kAllGather, "direct", 1000).plans[0], 0);
+  const plan::PlanSet set = lower(Collective::kAllGather, "direct", 40'000);
+  ASSERT_GT(set.plans[0].slices, 4u);
+  EXPECT_EQ(count(set.plans[0], 0).copies, one.copies * set.plans[0].slices);
+}
+
+TEST(StreamMachine, RefusesAFold) {
+  Status status;
+  count(lower(Collective::kAllReduce, "one_shot", 1000).plans[0], 0, &status);
+  EXPECT_FALSE(status.ok());
+  EXPECT_NE(std::string(status.message()).find("a fold"), std::string::npos) << status.message();
+}
+
+/// Two copies of 100 bytes: from the input, and from where `second` says.
+plan::Plan two_copies(plan::Operand second_source, plan::Operand second_target) {
+  plan::Plan plan;
+  plan.element_bytes = 1;
+  plan.quantum = 64;
+  plan.operands = {{plan::register_of(Base::kOutput)},
+                   {plan::register_of(Base::kInput)},
+                   second_target,
+                   second_source};
+  for (uint32_t i = 0; i < 2; ++i) {
+    Op op;
+    op.code = OpCode::kMove;
+    op.target_count = op.source_count = 1;
+    op.operands = 2 * i;
+    op.length = 100;
+    plan.ops.push_back(op);
+  }
+  plan.lanes.push_back({.engine = plan::Engine::kDevice, .begin = 0, .end = 2});
+  return plan;
+}
+
+TEST(StreamMachine, CopiesThatTouchEachOtherAreInDifferentBatches) {
+  const plan::Operand input{plan::register_of(Base::kInput)};
+  const plan::Operand output{plan::register_of(Base::kOutput)};
+  plan::Operand beside = output, overlapping = output;
+  beside.offset = 100;
+  overlapping.offset = 99;
+  EXPECT_EQ(count(two_copies(input, beside), 0).batches, 1u);
+  EXPECT_EQ(count(two_copies(input, overlapping), 0).batches, 2u);  // both write a byte
+  EXPECT_EQ(count(two_copies(output, beside), 0).batches, 2u);      // it reads what is written
+  plan::Operand in_input = input;
+  in_input.offset = 50;
+  EXPECT_EQ(count(two_copies(output, in_input), 0).batches, 2u);  // it writes what is read
+}
+
+TEST(StreamMachine, ACopyInPlaceIsNone) {
+  const plan::Operand output{plan::register_of(Base::kOutput)};
+  EXPECT_EQ(count(two_copies(output, output), 0).copies, 1u);
+}
+
+}  // namespace
+}  // namespace tutti::engines::cuda

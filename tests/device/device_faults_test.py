@@ -1,0 +1,31 @@
+#!/usr/bin/env python3
+"""Calls on device memory that differ between ranks: every rank learns which, its stream goes on, and
+no memory beside the outputs is written."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+
+
+def run(program, *arguments):
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
+                       TUTTI_DEVICE_RING_BYTES="2M")
+    command = [os.path.join(BUILD, "bin", "tests", program), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+class DifferingCalls(unittest.TestCase):
+    def test_each_rank_is_told_which_calls_differ(self):
+        done = run("differing_calls", "--rounds", "12", "--seed", "7")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_equal_calls_are_not_accused(self):
+        done = run("differing_calls", "--rounds", "12", "--seed", "7", "--equal", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
