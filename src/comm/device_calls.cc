@@ -31,11 +31,12 @@ std::vector<schedule::Algorithm> shortest_of(std::span<const schedule::Algorithm
   return shortest;
 }
 
-/// Frames as long as a region, and nothing in cells.
+/// Frames nearly as long as a region, which also holds what pads their blocks; nothing in cells.
 plan::Tuning tuning_for(uint64_t region_bytes) {
   plan::Tuning tuning;
   tuning.inline_bytes = 0;
-  tuning.frame_bytes = tuning.region_bytes = region_bytes;
+  tuning.region_bytes = region_bytes;
+  tuning.frame_bytes = region_bytes - region_bytes / 16;
   tuning.pipeline_bytes = tuning.pipeline_region_bytes = ~uint64_t{0};
   tuning.long_pipeline_bytes = ~uint64_t{0};
   tuning.streaming_store_bytes = tuning.pipeline_streaming_store_bytes = ~uint64_t{0};

@@ -57,7 +57,8 @@ class Generator {
                                   : Network::kDefault;
     if (ranks == 1) job_.network = Network::kDefault;
     const bool threads = job_.network != Network::kMixed && dice_.one_in(2);
-    const uint64_t per_process = threads ? static_cast<uint64_t>(ranks) : 1 + dice_.below(2);
+    uint64_t per_process = threads ? static_cast<uint64_t>(ranks) : 1 + dice_.below(2);
+    if (limits_.processes) per_process = 1;
     for (int rank = 0; rank < ranks; ++rank) {
       job_.shape.process_of.push_back(rank / static_cast<int>(per_process));
     }

@@ -147,6 +147,7 @@ struct Limits {
   bool one_communicator = false;
   bool single_copies = true;  // the kernel copies between processes
   bool devices = false;       // most calls are on device memory
+  bool processes = false;     // each rank has a process
 };
 
 Job make_job(uint64_t seed, uint64_t number, const Limits& limits);

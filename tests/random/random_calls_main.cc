@@ -10,6 +10,7 @@
 //   --deterministic    every reduction is deterministic
 //   --no-large         no calls of 64 MiB
 //   --devices          ranks have CUDA devices, and most calls are on their memory and streams
+//   --processes        no two ranks share a process: a board has few hardware queues for each
 //   --calls-before N   TUTTI_CALLS_BEFORE of every rank
 //   --every-pair       up to half as many jobs more until every pair of properties that can be was
 //                      in a call; it is a failure if one was not
@@ -58,6 +59,7 @@ bool read(int argc, char** argv, Options& options) {
       {{"--deterministic", &options.limits.deterministic},
        {"--no-large", &no_large},
        {"--devices", &options.limits.devices},
+       {"--processes", &options.limits.processes},
        {"--one-communicator", &options.limits.one_communicator},
        {"--every-pair", &options.every_pair},
        {"--verbose", &options.verbose}});
@@ -73,8 +75,9 @@ std::string replay(const Options& options, uint64_t job) {
          (options.limits.deterministic ? " --deterministic" : "") +
          (options.limits.one_communicator ? " --one-communicator" : "") +
          (options.limits.large ? "" : " --no-large") +
-         (options.limits.devices ? " --devices" : "") + " --calls-before " + options.calls_before +
-         " --job " + std::to_string(job);
+         (options.limits.devices ? " --devices" : "") +
+         (options.limits.processes ? " --processes" : "") + " --calls-before " +
+         options.calls_before + " --job " + std::to_string(job);
 }
 
 bool run_one(const Options& options, uint64_t number, Coverage& coverage, Pairs& pairs) {
