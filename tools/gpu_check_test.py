@@ -40,6 +40,17 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("waiting", done.stdout)
         self.assertIn("built from", done.stdout)
 
+    def test_after_the_limit_parts_are_named_and_not_run(self):
+        done = check("--only", "faults", "--only", "device", "--limit", "0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("faults, full, 1: FAILED: not run", done.stdout)
+        self.assertIn("built from", done.stdout)
+
+    def test_a_failure_before_them_does_not_shorten_the_random_calls(self):
+        done = check("--only", "planted", "--only", "right", "--right-seconds", "4")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("right, device ring, seed 2: passed", done.stdout)
+
     def test_without_a_device(self):
         done = check("--only", "device", SOFTDEV_INIT_RESULT="100")
         self.assertEqual(done.returncode, 77, done.stdout + done.stderr)
