@@ -150,7 +150,10 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   void give_up();
   /// Why the communicator is failed, found by a call or by the watch; OK if it is not. From any
   /// thread.
-  Status failure() { return check(); }
+  Status failure() {
+    if (device_calls_ != nullptr) device_calls_->look();
+    return check();
+  }
   /// The same of any of the ranks: on this host at once, elsewhere when the watch has heard of it.
   Status failure_of_any();
 

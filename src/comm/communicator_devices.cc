@@ -52,7 +52,8 @@ Status Communicator::open_device() {
   options.where = options_.device_place;
   options.ring_bytes = options_.membership.env->config->device_ring_bytes;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
-  options.failure = [this] { return failure(); };
+  options.failure = [this] { return check(); };
+  options.cause = [this] { return cause(); };
   options.fail = [this](Status why, const exec::Cause& cause) { fail(std::move(why), cause); };
   options.name_of = [this](int rank) { return name_of(rank); };
   Result<std::unique_ptr<DeviceCalls>> opened =

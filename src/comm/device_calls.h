@@ -36,6 +36,10 @@ class DeviceCalls {
   /// after an error.
   Status enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
                  uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// Finds out whether a peer has given up. Threads: any.
+  void look() const {
+    if (rank_ != nullptr) rank_->look();
+  }
   /// How, or why not. A line.
   std::string explain(const Request& request, bool in_place);
 

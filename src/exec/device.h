@@ -106,6 +106,9 @@ class DeviceRank {
   virtual Status enqueue(StreamedCall call) = 0;
   /// How much that call would put into a stream.
   virtual DeviceCounts count(const plan::Plan& plan) = 0;
+  /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
+  /// on where that is due. Threads: any.
+  virtual bool look() = 0;
   /// Of each lane's ring: for plans.
   virtual uint64_t region_bytes() const = 0;
 };
@@ -119,6 +122,7 @@ struct DeviceRankOptions {
   uint64_t ring_bytes = 0;
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
+  std::function<Cause()> cause;             // of its failure
   std::function<Status()> failure;          // of the communicator
   std::function<void(Status, Cause)> fail;  // the same from now on
   std::function<std::string(int)> name_of;  // a rank, in messages

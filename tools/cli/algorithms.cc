@@ -89,12 +89,20 @@ Findings find_out(const Algorithm& algorithm) {
   return findings;
 }
 
+/// Whether it is declared to be so on a group of two levels, too, whose nodes are uneven.
+bool is_canonical_on_trees(const Algorithm& algorithm) {
+  const auto tree = NodeTree::make({{0, 1, 1, 0, 0}, {0, 0, 0, 0, 0}});
+  return tree.ok() && algorithm.canonical({.ranks = 5, .fold = Fold::kTree, .tree = tree.value()});
+}
+
 std::string sentence(const Algorithm& algorithm, const Findings& findings) {
   if (!findings.status.ok()) return "REFUSED: " + std::string(findings.status.message());
   std::string text = algorithm.in_place ? "separate and in place" : "separate buffers only";
   text += ", least credit " + std::to_string(findings.least_credit);
   if (reduces(algorithm.collective)) {
-    text += findings.canonical ? ", canonical" : ", not canonical";
+    const char* canonical =
+        is_canonical_on_trees(algorithm) ? ", canonical" : ", canonical on one level";
+    text += findings.canonical ? canonical : ", not canonical";
     if (!findings.agrees) text += ", ranks may differ in rounding";
   }
   if (findings.needs_equal_counts) text += ", equal counts only";

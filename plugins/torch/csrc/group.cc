@@ -105,7 +105,9 @@ template class Hooks<const c10d::CompletionHookArgs&>;
 namespace {
 
 template <class Args>
-concept Known = requires { sizeof(Args); };
+concept Known = requires {
+  sizeof(Args);
+};
 
 /// A PyTorch without completion hooks has registered none.
 template <class Args>

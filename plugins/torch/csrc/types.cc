@@ -123,8 +123,8 @@ void require_reducible(const ReduceOp& op, at::ScalarType type) {
                    "tutti: PREMUL_SUM needs a type that the library "
                    "adds itself, not ",
                    type, "; convert the tensor first");
-  TORCH_CHECK_TYPE(!is_bitwise(kind),
-                   "tutti: BAND, BOR and BXOR are for integers and bool, not ", type);
+  TORCH_CHECK_TYPE(!is_bitwise(kind), "tutti: BAND, BOR and BXOR are for integers and bool, not ",
+                   type);
   const bool ordered = kind == ReduceOp::MIN || kind == ReduceOp::MAX;
   TORCH_CHECK_TYPE(!ordered || !at::isComplexType(type), "tutti: complex numbers have no order");
 }

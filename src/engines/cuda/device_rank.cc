@@ -235,6 +235,16 @@ std::optional<int> CudaDeviceRank::find_late() const {
   return std::nullopt;
 }
 
+// Of the calls that streams may not be past, and of some before them, whose streams peers may have
+// let go on.
+std::optional<CudaDeviceRank::Difference> CudaDeviceRank::find_recent_difference() const {
+  constexpr uint64_t kMost = 64;
+  for (uint64_t number = number_ > kMost ? number_ - kMost + 1 : 1; number <= number_; ++number) {
+    if (std::optional<Difference> found = find_difference(number)) return found;
+  }
+  return std::nullopt;
+}
+
 // A rank that finds the difference itself can say which two calls differ.
 bool CudaDeviceRank::heed_peers() {
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
@@ -242,17 +252,14 @@ bool CudaDeviceRank::heed_peers() {
         options_.arenas[rank].device().failed.value.load(std::memory_order_acquire);
     const auto loss = exec::Loss::read(word, options_.arenas.size());
     if (rank == rank_ || !loss) continue;
-    for (const Pending& call : pending_) {
-      const std::optional<Difference> found = find_difference(call.number);
-      if (!found) continue;
+    if (const std::optional<Difference> found = find_recent_difference()) {
       give_up(found->status, {found->peer, options_.rank});
       return true;
     }
-    const std::string cause = loss->cause.rank == static_cast<int>(rank)
-                                  ? ""
-                                  : " because of " + options_.name_of(loss->cause.rank);
+    const std::string cause =
+        loss->cause.calls_differ() ? ", since calls differ, because of " : " because of ";
     give_up(Status::remote_error(where() + ": " + options_.name_of(static_cast<int>(rank)) +
-                                 " gave up" + cause),
+                                 " gave up" + cause + options_.name_of(loss->cause.rank)),
             loss->cause);
     return true;
   }
@@ -268,12 +275,19 @@ void CudaDeviceRank::heed_deadline() {
           {late.value_or(options_.rank), -1});
 }
 
-// Of the oldest call.
+// Of the oldest call that is not over, if there is one.
 std::string CudaDeviceRank::where() const {
-  return pending_.front().what + " on device memory on " + options_.name_of(options_.rank);
+  const std::string what = pending_.empty() ? "a call" : pending_.front().what;
+  return what + " on device memory on " + options_.name_of(options_.rank);
 }
 
 void CudaDeviceRank::let_go() {
+  std::atomic<uint64_t>& failed = mine().device().failed.value;
+  if (failed.load(std::memory_order_relaxed) == 0) {
+    const exec::Cause known = options_.cause();
+    const exec::Cause cause = known.known() ? known : exec::Cause{options_.rank, -1};
+    failed.store(exec::Loss{options_.rank, cause}.word(), std::memory_order_release);
+  }
   const uint64_t value = highest_ + kBeyondAll;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;
@@ -281,15 +295,18 @@ void CudaDeviceRank::let_go() {
   }
 }
 
+// A peer that lets its own streams go on lets this rank's, too, since they wait for the same words:
+// so it has said before why, and this rank knows before its caller finds the stream past a call.
 bool CudaDeviceRank::look() {
   std::vector<Pending> finished;
   bool has_calls = false;
   {
     const std::lock_guard lock(mutex_);
+    if (!released_ && number_ > 0 && options_.failure().ok()) (void)heed_peers();
     finished = take_finished();
     has_calls = !pending_.empty();
     if (has_calls && !released_) {
-      if (!heed_peers() && options_.failure().ok()) heed_deadline();
+      if (options_.failure().ok()) heed_deadline();
       released_ = !options_.failure().ok();
     }
     if (has_calls && released_) let_go();

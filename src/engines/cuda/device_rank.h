@@ -45,8 +45,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   exec::DeviceCounts count(const plan::Plan& plan) override;
   uint64_t region_bytes() const override;
 
-  /// By the sentry: whether some call is not over. Lets the streams go on where that is due.
-  bool look();
+  bool look() override;
 
  private:
   /// One that the stream was not past when it was last looked at.
@@ -74,6 +73,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   Status follow(CUstream stream);
   void give_up(Status why, exec::Cause cause);
   std::optional<int> find_late() const;
+  std::optional<Difference> find_recent_difference() const;
   bool heed_peers();
   void heed_deadline();
   std::string where() const;

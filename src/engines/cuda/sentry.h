@@ -34,11 +34,11 @@ class Sentry {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<CudaDeviceRank*> ranks_;  // under mutex_
+  std::vector<CudaDeviceRank*> ranks_;   // under mutex_
   CudaDeviceRank* looked_at_ = nullptr;  // under mutex_
   std::thread::id thread_;               // under mutex_
-  bool awake_ = false;                  // under mutex_
-  bool runs_ = false;                   // under mutex_: the thread
+  bool awake_ = false;                   // under mutex_
+  bool runs_ = false;                    // under mutex_: the thread
 };
 
 }  // namespace tutti::engines::cuda
