@@ -58,6 +58,15 @@ TUTTI_API tuttiResult_t tuttiStreamSynchronize(tuttiStream_t stream);
  * communicator, it leaves nothing that would notice. */
 TUTTI_API tuttiResult_t tuttiStreamDestroy(tuttiStream_t stream);
 
+/* Memory for the buffers of calls on that stream. DEVICE: memory of the stream's device, made by
+ * CUDA's virtual memory interface, so kernels and copies use it like cudaMalloc()'s, and libraries
+ * can hand it to other processes; whole pages (2 MiB, usually) of undefined contents; a captured
+ * stream will do. Any other kind: tuttiMemAlloc(). The caller's until tuttiMemFree(), which for a
+ * device's may wait for all work of the device: not while that waits for a rank of this thread.
+ * tuttiInvalidArgument: 0 bytes. tuttiInvalidUsage: no driver is loaded, or the legacy stream where
+ * no device is current. tuttiSystemError: memory runs out. Threads: any. */
+TUTTI_API tuttiResult_t tuttiMemAllocFor(void** memory, size_t bytes, tuttiStream_t stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -294,7 +294,8 @@ TUTTI_API tuttiResult_t tuttiTraceDump(const char* path);
 /* Memory that all ranks of this host can map: zeroed whole pages, the caller's until
  * tuttiMemFree(). 0 bytes: tuttiInvalidArgument. Ordinary memory works everywhere too. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes);
-/* NULL is allowed. What is still registered, or part of a window, stays until that ends. */
+/* Of tuttiMemAllocFor() (streams.h), too. NULL is allowed. What is still registered, or part of a
+ * window, stays until that ends. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
 /* Collective: every rank registers one range of the same size (at most 1 TiB) that begins where
  * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run

@@ -253,6 +253,10 @@ Status enqueue_direct(comm::Task& task, tuttiStream_t stream) {
   return status;
 }
 
+Result<std::unique_ptr<exec::DeviceAllocation>> allocate_for(tuttiStream_t stream, size_t bytes) {
+  return device().allocate(stream.handle, bytes);
+}
+
 Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams) {
   Crossings made;
   std::vector<void*> handles;

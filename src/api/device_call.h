@@ -18,6 +18,9 @@ namespace tutti::api {
 // tidy: allow mutable (a fact about the process: its driver is loaded once and stays)
 inline constinit std::atomic<bool> device_memory_seen{false};
 
+/// Memory of the stream's device.
+Result<std::unique_ptr<exec::DeviceAllocation>> allocate_for(tuttiStream_t stream, size_t bytes);
+
 using Crossings = std::vector<std::shared_ptr<exec::Crossing>>;
 
 inline bool is_of_device(tuttiStream_t stream) { return stream.kind == tuttiStreamDevice; }

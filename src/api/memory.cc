@@ -20,6 +20,20 @@ Status allocate(void** memory, size_t bytes) {
   return {};
 }
 
+Status allocate(void** memory, size_t bytes, tuttiStream_t stream) {
+  if (Status status = check_stream(stream); !status.ok()) return status;
+  if (!is_of_device(stream)) return allocate(memory, bytes);
+  if (memory == nullptr) return Status::invalid_argument("tuttiMemAllocFor: memory is null");
+  if (bytes == 0) return Status::invalid_argument("tuttiMemAllocFor: 0 bytes");
+  Result<Process*> process = Process::current();
+  if (!process.ok()) return process.status();
+  auto made = allocate_for(stream, bytes);
+  if (!made.ok()) return made.status();
+  Result<void*> kept = process.value()->keep(std::move(made).value());
+  if (kept.ok()) *memory = kept.value();
+  return kept.status();
+}
+
 Status release(void* memory) {
   if (memory == nullptr) return {};
   Result<Process*> process = Process::current();
@@ -104,6 +118,11 @@ extern "C" {
 tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes) {
   return tutti::api::caught(nullptr,
                             [&] { return report(nullptr, tutti::api::allocate(memory, bytes)); });
+}
+
+tuttiResult_t tuttiMemAllocFor(void** memory, size_t bytes, tuttiStream_t stream) {
+  return tutti::api::caught(
+      nullptr, [&] { return report(nullptr, tutti::api::allocate(memory, bytes, stream)); });
 }
 
 tuttiResult_t tuttiMemFree(void* memory) {

@@ -189,10 +189,25 @@ Result<void*> Process::allocate(size_t bytes) {
   return static_cast<void*>(memory);
 }
 
-Status Process::release(void* memory) {
+Result<void*> Process::keep(std::unique_ptr<exec::DeviceAllocation> allocation) {
+  std::byte* const memory = allocation->data();
   const std::lock_guard lock(mutex_);
-  if (arenas_.erase(static_cast<std::byte*>(memory)) > 0) return {};
-  return Status::invalid_argument("tuttiMemFree: this memory is not from tuttiMemAlloc");
+  device_memory_.emplace(memory, std::move(allocation));
+  return static_cast<void*>(memory);
+}
+
+Status Process::release(void* memory) {
+  std::unique_ptr<exec::DeviceAllocation> ended;  // behind the lock: its end may wait for a device
+  const std::lock_guard lock(mutex_);
+  auto* const begin = static_cast<std::byte*>(memory);
+  if (arenas_.erase(begin) > 0) return {};
+  const auto found = device_memory_.find(begin);
+  if (found == device_memory_.end()) {
+    return Status::invalid_argument("tuttiMemFree: this memory is not from tuttiMemAlloc");
+  }
+  ended = std::move(found->second);
+  device_memory_.erase(found);
+  return {};
 }
 
 std::shared_ptr<const transport::Arena> Process::arena_of(const void* memory, size_t bytes) {

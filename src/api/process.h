@@ -21,6 +21,7 @@
 #include "src/base/patience.h"
 #include "src/base/turns.h"
 #include "src/bootstrap/watch.h"
+#include "src/exec/device.h"
 #include "src/transport/arena.h"
 
 namespace tutti::api {
@@ -63,6 +64,8 @@ class Process {
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
 
   Result<void*> allocate(size_t bytes);
+  Result<void*> keep(std::unique_ptr<exec::DeviceAllocation> allocation);
+  /// Of either kind.
   Status release(void* memory);
   /// The arena that [memory, memory + bytes) lies in; null if it is not from allocate(). It stays
   /// for as long as somebody has it, released or not, so that its addresses mean nothing else.
@@ -97,7 +100,8 @@ class Process {
   std::deque<tuttiRequest> requests_;         // under mutex_; addresses are stable
   std::vector<tuttiRequest*> free_requests_;  // under mutex_
   std::set<HostStream*> streams_;             // under mutex_; owned
-  std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_;  // under mutex_
+  std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_;         // under mutex_
+  std::map<std::byte*, std::unique_ptr<exec::DeviceAllocation>> device_memory_;  // under mutex_
 };
 
 }  // namespace tutti::api

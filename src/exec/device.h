@@ -131,6 +131,14 @@ struct DeviceRankOptions {
 /// Pinned memory is the host's, and streams can name it.
 enum class MemoryPlace : uint8_t { kHost, kPinned, kDevice };
 
+/// Memory of a device that Tutti allocated. To end it may wait for all work of the device, so where
+/// that waits for another rank this thread must not be the one that it needs.
+class DeviceAllocation {
+ public:
+  virtual ~DeviceAllocation() = default;
+  virtual std::byte* data() const = 0;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -154,6 +162,10 @@ class Device {
   /// Collective among ranks of one host. kUnsupported, on all of them: some rank cannot; the
   /// message says which, and why. Another error has failed the communicator.
   virtual Result<std::unique_ptr<DeviceRank>> open(DeviceRankOptions options) = 0;
+
+  /// At least so many bytes, of undefined contents, on the device that the stream belongs to. Other
+  /// processes can be given it.
+  virtual Result<std::unique_ptr<DeviceAllocation>> allocate(void* stream, size_t bytes) = 0;
 };
 
 }  // namespace tutti::exec

@@ -8,6 +8,7 @@
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/device.h"
 #include "src/drivers/cuda/driver.h"
+#include "src/drivers/cuda/memory.h"
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_rank.h"
 
@@ -51,6 +52,15 @@ std::string hex(std::span<const unsigned char> bytes) {
 StreamInContext in_context(const exec::StreamPlace& where) {
   return {static_cast<CUcontext>(where.context), static_cast<CUstream>(where.stream)};
 }
+
+class CudaAllocation final : public exec::DeviceAllocation {
+ public:
+  explicit CudaAllocation(drivers::cuda::DeviceMemory memory) : memory_(std::move(memory)) {}
+  std::byte* data() const override { return reinterpret_cast<std::byte*>(memory_.address()); }
+
+ private:
+  drivers::cuda::DeviceMemory memory_;
+};
 
 class CudaDevice final : public exec::Device {
  public:
@@ -139,6 +149,22 @@ class CudaDevice final : public exec::Device {
         cuda.value().check(cuda.value().call.cuCtxGetDevice(&device), "cuCtxGetDevice");
     if (!found.ok()) return found;
     return CudaDeviceRank::open(cuda.value(), device, place.context, std::move(options));
+  }
+
+  Result<std::unique_ptr<exec::DeviceAllocation>> allocate(void* stream, size_t bytes) override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    const Result<CUcontext> context = context_of(cuda.value(), static_cast<CUstream>(stream));
+    if (!context.ok()) return context.status();
+    const drivers::cuda::ContextScope scope(cuda.value(), context.value());
+    if (!scope.status().ok()) return scope.status();
+    drivers::cuda::CUdevice number = 0;
+    Status asked = cuda.value().check(cuda.value().call.cuCtxGetDevice(&number), "cuCtxGetDevice");
+    if (!asked.ok()) return asked;
+    auto memory = drivers::cuda::DeviceMemory::allocate(cuda.value(), number, bytes);
+    if (!memory.ok()) return memory.status();
+    return std::unique_ptr<exec::DeviceAllocation>(
+        std::make_unique<CudaAllocation>(std::move(memory).value()));
   }
 
  private:
