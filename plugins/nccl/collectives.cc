@@ -1,4 +1,4 @@
-// The collectives, on host buffers.
+// The collectives, on buffers of the host or of a GPU.
 #include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
 
@@ -7,94 +7,96 @@ using namespace tutti::nccl;
 extern "C" {
 
 ncclResult_t pncclAllReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
-                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
+                            ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclAllReduce", buffers, [&](tuttiComm_t tutti) {
-      return tuttiAllReduce(send, recv, count, type_of(type), op_of(op), tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclAllReduce", {{send, recv}, stream, number_of(op)},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiAllReduce(send, recv, count, type_of(type), op_of(op), tutti,
+                                           where);
+                   });
   });
 }
 
 ncclResult_t pncclBroadcast(const void* send, void* recv, size_t count, ncclDataType_t type,
-                            int root, ncclComm_t comm, cudaStream_t) {
+                            int root, ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclBroadcast", buffers, [&](tuttiComm_t tutti) {
-      return tuttiBroadcast(send, recv, count, type_of(type), root, tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclBroadcast", {{send, recv}, stream},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiBroadcast(send, recv, count, type_of(type), root, tutti, where);
+                   });
   });
 }
 
 // Not by pncclBroadcast: beside NCCL, an entry point that is called here may be NCCL's.
 ncclResult_t pncclBcast(void* buffer, size_t count, ncclDataType_t type, int root, ncclComm_t comm,
-                        cudaStream_t) {
+                        cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {buffer};
-    return operate(comm, "ncclBcast", buffers, [&](tuttiComm_t tutti) {
-      return tuttiBroadcast(buffer, buffer, count, type_of(type), root, tutti, tuttiBlocking());
-    });
+    return operate(
+        comm, "ncclBcast", {{buffer}, stream}, [&](tuttiComm_t tutti, tuttiStream_t where) {
+          return tuttiBroadcast(buffer, buffer, count, type_of(type), root, tutti, where);
+        });
   });
 }
 
 ncclResult_t pncclReduce(const void* send, void* recv, size_t count, ncclDataType_t type,
-                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t) {
+                         ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclReduce", buffers, [&](tuttiComm_t tutti) {
-      return tuttiReduce(send, recv, count, type_of(type), op_of(op), root, tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclReduce", {{send, recv}, stream, number_of(op)},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiReduce(send, recv, count, type_of(type), op_of(op), root, tutti,
+                                        where);
+                   });
   });
 }
 
 ncclResult_t pncclAllGather(const void* send, void* recv, size_t count, ncclDataType_t type,
-                            ncclComm_t comm, cudaStream_t) {
+                            ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclAllGather", buffers, [&](tuttiComm_t tutti) {
-      return tuttiAllGather(send, recv, count, type_of(type), tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclAllGather", {{send, recv}, stream},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiAllGather(send, recv, count, type_of(type), tutti, where);
+                   });
   });
 }
 
 ncclResult_t pncclReduceScatter(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t) {
+                                ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclReduceScatter", buffers, [&](tuttiComm_t tutti) {
-      return tuttiReduceScatter(send, recv, count, type_of(type), op_of(op), tutti,
-                                tuttiBlocking());
-    });
+    return operate(comm, "ncclReduceScatter", {{send, recv}, stream, number_of(op)},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiReduceScatter(send, recv, count, type_of(type), op_of(op), tutti,
+                                               where);
+                   });
   });
 }
 
 ncclResult_t pncclAlltoAll(const void* send, void* recv, size_t count, ncclDataType_t type,
-                           ncclComm_t comm, cudaStream_t) {
+                           ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclAlltoAll", buffers, [&](tuttiComm_t tutti) {
-      return tuttiAllToAll(send, recv, count, type_of(type), tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclAlltoAll", {{send, recv}, stream},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiAllToAll(send, recv, count, type_of(type), tutti, where);
+                   });
   });
 }
 
 ncclResult_t pncclGather(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
-                         ncclComm_t comm, cudaStream_t) {
+                         ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclGather", buffers, [&](tuttiComm_t tutti) {
-      return tuttiGather(send, recv, count, type_of(type), root, tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclGather", {{send, recv}, stream},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiGather(send, recv, count, type_of(type), root, tutti, where);
+                   });
   });
 }
 
 ncclResult_t pncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
-                          ncclComm_t comm, cudaStream_t) {
+                          ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send, recv};
-    return operate(comm, "ncclScatter", buffers, [&](tuttiComm_t tutti) {
-      return tuttiScatter(send, recv, count, type_of(type), root, tutti, tuttiBlocking());
-    });
+    return operate(comm, "ncclScatter", {{send, recv}, stream},
+                   [&](tuttiComm_t tutti, tuttiStream_t where) {
+                     return tuttiScatter(send, recv, count, type_of(type), root, tutti, where);
+                   });
   });
 }
 
@@ -104,24 +106,35 @@ ncclResult_t pncclRedOpCreatePreMulSum(ncclRedOp_t* op, void* scalar, ncclDataTy
     constexpr char kName[] = "ncclRedOpCreatePreMulSum";
     if (const ncclResult_t bad = check_usable(comm, kName); bad != ncclSuccess) return bad;
     if (op == nullptr) return refuse(kName, "the place for the operation is null");
-    const void* const memory[] = {scalar};
-    if (const ncclResult_t bad = check_host_memory(memory, kName); bad != ncclSuccess) return bad;
     const int where = number_of(residence);
     if (where != ncclScalarDevice && where != ncclScalarHostImmediate) {
       return refuse(kName, "residence is neither ncclScalarDevice nor ncclScalarHostImmediate");
     }
+    const bool in_memory = where == ncclScalarDevice;
+    if (!in_memory && is_device_memory(scalar)) {
+      return refuse(kName, "the scalar lies in the memory of a GPU: pass ncclScalarDevice");
+    }
     tuttiRedOp_t made = tuttiSum;
     const ncclResult_t result = translate(tuttiRedOpCreatePreMulSum(
         &made, scalar, type_of(type), static_cast<tuttiScalarResidence_t>(where), comm->tutti));
-    if (result == ncclSuccess) *op = static_cast<ncclRedOp_t>(made);
+    if (result != ncclSuccess) return result;
+    *op = static_cast<ncclRedOp_t>(made);
+    if (!in_memory) return result;
+    const std::lock_guard lock(comm->mutex);
+    comm->scalars[number_of(*op)] = scalar;
     return result;
   });
 }
 
 ncclResult_t pncclRedOpDestroy(ncclRedOp_t op, ncclComm_t comm) {
   return caught([&]() -> ncclResult_t {
-    return ask(comm, "ncclRedOpDestroy",
-               [&](tuttiComm_t tutti) { return tuttiRedOpDestroy(op_of(op), tutti); });
+    const ncclResult_t result = ask(comm, "ncclRedOpDestroy", [&](tuttiComm_t tutti) {
+      return tuttiRedOpDestroy(op_of(op), tutti);
+    });
+    if (result != ncclSuccess) return result;
+    const std::lock_guard lock(comm->mutex);
+    comm->scalars.erase(number_of(op));
+    return result;
   });
 }
 

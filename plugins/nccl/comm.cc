@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "plugins/nccl/caught.h"
-#include "plugins/nccl/device_memory.h"
 #include "plugins/nccl/forks.h"
 #include "plugins/nccl/version.h"
 
@@ -97,16 +96,14 @@ ncclTeam_t world_of(ncclComm_t comm) {
   return found == ncclSuccess ? world : kAlone;
 }
 
-ncclResult_t refuse_device_memory(const char* function) {
-  return unsupported(function,
-                     "a buffer lies in the memory of a GPU; Tutti's drop-in takes host memory");
-}
-
-ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function) {
-  for (const void* buffer : buffers) {
-    if (buffer != nullptr && is_device_memory(buffer)) return refuse_device_memory(function);
+tuttiStream_t stream_of(ncclComm& comm, const Operands& operands) {
+  std::array<const void*, 3> buffers = {operands.buffers[0], operands.buffers[1], nullptr};
+  if (operands.op >= ncclNumOps) {
+    const std::lock_guard lock(comm.mutex);
+    const auto made = comm.scalars.find(operands.op);
+    if (made != comm.scalars.end()) buffers[2] = made->second;
   }
-  return ncclSuccess;
+  return stream_for(buffers, operands.stream);
 }
 
 }  // namespace tutti::nccl

@@ -5,15 +5,16 @@
 // hundred bytes), so that a stale handle is an error and not a crash.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <span>
 
 #include "plugins/nccl/abi.h"
+#include "plugins/nccl/device_memory.h"
 #include "plugins/nccl/errors.h"
 #include "plugins/nccl/group.h"
 #include "tutti/tutti.h"
@@ -28,7 +29,7 @@ enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAbort
 struct ncclWindow_vidmem {
   void* memory = nullptr;
   void* registration = nullptr;    // of tuttiCommRegister; null: collectives take no notice of it
-  tuttiWindow_t window = nullptr;  // for one-sided access
+  tuttiWindow_t window = nullptr;  // for one-sided access; null: the memory is a GPU's
 };
 
 namespace tutti::nccl {
@@ -66,6 +67,7 @@ struct ncclComm {
   std::mutex mutex;
   std::map<void*, std::unique_ptr<ncclWindow_vidmem>> windows;  // under mutex; by handle
   std::map<void*, size_t> registrations;  // under mutex; how often an address is registered
+  std::map<int, const void*> scalars;     // under mutex; of operations with one in memory
   tuttiWindow_t signals = nullptr;        // under mutex; made with the first window (one_sided.cc)
 };
 
@@ -94,17 +96,22 @@ ncclResult_t ask(ncclComm_t comm, const char* function, Call call) {
   return refused != ncclSuccess ? refused : translate(call(comm->tutti));
 }
 
-ncclResult_t refuse_device_memory(const char* function);
-/// Refuses addresses that only a GPU can read.
-ncclResult_t check_host_memory(std::span<const void* const> buffers, const char* function);
+/// The arguments that say where a call runs, before it is known whether any of it can be used.
+struct Operands {
+  std::array<const void*, 2> buffers = {};  // null: none
+  cudaStream_t stream = nullptr;
+  int op = ncclSum;  // an ncclRedOp_t, if it is one
+};
 
-/// One operation on host buffers. The stream is not looked at: it is complete on return.
+/// Where a call on them runs: as stream_for() says, the scalar of the operation included.
+tuttiStream_t stream_of(ncclComm& comm, const Operands& operands);
+
+/// One operation: `call` gets the communicator and the stream of tutti.h.
 template <class Call>
-ncclResult_t operate(ncclComm_t comm, const char* function, std::span<const void* const> buffers,
-                     Call call) {
-  ncclResult_t refused = check_usable(comm, function);
-  if (refused == ncclSuccess) refused = check_host_memory(buffers, function);
-  return part_of_group(refused != ncclSuccess ? refused : translate(call(comm->tutti)));
+ncclResult_t operate(ncclComm_t comm, const char* function, const Operands& operands, Call call) {
+  const ncclResult_t refused = check_usable(comm, function);
+  if (refused != ncclSuccess) return part_of_group(refused);
+  return part_of_group(translate(call(comm->tutti, stream_of(*comm, operands))));
 }
 
 /// A C caller may pass any integer as an enumeration; reading it as one would be undefined.

@@ -10,6 +10,7 @@ namespace {
 
 /// What a collective does not have it does not read.
 struct Arguments {
+  cudaStream_t stream;
   const void* send;
   void* recv;
   size_t count;
@@ -37,11 +38,12 @@ ncclResult_t run(const char* function, const Arguments& arguments, ncclComm_t co
   CallConfig read;
   const std::string wrong = read_call_config(config, read);
   if (!wrong.empty()) return part_of_group(refuse(function, wrong));
-  const void* const buffers[] = {arguments.send, arguments.recv};
-  return operate(comm, function, buffers, [&](tuttiComm_t tutti) {
+  const Operands operands = {
+      {arguments.send, arguments.recv}, arguments.stream, static_cast<int>(arguments.op)};
+  return operate(comm, function, operands, [&](tuttiComm_t tutti, tuttiStream_t where) {
     const tuttiCall_t call = call_of(kCollective, arguments);
     const tuttiOptions_t* options = read.given ? &read.options : nullptr;
-    return tuttiSubmit(&call, tutti, tuttiBlocking(), options, nullptr);
+    return tuttiSubmit(&call, tutti, where, options, nullptr);
   });
 }
 
@@ -50,72 +52,79 @@ ncclResult_t run(const char* function, const Arguments& arguments, ncclComm_t co
 extern "C" {
 
 ncclResult_t pncclAllReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t,
+                                  ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream,
                                   const ncclCollConfig_t* config) {
   return caught([&] {
-    return run<tuttiCollAllReduce>("ncclAllReduceConfig",
-                                   {send, recv, count, type_of(type), op_of(op)}, comm, config);
+    return run<tuttiCollAllReduce>(
+        "ncclAllReduceConfig", {stream, send, recv, count, type_of(type), op_of(op)}, comm, config);
   });
 }
 
 ncclResult_t pncclBroadcastConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                  int root, ncclComm_t comm, cudaStream_t,
+                                  int root, ncclComm_t comm, cudaStream_t stream,
                                   const ncclCollConfig_t* config) {
   return caught([&] {
-    return run<tuttiCollBroadcast>(
-        "ncclBroadcastConfig", {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+    return run<tuttiCollBroadcast>("ncclBroadcastConfig",
+                                   {stream, send, recv, count, type_of(type), tuttiSum, root}, comm,
+                                   config);
   });
 }
 
 ncclResult_t pncclReduceConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t,
+                               ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream,
                                const ncclCollConfig_t* config) {
   return caught([&] {
     return run<tuttiCollReduce>("ncclReduceConfig",
-                                {send, recv, count, type_of(type), op_of(op), root}, comm, config);
+                                {stream, send, recv, count, type_of(type), op_of(op), root}, comm,
+                                config);
   });
 }
 
 ncclResult_t pncclAllGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                  ncclComm_t comm, cudaStream_t, const ncclCollConfig_t* config) {
+                                  ncclComm_t comm, cudaStream_t stream,
+                                  const ncclCollConfig_t* config) {
   return caught([&] {
-    return run<tuttiCollAllGather>("ncclAllGatherConfig", {send, recv, count, type_of(type)}, comm,
-                                   config);
+    return run<tuttiCollAllGather>("ncclAllGatherConfig",
+                                   {stream, send, recv, count, type_of(type)}, comm, config);
   });
 }
 
 ncclResult_t pncclReduceScatterConfig(const void* send, void* recv, size_t count,
                                       ncclDataType_t type, ncclRedOp_t op, ncclComm_t comm,
-                                      cudaStream_t, const ncclCollConfig_t* config) {
+                                      cudaStream_t stream, const ncclCollConfig_t* config) {
   return caught([&] {
     return run<tuttiCollReduceScatter>("ncclReduceScatterConfig",
-                                       {send, recv, count, type_of(type), op_of(op)}, comm, config);
+                                       {stream, send, recv, count, type_of(type), op_of(op)}, comm,
+                                       config);
   });
 }
 
 ncclResult_t pncclAlltoAllConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                 ncclComm_t comm, cudaStream_t, const ncclCollConfig_t* config) {
+                                 ncclComm_t comm, cudaStream_t stream,
+                                 const ncclCollConfig_t* config) {
   return caught([&] {
-    return run<tuttiCollAllToAll>("ncclAlltoAllConfig", {send, recv, count, type_of(type)}, comm,
-                                  config);
+    return run<tuttiCollAllToAll>("ncclAlltoAllConfig", {stream, send, recv, count, type_of(type)},
+                                  comm, config);
   });
 }
 
 ncclResult_t pncclGatherConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                               int root, ncclComm_t comm, cudaStream_t,
+                               int root, ncclComm_t comm, cudaStream_t stream,
                                const ncclCollConfig_t* config) {
   return caught([&] {
     return run<tuttiCollGather>("ncclGatherConfig",
-                                {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+                                {stream, send, recv, count, type_of(type), tuttiSum, root}, comm,
+                                config);
   });
 }
 
 ncclResult_t pncclScatterConfig(const void* send, void* recv, size_t count, ncclDataType_t type,
-                                int root, ncclComm_t comm, cudaStream_t,
+                                int root, ncclComm_t comm, cudaStream_t stream,
                                 const ncclCollConfig_t* config) {
   return caught([&] {
     return run<tuttiCollScatter>("ncclScatterConfig",
-                                 {send, recv, count, type_of(type), tuttiSum, root}, comm, config);
+                                 {stream, send, recv, count, type_of(type), tuttiSum, root}, comm,
+                                 config);
   });
 }
 

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -16,17 +17,28 @@ namespace tutti::nccl {
 namespace {
 
 // Of the CUDA driver's interface, whose values are fixed.
-using PointerGetAttribute = int (*)(void* value, int attribute, uint64_t pointer);
-using CtxGetDevice = int (*)(int* device);
+using GetProcAddress = int (*)(const char* name, void** function, int version, uint64_t flags,
+                               int* found);
+struct Driver {
+  int (*pointer_get_attribute)(void* value, int attribute, uint64_t pointer) = nullptr;
+  int (*ctx_get_device)(int* device) = nullptr;
+  int (*device_get_count)(int* count) = nullptr;
+
+  bool is_complete() const {
+    return pointer_get_attribute != nullptr && ctx_get_device != nullptr &&
+           device_get_count != nullptr;
+  }
+};
+constexpr int kPointerGetAttributeVersion = 4000;
+constexpr int kCtxGetDeviceVersion = 2000;
+constexpr int kDeviceGetCountVersion = 2000;
 constexpr int kAttributeMemoryType = 2;
 constexpr int kAttributeIsManaged = 8;
 constexpr unsigned kMemoryTypeDevice = 2;
 constexpr int kCudaSuccess = 0;
 
 // tidy: allow mutable (which driver the process has loaded is a fact about the process)
-std::atomic<PointerGetAttribute> pointer_get_attribute{nullptr};
-// tidy: allow mutable (the same)
-std::atomic<CtxGetDevice> ctx_get_device{nullptr};
+std::atomic<const Driver*> driver{nullptr};
 // tidy: allow mutable (the same)
 std::atomic<unsigned long long> objects_seen{0};
 
@@ -63,16 +75,33 @@ Objects objects_of_process() {
   return objects;
 }
 
+template <class Function>
+void resolve(GetProcAddress get, const char* name, int version, Function*& function) {
+  int found = 0;
+  void* address = nullptr;
+  if (get(name, &address, version, 0, &found) == kCudaSuccess) {
+    function = reinterpret_cast<Function*>(address);
+  }
+}
+
 // Not under our lock: the loader waits here for the constructors of what other threads load, which
 // may call us. A child's loader is as good as new after this: nothing is searched for.
 void take(const std::string& path) {
-  void* driver = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
-  if (driver == nullptr) return;
-  ctx_get_device.store(reinterpret_cast<CtxGetDevice>(dlsym(driver, "cuCtxGetDevice")),
-                       std::memory_order_release);
-  pointer_get_attribute.store(
-      reinterpret_cast<PointerGetAttribute>(dlsym(driver, "cuPointerGetAttribute")),
-      std::memory_order_release);
+  void* library = dlopen(path.c_str(), RTLD_NOLOAD | RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return;
+  const auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
+  if (get == nullptr) return;
+  Driver found;
+  resolve(get, "cuPointerGetAttribute", kPointerGetAttributeVersion, found.pointer_get_attribute);
+  resolve(get, "cuCtxGetDevice", kCtxGetDeviceVersion, found.ctx_get_device);
+  resolve(get, "cuDeviceGetCount", kDeviceGetCountVersion, found.device_get_count);
+  if (!found.is_complete()) return;
+  auto made = std::make_unique<const Driver>(found);
+  const Driver* none = nullptr;
+  // Like the library it is never given up.
+  if (driver.compare_exchange_strong(none, made.get(), std::memory_order_acq_rel)) {
+    (void)made.release();
+  }
 }
 
 // The CUDA runtime loads the driver at a program's first call of it, at any time. Several threads
@@ -85,32 +114,70 @@ void look_for_cuda() {
   next_look.store((begun + kBetweenLooks).time_since_epoch().count(), std::memory_order_release);
 }
 
-bool is_known() { return pointer_get_attribute.load(std::memory_order_acquire) != nullptr; }
-
 bool is_look_due() {
   return Clock::now().time_since_epoch().count() >= next_look.load(std::memory_order_acquire);
+}
+
+/// Null without one.
+const Driver* find_driver() {
+  const Driver* known = driver.load(std::memory_order_acquire);
+  if (known != nullptr || !is_look_due()) return known;
+  look_for_cuda();
+  return driver.load(std::memory_order_acquire);
+}
+
+/// False for ordinary memory of the host, which the driver does not know.
+bool is_known(const Driver& cuda, const void* address, unsigned& type) {
+  const auto pointer = reinterpret_cast<uint64_t>(address);
+  return cuda.pointer_get_attribute(&type, kAttributeMemoryType, pointer) == kCudaSuccess;
+}
+
+bool has_current_device(const Driver& cuda) {
+  int device = 0;
+  return cuda.ctx_get_device(&device) == kCudaSuccess;
 }
 
 }  // namespace
 
 bool is_device_memory(const void* address) {
-  if (!is_known() && is_look_due()) look_for_cuda();
-  const PointerGetAttribute get = pointer_get_attribute.load(std::memory_order_acquire);
-  if (get == nullptr) return false;
+  const Driver* cuda = find_driver();
+  unsigned type = 0, managed = 0;
+  if (cuda == nullptr || !is_known(*cuda, address, type)) return false;
   const auto pointer = reinterpret_cast<uint64_t>(address);
-  unsigned type = 0;
-  // The driver does not know ordinary memory of the host.
-  if (get(&type, kAttributeMemoryType, pointer) != kCudaSuccess) return false;
-  unsigned managed = 0;
-  get(&managed, kAttributeIsManaged, pointer);
+  cuda->pointer_get_attribute(&managed, kAttributeIsManaged, pointer);
   return type == kMemoryTypeDevice && managed == 0;
 }
 
+tuttiStream_t stream_for(std::span<const void* const> buffers, cudaStream_t stream) {
+  const Driver* cuda = find_driver();
+  if (cuda == nullptr) return tuttiBlocking();
+  bool has_buffers = false;
+  for (const void* buffer : buffers) {
+    if (buffer == nullptr) continue;
+    has_buffers = true;
+    unsigned type = 0;
+    if (is_known(*cuda, buffer, type)) return tuttiStreamCuda(stream);
+  }
+  const bool on_stream = !has_buffers && (stream != nullptr || has_current_device(*cuda));
+  return on_stream ? tuttiStreamCuda(stream) : tuttiBlocking();
+}
+
 int current_device() {
-  if (!is_known()) look_for_cuda();
-  const CtxGetDevice get = ctx_get_device.load(std::memory_order_acquire);
+  if (driver.load(std::memory_order_acquire) == nullptr) look_for_cuda();
+  const Driver* cuda = driver.load(std::memory_order_acquire);
   int device = 0;
-  return get != nullptr && get(&device) == kCudaSuccess ? device : 0;
+  return cuda != nullptr && cuda->ctx_get_device(&device) == kCudaSuccess ? device : 0;
+}
+
+bool has_current_device() {
+  const Driver* cuda = find_driver();
+  return cuda != nullptr && has_current_device(*cuda);
+}
+
+int count_devices() {
+  const Driver* cuda = find_driver();
+  int count = -1;
+  return cuda != nullptr && cuda->device_get_count(&count) == kCudaSuccess ? count : -1;
 }
 
 }  // namespace tutti::nccl

@@ -85,6 +85,18 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
   });
 }
 
+/// Without a driver any number will do.
+ncclResult_t check_devices(int ranks, const int* devices) {
+  const int known = count_devices();
+  for (int i = 0; devices != nullptr && known >= 0 && i < ranks; ++i) {
+    if (devices[i] < known) continue;
+    return refuse("ncclCommInitAll", "device " + std::to_string(devices[i]) +
+                                         " of the list; there are " + std::to_string(known) +
+                                         ", from 0");
+  }
+  return ncclSuccess;
+}
+
 /// One thread makes all the ranks of the group.
 ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
   // The library's limit, which tutti.h does not show: it must hold before the places are written.
@@ -93,6 +105,7 @@ ncclResult_t init_all(ncclComm_t* comms, int ranks, const int* devices) {
     return refuse("ncclCommInitAll", "the number of ranks must be 0 to " + std::to_string(kMost));
   }
   if (ranks == 0) return ncclSuccess;  // as with NCCL
+  if (const ncclResult_t bad = check_devices(ranks, devices); bad != ncclSuccess) return bad;
   std::fill_n(comms, ranks, nullptr);
   // Where a communicator cannot be made this is said at the end of the group.
   const auto all = std::make_shared<std::vector<tuttiComm_t>>(ranks, nullptr);
@@ -128,6 +141,7 @@ void forget_memory(ncclComm_t comm) {
   const std::lock_guard lock(comm->mutex);
   comm->windows.clear();
   comm->registrations.clear();
+  comm->scalars.clear();
 }
 
 using MakeFrom = std::function<tuttiResult_t(tuttiComm_t*, const tuttiConfig_t*)>;

@@ -1,4 +1,5 @@
-// Memory that ranks of one host can map, and its registration.
+// Memory of the calling thread's device, or else memory that ranks of one host can map; and its
+// registration.
 //
 // A registration (ncclCommRegister) is one rank's own affair in NCCL and only ever a hint, so here
 // it is a handle and nothing else. A window is collective, and any memory is for one-sided access.
@@ -13,6 +14,7 @@
 
 #include "plugins/nccl/caught.h"
 #include "plugins/nccl/comm.h"
+#include "plugins/nccl/device_memory.h"
 #include "plugins/nccl/forks.h"
 #include "plugins/nccl/windows.h"
 
@@ -24,7 +26,7 @@ struct Allocation {
   uint32_t generation = 0;  // of the process that made it: what a fork inherits cannot be mapped
 };
 
-/// What ncclMemAlloc gave out. Under the process's mutex, also while it is made.
+/// What ncclMemAlloc gave out of the host's. Under the process's mutex, also while it is made.
 std::map<const void*, Allocation>& allocations() {
   // tidy: allow mutable (ncclMemFree gets nothing but the address)
   static auto* const allocations = new std::map<const void*, Allocation>;
@@ -35,6 +37,9 @@ ncclResult_t allocate(void** memory, size_t bytes) {
   if (memory == nullptr) return refuse("ncclMemAlloc", "the place for the address is null");
   *memory = nullptr;
   if (bytes == 0) return ncclSuccess;
+  if (has_current_device()) {
+    return translate(tuttiMemAllocFor(memory, bytes, tuttiStreamCuda(nullptr)));
+  }
   const ncclResult_t result = translate(tuttiMemAlloc(memory, bytes));
   if (result != ncclSuccess) return result;
   const std::lock_guard lock(process_mutex());

@@ -4,6 +4,8 @@
 // window without memory for its signals, made with its first window (windows.cc), because that call
 // is collective and these are not. A put with a signal is a put to the program's window and a
 // signal of that one: tutti.h orders them over all windows of a communicator.
+//
+// Windows and buffers are the host's, pinned ones too; the calls are in their stream all the same.
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -51,7 +53,18 @@ ncclResult_t window_of(ncclComm_t comm, const char* function, ncclWindow_t handl
     return refuse(function, "the handle is not a window of this communicator");
   }
   window = found->second->window;
-  return ncclSuccess;
+  if (window != nullptr) return ncclSuccess;
+  return unsupported(function,
+                     "memory of the window lies in a GPU on some rank, and one-sided access needs "
+                     "the host's: register that of ncclMemAlloc in a thread without a device, or "
+                     "pinned memory");
+}
+
+ncclResult_t check_source(const char* function, const void* source) {
+  if (source == nullptr || !is_device_memory(source)) return ncclSuccess;
+  return unsupported(function,
+                     "the source lies in the memory of a GPU, and one-sided access needs the "
+                     "host's: copy it to pinned memory in the stream before");
 }
 
 ncclResult_t bytes_of(const char* function, size_t count, int type, size_t& bytes) {
@@ -69,6 +82,7 @@ struct Put {
   ncclWindow_t window;
   size_t offset;
   int signal;
+  cudaStream_t stream;
 };
 
 ncclResult_t put_signal(ncclComm_t comm, const Put& put, int context, unsigned int flags) {
@@ -80,30 +94,36 @@ ncclResult_t put_signal(ncclComm_t comm, const Put& put, int context, unsigned i
   if (bad == ncclSuccess) bad = bytes_of(kName, put.count, put.type, bytes);
   if (bad == ncclSuccess) bad = check_signal(kName, put.signal, context);
   if (bad == ncclSuccess) bad = check_flags(kName, flags);
+  if (bad == ncclSuccess) bad = check_source(kName, put.source);
   if (bad != ncclSuccess) return bad;
-  const void* const buffers[] = {put.source};
-  return operate(comm, kName, buffers, [&](tuttiComm_t) {
-    const tuttiResult_t result =
-        tuttiPut(put.source, bytes, put.peer, window, put.offset, tuttiBlocking());
+  return operate(comm, kName, {{put.source}, put.stream}, [&](tuttiComm_t, tuttiStream_t where) {
+    const tuttiResult_t result = tuttiPut(put.source, bytes, put.peer, window, put.offset, where);
     if (result != tuttiSuccess) return result;
-    return tuttiSignal(put.peer, signals, static_cast<uint32_t>(put.signal), tuttiBlocking());
+    return tuttiSignal(put.peer, signals, static_cast<uint32_t>(put.signal), where);
   });
 }
 
-ncclResult_t signal(ncclComm_t comm, int peer, int number, int context, unsigned int flags) {
+struct Signal {
+  int peer;
+  int number;
+  cudaStream_t stream;
+};
+
+ncclResult_t signal(ncclComm_t comm, const Signal& asked, int context, unsigned int flags) {
   constexpr char kName[] = "ncclSignal";
   tuttiWindow_t signals = nullptr;
   ncclResult_t bad = signals_of(comm, kName, signals);
-  if (bad == ncclSuccess) bad = check_signal(kName, number, context);
+  if (bad == ncclSuccess) bad = check_signal(kName, asked.number, context);
   if (bad == ncclSuccess) bad = check_flags(kName, flags);
   if (bad != ncclSuccess) return bad;
-  return operate(comm, kName, {}, [&](tuttiComm_t) {
-    return tuttiSignal(peer, signals, static_cast<uint32_t>(number), tuttiBlocking());
+  return operate(comm, kName, {.stream = asked.stream}, [&](tuttiComm_t, tuttiStream_t where) {
+    return tuttiSignal(asked.peer, signals, static_cast<uint32_t>(asked.number), where);
   });
 }
 
 /// For all of them; none is waited for if one is refused.
-ncclResult_t wait(ncclComm_t comm, int count, const ncclWaitSignalDesc_t* waits) {
+ncclResult_t wait(ncclComm_t comm, int count, const ncclWaitSignalDesc_t* waits,
+                  cudaStream_t stream) {
   constexpr char kName[] = "ncclWaitSignal";
   tuttiWindow_t signals = nullptr;
   if (const ncclResult_t bad = signals_of(comm, kName, signals); bad != ncclSuccess) return bad;
@@ -117,11 +137,11 @@ ncclResult_t wait(ncclComm_t comm, int count, const ncclWaitSignalDesc_t* waits)
     if (one.opCnt <= 0) return refuse(kName, "an opCnt is not positive");
     if (one.peer < 0 || one.peer >= ranks) return refuse(kName, "a peer is not a rank");
   }
-  return operate(comm, kName, {}, [&](tuttiComm_t) {
+  return operate(comm, kName, {.stream = stream}, [&](tuttiComm_t, tuttiStream_t where) {
     tuttiResult_t result = tuttiSuccess;
     for (size_t i = 0; i < all.size() && result == tuttiSuccess; ++i) {
       result = tuttiWaitSignal(all[i].peer, signals, static_cast<uint32_t>(all[i].sigIdx),
-                               static_cast<uint64_t>(all[i].opCnt), tuttiBlocking());
+                               static_cast<uint64_t>(all[i].opCnt), where);
     }
     return result;
   });
@@ -134,25 +154,26 @@ extern "C" {
 
 ncclResult_t pncclPutSignal(const void* source, size_t count, ncclDataType_t type, int peer,
                             ncclWindow_t window, size_t offset, int number, int context,
-                            unsigned int flags, ncclComm_t comm, cudaStream_t) {
+                            unsigned int flags, ncclComm_t comm, cudaStream_t stream) {
   return tutti::nccl::caught([&] {
     return tutti::nccl::part_of_group(tutti::nccl::put_signal(
-        comm, {source, count, tutti::nccl::number_of(type), peer, window, offset, number}, context,
-        flags));
+        comm, {source, count, tutti::nccl::number_of(type), peer, window, offset, number, stream},
+        context, flags));
   });
 }
 
 ncclResult_t pncclSignal(int peer, int number, int context, unsigned int flags, ncclComm_t comm,
-                         cudaStream_t) {
+                         cudaStream_t stream) {
   return tutti::nccl::caught([&] {
-    return tutti::nccl::part_of_group(tutti::nccl::signal(comm, peer, number, context, flags));
+    return tutti::nccl::part_of_group(
+        tutti::nccl::signal(comm, {peer, number, stream}, context, flags));
   });
 }
 
 ncclResult_t pncclWaitSignal(int count, ncclWaitSignalDesc_t* waits, ncclComm_t comm,
-                             cudaStream_t) {
+                             cudaStream_t stream) {
   return tutti::nccl::caught(
-      [&] { return tutti::nccl::part_of_group(tutti::nccl::wait(comm, count, waits)); });
+      [&] { return tutti::nccl::part_of_group(tutti::nccl::wait(comm, count, waits, stream)); });
 }
 
 [[gnu::weak, gnu::alias("pncclPutSignal")]] decltype(pncclPutSignal) ncclPutSignal;

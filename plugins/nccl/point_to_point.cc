@@ -7,21 +7,19 @@ using namespace tutti::nccl;
 extern "C" {
 
 ncclResult_t pncclSend(const void* send, size_t count, ncclDataType_t type, int peer,
-                       ncclComm_t comm, cudaStream_t) {
+                       ncclComm_t comm, cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {send};
-    return operate(comm, "ncclSend", buffers, [&](tuttiComm_t tutti) {
-      return tuttiSend(send, count, type_of(type), peer, tutti, tuttiBlocking());
+    return operate(comm, "ncclSend", {{send}, stream}, [&](tuttiComm_t tutti, tuttiStream_t where) {
+      return tuttiSend(send, count, type_of(type), peer, tutti, where);
     });
   });
 }
 
 ncclResult_t pncclRecv(void* recv, size_t count, ncclDataType_t type, int peer, ncclComm_t comm,
-                       cudaStream_t) {
+                       cudaStream_t stream) {
   return caught([&]() -> ncclResult_t {
-    const void* const buffers[] = {recv};
-    return operate(comm, "ncclRecv", buffers, [&](tuttiComm_t tutti) {
-      return tuttiRecv(recv, count, type_of(type), peer, tutti, tuttiBlocking());
+    return operate(comm, "ncclRecv", {{recv}, stream}, [&](tuttiComm_t tutti, tuttiStream_t where) {
+      return tuttiRecv(recv, count, type_of(type), peer, tutti, where);
     });
   });
 }

@@ -44,7 +44,10 @@ struct Plan {
   }
   bool is_agreed() const { return least[0] != kUnknown; }
   bool is_shared() const { return least[0] == kMappable && least[1] == -least[2]; }
+  /// A hint that nothing takes: some rank's memory is one that the host cannot read.
+  bool is_of_gpu() const { return least[0] == kOfGpu; }
   bool is_complete() const {
+    if (is_of_gpu()) return signals != nullptr || !brings_signals;
     return made->window != nullptr && (made->registration != nullptr || !is_shared()) &&
            (signals != nullptr || !brings_signals);
   }
@@ -106,14 +109,6 @@ ncclResult_t together(const Round& round, Put put) {
   }
 }
 
-/// What a rank brings that the host cannot read is no window on any of them.
-ncclResult_t check_memory(const Plan& plan) {
-  constexpr char kName[] = "ncclCommWindowRegister";
-  if (plan.least[0] != Plan::kOfGpu) return ncclSuccess;
-  if (plan.mine[0] == Plan::kOfGpu) return refuse_device_memory(kName);
-  return misuse(kName, "the memory of another rank lies in a GPU");
-}
-
 /// An all_gather_v: what a program can call itself through nccl.h would pass for it on other ranks.
 tuttiResult_t exchange_facts(Plan& plan) {
   const tuttiComm_t comm = plan.call.comm->tutti;
@@ -141,10 +136,6 @@ void agree(const Round& round) {
     find_least(*plan);
     if (plan->failure == ncclSuccess && !plan->is_agreed()) plan->fail(ended);
   }
-  for (Plan* plan : round) {
-    if (plan->failure != ncclSuccess) continue;
-    if (const ncclResult_t bad = check_memory(*plan); bad != ncclSuccess) plan->fail(bad);
-  }
 }
 
 tuttiResult_t put_registrations(Plan& plan) {
@@ -154,7 +145,7 @@ tuttiResult_t put_registrations(Plan& plan) {
   if (plan.is_shared()) {
     result = tuttiCommRegister(comm, call.memory, call.bytes, &plan.made->registration);
   }
-  if (result == tuttiSuccess) {
+  if (result == tuttiSuccess && !plan.is_of_gpu()) {
     tuttiWindow_t* const place = call.window == nullptr ? nullptr : &plan.made->window;
     result = tuttiCommWindowRegister(comm, call.memory, call.bytes, place, 0);
   }
