@@ -115,13 +115,6 @@ class Calls(WithPrograms):
     def test_configurations_of_any_size_and_version(self):
         self.runs_on_every_number_of_ranks("configurations", ranks=[2])
 
-    def test_memory_of_a_gpu_is_refused(self):
-        driver = self.workshop.compile(os.path.join(HERE, "driver.c"), "libcuda.so.1", "-shared", "-fPIC",
-                                       "-Wl,-soname,libcuda.so.1")
-        device = self.built("device", "-ldl")
-        self.runs(device, driver)
-        self.runs(device, driver, "late")
-
 
 class CallsWithTheToolkitsHeader(WithTheToolkitsHeader, Calls):
     pass

@@ -1,0 +1,138 @@
+/* A program of NCCL on device memory: on_device RANKS. All it knows of CUDA is the driver's
+ * interface, by cuGetProcAddress_v2. */
+#include <dlfcn.h>
+#include <stdint.h>
+
+#include "tests/nccl/ranks.h"
+
+#define COUNT 1000
+
+typedef uint64_t Pointer;
+typedef int (*GetProcAddress)(const char*, void**, int, uint64_t, int*);
+
+static int (*init)(unsigned);
+static int (*retain_context)(void**, int);
+static int (*set_context)(void*);
+static int (*allocate)(Pointer*, size_t);
+static int (*copy_to_device)(Pointer, const void*, size_t);
+static int (*copy_to_host)(void*, Pointer, size_t);
+static int (*create_stream)(void**, unsigned);
+static int (*synchronize)(void*);
+
+static void cuda(int result, const char* what, int rank) { is(result == 0, what, rank); }
+
+static void load_driver(int rank) {
+  const struct {
+    const char* name;
+    int version;
+    void* function;
+  } wanted[] = {{"cuInit", 2000, &init},
+                {"cuDevicePrimaryCtxRetain", 7000, &retain_context},
+                {"cuCtxSetCurrent", 4000, &set_context},
+                {"cuMemAlloc", 3020, &allocate},
+                {"cuMemcpyHtoD", 3020, &copy_to_device},
+                {"cuMemcpyDtoH", 3020, &copy_to_host},
+                {"cuStreamCreate", 2000, &create_stream},
+                {"cuStreamSynchronize", 2000, &synchronize}};
+  void* library = dlopen("libcuda.so.1", RTLD_NOW);
+  is(library != NULL, "libcuda.so.1", rank);
+  const GetProcAddress get = (GetProcAddress)dlsym(library, "cuGetProcAddress_v2");
+  for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; ++i) {
+    int found = 0;
+    cuda(get(wanted[i].name, (void**)wanted[i].function, wanted[i].version, 0, &found),
+         wanted[i].name, rank);
+  }
+  void* context = NULL;
+  cuda(init(0), "cuInit", rank);
+  cuda(retain_context(&context, 0), "cuDevicePrimaryCtxRetain", rank);
+  cuda(set_context(context), "cuCtxSetCurrent", rank);
+}
+
+static Pointer address(const void* memory) { return (Pointer)(uintptr_t)memory; }
+
+/* Element i is i + rank. */
+static void fill(void* device, int rank) {
+  int values[COUNT];
+  for (int i = 0; i < COUNT; ++i) values[i] = i + rank;
+  cuda(copy_to_device(address(device), values, sizeof values), "copy to the device", rank);
+}
+
+/* Once the stream is past it: the first `count` elements. */
+static void take(int* values, const void* device, int count, void* stream, int rank) {
+  cuda(synchronize(stream), "cuStreamSynchronize", rank);
+  cuda(copy_to_host(values, address(device), (size_t)count * sizeof *values), "copy to the host",
+       rank);
+}
+
+static void check_collectives(Member m, ncclComm_t comm, void* send, void* recv, void* stream) {
+  int values[COUNT * MOST_RANKS];
+  const int sum = m.ranks * (m.ranks - 1) / 2, root = m.ranks - 1;
+  ok(ncclAllReduce(send, recv, COUNT, ncclInt, ncclSum, comm, stream), "AllReduce", m.rank);
+  take(values, recv, COUNT, stream, m.rank);
+  for (int i = 0; i < COUNT; ++i) is(values[i] == m.ranks * i + sum, "all_reduce", m.rank);
+  ok(ncclAllGather(send, recv, COUNT, ncclInt, comm, stream), "AllGather", m.rank);
+  take(values, recv, COUNT * m.ranks, stream, m.rank);
+  for (int i = 0; i < COUNT * m.ranks; ++i) {
+    is(values[i] == i % COUNT + i / COUNT, "all_gather", m.rank);
+  }
+  ok(ncclBroadcast(send, recv, COUNT, ncclInt, root, comm, stream), "Broadcast", m.rank);
+  take(values, recv, COUNT, stream, m.rank);
+  for (int i = 0; i < COUNT; ++i) is(values[i] == i + root, "broadcast", m.rank);
+  ok(ncclReduce(send, m.rank == root ? recv : NULL, COUNT, ncclInt, ncclMax, root, comm, stream),
+     "Reduce", m.rank);
+  take(values, recv, COUNT, stream, m.rank);
+  is(m.rank != root || values[5] == 5 + root, "reduce", m.rank);
+}
+
+static void check_group(Member m, ncclComm_t comm, void* send, void* recv, void* stream) {
+  int values[COUNT];
+  const int next = (m.rank + 1) % m.ranks, previous = (m.rank + m.ranks - 1) % m.ranks;
+  ok(ncclGroupStart(), "GroupStart", m.rank);
+  ok(ncclSend(send, COUNT, ncclInt, next, comm, stream), "Send", m.rank);
+  ok(ncclRecv(recv, COUNT, ncclInt, previous, comm, stream), "Recv", m.rank);
+  ok(ncclGroupEnd(), "GroupEnd", m.rank);
+  take(values, recv, COUNT, stream, m.rank);
+  for (int i = 0; i < COUNT; ++i) is(values[i] == i + previous, "send/recv", m.rank);
+}
+
+/* Each half of the ranks by itself, in place; the end of the communicator waits for the stream. */
+static void check_split(Member m, ncclComm_t comm, void* memory, void* stream) {
+  int values[COUNT], ranks = 0;
+  ncclComm_t half = NULL;
+  ok(ncclCommSplit(comm, m.rank % 2, m.rank, &half, NULL), "CommSplit", m.rank);
+  ok(ncclCommCount(half, &ranks), "CommCount", m.rank);
+  ok(ncclAllReduce(memory, memory, COUNT, ncclInt, ncclMin, half, stream), "AllReduce", m.rank);
+  ok(ncclCommFinalize(half), "CommFinalize", m.rank);
+  ok(ncclCommDestroy(half), "CommDestroy", m.rank);
+  take(values, memory, COUNT, stream, m.rank);
+  is(values[3] == 3 + m.rank % 2, "the half's all_reduce", m.rank);
+}
+
+/* The other ranks never call: the stream goes on all the same. */
+static void check_abort(Member m, ncclComm_t comm, void* send, void* recv, void* stream) {
+  meet(m);
+  if (m.rank == 0) {
+    ok(ncclAllReduce(send, recv, COUNT, ncclInt, ncclSum, comm, stream), "alone", m.rank);
+  }
+  usleep(50000);
+  ok(ncclCommAbort(comm), "CommAbort", m.rank);
+  cuda(synchronize(stream), "cuStreamSynchronize after an abort", m.rank);
+}
+
+static void body(Member m) {
+  void *stream = NULL, *send = NULL;
+  Pointer recv = 0;
+  load_driver(m.rank);
+  ncclComm_t comm = join(m);
+  cuda(create_stream(&stream, 1), "cuStreamCreate", m.rank);
+  ok(ncclMemAlloc(&send, COUNT * sizeof(int)), "MemAlloc", m.rank);
+  cuda(allocate(&recv, COUNT * MOST_RANKS * sizeof(int)), "cuMemAlloc", m.rank);
+  fill(send, m.rank);
+  check_collectives(m, comm, send, (void*)(uintptr_t)recv, stream);
+  check_group(m, comm, send, (void*)(uintptr_t)recv, stream);
+  check_split(m, comm, send, stream);
+  check_abort(m, comm, send, (void*)(uintptr_t)recv, stream);
+  ok(ncclMemFree(send), "MemFree", m.rank);
+}
+
+int main(int count, char** words) { return run_ranks(count > 1 ? atoi(words[1]) : 2, body); }
