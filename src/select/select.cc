@@ -27,6 +27,20 @@ std::string force_of(const Query& query) {
   return text;
 }
 
+/// An algorithm that is composed of flat ones over the levels of a group is one of them where there
+/// is one level; and its cost is counted from the schedules of all ranks, so not for very large
+/// groups.
+std::string reject_levels(const schedule::Algorithm& algorithm, const Query& query) {
+  if (algorithm.loads == nullptr) return {};
+  if (query.parameters.ranks > LevelPrices::kMostCounted) {
+    return "its cost is counted for groups of up to " + std::to_string(LevelPrices::kMostCounted) +
+           " ranks";
+  }
+  const auto& tree = query.parameters.tree;
+  const bool has_levels = tree != nullptr && tree->levels() > 1;
+  return has_levels || !query.forced.empty() ? "" : "the group has one level";
+}
+
 std::string reject(const schedule::Algorithm& algorithm, const Query& query,
                    const schedule::Parameters& parameters, const schedule::Cost& cost) {
   const ForcedName forced = parse_forced(query.forced);
@@ -95,6 +109,11 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     if (algorithm.collective != query.collective) continue;
     Candidate candidate{&algorithm, query.parameters, 0, {}, false};
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
+    candidate.rejected = reject_levels(algorithm, query);
+    if (!candidate.rejected.empty()) {
+      candidates.push_back(std::move(candidate));
+      continue;
+    }
     const schedule::Cost& cost = query.prices->cost_of(algorithm, candidate.parameters);
     candidate.rejected = reject(algorithm, query, candidate.parameters, cost);
     candidate.overflows =
