@@ -112,7 +112,7 @@ TEST_F(MeetingTest, WhoGaveUpTriesAgainAndMeetsTheOthers) {
   with_place.key = SecretKey{1, 2, 3};
   for (const auto& [config, way] :
        {std::pair(Config{}, "a file of this host"), std::pair(with_place, "TUTTI_ID")}) {
-    const std::string alone = meet(config, variables(0), {0, 0}, way, in(50));
+    const std::string alone = meet(config, variables(0), {0, 0}, way, in(500));
     EXPECT_NE(alone.find("ranks 1, 2 of 3 did not come"), std::string::npos) << alone;
     std::vector<std::string> errors(kRanks);
     std::vector<std::thread> threads;
