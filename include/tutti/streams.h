@@ -31,7 +31,9 @@ static inline tuttiStream_t tuttiBlocking(void) {
  * is current in the calling thread.
  *
  * Buffers:  device memory of the stream's device, or host memory; each buffer of a call may be
- *           either. A device buffer on a BLOCKING or HOST stream is tuttiInvalidArgument.
+ *           either. Calls that copy engines run (docs/devices.md) take pinned host memory only:
+ *           ordinary one is tuttiInvalidArgument. A device buffer on a BLOCKING or HOST stream is
+ *           tuttiInvalidArgument, too.
  * Ordering: an operation begins behind what the stream held when it was called, and what is put
  *           into the stream afterwards comes behind the operation. The stream waits for the other
  *           ranks; the host does not. Operations of one communicator run in the order of their

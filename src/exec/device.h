@@ -142,7 +142,6 @@ class DeviceAllocation {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual std::string_view name() const = 0;
   /// Whether this process can have memory of the device's. As cheap as a load.
   virtual bool is_present() const = 0;
   /// Where the byte lies.

@@ -76,13 +76,6 @@ void CrossingPool::give_back(CrossingSlot* slot) {
   slot->taken = false;
 }
 
-uint64_t CrossingPool::bytes() const {
-  const std::lock_guard lock(mutex_);
-  uint64_t bytes = 0;
-  for (const auto& slot : slots_) bytes += slot->memory.bytes();
-  return bytes;
-}
-
 Result<std::shared_ptr<exec::Crossing>> CudaCrossing::create(CrossingPool& pool,
                                                              StreamInContext where,
                                                              const exec::DevicePieces& input,

@@ -62,14 +62,12 @@ class CrossingPool {
   /// One with so much room behind its words, that no stream uses any more. A context is current.
   Result<CrossingSlot*> take(uint64_t bytes);
   void give_back(CrossingSlot* slot);
-  /// Of all slots.
-  uint64_t bytes() const;
 
  private:
   CrossingSlot* find(uint64_t bytes);
 
   const drivers::cuda::Cuda& cuda_;
-  mutable std::mutex mutex_;
+  std::mutex mutex_;
   std::vector<std::unique_ptr<CrossingSlot>> slots_;  // under mutex_
 };
 

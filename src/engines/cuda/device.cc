@@ -64,7 +64,6 @@ class CudaAllocation final : public exec::DeviceAllocation {
 
 class CudaDevice final : public exec::Device {
  public:
-  std::string_view name() const override { return "cuda"; }
   bool is_present() const override { return drivers::cuda::is_loaded_in_process(); }
 
   Result<exec::MemoryPlace> place_of(const void* address) const override {

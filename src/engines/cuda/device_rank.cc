@@ -199,7 +199,7 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan) {
   StreamMachine counting(nullptr, ring_->addresses());
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
   plan::Cursors cursors = cursors_;
-  counting.start(plan, {1, uint64_t{1} << 62, nullptr});
+  counting.start(plan, {1, uint64_t{1} << 62, nullptr});  // buffers that do not overlap
   walk.start(plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(counting);
