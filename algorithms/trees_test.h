@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <random>
 #include <string>
@@ -113,17 +114,39 @@ inline uint32_t rounds_at(const NodeTree& tree, size_t level, bool halves) {
   return halves ? static_cast<uint32_t>(patterns::doubling_rounds(static_cast<int>(children))) : 1;
 }
 
+/// Whether the outermost nodes fold and spread in one exchange, in place of two.
+inline bool has_middle(const Algorithm& algorithm) {
+  return algorithm.name == "hierarchical_one_shot" || algorithm.name == "hierarchical_doubling";
+}
+
+/// Rounds of that exchange among so many children.
+inline uint32_t middle_rounds(const Algorithm& algorithm, uint32_t children) {
+  if (children == 1) return 0;
+  if (algorithm.name == "hierarchical_one_shot") return 1;
+  const int rounds = patterns::doubling_rounds(static_cast<int>(children));
+  return static_cast<uint32_t>(rounds) + (2 * children > 3 * std::bit_floor(children) ? 1 : 0);
+}
+
+/// Whole shares that a child sends in it, and receives.
+inline uint32_t middle_shares(const Algorithm& algorithm, uint32_t children, uint32_t child) {
+  if (algorithm.name == "hierarchical_one_shot") return children - 1;
+  const uint32_t places = std::bit_floor(children), pairs = children - places;
+  if (child >= 2 * pairs) return static_cast<uint32_t>(std::countr_zero(places));
+  return child % 2 == 1 ? 1 : static_cast<uint32_t>(std::countr_zero(places)) + 1;
+}
+
 /// Messages of each level in the longest chain: that many, or fewer where parts are so few that
 /// some messages have nothing to bring.
 inline void expect_depths(const Algorithm& algorithm, const NodeTree& tree, const LevelLoads& loads,
                           bool exact) {
   const bool halves = algorithm.name == "hierarchical";
   for (size_t level = 0; level < tree.levels(); ++level) {
-    const bool one_exchange =
-        algorithm.name == "hierarchical_one_shot" && level + 1 == tree.levels();
     const bool both_ways = algorithm.collective != Collective::kReduceScatter &&
-                           algorithm.collective != Collective::kAllGather && !one_exchange;
-    const uint32_t depth = (both_ways ? 2 : 1) * rounds_at(tree, level, halves);
+                           algorithm.collective != Collective::kAllGather;
+    uint32_t depth = (both_ways ? 2 : 1) * rounds_at(tree, level, halves);
+    if (has_middle(algorithm) && level + 1 == tree.levels()) {
+      depth = middle_rounds(algorithm, most_children(tree, level));
+    }
     if (algorithm.collective == Collective::kAllReduce && exact) {
       EXPECT_EQ(loads.depth[level], depth) << "level " << level;
     } else {
@@ -137,14 +160,12 @@ inline void expect_depths(const Algorithm& algorithm, const NodeTree& tree, cons
 inline Fraction all_reduce_bytes(const Algorithm& algorithm, const NodeTree& tree, size_t level,
                                  uint32_t node) {
   const uint64_t product = product_above(tree, level, node);
-  if (algorithm.name != "hierarchical_one_shot") {
-    return Fraction::of(2 * (product - 1), product);
-  }
-  const uint64_t tops = tree.nodes(tree.levels() - 1) == 1 && level + 1 < tree.levels()
-                            ? tree.children_of(tree.levels() - 1, 0).size()
-                            : 1;
-  const uint64_t below = product / tops;  // 2 * (1 - 1 / below) + (tops - 1) / below
-  return Fraction::of(2 * (below - 1) + tops - 1, below);
+  const size_t top = tree.levels() - 1;
+  if (!has_middle(algorithm) || level == top) return Fraction::of(2 * (product - 1), product);
+  const auto tops = static_cast<uint32_t>(tree.children_of(top, 0).size());
+  const uint32_t child = tree.child_of(top, tree.ranks_of(level, node)[0]);
+  const uint64_t below = product / tops;  // 2 * (1 - 1 / below) + shares / below
+  return Fraction::of(2 * (below - 1) + middle_shares(algorithm, tops, child), below);
 }
 
 /// The promise over every cut follows from the tree alone.
