@@ -31,7 +31,8 @@ class SameProcess final : public transport::Mapped {
   Result<transport::Buffer> import(std::string_view) override {
     return Status::unsupported("threads");
   }
-  Result<Fd> fetch_descriptor(int) override { return Status::unsupported("none is needed"); }
+  Status give_descriptor(int) override { return Status::unsupported("none is needed"); }
+  Result<Fd> take_descriptor(int) override { return Status::unsupported("none is needed"); }
   void release(const std::byte*) override {}
   Status read(transport::Buffer target, uint64_t source) override {
     if (refuses) return Status::remote_error("the peer's memory is gone");

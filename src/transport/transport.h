@@ -74,9 +74,13 @@ class Mapped {
   /// often as it was imported: transport::Import does that.
   virtual Result<Buffer> import(std::string_view handle) = 0;
   virtual void release(const std::byte* memory) = 0;
-  /// A descriptor of one's own for what the peer has open as `descriptor`, which it says by any way
-  /// and keeps open meanwhile. kUnsupported where the kernel does not let this process have it.
-  virtual Result<Fd> fetch_descriptor(int descriptor) = 0;
+  /// Gives the peer a descriptor of its own for what is open here as `descriptor`, which stays open
+  /// until the peer has taken it. Never waits. A descriptor that was given is taken, also by a peer
+  /// that has no use for it any more.
+  virtual Status give_descriptor(int descriptor) = 0;
+  /// The oldest one that the peer gave and this rank has not taken. The peer has said by another
+  /// way that it was given, and its number there. Never waits: where there is none, it is an error.
+  virtual Result<Fd> take_descriptor(int descriptor) = 0;
   /// Capability single_copy: reads, or writes, at an address as the peer sees it. Complete when it
   /// returns. kRemoteError: the peer, or at least its memory, is gone; kInvalidUsage: there is no
   /// such memory there, or here; kUnsupported: it is permitted no more.

@@ -94,6 +94,30 @@ TEST_P(TransportMapped, ImportsWhatThePeerRegistered) {
   EXPECT_EQ(seen.value().data[77], std::byte{0x99});
 }
 
+TEST_P(TransportMapped, DescriptorsComeInTheOrderInWhichTheyWereGiven) {
+  auto crew = mapped(2);
+  if (crew == nullptr) return;
+  std::vector<transport::Arena> files;
+  for (int i = 0; i < 3; ++i) {
+    files.push_back(transport::Arena::create("tutti-given", 4096).value());
+  }
+  for (const transport::Arena& file : files) {
+    const Status given = crew->link(1, 0).mapped()->give_descriptor(file.fd());
+    ASSERT_TRUE(given.ok()) << given.message();
+  }
+  EXPECT_TRUE(crew->link(0, 1).status().ok()) << "what waits is no end of the peer";
+  for (const transport::Arena& file : files) {
+    const auto named = transport::parse_memory(transport::describe_memory(file).value());
+    const Result<Fd> taken = crew->link(0, 1).mapped()->take_descriptor(file.fd());
+    ASSERT_TRUE(taken.ok()) << taken.status().message();
+    EXPECT_NE(taken.value().get(), file.fd());
+    EXPECT_TRUE(transport::names_file(named.value(), taken.value().get()));
+  }
+  const Result<Fd> none = crew->link(0, 1).mapped()->take_descriptor(-1);
+  EXPECT_FALSE(none.ok()) << "there is none";
+  EXPECT_TRUE(crew->link(0, 1).status().ok());
+}
+
 size_t descriptors_of(const transport::MemoryHandle& memory) {
   size_t count = 0;
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {

@@ -81,7 +81,9 @@ class LoopbackLink final : public transport::Link, public transport::Mapped {
 
   transport::Buffer arena() const override { return {arena_.data(), arena_.bytes()}; }
 
-  Result<Fd> fetch_descriptor(int descriptor) override {
+  /// The peer finds it by its number.
+  Status give_descriptor(int /*descriptor*/) override { return {}; }
+  Result<Fd> take_descriptor(int descriptor) override {
     Fd fd(fcntl(descriptor, F_DUPFD_CLOEXEC, 0));
     if (!fd.valid()) return errno_status("cannot share a descriptor of another thread");
     return fd;

@@ -14,6 +14,7 @@
 #include <memory>
 
 #include "src/base/little.h"
+#include "transports/shm/given.h"
 #include "transports/shm/local_socket.h"
 
 namespace tutti::transports::shm {
@@ -193,21 +194,23 @@ Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
   return fd;
 }
 
-Result<Fd> ShmLink::fetch_descriptor(int descriptor) {
-  Fd fd(static_cast<int>(syscall(SYS_pidfd_getfd, liveness_.process_fd(), descriptor, 0)));
-  if (fd.valid()) return fd;
-  const std::string why(errno_status("pidfd_getfd").message());
+Status ShmLink::give_descriptor(int descriptor) {
+  const Status given = shm::give_descriptor(liveness_.socket(), descriptor);
+  return given.ok() ? given : explain(given, "giving a descriptor to");
+}
+
+Result<Fd> ShmLink::take_descriptor(int descriptor) {
+  Result<Fd> taken = shm::take_descriptor(liveness_.socket(), descriptor);
+  if (taken.ok()) return taken;
   if (Status alive = status(); !alive.ok()) return alive;
-  return Status::unsupported("no descriptor of " + peer_.text() + " can be had (" + why +
-                             "; kernel.yama.ptrace_scope forbids it between processes of which "
-                             "neither started the other)");
+  return explain(taken.status(), "taking a descriptor of");
 }
 
 Status ShmLink::read(transport::Buffer target, uint64_t source) {
   const Status status = copy_across(Way::kRead, peer_.visible, target.data, source, target.bytes);
   // A process id is used again after a death: what was read counts only if the peer lived on.
   if (Status alive = this->status(); !alive.ok()) return alive;
-  return status.ok() ? status : explain(status, "reading");
+  return status.ok() ? status : explain(status, "reading memory of");
 }
 
 Status ShmLink::write(uint64_t target, transport::ConstBuffer source) {
@@ -216,12 +219,12 @@ Status ShmLink::write(uint64_t target, transport::ConstBuffer source) {
   if (Status alive = status(); !alive.ok()) return alive;
   auto* const here = const_cast<std::byte*>(source.data);  // only read
   const Status status = copy_across(Way::kWrite, peer_.visible, here, target, source.bytes);
-  return status.ok() ? status : explain(status, "writing");
+  return status.ok() ? status : explain(status, "writing memory of");
 }
 
 Status ShmLink::explain(const Status& status, const char* what) const {
-  return Status(status.code(), std::string(what) + " memory of " + peer_.text() + ": " +
-                                   std::string(status.message()));
+  return Status(status.code(),
+                std::string(what) + " " + peer_.text() + ": " + std::string(status.message()));
 }
 
 }  // namespace tutti::transports::shm

@@ -49,7 +49,9 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   /// needs no thread to serve it. Both need the same user and PID namespace.
   Result<transport::Buffer> import(std::string_view handle) override;
   void release(const std::byte* memory) override { imports_.release(memory); }
-  Result<Fd> fetch_descriptor(int descriptor) override;
+  /// They travel over the connection that passed the handshake.
+  Status give_descriptor(int descriptor) override;
+  Result<Fd> take_descriptor(int descriptor) override;
   Status read(transport::Buffer target, uint64_t source) override;
   Status write(uint64_t target, transport::ConstBuffer source) override;
 

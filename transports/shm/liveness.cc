@@ -37,10 +37,11 @@ Liveness::~Liveness() {
 void Liveness::gather() {
   if (!process_.valid()) return;
   Fd gathered(epoll_create1(EPOLL_CLOEXEC));
-  epoll_event event{};
-  event.events = EPOLLIN | EPOLLRDHUP;
-  if (!gathered.valid() || epoll_ctl(gathered.get(), EPOLL_CTL_ADD, socket_.get(), &event) < 0 ||
-      epoll_ctl(gathered.get(), EPOLL_CTL_ADD, process_.get(), &event) < 0) {
+  epoll_event hung_up{}, ended{};
+  hung_up.events = EPOLLRDHUP;
+  ended.events = EPOLLIN;
+  if (!gathered.valid() || epoll_ctl(gathered.get(), EPOLL_CTL_ADD, socket_.get(), &hung_up) < 0 ||
+      epoll_ctl(gathered.get(), EPOLL_CTL_ADD, process_.get(), &ended) < 0) {
     return;  // the socket alone notices all but peers with children
   }
   gathered_ = std::move(gathered);
@@ -68,6 +69,7 @@ Liveness::News Liveness::read_news() const {
   char byte = 0;
   const ssize_t count = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
   if (count == 1 && byte == kGoodbye) return News::kGoodbye;
+  if (count == 1 && byte == kMessage) return News::kNone;
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return News::kNone;
   return News::kEndOfFile;
 }

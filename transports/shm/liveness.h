@@ -2,7 +2,8 @@
 //
 // Death closes the connected socket. But a child that the peer made without fork()'s handlers keeps
 // an inherited copy open, so the process itself is watched too (pidfd), where the kernel lets us. A
-// peer that closes its link says goodbye first: its end of file is then no death.
+// peer that closes its link says goodbye first: its end of file is then no death. Messages that are
+// no goodbye are others' affair, and wake nobody.
 //
 // Owns: the connected socket, a pidfd, and the descriptor that gathers both. Threads: check() from
 // any. Errors: kRemoteError, sticky, from check().
@@ -32,6 +33,10 @@ class Liveness {
   int fd() const { return gathered_.valid() ? gathered_.get() : socket_.get(); }
   /// For pidfd_getfd(); -1 where the kernel has none.
   int process_fd() const { return process_.get(); }
+  /// For messages that begin with kMessage. While one lies there unread, a goodbye behind it is not
+  /// seen.
+  static constexpr uint8_t kMessage = 'D';
+  int socket() const { return socket_.get(); }
 
   /// OK, or why the peer will not answer any more. One or two system calls.
   Status check() const;

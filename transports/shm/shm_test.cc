@@ -4,11 +4,14 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -21,6 +24,7 @@
 #include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/transport/memory_handle.h"
+#include "tests/support/refused_calls.h"
 #include "transports/shm/card.h"
 
 namespace tutti::transports::shm {
@@ -315,6 +319,58 @@ TEST(Shm, LeavingInGoodOrderIsNoDeathAtFirst) {
   });
   open_barrier(children);
   for (const Child& child : children) EXPECT_EQ(reap(child), 0);
+}
+
+/// Everyone gives everyone a file with its rank in it, and takes the others'.
+std::string pass_descriptors(Self& self) {
+  if (std::string failure = self.connect_all(); !failure.empty()) return failure;
+  const bool refused = testing_support::refuse_system_call(SYS_pidfd_getfd);
+  if (!refused || syscall(SYS_pidfd_getfd, -1, 0, 0) == 0 || errno != EPERM) return "not refused";
+  prctl(PR_SET_DUMPABLE, 0);  // no other process may look into this one, unless it is root's
+  const Arena mine = Arena::create("tutti-given", 4096).value();
+  mine.data()[0] = static_cast<std::byte>(self.rank);
+  const int number = mine.fd();
+  std::memcpy(self.arena.data(), &number, sizeof number);
+  for (const auto& [peer, link] : self.links) {
+    const Status given = link->mapped()->give_descriptor(number);
+    if (!given.ok()) return std::string(given.message());
+  }
+  self.barrier();
+  for (const auto& [peer, link] : self.links) {
+    int theirs = -1;
+    std::memcpy(&theirs, link->mapped()->arena().data, sizeof theirs);
+    Result<Fd> taken = link->mapped()->take_descriptor(theirs);
+    if (!taken.ok()) return std::string(taken.status().message());
+    const Result<Arena> adopted = Arena::adopt(taken.value().release(), 4096);
+    if (!adopted.ok()) return std::string(adopted.status().message());
+    if (adopted.value().data()[0] != static_cast<std::byte>(peer)) return "another rank's file";
+  }
+  return "";
+}
+
+TEST(Shm, DescriptorsAreGivenWhereProcessesMayNotFetchThem) {
+  const std::vector<Child> children = start(3, pass_descriptors);
+  open_barrier(children);
+  for (const Child& child : children) EXPECT_EQ(reap(child), 0);
+}
+
+TEST(Shm, DeathIsNoticedThoughADescriptorWasNotTaken) {
+  const std::vector<Child> children = start(2, [](Self& self) -> std::string {
+    if (std::string failure = self.connect_all(); !failure.empty()) return failure;
+    Link& link = *self.links.begin()->second;
+    if (self.rank == 1 && !link.mapped()->give_descriptor(STDIN_FILENO).ok()) return "not given";
+    self.barrier();
+    if (self.rank == 1) pause();
+    if (!link.status().ok()) return "a descriptor is taken for a death";
+    self.barrier();
+    return notice_death(link);
+  });
+  open_barrier(children);
+  EXPECT_EQ(children[0].hear(1), "b");
+  kill(children[1].process, SIGKILL);
+  children[0].tell("g");
+  EXPECT_EQ(reap(children[1]), -SIGKILL);
+  EXPECT_EQ(reap(children[0]), 0);
 }
 
 TEST(Shm, APeerThatNeverConnectsIsNamed) {

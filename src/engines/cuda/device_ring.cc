@@ -54,10 +54,11 @@ Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& 
   const Result<std::vector<std::string>> offers =
       options.exchange(status.ok() ? made->offer() : outcome_text(status));
   if (!offers.ok()) return offers.status();
+  const Descriptors descriptors = take_descriptors(options, offers.value());
   if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
   // Nobody's ring ends before all have mapped it, and it is used by all or none.
   const Result<std::vector<std::string>> outcomes =
-      options.exchange(outcome_text(made->import(options, offers.value())));
+      options.exchange(outcome_text(made->import(offers.value(), descriptors)));
   if (!outcomes.ok()) return outcomes.status();
   if (Status problem = first_problem(outcomes.value(), options); !problem.ok()) return problem;
   made->exported_.reset();
@@ -75,7 +76,16 @@ Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   Result<Fd> exported = mine_->export_descriptor();
   if (!exported.ok()) return exported.status();
   exported_ = std::move(exported).value();
-  return register_pages(options);
+  if (Status status = register_pages(options); !status.ok()) return status;
+  return give_descriptor(options);
+}
+
+Status DeviceRing::give_descriptor(const exec::DeviceRankOptions& options) {
+  for (transport::Mapped* link : options.links) {
+    if (link == nullptr) continue;
+    if (Status status = link->give_descriptor(exported_.get()); !status.ok()) return status;
+  }
+  return {};
 }
 
 Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {
@@ -104,22 +114,28 @@ std::optional<DeviceRing::Offer> DeviceRing::read_offer(std::string_view text) {
   return Offer{*descriptor, *bytes};
 }
 
-Status DeviceRing::import(const exec::DeviceRankOptions& options,
-                          const std::vector<std::string>& texts) {
-  std::vector<Offer> offers;
-  for (const std::string& text : texts) {
-    const std::optional<Offer> offer = read_offer(text);
-    if (!offer) return Status::remote_error("a rank describes its ring by garbage");
-    offers.push_back(*offer);
+// Of all ranks, since some may have been given before another rank found that it cannot.
+DeviceRing::Descriptors DeviceRing::take_descriptors(const exec::DeviceRankOptions& options,
+                                                     const std::vector<std::string>& texts) {
+  Descriptors taken;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    const Offer offer = read_offer(texts[rank]).value_or(Offer{});
+    transport::Mapped* const link = options.links[rank];
+    taken.push_back(link == nullptr ? Result<Fd>(Fd()) : link->take_descriptor(offer.descriptor));
   }
-  theirs_.resize(offers.size());
-  for (size_t rank = 0; rank < offers.size(); ++rank) {
+  return taken;
+}
+
+Status DeviceRing::import(const std::vector<std::string>& texts, const Descriptors& descriptors) {
+  theirs_.resize(texts.size());
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
     if (rank == rank_) continue;
-    const Offer& offer = offers[rank];
-    Result<Fd> descriptor = options.links[rank]->fetch_descriptor(offer.descriptor);
+    const std::optional<Offer> offer = read_offer(texts[rank]);
+    if (!offer) return Status::remote_error("a rank describes its ring by garbage");
+    const Result<Fd>& descriptor = descriptors[rank];
     if (!descriptor.ok()) return descriptor.status();
     Result<drivers::cuda::DeviceMemory> memory =
-        drivers::cuda::DeviceMemory::import(cuda_, descriptor.value().get(), offer.bytes, device_);
+        drivers::cuda::DeviceMemory::import(cuda_, descriptor.value().get(), offer->bytes, device_);
     if (!memory.ok()) return memory.status();
     theirs_[rank].emplace(std::move(memory).value());
   }

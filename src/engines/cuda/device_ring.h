@@ -40,14 +40,19 @@ class DeviceRing {
     int descriptor = -1;
     uint64_t bytes = 0;
   };
+  /// By rank, of the others' rings.
+  using Descriptors = std::vector<Result<Fd>>;
 
   DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device, size_t rank)
       : cuda_(cuda), device_(device), rank_(rank) {}
   Status make(const exec::DeviceRankOptions& options);
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);
-  Status import(const exec::DeviceRankOptions& options, const std::vector<std::string>& texts);
   Status register_pages(const exec::DeviceRankOptions& options);
+  Status give_descriptor(const exec::DeviceRankOptions& options);
+  static Descriptors take_descriptors(const exec::DeviceRankOptions& options,
+                                      const std::vector<std::string>& texts);
+  Status import(const std::vector<std::string>& texts, const Descriptors& descriptors);
 
   const drivers::cuda::Cuda& cuda_;
   const drivers::cuda::CUdevice device_;
