@@ -29,6 +29,9 @@ struct ServerOptions {
   int groups = 1;  // how many exchanges are served, one after the other
   /// For how long nobody new comes, once somebody has come, before those who wait give up.
   uint64_t idle_ns = kNoDeadline;
+  /// For how long nobody can be let in for want of descriptors before those who wait give up: what
+  /// they hold does not come free, but another thread may close something.
+  uint64_t closed_ns = 10 * kNanosecondsPerSecond;
   /// A rank that went away may come again for so long.
   uint64_t return_ns = 60 * kNanosecondsPerSecond;
   /// For how long after the last caller a failed group's latecomers are told why.

@@ -133,7 +133,10 @@ void ServerLoop::admit() {
   for (const auto& gate : gates_) {
     const Status status = gate->step(callers);
     if (status.ok()) continue;
+    if (closed_.ok()) closed_since_ns_ = monotonic_ns();
     closed_ = status;
+    const bool stays = monotonic_ns() - closed_since_ns_ >= options_.closed_ns;
+    if (stays && !is_over()) fail_group(Status::system_error(missing()));
     if (!raised_limit_) {
       // A thousand ranks need more descriptors than the usual soft limit of 1024.
       raise_descriptor_limit(descriptor_limits().soft + 1);

@@ -83,6 +83,7 @@ class ServerLoop {
   uint64_t held_until_ns_ = 0;               // answers of first ranks
   bool raised_limit_ = false;
   Status closed_;  // why nobody could be let in; OK: somebody was since
+  uint64_t closed_since_ns_ = 0;
   std::mutex mutex_;
   Status given_up_;  // under mutex_: by fail()
   std::atomic<bool> stopping_{false};

@@ -26,6 +26,9 @@ uint64_t number_of(const std::vector<int>& members) {
 // Of who does not go on once all have come: the server is there, or about to be, and may be busy.
 constexpr uint64_t kFarewellNs = 10 * kNanosecondsPerSecond;
 
+// For whom the server of a meeting that comes to nothing stays.
+constexpr uint64_t kForOthersNs = 2 * kNanosecondsPerSecond;
+
 }  // namespace
 
 Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, Purpose purpose)
@@ -76,6 +79,11 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   if (!blobs.ok()) {
     const Status reason = explain(blobs.status());
     if (server.value() != nullptr) server.value()->fail(reason);
+    // Who could not be let in learns of it as soon as the others have gone.
+    const bool had_no_room = reason.code() == Code::kSystemError;
+    if (server.value() != nullptr && had_no_room) {
+      server.value()->finish(monotonic_ns() + kForOthersNs);
+    }
     return reason;
   }
   all_have_come_ = true;
@@ -89,7 +97,6 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
 
 // Where this member serves, the others come about now; who comes later waits for the next meeting.
 void Meeting::decline() {
-  constexpr uint64_t kForOthersNs = 2 * kNanosecondsPerSecond;
   if (members_.size() == 1) return;
   const auto server = serve({.linger_ns = kForOthersNs, .one_of_many = true});
   if (!server.ok()) return;
