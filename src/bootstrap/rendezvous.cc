@@ -121,7 +121,7 @@ Result<KeptFd> meet(const Visit& visit) {
       if (fd.status().code() == Code::kRemoteError) ++refusals;
       if (fd.status().code() == Code::kInvalidUsage) ++hopeless;
       if (fd.status().code() == Code::kUnsupported) ++unopened;
-      // The listener is there: somebody serves it who hangs up.
+      // The listener is there: the process that serves it hangs up.
       const bool is_answered = fd.status().code() == Code::kSystemError;
       is_turned_away = is_turned_away || (visit.listens_already && is_answered);
       reasons += "; " + address.text(id.port) + ": " + std::string(fd.status().message());
@@ -129,8 +129,8 @@ Result<KeptFd> meet(const Visit& visit) {
     const std::string awaited =
         visit.awaited.empty() ? "nobody answers" + doubts(id) : visit.awaited;
     const std::string turned_away =
-        "who serves it is there, but cannot let this rank in (it may have no descriptors left: "
-        "ulimit -n)";
+        "the rank that serves it is there, but cannot let this one in (it may have no descriptors "
+        "left: ulimit -n)";
     patience.waits_for(place_of(visit) + ": " + (is_turned_away ? turned_away : awaited) + reasons);
     without_socket = unopened == id.addresses.size() ? without_socket + 1 : 0;
     if (without_socket >= kMostWithoutSocket) {

@@ -26,7 +26,7 @@ uint64_t number_of(const std::vector<int>& members) {
 // Of who does not go on once all have come: the server is there, or about to be, and may be busy.
 constexpr uint64_t kFarewellNs = 10 * kNanosecondsPerSecond;
 
-// For whom the server of a meeting that comes to nothing stays.
+// How long the server of a meeting that comes to nothing stays for the ranks that are late.
 constexpr uint64_t kForOthersNs = 2 * kNanosecondsPerSecond;
 
 }  // namespace
@@ -79,7 +79,7 @@ Result<std::vector<std::string>> Meeting::exchange(std::string_view blob) {
   if (!blobs.ok()) {
     const Status reason = explain(blobs.status());
     if (server.value() != nullptr) server.value()->fail(reason);
-    // Who could not be let in learns of it as soon as the others have gone.
+    // A rank that could not be let in learns of it as soon as the others have gone.
     const bool had_no_room = reason.code() == Code::kSystemError;
     if (server.value() != nullptr && had_no_room) {
       server.value()->finish(monotonic_ns() + kForOthersNs);
