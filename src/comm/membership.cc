@@ -9,6 +9,7 @@
 #include "src/base/clock.h"
 #include "src/base/host_name.h"
 #include "src/base/words.h"
+#include "src/bootstrap/address.h"
 #include "src/comm/card.h"
 #include "src/exec/loss.h"
 #include "src/exec/wait.h"
@@ -301,9 +302,30 @@ uint64_t Membership::member_id() const {
 
 Patience Membership::patience_with(int peer) const {
   constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
-  options_.patience.waits_for("rank " + std::to_string(self_.rank) + " connects with " +
-                              name_of(peer));
-  return options_.patience.at_most(kSilenceNs);
+  constexpr uint64_t kFirstLookNs = 2 * kNanosecondsPerSecond, kNextLookNs = kNanosecondsPerSecond;
+  const Patience& patience = options_.patience;
+  patience.waits_for("rank " + std::to_string(self_.rank) + " connects with " + name_of(peer));
+  if (!group_->near(rank(), peer)) return patience.at_most(kSilenceNs);
+  return patience.at_most(kSilenceNs)
+      .as_long_as([this, peer, next_ns = deadline_after(kFirstLookNs)]() mutable {
+        options_.patience.ask_if_due();
+        if (options_.patience.senseless()) return options_.patience.reason("");
+        if (monotonic_ns() < next_ns) return Status();
+        next_ns = deadline_after(kNextLookNs);
+        return look_for(peer);
+      });
+}
+
+// A rank that could not join has closed its listener. That says something only of a rank on this
+// host: between hosts something else may refuse a connection.
+Status Membership::look_for(int peer) const {
+  constexpr uint64_t kDialNs = kNanosecondsPerSecond / 4;
+  const Place& place = roster_->places[static_cast<size_t>(peer)];
+  const Status status =
+      bootstrap::dial(place.address, place.port, deadline_after(kDialNs)).status();
+  if (status.code() != Code::kRemoteError) return {};
+  return Status::remote_error(name_of(peer) +
+                              " gave up while ranks connected, or has ended; see there");
 }
 
 Status Membership::connect(int peer) {

@@ -99,6 +99,8 @@ class Membership {
   Status connect(int peer);
   /// For one that has come: it is there, and answers.
   Patience patience_with(int peer) const;
+  /// Whether a rank of this host that does not connect still means to.
+  Status look_for(int peer) const;
   size_t way_to(int peer) const;
   void close_unused_transports();
   Status connect_streams();

@@ -41,11 +41,12 @@ Result<Gate::Caller> Gate::next(const Patience& patience) {
     std::vector<pollfd> polls;
     append_polls(polls);
     polls.push_back({patience.cancellation_fd(), POLLIN, 0});
-    const uint64_t wake_ns =
-        std::min({patience.deadline_ns(), patience.tells_at_ns(), earliest_expiry_ns()});
+    const uint64_t wake_ns = std::min({patience.deadline_ns(), patience.tells_at_ns(),
+                                       patience.asks_at_ns(), earliest_expiry_ns()});
     poll(polls.data(), polls.size(), poll_timeout_ms(wake_ns));
     if (Status status = step(ready_); !status.ok()) return status;
     patience.tell_if_due();
+    patience.ask_if_due();
     if (ready_.empty() && patience.over()) {
       std::string text = "nobody connected in time";
       if (refused_ > 0) {
