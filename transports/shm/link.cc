@@ -185,8 +185,13 @@ Result<Fd> ShmLink::fetch(const transport::MemoryHandle& memory) const {
     if (Status alive = status(); !alive.ok()) return alive;
     if (error == ESRCH) return Status::remote_error(peer_.text() + ": its process has ended");
     errno = error;
+    const bool is_closed = error == EACCES || error == EPERM;
     return errno_status("cannot map registered memory of " + peer_.text() +
-                        " (both processes need the same user and PID namespace, and /proc)");
+                        " (both processes need the same user and PID namespace, and /proc" +
+                        (is_closed ? "; a program that is setuid, has file capabilities or called "
+                                     "prctl(PR_SET_DUMPABLE, 0) is closed to others, and cannot "
+                                     "register: its calls work without)"
+                                   : ")"));
   }
   if (!transport::names_file(memory, fd.get())) {
     return Status::remote_error("the registered memory of " + peer_.text() + " is gone");

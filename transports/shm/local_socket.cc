@@ -122,6 +122,20 @@ Status check_user(int socket) {
                              ", this process to user " + std::to_string(geteuid()));
 }
 
+namespace {
+
+// The kernel refuses credentials of a user that has no number in the process's user namespace.
+Status error_of_send() {
+  const bool is_unmapped = errno == EINVAL;
+  Status status = errno_status("sendmsg");
+  if (!is_unmapped) return status;
+  return Status::system_error(std::string(status.message()) +
+                              " (this process's user is not mapped in its user namespace: map it, "
+                              "as `unshare --map-root-user` and newuidmap do)");
+}
+
+}  // namespace
+
 Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor) {
   iovec piece{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   ControlBuffer control{};
@@ -138,7 +152,7 @@ Status send_attached(int socket, std::span<const uint8_t> bytes, int descriptor)
   do {
     count = sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
   } while (count < 0 && errno == EINTR);
-  if (count < 0) return errno_status("sendmsg");
+  if (count < 0) return error_of_send();
   if (static_cast<size_t>(count) != bytes.size()) return Status::system_error("sendmsg: cut short");
   return {};
 }
