@@ -110,7 +110,7 @@ bool is_expected(const Fact& fact, const std::string& observed) {
 std::vector<Fact> all_facts(const std::string& only) {
   std::vector<Fact> facts;
   for (const auto& some : {release_facts(), blocking_facts(), copy_facts(), memory_facts(),
-                           capture_facts(), attribute_facts()}) {
+                           capture_facts(), graph_facts(), attribute_facts()}) {
     for (const Fact& fact : some) {
       if (std::strstr(fact.name, only.c_str()) != nullptr) facts.push_back(fact);
     }

@@ -66,7 +66,7 @@ TEST_F(SoftwareDeviceFunctions, HostFunctionsRunInStreamOrder) {
       const auto* noted = static_cast<Given*>(data);
       noted->order->push_back(noted->number);
     };
-    ASSERT_EQ(more.cuLaunchHostFunc(own.get(), note, &one), kSuccess);
+    ASSERT_EQ(call.cuLaunchHostFunc(own.get(), note, &one), kSuccess);
   }
   ASSERT_TRUE(own.synchronize().ok());
   EXPECT_EQ(order, (std::vector<int>{1, 2, 3}));

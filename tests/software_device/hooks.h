@@ -27,7 +27,8 @@
   X(live_imports)             \
   X(live_registrations)       \
   X(live_streams)             \
-  X(live_events)
+  X(live_events)              \
+  X(live_user_objects)
 
 extern "C" {
 

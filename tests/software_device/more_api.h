@@ -11,11 +11,9 @@ namespace softdev {
 
 using namespace tutti::drivers::cuda::api;  // NOLINT(build/namespaces)
 
-using CUgraph = struct CUgraph_st*;
 using CUgraphExec = struct CUgraphExec_st*;
 using CUmodule = struct CUmod_st*;
 using CUfunction = struct CUfunc_st*;
-using CUhostFn = void (*)(void*);
 struct CUipcMemHandle {
   char reserved[64];
 };
@@ -54,7 +52,6 @@ inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
   X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                    \
   X(cuEventSynchronize, 2000, (CUevent))                                                         \
   X(cuEventElapsedTime, 2000, (float*, CUevent, CUevent))                                        \
-  X(cuLaunchHostFunc, 10000, (CUstream, CUhostFn, void*))                                        \
   X(cuStreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                                \
   X(cuStreamEndCapture, 10000, (CUstream, CUgraph*))                                             \
   X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long))             \

@@ -9,6 +9,10 @@
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
+#include <cudaTypedefs.h>
+// The header has a newer one under this name.
+#undef cuStreamGetCaptureInfo
+extern std::remove_pointer_t<PFN_cuStreamGetCaptureInfo_v11030> cuStreamGetCaptureInfo;
 #endif
 
 namespace tutti::drivers::cuda::api {
@@ -136,6 +140,10 @@ TUTTI_SAME_VALUE(kWriteNoBarrier, CU_STREAM_WRITE_VALUE_NO_MEMORY_BARRIER);
 
 TUTTI_SAME_VALUE(kStreamNonBlocking, CU_STREAM_NON_BLOCKING);
 TUTTI_SAME_VALUE(kEventDisableTiming, CU_EVENT_DISABLE_TIMING);
+TUTTI_SAME_VALUE(kEventRecordExternal, CU_EVENT_RECORD_EXTERNAL);
+TUTTI_SAME_VALUE(kEventWaitExternal, CU_EVENT_WAIT_EXTERNAL);
+TUTTI_SAME_VALUE(kUserObjectNoDestructorSync, CU_USER_OBJECT_NO_DESTRUCTOR_SYNC);
+TUTTI_SAME_VALUE(kGraphUserObjectMove, CU_GRAPH_USER_OBJECT_MOVE);
 TUTTI_SAME_VALUE(kHostAllocPortable, CU_MEMHOSTALLOC_PORTABLE);
 TUTTI_SAME_VALUE(kHostAllocDeviceMap, CU_MEMHOSTALLOC_DEVICEMAP);
 TUTTI_SAME_VALUE(kHostRegisterPortable, CU_MEMHOSTREGISTER_PORTABLE);

@@ -16,6 +16,10 @@ using CUdeviceptr = uint64_t;  // also a host address, where the driver knows th
 using CUcontext = struct CUctx_st*;
 using CUstream = struct CUstream_st*;  // null: the legacy default stream of the current context
 using CUevent = struct CUevent_st*;
+using CUgraph = struct CUgraph_st*;
+using CUgraphNode = struct CUgraphNode_st*;
+using CUuserObject = struct CUuserObject_st*;
+using CUhostFn = void (*)(void*);
 using CUmemGenericAllocationHandle = uint64_t;
 
 inline constexpr uintptr_t kStreamLegacy = 1;  // CUstream values with a meaning of their own
@@ -161,6 +165,12 @@ inline constexpr size_t kMemoryOpsPerCall = 255;
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+/// In a captured stream: the event is no point of the graph, but recorded, or waited for, whenever
+/// the graph runs.
+inline constexpr unsigned kEventRecordExternal = 1;
+inline constexpr unsigned kEventWaitExternal = 1;
+inline constexpr unsigned kUserObjectNoDestructorSync = 1;
+inline constexpr unsigned kGraphUserObjectMove = 1;
 inline constexpr unsigned kHostAllocPortable = 1;
 inline constexpr unsigned kHostAllocDeviceMap = 2;
 inline constexpr unsigned kHostRegisterPortable = 1;

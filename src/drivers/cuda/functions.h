@@ -34,12 +34,20 @@
   X(cuStreamSynchronize, 2000, (CUstream))                                                       \
   X(cuStreamGetCtx, 9020, (CUstream, CUcontext*))                                                \
   X(cuStreamIsCapturing, 10000, (CUstream, CUstreamCaptureStatus*))                              \
+  X(cuStreamGetCaptureInfo, 11030,                                                               \
+    (CUstream, CUstreamCaptureStatus*, uint64_t*, CUgraph*, const CUgraphNode**, size_t*))       \
+  X(cuLaunchHostFunc, 10000, (CUstream, CUhostFn, void*))                                        \
   X(cuStreamWaitEvent, 3020, (CUstream, CUevent, unsigned))                                      \
   X(cuStreamBatchMemOp, 11070, (CUstream, unsigned, CUstreamBatchMemOpParams*, unsigned))        \
   X(cuEventCreate, 2000, (CUevent*, unsigned))                                                   \
   X(cuEventDestroy, 4000, (CUevent))                                                             \
   X(cuEventRecord, 2000, (CUevent, CUstream))                                                    \
+  X(cuEventRecordWithFlags, 11010, (CUevent, CUstream, unsigned))                                \
   X(cuEventQuery, 2000, (CUevent))                                                               \
+  /* what a graph keeps */                                                                       \
+  X(cuUserObjectCreate, 11030, (CUuserObject*, void*, CUhostFn, unsigned, unsigned))             \
+  X(cuUserObjectRelease, 11030, (CUuserObject, unsigned))                                        \
+  X(cuGraphRetainUserObject, 11030, (CUgraph, CUuserObject, unsigned, unsigned))                 \
   /* memory */                                                                                   \
   X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
   X(cuMemGetAllocationGranularity, 10020,                                                        \

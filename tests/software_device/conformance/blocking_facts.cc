@@ -77,7 +77,7 @@ std::string call_in_host_function(const Bench& bench) {
   };
   Given given{&bench, -1};
   CUstream stream = bench.stream();
-  bench.more.cuLaunchHostFunc(
+  bench.call.cuLaunchHostFunc(
       stream,
       [](void* data) {
         auto* inside = static_cast<Given*>(data);

@@ -78,6 +78,7 @@ std::vector<Fact> blocking_facts();
 std::vector<Fact> copy_facts();
 std::vector<Fact> memory_facts();
 std::vector<Fact> capture_facts();
+std::vector<Fact> graph_facts();
 std::vector<Fact> attribute_facts();
 
 }  // namespace softdev

@@ -103,6 +103,27 @@ CUresult join_capture(Stream& stream, Event& event) {
   return kSuccess;
 }
 
+/// A wait for the record of the event that was the last one when this was called.
+Step wait_for(const std::shared_ptr<Event>& event) {
+  const uint64_t record = event->page->recorded;
+  return [event, record] {
+    if (!event->page->reached(record)) return false;
+    if (Agent* agent = running_agent()) agent->learn(published(event->place));
+    return true;
+  };
+}
+
+/// The event of a node; a graph does not keep it alive.
+std::shared_ptr<Event> event_of_node(const std::weak_ptr<Event>& event) {
+  std::shared_ptr<Event> known = event.lock();
+  if (known == nullptr) fail_operation("an event that was destroyed, in a graph", 0, 0);
+  return known;
+}
+
+Step nothing() {
+  return [] { return true; };
+}
+
 }  // namespace
 
 CUresult cuEventCreate(CUevent* out, unsigned flags) {
@@ -147,6 +168,21 @@ CUresult cuEventRecord(CUevent handle, CUstream stream_handle) {
   });
 }
 
+CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned flags) {
+  if (flags != kEventRecordExternal) return cuEventRecord(handle, stream_handle);
+  return on_stream(stream_handle, [&](Stream& stream) {
+    const std::shared_ptr<Event> event = find(handle);
+    if (event == nullptr || event->context != stream.context) return kErrorInvalidHandle;
+    if (!is_captured(stream)) return kErrorInvalidValue;
+    return submit(stream, [weak = std::weak_ptr(event)] {
+      const std::shared_ptr<Event> known = event_of_node(weak);
+      if (known == nullptr) return nothing();
+      const uint64_t record = ++known->page->recorded;
+      return once([known, record] { reach(*known, record); })();
+    });
+  });
+}
+
 CUresult cuEventQuery(CUevent handle) {
   return entered([&] {
     const std::shared_ptr<Event> event = find(handle);
@@ -185,20 +221,20 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin_handle, CUevent e
   });
 }
 
-CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned) {
+CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flags) {
   return on_stream(stream_handle, [&](Stream& stream) {
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr) return kErrorInvalidHandle;
+    if (flags == kEventWaitExternal) {
+      if (!is_captured(stream)) return kErrorInvalidValue;
+      return submit(stream, [weak = std::weak_ptr(event)] {
+        const std::shared_ptr<Event> known = event_of_node(weak);
+        return known != nullptr ? wait_for(known) : nothing();
+      });
+    }
     if (event->captured()) return join_capture(stream, *event);
     if (spoil_capture(stream)) return kErrorStreamCaptureIsolation;
-    const uint64_t record = event->page->recorded;
-    return submit(stream, [event, record]() -> Step {
-      return [event, record] {
-        if (!event->page->reached(record)) return false;
-        if (Agent* agent = running_agent()) agent->learn(published(event->place));
-        return true;
-      };
-    });
+    return submit(stream, [event] { return wait_for(event); });
   });
 }
 

@@ -1,11 +1,13 @@
 // Entry points of stream capture and graphs, and of kernels, which are functions of the host here.
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -17,8 +19,6 @@
 namespace softdev {
 namespace {
 
-using GraphHandle = std::shared_ptr<Graph>;  // what CUgraph and CUgraphExec point to
-
 /// Whether a branch of the capture was never joined with the stream that it ends in.
 bool has_unjoined_branch(const Graph& graph, const std::vector<size_t>& end) {
   std::set<size_t> followed(end.begin(), end.end());
@@ -28,15 +28,21 @@ bool has_unjoined_branch(const Graph& graph, const std::vector<size_t>& end) {
   return followed.size() != graph.nodes.size();
 }
 
-/// One run of a graph. Nodes that may run do so in random order; one that waits holds up none but
-/// those behind it.
+/// One run of a graph, behind the one before. Nodes that may run do so in random order; one that
+/// waits holds up none but those behind it.
 class GraphRun {
  public:
-  explicit GraphRun(GraphHandle graph) : graph_(std::move(graph)), done_(graph_->nodes.size()) {
+  GraphRun(GraphHandle graph, Point before)
+      : graph_(std::move(graph)), before_(std::move(before)), done_(graph_->nodes.size()) {
     for (const Graph::Node& node : graph_->nodes) steps_.push_back(node.make());
   }
 
   bool go_on() {
+    if (before_.progress != nullptr) {
+      if (!before_.reached()) return false;
+      if (Agent* agent = running_agent()) agent->learn(before_.clock());
+      before_.progress = nullptr;
+    }
     for (bool moved = true; moved;) {
       moved = false;
       std::vector<size_t> ready;
@@ -59,8 +65,16 @@ class GraphRun {
   }
 
   GraphHandle graph_;
+  Point before_;  // behind the run before this one
   std::vector<Step> steps_;
   std::vector<bool> done_;
+};
+
+/// What CUgraphExec points to: its runs follow each other, in whatever streams.
+struct Instance {
+  GraphHandle graph;
+  std::mutex mutex;
+  Point last;  // under mutex: behind its last launch
 };
 
 struct Kernel {
@@ -78,7 +92,27 @@ Kernels& kernels() {
   return *all;
 }
 
+uint64_t next_capture() {
+  static std::atomic<uint64_t> captures{0};
+  return ++captures;
+}
+
 }  // namespace
+
+bool release(UserObject* object, unsigned references) {
+  const int64_t left = object->references.fetch_sub(references) - references;
+  if (left != 0) return left > 0;
+  std::thread([object] {
+    run_host_function(object->destroy, object->data);
+    delete object;
+    count(&SoftdevStatistics::live_user_objects, -1);
+  }).detach();
+  return true;
+}
+
+Graph::~Graph() {
+  for (const Kept& one : kept) (void)release(one.object, one.count);
+}
 
 CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
   return on_stream(handle, [&](Stream& stream) {
@@ -86,6 +120,7 @@ CUresult cuStreamBeginCapture(CUstream handle, CUstreamCaptureMode mode) {
     const std::lock_guard lock(stream.context->mutex);
     if (stream.capture != nullptr) return kErrorIllegalState;
     stream.capture = std::make_shared<Capture>();
+    stream.capture->id = next_capture();
     stream.capture->mode = mode;
     stream.capture->origin = &stream;
     stream.captured_behind.clear();
@@ -110,7 +145,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph* out) {
     *out = nullptr;
     if (capture->invalid) return kErrorStreamCaptureInvalidated;
     if (unjoined) return kErrorStreamCaptureUnjoined;
-    *out = reinterpret_cast<CUgraph>(new GraphHandle(capture->graph));
+    *out = reinterpret_cast<CUgraph>(capture->handle.release());
     return kSuccess;
   });
 }
@@ -130,9 +165,54 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   });
 }
 
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, uint64_t* id,
+                                CUgraph* graph, const CUgraphNode** nodes, size_t* how_many) {
+  const CUresult asked = cuStreamIsCapturing(handle, status);
+  if (asked != kSuccess || *status != kCaptureActive) return asked;
+  return on_stream(handle, [&](Stream& stream) {
+    const std::lock_guard lock(stream.context->mutex);
+    if (id != nullptr) *id = stream.capture->id;
+    if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(stream.capture->handle.get());
+    if (nodes != nullptr) *nodes = nullptr;  // nodes have no handles here
+    if (how_many != nullptr) *how_many = 0;
+    return kSuccess;
+  });
+}
+
+CUresult cuUserObjectCreate(CUuserObject* out, void* data, CUhostFn destroy, unsigned references,
+                            unsigned flags) {
+  return entered([&] {
+    if (references == 0 || flags != kUserObjectNoDestructorSync) return kErrorInvalidValue;
+    auto* const made = new UserObject{destroy, data, {references}};
+    *out = reinterpret_cast<CUuserObject>(made);
+    count(&SoftdevStatistics::live_user_objects, 1);
+    return kSuccess;
+  });
+}
+
+CUresult cuUserObjectRelease(CUuserObject object, unsigned references) {
+  return entered([&] {
+    auto* const released = reinterpret_cast<UserObject*>(object);
+    return release(released, references) ? kSuccess : kErrorInvalidValue;
+  });
+}
+
+CUresult cuGraphRetainUserObject(CUgraph graph, CUuserObject object, unsigned references,
+                                 unsigned flags) {
+  return entered([&] {
+    if (references == 0 || flags > kGraphUserObjectMove) return kErrorInvalidValue;
+    auto* const kept = reinterpret_cast<UserObject*>(object);
+    if (flags != kGraphUserObjectMove) kept->references += references;
+    (*reinterpret_cast<GraphHandle*>(graph))->kept.push_back({kept, references});
+    return kSuccess;
+  });
+}
+
 CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long) {
   return entered([&] {
-    *out = reinterpret_cast<CUgraphExec>(new GraphHandle(*reinterpret_cast<GraphHandle*>(graph)));
+    auto* const instance = new Instance;
+    instance->graph = *reinterpret_cast<GraphHandle*>(graph);
+    *out = reinterpret_cast<CUgraphExec>(instance);
     return kSuccess;
   });
 }
@@ -146,7 +226,7 @@ CUresult cuGraphDestroy(CUgraph graph) {
 
 CUresult cuGraphExecDestroy(CUgraphExec graph) {
   return entered([&] {
-    delete reinterpret_cast<GraphHandle*>(graph);
+    delete reinterpret_cast<Instance*>(graph);
     return kSuccess;
   });
 }
@@ -154,11 +234,15 @@ CUresult cuGraphExecDestroy(CUgraphExec graph) {
 CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   return on_stream(stream_handle, [&](Stream& stream) {
     count(&SoftdevStatistics::graph_launches, 1);
-    const GraphHandle graph = *reinterpret_cast<GraphHandle*>(handle);
-    return submit(stream, [graph]() -> Step {
-      const auto run = std::make_shared<GraphRun>(graph);
-      return [run] { return run->go_on(); };
-    });
+    auto& instance = *reinterpret_cast<Instance*>(handle);
+    const std::lock_guard lock(instance.mutex);
+    const CUresult submitted =
+        submit(stream, [graph = instance.graph, before = instance.last]() -> Step {
+          const auto run = std::make_shared<GraphRun>(graph, before);
+          return [run] { return run->go_on(); };
+        });
+    if (submitted == kSuccess && !is_captured(stream)) instance.last = point_of(stream);
+    return submitted;
   });
 }
 

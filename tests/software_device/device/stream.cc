@@ -194,12 +194,12 @@ StepMaker once(std::function<void()> work) {
   };
 }
 
-namespace {
-
 Point point_of(const Stream& stream) {
   const std::lock_guard lock(stream.context->mutex);
   return stream.point();
 }
+
+namespace {
 
 CUresult await(const std::vector<Point>& points) {
   for (const Point& point : points) {

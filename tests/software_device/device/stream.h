@@ -58,18 +58,41 @@ struct Point {
   Clock clock() const;
 };
 
+/// What a graph keeps alive. Its destructor is called in a thread of the driver's when nobody has a
+/// reference any more; it may not call the driver.
+struct UserObject {
+  CUhostFn destroy = nullptr;
+  void* data = nullptr;
+  std::atomic<int64_t> references{0};
+};
+/// False: there are not so many.
+bool release(UserObject* object, unsigned references);
+
 struct Graph {
   struct Node {
-    StepMaker make;
+    StepMaker make;  // called where the graph is launched
     std::vector<size_t> behind;
   };
+  struct Kept {
+    UserObject* object = nullptr;
+    unsigned count = 0;
+  };
+  Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+  ~Graph();
+
   std::vector<Node> nodes;
+  std::vector<Kept> kept;
 };
+using GraphHandle = std::shared_ptr<Graph>;  // what CUgraph and CUgraphExec point to
 
 struct Stream;
 
 struct Capture {
-  std::shared_ptr<Graph> graph = std::make_shared<Graph>();
+  uint64_t id = 0;
+  GraphHandle graph = std::make_shared<Graph>();
+  std::unique_ptr<GraphHandle> handle = std::make_unique<GraphHandle>(graph);  // until its end
   CUstreamCaptureMode mode = kCaptureGlobal;
   Stream* origin = nullptr;
   bool invalid = false;
@@ -115,6 +138,8 @@ bool is_captured(const Stream& stream);
 
 /// Puts an operation behind what the stream holds, or into the graph if it is captured.
 CUresult submit(Stream& stream, StepMaker make);
+/// Behind all that the stream holds.
+Point point_of(const Stream& stream);
 /// An operation that never waits.
 StepMaker once(std::function<void()> work);
 
