@@ -70,7 +70,7 @@ class GraphRun {
   std::vector<bool> done_;
 };
 
-/// What CUgraphExec points to: its runs follow each other, in whatever streams.
+/// A CUgraphExec points to one: its runs follow each other, in whatever streams.
 struct Instance {
   GraphHandle graph;
   std::mutex mutex;
@@ -165,20 +165,6 @@ CUresult cuStreamIsCapturing(CUstream handle, CUstreamCaptureStatus* status) {
   });
 }
 
-CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, uint64_t* id,
-                                CUgraph* graph, const CUgraphNode** nodes, size_t* how_many) {
-  const CUresult asked = cuStreamIsCapturing(handle, status);
-  if (asked != kSuccess || *status != kCaptureActive) return asked;
-  return on_stream(handle, [&](Stream& stream) {
-    const std::lock_guard lock(stream.context->mutex);
-    if (id != nullptr) *id = stream.capture->id;
-    if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(stream.capture->handle.get());
-    if (nodes != nullptr) *nodes = nullptr;  // nodes have no handles here
-    if (how_many != nullptr) *how_many = 0;
-    return kSuccess;
-  });
-}
-
 CUresult cuUserObjectCreate(CUuserObject* out, void* data, CUhostFn destroy, unsigned references,
                             unsigned flags) {
   return entered([&] {
@@ -268,6 +254,20 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
 }
 
 extern "C" {
+
+CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, uint64_t* id,
+                                CUgraph* graph, const CUgraphNode** nodes, size_t* how_many) {
+  const CUresult asked = cuStreamIsCapturing(handle, status);
+  if (asked != kSuccess || *status != kCaptureActive) return asked;
+  return on_stream(handle, [&](Stream& stream) {
+    const std::lock_guard lock(stream.context->mutex);
+    if (id != nullptr) *id = stream.capture->id;
+    if (graph != nullptr) *graph = reinterpret_cast<CUgraph>(stream.capture->handle.get());
+    if (nodes != nullptr) *nodes = nullptr;  // nodes have no handles here
+    if (how_many != nullptr) *how_many = 0;
+    return kSuccess;
+  });
+}
 
 CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
                         unsigned, unsigned, CUstream handle, void** parameters, void**) {

@@ -58,7 +58,7 @@ struct Point {
   Clock clock() const;
 };
 
-/// What a graph keeps alive. Its destructor is called in a thread of the driver's when nobody has a
+/// A graph keeps it alive. Its destructor is called in a thread of the driver's when nobody has a
 /// reference any more; it may not call the driver.
 struct UserObject {
   CUhostFn destroy = nullptr;
