@@ -11,6 +11,7 @@
 #include "src/registry/algorithms.h"
 #include "src/schedule/text.h"
 #include "tools/cli/arguments.h"
+#include "tools/cli/print_loads.h"
 #include "tools/cli/verify_sweep.h"
 #include "tools/verifier/plan_sweep.h"
 
@@ -28,6 +29,8 @@ struct Options {
   bool plans = false;
   std::optional<size_t> plan;
   uint64_t count = 1024;
+  std::string topology;
+  bool loads = false;
 };
 
 int fail(const std::string& why) {
@@ -72,17 +75,39 @@ int print_plans(const schedule::Algorithm& algorithm, const Options& options) {
 
 // ---- the command ----------------------------------------------------------------------------
 
-int print(const Options& options) {
+int print_loads(const schedule::Algorithm& algorithm, const Options& options,
+                const ClusterRanks& cluster) {
+  const Result<std::string> text = loads_text(algorithm, options.parameters, cluster);
+  if (!text.ok()) return fail(std::string(text.status().message()));
+  std::fputs(text.value().c_str(), stdout);
+  return 0;
+}
+
+int print(Options& options) {
   const schedule::Algorithm* const algorithm = find_algorithm(options.what);
   if (algorithm == nullptr) {
     return fail("there is no algorithm '" + options.what + "'; `tutti algorithms` lists them");
   }
-  const schedule::Parameters& p = options.parameters;
-  if (p.root >= p.ranks) return fail("--root is a rank: less than --ranks");
+  schedule::Parameters& p = options.parameters;
+  if (options.loads && options.topology.empty()) return fail("--loads needs --topology");
+  std::optional<ClusterRanks> cluster;
+  if (!options.topology.empty()) {
+    Result<ClusterRanks> read = ranks_of(options.topology);
+    if (!read.ok()) return fail(std::string(read.status().message()));
+    cluster = std::move(read).value();
+    p.ranks = cluster->tree->ranks();
+    p.tree = cluster->tree;
+    if (p.ranks > kMostRanks) {
+      return fail(options.topology + " has " + std::to_string(p.ranks) + " ranks: at most " +
+                  std::to_string(kMostRanks) + " are printed");
+    }
+  }
+  if (p.root >= p.ranks) return fail("--root is a rank: less than the number of ranks");
   if (p.lanes > algorithm->max_lanes) {
     return fail("it has at most " + std::to_string(algorithm->max_lanes) + " lanes");
   }
   if (options.plans || options.plan) return print_plans(*algorithm, options);
+  if (options.loads) return print_loads(*algorithm, options, *cluster);
   const schedule::ScheduleSet set = generate(*algorithm, p);
   std::fputs(schedule::print(set.shape, set.schedules).c_str(), stdout);
   return 0;
@@ -102,6 +127,11 @@ int print_main(int argc, char** argv) {
   line.add({"--ranks", "N", "how many ranks", "4"}, p.ranks, 1, kMostRanks);
   line.add({"--root", "RANK", "of a rooted collective", "0"}, p.root, 0, kMostRanks);
   line.add({"--lanes", "N", "how many lanes", "1"}, p.lanes, 1, kMostLanes);
+  line.add({"--topology", "FILE",
+            "a cluster, one rank for each leaf, in place of --ranks (docs/topology.md)"},
+           options.topology);
+  line.add({"--loads", "", "print instead what crosses the links of each node of the --topology"},
+           options.loads);
   line.add({"--tree", "", "fold in a fixed tree, as deterministic calls do"}, options.tree);
   line.add({"--plans", "", "list the ways in which it is lowered to plans"}, options.plans);
   line.add({"--plan", "N", "print all ranks' plans: N as --plans numbers them"},

@@ -76,5 +76,31 @@ TEST(Print, RefusesWhatThereIsNot) {
   }
 }
 
+// Two sites of three hosts; of the hosts' share of an all_reduce 4/3 stay in the site.
+TEST(Print, WhatCrossesTheLinksOfACluster) {
+  const std::string path = testing::TempDir() + "tutti_print_cluster.json";
+  std::ofstream(path) << R"({"tutti_topology": 1,
+      "levels": [{"name": "wan"}, {"name": "site"}, {"name": "host"}],
+      "tree": {"children": [{"count": 2, "children": [{"count": 3, "ranks": 2}]}]}})";
+  const auto loads_of = [&](const char* algorithm) {
+    return output_of(print_main, {"print", algorithm, "--topology", path, "--loads"});
+  };
+  const std::string hierarchical = loads_of("all_reduce/hierarchical");
+  for (const char* part : {"12 ranks, declared", "\nwan: depth 2\n", "\n  site 1: out 1, in 1\n",
+                           "\n  host 5: out 5/3, in 5/3\n"}) {
+    EXPECT_TRUE(has(hierarchical, part)) << part << " is not in\n" << hierarchical;
+  }
+  const std::string ring = loads_of("all_reduce/ring");
+  for (const char* part : {"12 ranks, counted", "\n  site 0: out 11/6, in 11/6\n"}) {
+    EXPECT_TRUE(has(ring, part)) << part << " is not in\n" << ring;
+  }
+  const std::string schedule =
+      output_of(print_main, {"print", "all_reduce/hierarchical", "--topology", path});
+  EXPECT_TRUE(has(schedule, "ranks 12\n")) << schedule;
+  output_of(print_main, {"print", "all_reduce/ring", "--loads"}, 2);
+  output_of(print_main, {"print", "all_reduce/ring", "--topology", path + ".none"}, 2);
+  std::remove(path.c_str());
+}
+
 }  // namespace
 }  // namespace tutti::cli
