@@ -4,7 +4,7 @@
     perf/sim/compare_sim.py [--build build] [--rate 20] [--iterations 5]
 
 Each line: a collective that `tutti perf` ran on the hosts, the median of its times, and what `tutti sim` says for
-the same hosts, links and algorithm. Needs root, iproute2 and a kernel with veth and tbf (tests/support/hosts.py).
+the same hosts, links and algorithm. Needs root, iproute2 and a kernel with veth and tbf (tests/hosts/hosts.py).
 Nothing of the simulation is fitted: the file says the rate that tbf was given, and no latency.
 """
 
@@ -17,12 +17,11 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "support"))
+sys.path.insert(0, str(ROOT / "tests" / "hosts"))
 
-from environment import clean_environment  # noqa: E402
 import hosts  # noqa: E402
+from job import Job, finish  # noqa: E402
 
-PORT = 29500
 PATIENCE_S = 300
 CASES = (  # what, hosts, ranks of each, collective, algorithm, sizes
     ("point to point", 2, 1, "broadcast", "chain", ("256K", "1M", "4M")),
@@ -43,29 +42,18 @@ class Case:
         with hosts.Network() as network:
             for number in range(self.hosts):
                 network.add(f"host{number}", rate=f"{self.options.rate}mbit")
-            key = network.folder / "key"
-            key.touch(mode=0o600)
-            key.write_text("7" * 64 + "\n", encoding="utf-8")
             for size in self.sizes:
-                times[size] = self.run_ranks(network, key, size)
+                times[size] = self.run_ranks(network, size)
         return times
 
-    def run_ranks(self, network, key, size):
-        ranks = self.hosts * self.each
+    def run_ranks(self, network, size):
         results = network.folder / "results.json"
         command = [self.options.build / "bin" / "tutti", "perf", self.collective, "-b", size, "-e", size, "-n", "1",
                    "-w", "1", "-c", "0", "-a", "3", "-N", self.options.iterations, "--json", results]
-        shared = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": self.each, "MASTER_ADDR": network.hosts[0].ipv4,
-                  "MASTER_PORT": PORT, "TUTTI_KEY_FILE": key,
-                  "TUTTI_ALGORITHM": f"{self.collective}:{self.algorithm}"}
-        started = []
-        for rank in range(ranks):
-            own = {**shared, "RANK": rank, "LOCAL_RANK": rank % self.each}
-            environment = {**clean_environment(), **{name: str(value) for name, value in own.items()}}
-            started.append(network.hosts[rank // self.each].start(*command, environment=environment))
-        outputs = [process.communicate(timeout=PATIENCE_S)[0] for process in started]
-        for process, output in zip(started, outputs):
-            if process.returncode != 0:
+        started = Job(network, self.each).start(
+            command, {"TUTTI_ALGORITHM": f"{self.collective}:{self.algorithm}"})
+        for output, code in finish(started, PATIENCE_S):
+            if code != 0:
                 sys.exit(f"compare_sim.py: {self.collective} of {size} failed:\n{output}")
         return time_in(results)
 

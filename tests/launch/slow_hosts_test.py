@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Ranks on several hosts, which have names, addresses and links of their own
-(tests/support/hosts.py)."""
+(tests/hosts/hosts.py)."""
 
 import os
 import pathlib
@@ -13,10 +13,10 @@ import time
 import unittest
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "support"))
+sys.path.insert(0, str(HERE.parent / "hosts"))
 
-from environment import clean_environment  # noqa: E402
 import hosts  # noqa: E402
+from job import PATIENCE_S, PORT, Job, clean_environment, finish  # noqa: E402
 
 SKIPPED = 77
 BUILD = pathlib.Path(os.environ.get("TEST_BINARY_DIR", "build")).resolve()
@@ -27,8 +27,6 @@ TUTTI = BINARIES / "tutti"
 NCCL = BUILD / "lib" / "nccl" / "libnccl.so.2"
 COMMUNICATORS = 3  # that `launched` makes
 FAILED = 3  # the exit status of `looping` when a call failed
-PORT = 29500  # nothing else listens on a host that was made for the test
-PATIENCE_S = 60
 REACHED = re.compile(r"on host (\S+): ranks of other hosts reach it at (\S+) \((\S+)\)")
 
 # One rank of a program of NCCL: LIBRARY RANK RANKS FILE. The id travels in the file; without one,
@@ -73,31 +71,14 @@ class OnHosts(unittest.TestCase):
         network = self.enterContext(hosts.Network(ipv4=ipv4, ipv6=ipv6))
         for name in names:
             network.add(name, **each)
-        self.key = network.folder / "key"
-        self.key.touch(mode=0o600)
-        self.key.write_text("7" * 64 + "\n", encoding="utf-8")
         return network
 
     def start(self, network, each, command, common=None, only=None):
-        """As torchrun would: every rank's process, or `only` some. `command` may be a function of
-        the rank."""
-        ranks = each * len(network.hosts)
-        shared = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(each),
-                  "MASTER_ADDR": network.hosts[0].ipv4, "MASTER_PORT": str(PORT),
-                  "TUTTI_KEY_FILE": str(self.key), "TUTTI_LOG": "info", **(common or {})}
-        environment = {name: value for name, value in {**clean_environment(), **shared}.items()
-                       if value is not None}
-        return [network.hosts[rank // each].start(
-                    *(command(rank) if callable(command) else command),
-                    environment={**environment, "RANK": str(rank), "LOCAL_RANK": str(rank % each)})
-                for rank in (range(ranks) if only is None else only)]
-
-    def finish(self, processes):
-        return [(process.communicate(timeout=PATIENCE_S)[0], process.returncode)
-                for process in processes]
+        common = {"TUTTI_LOG": "info", **(common or {})}
+        return Job(network, each).start(command, common, only)
 
     def run_all(self, network, each, command, common=None):
-        return self.finish(self.start(network, each, command, common))
+        return finish(self.start(network, each, command, common))
 
     def assert_met(self, results, way="by torchrun; met by MASTER_ADDR"):
         ranks = len(results)
@@ -169,7 +150,7 @@ class Meeting(OnHosts):
                           process.stdout.readline())
         for host in network.hosts:
             host.name_addresses(**{"first.job": network.hosts[0].ipv4})
-        self.assert_met(self.finish(processes))
+        self.assert_met(finish(processes))
 
     def test_no_key_is_refused(self):
         network = self.network(["alpha", "beta"])
@@ -213,7 +194,7 @@ class Meeting(OnHosts):
         alpha, beta = network.hosts
         for host in network.hosts:
             host.name_addresses(alpha=alpha.ipv4, beta=beta.ipv4)
-        environment = {**clean_environment(), "TUTTI_KEY_FILE": str(self.key)}
+        environment = {**clean_environment(), "TUTTI_KEY_FILE": str(Job(network, 2).key)}
         agents = []
         for number, host in enumerate(network.hosts):
             logs = network.folder / host.name
@@ -223,7 +204,7 @@ class Meeting(OnHosts):
                 "--nproc_per_node=2", f"--master_addr={alpha.ipv4}", f"--master_port={PORT}",
                 "--redirects=2", "--tee=1", f"--log_dir={logs}", LAUNCHED, environment=environment))
         lines = []
-        for output, code in self.finish(agents):
+        for output, code in finish(agents):
             self.assertEqual(code, 0, output)
             lines += [line for line in output.splitlines() if "sum " in line]
         self.assertEqual(len(lines), 4 * COMMUNICATORS, lines)
@@ -341,7 +322,7 @@ class Failures(OnHosts):
 
     def assert_named(self, processes, lost, since_ns):
         """Every process ended by an error about one of these ranks."""
-        for output, code in self.finish(processes):
+        for output, code in finish(processes):
             self.assertEqual(code, FAILED, output)
             self.assertRegex(output, rf"rank [{''.join(map(str, lost))}]\b")
             for line in output.splitlines():

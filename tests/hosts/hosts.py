@@ -10,6 +10,7 @@ Not separate, because the kernel has them once: the boot id, the clock, processe
 
 import contextlib
 import ctypes
+import ipaddress
 import os
 import pathlib
 import shutil
@@ -17,10 +18,12 @@ import signal
 import subprocess
 import tempfile
 import time
+import typing
 
 PATIENCE_S = 60
 PROGRAMS = ("ip", "tc", "unshare", "nsenter", "mount", "cat", "sh")
 SPACES = ("--net", "--uts", "--ipc", "--mount")
+TBF = ("burst", "64kb", "latency", "100ms")
 PR_SET_PDEATHSIG = 1
 LIBC = ctypes.CDLL(None)
 
@@ -48,12 +51,36 @@ def why_not():
     return ""
 
 
+def rate_limit(rate):
+    """What an interface does with what it sends, as tc has it: no more than "20mbit"."""
+    return ["tbf", "rate", rate, *TBF]
+
+
 def namespace_of(process):
     """None if it has ended."""
     try:
         return os.readlink(f"/proc/{process}/ns/net")
     except OSError:
         return None
+
+
+class Traffic(typing.NamedTuple):
+    """Bytes with all headers, and packets: what the kernel hands on as one counts as one, and has
+    one header."""
+
+    bytes: int
+    packets: int
+
+    def __sub__(self, earlier):
+        return Traffic(self.bytes - earlier.bytes, self.packets - earlier.packets)
+
+
+class Counters(typing.NamedTuple):
+    received: Traffic
+    sent: Traffic
+
+    def __sub__(self, earlier):
+        return Counters(self.received - earlier.received, self.sent - earlier.sent)
 
 
 class Space:
@@ -77,7 +104,8 @@ class Space:
 
     def entering(self, *command):
         """The command line that runs a command in here; the process is the command's own."""
-        return [path_of("nsenter"), f"--target={self.pid}", *SPACES, "--", *map(str, command)]
+        return [path_of("nsenter"), f"--target={self.pid}", *SPACES, f"--wd={os.getcwd()}", "--",
+                *map(str, command)]
 
     def run(self, *command, stdin=""):
         done = subprocess.run(self.entering(*command), input=stdin, text=True, capture_output=True,
@@ -93,6 +121,28 @@ class Space:
     def write(self, path, text):
         """To a file of the kernel's that shows this namespace."""
         self.run(path_of("sh"), "-c", f"printf %s '{text}' > {path}")
+
+    def await_carriers(self, *interfaces):
+        """The kernel tells of a new cable when it finds the time."""
+        end = time.monotonic() + PATIENCE_S
+        for interface in interfaces:
+            while "state UP" not in self.run(path_of("ip"), "link", "show", interface):
+                if time.monotonic() > end:
+                    raise Unavailable(f"{interface} has no carrier")
+                time.sleep(0.01)
+
+    def shape(self, interface, discipline):
+        """`discipline`: words of tc, for what the interface sends."""
+        self.run(path_of("tc"), "qdisc", "replace", "dev", interface, "root", *discipline)
+
+    def counters(self, interface):
+        """What the kernel counts there, since it was made."""
+        for line in self.run("cat", "/proc/net/dev").splitlines():
+            name, _, numbers = line.partition(":")
+            if name.strip() == interface:
+                numbers = list(map(int, numbers.split()))
+                return Counters(received=Traffic(*numbers[:2]), sent=Traffic(*numbers[8:10]))
+        raise Unavailable(f"no interface {interface}")
 
     def close(self):
         """Ends every process in here."""
@@ -112,8 +162,8 @@ class Host(Space):
         self._network = network
         self.name = name
         self.port = f"port{number}"
-        self.ipv4 = f"10.77.0.{number}"
-        self.ipv6 = f"fd77::{number}"
+        self.ipv4 = f"10.77.{network.subnet}.{number}"
+        self.ipv6 = str(ipaddress.IPv6Address(f"fd77:0:0:{network.subnet}::{number}"))
         self.processes = []
 
     def name_addresses(self, **names):
@@ -142,7 +192,8 @@ class Host(Space):
 class Network:
     """A context: the hosts exist inside it. Its switch is a bridge."""
 
-    def __init__(self, ipv4=True, ipv6=False):
+    def __init__(self, ipv4=True, ipv6=False, subnet=0):
+        self.subnet = subnet
         self._ipv4 = ipv4
         self._ipv6 = ipv6
         self._switch = None
@@ -152,12 +203,15 @@ class Network:
         self._temporary = tempfile.TemporaryDirectory()
         self.folder = pathlib.Path(self._temporary.name)
         try:
-            self._switch = Space()
-            self._switch.ip("link add switch type bridge", "link set switch up")
+            self._make_switch()
         except BaseException:
             self.__exit__()
             raise
         return self
+
+    def _make_switch(self):
+        self._switch = Space()
+        self._switch.ip("link add switch type bridge", "link set switch up")
 
     def __exit__(self, *_):
         for space in [*self.hosts, self._switch]:
@@ -180,22 +234,11 @@ class Network:
         if self._ipv6:
             addresses.append(f"address add {host.ipv6}/64 dev eth0 nodad")
         host.ip(*addresses, "link set eth0 up")
-        self._await_carriers(host, ["eth0", *(name for kind, name, _ in before
-                                              if kind != "unplugged")])
+        host.await_carriers("eth0", *(name for kind, name, _ in before if kind != "unplugged"))
         if rate is not None:
-            shape = ["root", "tbf", "rate", rate, "burst", "64kb", "latency", "100ms"]
             for space, device in ((host, "eth0"), (self._switch, host.port)):
-                space.run(path_of("tc"), "qdisc", "replace", "dev", device, *shape)
+                space.shape(device, rate_limit(rate))
         return host
-
-    def _await_carriers(self, host, interfaces):
-        """The kernel tells of a new cable when it finds the time."""
-        end = time.monotonic() + PATIENCE_S
-        for interface in interfaces:
-            while "state UP" not in host.run(path_of("ip"), "link", "show", interface):
-                if time.monotonic() > end:
-                    raise Unavailable(f"{interface} has no carrier")
-                time.sleep(0.01)
 
     def _add_interface(self, host, kind, interface, address):
         prefix = 16 if kind == "bridge" else 24
