@@ -113,6 +113,26 @@ TEST_P(EveryAlgorithm, DeclaresWhetherItsOrderIsCanonical) {
   EXPECT_EQ(canonical, declared);
 }
 
+// Nodes of one to three ranks, on two sites where there are many.
+NodeTreePointer tree_of(int ranks) {
+  std::vector<uint32_t> hosts, sites;
+  for (int rank = 0; rank < ranks; ++rank) {
+    hosts.push_back(static_cast<uint32_t>((rank + 2) / 3));
+    sites.push_back(hosts.back() / 4);
+  }
+  return NodeTree::make({hosts, sites, std::vector<uint32_t>(hosts.size(), 0)}).value();
+}
+
+// All parameters that make a difference, with a tree of nodes too where it makes one.
+std::vector<Parameters> with_trees(const Algorithm& algorithm, int ranks) {
+  std::vector<Parameters> all = parameters_of(algorithm, ranks);
+  if (algorithm.loads == nullptr) return all;
+  std::vector<Parameters> more = parameters_of(algorithm, ranks);
+  for (Parameters& p : more) p.tree = tree_of(ranks);
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 // What v-collectives ask: whether a share's blocks keep to themselves, and who forwards.
 TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   const Collective collective = algorithm().collective;
@@ -122,7 +142,7 @@ TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   }
   bool forwards = false, needs_equal_counts = false;
   for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
-    for (const Parameters& p : parameters_of(algorithm(), ranks)) {
+    for (const Parameters& p : with_trees(algorithm(), ranks)) {
       const Result<Verdict> verdict = prove(algorithm(), p, Placement::kSeparate);
       ASSERT_TRUE(verdict.ok()) << verdict.status().message();
       forwards = forwards || verdict.value().forwards;
@@ -136,7 +156,7 @@ TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
 // What runs after a size round: every scratch block is written once, and nothing else changed.
 TEST_P(EveryAlgorithm, IsRightWithSingleAssignment) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
-    for (const Parameters& p : parameters_of(algorithm(), ranks)) {
+    for (const Parameters& p : with_trees(algorithm(), ranks)) {
       std::vector<Schedule> schedules;
       for (int rank = 0; rank < p.ranks; ++rank) {
         schedules.push_back(single_assignment(algorithm().schedule(p, rank)));

@@ -1,5 +1,10 @@
 #include <gtest/gtest.h>
 
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include "algorithms/trees_test.h"
 
 namespace tutti::algorithms {
@@ -20,7 +25,7 @@ TEST(Hierarchy, IsProvedOnUnevenTrees) {
   prove(uneven_tree(), 4, true, tally);
   RandomTrees trees(1);
   for (int i = 0; i < 12; ++i) prove(trees.make(2, 20, 5), 1, true, tally);
-  EXPECT_GT(tally.proofs, 12 * 8);
+  EXPECT_GT(tally.proofs, 12 * 2 * 11);
 }
 
 // Runs of four ranks fold in the order of the canonical tree, others do not.
@@ -39,6 +44,60 @@ TEST(Hierarchy, IsCanonicalWhereNodesAreAlignedRuns) {
   EXPECT_FALSE(direct.canonical(on({0, 0, 0, 1, 1, 1})));
   EXPECT_FALSE(direct.canonical(on({0, 1, 0, 1})));
   EXPECT_FALSE(direct.canonical(on({0, 0, 1, 1, 1, 1})));
+}
+
+// Messages of a rank by level and by the child of its node that they go to, and how many it gets.
+struct Messages {
+  std::map<std::pair<size_t, uint32_t>, int> to;
+  std::map<size_t, int> got;
+};
+
+std::vector<Messages> messages_of(const Algorithm& algorithm, const NodeTreePointer& tree) {
+  std::vector<Messages> all(static_cast<size_t>(tree->ranks()));
+  for (int rank = 0; rank < tree->ranks(); ++rank) {
+    const Schedule schedule = algorithm.schedule({.ranks = tree->ranks(), .tree = tree}, rank);
+    for (const Step& step : schedule.steps) {
+      if (step.kind != StepKind::kSend) continue;
+      for (const uint32_t word : schedule.peers_of(step)) {
+        const auto peer = static_cast<int>(word);
+        const size_t level = tree->common_level(rank, peer);
+        ++all[static_cast<size_t>(rank)].to[{level, tree->child_of(level, peer)}];
+        ++all[word].got[level];
+      }
+    }
+  }
+  return all;
+}
+
+// At every level a rank sends one message to each sibling node, whose ranks receive their share of
+// all of them, within one.
+void expect_one_message_to_a_sibling(const NodeTreePointer& tree) {
+  SCOPED_TRACE(print(*tree));
+  const auto all = messages_of(*registry::find(Collective::kAllToAll, "hierarchical"), tree);
+  for (int rank = 0; rank < tree->ranks(); ++rank) {
+    const Messages& own = all[static_cast<size_t>(rank)];
+    size_t siblings = 0;
+    for (size_t level = 0; level < tree->levels(); ++level) {
+      const uint32_t node = tree->node_of(level, rank);
+      siblings += tree->children_of(level, node).size() - 1;
+      const auto mates = level == 0 ? std::span<const int>(&rank, 1)
+                                    : tree->ranks_of(level - 1, tree->node_of(level - 1, rank));
+      const auto below = static_cast<int>(mates.size());
+      const auto outside = static_cast<int>(tree->ranks_of(level, node).size()) - below;
+      const auto got = own.got.find(level);
+      const int messages = got == own.got.end() ? 0 : got->second;
+      EXPECT_GE(messages, outside / below) << "rank " << rank << ", level " << level;
+      EXPECT_LE(messages, (outside + below - 1) / below) << "rank " << rank << ", level " << level;
+    }
+    EXPECT_EQ(own.to.size(), siblings) << "rank " << rank;
+    for (const auto& [place, count] : own.to) EXPECT_EQ(count, 1) << "rank " << rank;
+  }
+}
+
+TEST(Hierarchy, OfAnAllToAllSendsOneMessageToASibling) {
+  expect_one_message_to_a_sibling(uneven_tree());
+  RandomTrees trees(3);
+  for (int i = 0; i < 20; ++i) expect_one_message_to_a_sibling(trees.make(2, 40, 5));
 }
 
 // The declared load of a cut is compared: an algorithm that promises less than it sends is refused.

@@ -139,15 +139,17 @@ inline uint32_t middle_shares(const Algorithm& algorithm, uint32_t children, uin
 /// some messages have nothing to bring.
 inline void expect_depths(const Algorithm& algorithm, const NodeTree& tree, const LevelLoads& loads,
                           bool exact) {
-  const bool halves = algorithm.name == "hierarchical";
+  const Collective collective = algorithm.collective;
+  const bool halves = algorithm.name == "hierarchical" && collective != Collective::kAllToAll;
+  const bool both_ways = collective == Collective::kAllReduce ||
+                         collective == Collective::kBroadcast || collective == Collective::kReduce;
+  const bool moves_all = collective == Collective::kAllReduce && exact;
   for (size_t level = 0; level < tree.levels(); ++level) {
-    const bool both_ways = algorithm.collective != Collective::kReduceScatter &&
-                           algorithm.collective != Collective::kAllGather;
     uint32_t depth = (both_ways ? 2 : 1) * rounds_at(tree, level, halves);
     if (has_middle(algorithm) && level + 1 == tree.levels()) {
       depth = middle_rounds(algorithm, most_children(tree, level));
     }
-    if (algorithm.collective == Collective::kAllReduce && exact) {
+    if (moves_all || collective == Collective::kBarrier || collective == Collective::kAllToAll) {
       EXPECT_EQ(loads.depth[level], depth) << "level " << level;
     } else {
       EXPECT_LE(loads.depth[level], depth) << "level " << level;
@@ -166,6 +168,19 @@ inline Fraction all_reduce_bytes(const Algorithm& algorithm, const NodeTree& tre
   const uint32_t child = tree.child_of(top, tree.ranks_of(level, node)[0]);
   const uint64_t below = product / tops;  // 2 * (1 - 1 / below) + shares / below
   return Fraction::of(2 * (below - 1) + middle_shares(algorithm, tops, child), below);
+}
+
+/// An all_to_all brings as much into a node as out of it: what its ranks have for others, and what
+/// they pass on, which is nothing at the outermost nodes.
+inline void expect_all_to_all(const NodeTree& tree, size_t level, uint32_t node,
+                              const CutLoad& cut) {
+  const auto ranks = static_cast<uint64_t>(tree.ranks());
+  const uint64_t below = tree.ranks_of(level, node).size(), own = below * (ranks - below);
+  EXPECT_EQ(cut.out, cut.in);
+  EXPECT_GE(cut.out.num, own * cut.out.den);
+  if (level + 2 >= tree.levels()) {
+    EXPECT_EQ(cut.out, Fraction::of(own, 1));
+  }
 }
 
 /// The promise over every cut follows from the tree alone.
@@ -189,6 +204,10 @@ inline void expect_formulas(const Algorithm& algorithm, const NodeTree& tree, in
         EXPECT_EQ(cut.in, once);
       } else if (algorithm.collective == Collective::kReduce) {
         EXPECT_EQ(cut.out, once);
+      } else if (algorithm.collective == Collective::kAllToAll) {
+        expect_all_to_all(tree, level, node, cut);
+      } else if (algorithm.collective == Collective::kBarrier) {
+        EXPECT_EQ(cut, CutLoad{});
       }
     }
   }

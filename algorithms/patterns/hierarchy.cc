@@ -7,6 +7,7 @@
 #include "algorithms/patterns/phases.h"
 #include "algorithms/patterns/shape.h"
 #include "algorithms/patterns/shares.h"
+#include "algorithms/patterns/siblings.h"
 #include "algorithms/patterns/tally.h"
 #include "algorithms/patterns/weave.h"
 #include "src/schedule/builder.h"
@@ -16,10 +17,6 @@ namespace tutti::algorithms::patterns {
 using namespace schedule;
 
 namespace {
-
-NodeTreePointer tree_of(const Parameters& p) {
-  return p.tree != nullptr ? p.tree : NodeTree::flat(p.ranks);
-}
 
 Shares shares_of(Collective collective, const Parameters& p) {
   const Traits& traits = traits_of(collective);
