@@ -29,11 +29,11 @@ int receiver_of(const Siblings& sender, int child);
 /// exchange.
 std::vector<std::vector<int>> carriers_of(const schedule::NodeTree& tree, int rank);
 
-/// What one rank does in the exchange of a level.
+/// The part of one rank in the exchange of a level.
 struct Passage {
   uint64_t sent = 0;      // blocks
   uint64_t received = 0;  // blocks
-  uint64_t kept = 0;      // blocks of `received` that are not for the rank
+  uint64_t kept = 0;      // those of `received` that are for others
   uint32_t messages_sent = 0;
   uint32_t messages_received = 0;
   uint32_t depth = 0;  // messages in the longest chain that ends here
