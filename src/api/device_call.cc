@@ -1,6 +1,7 @@
 #include "src/api/device_call.h"
 
 #include <algorithm>
+#include <cstring>
 #include <string>
 
 #include "src/registry/devices.h"
@@ -236,6 +237,17 @@ bool is_direct(const comm::Task& task, tuttiStream_t stream) {
          task.communicator->takes_on_device(std::get<comm::Request>(task.work));
 }
 
+// A scalar in ordinary host memory is read now, since no stream can.
+Status take_scalar(types::Scalar& scalar, types::DataType type) {
+  if (scalar.memory == nullptr) return {};
+  const Result<exec::MemoryPlace> place = device().place_of(scalar.memory);
+  if (!place.ok()) return place.status();
+  if (place.value() != exec::MemoryPlace::kHost) return {};
+  std::memcpy(scalar.value.data(), scalar.memory, types::size_of(type));
+  scalar.memory = nullptr;
+  return {};
+}
+
 // It counts as queued until the stream is past it: what ends a communicator waits for that.
 Status enqueue_direct(comm::Task& task, tuttiStream_t stream) {
   auto& request = std::get<comm::Request>(task.work);
@@ -248,6 +260,7 @@ Status enqueue_direct(comm::Task& task, tuttiStream_t stream) {
   communicator->pending.fetch_add(1, std::memory_order_relaxed);
   const Result<exec::StreamPlace> where = place_of(stream);
   Status status = where.ok() ? check_places(request, *communicator) : where.status();
+  if (status.ok()) status = take_scalar(task.extras.scalar, request.type);
   if (status.ok()) status = communicator->enqueue(request, where.value(), over);
   if (!status.ok()) over(status);
   return status;

@@ -15,7 +15,7 @@ namespace tutti::api {
 
 struct Operation {
   types::DataType type = types::DataType::kInt8;
-  comm::Scalar scalar;
+  types::Scalar scalar;
 };
 
 class Operations {

@@ -89,6 +89,8 @@ struct Config {
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t device_ring_bytes = 64 << 20;  // 0: device memory crosses to the host
+  uint32_t most_ctas = 16;                // blocks of a kernel that folds device memory
+  uint32_t least_ctas = 1;                // wins over the most
   uint64_t single_copy_bytes = 0;         // 0: off
   StagingStores staging_stores = StagingStores::kMeasured;
 

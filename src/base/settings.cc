@@ -49,6 +49,15 @@ bool take_seconds(std::string_view value, Config& config) {
 }
 
 /// The kernel counts in seconds.
+template <auto Field>
+bool take_ctas(std::string_view value, Config& config) {
+  constexpr uint32_t kMost = 4096;
+  const auto parsed = parse_integer<uint32_t>(value);
+  if (!parsed || *parsed < 1 || *parsed > kMost) return false;
+  config.*Field = *parsed;
+  return true;
+}
+
 bool take_keepalive(std::string_view value, Config& config) {
   const auto parsed = parse_seconds(value);
   if (!parsed || *parsed < kNanosecondsPerSecond) return false;
@@ -325,6 +334,13 @@ constexpr Setting kSettings[] = {
      "data; 0: none, and calls on device memory go through the host",
      take_bytes<&Config::device_ring_bytes, 0, uint64_t{4} << 30>,
      [](const Config& c) { return show_bytes(c.device_ring_bytes); }},
+    {"TUTTI_CTAS", "NCCL_MAX_CTAS", "thread blocks", "1 to 4096",
+     "A kernel that reduces device memory has at most so many thread blocks, of which a "
+     "multiprocessor holds one or more; short calls have fewer",
+     take_ctas<&Config::most_ctas>, [](const Config& c) { return std::to_string(c.most_ctas); }},
+    {"TUTTI_LEAST_CTAS", "NCCL_MIN_CTAS", "thread blocks", "1 to 4096",
+     "A kernel that reduces device memory has at least so many thread blocks",
+     take_ctas<&Config::least_ctas>, [](const Config& c) { return std::to_string(c.least_ctas); }},
     {"TUTTI_SINGLE_COPY_BYTES", "", "bytes", kSizeWords,
      "From this size on read ordinary memory of another process directly; 0 is never",
      take_bytes<&Config::single_copy_bytes, 0, ~uint64_t{0}>, show_single_copy},

@@ -268,7 +268,7 @@ Result<Request> Communicator::contribute(const Request& request) {
   if (scaled.counts == nullptr) {
     if (const auto prepared = prepare(scaled); !prepared.ok()) return prepared.status();
   }
-  const Scalar& scalar = request.extras->scalar;
+  const types::Scalar& scalar = request.extras->scalar;
   const auto* factor =
       scalar.memory == nullptr ? scalar.value.data() : static_cast<const std::byte*>(scalar.memory);
   types::scale(request.type, factor, static_cast<const std::byte*>(request.send),
@@ -420,6 +420,7 @@ bool Communicator::idle(bool rare) {
 
 void Communicator::set_options(const CallOptions& options) {
   planner_->set_options(options);
+  if (device_calls_ != nullptr) device_calls_->set_options(options);
   call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
 }
 

@@ -50,7 +50,10 @@ Status Communicator::open_device() {
     options.links.push_back(peer.mapped);
   }
   options.where = options_.device_place;
-  options.ring_bytes = options_.membership.env->config->device_ring_bytes;
+  const Config& config = *options_.membership.env->config;
+  options.ring_bytes = config.device_ring_bytes;
+  options.least_ctas = config.least_ctas;
+  options.most_ctas = config.most_ctas;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
   options.failure = [this] { return check(); };
   options.cause = [this] { return cause(); };
@@ -60,6 +63,7 @@ Status Communicator::open_device() {
       DeviceCalls::open(*options_.device, std::move(options), planner_options());
   if (!opened.ok()) return opened.status();
   device_calls_ = std::move(opened).value();
+  device_calls_->set_options(planner_->options());
   return {};
 }
 

@@ -8,40 +8,7 @@ namespace {
 
 using schedule::Collective;
 
-/// Every dependence between ranks costs a stream a hand-over of 10 us, and there is no scratch
-/// memory on devices: so of each collective the algorithm with the shortest chain that needs none.
-std::vector<schedule::Algorithm> shortest_of(std::span<const schedule::Algorithm> algorithms,
-                                             int ranks) {
-  const schedule::Parameters parameters{.ranks = ranks};
-  const auto depth = [&](const schedule::Algorithm& one) { return one.cost(parameters).depth; };
-  std::vector<schedule::Algorithm> shortest;
-  for (const schedule::Algorithm& algorithm : algorithms) {
-    const bool copies = !schedule::reduces(algorithm.collective);
-    if (!copies || algorithm.cost(parameters).scratch.num > 0) continue;
-    const auto known = std::find_if(shortest.begin(), shortest.end(), [&](const auto& one) {
-      return one.collective == algorithm.collective;
-    });
-    if (known == shortest.end()) {
-      shortest.push_back(algorithm);
-    } else if (depth(algorithm) < depth(*known)) {
-      *known = algorithm;
-    }
-  }
-  for (schedule::Algorithm& algorithm : shortest) algorithm.max_lanes = 1;
-  return shortest;
-}
-
-/// Frames nearly as long as a region, which also holds what pads their blocks; nothing in cells.
-plan::Tuning tuning_for(uint64_t region_bytes) {
-  plan::Tuning tuning;
-  tuning.inline_bytes = 0;
-  tuning.region_bytes = region_bytes;
-  tuning.frame_bytes = region_bytes - region_bytes / 16;
-  tuning.pipeline_bytes = tuning.pipeline_region_bytes = ~uint64_t{0};
-  tuning.long_pipeline_bytes = ~uint64_t{0};
-  tuning.streaming_store_bytes = tuning.pipeline_streaming_store_bytes = ~uint64_t{0};
-  return tuning;
-}
+bool is_scaled(const Request& request) { return request.op == types::ReduceOp::kScaledSum; }
 
 /// A user's choice of an algorithm is for the host's lanes.
 Request with_any_algorithm(const Request& request, const CallOptions& options, Extras& extras) {
@@ -55,6 +22,48 @@ Request with_any_algorithm(const Request& request, const CallOptions& options, E
 
 }  // namespace
 
+// Of what only copies, the algorithm with the shortest chain that needs no scratch memory: every
+// dependence between ranks costs a stream a hand-over of 10 us. Of reductions those that need no
+// more scratch memory than they stage, of which the link model chooses; all ranks are on one level.
+std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Algorithm> algorithms,
+                                                   int ranks) {
+  const schedule::Parameters parameters{.ranks = ranks};
+  const auto depth = [&](const schedule::Algorithm& one) { return one.cost(parameters).depth; };
+  std::vector<schedule::Algorithm> taken;
+  for (const schedule::Algorithm& algorithm : algorithms) {
+    if (algorithm.loads != nullptr) continue;
+    const schedule::Cost cost = algorithm.cost(parameters);
+    if (schedule::reduces(algorithm.collective)) {
+      const bool fits = uint64_t{cost.scratch.num} * cost.published.den <=
+                        uint64_t{cost.published.num} * cost.scratch.den;
+      if (fits) taken.push_back(algorithm);
+      continue;
+    }
+    if (cost.scratch.num > 0) continue;
+    const auto known = std::find_if(taken.begin(), taken.end(), [&](const auto& one) {
+      return one.collective == algorithm.collective;
+    });
+    if (known == taken.end()) {
+      taken.push_back(algorithm);
+    } else if (cost.depth < depth(*known)) {
+      *known = algorithm;
+    }
+  }
+  for (schedule::Algorithm& algorithm : taken) algorithm.max_lanes = 1;
+  return taken;
+}
+
+plan::Tuning device_tuning(uint64_t region_bytes) {
+  plan::Tuning tuning;
+  tuning.inline_bytes = 0;
+  tuning.region_bytes = region_bytes;
+  tuning.frame_bytes = region_bytes - region_bytes / 16;
+  tuning.pipeline_bytes = tuning.pipeline_region_bytes = ~uint64_t{0};
+  tuning.long_pipeline_bytes = ~uint64_t{0};
+  tuning.streaming_store_bytes = tuning.pipeline_streaming_store_bytes = ~uint64_t{0};
+  return tuning;
+}
+
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        exec::DeviceRankOptions options,
                                                        PlannerOptions planning) {
@@ -64,7 +73,7 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
     return std::make_unique<DeviceCalls>(rank.status());
   }
   std::vector<schedule::Algorithm> algorithms =
-      shortest_of(planning.algorithms, planning.group->ranks());
+      device_algorithms(planning.algorithms, planning.group->ranks());
   return std::unique_ptr<DeviceCalls>(
       new DeviceCalls(std::move(rank).value(), std::move(algorithms), std::move(planning)));
 }
@@ -73,7 +82,9 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
                          std::vector<schedule::Algorithm> algorithms, PlannerOptions planning)
     : rank_(std::move(rank)), algorithms_(std::move(algorithms)) {
   planning.algorithms = algorithms_;
-  planning.tuning = tuning_for(rank_->region_bytes());
+  planning.tuning = device_tuning(rank_->region_bytes());
+  planning.link = select::model_of_device_streams();
+  planning.most_sources = rank_->most_sources();
   planning.forced = {};
   planning.calls = nullptr;
   planning.engine = plan::Engine::kDevice;
@@ -81,15 +92,26 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
 }
 
 bool DeviceCalls::may_take(const Request& request) {
-  return request.counts == nullptr && !schedule::reduces(request.collective) &&
-         request.collective != Collective::kBarrier;
+  return request.counts == nullptr && request.collective != Collective::kBarrier;
+}
+
+// In place a group of one moves nothing, so nothing would be scaled.
+Status DeviceCalls::objection(const Request& request) const {
+  if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
+  const bool folds = schedule::reduces(request.collective);
+  if (folds && !rank_->folds().ok()) return rank_->folds();
+  const bool known = std::any_of(
+      algorithms_.begin(), algorithms_.end(),
+      [&](const auto& algorithm) { return algorithm.collective == request.collective; });
+  if (!known) return Status::unsupported("no algorithm of this collective suits streams");
+  if (is_scaled(request) && planner_->ranks() == 1) {
+    return Status::unsupported("it is a scaled sum of one rank");
+  }
+  return {};
 }
 
 bool DeviceCalls::takes(const Request& request) const {
-  return rank_ != nullptr && may_take(request) &&
-         std::any_of(algorithms_.begin(), algorithms_.end(), [&](const auto& algorithm) {
-           return algorithm.collective == request.collective;
-         });
+  return rank_ != nullptr && objection(request).ok();
 }
 
 Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place) {
@@ -109,23 +131,28 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   call.signature = ready.signature;
   call.deadline_ns = deadline_ns;
   call.what = name_of(request);
-  return rank_->enqueue({where, &ready.plan, call, ready.described, std::move(over)});
+  exec::StreamedCall streamed{where, &ready.plan, call, ready.described, {}, std::move(over)};
+  if (is_scaled(request)) streamed.factor = request.extras->scalar;
+  return rank_->enqueue(std::move(streamed));
 }
 
 std::string DeviceCalls::explain(const Request& request, bool in_place) {
   if (!refusal_.ok()) {
     return "on device memory: by the host, since " + std::string(refusal_.message());
   }
-  if (!takes(request)) return "on device memory: by the host, since copy engines do not compute";
+  if (const Status why = objection(request); !why.ok()) {
+    return "on device memory: by the host, since " + std::string(why.message());
+  }
   const Result<const Prepared*> prepared = prepare(request, in_place);
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
-  const exec::DeviceCounts counts = rank_->count(plan);
+  const exec::DeviceCounts counts = rank_->count(plan, is_scaled(request));
   return "on device memory: by copy engines, " + plan.algorithm + ", " +
          std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") + ", " +
          std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
          " batches, " + std::to_string(counts.operations) + " waits and writes in " +
-         std::to_string(counts.groups) + " groups, 0 kernels";
+         std::to_string(counts.groups) + " groups, " + std::to_string(counts.kernels) +
+         (counts.kernels == 1 ? " kernel" : " kernels");
 }
 
 }  // namespace tutti::comm

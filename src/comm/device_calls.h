@@ -2,14 +2,15 @@
 //
 // They have numbers, rings and counters of their own, beside those of the host's lanes: a call goes
 // either way, and which one is equal on all ranks, since it follows from what all ranks know of the
-// call and of each other's devices. Streams copy and do not compute, so reductions are not among
-// them; nor are v-collectives, sends and receives yet.
+// call and of each other's devices. Reductions are among them where all ranks have kernels that
+// fold (exec::DeviceRank::folds); v-collectives, sends and receives are not yet.
 //
 // Threads: one at a time. Errors: refusal() is no error: the calls go by the host then.
 #pragma once
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,12 @@
 #include "src/exec/device.h"
 
 namespace tutti::comm {
+
+/// Frames nearly as long as a region, which also holds what pads their blocks; nothing in cells.
+plan::Tuning device_tuning(uint64_t region_bytes);
+/// The algorithms for streams of devices, each with one lane.
+std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Algorithm> algorithms,
+                                                   int ranks);
 
 class DeviceCalls {
  public:
@@ -31,6 +38,10 @@ class DeviceCalls {
   /// Whether calls of this kind could go from device to device, whatever the ranks.
   static bool may_take(const Request& request);
   const Status& refusal() const { return refusal_; }
+  /// For requests that bring none.
+  void set_options(const CallOptions& options) {
+    if (planner_ != nullptr) planner_->set_options(options);
+  }
   bool takes(const Request& request) const;
   /// `over` is called once, by any thread, when the stream is past the call or will never be; not
   /// after an error.
@@ -47,6 +58,8 @@ class DeviceCalls {
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
               PlannerOptions planning);
   Result<const Prepared*> prepare(const Request& request, bool in_place);
+  /// Why the request goes by the host, though there is a rank; OK: it does not.
+  Status objection(const Request& request) const;
 
   Status refusal_;
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused

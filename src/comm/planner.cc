@@ -30,7 +30,8 @@ class Hash {
 Planner::Planner(PlannerOptions options)
     : options_(std::move(options)),
       tree_(select::tree_of(*options_.group)),
-      prices_(options_.group, options_.cores) {}
+      prices_(options_.link ? select::LevelPrices(*options_.link)
+                            : select::LevelPrices(options_.group, options_.cores)) {}
 
 void Planner::set_options(const CallOptions& options) {
   CallOptions copy = options;
@@ -84,7 +85,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
     }
   }
   query.prices = &prices_;
-  query.limits = {.sources = types::kMaxSources,
+  query.limits = {.sources = options_.most_sources,
                   .slice_bytes = options_.tuning.frame_bytes,
                   .frame_bytes = options_.tuning.region_bytes};
   return query;

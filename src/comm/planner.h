@@ -34,8 +34,10 @@ struct PlannerOptions {
   select::Forces forced;  // by the settings
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
-  CallRecorder* calls = nullptr;              // makes the labels; may be null
-  plan::Engine engine = plan::Engine::kHost;  // that runs all lanes
+  CallRecorder* calls = nullptr;               // makes the labels; may be null
+  plan::Engine engine = plan::Engine::kHost;   // that runs all lanes
+  uint32_t most_sources = types::kMaxSources;  // of a move, that the engine can fold
+  std::optional<select::LinkModel> link;       // by which all ranks reach each other; none: levels
 };
 
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.
@@ -66,6 +68,7 @@ class Planner {
   /// The size round: the same schedule over one uint64 a block. Valid until the next call of this.
   Result<const Prepared*> prepare_sizes(const Request& request, uint64_t longest, bool in_place);
 
+  int ranks() const { return options_.group->ranks(); }
   /// For requests that bring none.
   void set_options(const CallOptions& options);
   const CallOptions& options() const { return call_options_; }

@@ -9,15 +9,10 @@
 
 #include "src/comm/count_view.h"
 #include "src/schedule/schedule.h"
+#include "src/types/scalar.h"
 #include "src/types/types.h"
 
 namespace tutti::comm {
-
-/// The factor of a scaled sum, in the call's type.
-struct Scalar {
-  std::array<std::byte, 8> value{};
-  const void* memory = nullptr;  // not null: the value is read there when the call begins
-};
 
 /// What the user set, for a call or for all that follow; equal on all ranks but for the last two.
 struct CallOptions {
@@ -30,7 +25,7 @@ struct CallOptions {
 /// What few calls carry besides their arguments.
 struct Extras {
   std::optional<CallOptions> options;  // none: the communicator's
-  Scalar scalar;                       // of a scaled sum
+  types::Scalar scalar;                // of a scaled sum
 };
 
 struct Request {

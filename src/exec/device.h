@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +26,7 @@
 #include "src/exec/described_call.h"
 #include "src/plan/plan.h"
 #include "src/transport/transport.h"
+#include "src/types/scalar.h"
 
 namespace tutti::exec {
 
@@ -80,6 +82,7 @@ struct DeviceCounts {
   uint64_t batches = 0;     // of copies
   uint64_t operations = 0;  // waits and writes
   uint64_t groups = 0;      // of them
+  uint64_t kernels = 0;
 };
 
 /// A call for a stream. `plan` need live only as long as the call of enqueue().
@@ -88,6 +91,9 @@ struct StreamedCall {
   const plan::Plan* plan = nullptr;
   Call call;
   DescribedCall described;
+  /// Of a scaled sum: what this rank brings is multiplied where it is read. Its memory, if it has
+  /// some, is what the stream can read.
+  std::optional<types::Scalar> factor{};
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };
@@ -104,12 +110,16 @@ class DeviceRank {
   /// whatever streams. An error of calls that differ, or of the driver, fails the communicator; one
   /// of the stream (it is captured) leaves it as it was.
   virtual Status enqueue(StreamedCall call) = 0;
-  /// How much that call would put into a stream.
-  virtual DeviceCounts count(const plan::Plan& plan) = 0;
+  /// How much that call would put into a stream; `scales`: as a scaled sum.
+  virtual DeviceCounts count(const plan::Plan& plan, bool scales) = 0;
+  /// OK, or why its streams only copy. Equal on all ranks.
+  virtual const Status& folds() const = 0;
+  /// Of one move.
+  virtual uint32_t most_sources() const = 0;
   /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
   /// on where that is due. Threads: any.
   virtual bool look() = 0;
-  /// Of each lane's ring: for plans.
+  /// Of each lane's ring, and of the scratch memory: for plans.
   virtual uint64_t region_bytes() const = 0;
 };
 
@@ -120,6 +130,7 @@ struct DeviceRankOptions {
   std::vector<transport::Mapped*> links;  // by rank; null: its own
   StreamPlace where;                      // the rank's device
   uint64_t ring_bytes = 0;
+  uint32_t least_ctas = 1, most_ctas = 1;  // of a kernel
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
   std::function<Cause()> cause;             // of its failure

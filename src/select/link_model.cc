@@ -5,10 +5,15 @@
 namespace tutti::select {
 namespace {
 
-// The two kinds of link there are. Of mapped memory: with a core for every rank.
+// The kinds of link there are. Of mapped memory: with a core for every rank.
 constexpr LinkModel kMapped{
     .latency_ns = 200, .message_ns = 50, .moved_ns_per_byte = 0.09, .work_ns_per_byte = 0.09};
 constexpr LinkModel kStream{.latency_ns = 20'000, .message_ns = 2'000, .wire_ns_per_byte = 0.7};
+// A stream waits for the counter of another one, which a hand-over costs; a message is a copy or a
+// source of a fold. What crosses between devices counts as much as what stays in one: links and
+// kernels of a few blocks are alike (constants of the order of an H100's, not fitted).
+constexpr LinkModel kDeviceStreams{
+    .latency_ns = 10'000, .message_ns = 1'000, .moved_ns_per_byte = 0.005};
 // With more ranks than cores every wait is a turn of the scheduler.
 constexpr double kTurnNs = 4'000;
 
@@ -28,6 +33,8 @@ LinkModel model_of(const group::Reach& reach, const Crowd& crowd) {
   model.work_ns_per_byte /= cores;
   return model;
 }
+
+LinkModel model_of_device_streams() { return kDeviceStreams; }
 
 double predict_ns(const schedule::Cost& cost, const LinkModel& link, double count_bytes) {
   return predict_ns(schedule::LevelCost{.depth = cost.depth,

@@ -30,6 +30,9 @@ struct Crowd {
 /// The model of a link by what it can: one that maps memory, among such a crowd, or a stream.
 LinkModel model_of(const group::Reach& reach, const Crowd& crowd);
 
+/// Between streams of devices of a host, each of which copies and folds by itself.
+LinkModel model_of_device_streams();
+
 /// How long a call of `count_bytes` takes.
 double predict_ns(const schedule::Cost& cost, const LinkModel& link, double count_bytes);
 /// The part of it that one level takes.

@@ -35,4 +35,14 @@ struct FoldKey {
   bool scaled = false;  // the call will carry `scaled` or a divisor
 };
 
+/// The same fold of numbers, if it is one of bools: one of two is true, the greater one; both are,
+/// the lesser one. All others are bitwise.
+constexpr FoldKey of_numbers(FoldKey key) {
+  if (key.type != DataType::kBool) return key;
+  key.type = DataType::kUint8;
+  if (key.op == ReduceOp::kSum) key.op = ReduceOp::kMax;
+  if (key.op == ReduceOp::kProd) key.op = ReduceOp::kMin;
+  return key;
+}
+
 }  // namespace tutti::types

@@ -1,11 +1,11 @@
 // Which kernel folds what; copies, which need no arithmetic; what a single element is worth.
 #include "src/types/kernels.h"
 
-#include <bit>
 #include <cstring>
 
 #include "src/types/element.h"
 #include "src/types/kernels_impl.h"
+#include "src/types/narrow_float.h"
 
 namespace tutti::types {
 namespace {
@@ -60,38 +60,6 @@ FoldKernel copy_kernel(StoreHint store, size_t size) {
   }
 }
 
-// One of two is true: the greater one; both are: the lesser one. All others are bitwise.
-FoldKey as_bytes(FoldKey of_bools) {
-  FoldKey key = of_bools;
-  key.type = DataType::kUint8;
-  if (key.op == ReduceOp::kSum) key.op = ReduceOp::kMax;
-  if (key.op == ReduceOp::kProd) key.op = ReduceOp::kMin;
-  return key;
-}
-
-// The same steps as decode in vector_inl.h, where they are explained.
-
-float decode(const FloatFormat& format, uint32_t code) {
-  const uint32_t rebias = uint32_t(127 - format.bias()) << 23;
-  const uint32_t exponent_mask = ((1u << format.exponent_bits) - 1) << 23;
-  const uint32_t sign = (code & format.sign_mask()) << format.sign_shift();
-  const uint32_t magnitude = (code & format.magnitude_mask()) << format.dropped_bits();
-  const uint32_t exponent = magnitude & exponent_mask;
-  uint32_t bits = magnitude + rebias;
-  if (exponent == 0) {
-    const uint32_t one_up = rebias + (1u << 23);
-    bits = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude + one_up) -
-                                   std::bit_cast<float>(one_up));
-  } else if (format.ieee && exponent == exponent_mask) {
-    bits = magnitude | 0x7F800000u;
-  } else if (!format.ieee && (code & format.magnitude_mask()) == format.nan_code) {
-    bits = 0x7FC00000u;
-  }
-  return std::bit_cast<float>(bits | sign);
-}
-
-float decode_bfloat16(uint16_t code) { return std::bit_cast<float>(uint32_t{code} << 16); }
-
 template <class T>
 T loaded(const std::byte* element) {
   T value;
@@ -103,7 +71,7 @@ T loaded(const std::byte* element) {
 
 FoldKernel fold_kernel(const FoldKey& key) {
   if (key.source_count == 1 && !key.scaled) return copy_kernel(key.store, size_of(key.type));
-  if (key.type == DataType::kBool) return int_kernel(as_bytes(key));
+  if (key.type == DataType::kBool) return int_kernel(of_numbers(key));
   if (!is_float(key.type)) return int_kernel(key);
   return size_of(key.type) >= 4 ? float_kernel(key) : packed_kernel(key);
 }
@@ -128,17 +96,17 @@ float to_float(DataType type, const std::byte* element) {
     case DataType::kUint64:
       return static_cast<float>(loaded<uint64_t>(element));
     case DataType::kFloat16:
-      return decode(kHalfFormat, loaded<uint16_t>(element));
+      return decoded(kHalfFormat, loaded<uint16_t>(element));
     case DataType::kFloat32:
       return loaded<float>(element);
     case DataType::kFloat64:
       return static_cast<float>(loaded<double>(element));
     case DataType::kBfloat16:
-      return decode_bfloat16(loaded<uint16_t>(element));
+      return decoded_bfloat16(loaded<uint16_t>(element));
     case DataType::kFloat8E4M3:
-      return decode(kE4M3Format, loaded<uint8_t>(element));
+      return decoded(kE4M3Format, loaded<uint8_t>(element));
     case DataType::kFloat8E5M2:
-      return decode(kE5M2Format, loaded<uint8_t>(element));
+      return decoded(kE5M2Format, loaded<uint8_t>(element));
   }
   return 0;
 }

@@ -14,7 +14,7 @@ class SoftwareDeviceFunctions : public cuda::OnSoftwareDevice {
   const DriverFunctions& call = client().call();
 };
 
-void add_words(void** parameters) {
+void add_words(const SoftdevLaunch& /*launch*/, void** parameters) {
   const auto target = *static_cast<CUdeviceptr*>(parameters[0]);
   const auto add = *static_cast<uint32_t*>(parameters[1]);
   const auto count = *static_cast<uint32_t*>(parameters[2]);
@@ -28,23 +28,23 @@ TEST_F(SoftwareDeviceFunctions, AKernelIsAFunctionOfTheHostInStreamOrder) {
   client().hooks.register_kernel("add_words", add_words, bytes, 3);
   CUmodule module = nullptr;
   CUfunction function = nullptr;
-  ASSERT_EQ(more.cuModuleLoadData(&module, "any"), kSuccess);
-  EXPECT_EQ(more.cuModuleGetFunction(&function, module, "no_such"), kErrorNotFound);
-  ASSERT_EQ(more.cuModuleGetFunction(&function, module, "add_words"), kSuccess);
+  ASSERT_EQ(call.cuModuleLoadData(&module, "any"), kSuccess);
+  EXPECT_EQ(call.cuModuleGetFunction(&function, module, "no_such"), kErrorNotFound);
+  ASSERT_EQ(call.cuModuleGetFunction(&function, module, "add_words"), kSuccess);
   CUdeviceptr words = zeros(64);
   const cuda::CudaStream own = stream();
   const uint64_t before = client().statistics().kernels;
   ASSERT_EQ(more.cuStreamWriteValue32(own.get(), words + 4, 30, 0), kSuccess);
   uint32_t add = 12, count = 2;
   void* parameters[] = {&words, &add, &count};
-  ASSERT_EQ(more.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, own.get(), parameters, nullptr),
+  ASSERT_EQ(call.cuLaunchKernel(function, 1, 1, 1, 32, 1, 1, 0, own.get(), parameters, nullptr),
             kSuccess);
   add = 0;  // the parameters were copied
   ASSERT_TRUE(own.synchronize().ok());
   EXPECT_EQ(word_at(words), 12u);
   EXPECT_EQ(word_at(words + 4), 42u);
   EXPECT_EQ(client().statistics().kernels, before + 1);
-  EXPECT_EQ(more.cuModuleUnload(module), kSuccess);
+  EXPECT_EQ(call.cuModuleUnload(module), kSuccess);
 }
 
 TEST_F(SoftwareDeviceFunctions, DeviceMemoryIsReachedOnlyWhereItIsAllThere) {

@@ -26,6 +26,7 @@
   X(live_mappings)            \
   X(live_imports)             \
   X(live_registrations)       \
+  X(live_modules)             \
   X(live_streams)             \
   X(live_events)              \
   X(live_user_objects)
@@ -39,11 +40,20 @@ struct SoftdevStatistics {
 };
 void softdev_statistics(SoftdevStatistics* out);
 
-/// A kernel is a function of the host that gets cuLaunchKernel's parameters. Device pointers among
-/// them are turned into addresses by softdev_pointer.
-typedef void (*SoftdevKernel)(void** parameters);
+/// How a kernel was launched: on which device, how many blocks of how many threads.
+struct SoftdevLaunch {
+  int device;
+  unsigned blocks;
+  unsigned threads;
+};
+/// A kernel is a function of the host that gets cuLaunchKernel's parameters and does the work of
+/// all threads. Device pointers among them are turned into addresses by softdev_touch.
+typedef void (*SoftdevKernel)(const SoftdevLaunch& launch, void** parameters);
 void softdev_register_kernel(const char* name, SoftdevKernel kernel, const size_t* parameter_bytes,
                              int parameters);
+/// For a kernel that runs: where it finds the memory, of which the checker hears that it is read or
+/// written. Null: it is not all there; the device has failed then, as a board does.
+void* softdev_touch(uint64_t address, size_t bytes, int device, bool writes);
 
 /// Where a thread of the host may touch device memory. Null: it is not all there.
 void* softdev_pointer(uint64_t address, size_t bytes);

@@ -12,8 +12,6 @@ namespace softdev {
 using namespace tutti::drivers::cuda::api;  // NOLINT(build/namespaces)
 
 using CUgraphExec = struct CUgraphExec_st*;
-using CUmodule = struct CUmod_st*;
-using CUfunction = struct CUfunc_st*;
 struct CUipcMemHandle {
   char reserved[64];
 };
@@ -27,43 +25,37 @@ inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
 }  // namespace softdev
 
 /// X(name, version, parameters), as TUTTI_CUDA_FUNCTIONS.
-#define SOFTDEV_MORE_FUNCTIONS(X)                                                                \
-  X(cuDriverGetVersion, 2020, (int*))                                                            \
-  X(cuCtxSetCurrent, 4000, (CUcontext))                                                          \
-  X(cuCtxSynchronize, 2000, ())                                                                  \
-  X(cuMemAlloc, 3020, (CUdeviceptr*, size_t))                                                    \
-  X(cuMemFree, 3020, (CUdeviceptr))                                                              \
-  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                            \
-  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                  \
-  X(cuPointerGetAttribute, 4000, (void*, CUpointer_attribute, CUdeviceptr))                      \
-  X(cuIpcGetMemHandle, 4010, (CUipcMemHandle*, CUdeviceptr))                                     \
-  X(cuIpcOpenMemHandle, 11000, (CUdeviceptr*, CUipcMemHandle, unsigned))                         \
-  X(cuIpcCloseMemHandle, 4010, (CUdeviceptr))                                                    \
-  X(cuIpcGetEventHandle, 4010, (CUipcEventHandle*, CUevent))                                     \
-  X(cuIpcOpenEventHandle, 4010, (CUevent*, CUipcEventHandle))                                    \
-  X(cuMemcpyHtoD, 3020, (CUdeviceptr, const void*, size_t))                                      \
-  X(cuMemcpyDtoH, 3020, (void*, CUdeviceptr, size_t))                                            \
-  X(cuMemsetD8, 3020, (CUdeviceptr, unsigned char, size_t))                                      \
-  X(cuMemsetD8Async, 3020, (CUdeviceptr, unsigned char, size_t, CUstream))                       \
-  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                                 \
-  X(cuStreamWaitValue32, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned))                     \
-  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                     \
-  X(cuStreamWriteValue32, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned))                    \
-  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))                    \
-  X(cuEventSynchronize, 2000, (CUevent))                                                         \
-  X(cuEventElapsedTime, 2000, (float*, CUevent, CUevent))                                        \
-  X(cuStreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                                \
-  X(cuStreamEndCapture, 10000, (CUstream, CUgraph*))                                             \
-  X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long))             \
-  X(cuGraphLaunch, 10000, (CUgraphExec, CUstream))                                               \
-  X(cuGraphDestroy, 10000, (CUgraph))                                                            \
-  X(cuGraphExecDestroy, 10000, (CUgraphExec))                                                    \
-  X(cuModuleLoadData, 2000, (CUmodule*, const void*))                                            \
-  X(cuModuleUnload, 2000, (CUmodule))                                                            \
-  X(cuModuleGetFunction, 2000, (CUfunction*, CUmodule, const char*))                             \
-  X(cuLaunchKernel, 4000,                                                                        \
-    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, \
-     void**, void**))
+#define SOFTDEV_MORE_FUNCTIONS(X)                                                    \
+  X(cuDriverGetVersion, 2020, (int*))                                                \
+  X(cuCtxSetCurrent, 4000, (CUcontext))                                              \
+  X(cuCtxSynchronize, 2000, ())                                                      \
+  X(cuMemAlloc, 3020, (CUdeviceptr*, size_t))                                        \
+  X(cuMemFree, 3020, (CUdeviceptr))                                                  \
+  X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                \
+  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))      \
+  X(cuPointerGetAttribute, 4000, (void*, CUpointer_attribute, CUdeviceptr))          \
+  X(cuIpcGetMemHandle, 4010, (CUipcMemHandle*, CUdeviceptr))                         \
+  X(cuIpcOpenMemHandle, 11000, (CUdeviceptr*, CUipcMemHandle, unsigned))             \
+  X(cuIpcCloseMemHandle, 4010, (CUdeviceptr))                                        \
+  X(cuIpcGetEventHandle, 4010, (CUipcEventHandle*, CUevent))                         \
+  X(cuIpcOpenEventHandle, 4010, (CUevent*, CUipcEventHandle))                        \
+  X(cuMemcpyHtoD, 3020, (CUdeviceptr, const void*, size_t))                          \
+  X(cuMemcpyDtoH, 3020, (void*, CUdeviceptr, size_t))                                \
+  X(cuMemsetD8, 3020, (CUdeviceptr, unsigned char, size_t))                          \
+  X(cuMemsetD8Async, 3020, (CUdeviceptr, unsigned char, size_t, CUstream))           \
+  X(cuStreamCreate, 2000, (CUstream*, unsigned))                                     \
+  X(cuStreamWaitValue32, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned))         \
+  X(cuStreamWaitValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))         \
+  X(cuStreamWriteValue32, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned))        \
+  X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))        \
+  X(cuEventSynchronize, 2000, (CUevent))                                             \
+  X(cuEventElapsedTime, 2000, (float*, CUevent, CUevent))                            \
+  X(cuStreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                    \
+  X(cuStreamEndCapture, 10000, (CUstream, CUgraph*))                                 \
+  X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long)) \
+  X(cuGraphLaunch, 10000, (CUgraphExec, CUstream))                                   \
+  X(cuGraphDestroy, 10000, (CUgraph))                                                \
+  X(cuGraphExecDestroy, 10000, (CUgraphExec))
 
 namespace softdev {
 

@@ -20,6 +20,8 @@ using CUgraph = struct CUgraph_st*;
 using CUgraphNode = struct CUgraphNode_st*;
 using CUuserObject = struct CUuserObject_st*;
 using CUhostFn = void (*)(void*);
+using CUmodule = struct CUmod_st*;
+using CUfunction = struct CUfunc_st*;
 using CUmemGenericAllocationHandle = uint64_t;
 
 inline constexpr uintptr_t kStreamLegacy = 1;  // CUstream values with a meaning of their own

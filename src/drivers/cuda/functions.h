@@ -48,6 +48,13 @@
   X(cuUserObjectCreate, 11030, (CUuserObject*, void*, CUhostFn, unsigned, unsigned))             \
   X(cuUserObjectRelease, 11030, (CUuserObject, unsigned))                                        \
   X(cuGraphRetainUserObject, 11030, (CUgraph, CUuserObject, unsigned, unsigned))                 \
+  /* kernels */                                                                                  \
+  X(cuModuleLoadData, 2000, (CUmodule*, const void*))                                            \
+  X(cuModuleUnload, 2000, (CUmodule))                                                            \
+  X(cuModuleGetFunction, 2000, (CUfunction*, CUmodule, const char*))                             \
+  X(cuLaunchKernel, 4000,                                                                        \
+    (CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, \
+     void**, void**))                                                                            \
   /* memory */                                                                                   \
   X(cuMemcpyAsync, 4000, (CUdeviceptr, CUdeviceptr, size_t, CUstream))                           \
   X(cuMemGetAllocationGranularity, 10020,                                                        \

@@ -19,10 +19,36 @@ constexpr uint64_t kFirstProgress = 1;
 /// greater.
 constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
 
-/// As equal on all ranks as the setting: a device may give more than it was asked for.
+/// As equal on all ranks as the setting: a device may give more than it was asked for. Behind the
+/// regions of the ring is as much scratch memory as one of them.
 uint64_t region_of(uint64_t ring_bytes) {
   constexpr uint64_t kLine = 256;
-  return ring_bytes / plan::RingCursor::kMostRegions / kLine * kLine;
+  return ring_bytes / (plan::RingCursor::kMostRegions + 1) / kLine * kLine;
+}
+
+DeviceAddresses with_scratch(DeviceAddresses addresses, uint64_t ring_bytes) {
+  addresses.scratch_bytes = region_of(ring_bytes);
+  addresses.scratch =
+      addresses.rings[addresses.rank] + plan::RingCursor::kMostRegions * addresses.scratch_bytes;
+  return addresses;
+}
+
+constexpr std::string_view kFolds = "folds";
+
+/// The kernels, if all ranks have them: the first rank's reason if one has not.
+Result<FoldKernels> load_kernels(const drivers::cuda::Cuda& cuda,
+                                 const exec::DeviceRankOptions& options) {
+  Result<FoldKernels> mine = FoldKernels::load(cuda, {options.least_ctas, options.most_ctas});
+  constexpr size_t kMostBytes = 400;  // of an exchange
+  const auto texts = options.exchange(
+      mine.ok() ? std::string(kFolds) : std::string(mine.status().message().substr(0, kMostBytes)));
+  if (!texts.ok()) return texts.status();
+  for (size_t rank = 0; rank < texts.value().size(); ++rank) {
+    if (texts.value()[rank] == kFolds) continue;
+    return Status::unsupported(options.name_of(static_cast<int>(rank)) + ": " +
+                               texts.value()[rank]);
+  }
+  return mine;
 }
 
 plan::Cursors first_cursors(uint64_t ring_bytes) {
@@ -41,23 +67,28 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   mine.device().progress.value.store(kFirstProgress, std::memory_order_release);
   Result<std::unique_ptr<DeviceRing>> ring = DeviceRing::open(cuda, device, options);
   if (!ring.ok()) return ring.status();
+  Result<FoldKernels> kernels = load_kernels(cuda, options);
+  if (!kernels.ok() && kernels.status().code() != Code::kUnsupported) return kernels.status();
   Result<drivers::cuda::CudaEvent> behind = drivers::cuda::CudaEvent::create(cuda);
   if (!behind.ok()) return behind.status();
-  std::unique_ptr<CudaDeviceRank> made(
-      new CudaDeviceRank(cuda, context, std::move(options), std::move(ring).value()));
+  std::unique_ptr<CudaDeviceRank> made(new CudaDeviceRank(
+      cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
   made->behind_.emplace(std::move(behind).value());
   if (Status status = Sentry::get().watch(*made); !status.ok()) return status;
   return std::unique_ptr<exec::DeviceRank>(std::move(made));
 }
 
 CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
-                               exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring)
+                               exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring,
+                               Result<FoldKernels> kernels)
     : cuda_(cuda),
       options_(std::move(options)),
       rank_(static_cast<size_t>(options_.rank)),
       context_(context),
       ring_(std::move(ring)),
-      machine_(&cuda, ring_->addresses()),
+      folds_(kernels.ok() ? Status() : kernels.status()),
+      kernels_(kernels.ok() ? std::make_unique<FoldKernels>(std::move(kernels).value()) : nullptr),
+      machine_(&cuda, kernels_.get(), with_scratch(ring_->addresses(), options_.ring_bytes)),
       walk_(plan::Engine::kDevice),
       cursors_(first_cursors(options_.ring_bytes)),
       log_(mine().device_log()) {}
@@ -67,19 +98,21 @@ namespace {
 /// Ends the ring in a thread of its own: to unmap memory may be to wait for all streams of the
 /// device, of which one may wait for a peer that waits for this thread. Returns when it is done, or
 /// soon.
-void end_elsewhere(std::unique_ptr<DeviceRing> ring, const drivers::cuda::Cuda& cuda,
-                   drivers::cuda::CUcontext context) {
+void end_elsewhere(std::unique_ptr<DeviceRing> ring, std::unique_ptr<FoldKernels> kernels,
+                   const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context) {
   constexpr auto kPatience = std::chrono::milliseconds(200);
   const auto ended = std::make_shared<std::promise<void>>();
   ring->forget_pages();  // which are the arenas', and go with them
   const std::shared_ptr<DeviceRing> shared = std::move(ring);
-  Result<std::thread> thread = start_thread("tutti-unmap", [shared, ended, &cuda, context] {
+  FoldKernels* const loaded = kernels.release();
+  Result<std::thread> thread = start_thread("tutti-unmap", [shared, loaded, ended, &cuda, context] {
     const drivers::cuda::ContextScope scope(cuda, context);
     shared->end();
+    delete loaded;
     ended->set_value();
   });
   if (!thread.ok()) {
-    (void)new std::shared_ptr<DeviceRing>(shared);  // it stays, since it cannot be ended here
+    (void)new std::shared_ptr<DeviceRing>(shared);  // both stay, since they cannot be ended here
     return;
   }
   thread.value().detach();
@@ -99,9 +132,10 @@ CudaDeviceRank::~CudaDeviceRank() {
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (look() || !scope.status().ok()) {
     (void)ring_.release();
+    (void)kernels_.release();
     return;
   }
-  end_elsewhere(std::move(ring_), cuda_, context_);
+  end_elsewhere(std::move(ring_), std::move(kernels_), cuda_, context_);
 }
 
 uint64_t CudaDeviceRank::region_bytes() const { return region_of(options_.ring_bytes); }
@@ -175,7 +209,8 @@ Status CudaDeviceRank::compare(size_t peer, uint32_t number) const {
 
 Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
   machine_.start(*call.plan, {reinterpret_cast<CUdeviceptr>(call.call.send),
-                              reinterpret_cast<CUdeviceptr>(call.call.recv), stream});
+                              reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
+                              call.factor ? &*call.factor : nullptr});
   walk_.start(*call.plan, cursors_);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk_.advance(machine_);
@@ -195,11 +230,13 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
   return {};
 }
 
-exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan) {
-  StreamMachine counting(nullptr, ring_->addresses());
+exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales) {
+  const types::Scalar any_factor;
+  StreamMachine counting(nullptr, nullptr, with_scratch(ring_->addresses(), options_.ring_bytes));
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
   plan::Cursors cursors = cursors_;
-  counting.start(plan, {1, uint64_t{1} << 62, nullptr});  // buffers that do not overlap
+  counting.start(plan, {1, uint64_t{1} << 62, nullptr,  // buffers that do not overlap
+                        scales ? &any_factor : nullptr});
   walk.start(plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(counting);

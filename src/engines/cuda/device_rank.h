@@ -42,7 +42,9 @@ class CudaDeviceRank final : public exec::DeviceRank {
   CudaDeviceRank& operator=(const CudaDeviceRank&) = delete;
 
   Status enqueue(exec::StreamedCall call) override;
-  exec::DeviceCounts count(const plan::Plan& plan) override;
+  exec::DeviceCounts count(const plan::Plan& plan, bool scales) override;
+  const Status& folds() const override { return folds_; }
+  uint32_t most_sources() const override { return kMostFoldSources; }
   uint64_t region_bytes() const override;
 
   bool look() override;
@@ -64,7 +66,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
   };
 
   CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
-                 exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring);
+                 exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring,
+                 Result<FoldKernels> kernels);
   const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
   Status put(CUstream stream, exec::StreamedCall& call);
   void announce(uint32_t signature, const exec::DescribedCall& described);
@@ -85,6 +88,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
   const size_t rank_;
   const drivers::cuda::CUcontext context_;
   std::unique_ptr<DeviceRing> ring_;
+  Status folds_;
+  std::unique_ptr<FoldKernels> kernels_;  // null: it does not
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;
   plan::Cursors cursors_;

@@ -1,6 +1,9 @@
 #include "src/engines/cuda/stream_machine.h"
 
 #include <algorithm>
+#include <bit>
+#include <cstring>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -13,19 +16,65 @@ using plan::PeerBase;
 using plan::Position;
 using plan::Shift;
 
-StreamMachine::StreamMachine(const drivers::cuda::Cuda* cuda, DeviceAddresses addresses)
-    : cuda_(cuda), addresses_(std::move(addresses)) {
+namespace {
+
+/// Some bytes of a block of the output.
+struct Written {
+  uint64_t begin = 0, end = 0;
+};
+
+std::span<const plan::Operand> sources_of(const plan::Plan& plan, const Op& op) {
+  return {plan.operands.data() + op.operands + op.target_count, op.source_count};
+}
+
+}  // namespace
+
+// In place the output's blocks are the input's until the plan has written to them.
+std::vector<SourceMask> contributions_of(const plan::Plan& plan) {
+  std::vector<SourceMask> masks(plan.ops.size());
+  std::vector<Written> written;
+  for (size_t i = 0; i < plan.ops.size(); ++i) {
+    const Op& op = plan.ops[i];
+    if (op.code != plan::OpCode::kMove || op.source_count > kMostFoldSources) continue;
+    const uint64_t bytes = op.length * plan.element_bytes;
+    const std::span<const plan::Operand> sources = sources_of(plan, op);
+    for (size_t s = 0; s < sources.size(); ++s) {
+      const uint64_t begin = sources[s].offset, end = begin + bytes;
+      const bool untouched = std::none_of(written.begin(), written.end(), [&](const Written& one) {
+        return one.begin < end && begin < one.end;
+      });
+      const bool is_own = sources[s].base == plan::register_of(Base::kInput) ||
+                          (sources[s].base == plan::register_of(Base::kOutput) && untouched);
+      if (is_own) masks[i][s / 64] |= uint64_t{1} << (s % 64);
+    }
+    for (uint32_t t = 0; t < op.target_count; ++t) {
+      const plan::Operand& target = plan.operands[op.operands + t];
+      if (target.base == plan::register_of(Base::kOutput)) {
+        written.push_back({target.offset, target.offset + bytes});
+      }
+    }
+  }
+  return masks;
+}
+
+StreamMachine::StreamMachine(const drivers::cuda::Cuda* cuda, const FoldKernels* kernels,
+                             DeviceAddresses addresses)
+    : cuda_(cuda), kernels_(kernels), addresses_(std::move(addresses)) {
   const size_t ranks = addresses_.rings.size();
   registers_.assign(plan::register_of(PeerBase::kSlot, static_cast<int>(ranks)), 0);
   for (size_t rank = 0; rank < ranks; ++rank) {
     registers_[plan::register_of(PeerBase::kSlot, static_cast<int>(rank))] = addresses_.rings[rank];
   }
+  registers_[plan::register_of(Base::kScratch)] = addresses_.scratch;
   awaited_.assign(ranks, 0);
 }
 
 void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   plan_ = &plan;
   stream_ = call.stream;
+  factor_ = call.factor;
+  contributions_.clear();
+  if (factor_ != nullptr) contributions_ = contributions_of(plan);
   registers_[plan::register_of(Base::kInput)] = call.send;
   registers_[plan::register_of(Base::kOutput)] = call.recv;
   copies_.clear();
@@ -44,12 +93,19 @@ Answer StreamMachine::refuse(const Position& at, const char* what) {
 }
 
 Answer StreamMachine::move(const Position& at, const Op& op) {
-  if (op.source_count != 1 || op.mask != plan::kNoMask || op.divide) return refuse(at, "a fold");
+  if (plan_->scratch_bytes * plan_->slices_in_flight > addresses_.scratch_bytes) {
+    return refuse(at, "more scratch memory than there is");
+  }
   shift_[static_cast<size_t>(Shift::kFrame)] = at.frame.frame;
+  shift_[static_cast<size_t>(Shift::kScratch)] =
+      at.slice % plan_->slices_in_flight * plan_->scratch_bytes;
   const schedule::Extent piece =
       schedule::piece(op.length, at.slice, plan_->slices, plan_->quantum);
   if (piece.length == 0) return Answer::kGoOn;
   shift_[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
+  const bool scales = factor_ != nullptr && contributions_[at.op] != SourceMask{};
+  const bool is_copy = op.source_count == 1 && op.mask == plan::kNoMask && !op.divide && !scales;
+  if (!is_copy) return fold(at, op, piece.length);
   const plan::Operand* targets = plan_->operands.data() + op.operands;
   const CUdeviceptr source = address(targets[op.target_count]);
   for (uint32_t i = 0; i < op.target_count; ++i) {
@@ -57,6 +113,42 @@ Answer StreamMachine::move(const Position& at, const Op& op) {
     if (answer != Answer::kGoOn) return answer;
   }
   return Answer::kGoOn;
+}
+
+// What has no room among the targets of a kernel is copied from the first.
+Answer StreamMachine::fold(const Position& at, const Op& op, uint64_t count) {
+  if (op.source_count > kMostFoldSources) return refuse(at, "a fold of too many values");
+  if (cuda_ != nullptr && kernels_ == nullptr) return refuse(at, "a fold");
+  FoldParameters fold;
+  fold.count = count;
+  fold.source_count = op.source_count;
+  fold.target_count = std::min<uint32_t>(op.target_count, kMostFoldTargets);
+  fold.in_tree = op.fold == schedule::Fold::kTree;
+  const plan::Operand* operand = plan_->operands.data() + op.operands;
+  for (uint32_t i = 0; i < fold.target_count; ++i) fold.targets[i] = address(operand[i]);
+  const std::span<const plan::Operand> sources = sources_of(*plan_, op);
+  for (uint32_t i = 0; i < op.source_count; ++i) fold.sources[i] = address(sources[i]);
+  set_factors(at, op, fold);
+  if (!put_fold(fold)) return Answer::kFailed;
+  for (uint32_t i = fold.target_count; i < op.target_count; ++i) {
+    const Answer answer = copy(address(operand[i]), fold.targets[0], count * plan_->element_bytes);
+    if (answer != Answer::kGoOn) return answer;
+  }
+  return Answer::kGoOn;
+}
+
+void StreamMachine::set_factors(const Position& at, const Op& op, FoldParameters& fold) const {
+  if (op.divide) fold.divisor = plan_->divisor;
+  if (op.mask != plan::kNoMask) {
+    const size_t words = (size_t{op.source_count} + 63) / 64;
+    std::copy_n(plan_->masks.begin() + op.mask, words, fold.scaled);
+    fold.factor = std::bit_cast<uint64_t>(plan_->scale);
+  } else if (factor_ != nullptr) {
+    std::copy(contributions_[at.op].begin(), contributions_[at.op].end(), fold.scaled);
+    fold.factor_is = factor_->memory == nullptr ? FactorIs::kElement : FactorIs::kInMemory;
+    fold.factor = reinterpret_cast<CUdeviceptr>(factor_->memory);
+    if (factor_->memory == nullptr) std::memcpy(&fold.factor, factor_->value.data(), 8);
+  }
 }
 
 bool StreamMachine::conflicts(const AddressRange& target, const AddressRange& source) const {
@@ -130,6 +222,13 @@ bool StreamMachine::put_words() {
   ++counts_.groups;
   if (cuda_ != nullptr) keep(words_.submit(*cuda_, stream_));
   words_.clear();
+  return status_.ok();
+}
+
+bool StreamMachine::put_fold(const FoldParameters& fold) {
+  if (!put_copies() || !put_words()) return false;
+  ++counts_.kernels;
+  if (cuda_ != nullptr) keep(kernels_->launch(plan_->type, plan_->operation, fold, stream_));
   return status_.ok();
 }
 

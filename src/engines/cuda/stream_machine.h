@@ -1,13 +1,16 @@
-// The machine of plan::Walk that puts a plan into a CUDA stream: copies for copy engines, and
-// operations on words by which the streams of ranks wait for each other. No kernel runs, so none
-// waits.
+// The machine of plan::Walk that puts a plan into a CUDA stream: copies for copy engines, kernels
+// that fold, and operations on words by which the streams of ranks wait for each other. A kernel
+// begins when all that it reads is there, so none waits.
 //
 // It goes on at every question, since all that follows in a stream is ordered behind what was
 // asked. A plan for it has one lane, whose ring is the whole ring; so everything that a rank puts
 // into its streams can be run by one hardware queue, whatever queues streams share.
 //
 // A stream writes its own rank's memory only: its ring, its output, its counters. It reads the
-// rings of the peers.
+// rings of the peers, and so do its kernels.
+//
+// In a scaled sum the rank's own contributions are multiplied wherever they are read, so the copies
+// of them are kernels, too.
 //
 // Copies of one batch run in any order, so a copy that touches what another one of the batch writes
 // begins a new batch; and a batch ends before every operation on a word.
@@ -21,6 +24,7 @@
 #include <vector>
 
 #include "src/drivers/cuda/stream.h"
+#include "src/engines/cuda/fold_kernels.h"
 #include "src/exec/device.h"
 #include "src/plan/walk.h"
 
@@ -29,11 +33,18 @@ namespace tutti::engines::cuda {
 using drivers::cuda::CUdeviceptr;
 using drivers::cuda::CUstream;
 
+/// A bit for each source of a move.
+using SourceMask = std::array<uint64_t, kMostFoldSources / 64>;
+/// By op: which sources are what the rank itself brings, as it was before the call.
+std::vector<SourceMask> contributions_of(const plan::Plan& plan);
+
 /// Where this rank's stream finds the ranks of its group.
 struct DeviceAddresses {
   uint32_t rank = 0;
   std::vector<CUdeviceptr> rings;     // by rank
   std::vector<CUdeviceptr> counters;  // by rank: of lane 0
+  CUdeviceptr scratch = 0;            // of this rank
+  uint64_t scratch_bytes = 0;
 };
 
 /// A call's buffers and its stream.
@@ -41,14 +52,17 @@ struct StreamCall {
   CUdeviceptr send = 0;
   CUdeviceptr recv = 0;
   CUstream stream = nullptr;
+  const types::Scalar* factor = nullptr;  // of a scaled sum
 };
 
 class StreamMachine {
  public:
   static constexpr uint64_t kSlicesATurn = 16;
 
-  /// `cuda` null: nothing is put anywhere, only counted.
-  StreamMachine(const drivers::cuda::Cuda* cuda, DeviceAddresses addresses);
+  /// `cuda` null: nothing is put anywhere, only counted. `kernels` null: it refuses to fold, unless
+  /// it only counts. Both outlive it.
+  StreamMachine(const drivers::cuda::Cuda* cuda, const FoldKernels* kernels,
+                DeviceAddresses addresses);
 
   /// Before a walk of the plan, which outlives it.
   void start(const plan::Plan& plan, const StreamCall& call);
@@ -100,21 +114,27 @@ class StreamMachine {
     return registers_[operand.base] + operand.offset + shift_[static_cast<uint32_t>(operand.shift)];
   }
   plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes);
+  plan::Answer fold(const plan::Position& at, const plan::Op& op, uint64_t count);
+  void set_factors(const plan::Position& at, const plan::Op& op, FoldParameters& fold) const;
   plan::Answer wait(uint32_t member, uint64_t value);
   bool conflicts(const AddressRange& target, const AddressRange& source) const;
   bool put_copies();
   bool put_words();
+  bool put_fold(const FoldParameters& fold);
   bool keep(Status status) {
     status_ = std::move(status);
     return status_.ok();
   }
 
   const drivers::cuda::Cuda* const cuda_;
+  const FoldKernels* const kernels_;
   const DeviceAddresses addresses_;
   const plan::Plan* plan_ = nullptr;
   CUstream stream_ = nullptr;
-  std::vector<CUdeviceptr> registers_;  // plan::register_of
-  std::array<uint64_t, 5> shift_{};     // by plan::Shift
+  const types::Scalar* factor_ = nullptr;
+  std::vector<SourceMask> contributions_;  // by op, of a scaled sum
+  std::vector<CUdeviceptr> registers_;     // plan::register_of
+  std::array<uint64_t, 5> shift_{};        // by plan::Shift
   drivers::cuda::CopyBatch copies_;
   std::vector<AddressRange> targets_, sources_;  // of copies_
   drivers::cuda::MemoryOps words_;

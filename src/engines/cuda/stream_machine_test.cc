@@ -17,6 +17,7 @@ using plan::OpCode;
 using schedule::Collective;
 
 constexpr int kRanks = 4;
+constexpr uint64_t kScratchBytes = 64 << 10;
 constexpr CUdeviceptr kRing = 1 << 20, kCounter = 1 << 30, kBuffer = uint64_t{1} << 40;
 
 DeviceAddresses addresses_of(uint32_t rank) {
@@ -26,16 +27,19 @@ DeviceAddresses addresses_of(uint32_t rank) {
     addresses.rings.push_back((i + 1) * kRing);
     addresses.counters.push_back(kCounter + i * 4096);
   }
+  addresses.scratch = 8 * kRing;
+  addresses.scratch_bytes = kScratchBytes;
   return addresses;
 }
 
 /// So much would rank `rank` put into its stream.
-exec::DeviceCounts count(const plan::Plan& plan, uint32_t rank, Status* status = nullptr) {
-  StreamMachine machine(nullptr, addresses_of(rank));
+exec::DeviceCounts count(const plan::Plan& plan, uint32_t rank, Status* status = nullptr,
+                         const types::Scalar* factor = nullptr) {
+  StreamMachine machine(nullptr, nullptr, addresses_of(rank));
   plan::Walk<StreamMachine> walk(plan.lanes[0].engine);
   plan::Cursors cursors;
   cursors.lanes[0] = {1, plan::RingCursor(64 << 10)};
-  machine.start(plan, {kBuffer, 2 * kBuffer, nullptr});
+  machine.start(plan, {kBuffer, 2 * kBuffer, nullptr, factor});
   walk.start(plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(machine);
@@ -73,11 +77,33 @@ TEST(StreamMachine, PutsSliceBehindSlice) {
   EXPECT_EQ(count(set.plans[0], 0).copies, one.copies * set.plans[0].slices);
 }
 
-TEST(StreamMachine, RefusesAFold) {
+TEST(StreamMachine, LaunchesAKernelForEachFoldOfASlice) {
+  const exec::DeviceCounts one = count(lower(Collective::kAllReduce, "one_shot", 1000).plans[0], 0);
+  EXPECT_EQ(one.kernels, 1u);
+  EXPECT_EQ(one.copies, 1u);  // into the ring
+  const plan::PlanSet set = lower(Collective::kAllReduce, "two_shot", 40'000);
+  ASSERT_GT(set.plans[1].slices, 4u);
+  EXPECT_EQ(count(set.plans[1], 1).kernels, set.plans[1].slices);
+  EXPECT_EQ(count(lower(Collective::kAllGather, "direct", 1000).plans[0], 0).kernels, 0u);
+}
+
+TEST(StreamMachine, OfAScaledSumAlsoLaunchesWhatWouldBeCopiesOfContributions) {
+  const types::Scalar factor;
+  const plan::Plan plan = lower(Collective::kAllReduce, "one_shot", 1000).plans[0];
+  const exec::DeviceCounts scaled = count(plan, 0, nullptr, &factor);
+  EXPECT_EQ(scaled.kernels, 2u);
+  EXPECT_EQ(scaled.copies, 0u);
+}
+
+TEST(StreamMachine, RefusesMoreScratchMemoryThanThereIs) {
+  plan::Plan plan = lower(Collective::kReduce, "two_shot", 1000).plans[1];
+  ASSERT_GT(plan.scratch_bytes, 0u);
   Status status;
-  count(lower(Collective::kAllReduce, "one_shot", 1000).plans[0], 0, &status);
-  EXPECT_FALSE(status.ok());
-  EXPECT_NE(std::string(status.message()).find("a fold"), std::string::npos) << status.message();
+  count(plan, 1, &status);
+  EXPECT_TRUE(status.ok()) << status.message();
+  plan.scratch_bytes = kScratchBytes + 1;
+  count(plan, 1, &status);
+  EXPECT_NE(std::string(status.message()).find("scratch"), std::string::npos) << status.message();
 }
 
 /// Two copies of 100 bytes: from the input, and from where `second` says.
@@ -118,6 +144,23 @@ TEST(StreamMachine, CopiesThatTouchEachOtherAreInDifferentBatches) {
 TEST(StreamMachine, ACopyInPlaceIsNone) {
   const plan::Operand output{plan::register_of(Base::kOutput)};
   EXPECT_EQ(count(two_copies(output, output), 0).copies, 1u);
+}
+
+TEST(Contributions, AreTheInputAndInPlaceTheOutputUntilItIsWritten) {
+  const plan::Operand input{plan::register_of(Base::kInput)};
+  const plan::Operand output{plan::register_of(Base::kOutput)};
+  plan::Operand behind = output;
+  behind.offset = 100;
+  const auto first_of = [](const plan::Plan& plan, size_t op) {
+    return contributions_of(plan)[op][0] == 1;
+  };
+  EXPECT_TRUE(first_of(two_copies(input, output), 0));
+  EXPECT_TRUE(first_of(two_copies(input, output), 1));
+  EXPECT_FALSE(first_of(two_copies(output, behind), 1)) << "the first copy wrote it";
+  EXPECT_TRUE(first_of(two_copies(behind, output), 1));
+  plan::Operand overlapping = output;
+  overlapping.offset = 99;
+  EXPECT_FALSE(first_of(two_copies(overlapping, behind), 1));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Entry points of stream capture and graphs, and of kernels, which are functions of the host here.
+// Entry points of stream capture and graphs.
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -76,21 +76,6 @@ struct Instance {
   std::mutex mutex;
   Point last;  // under mutex: behind its last launch
 };
-
-struct Kernel {
-  SoftdevKernel function = nullptr;
-  std::vector<size_t> parameter_bytes;
-};
-
-struct Kernels {
-  std::mutex mutex;
-  std::map<std::string, Kernel> by_name;
-};
-
-Kernels& kernels() {
-  static Kernels* const all = new Kernels;
-  return *all;
-}
 
 uint64_t next_capture() {
   static std::atomic<uint64_t> captures{0};
@@ -232,27 +217,6 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream stream_handle) {
   });
 }
 
-CUresult cuModuleLoadData(CUmodule* module, const void*) {
-  return in_context([&](Context&) {
-    *module = reinterpret_cast<CUmodule>(&kernels());
-    return kSuccess;
-  });
-}
-
-CUresult cuModuleUnload(CUmodule) {
-  return entered([] { return kSuccess; });
-}
-
-CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
-  return in_context([&](Context&) {
-    const std::lock_guard lock(kernels().mutex);
-    const auto found = kernels().by_name.find(name);
-    if (found == kernels().by_name.end()) return kErrorNotFound;
-    *function = reinterpret_cast<CUfunction>(&found->second);
-    return kSuccess;
-  });
-}
-
 extern "C" {
 
 CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, uint64_t* id,
@@ -267,32 +231,6 @@ CUresult cuStreamGetCaptureInfo(CUstream handle, CUstreamCaptureStatus* status, 
     if (how_many != nullptr) *how_many = 0;
     return kSuccess;
   });
-}
-
-CUresult cuLaunchKernel(CUfunction function, unsigned, unsigned, unsigned, unsigned, unsigned,
-                        unsigned, unsigned, CUstream handle, void** parameters, void**) {
-  return on_stream(handle, [&](Stream& stream) {
-    const Kernel kernel = *reinterpret_cast<Kernel*>(function);
-    auto values = std::make_shared<std::vector<std::vector<char>>>();
-    for (size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
-      const char* value = static_cast<const char*>(parameters[i]);
-      values->emplace_back(value, value + kernel.parameter_bytes[i]);
-    }
-    count(&SoftdevStatistics::kernels, 1);
-    return submit(stream, once([kernel, values] {
-                    std::vector<void*> pointers;
-                    for (auto& value : *values) pointers.push_back(value.data());
-                    kernel.function(pointers.data());
-                  }));
-  });
-}
-
-__attribute__((visibility("default"))) void softdev_register_kernel(const char* name,
-                                                                    SoftdevKernel kernel,
-                                                                    const size_t* parameter_bytes,
-                                                                    int parameters) {
-  const std::lock_guard lock(kernels().mutex);
-  kernels().by_name[name] = {kernel, {parameter_bytes, parameter_bytes + parameters}};
 }
 
 }  // extern "C"

@@ -1,0 +1,77 @@
+#include "src/engines/cuda/fold_kernels.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "src/engines/cuda/fold_image.h"
+#include "src/types/element.h"
+
+namespace tutti::engines::cuda {
+namespace {
+
+using drivers::cuda::CUfunction;
+using types::DataType;
+using types::ReduceOp;
+
+struct Row {
+  DataType type;
+  ReduceOp op;
+  const char* name;
+};
+
+constexpr Row kRows[] = {
+#define TUTTI_FOLD_ROW(Type, type, Operation, operation) \
+  {DataType::k##Type, ReduceOp::k##Operation, "tutti_fold_" #type "_" #operation},
+    TUTTI_FOLD_KERNELS(TUTTI_FOLD_ROW)
+#undef TUTTI_FOLD_ROW
+};
+
+}  // namespace
+
+types::FoldKey fold_row(DataType type, ReduceOp op) {
+  if (op == ReduceOp::kAvg || op == ReduceOp::kScaledSum) op = ReduceOp::kSum;
+  types::FoldKey key = types::of_numbers({.type = type, .op = op});
+  if (key.op == ReduceOp::kProd || types::is_bitwise(key.op))
+    key.type = types::unsigned_of(key.type);
+  return key;
+}
+
+Result<FoldKernels> FoldKernels::load(const drivers::cuda::Cuda& cuda, Ctas ctas) {
+  Result<drivers::cuda::CudaModule> module =
+      drivers::cuda::CudaModule::load(cuda, fold_image().data());
+  if (!module.ok()) {
+    return Status::unsupported("its device does not take this build's kernels: " +
+                               std::string(module.status().message()));
+  }
+  FoldKernels kernels(std::move(module).value(), ctas);
+  for (const Row& row : kRows) {
+    Result<CUfunction> function = kernels.module_.function(row.name);
+    if (!function.ok()) {
+      return Status::unsupported("this build has no kernels (nvcc was not found): " +
+                                 std::string(function.status().message()));
+    }
+    kernels.functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)] =
+        function.value();
+  }
+  return kernels;
+}
+
+uint32_t FoldKernels::blocks_for(uint64_t count, uint64_t element_bytes, Ctas ctas) {
+  constexpr uint64_t kBytes = uint64_t{kFoldThreads} * kFoldWordsBytes;  // of a block at once
+  const uint64_t wanted = (count * element_bytes + kBytes - 1) / kBytes;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(wanted, ctas.least, std::max(ctas.least, ctas.most)));
+}
+
+Status FoldKernels::launch(DataType type, ReduceOp op, const FoldParameters& parameters,
+                           drivers::cuda::CUstream stream) const {
+  const types::FoldKey row = fold_row(type, op);
+  const CUfunction function =
+      functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
+  if (function == nullptr) return Status::internal_error("no kernel folds so");
+  return module_.launch(function, blocks_for(parameters.count, types::size_of(type), ctas_),
+                        kFoldThreads, stream, &parameters);
+}
+
+}  // namespace tutti::engines::cuda

@@ -1,0 +1,48 @@
+// The kernels of a rank, loaded: which one folds what, and its launch.
+//
+// Owns: the module, whose functions are all loaded when it is made. Threads: one at a time.
+// Contexts: the rank's is current; ending it may wait for the device.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "src/drivers/cuda/module.h"
+#include "src/engines/cuda/fold.h"
+#include "src/types/fold_key.h"
+
+namespace tutti::engines::cuda {
+
+/// How many thread blocks a launch has.
+struct Ctas {
+  uint32_t least = 1;
+  uint32_t most = 16;
+};
+
+/// Type and operation of the kernel that does this fold (types::can_reduce).
+types::FoldKey fold_row(types::DataType type, types::ReduceOp op);
+
+class FoldKernels {
+ public:
+  /// kUnsupported: this build, or the device, has no kernels; the message says why.
+  static Result<FoldKernels> load(const drivers::cuda::Cuda& cuda, Ctas ctas);
+
+  /// Puts a fold into the stream. `parameters` name the sources, targets and factors; type and
+  /// operation are a plan's (types::can_reduce).
+  Status launch(types::DataType type, types::ReduceOp op, const FoldParameters& parameters,
+                drivers::cuda::CUstream stream) const;
+  /// Enough for the elements, and no more than is allowed.
+  static uint32_t blocks_for(uint64_t count, uint64_t element_bytes, Ctas ctas);
+
+ private:
+  explicit FoldKernels(drivers::cuda::CudaModule module, Ctas ctas)
+      : module_(std::move(module)), ctas_(ctas) {}
+
+  drivers::cuda::CudaModule module_;
+  Ctas ctas_;
+  // By type and operation; null: the fold is that of another row (fold_row()).
+  std::array<std::array<drivers::cuda::CUfunction, types::kReduceOps>, types::kDataTypes>
+      functions_{};
+};
+
+}  // namespace tutti::engines::cuda

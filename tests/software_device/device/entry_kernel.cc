@@ -1,0 +1,121 @@
+// Entry points of kernels, which are functions of the host here.
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tests/software_device/device/checker.h"
+#include "tests/software_device/device/device.h"
+#include "tests/software_device/device/entry_points.h"
+#include "tests/software_device/device/kernels.h"
+#include "tests/software_device/device/statistics.h"
+
+namespace softdev {
+namespace {
+
+struct Kernel {
+  SoftdevKernel function = nullptr;
+  std::vector<size_t> parameter_bytes;
+};
+
+struct Kernels {
+  std::mutex mutex;
+  std::map<std::string, Kernel> by_name;
+};
+
+/// With those of Tutti. Others are added by tests.
+Kernels& kernels() {
+  static Kernels* const all = [] {
+    auto* made = new Kernels;
+    for (const KnownKernel& one : known_kernels()) {
+      made->by_name[one.name] = {one.function, {one.parameter_bytes}};
+    }
+    return made;
+  }();
+  return *all;
+}
+
+}  // namespace
+
+// All images have the same functions, under the names that the host's have.
+CUresult cuModuleLoadData(CUmodule* module, const void* image) {
+  return in_context([&](Context&) {
+    if (image == nullptr) return kErrorInvalidValue;
+    *module = reinterpret_cast<CUmodule>(&kernels());
+    count(&SoftdevStatistics::live_modules, 1);
+    return kSuccess;
+  });
+}
+
+CUresult cuModuleUnload(CUmodule) {
+  return entered([] {
+    count(&SoftdevStatistics::live_modules, -1);
+    return kSuccess;
+  });
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
+  return in_context([&](Context&) {
+    const std::lock_guard lock(kernels().mutex);
+    const auto found = kernels().by_name.find(name);
+    if (found == kernels().by_name.end()) return kErrorNotFound;
+    *function = reinterpret_cast<CUfunction>(&found->second);
+    return kSuccess;
+  });
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_y,
+                        unsigned blocks_z, unsigned threads_x, unsigned threads_y,
+                        unsigned threads_z, unsigned, CUstream handle, void** parameters, void**) {
+  return on_stream(handle, [&](Stream& stream) {
+    const SoftdevLaunch launch{stream.context->device, blocks_x * blocks_y * blocks_z,
+                               threads_x * threads_y * threads_z};
+    constexpr unsigned kMostThreads = 1024;
+    if (launch.blocks == 0 || launch.threads == 0 || launch.threads > kMostThreads) {
+      return kErrorInvalidValue;
+    }
+    const Kernel kernel = *reinterpret_cast<Kernel*>(function);
+    auto values = std::make_shared<std::vector<std::vector<char>>>();
+    for (size_t i = 0; i < kernel.parameter_bytes.size(); ++i) {
+      const char* value = static_cast<const char*>(parameters[i]);
+      values->emplace_back(value, value + kernel.parameter_bytes[i]);
+    }
+    count(&SoftdevStatistics::kernels, 1);
+    return submit(stream, once([launch, kernel, values] {
+                    std::vector<void*> pointers;
+                    for (auto& value : *values) pointers.push_back(value.data());
+                    kernel.function(launch, pointers.data());
+                  }));
+  });
+}
+
+extern "C" {
+
+__attribute__((visibility("default"))) void softdev_register_kernel(const char* name,
+                                                                    SoftdevKernel kernel,
+                                                                    const size_t* parameter_bytes,
+                                                                    int parameters) {
+  const std::lock_guard lock(kernels().mutex);
+  kernels().by_name[name] = {kernel, {parameter_bytes, parameter_bytes + parameters}};
+}
+
+__attribute__((visibility("default"))) void* softdev_touch(uint64_t address, size_t bytes,
+                                                           int device, bool writes) {
+  const Range range = addresses().locate(address, bytes, device);
+  if (!range.valid || range.pageable || range.segments.size() != 1) {
+    fail_operation(writes ? "a kernel writes" : "a kernel reads", address, bytes);
+    return nullptr;
+  }
+  const Segment& segment = range.segments[0];
+  if (Agent* agent = running_agent(); agent != nullptr && segment.place.object != 0) {
+    check_access(*agent, segment.place, bytes, writes);
+  }
+  return segment.data;
+}
+
+}  // extern "C"
+
+}  // namespace softdev
