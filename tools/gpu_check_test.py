@@ -32,6 +32,12 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(done.stdout.count("| all_gather | 4 |"), 5)
         self.assertIn("faults, full, 1: passed", done.stdout)
 
+    def test_reductions_are_compared_and_timed(self):
+        done = check("--only", "reductions")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("| reduce_scatter | 4 |"), 4)
+        self.assertEqual(done.stdout.count("| float | 4 |"), 4)
+
     def test_what_fails_and_what_hangs_shows_and_stops_nothing(self):
         done = check("--only", "planted", "--only", "device")
         self.assertEqual(done.returncode, 1)

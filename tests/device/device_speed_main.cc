@@ -5,12 +5,15 @@
 //   --ranks N      processes (default 2)
 //   --divide N     all sizes are so many times smaller, for the software device (default 1)
 //   --repeats N    timed calls, of which the median is printed (default 7)
+//   --reductions   all_reduce and reduce_scatter from 64 KiB to 256 MiB, and nothing else; GB/s are
+//                  of the bus: of what each rank must send at least
 //
 // Prints rows of a Markdown table: collective, processes, bytes a rank receives, us, GB/s, us of
 // the copy, copy / collective. Exit status: 0 all was right, 1 it was not, 2 the command line.
 #include <algorithm>
 #include <cstdio>
 #include <functional>
+#include <span>
 
 #include "tests/device/seat.h"
 #include "tests/support/options.h"
@@ -25,14 +28,15 @@ struct Options {
   int ranks = 2;
   int divide = 1;
   int repeats = 7;
+  bool reductions = false;
 };
 
-enum class Kind : uint8_t { kAllGather, kAllToAll, kBroadcast, kAllReduce };
+enum class Kind : uint8_t { kAllGather, kAllToAll, kBroadcast, kAllReduce, kReduceScatter };
 
 struct Case {
   Kind kind;
   const char* name;
-  size_t bytes;  // that a rank receives
+  size_t bytes;  // that a rank receives; of a reduce_scatter: sends
 };
 
 constexpr size_t kMiB = 1 << 20;
@@ -45,6 +49,31 @@ constexpr Case kCases[] = {
     {Kind::kAllToAll, "all_to_all", 256 * kMiB}, {Kind::kAllReduce, "all_reduce", kMiB},
     {Kind::kAllReduce, "all_reduce", 64 * kMiB},
 };
+
+constexpr Case kReductions[] = {
+    {Kind::kAllReduce, "all_reduce", 64 << 10},
+    {Kind::kAllReduce, "all_reduce", kMiB},
+    {Kind::kAllReduce, "all_reduce", 16 * kMiB},
+    {Kind::kAllReduce, "all_reduce", 256 * kMiB},
+    {Kind::kReduceScatter, "reduce_scatter", 64 << 10},
+    {Kind::kReduceScatter, "reduce_scatter", kMiB},
+    {Kind::kReduceScatter, "reduce_scatter", 16 * kMiB},
+    {Kind::kReduceScatter, "reduce_scatter", 256 * kMiB},
+};
+
+std::span<const Case> cases_of(const Options& options) {
+  if (options.reductions) return kReductions;
+  return kCases;
+}
+
+/// Of what nccl-tests calls the bus bandwidth, as a part of the bytes by the time.
+double bus_factor(const Case& one, const Options& options) {
+  if (!options.reductions) return 1;
+  const double others = static_cast<double>(options.ranks - 1) / options.ranks;
+  return one.kind == Kind::kAllReduce ? 2 * others : others;
+}
+
+bool sums(Kind kind) { return kind == Kind::kAllReduce || kind == Kind::kReduceScatter; }
 
 size_t words_of(const Case& one, const Options& options) {
   const auto ranks = static_cast<size_t>(options.ranks);
@@ -73,7 +102,8 @@ class Measurement {
     if (call_us <= 0 || copy_us <= 0) return false;
     if (member_.rank() == 0) {
       std::printf("| %s | %d | %zu | %.1f | %.2f | %.1f | %.2f |\n", one_.name, member_.ranks(),
-                  bytes, call_us, static_cast<double>(bytes) / call_us * 1e-3, copy_us,
+                  bytes, call_us,
+                  static_cast<double>(bytes) / call_us * 1e-3 * bus_factor(one_, options_), copy_us,
                   copy_us / call_us);
       std::fflush(stdout);
     }
@@ -82,8 +112,7 @@ class Measurement {
 
  private:
   uint64_t sent(int from, int to, size_t place) const {
-    return one_.kind == Kind::kAllReduce ? place + static_cast<size_t>(from)
-                                         : word_of(from, to, place);
+    return sums(one_.kind) ? place + static_cast<size_t>(from) : word_of(from, to, place);
   }
   uint64_t expected(size_t at) const {
     const int block = static_cast<int>(at / std::max<size_t>(block_, 1));
@@ -97,6 +126,10 @@ class Measurement {
         return word_of(0, 0, at);
       case Kind::kAllReduce:
         return ranks * at + ranks * (ranks - 1) / 2;
+      case Kind::kReduceScatter: {
+        const size_t first = static_cast<size_t>(member_.rank()) * block_;
+        return ranks * (first + at) + ranks * (ranks - 1) / 2;
+      }
     }
     return 0;
   }
@@ -111,8 +144,9 @@ class Measurement {
     seat_.fill(recv_, Words(words_, ~uint64_t{0}));
     if (!member_.meet() || !enqueue()) return false;
     if (!seat_.synchronize()) return fail("its stream failed");
-    const Words got = seat_.read(recv_, words_);
-    for (size_t at = 0; at < words_; ++at) {
+    const size_t received = one_.kind == Kind::kReduceScatter ? block_ : words_;
+    const Words got = seat_.read(recv_, received);
+    for (size_t at = 0; at < received; ++at) {
       if (got[at] != expected(at)) return fail("wrong word " + std::to_string(at));
     }
     return true;
@@ -131,6 +165,8 @@ class Measurement {
         return good(tuttiBroadcast(send, recv, words_, tuttiUint64, 0, comm, on));
       case Kind::kAllReduce:
         return good(tuttiAllReduce(send, recv, words_, tuttiUint64, tuttiSum, comm, on));
+      case Kind::kReduceScatter:
+        return good(tuttiReduceScatter(send, recv, block_, tuttiUint64, tuttiSum, comm, on));
     }
     return false;
   }
@@ -167,8 +203,9 @@ class Measurement {
 void run_rank(Member& member, const Options& options) {
   const std::unique_ptr<Seat> seat = Seat::open(member);
   if (seat == nullptr) return;
-  for (const Case& one : kCases) {
-    member.at(static_cast<uint64_t>(&one - kCases));
+  const std::span<const Case> cases = cases_of(options);
+  for (const Case& one : cases) {
+    member.at(static_cast<uint64_t>(&one - cases.data()));
     if (!Measurement(member, *seat, options, one).run()) return;
   }
   went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
@@ -183,14 +220,15 @@ int main(int argc, char** argv) {
   if (!read_options(argc, argv,
                     {{"--ranks", into(options.ranks, 2, 8)},
                      {"--divide", into(options.divide, 1)},
-                     {"--repeats", into(options.repeats, 1)}})) {
+                     {"--repeats", into(options.repeats, 1)}},
+                    {{"--reductions", &options.reductions}})) {
     return 2;
   }
   const TeamResult result = run_team(
       TeamShape::processes(options.ranks),
       [&](Member& member) { tutti::device_programs::run_rank(member, options); },
-      [](uint64_t step) {
-        const auto& one = tutti::device_programs::kCases[step];
+      [&](uint64_t step) {
+        const auto& one = tutti::device_programs::cases_of(options)[step];
         return std::string(one.name) + " of " + std::to_string(one.bytes) + " bytes";
       },
       60'000'000'000);

@@ -1,0 +1,132 @@
+// Which reductions streams of devices run, and that their plans are right.
+#include "src/comm/device_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "src/registry/algorithms.h"
+#include "tests/support/sanitizer.h"
+#include "tools/verifier/plan_sweep.h"
+
+namespace tutti::comm {
+namespace {
+
+using plan::Lowering;
+using plan::Placing;
+using schedule::Collective;
+
+constexpr uint64_t kRegionBytes = 4096;  // small, so that small counts run in several slices
+
+std::vector<plan::PlanSet> lower(const Lowering& lowering, types::ReduceOp op, uint64_t count) {
+  Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
+  EXPECT_TRUE(matches.ok()) << plan::print(lowering);
+  for (plan::Match& match : matches.value()) {
+    EXPECT_TRUE(plan::count_terms(match, *lowering.algorithm, lowering.parameters).ok());
+  }
+  const plan::Tuning tuning = device_tuning(kRegionBytes);
+  std::vector<plan::PlanSet> sets;
+  sets.push_back(plan::bind_all(matches.value(), {count, types::DataType::kFloat32, op}, tuning));
+  return sets;
+}
+
+/// All that a communicator of so many ranks may run on its streams and folds.
+template <class Check>
+void for_each_lowering(int ranks, Check check) {
+  for (const schedule::Algorithm& algorithm : device_algorithms(registry::algorithms(), ranks)) {
+    if (!schedule::reduces(algorithm.collective)) continue;
+    for (const schedule::Fold fold : {schedule::Fold::kList, schedule::Fold::kTree}) {
+      for (const Placing placing : {Placing::kSeparate, Placing::kInPlace}) {
+        if (placing == Placing::kInPlace && !algorithm.in_place) continue;
+        Lowering lowering;
+        lowering.algorithm = &algorithm;
+        lowering.parameters = {.ranks = ranks, .root = ranks - 1, .fold = fold};
+        lowering.placing = placing;
+        check(lowering);
+      }
+    }
+  }
+}
+
+class DevicePlans : public testing::TestWithParam<int> {};
+
+TEST_P(DevicePlans, OfReductionsAreRight) {
+  size_t proved = 0;
+  for_each_lowering(GetParam(), [&](const Lowering& lowering) {
+    for (const types::ReduceOp op : {types::ReduceOp::kSum, types::ReduceOp::kAvg}) {
+      for (const uint64_t count : {1, 37, 700}) {
+        for (const plan::PlanSet& set : lower(lowering, op, count)) {
+          const Status status = plan::verify_plans(set);
+          EXPECT_TRUE(status.ok()) << plan::print(lowering) << ": " << status.message();
+          ++proved;
+        }
+      }
+    }
+  });
+  EXPECT_GT(proved, 50u);
+}
+INSTANTIATE_TEST_SUITE_P(Ranks, DevicePlans,
+                         testing::Values(2, 3, testing_support::kSanitized ? 4 : 8));
+
+// A fold that does not wait for the peers' counters reads what is not there.
+TEST(DevicePlansWithAFault, AreRefused) {
+  size_t refused = 0;
+  for_each_lowering(3, [&](const Lowering& lowering) {
+    for (plan::PlanSet& set : lower(lowering, types::ReduceOp::kSum, 37)) {
+      for (plan::Op& op : set.plans[2].ops) {
+        if (op.code != plan::OpCode::kWait) continue;
+        op.value = 0;
+        break;
+      }
+      EXPECT_FALSE(plan::verify_plans(set).ok()) << plan::print(lowering);
+      ++refused;
+    }
+  });
+  EXPECT_GT(refused, 5u);
+}
+
+TEST(DeviceAlgorithms, HaveOneLaneAndNoMoreScratchMemoryThanTheyStage) {
+  for (const int ranks : {2, 4, 8}) {
+    for (const schedule::Algorithm& algorithm : device_algorithms(registry::algorithms(), ranks)) {
+      EXPECT_EQ(algorithm.max_lanes, 1);
+      const schedule::Parameters parameters{.ranks = ranks};
+      const schedule::Cost cost = algorithm.cost(parameters);
+      EXPECT_LE(static_cast<double>(cost.scratch.num) / static_cast<double>(cost.scratch.den),
+                static_cast<double>(cost.published.num) / static_cast<double>(cost.published.den))
+          << algorithm.name;
+    }
+  }
+}
+
+std::string choice(Collective collective, int ranks, uint64_t count, bool deterministic = false) {
+  const auto algorithms = device_algorithms(registry::algorithms(), ranks);
+  PlannerOptions options;
+  options.algorithms = algorithms;
+  options.group = group::group_on_hosts(std::vector<int>(static_cast<size_t>(ranks), 0));
+  options.tuning = device_tuning(12 << 20);
+  options.link = select::model_of_device_streams();
+  Planner planner(std::move(options));
+  CallOptions wanted;
+  wanted.deterministic = deterministic;
+  planner.set_options(wanted);
+  const Request request{
+      .collective = collective, .type = types::DataType::kFloat32, .count = count};
+  const auto prepared = planner.prepare(request, false, {});
+  EXPECT_TRUE(prepared.ok()) << prepared.status().message();
+  return prepared.ok() ? prepared.value()->plan.algorithm : "";
+}
+
+TEST(DeviceAlgorithms, OneShotIsForShortAllReducesAndTwoShotForLongOnes) {
+  for (const bool deterministic : {false, true}) {
+    EXPECT_EQ(choice(Collective::kAllReduce, 8, 1000, deterministic), "one_shot");
+    EXPECT_EQ(choice(Collective::kAllReduce, 8, 16 << 20, deterministic), "two_shot");
+    EXPECT_EQ(choice(Collective::kReduceScatter, 8, 1 << 20, deterministic), "direct");
+    EXPECT_EQ(choice(Collective::kReduce, 8, 1000, deterministic), "direct");
+    EXPECT_EQ(choice(Collective::kReduce, 8, 16 << 20, deterministic), "two_shot");
+  }
+  EXPECT_EQ(choice(Collective::kAllReduce, 2, 16 << 20), "one_shot");
+}
+
+}  // namespace
+}  // namespace tutti::comm

@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+"""Reductions of device memory have the bits of the host's, whatever the streams do, and launch as many kernels as
+is explained."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+
+
+def run(*arguments, **variables):
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
+                       TUTTI_DEVICE_RING_BYTES="256K")
+    environment.update(variables)
+    command = [os.path.join(BUILD, "bin", "tests", "device_reductions"), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+
+class DeviceReductions(unittest.TestCase):
+    def check(self, *arguments, **variables):
+        done = run(*arguments, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertNotIn("RACE", done.stderr)
+
+    def test_all_types_and_operations(self):
+        self.check("--ranks", "4", "--seed", "1")
+
+    def test_with_slow_streams_and_many_blocks(self):
+        self.check("--ranks", "3", "--seed", "2", SOFTDEV_SKEW_US="200", TUTTI_LEAST_CTAS="5", TUTTI_CTAS="7")
+
+    def test_of_two_ranks_on_two_devices(self):
+        self.check("--ranks", "2", "--seed", "3", SOFTDEV_DEVICES="2")
+
+    def test_of_eight_ranks(self):
+        self.check("--ranks", "8", "--seed", "4", TUTTI_CTAS="1")
+
+    def test_a_wrong_byte_is_found(self):
+        done = run("--ranks", "2", "--plant", "1")
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("in the output", done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
