@@ -10,8 +10,8 @@ constexpr LinkModel kMapped{
     .latency_ns = 200, .message_ns = 50, .moved_ns_per_byte = 0.09, .work_ns_per_byte = 0.09};
 constexpr LinkModel kStream{.latency_ns = 20'000, .message_ns = 2'000, .wire_ns_per_byte = 0.7};
 // A stream waits for the counter of another one, which a hand-over costs; a message is a copy or a
-// source of a fold. What crosses between devices counts as much as what stays in one: links and
-// kernels of a few blocks are alike (constants of the order of an H100's, not fitted).
+// source of a fold. Bytes that cross between devices count as much as those that stay in one: links
+// and kernels of a few blocks are alike (constants of the order of an H100's, not fitted).
 constexpr LinkModel kDeviceStreams{
     .latency_ns = 10'000, .message_ns = 1'000, .moved_ns_per_byte = 0.005};
 // With more ranks than cores every wait is a turn of the scheduler.

@@ -129,7 +129,7 @@ class Rank : testing_support::TeamRank {
   }
 
  private:
-  /// What one call has: lengths in bytes, and where its buffers begin in their rooms.
+  /// One call's buffers: lengths in bytes, and where they begin in their rooms.
   struct Layout {
     size_t send_bytes = 0, recv_bytes = 0;
     size_t send = 0, recv = 0;

@@ -47,7 +47,7 @@ enum class FactorIs : uint32_t {
   kInMemory  // the same, read at the address `factor`
 };
 
-/// What a launch is told; passed by value. Addresses are those of the device.
+/// A launch's parameter, passed by value. Addresses are those of the device.
 struct FoldParameters {
   uint64_t count = 0;  // elements
   uint32_t source_count = 0;
@@ -303,8 +303,8 @@ class FoldThread {
     return kScales && (given_.scaled[source / 64] >> (source % 64) & 1) != 0;
   }
 
-  // What a rank brings to a scaled sum has the bits that it would have in memory; an average is
-  // rounded at the end.
+  // A contribution to a scaled sum has the bits that it would have in memory; an average is rounded
+  // at the end.
   TUTTI_BOTH bool rounds_products() const { return given_.factor_is != FactorIs::kDouble; }
 
   TUTTI_BOTH Wide scaled(typename E::Raw raw) const {
@@ -343,7 +343,9 @@ class FoldThread {
 
   TUTTI_BOTH Wide divided(Wide value) const {
     if constexpr (kScales && std::is_integral_v<Wide>) {
-      if (given_.divisor != 1) return static_cast<Wide>(value / static_cast<Wide>(given_.divisor));
+      using Number = std::conditional_t<sizeof(Wide) == 8, Wide, int64_t>;
+      const auto divisor = static_cast<Number>(given_.divisor);
+      if (divisor != 1) return static_cast<Wide>(static_cast<Number>(value) / divisor);
     }
     return value;
   }

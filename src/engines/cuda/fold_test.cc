@@ -87,7 +87,7 @@ class Fold {
     return contents(memory);
   }
 
-  /// What the host brings to a scaled sum: one source, one target.
+  /// The host's contribution to a scaled sum: one source, one target.
   std::vector<std::byte> scaled_by_host(const std::byte* factor) const {
     std::vector<std::byte> memory = memory_;
     types::scale(shape_.type, factor, base(memory) + places_[1], base(memory) + places_[0],

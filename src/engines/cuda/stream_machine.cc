@@ -115,7 +115,7 @@ Answer StreamMachine::move(const Position& at, const Op& op) {
   return Answer::kGoOn;
 }
 
-// What has no room among the targets of a kernel is copied from the first.
+// Targets that have no room among those of a kernel are copied from the first.
 Answer StreamMachine::fold(const Position& at, const Op& op, uint64_t count) {
   if (op.source_count > kMostFoldSources) return refuse(at, "a fold of too many values");
   if (cuda_ != nullptr && kernels_ == nullptr) return refuse(at, "a fold");

@@ -67,6 +67,8 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char* name) {
   });
 }
 
+extern "C" {
+
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_y,
                         unsigned blocks_z, unsigned threads_x, unsigned threads_y,
                         unsigned threads_z, unsigned, CUstream handle, void** parameters, void**) {
@@ -91,8 +93,6 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_
                   }));
   });
 }
-
-extern "C" {
 
 __attribute__((visibility("default"))) void softdev_register_kernel(const char* name,
                                                                     SoftdevKernel kernel,
