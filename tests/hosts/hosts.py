@@ -16,6 +16,7 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import typing
@@ -30,6 +31,12 @@ LIBC = ctypes.CDLL(None)
 
 class Unavailable(Exception):
     """Why there can be no such hosts here."""
+
+
+def end_when_asked():
+    """SIGTERM ends this program by an exception, so that its networks end with what runs there. For
+    programs that start what others start further: that does not end by itself."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
 
 
 def path_of(program):

@@ -112,7 +112,16 @@ class Sites:
         if self._wan_rate is not None:
             self._wan.shape(port, hosts.rate_limit(self._wan_rate))
         elif self._netem is not None:
-            self._wan.shape(port, ["netem", *self._netem.split(), "limit", "100000"])
+            self._set_netem(port)
+
+    def _set_netem(self, port):
+        self._wan.shape(port, ["netem", *self._netem.split(), "limit", "100000"])
+
+    def set_netem(self, wan):
+        """From now on, for all sites."""
+        self._netem = wan
+        for site in self.sites:
+            self._set_netem(f"site{site.number}")
 
     @property
     def hosts(self):
@@ -129,9 +138,10 @@ class Sites:
     def uplinks(self):
         return [site.uplink() for site in self.sites]
 
-    def describe(self, counts, latency_us=None):
+    def describe(self, counts):
         """A cluster file of a job with so many ranks on each host; returns its path."""
-        latency_us = {**LATENCY_US, **(latency_us or {})}
+        one_way_us = delay_us(self._netem)
+        latency_us = {**LATENCY_US, **({} if one_way_us is None else {"wan": one_way_us})}
         counts = iter(counts)
         host_rate = HOST_GBIT_PER_S if self._host_rate is None else gigabits(self._host_rate)
         wan_rate = HOST_GBIT_PER_S if self._wan_rate is None else gigabits(self._wan_rate)
@@ -185,9 +195,7 @@ def run(options):
     """The greatest exit status of a rank."""
     network = Sites(options.sites, options.host_rate, options.wan_rate, options.wan)
     with network:
-        one_way = delay_us(options.wan)
-        cluster = network.describe(options.counts, {} if one_way is None else {"wan": one_way})
-        common = {"TUTTI_TOPOLOGY": cluster,
+        common = {"TUTTI_TOPOLOGY": network.describe(options.counts),
                   **dict(text.partition("=")[::2] for text in options.env)}
         before = network.uplinks()
         since = time.monotonic()
@@ -210,6 +218,7 @@ def main():
     if reason:
         print(f"sites.py: {reason}", file=sys.stderr)
         return 77
+    hosts.end_when_asked()
     return run(options)
 
 
