@@ -101,6 +101,8 @@ TEST(Config, ReadsEveryField) {
                                   {"TUTTI_SPIN", "7"},
                                   {"TUTTI_RING_BYTES", "8MiB"},
                                   {"TUTTI_SINGLE_COPY_BYTES", "64K"},
+                                  {"TUTTI_CTAS", "4"},
+                                  {"TUTTI_LEAST_CTAS", "2"},
                                   {"TUTTI_STAGING_STORES", "streaming"},
                                   {"TUTTI_SOCKET_FAMILY", "ipv6"},
                                   {"TUTTI_CALLS_BEFORE", "4294967295"},
@@ -118,6 +120,8 @@ TEST(Config, ReadsEveryField) {
   EXPECT_EQ(config.spin_polls, 7u);
   EXPECT_EQ(config.ring_bytes, 8u << 20);
   EXPECT_EQ(config.single_copy_bytes, 65536u);
+  EXPECT_EQ(config.most_ctas, 4u);
+  EXPECT_EQ(config.least_ctas, 2u);
   EXPECT_EQ(config.staging_stores, StagingStores::kStreaming);
   EXPECT_EQ(config.socket_family, SocketFamily::kIpv6);
   EXPECT_EQ(config.calls_before, 0xffffffffu);
@@ -143,6 +147,8 @@ TEST(Config, RefusesMalformedValuesByName) {
                            {"TUTTI_HOST_ID", "a b"},
                            {"TUTTI_SINGLE_COPY_BYTES", "99999999999999999999"},
                            {"TUTTI_SOCKET_IFNAME", ""},
+                           {"TUTTI_CTAS", "0"},
+                           {"TUTTI_LEAST_CTAS", "4097"},
                            {"TUTTI_STAGING_STORES", "fast"},
                            {"TUTTI_CALLS_BEFORE", "4294967296"}};
   for (const auto& [name, value] : wrong) {
@@ -224,7 +230,11 @@ TEST(Config, WarnsAboutUnknownNames) {
 TEST(Config, HonoursNcclNames) {
   const Config config = accepted({{"NCCL_SOCKET_IFNAME", "^docker,lo"},
                                   {"NCCL_SOCKET_FAMILY", "AF_INET"},
+                                  {"NCCL_MAX_CTAS", "8"},
+                                  {"NCCL_MIN_CTAS", "3"},
                                   {"NCCL_DEBUG", "INFO"}});
+  EXPECT_EQ(config.most_ctas, 8u);
+  EXPECT_EQ(config.least_ctas, 3u);
   EXPECT_EQ(config.socket_ifname, "^docker,lo");
   EXPECT_EQ(config.socket_family, SocketFamily::kIpv4);
   EXPECT_EQ(config.log_level, LogLevel::kInfo);

@@ -5,6 +5,7 @@ is explained."""
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
@@ -19,10 +20,15 @@ def run(*arguments, **variables):
 
 
 class DeviceReductions(unittest.TestCase):
+    def checked(self, *arguments):
+        """Under the happens-before checker, in order: it finds races whatever the timing is."""
+        with tempfile.TemporaryDirectory() as folder:
+            return run("--ranks", "3", "--seed", "5", *arguments, SOFTDEV_CHECKER=os.path.join(folder, "clocks"),
+                       SOFTDEV_SHUFFLE="0")
+
     def check(self, *arguments, **variables):
         done = run(*arguments, **variables)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertNotIn("RACE", done.stderr)
 
     def test_all_types_and_operations(self):
         self.check("--ranks", "4", "--seed", "1")
@@ -35,6 +41,18 @@ class DeviceReductions(unittest.TestCase):
 
     def test_of_eight_ranks(self):
         self.check("--ranks", "8", "--seed", "4", TUTTI_CTAS="1")
+
+    def test_nothing_is_read_before_it_is_there(self):
+        done = self.checked()
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_the_checker_sees_what_kernels_touch(self):
+        done = self.checked("--race", "1")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("RACE", done.stderr)
+
+    def test_without_kernels_they_go_through_the_host_and_it_is_said(self):
+        self.check("--ranks", "2", "--seed", "6", "--by-host", "1", SOFTDEV_KERNELS="0")
 
     def test_a_wrong_byte_is_found(self):
         done = run("--ranks", "2", "--plant", "1")

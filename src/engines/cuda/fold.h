@@ -395,25 +395,44 @@ class FoldThread {
 
   // A binary counter: after k sources, `pending` holds one complete subtree for each set bit of k,
   // and adding a source carries as adding one does. A node has the bits it would have in memory.
+  // All indices are known to the compiler, so that a kernel has no stack: to make room for one the
+  // driver may wait for the device.
   TUTTI_BOTH void fold_tree(uint64_t at) const {
     constexpr uint32_t kHeight = std::bit_width(kMostFoldSources);
-    Wide pending[kHeight + 1] = {};
-    uint32_t height = 0;
+    Wide pending[kHeight] = {};
     TUTTI_ONCE
     for (uint32_t source = 0; source < given_.source_count; ++source) {
       const typename E::Raw raw = E::load(given_.sources[source] + at);
-      pending[height++] = is_scaled(source) ? scaled(raw) : E::widen(raw);
-      // At the end partners are missing, and all that is left is joined.
-      const bool is_last = source + 1 == given_.source_count;
-      TUTTI_ONCE
-      for (uint32_t carry = source; height > 1 && (is_last || (carry & 1) != 0); carry >>= 1) {
-        const Wide wide = combined<kOp>(pending[height - 2], pending[height - 1]);
-        --height;
-        pending[height - 1] = types::Element<kType>::kParts == 1 ? wide : E::widen(E::narrow(wide));
+      Wide node = is_scaled(source) ? scaled(raw) : E::widen(raw);
+      bool carries = true;
+      TUTTI_UNROLL
+      for (uint32_t height = 0; height < kHeight; ++height) {
+        const bool taken = (source >> height & 1) != 0;
+        if (carries && taken) node = joined(pending[height], node);
+        if (carries && !taken) pending[height] = node;
+        carries = carries && taken;
       }
     }
-    const Wide folded[1] = {pending[0]};
+    store_rest(at, pending);
+  }
+
+  // At the end partners are missing, and the subtrees that are left are joined.
+  template <uint32_t kHeight>
+  TUTTI_BOTH void store_rest(uint64_t at, const Wide (&pending)[kHeight]) const {
+    Wide folded[1] = {};
+    bool has_any = false;
+    TUTTI_UNROLL
+    for (uint32_t height = 0; height < kHeight; ++height) {
+      if ((given_.source_count >> height & 1) == 0) continue;
+      folded[0] = has_any ? joined(pending[height], folded[0]) : pending[height];
+      has_any = true;
+    }
     store<1>(at, folded);
+  }
+
+  static TUTTI_BOTH Wide joined(Wide left, Wide right) {
+    const Wide wide = combined<kOp>(left, right);
+    return types::Element<kType>::kParts == 1 ? wide : E::widen(E::narrow(wide));
   }
 
   const FoldParameters& given_;

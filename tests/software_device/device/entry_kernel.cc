@@ -11,6 +11,7 @@
 #include "tests/software_device/device/device.h"
 #include "tests/software_device/device/entry_points.h"
 #include "tests/software_device/device/kernels.h"
+#include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
 
 namespace softdev {
@@ -26,10 +27,11 @@ struct Kernels {
   std::map<std::string, Kernel> by_name;
 };
 
-/// With those of Tutti. Others are added by tests.
+/// With those of Tutti, if there are to be any. Others are added by tests.
 Kernels& kernels() {
   static Kernels* const all = [] {
     auto* made = new Kernels;
+    if (settings().kernels == 0) return made;
     for (const KnownKernel& one : known_kernels()) {
       made->by_name[one.name] = {one.function, {one.parameter_bytes}};
     }

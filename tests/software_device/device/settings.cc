@@ -26,6 +26,7 @@ constexpr Row kRows[] = {
     {"SOFTDEV_SEED", &Settings::seed},
     {"SOFTDEV_FREE_WAITS", &Settings::free_waits},
     {"SOFTDEV_INIT_RESULT", &Settings::init_result},
+    {"SOFTDEV_KERNELS", &Settings::kernels},
     {"SOFTDEV_STATISTICS", &Settings::statistics},
 };
 constexpr const char* kCheckerName = "SOFTDEV_CHECKER";
