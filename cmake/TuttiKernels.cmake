@@ -43,7 +43,7 @@ function(tutti_add_kernels)
   set(source "${PROJECT_SOURCE_DIR}/src/engines/cuda/fold.cu")
   set(image "${PROJECT_BINARY_DIR}/kernels/fold.fatbin")
   add_custom_command(OUTPUT "${image}"
-    COMMAND "${TUTTI_NVCC}" ${flags} -fatbin -Xfatbin=-compress-all
+    COMMAND "${TUTTI_NVCC}" ${flags} -fatbin -Xfatbin=-compress-all -Xptxas --warn-on-local-memory-usage
             -gencode "arch=compute_80,code=[${codes}]" -MD -MF "${image}.d" -MT "${image}"
             "${source}" -o "${image}"
     DEPENDS "${source}" DEPFILE "${image}.d" COMMENT "Compiling kernels for ${codes}" VERBATIM)

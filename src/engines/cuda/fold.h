@@ -94,12 +94,13 @@ struct FoldWords {
 
 inline constexpr uint32_t kFoldWordsBytes = sizeof(FoldWords);
 
+// As one instruction each: the compiler would cut a store where it sees what its words are.
 TUTTI_BOTH FoldWords load_words(uint64_t address) {
   FoldWords words;
 #ifdef __CUDA_ARCH__
-  const uint4 loaded = *reinterpret_cast<const uint4*>(address);
-  words.word[0] = loaded.x, words.word[1] = loaded.y;
-  words.word[2] = loaded.z, words.word[3] = loaded.w;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words.word[0]), "=r"(words.word[1]), "=r"(words.word[2]), "=r"(words.word[3])
+               : "l"(address));
 #else
   std::memcpy(words.word, reinterpret_cast<const void*>(address), sizeof words.word);
 #endif
@@ -108,8 +109,9 @@ TUTTI_BOTH FoldWords load_words(uint64_t address) {
 
 TUTTI_BOTH void store_words(uint64_t address, const FoldWords& words) {
 #ifdef __CUDA_ARCH__
-  *reinterpret_cast<uint4*>(address) =
-      make_uint4(words.word[0], words.word[1], words.word[2], words.word[3]);
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(address), "r"(words.word[0]),
+               "r"(words.word[1]), "r"(words.word[2]), "r"(words.word[3])
+               : "memory");
 #else
   std::memcpy(reinterpret_cast<void*>(address), words.word, sizeof words.word);
 #endif

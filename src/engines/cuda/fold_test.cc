@@ -58,7 +58,7 @@ class Fold {
       places_.push_back(i * kRoom + shift);
     }
     if (shape.in_place) places_[0] = places_[shape.targets];
-    memory_.resize((shape.sources + shape.targets) * kRoom + 64);
+    memory_.resize((shape.sources + shape.targets) * kRoom);
     for (std::byte& byte : memory_) byte = static_cast<std::byte>(dice());
     if (shape.type == DataType::kBool) {
       for (std::byte& byte : memory_) byte &= std::byte{1};
@@ -66,7 +66,7 @@ class Fold {
   }
 
   std::vector<std::byte> by_host(types::FoldCall call) const {
-    std::vector<std::byte> memory = memory_;
+    std::vector<std::byte> memory = aligned_copy();
     std::vector<std::byte*> targets;
     std::vector<const std::byte*> sources;
     for (uint32_t i = 0; i < shape_.targets; ++i) targets.push_back(base(memory) + places_[i]);
@@ -89,14 +89,14 @@ class Fold {
 
   /// The host's contribution to a scaled sum: one source, one target.
   std::vector<std::byte> scaled_by_host(const std::byte* factor) const {
-    std::vector<std::byte> memory = memory_;
+    std::vector<std::byte> memory = aligned_copy();
     types::scale(shape_.type, factor, base(memory) + places_[1], base(memory) + places_[0],
                  shape_.count);
     return contents(memory);
   }
 
   std::vector<std::byte> by_device(FoldParameters given, uint64_t threads) const {
-    std::vector<std::byte> memory = memory_;
+    std::vector<std::byte> memory = aligned_copy();
     given.count = shape_.count;
     given.source_count = shape_.sources;
     given.target_count = shape_.targets;
@@ -124,13 +124,19 @@ class Fold {
   static std::byte* base(std::vector<std::byte>& memory) {
     return memory.data() + (64 - reinterpret_cast<uintptr_t>(memory.data()) % 64) % 64;
   }
+  /// With the operands from base() on.
+  std::vector<std::byte> aligned_copy() const {
+    std::vector<std::byte> memory(memory_.size() + 64);
+    std::copy(memory_.begin(), memory_.end(), base(memory));
+    return memory;
+  }
   uint64_t address(std::vector<std::byte>& memory, size_t operand) const {
     return reinterpret_cast<uint64_t>(base(memory) + places_[operand]);
   }
   /// With the guards between operands.
   std::vector<std::byte> contents(std::vector<std::byte>& memory) const {
     std::byte* const begin = base(memory);
-    return {begin, begin + (shape_.sources + shape_.targets) * kRoom};
+    return {begin, begin + memory_.size()};
   }
 
   const Shape shape_;
