@@ -119,6 +119,14 @@ TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
  * without it, here and where communicators are made. */
 TUTTI_API tuttiResult_t tuttiGetPublicId(tuttiUniqueId* id);
 
+/* By what calls on streams of devices run (docs/devices.md). Others run on the host. */
+typedef enum {
+  tuttiEngineAuto = 0, /* the library chooses */
+  tuttiEngineHost = 1, /* through host memory, by the host's processors */
+  tuttiEngineCopy = 2, /* copy engines, and streams that wait for each other: no kernels */
+  tuttiEngineKernel = 3 /* the same, with kernels for what is computed */
+} tuttiEngine_t;
+
 /* How a communicator is made. A structure of another version may be shorter or longer; what this
  * version does not know must be zero bytes. A NULL configuration: the defaults, or for a
  * communicator made from another one, that one's. */
@@ -126,7 +134,8 @@ typedef struct {
   size_t size;         /* sizeof(tuttiConfig_t) */
   int blocking;        /* 1. 0: calls that make or end communicators return tuttiInProgress at once;
                           poll tuttiCommGetAsyncError. Collectives are not concerned: streams are */
-  int reserved;        /* 0 */
+  int engine;          /* a tuttiEngine_t, equal on all ranks: what its calls on streams of devices
+                          take where they can. AUTO: what TUTTI_ENGINE says */
   const char* name;    /* for messages and traces, copied up to 128 bytes; NULL: none */
   uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT (seconds);
                           UINT64_MAX: none */
@@ -168,8 +177,10 @@ TUTTI_API tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, 
  * call it again: it meets the others if it failed on all ranks, and is told if it did not. */
 TUTTI_API tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config);
 /* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
- * then drives them in groups, or from one thread each. `devices` may be NULL; host memory belongs
- * to no device, so its entries are only checked: not negative. */
+ * then drives them in groups, or from one thread each. Where the process uses CUDA, rank i has the
+ * device devices[i], or with NULL device i; with NULL and more ranks than devices, all have what is
+ * current in the calling thread. What is current there stays so. tuttiInvalidArgument: an entry is
+ * negative, or there is no such device. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices);
 
 /* ---- Communicators made from others ----
@@ -266,14 +277,17 @@ typedef struct {
   int priority;          /* HOST streams and groups advance a lower one when no higher one can */
   uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: the communicator's
                             (tuttiConfig_t), else TUTTI_TIMEOUT (seconds); UINT64_MAX: none */
+  int engine;            /* a tuttiEngine_t. AUTO: the communicator's. Any other is what a call on a
+                            stream of a device runs by, or it is tuttiUnsupported with the reason */
+  int reserved;          /* 0 */
 } tuttiOptions_t;
 
 #define TUTTI_OPTIONS_INITIALIZER \
-  { sizeof(tuttiOptions_t), NULL, 0, 0, 0 }
+  { sizeof(tuttiOptions_t), NULL, 0, 0, 0, tuttiEngineAuto, 0 }
 
-/* For the calls on `comm` that follow; waits for what is queued. Every rank sets the same algorithm
- * and determinism. Collectives that have no algorithm of this name are then refused, barriers too.
- * NULL: the defaults. */
+/* For the calls on `comm` that follow; waits for what is queued. Every rank sets the same
+ * algorithm, determinism and engine. Collectives that have no algorithm of this name are then
+ * refused, barriers too. NULL: the defaults. */
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
 /* Writes what a call would run, the predicted cost, and why every other candidate lost, as text

@@ -90,6 +90,8 @@ std::string read_config(const ncclConfig_t* config, CommConfig& read) {
   read.given = true;
   read.blocking = known.blocking != 0;  // undefined is blocking
   read.name = known.commName;
+  const bool known_policy = known.CTAPolicy != NCCL_CONFIG_UNDEF_INT;
+  read.without_kernels = known_policy && (known.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
   return {};
 }
 

@@ -13,12 +13,13 @@
 
 namespace tutti::nccl {
 
-/// What Tutti takes from a configuration. The rest (thread blocks, clusters, networks, policies) is
+/// What Tutti takes from a configuration. The rest (thread blocks, clusters, networks) is
 /// checked, because a program that runs here should run on NCCL, and has no effect.
 struct CommConfig {
   bool given = false;  // false: NULL was passed
   bool blocking = true;
   const char* name = nullptr;
+  bool without_kernels = false;  // NCCL_CTA_POLICY_ZERO: a wish, as with NCCL
 };
 
 /// What is wrong with it; empty: nothing, and `read` is set.

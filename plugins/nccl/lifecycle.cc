@@ -45,6 +45,7 @@ class TuttiConfig {
         inherited_ ? parent->traits.blocking : blocking_of_process().value_or(read.blocking);
     config_.blocking = blocking ? 1 : 0;
     config_.name = read.name;
+    config_.engine = read.without_kernels ? tuttiEngineCopy : tuttiEngineAuto;
   }
   bool blocking() const { return config_.blocking == 1; }
   const tuttiConfig_t* get() const { return inherited_ ? nullptr : &config_; }
@@ -88,11 +89,12 @@ ncclResult_t init_rank(const RankCall& call, const ncclUniqueId& id) {
 /// Without a driver any number will do.
 ncclResult_t check_devices(int ranks, const int* devices) {
   const int known = count_devices();
-  for (int i = 0; devices != nullptr && known >= 0 && i < ranks; ++i) {
-    if (devices[i] < known) continue;
-    return refuse("ncclCommInitAll", "device " + std::to_string(devices[i]) +
-                                         " of the list; there are " + std::to_string(known) +
-                                         ", from 0");
+  for (int i = 0; known >= 0 && i < ranks; ++i) {
+    const int device = devices != nullptr ? devices[i] : i;
+    if (device < known) continue;
+    return refuse("ncclCommInitAll", "device " + std::to_string(device) +
+                                         (devices != nullptr ? " of the list" : " for its rank") +
+                                         "; there are " + std::to_string(known) + ", from 0");
   }
   return ncclSuccess;
 }

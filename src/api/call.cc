@@ -5,6 +5,7 @@
 #include <string>
 
 #include "src/api/caught.h"
+#include "src/api/config.h"
 #include "src/api/process.h"
 #include "src/api/structure.h"
 #include "src/base/clock.h"
@@ -163,6 +164,7 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
         offsetof(tuttiOptions_t, deterministic),
         offsetof(tuttiOptions_t, priority),
         offsetof(tuttiOptions_t, timeout_ns),
+        offsetof(tuttiOptions_t, engine),
         sizeof(tuttiOptions_t),
     };
     tuttiOptions_t known = TUTTI_OPTIONS_INITIALIZER;
@@ -175,6 +177,12 @@ Result<comm::CallOptions> read_options(tuttiComm_t comm, const tuttiOptions_t* o
       return Status::invalid_argument("options: deterministic is " +
                                       std::to_string(known.deterministic) + ", not 0 or 1");
     }
+    const std::optional<EngineWish> engine = engine_of(known.engine);
+    if (!engine || known.reserved != 0) {
+      return Status::invalid_argument("options: engine is " + std::to_string(known.engine) +
+                                      ", which is none, or reserved is not 0");
+    }
+    wanted.engine = *engine;
     wanted.deterministic = known.deterministic != 0;
     wanted.priority = known.priority;
     wanted.timeout_ns = known.timeout_ns;

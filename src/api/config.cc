@@ -9,8 +9,8 @@
 namespace tutti::api {
 namespace {
 
-// The first version had all fields before the reserved one.
-constexpr size_t kFieldEnds[] = {offsetof(tuttiConfig_t, reserved), offsetof(tuttiConfig_t, name),
+// The first version had all fields before the engine.
+constexpr size_t kFieldEnds[] = {offsetof(tuttiConfig_t, engine), offsetof(tuttiConfig_t, name),
                                  offsetof(tuttiConfig_t, timeout_ns), sizeof(tuttiConfig_t)};
 constexpr size_t kMaxNameBytes = 128;
 
@@ -32,6 +32,21 @@ std::string fitting(const char* name) {
 
 }  // namespace
 
+std::optional<EngineWish> engine_of(int number) {
+  switch (number) {
+    case tuttiEngineAuto:
+      return EngineWish::kAuto;
+    case tuttiEngineHost:
+      return EngineWish::kHost;
+    case tuttiEngineCopy:
+      return EngineWish::kCopyEngine;
+    case tuttiEngineKernel:
+      return EngineWish::kKernel;
+    default:
+      return std::nullopt;
+  }
+}
+
 Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& inherited,
                                const char* call) {
   if (config == nullptr) return inherited;
@@ -39,8 +54,11 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
   const Status status = read_structure(config, kFieldEnds, &known);
   if (!status.ok()) return not_valid(call, std::string(status.message()));
   if (known.blocking != 0 && known.blocking != 1) return not_valid(call, "blocking is 0 or 1");
-  if (known.reserved != 0) return not_valid(call, "reserved is 0");
+  const std::optional<EngineWish> engine = engine_of(known.engine);
+  if (!engine)
+    return not_valid(call, "engine is " + std::to_string(known.engine) + ", which is none");
   CommConfig read;
+  read.engine = *engine;
   read.blocking = known.blocking == 1;
   read.timeout_ns = known.timeout_ns;
   if (known.name == nullptr) return read;

@@ -4,18 +4,24 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "include/tutti/tutti.h"
+#include "src/base/config.h"
 #include "src/base/status.h"
 
 namespace tutti::api {
 
 struct CommConfig {
   bool blocking = true;
-  std::string name;         // for messages and traces; empty: none
-  uint64_t timeout_ns = 0;  // default deadline of its calls; 0: TUTTI_TIMEOUT
+  std::string name;                       // for messages and traces; empty: none
+  uint64_t timeout_ns = 0;                // default deadline of its calls; 0: TUTTI_TIMEOUT
+  EngineWish engine = EngineWish::kAuto;  // kAuto: TUTTI_ENGINE
 };
+
+/// Nothing if the number is no tuttiEngine_t.
+std::optional<EngineWish> engine_of(int number);
 
 /// `inherited` if `config` is null: a child's configuration is its parent's. A structure of another
 /// version is read as far as both know it; what only the newer one knows must be zero.

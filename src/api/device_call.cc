@@ -232,9 +232,24 @@ bool may_be_direct(const comm::Task& task, tuttiStream_t stream) {
          comm::DeviceCalls::may_take(std::get<comm::Request>(task.work));
 }
 
+EngineWish engine_of(const comm::Task& task) {
+  return task.communicator->options_of(&task.extras).engine;
+}
+
 bool is_direct(const comm::Task& task, tuttiStream_t stream) {
   return may_be_direct(task, stream) &&
-         task.communicator->takes_on_device(std::get<comm::Request>(task.work));
+         task.communicator->takes_on_device(std::get<comm::Request>(task.work), engine_of(task));
+}
+
+// One-sided accesses have no other way.
+Status check_engine(const comm::Task& task, tuttiStream_t stream) {
+  if (!is_of_device(stream) || is_direct(task, stream)) return {};
+  if (task.is_transfer()) {
+    return task.communicator->check_by_host("send and receive", nullptr, engine_of(task));
+  }
+  if (!task.is_request()) return {};
+  const auto& request = std::get<comm::Request>(task.work);
+  return task.communicator->check_by_host(comm::name_of(request), &request, engine_of(task));
 }
 
 // A scalar in ordinary host memory is read now, since no stream can.

@@ -33,6 +33,8 @@ bool may_be_direct(const comm::Task& task, tuttiStream_t stream);
 Result<exec::StreamPlace> place_of(tuttiStream_t stream);
 /// Whether it is run so.
 bool is_direct(const comm::Task& task, tuttiStream_t stream);
+/// Whether it runs by the engine that its options ask for.
+Status check_engine(const comm::Task& task, tuttiStream_t stream);
 /// Puts it into the stream. Its handles are told, also of an error.
 Status enqueue_direct(comm::Task& task, tuttiStream_t stream);
 

@@ -44,6 +44,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   options.origin = founding.origin;
   comm::MembershipOptions& membership = options.membership;
   membership.env = &process.env();
+  membership.engine = config.engine == EngineWish::kAuto ? environment.engine : config.engine;
   membership.transports = registry::transports();
   membership.layout =
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);

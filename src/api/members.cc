@@ -140,6 +140,15 @@ Status leave_devices(const Crossings& crossings) {
   return first;
 }
 
+Status check_engines(const std::vector<Member>& members) {
+  for (const Member& member : members) {
+    for (const tuttiStream_t& stream : member.streams) {
+      if (Status status = check_engine(member.task, stream); !status.ok()) return status;
+    }
+  }
+  return {};
+}
+
 std::vector<Member> take_direct(std::vector<Member>& members) {
   const auto direct = std::stable_partition(
       members.begin(), members.end(),

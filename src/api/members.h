@@ -34,6 +34,8 @@ bool is_among(const std::vector<Member>& members, const tuttiComm* comm);
 /// Whether it has to be run by the engine.
 bool needs_engine(const Member& member);
 
+/// Whether all on streams of devices run by the engines that their options ask for.
+Status check_engines(const std::vector<Member>& members);
 /// Those that streams of devices run by themselves, taken out of the members.
 std::vector<Member> take_direct(std::vector<Member>& members);
 /// Puts them into their streams, all of them even if one fails. The first error.

@@ -198,6 +198,7 @@ Status run_members(Group& group) {
   const Status ready = caught_status([&]() -> Status {
     order(members);
     if (Status status = enter(members); !status.ok()) return status;
+    if (Status status = check_engines(members); !status.ok()) return status;
     direct = take_direct(members);
     // Before any task is counted as pending: a group may hold several of one communicator.
     if (std::none_of(members.begin(), members.end(), needs_engine)) {

@@ -32,6 +32,8 @@ enum class LogLevel { kOff, kError, kWarning, kInfo, kDebug, kTrace };
 enum class SocketFamily { kAny, kIpv4, kIpv6 };
 /// How staging memory is written: what the clock says (src/exec/staging_stores.h), or always so.
 enum class StagingStores { kMeasured, kCached, kStreaming };
+/// By what a call on a stream of a device is to run, where that can be had.
+enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel };
 /// What a cell holds (src/plan/plan.h).
 inline constexpr uint64_t kMostInlineBytes = 1024;
 
@@ -72,6 +74,7 @@ struct Config {
   std::vector<std::pair<std::string, std::string>> algorithms;  // "all_reduce", "ring:2"
   NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
   bool deterministic = false;
+  EngineWish engine = EngineWish::kAuto;
   std::string topology_file;       // the cluster; empty: nobody says what is above hosts
   std::string host_topology_file;  // this host, in NCCL's XML; empty: found out
   std::string host_topology_dump;  // where it is written; empty: nowhere

@@ -53,6 +53,15 @@ constexpr std::pair<std::string_view, SocketFamily> kFamilies[] = {
     {"6", SocketFamily::kIpv6},       {"af_inet", SocketFamily::kIpv4},
     {"af_inet6", SocketFamily::kIpv6}};
 
+constexpr std::pair<std::string_view, EngineWish> kEngines[] = {
+    {"auto", EngineWish::kAuto},
+    {"host", EngineWish::kHost},
+    {"copy_engine", EngineWish::kCopyEngine},
+    {"kernel", EngineWish::kKernel},
+    {"0", EngineWish::kAuto},
+    {"1", EngineWish::kAuto},
+    {"2", EngineWish::kCopyEngine}};
+
 constexpr std::pair<std::string_view, StagingStores> kStores[] = {
     {"measured", StagingStores::kMeasured},
     {"cached", StagingStores::kCached},
@@ -147,6 +156,10 @@ std::optional<SocketFamily> parse_socket_family(std::string_view text) {
 }
 
 std::string_view socket_family_name(SocketFamily family) { return name_of(kFamilies, family); }
+
+std::optional<EngineWish> parse_engine(std::string_view text) { return look_up(kEngines, text); }
+
+std::string_view engine_name(EngineWish engine) { return name_of(kEngines, engine); }
 
 std::optional<StagingStores> parse_staging_stores(std::string_view text) {
   return look_up(kStores, text);

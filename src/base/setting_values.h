@@ -37,6 +37,10 @@ std::string_view log_level_name(LogLevel level);
 std::optional<SocketFamily> parse_socket_family(std::string_view text);
 std::string_view socket_family_name(SocketFamily family);
 
+/// Also a number of NCCL_CTA_POLICY: of its policies, 2 is the one without thread blocks.
+std::optional<EngineWish> parse_engine(std::string_view text);
+std::string_view engine_name(EngineWish engine);
+
 std::optional<StagingStores> parse_staging_stores(std::string_view text);
 std::string_view staging_stores_name(StagingStores stores);
 

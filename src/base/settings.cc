@@ -153,6 +153,12 @@ bool take_socket_family(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
+bool take_engine(std::string_view value, Config& config) {
+  const auto parsed = parse_engine(value);
+  if (parsed) config.engine = *parsed;
+  return parsed.has_value();
+}
+
 bool take_staging_stores(std::string_view value, Config& config) {
   const auto parsed = parse_staging_stores(value);
   if (parsed) config.staging_stores = *parsed;
@@ -329,6 +335,11 @@ constexpr Setting kSettings[] = {
     {"TUTTI_RING_BYTES", "", "bytes", "64K to 1G: a number of bytes, with K, M or G",
      "The staging ring of each lane", take_bytes<&Config::ring_bytes, 64 << 10, 1 << 30>,
      [](const Config& c) { return show_bytes(c.ring_bytes); }},
+    {"TUTTI_ENGINE", "NCCL_CTA_POLICY", "",
+     "auto, copy_engine (no kernels: what copy engines cannot do goes through the host), kernel, "
+     "host; of NCCL's policies 0, 1 (both auto), 2 (copy_engine)",
+     "By what calls on streams of devices run, where that can be had", take_engine,
+     [](const Config& c) { return std::string(engine_name(c.engine)); }},
     {"TUTTI_DEVICE_RING_BYTES", "", "bytes", "0 to 4G: a number of bytes, with K, M or G",
      "Device memory of each rank of a communicator on devices, through which copy engines pass on "
      "data; 0: none, and calls on device memory go through the host",

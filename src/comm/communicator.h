@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -50,6 +51,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   int rank() const { return membership_->rank(); }
   int ranks() const { return membership_->ranks(); }
   const Membership& membership() const { return *membership_; }
+  /// Of the rank; without a context it has no device.
+  const exec::StreamPlace& device_place() const { return options_.device_place; }
   std::shared_ptr<const Roster> roster() const { return membership_->roster(); }
 
   /// Whether they may run as one call: nothing has begun after an error.
@@ -116,8 +119,13 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status close_windows(uint64_t timeout_ns);
 
   /// Whether its streams run the request from device to device; equal on all ranks.
-  bool takes_on_device(const Request& request) const {
-    return device_calls_ != nullptr && device_calls_->takes(request);
+  bool takes_on_device(const Request& request, EngineWish asked) const;
+  /// Before an operation on streams of a device goes by the host: kUnsupported if it was `asked` to
+  /// go otherwise. The log is told once for each operation. `request`: null for any other work.
+  Status check_by_host(const std::string& operation, const Request* request, EngineWish asked);
+  /// What a call runs by whose options ask for that, where it can be had.
+  EngineWish engine_for(EngineWish asked) const {
+    return asked == EngineWish::kAuto ? options_.membership.engine : asked;
   }
   /// Such a request (DeviceCalls::enqueue).
   Status enqueue(const Request& request, const exec::StreamPlace& where,
@@ -162,6 +170,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
  private:
   explicit Communicator(CommunicatorOptions options);
+  std::string reason_by_host(const Request* request, EngineWish asked) const;
 
   Status open_recorder();
   PlannerOptions planner_options() const;
@@ -254,6 +263,8 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Repeat repeat_;
   std::unique_ptr<VectorCall> vectors_;
   std::unique_ptr<DeviceCalls> device_calls_;  // null: no rank has a device
+  std::mutex told_mutex_;
+  std::set<std::string> told_by_host_;  // under told_mutex_: operations
   Status outcome_;
   bool direct_ = false;       // all ranks of the domain are threads of this process
   bool reads_peers_ = false;  // single copy is possible and wanted

@@ -2,12 +2,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/base/setting_values.h"
 #include "src/comm/communicator.h"
 
 namespace tutti::comm {
 
 // Equal on all ranks, since it follows from their cards and from settings that must be equal.
 Status Communicator::check_devices() const {
+  if (options_.membership.engine == EngineWish::kHost) {
+    return Status::unsupported("the engine of the communicator, or TUTTI_ENGINE, is the host");
+  }
   if (options_.membership.env->config->device_ring_bytes == 0) {
     return Status::unsupported("TUTTI_DEVICE_RING_BYTES is 0");
   }
@@ -65,6 +69,43 @@ Status Communicator::open_device() {
   device_calls_ = std::move(opened).value();
   device_calls_->set_options(planner_->options());
   return {};
+}
+
+bool Communicator::takes_on_device(const Request& request, EngineWish asked) const {
+  return device_calls_ != nullptr && device_calls_->takes(request, engine_for(asked));
+}
+
+// A wish that is not followed is worth a warning.
+Status Communicator::check_by_host(const std::string& operation, const Request* request,
+                                   EngineWish asked) {
+  if (asked == EngineWish::kHost) return {};
+  const std::string why = reason_by_host(request, asked);
+  if (asked != EngineWish::kAuto) {
+    return Status::unsupported(operation + " on a stream of a device: the options of the call or " +
+                               "communicator ask for the engine " +
+                               std::string(engine_name(asked)) + ", but " + why);
+  }
+  {
+    const std::lock_guard lock(told_mutex_);
+    if (!told_by_host_.insert(operation).second) return {};
+  }
+  const std::string text = name_of(rank()) + ": " + operation +
+                           " on streams of devices goes by the host, since " + why;
+  Logger& log = *options_.membership.env->log;
+  const EngineWish wish = options_.membership.engine;
+  if (wish == EngineWish::kAuto || wish == EngineWish::kHost) {
+    log.info("{}", text);
+  } else {
+    log.warning("{}", text);
+  }
+  return {};
+}
+
+std::string Communicator::reason_by_host(const Request* request, EngineWish asked) const {
+  if (device_calls_ == nullptr) return "no rank had a current device when it made the communicator";
+  if (!device_calls_->refusal().ok()) return std::string(device_calls_->refusal().message());
+  if (request == nullptr) return "streams do not run it yet";
+  return std::string(device_calls_->objection(*request, engine_for(asked)).message());
 }
 
 Status Communicator::enqueue(const Request& request, const exec::StreamPlace& where,

@@ -50,7 +50,10 @@ std::string Communicator::explain(const Request& request) {
                 : "not used: " + candidate.rejected;
     text += "\n";
   }
-  if (device_calls_ != nullptr) text += device_calls_->explain(request, in_place) + "\n";
+  if (device_calls_ != nullptr) {
+    const EngineWish asked = planner_->options().engine;
+    text += device_calls_->explain(request, in_place, asked, engine_for(asked)) + "\n";
+  }
   return text;
 }
 

@@ -96,9 +96,14 @@ bool DeviceCalls::may_take(const Request& request) {
 }
 
 // In place a group of one moves nothing, so nothing would be scaled.
-Status DeviceCalls::objection(const Request& request) const {
+Status DeviceCalls::objection(const Request& request, EngineWish engine) const {
+  if (!refusal_.ok()) return refusal_;
+  if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
   const bool folds = schedule::reduces(request.collective);
+  if (folds && engine == EngineWish::kCopyEngine) {
+    return Status::unsupported("copy engines do not compute");
+  }
   if (folds && !rank_->folds().ok()) return rank_->folds();
   const bool known = std::any_of(
       algorithms_.begin(), algorithms_.end(),
@@ -110,8 +115,8 @@ Status DeviceCalls::objection(const Request& request) const {
   return {};
 }
 
-bool DeviceCalls::takes(const Request& request) const {
-  return rank_ != nullptr && objection(request).ok();
+bool DeviceCalls::takes(const Request& request, EngineWish engine) const {
+  return rank_ != nullptr && objection(request, engine).ok();
 }
 
 Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place) {
@@ -136,12 +141,13 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   return rank_->enqueue(std::move(streamed));
 }
 
-std::string DeviceCalls::explain(const Request& request, bool in_place) {
-  if (!refusal_.ok()) {
-    return "on device memory: by the host, since " + std::string(refusal_.message());
-  }
-  if (const Status why = objection(request); !why.ok()) {
-    return "on device memory: by the host, since " + std::string(why.message());
+std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWish asked,
+                                 EngineWish engine) {
+  if (const Status why = objection(request, engine); !why.ok()) {
+    const std::string begin = asked == EngineWish::kAuto || asked == EngineWish::kHost
+                                  ? "by the host, since "
+                                  : "refused, since the options ask for another engine, but ";
+    return "on device memory: " + begin + std::string(why.message());
   }
   const Result<const Prepared*> prepared = prepare(request, in_place);
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());

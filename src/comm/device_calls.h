@@ -42,7 +42,10 @@ class DeviceCalls {
   void set_options(const CallOptions& options) {
     if (planner_ != nullptr) planner_->set_options(options);
   }
-  bool takes(const Request& request) const;
+  /// `engine`: what the options of the call ask for, or the communicator's wish.
+  bool takes(const Request& request, EngineWish engine) const;
+  /// Why the request goes by the host; OK: it does not.
+  Status objection(const Request& request, EngineWish engine) const;
   /// `over` is called once, by any thread, when the stream is past the call or will never be; not
   /// after an error.
   Status enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
@@ -51,15 +54,13 @@ class DeviceCalls {
   void look() const {
     if (rank_ != nullptr) rank_->look();
   }
-  /// How, or why not. A line.
-  std::string explain(const Request& request, bool in_place);
+  /// How, or why not, where the options ask for an engine. A line.
+  std::string explain(const Request& request, bool in_place, EngineWish asked, EngineWish engine);
 
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
               PlannerOptions planning);
   Result<const Prepared*> prepare(const Request& request, bool in_place);
-  /// Why the request goes by the host, though there is a rank; OK: it does not.
-  Status objection(const Request& request) const;
 
   Status refusal_;
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused

@@ -8,6 +8,7 @@
 
 #include "src/base/clock.h"
 #include "src/base/host_name.h"
+#include "src/base/setting_values.h"
 #include "src/base/words.h"
 #include "src/bootstrap/address.h"
 #include "src/comm/card.h"
@@ -58,6 +59,7 @@ std::string Membership::settings() const {
          " TUTTI_FRAME_BYTES=" + std::to_string(config.frame_bytes) +
          " TUTTI_RING_BYTES=" + std::to_string(config.ring_bytes) +
          " TUTTI_DEVICE_RING_BYTES=" + std::to_string(config.device_ring_bytes) +
+         " TUTTI_ENGINE=" + std::string(engine_name(options_.engine)) +
          " TUTTI_SINGLE_COPY_BYTES=" + std::to_string(config.single_copy_bytes) +
          " TUTTI_DETERMINISTIC=" + std::to_string(config.deterministic) +
          " TUTTI_CALLS_BEFORE=" + std::to_string(config.calls_before);

@@ -33,8 +33,9 @@ struct MembershipOptions {
   std::span<const transport::Factory> transports;  // in order of preference
   transport::Member self;                          // all but the arena
   exec::ArenaLayout layout{4 << 20, 0, 1};
-  Processors processors;  // that this rank may use
-  std::string device;     // the rank's (exec::Device::identity_of); "": it has none
+  Processors processors;                  // that this rank may use
+  std::string device;                     // the rank's (exec::Device::identity_of); "": it has none
+  EngineWish engine = EngineWish::kAuto;  // equal on all ranks
   Patience patience{0};
   Exchange exchange;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership

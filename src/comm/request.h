@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "src/base/config.h"
 #include "src/comm/count_view.h"
 #include "src/schedule/schedule.h"
 #include "src/types/scalar.h"
@@ -18,6 +19,7 @@ namespace tutti::comm {
 struct CallOptions {
   std::string algorithm;  // empty: chosen
   bool deterministic = false;
+  EngineWish engine = EngineWish::kAuto;  // of calls on streams of devices: nothing else will do
   int priority = 0;
   uint64_t timeout_ns = 0;  // 0: the communicator's; kNoDeadline: none
 };

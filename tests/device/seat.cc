@@ -30,7 +30,7 @@ Seat::Seat(const driver::Cuda& cuda, driver::PrimaryContext context)
       scope_(cuda, context_.get()),
       stream_(must(driver::CudaStream::create(cuda))) {}
 
-std::unique_ptr<Seat> Seat::open(testing_support::Member& member) {
+std::unique_ptr<Seat> Seat::open(testing_support::Member& member, const tuttiConfig_t* config) {
   const Result<driver::Cuda>& cuda = driver::find();
   if (!cuda.ok()) {
     member.fail(std::string(cuda.status().message()));
@@ -40,8 +40,9 @@ std::unique_ptr<Seat> Seat::open(testing_support::Member& member) {
       new Seat(cuda.value(), must(driver::PrimaryContext::retain(cuda.value(), 0))));
   tuttiUniqueId id;
   if (!member.take_id(id)) return nullptr;
-  const tuttiResult_t made = tuttiCommInitRank(&seat->comm_, member.ranks(), id, member.rank());
-  if (!went(member, made, nullptr, "tuttiCommInitRank")) return nullptr;
+  const tuttiResult_t made =
+      tuttiCommInitRankConfig(&seat->comm_, member.ranks(), id, member.rank(), config);
+  if (!went(member, made, nullptr, "tuttiCommInitRankConfig")) return nullptr;
   return seat;
 }
 

@@ -22,7 +22,8 @@ using Words = std::vector<uint64_t>;
 class Seat {
  public:
   /// On device 0. Null after a failure, which the member has been told. Collective.
-  static std::unique_ptr<Seat> open(testing_support::Member& member);
+  static std::unique_ptr<Seat> open(testing_support::Member& member,
+                                    const tuttiConfig_t* config = nullptr);
   Seat(const Seat&) = delete;
   Seat& operator=(const Seat&) = delete;
   /// Aborts the communicator if it is still there: a peer may be dead.

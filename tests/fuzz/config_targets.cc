@@ -102,7 +102,7 @@ std::vector<std::string> corpus_config() {
   inputs.push_back(bytes_of(config) + std::string(128, 'n'));
   config.size = sizeof config + 40;
   inputs.push_back(bytes_of(config, config.size) + "of a newer caller");
-  config.size = offsetof(tuttiConfig_t, reserved);
+  config.size = offsetof(tuttiConfig_t, engine);
   inputs.push_back(bytes_of(config, config.size));
   return inputs;
 }

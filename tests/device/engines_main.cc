@@ -1,0 +1,128 @@
+// engines: by what calls on device memory run that somebody wants to run by one engine, on three
+// processes on device 0. Each of several calls is made twice, and its result is checked.
+//
+//   --config E   the communicator's engine, a number of tuttiEngine_t
+//   --ask E      the one that the options of every call name
+//   --odd E      rank 0's communicator has this one
+//
+// Rank 0 prints a line for each call: its outcome, and the line of tuttiExplain about device
+// memory. Exit status: 0 what succeeded was right, 1 it was not, 2 the command line is wrong.
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/device/seat.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+using testing_support::Member;
+
+constexpr int kRanks = 3;
+constexpr size_t kWords = 5000;  // from each rank
+
+struct Wish {
+  int config = tuttiEngineAuto;
+  int ask = tuttiEngineAuto;
+  int odd = tuttiEngineAuto;
+};
+
+struct Rank {
+  Rank(Member& of, Seat& at, int engine)
+      : member(of),
+        seat(at),
+        ask(engine),
+        send(at.allocate(kWords * 8)),
+        recv(at.allocate(kWords * kRanks * 8)) {}
+
+  void run(tuttiCollective_t collective, const char* name) {
+    seat.fill(send, Words(kWords, word_of(member.rank(), 0, 1)));
+    seat.fill(recv, Words(kWords * kRanks, 0));
+    tuttiResult_t outcome = tuttiSuccess;
+    for (int time = 0; time < 2; ++time) outcome = call(collective);
+    if (!seat.synchronize()) return member.fail("its stream failed");
+    if (outcome == tuttiSuccess) check(collective);
+    const std::string error = outcome == tuttiSuccess ? "" : tuttiGetLastError(seat.comm());
+    if (member.rank() != 0) return;
+    std::printf("%s: %s %s\n", name, tuttiGetErrorString(outcome), error.c_str());
+    explain(name);
+  }
+
+  tuttiResult_t call(tuttiCollective_t collective) {
+    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+    call.collective = collective;
+    call.send = pointer(send);
+    call.recv = pointer(recv);
+    call.count = kWords;
+    call.type = tuttiUint64;
+    call.op = tuttiSum;
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.engine = ask;
+    return tuttiSubmit(&call, seat.comm(), seat.stream(), &options, nullptr);
+  }
+
+  void check(tuttiCollective_t collective) {
+    const Words got = seat.read(recv, kWords * kRanks);
+    uint64_t sum = 0;
+    for (int from = 0; from < kRanks; ++from) {
+      const uint64_t word = word_of(from, 0, 1);
+      sum += word;
+      const bool gathered = got[static_cast<size_t>(from) * kWords + kWords - 1] == word;
+      if (collective == tuttiCollAllGather && !gathered) return member.fail("a wrong gather");
+    }
+    const bool summed = got[0] == sum && got[kWords - 1] == sum;
+    if (collective == tuttiCollAllReduce && !summed) member.fail("a wrong sum");
+  }
+
+  void explain(const char* name) {
+    std::vector<char> text(1 << 16);
+    size_t needed = 0;
+    if (!went(
+            member,
+            tuttiExplain(seat.comm(), name, kWords, tuttiUint64, text.data(), text.size(), &needed),
+            seat.comm(), "tuttiExplain")) {
+      return;
+    }
+    const std::string all = text.data();
+    const size_t at = all.find("on device memory");
+    std::printf("%s %s\n", name, at == std::string::npos ? "-" : all.substr(at).c_str());
+  }
+
+  Member& member;
+  Seat& seat;
+  const int ask;
+  const drivers::cuda::DeviceMemory send, recv;
+};
+
+void run_rank(Member& member, const Wish& wish) {
+  tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
+  config.engine = member.rank() == 0 && wish.odd != tuttiEngineAuto ? wish.odd : wish.config;
+  const std::unique_ptr<Seat> seat = Seat::open(member, &config);
+  if (seat == nullptr) return;
+  Rank rank(member, *seat, wish.ask);
+  rank.run(tuttiCollAllGather, "all_gather");
+  rank.run(tuttiCollAllReduce, "all_reduce");
+  std::fflush(stdout);
+  went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
+}
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  tutti::device_programs::Wish wish;
+  if (!read_options(argc, argv,
+                    {{"--config", into(wish.config)},
+                     {"--ask", into(wish.ask)},
+                     {"--odd", into(wish.odd)}})) {
+    return 2;
+  }
+  const TeamResult result = run_team(
+      TeamShape::processes(tutti::device_programs::kRanks),
+      [&](Member& member) { tutti::device_programs::run_rank(member, wish); },
+      [](uint64_t) { return std::string("its calls"); }, 60'000'000'000);
+  std::printf("%s", result.report.c_str());
+  return result.ok ? 0 : 1;
+}

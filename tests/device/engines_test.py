@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+"""By what calls on device memory run: a wish is followed where it can be, and the log says once where
+it is not; what the options of a call ask for is had, or the call is refused with the reason."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from environment import clean_environment  # noqa: E402
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+HOST, COPY, KERNEL = "1", "2", "3"
+COMPUTE = "copy engines do not compute"
+
+
+def run(*arguments, **variables):
+    environment = dict(clean_environment(), TUTTI_DEVICE_RING_BYTES="2M",
+                       LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"))
+    environment.update(variables)
+    return subprocess.run([os.path.join(BUILD, "bin", "tests", "engines"), *arguments], text=True,
+                          env=environment, capture_output=True, timeout=120)
+
+
+class Engines(unittest.TestCase):
+    def outcome(self, *arguments, **variables):
+        done = run(*arguments, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done
+
+    def test_nobody_asks_and_streams_run_what_they_can(self):
+        done = self.outcome()
+        self.assertRegex(done.stdout, "all_gather on device memory: by copy engines, .* 0 kernels")
+        self.assertNotIn("goes by the host", done.stderr)
+
+    def test_the_log_says_what_goes_by_the_host(self):
+        self.assertIn("all_gather on streams of devices goes by the host, since "
+                      "TUTTI_DEVICE_RING_BYTES is 0",
+                      self.outcome(TUTTI_LOG="info", TUTTI_DEVICE_RING_BYTES="0").stderr)
+
+    def test_a_wish_for_copy_engines_is_no_error_and_the_log_says_so_once(self):
+        for arguments, variables in ((("--config", COPY), {}), ((), {"TUTTI_ENGINE": "copy_engine"}),
+                                     ((), {"NCCL_CTA_POLICY": "2"})):
+            done = self.outcome(*arguments, **variables)
+            self.assertIn("all_gather on device memory: by copy engines", done.stdout)
+            self.assertIn("all_reduce: ", done.stdout)
+            # Of each of three ranks, though the call is made twice.
+            self.assertEqual(done.stderr.count("all_reduce on streams of devices goes by"), 3,
+                             done.stderr)
+
+    def test_options_that_ask_for_copy_engines_are_followed_or_refused(self):
+        done = self.outcome("--ask", COPY)
+        self.assertIn("all_gather: no error", done.stdout)
+        refusal = next(one for one in done.stdout.splitlines() if one.startswith("all_reduce: "))
+        self.assertIn(COMPUTE, refusal)
+
+    def test_options_that_ask_for_kernels_are_followed_or_refused(self):
+        done = self.outcome("--ask", KERNEL)
+        self.assertIn("all_gather: no error", done.stdout)
+        outcome = next(one for one in done.stdout.splitlines() if one.startswith("all_reduce: "))
+        self.assertRegex(outcome, "no error|ask for the engine kernel, but ")
+        self.assertNotIn(COMPUTE, outcome)
+
+    def test_options_that_ask_for_the_host_are_followed(self):
+        done = self.outcome("--ask", HOST, TUTTI_LOG="info")
+        self.assertIn("all_gather: no error", done.stdout)
+        self.assertIn("all_reduce: no error", done.stdout)
+        self.assertNotIn("goes by the host", done.stderr)
+
+    def test_a_setting_for_the_host_is_followed_and_copy_engines_are_refused(self):
+        done = self.outcome("--ask", COPY, TUTTI_ENGINE="host")
+        self.assertIn("is the host", done.stdout)
+        self.assertNotIn("no error", done.stdout)
+
+    def test_the_configuration_wins_over_the_setting(self):
+        self.assertIn("all_gather on device memory: by copy engines",
+                      self.outcome("--config", COPY, TUTTI_ENGINE="host").stdout)
+
+    def test_ranks_that_wish_for_different_engines_make_no_communicator(self):
+        done = run("--config", COPY, "--odd", HOST)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("TUTTI_ENGINE=", done.stdout)
+
+    def test_an_engine_that_there_is_not_is_refused(self):
+        for arguments in (("--config", "9"), ("--ask", "9")):
+            self.assertIn("engine is 9", run(*arguments).stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
