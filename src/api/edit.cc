@@ -252,6 +252,9 @@ tuttiResult_t start(const EditCall& call, const Edit& edit,
     free_parent(making);
     return refuse(call.comm, ready);
   }
+  // Whatever the caller has current: one thread may have ranks on several devices.
+  const exec::StreamPlace& place = edit.parent->device_place();
+  if (place.context != nullptr) making.device = place;
   making.blocking = edit.blocking;
   making.parent = call.comm;
   making.parent_was = was;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "src/api/caught.h"
+#include "src/api/device_call.h"
 #include "src/api/events.h"
 #include "src/api/found.h"
 #include "src/api/hand_out.h"
@@ -114,12 +115,24 @@ Status begin_all(tuttiComm_t* comms, int ranks, const int* devices) {
   }
   if (Status status = check_size("tuttiCommInitAll", ranks); !status.ok()) return status;
   std::fill_n(comms, ranks, nullptr);
+  const int known = device().count();
   for (int i = 0; devices != nullptr && i < ranks; ++i) {
-    if (devices[i] >= 0) continue;
-    return Status::invalid_argument("tuttiCommInitAll: devices[" + std::to_string(i) + "] is " +
-                                    std::to_string(devices[i]));
+    if (devices[i] >= 0 && (known == 0 || devices[i] < known)) continue;
+    return Status::invalid_argument(
+        "tuttiCommInitAll: devices[" + std::to_string(i) + "] is " + std::to_string(devices[i]) +
+        (known == 0 ? "" : "; there are " + std::to_string(known) + ", from 0"));
   }
   return {};
+}
+
+/// What is current in this thread while the rank is asked for; null: nothing else than before.
+Result<std::shared_ptr<const void>> enter_device_of(int rank, int ranks, const int* devices) {
+  const bool has_one = devices != nullptr ? device().count() > 0 : ranks <= device().count();
+  if (!has_one) return std::shared_ptr<const void>();
+  const Result<exec::StreamPlace> place =
+      device().place_of_device(devices != nullptr ? devices[rank] : rank);
+  if (!place.ok()) return place.status();
+  return device().enter(place.value());
 }
 
 // As one group of calls, which may be part of a larger one.
@@ -135,6 +148,8 @@ tuttiResult_t init_all(tuttiComm_t* comms, int ranks, const int* devices) {
   for (int rank = 0; rank < ranks; ++rank) {
     // An error is the group's, which must end whatever happens.
     (void)caught(nullptr, [&] {
+      const Result<std::shared_ptr<const void>> current = enter_device_of(rank, ranks, devices);
+      if (!current.ok()) return refuse(nullptr, current.status());
       return init_rank({"tuttiCommInitAll", comms + rank, ranks, rank, nullptr}, {&id, 1});
     });
   }

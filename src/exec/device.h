@@ -162,6 +162,10 @@ class Device {
   virtual Result<StreamPlace> place_of_stream(void* stream) const = 0;
   /// The calling thread's current device, and no stream; without a context if there is none.
   virtual StreamPlace current() const = 0;
+  /// How many devices this process sees; 0 without a driver that works.
+  virtual int count() const = 0;
+  /// That one, from 0, and no stream. What makes it current stays for the process's life.
+  virtual Result<StreamPlace> place_of_device(int number) const = 0;
   /// Equal in all processes that see the place's device; "" if there is none.
   virtual std::string identity_of(const StreamPlace& place) const = 0;
   /// Makes the place's device current in the calling thread for as long as this is kept.

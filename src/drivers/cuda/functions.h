@@ -44,6 +44,7 @@
   X(cuEventRecord, 2000, (CUevent, CUstream))                                                    \
   X(cuEventRecordWithFlags, 11010, (CUevent, CUstream, unsigned))                                \
   X(cuEventQuery, 2000, (CUevent))                                                               \
+  X(cuEventElapsedTime, 2000, (float*, CUevent, CUevent))                                        \
   /* what a graph keeps */                                                                       \
   X(cuUserObjectCreate, 11030, (CUuserObject*, void*, CUhostFn, unsigned, unsigned))             \
   X(cuUserObjectRelease, 11030, (CUuserObject, unsigned))                                        \

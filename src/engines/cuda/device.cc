@@ -1,5 +1,7 @@
 #include "src/engines/cuda/device.h"
 
+#include <map>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -107,6 +109,34 @@ class CudaDevice final : public exec::Device {
     const bool known =
         cuda.ok() && cuda.value().call.cuCtxGetCurrent(&context) == drivers::cuda::kSuccess;
     return {known ? context : nullptr, nullptr};
+  }
+
+  int count() const override {
+    if (!is_present()) return 0;
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    return cuda.ok() ? cuda.value().devices() : 0;
+  }
+
+  Result<exec::StreamPlace> place_of_device(int number) const override {
+    using drivers::cuda::PrimaryContext;
+    // tidy: allow mutable (a device is made usable once in a process, by whoever needs it first)
+    static std::mutex mutex;
+    // tidy: allow mutable (never destroyed: the driver may go before)
+    static auto* const contexts = new std::map<int, PrimaryContext>;
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    const std::lock_guard lock(mutex);
+    auto known = contexts->find(number);
+    if (known == contexts->end()) {
+      drivers::cuda::CUdevice device = 0;
+      Status found =
+          cuda.value().check(cuda.value().call.cuDeviceGet(&device, number), "cuDeviceGet");
+      if (!found.ok()) return found;
+      Result<PrimaryContext> context = PrimaryContext::retain(cuda.value(), device);
+      if (!context.ok()) return context.status();
+      known = contexts->emplace(number, std::move(context).value()).first;
+    }
+    return exec::StreamPlace{known->second.get(), nullptr};
   }
 
   std::string identity_of(const exec::StreamPlace& place) const override {

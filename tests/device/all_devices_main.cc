@@ -1,0 +1,156 @@
+// all_devices: one thread has a rank on each of three devices (tuttiCommInitAll), and gathers from
+// all to all, in groups; then so do the ranks of a split. No device is current in the thread.
+//
+//   --list N      0: without a list of devices; 1: 2, 0, 1; 2: a device that there is not
+//
+// Prints what tuttiExplain says of device memory. Exit status: 0 right, 1 not, 2 the command line.
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "include/tutti/tutti.h"
+#include "src/drivers/cuda/context.h"
+#include "src/drivers/cuda/memory.h"
+#include "src/drivers/cuda/stream.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+namespace driver = drivers::cuda;
+
+constexpr int kRanks = 3;
+constexpr size_t kWords = 3000;
+
+void require(bool good, const std::string& what) {
+  if (good) return;
+  std::printf("%s: %s\n", what.c_str(), tuttiGetLastError(nullptr));
+  std::exit(1);
+}
+
+template <class Value>
+Value must(Result<Value> result) {
+  require(result.ok(), std::string(result.status().message()));
+  return std::move(result).value();
+}
+
+void require_cuda(driver::CUresult result, const char* what) {
+  require(result == driver::kSuccess, what);
+}
+
+struct Seat {
+  Seat(const driver::Cuda& cuda, int number)
+      : context(must(driver::PrimaryContext::retain(cuda, number))),
+        scope(std::make_unique<driver::ContextScope>(cuda, context.get())),
+        stream(must(driver::CudaStream::create(cuda))),
+        send(must(driver::DeviceMemory::allocate(cuda, number, kWords * 8))),
+        recv(must(driver::DeviceMemory::allocate(cuda, number, kWords * kRanks * 8))) {
+    scope.reset();  // current while these are made, and not when calls are
+  }
+
+  const driver::PrimaryContext context;
+  std::unique_ptr<driver::ContextScope> scope;
+  const driver::CudaStream stream;
+  const driver::DeviceMemory send, recv;
+};
+
+class Program {
+ public:
+  Program(const driver::Cuda& cuda, const int* devices) : cuda_(cuda) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      seats_.push_back(std::make_unique<Seat>(cuda, devices != nullptr ? devices[rank] : rank));
+    }
+  }
+
+  void gather(const std::vector<tuttiComm_t>& comms) {
+    explain(comms[0]);
+    for (int rank = 0; rank < kRanks; ++rank) {
+      copy(seat(rank), seat(rank).send.address(), std::vector<uint64_t>(kWords, 100 + rank).data(),
+           kWords * 8);
+    }
+    tuttiGroupStart();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      void* const send = reinterpret_cast<void*>(seat(rank).send.address());
+      void* const recv = reinterpret_cast<void*>(seat(rank).recv.address());
+      tuttiAllGather(send, recv, kWords, tuttiUint64, comms[static_cast<size_t>(rank)],
+                     tuttiStreamCuda(seat(rank).stream.get()));
+    }
+    require(tuttiGroupEnd() == tuttiSuccess, "tuttiGroupEnd");
+    for (int rank = 0; rank < kRanks; ++rank) check(seat(rank));
+  }
+
+ private:
+  Seat& seat(int rank) { return *seats_[static_cast<size_t>(rank)]; }
+
+  void copy(const Seat& at, driver::CUdeviceptr target, const void* source, size_t bytes) {
+    const driver::ContextScope scope(cuda_, at.context.get());
+    const auto from = reinterpret_cast<driver::CUdeviceptr>(source);
+    require_cuda(cuda_.call.cuMemcpyAsync(target, from, bytes, at.stream.get()), "a copy");
+    require(at.stream.synchronize().ok(), "its stream");
+  }
+
+  void check(const Seat& at) {
+    std::vector<uint64_t> got(kWords * kRanks);
+    const driver::ContextScope scope(cuda_, at.context.get());
+    const auto target = reinterpret_cast<driver::CUdeviceptr>(got.data());
+    require(at.stream.synchronize().ok(), "its stream");
+    require_cuda(
+        cuda_.call.cuMemcpyAsync(target, at.recv.address(), got.size() * 8, at.stream.get()),
+        "a copy");
+    require(at.stream.synchronize().ok(), "its stream");
+    for (size_t word = 0; word < got.size(); ++word) {
+      require(got[word] == 100 + word / kWords, "a wrong word");
+    }
+  }
+
+  static void explain(tuttiComm_t comm) {
+    std::vector<char> text(1 << 16);
+    size_t needed = 0;
+    require(tuttiExplain(comm, "all_gather", kWords, tuttiUint64, text.data(), text.size(),
+                         &needed) == tuttiSuccess,
+            "tuttiExplain");
+    const std::string all = text.data();
+    std::printf("%s", all.substr(std::min(all.find("on device memory"), all.size())).c_str());
+  }
+
+  const driver::Cuda& cuda_;
+  std::vector<std::unique_ptr<Seat>> seats_;
+};
+
+int run(int list) {
+  const Result<driver::Cuda>& cuda = driver::find();
+  require(cuda.ok(), "no driver");
+  constexpr int kTurned[] = {2, 0, 1}, kWrong[] = {0, 1, 3};
+  const int* const devices = list == 0 ? nullptr : list == 1 ? kTurned : kWrong;
+  std::vector<tuttiComm_t> comms(kRanks, nullptr), parts(kRanks, nullptr);
+  require(tuttiCommInitAll(comms.data(), kRanks, devices) == tuttiSuccess, "tuttiCommInitAll");
+  Program program(cuda.value(), devices);
+  program.gather(comms);
+  tuttiGroupStart();
+  for (size_t rank = 0; rank < kRanks; ++rank) {
+    tuttiCommSplit(comms[rank], 0, static_cast<int>(rank), &parts[rank], nullptr);
+  }
+  require(tuttiGroupEnd() == tuttiSuccess, "tuttiCommSplit");
+  program.gather(parts);
+  driver::CUcontext current = nullptr;
+  require_cuda(cuda.value().call.cuCtxGetCurrent(&current), "cuCtxGetCurrent");
+  require(current == nullptr, "a device is current that the caller did not choose");
+  for (const auto& all : {parts, comms}) {
+    tuttiGroupStart();
+    for (tuttiComm_t comm : all) tuttiCommDestroy(comm);
+    require(tuttiGroupEnd() == tuttiSuccess, "tuttiCommDestroy");
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  int list = 0;
+  if (!read_options(argc, argv, {{"--list", into(list, 0, 2)}})) return 2;
+  return tutti::device_programs::run(list);
+}
