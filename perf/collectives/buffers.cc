@@ -24,6 +24,12 @@ size_t room_for(size_t bytes) {
   return round_up(std::max(bytes, kRotatedBytes) + kMostPairs * kLineBytes, kPageBytes);
 }
 
+std::byte* allocate_on_host(size_t bytes) {
+  void* const memory = std::aligned_alloc(kPageBytes, bytes);
+  if (memory == nullptr) throw PerfError("no memory for " + std::to_string(bytes) + " bytes");
+  return static_cast<std::byte*>(memory);
+}
+
 }  // namespace
 
 size_t buffer_pairs(size_t bytes) {
@@ -38,24 +44,44 @@ Buffers::Buffers(const Communicator& communicator, size_t largest_bytes, size_t 
       half_bytes_(room_for(largest_bytes) + round_up(largest_shift_bytes, kPageBytes)) {
   const size_t bytes = 2 * half_bytes_;
   memory_ = allocate(bytes);
-  std::memset(memory_, 1, bytes);  // the first touch belongs to nobody's time
+  host_ = memory_;
+  if (communicator.device() != nullptr) host_ = allocate_on_host(bytes);
+  std::memset(host_, 1, bytes);  // the first touch belongs to nobody's time
+  put(memory_, bytes);
   use_size(largest_bytes, 0);
 }
 
 std::byte* Buffers::allocate(size_t bytes) {
   void* memory = nullptr;
-  if (registered_) {
+  if (communicator_.device() != nullptr) {
+    communicator_.check(tuttiMemAllocFor(&memory, bytes, communicator_.stream()),
+                        "tuttiMemAllocFor");
+  } else if (registered_) {
     communicator_.check(tuttiMemAlloc(&memory, bytes), "tuttiMemAlloc");
     communicator_.check(tuttiCommRegister(communicator_.comm(), memory, bytes, &registration_),
                         "tuttiCommRegister");
   } else {
-    memory = std::aligned_alloc(kPageBytes, bytes);
+    memory = allocate_on_host(bytes);
   }
-  if (memory == nullptr) throw PerfError("no memory for " + std::to_string(bytes) + " bytes");
   return static_cast<std::byte*>(memory);
 }
 
+void Buffers::put(const std::byte* address, size_t bytes) const {
+  Device* const device = communicator_.device();
+  if (device != nullptr) device->copy(const_cast<std::byte*>(address), on_host(address), bytes);
+}
+
+void Buffers::get(const std::byte* address, size_t bytes) const {
+  Device* const device = communicator_.device();
+  if (device != nullptr) device->copy(on_host(address), address, bytes);
+}
+
 Buffers::~Buffers() {
+  if (communicator_.device() != nullptr) {
+    tuttiMemFree(memory_);
+    std::free(host_);
+    return;
+  }
   if (!registered_) {
     std::free(memory_);
     return;

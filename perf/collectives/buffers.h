@@ -28,6 +28,12 @@ class Buffers {
   void use_size(size_t bytes, size_t shift_bytes);
   size_t pairs() const { return last_pair_ + 1; }
 
+  /// Where the host finds what lies at `address`, which may be device memory: in a copy then, which
+  /// put() and get() bring there, and here.
+  std::byte* on_host(const std::byte* address) const { return host_ + (address - memory_); }
+  void put(const std::byte* address, size_t bytes) const;
+  void get(const std::byte* address, size_t bytes) const;
+
   std::byte* send(size_t iteration) const { return send_ + (iteration & last_pair_) * stride_; }
   std::byte* recv(size_t iteration) const { return recv_ + (iteration & last_pair_) * stride_; }
 
@@ -37,7 +43,8 @@ class Buffers {
   const Communicator& communicator_;
   const bool registered_;
   std::byte* memory_ = nullptr;
-  size_t half_bytes_ = 0;  // send buffers lie in the first half, receive buffers in the second
+  std::byte* host_ = nullptr;  // its copy there, or itself
+  size_t half_bytes_ = 0;      // send buffers lie in the first half, receive buffers in the second
   void* registration_ = nullptr;
   std::byte* send_ = nullptr;
   std::byte* recv_ = nullptr;

@@ -39,6 +39,10 @@ std::vector<CellColumn> cell_columns(const ReportOptions& report) {
     columns.push_back(
         {"time", "(us)", kTimeWidth, [](const Cell& cell) { return time_text(cell.us); }});
   }
+  if (report.device_time) {
+    columns.push_back({"devtime", "(us)", kTimeWidth,
+                       [](const Cell& cell) { return time_text(cell.device_us); }});
+  }
   columns.push_back({"algbw", "(GB/s)", kRateWidth, [](const Cell& cell) {
                        return fitted(cell.algorithm_bandwidth, kRateWidth, 2);
                      }});

@@ -1,16 +1,41 @@
 #include "perf/collectives/communicator.h"
 
+#include <unistd.h>
+
+#include <cstring>
 #include <exception>
+#include <vector>
 
 #include "perf/collectives/datatypes.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/pairs.h"
 
 namespace tutti::perf {
+namespace {
+
+/// Of the ranks of this one's host, in their order. Collective.
+int number_on_host(const RankContext& context) {
+  struct Name {
+    char text[256];
+  } own{};
+  gethostname(own.text, sizeof own.text - 1);
+  const std::vector<Name> all = context.board.exchange(context.rank, own);
+  int number = 0;
+  for (int rank = 0; rank < context.rank; ++rank) {
+    number += std::strcmp(all[static_cast<size_t>(rank)].text, own.text) == 0 ? 1 : 0;
+  }
+  return number;
+}
+
+}  // namespace
 
 Communicator::Communicator(const RankContext& context, const Subgroup& group,
                            const CommunicatorOptions& options)
     : exceptions_(std::uncaught_exceptions()) {
+  if (options.open_device) {
+    device_ = options.open_device(number_on_host(context));
+    stream_ = device_->stream();
+  }
   tuttiUniqueId id{};
   if (context.rank == group.leader) check(tuttiGetUniqueId(&id), "tuttiGetUniqueId");
   id = context.board.exchange(context.rank, id)[static_cast<size_t>(group.leader)];
@@ -20,6 +45,7 @@ Communicator::Communicator(const RankContext& context, const Subgroup& group,
   chosen.algorithm = options.algorithm.empty() ? nullptr : options.algorithm.c_str();
   chosen.deterministic = options.deterministic;
   chosen.timeout_ns = options.timeout_ns;
+  chosen.engine = options.engine;
   check(tuttiCommSetOptions(comm_, &chosen), "tuttiCommSetOptions");
   if (options.host_stream) check(tuttiStreamCreate(&stream_), "tuttiStreamCreate");
 }
@@ -38,6 +64,11 @@ void Communicator::synchronize() const {
   if (stream_.kind == tuttiStreamHost) {
     check(tuttiStreamSynchronize(stream_), "tuttiStreamSynchronize");
   }
+  if (device_ == nullptr) return;
+  device_->synchronize();
+  tuttiResult_t failure = tuttiSuccess;  // of a call that has failed on its way
+  check(tuttiCommGetAsyncError(comm_, &failure), "tuttiCommGetAsyncError");
+  check(failure, "a call on device memory");
 }
 
 void Communicator::raise(tuttiResult_t result, const char* call) const {

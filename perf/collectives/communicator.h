@@ -8,6 +8,7 @@
 
 #include "perf/collectives/collective.h"
 #include "perf/collectives/crew.h"
+#include "perf/collectives/device.h"
 #include "perf/collectives/subgroup.h"
 #include "tutti/tutti.h"
 
@@ -18,6 +19,8 @@ struct CommunicatorOptions {
   bool deterministic = false;
   bool host_stream = false;
   uint64_t timeout_ns = 0;
+  OpenDevice open_device;  // none: buffers are host memory
+  int engine = tuttiEngineAuto;
 };
 
 /// One rank's membership in a group of the ranks of the board.
@@ -36,6 +39,8 @@ class Communicator {
 
   tuttiComm_t comm() const { return comm_; }
   tuttiStream_t stream() const { return stream_; }
+  /// Null: buffers are host memory.
+  Device* device() const { return device_.get(); }
   /// Waits for what was queued; nothing to do on a blocking stream.
   void synchronize() const;
   /// Errors: PerfError with `call`, the name of the result and the library's sentence.
@@ -47,6 +52,7 @@ class Communicator {
   [[noreturn]] void raise(tuttiResult_t result, const char* call) const;
 
   int exceptions_;
+  std::unique_ptr<Device> device_;
   tuttiComm_t comm_ = nullptr;
   tuttiStream_t stream_ = tuttiBlocking();
 };

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 #include "perf/collectives/error.h"
 
@@ -63,6 +64,24 @@ void set_blocking(const std::string& text, Draft& draft) {
 void set_stream(const std::string& text, Draft& draft) {
   if (text != "blocking" && text != "host") refuse(text, "blocking or host");
   draft.options.communicator.host_stream = text == "host";
+}
+
+void set_device(const std::string& text, Draft& draft) {
+  if (text != "none" && text != "cuda") refuse(text, "none or cuda");
+  draft.options.on_device = draft.options.report.device_time = text == "cuda";
+}
+
+void set_engine(const std::string& text, Draft& draft) {
+  constexpr std::pair<const char*, tuttiEngine_t> kEngines[] = {{"auto", tuttiEngineAuto},
+                                                                {"host", tuttiEngineHost},
+                                                                {"copy_engine", tuttiEngineCopy},
+                                                                {"kernel", tuttiEngineKernel}};
+  for (const auto& [name, engine] : kEngines) {
+    if (text != name) continue;
+    draft.options.communicator.engine = engine;
+    return;
+  }
+  refuse(text, "auto, host, copy_engine or kernel");
 }
 
 using enum FlagKind;
@@ -149,6 +168,15 @@ constexpr Flag kFlags[] = {
      [](Text, Draft& d) { d.options.communicator.deterministic = true; }},
     {"--stream", "KIND", "blocking", "blocking (in the calling thread) or host (a queue)", kRanks,
      kOwn, set_stream},
+    {"--device", "KIND", "none",
+     "cuda: buffers are memory of CUDA devices, calls are in streams; ranks of a host take turns "
+     "at "
+     "its devices. Adds a column: the time by the stream's own clock",
+     kRanks, kOwn, set_device},
+    {"--engine", "NAME", "auto",
+     "by what calls on devices run: auto, host, copy_engine or kernel; one that cannot be had is "
+     "an error",
+     kRanks, kOwn, set_engine},
     {"-R,--local_register", "0-2", "0", "1, 2: buffers from tuttiMemAlloc, registered", kRanks,
      kNcclTests, [](Text text, Draft& d) { d.options.registered = whole_number(text, 0, 2) > 0; }},
     {"--registered", "", "", "as -R 1", kRanks, kOwn,
@@ -200,12 +228,11 @@ constexpr Flag kFlags[] = {
     // ---- of nccl-tests, without effect
     {"-p,--parallel_init", "0-1", "0", "ranks always start in parallel", kWithout, kNoEffect,
      nullptr},
-    {"-y,--stream_null", "0-1", "0", "there is no null stream; see --stream", kWithout, kNoEffect,
+    {"-y,--stream_null", "0-1", "0", "no call is in the null stream; see --stream, --device",
+     kWithout, kNoEffect, nullptr},
+    {"-G,--cudagraph", "N", "0", "calls are not captured into CUDA graphs", kWithout, kNoEffect,
      nullptr},
-    {"-G,--cudagraph", "N", "0", "there are no CUDA graphs: buffers are host memory", kWithout,
-     kNoEffect, nullptr},
-    {"-x,--cta_policy", "0-2", "", "no kernel runs that would have thread blocks", kWithout,
-     kNoEffect, nullptr},
+    {"-x,--cta_policy", "0-2", "", "see --engine", kWithout, kNoEffect, nullptr},
     {"-D,--device_implementation", "N", "0", "there is no device code", kWithout, kNoEffect,
      nullptr},
     {"-V,--device_cta_count", "N", "16", "there is no device code", kWithout, kNoEffect, nullptr},

@@ -72,6 +72,19 @@ size_t Measurement::warm_up_one(const Case& one, double& left_us) {
   return calls;
 }
 
+/// Before the first call since finish(): what follows is timed by the stream, too.
+void Measurement::begin_on_device() {
+  if (communicator_.device() == nullptr || times_device_) return;
+  communicator_.device()->begin_timing();
+  times_device_ = true;
+}
+
+void Measurement::finish() {
+  if (times_device_) device_us_ += communicator_.device()->end_timing_us();
+  times_device_ = false;
+  communicator_.synchronize();
+}
+
 /// This rank's time of one iteration.
 LoopTime Measurement::timed(const PreparedCase& one, const Operation& operation, Cell& cell) {
   const Blocking blocking = options_.blocking;
@@ -81,8 +94,9 @@ LoopTime Measurement::timed(const PreparedCase& one, const Operation& operation,
                                 workload_.recv(one, iteration), communicator_),
                         name);
   };
-  const auto finish = [&] { communicator_.synchronize(); };
+  const auto finish = [&] { this->finish(); };
   const auto call = [&](size_t iteration) {
+    begin_on_device();
     if (options_.aggregate == 1) {
       enqueue_one(iteration);
     } else {
@@ -110,6 +124,7 @@ LoopTime Measurement::timed(const PreparedCase& one, const Operation& operation,
   if (loop.iterations == 0)
     loop.iterations = calibrate(context_, kDefaultRoundUs, loop, call, finish);
   cell.iterations = loop.iterations;
+  device_us_ = 0;
   if (!options_.report.samples()) return timed_loop(context_, loop, call, finish);
   std::vector<double> samples(std::min(loop.iterations, kMaxSamples));
   loop.samples = samples;
@@ -187,6 +202,9 @@ Cell Measurement::run(const PreparedCase& one) {
   const auto calls = static_cast<double>(options_.aggregate);
   cell.us = over_ranks(own.us / calls);
   if (options_.report.processor_time) cell.queued_us = over_ranks(own.queued_us / calls);
+  if (communicator_.device() != nullptr) {
+    cell.device_us = over_ranks(device_us_ / (calls * static_cast<double>(cell.iterations)));
+  }
   const double elements = algorithm_elements(options_.collective, one.shape, group_.ranks);
   const double bytes = elements * static_cast<double>(one.type.bytes);
   cell.algorithm_bandwidth = bytes / std::max(cell.us, 1e-3) / 1e3;

@@ -27,6 +27,7 @@ struct IterationTimes {
 struct Cell {
   double us = 0;                   // over the ranks as -a says
   double queued_us = 0;            // with -C: until the calls had returned, likewise
+  double device_us = 0;            // with --device: by the stream's clock, likewise
   double algorithm_bandwidth = 0;  // GB/s
   double bus_bandwidth = 0;        // GB/s
   bool checked = false;            // -c asks for it, and there are elements
@@ -61,11 +62,15 @@ class Measurement {
   Cell run(const PreparedCase& one);
   /// Collective. Of everything since the construction.
   MemoryUse memory() const;
+  /// With --device.
+  int device_number() const { return communicator_.device()->number(); }
   Choice choice(const PreparedCase& one) const { return choice_of(communicator_, one.operation); }
 
  private:
   size_t warm_up_one(const Case& one, double& left_us);
   LoopTime timed(const PreparedCase& one, const Operation& operation, Cell& cell);
+  void begin_on_device();
+  void finish();
   std::optional<Finding> check(const PreparedCase& one, const Operation& operation);
   double over_ranks(double own_us) const;
   IterationTimes gather(const std::vector<double>& own) const;
@@ -75,6 +80,8 @@ class Measurement {
   const PerfOptions& options_;
   const double resident_at_start_;
   Communicator communicator_;
+  double device_us_ = 0;  // that the stream has worked, since it was last set to 0
+  bool times_device_ = false;
   const double resident_with_communicator_;
   Workload workload_;
   const double resident_with_buffers_;

@@ -118,7 +118,8 @@ void check_matrix(const PerfOptions& options) {
 /// What nccl-tests reads from the environment, beside what belongs to the report and to groups.
 void settle_environment(PerfOptions& options) {
   if (std::getenv("NCCL_TESTS_DEVICE") != nullptr) {
-    options.notes.emplace_back("NCCL_TESTS_DEVICE has no effect: buffers are host memory");
+    options.notes.emplace_back(
+        "NCCL_TESTS_DEVICE has no effect: the ranks of a host take turns at its devices");
   }
   if (options.collective != Collective::kAllToAllV) return;
   options.traffic = traffic_asked_for();
@@ -133,6 +134,18 @@ void note_unused(Draft& draft) {
     draft.options.notes.push_back(std::string(flag->names) + " has no effect " +
                                   (compares ? "with --vs" : "without --vs"));
   }
+}
+
+void check_device(const PerfOptions& options) {
+  if (!options.on_device) {
+    if (options.communicator.engine == tuttiEngineAuto) return;
+    throw PerfError("--engine is for calls on devices: --device cuda", kExitUsage);
+  }
+  if (!options.registered && !options.communicator.host_stream && options.versus.peers.empty()) {
+    return;
+  }
+  throw PerfError("--device cuda has memory and streams of its own: not with -R, --stream or --vs",
+                  kExitUsage);
 }
 
 /// What no single flag can say by itself.
@@ -153,6 +166,7 @@ PerfOptions settle(Draft& draft) {
   }
   options.crew = settle_crew(draft);
   settle_report(options);
+  check_device(options);
   const bool has_buffers = traits.send != Extent::kNothing;
   if (!has_buffers) options.sizes.list = {0};
   if (options.collective == Collective::kHypercube && options.aggregate > 1) {

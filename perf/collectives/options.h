@@ -32,6 +32,7 @@ struct ReportOptions {
   bool per_iteration = false;
   size_t skipped_samples = 0;  // of per_iteration
   bool processor_time = false;
+  bool device_time = false;
   bool timestamps = false;
   bool memory = false;
   bool verbose = false;
@@ -77,6 +78,7 @@ struct PerfOptions {
   int gpus = 1;  // per thread; the crew's threads are threads * gpus
   CrewShape crew;
   CommunicatorOptions communicator;
+  bool on_device = false;  // buffers are memory of CUDA devices
   bool registered = false;
   bool stepped = false;
   bool fresh = false;  // the input changes before every iteration; only stepped

@@ -10,6 +10,7 @@
 
 #include "perf/collectives/command.h"
 #include "perf/collectives/crew.h"
+#include "perf/collectives/cuda_device.h"
 #include "perf/collectives/error.h"
 #include "perf/collectives/flags.h"
 #include "perf/collectives/launched.h"
@@ -69,6 +70,9 @@ class Sweep {
         measurement_(context, group_, options) {}
 
   int run() {
+    if (options_.on_device) {
+      report_.set_devices(context_.board.exchange(context_.rank, measurement_.device_number()));
+    }
     if (speaks_) report_.header();
     report_.set_warm_up_calls(measurement_.warm_up(cases_));
     for (size_t cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
@@ -184,6 +188,7 @@ int measure(PerfOptions options, const std::optional<bootstrap::Launch>& launch)
   const bool plots = !report.plot_file.empty() && (!launch || launch->rank == 0);
   std::optional<TemporaryFile> own_file;
   if (plots && report.json_file.empty()) report.json_file = own_file.emplace().path();
+  if (options.on_device) options.communicator.open_device = open_cuda_device;
   const RankBody body = [&](const RankContext& context) -> int {
     const ExitCode code = look_at_files(context, report);
     return code != kExitOk ? code : Sweep(context, options).run();

@@ -67,7 +67,17 @@ const char* loop_text(const PerfOptions& options) {
   return waits ? "single calls, each waited for" : "free-running";
 }
 
+const char* buffers_text(const PerfOptions& options) {
+  if (options.on_device) return "device";
+  return options.registered ? "registered" : "ordinary";
+}
+
 }  // namespace
+
+const char* stream_text(const PerfOptions& options) {
+  if (options.on_device) return "cuda";
+  return options.communicator.host_stream ? "host" : "blocking";
+}
 
 std::vector<Participant> all_participants(const RankContext& context, const Subgroup& group) {
   Participant own;
@@ -146,18 +156,22 @@ void Report::print_parameters() const {
               options_.checks, options_.unaligned_elements, blocking_text(options_));
   const CommunicatorOptions& communicator = options_.communicator;
   std::printf("# %s%s, %s stream, %s buffers, algorithm %s%s\n#\n", loop_text(options_),
-              options_.fresh ? ", fresh input" : "", communicator.host_stream ? "host" : "blocking",
-              options_.registered ? "registered" : "ordinary",
+              options_.fresh ? ", fresh input" : "", stream_text(options_), buffers_text(options_),
               communicator.algorithm.empty() ? "chosen" : communicator.algorithm.c_str(),
               communicator.deterministic ? ", deterministic" : "");
+}
+
+void Report::set_devices(const std::vector<int>& numbers) {
+  for (size_t rank = 0; rank < numbers.size(); ++rank) results_.ranks[rank].device = numbers[rank];
 }
 
 void Report::print_ranks() const {
   std::printf("# Using devices\n");
   const std::vector<Participant>& ranks = results_.ranks;
   for (size_t rank = 0; rank < ranks.size(); ++rank) {
-    std::printf("#  Rank %2zu Group %2d Pid %6d on %10s device %2d [host memory]\n", rank,
-                ranks[rank].color, ranks[rank].process, ranks[rank].host, ranks[rank].device);
+    std::printf("#  Rank %2zu Group %2d Pid %6d on %10s device %2d [%s memory]\n", rank,
+                ranks[rank].color, ranks[rank].process, ranks[rank].host, ranks[rank].device,
+                options_.on_device ? "cuda" : "host");
   }
 }
 

@@ -49,6 +49,9 @@ struct Results {
   double average_bus_bandwidth() const;
 };
 
+/// In words of the report.
+const char* stream_text(const PerfOptions& options);
+
 /// The local time, as nccl-tests writes it.
 std::string time_now();
 
@@ -63,6 +66,8 @@ class Report {
   void header() const;
   /// Prints the line; says on stderr where its first wrong element is.
   void add(const Line& line);
+  /// Before header(): which device each rank is on.
+  void set_devices(const std::vector<int>& numbers);
   void set_memory(const MemoryUse& memory) { results_.memory = memory; }
   void set_warm_up_calls(size_t calls) { results_.warm_up_calls = calls; }
   /// Prints the footer and writes the JSON file. Returns the exit code.

@@ -39,6 +39,7 @@ Json to_json(const PerfOptions& options, const Cell& cell) {
                {"alg_bw", cell.algorithm_bandwidth},
                {"bus_bw", cell.bus_bandwidth},
                {"nwrong", nullptr}};
+  if (options.report.device_time) json["device_time"] = cell.device_us;
   if (cell.checked) json["nwrong"] = cell.wrong_elements();
   if (cell.wrong) json["first_wrong"] = to_json(*cell.wrong);
   return json;
@@ -130,7 +131,7 @@ Json config_json(const PerfOptions& options, const Results& results) {
        {"fresh", options.fresh},
        {"registered", options.registered},
        {"unaligned_elements", options.unaligned_elements},
-       {"stream", communicator.host_stream ? "host" : "blocking"},
+       {"stream", stream_text(options)},
        {"algorithm", communicator.algorithm},
        {"deterministic", communicator.deterministic},
        {"devices", ranks_json(results)}});

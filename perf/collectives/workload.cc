@@ -51,19 +51,23 @@ void Workload::refill(const PreparedCase& one, size_t iteration) {
   const Pattern pattern = this->pattern(one);
   const Operation& operation = one.operation;
   const size_t elements = std::max(one.shape.send_count, one.shape.recv_count);
-  pattern.poison(buffers_.recv(iteration), elements);
-  if (!one.in_place) pattern.poison(buffers_.send(iteration), elements);
-  if (!reads_input(operation.collective, one.place())) return;
-  auto* input = const_cast<std::byte*>(send(one, iteration));
-  pattern.fill_input(operation.rank, input, one.shape.send_count);
+  pattern.poison(buffers_.on_host(buffers_.recv(iteration)), elements);
+  if (!one.in_place) pattern.poison(buffers_.on_host(buffers_.send(iteration)), elements);
+  if (reads_input(operation.collective, one.place())) {
+    std::byte* const input = buffers_.on_host(send(one, iteration));
+    pattern.fill_input(operation.rank, input, one.shape.send_count);
+  }
+  buffers_.put(buffers_.recv(iteration), elements * one.type.bytes);
+  if (!one.in_place) buffers_.put(buffers_.send(iteration), elements * one.type.bytes);
 }
 
 void Workload::renew(const PreparedCase& one, size_t iteration) {
   if (!reads_input(one.operation.collective, one.place())) return;
-  auto* input = const_cast<std::byte*>(send(one, iteration));
+  std::byte* const input = buffers_.on_host(send(one, iteration));
   const size_t bytes = one.shape.send_count * one.type.bytes;
   // The lowest bit of a little-endian element: of a float the least that can be changed.
   for (size_t at = 0; at < bytes; at += kCacheLineBytes) input[at] ^= std::byte{1};
+  buffers_.put(send(one, iteration), bytes);
 }
 
 BufferMistakes Workload::check(const PreparedCase& one, size_t iteration) const {
@@ -71,17 +75,22 @@ BufferMistakes Workload::check(const PreparedCase& one, size_t iteration) const 
   const Operation& operation = one.operation;
   BufferMistakes mistakes;
   const auto output = expected_blocks(operation.collective, one.elements, one.place(), one.traffic);
-  mistakes.output = pattern.check(output, recv(one, iteration));
+  buffers_.get(recv(one, iteration), one.shape.recv_count * one.type.bytes);
+  mistakes.output = pattern.check(output, buffers_.on_host(recv(one, iteration)));
   if (!one.in_place && reads_input(operation.collective, one.place())) {
     const Block input[] = {{operation.rank, 0, one.shape.send_count}};
-    mistakes.input = pattern.check(input, send(one, iteration));
+    buffers_.get(send(one, iteration), one.shape.send_count * one.type.bytes);
+    mistakes.input = pattern.check(input, buffers_.on_host(send(one, iteration)));
   }
   return mistakes;
 }
 
 void Workload::spoil(const PreparedCase& one, size_t iteration, size_t element) {
-  if (element < one.shape.recv_count)
-    recv(one, iteration)[element * one.type.bytes] ^= std::byte{1};
+  if (element >= one.shape.recv_count) return;
+  const std::byte* const spoilt = recv(one, iteration) + element * one.type.bytes;
+  buffers_.get(spoilt, 1);
+  *buffers_.on_host(spoilt) ^= std::byte{1};
+  buffers_.put(spoilt, 1);
 }
 
 }  // namespace tutti::perf

@@ -89,8 +89,8 @@ Status Communicator::check_by_host(const std::string& operation, const Request* 
     const std::lock_guard lock(told_mutex_);
     if (!told_by_host_.insert(operation).second) return {};
   }
-  const std::string text = name_of(rank()) + ": " + operation +
-                           " on streams of devices goes by the host, since " + why;
+  const std::string text =
+      name_of(rank()) + ": " + operation + " on streams of devices goes by the host, since " + why;
   Logger& log = *options_.membership.env->log;
   const EngineWish wish = options_.membership.engine;
   if (wish == EngineWish::kAuto || wish == EngineWish::kHost) {

@@ -49,7 +49,6 @@ inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
   X(cuStreamWriteValue32, 11070, (CUstream, CUdeviceptr, uint32_t, unsigned))        \
   X(cuStreamWriteValue64, 11070, (CUstream, CUdeviceptr, uint64_t, unsigned))        \
   X(cuEventSynchronize, 2000, (CUevent))                                             \
-  X(cuEventElapsedTime, 2000, (float*, CUevent, CUevent))                            \
   X(cuStreamBeginCapture, 10010, (CUstream, CUstreamCaptureMode))                    \
   X(cuStreamEndCapture, 10000, (CUstream, CUgraph*))                                 \
   X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long)) \
