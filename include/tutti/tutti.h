@@ -179,7 +179,7 @@ TUTTI_API tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConf
 /* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
  * then drives them in groups, or from one thread each. Where the process uses CUDA, rank i has the
  * device devices[i], or with NULL device i; with NULL and more ranks than devices, all have what is
- * current in the calling thread. What is current there stays so. tuttiInvalidArgument: an entry is
+ * current in the calling thread, which this does not change. tuttiInvalidArgument: an entry is
  * negative, or there is no such device. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices);
 

@@ -22,7 +22,7 @@ class Device {
   virtual void copy(std::byte* target, const std::byte* source, size_t bytes) = 0;
   /// Waits until the stream has nothing to do.
   virtual void synchronize() = 0;
-  /// What is put into the stream from here to end_timing() is timed.
+  /// From here to end_timing() what is put into the stream is timed.
   virtual void begin_timing() = 0;
   /// Waits for it.
   virtual double end_timing_us() = 0;

@@ -125,7 +125,8 @@ Status begin_all(tuttiComm_t* comms, int ranks, const int* devices) {
   return {};
 }
 
-/// What is current in this thread while the rank is asked for; null: nothing else than before.
+/// Makes the rank's device current for as long as this is kept; null: it is what was current
+/// before.
 Result<std::shared_ptr<const void>> enter_device_of(int rank, int ranks, const int* devices) {
   const bool has_one = devices != nullptr ? device().count() > 0 : ranks <= device().count();
   if (!has_one) return std::shared_ptr<const void>();

@@ -164,7 +164,7 @@ class Device {
   virtual StreamPlace current() const = 0;
   /// How many devices this process sees; 0 without a driver that works.
   virtual int count() const = 0;
-  /// That one, from 0, and no stream. What makes it current stays for the process's life.
+  /// That one, from 0, and no stream. It stays usable for the process's life.
   virtual Result<StreamPlace> place_of_device(int number) const = 0;
   /// Equal in all processes that see the place's device; "" if there is none.
   virtual std::string identity_of(const StreamPlace& place) const = 0;
