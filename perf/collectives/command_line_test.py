@@ -460,7 +460,7 @@ class Json(unittest.TestCase):
         for spoil in (lambda r: r.pop("results"), lambda r: r.update(surprise=1),
                       lambda r: r["results"][0].update(size="8"),
                       lambda r: r["results"][0].update(in_place=7),
-                      lambda r: r["config"].update(stream="cuda")):
+                      lambda r: r["config"].update(stream="tpu")):
             bad = copy.deepcopy(good)
             spoil(bad)
             self.assertNotEqual(self.schema.mistakes(bad), [])

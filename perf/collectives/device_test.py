@@ -47,7 +47,7 @@ class OnDevice(unittest.TestCase):
 
     def test_ranks_take_turns_at_the_devices(self):
         done = on_device("all_gather", "-b", "1K", "--ranks", "3", SOFTDEV_DEVICES="2")
-        devices = [line.split()[9] for line in done.stdout.splitlines() if "[cuda memory]" in line]
+        devices = [line.split()[10] for line in done.stdout.splitlines() if "[cuda memory]" in line]
         self.assertEqual(devices, ["0", "1", "0"], done.stdout + done.stderr)
 
     def test_a_wrong_element_is_found(self):

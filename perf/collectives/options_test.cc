@@ -86,6 +86,7 @@ TEST(Options, NonsenseIsRefused) {
   EXPECT_FALSE(parse({"--ranks", "0"}));
   EXPECT_FALSE(parse({"-r", "2"}));
   EXPECT_FALSE(parse({"--stream", "cuda"}));
+  EXPECT_FALSE(parse({"--engine", "copy_engine"})) << "of calls on devices";
   EXPECT_FALSE(parse({"-t", "1000"}));
 }
 
@@ -107,6 +108,8 @@ std::string example_of(const Flag& flag) {
       {"MS", "1"},      {"PROGRAM", "cat"}, {"RANK:ELEMENT", "1:2"}};
   if (flag.names == std::string("-o,--op")) return "max";
   if (flag.names == std::string("-d,--datatype")) return "half";
+  if (flag.names == std::string("--device")) return "cuda";
+  if (flag.names == std::string("--engine")) return "auto";
   const auto found = examples.find(flag.value);
   return found == examples.end() ? "name" : found->second;
 }

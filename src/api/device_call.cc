@@ -223,7 +223,9 @@ Status check_device_stream(tuttiStream_t stream) {
       "a CUDA stream in a process that has not loaded the CUDA driver (libcuda.so.1)");
 }
 
-Result<exec::StreamPlace> place_of(tuttiStream_t stream) {
+Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicator& communicator) {
+  std::shared_ptr<const void> current;
+  if (device().current().context == nullptr) current = device().enter(communicator.device_place());
   return device().place_of_stream(stream.handle);
 }
 
@@ -273,7 +275,7 @@ Status enqueue_direct(comm::Task& task, tuttiStream_t stream) {
     for (const auto& handle : handles) handle->finish(status);
   };
   communicator->pending.fetch_add(1, std::memory_order_relaxed);
-  const Result<exec::StreamPlace> where = place_of(stream);
+  const Result<exec::StreamPlace> where = place_of(stream, *task.communicator);
   Status status = where.ok() ? check_places(request, *communicator) : where.status();
   if (status.ok()) status = take_scalar(task.extras.scalar, request.type);
   if (status.ok()) status = communicator->enqueue(request, where.value(), over);
@@ -292,7 +294,7 @@ Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!is_of_device(stream) || known) continue;
     handles.push_back(stream.handle);
-    const Result<exec::StreamPlace> where = place_of(stream);
+    const Result<exec::StreamPlace> where = place_of(stream, *task.communicator);
     if (!where.ok()) return where.status();
     Load load;
     if (Status s = load_work(load, task, streams, stream.handle); !s.ok()) return s;

@@ -29,8 +29,9 @@ Status check_device_stream(tuttiStream_t stream);
 
 /// Whether the task's request may be run by its stream from device to device.
 bool may_be_direct(const comm::Task& task, tuttiStream_t stream);
-/// The stream as any thread can use it.
-Result<exec::StreamPlace> place_of(tuttiStream_t stream);
+/// The stream as any thread can use it. Where the caller has no current device, the communicator's
+/// is.
+Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicator& communicator);
 /// Whether it is run so.
 bool is_direct(const comm::Task& task, tuttiStream_t stream);
 /// Whether it runs by the engine that its options ask for.
