@@ -120,16 +120,16 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   /// Whether its streams run the request from device to device; equal on all ranks.
   bool takes_on_device(const Request& request, EngineWish asked) const;
-  /// Before an operation on streams of a device goes by the host: kUnsupported if it was `asked` to
-  /// go otherwise. The log is told once for each operation. `request`: null for any other work.
-  Status check_by_host(const std::string& operation, const Request* request, EngineWish asked);
-  /// What a call runs by whose options ask for that, where it can be had.
-  EngineWish engine_for(EngineWish asked) const {
-    return asked == EngineWish::kAuto ? options_.membership.engine : asked;
-  }
   /// Such a request (DeviceCalls::enqueue).
   Status enqueue(const Request& request, const exec::StreamPlace& where,
                  std::function<void(const Status&)> over);
+  /// Before an operation on streams of a device goes by the host: kUnsupported if it was `asked` to
+  /// go otherwise. The log is told once for each operation. `request`: null for any other work.
+  Status check_by_host(const std::string& operation, const Request* request, EngineWish asked);
+  /// By which a call runs, where it can be had: `asked` by its options, or the communicator's wish.
+  EngineWish engine_for(EngineWish asked) const {
+    return asked == EngineWish::kAuto ? options_.membership.engine : asked;
+  }
 
   /// From now on what runs ends as by abort() once `ordered` is true, which outlives this; null:
   /// no more. By whoever drives it.
