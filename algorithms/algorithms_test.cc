@@ -19,6 +19,7 @@
 #include "src/schedule/text.h"
 #include "src/schedule/verify.h"
 #include "tests/support/sanitizer.h"
+#include "tools/verifier/trees.h"
 
 namespace tutti::algorithms {
 namespace {
@@ -113,22 +114,12 @@ TEST_P(EveryAlgorithm, DeclaresWhetherItsOrderIsCanonical) {
   EXPECT_EQ(canonical, declared);
 }
 
-// Nodes of one to three ranks, on two sites where there are many.
-NodeTreePointer tree_of(int ranks) {
-  std::vector<uint32_t> hosts, sites;
-  for (int rank = 0; rank < ranks; ++rank) {
-    hosts.push_back(static_cast<uint32_t>((rank + 2) / 3));
-    sites.push_back(hosts.back() / 4);
-  }
-  return NodeTree::make({hosts, sites, std::vector<uint32_t>(hosts.size(), 0)}).value();
-}
-
 // All parameters that make a difference, with a tree of nodes too where it makes one.
 std::vector<Parameters> with_trees(const Algorithm& algorithm, int ranks) {
   std::vector<Parameters> all = parameters_of(algorithm, ranks);
   if (algorithm.loads == nullptr) return all;
   std::vector<Parameters> more = parameters_of(algorithm, ranks);
-  for (Parameters& p : more) p.tree = tree_of(ranks);
+  for (Parameters& p : more) p.tree = RandomTrees(ranks).make(ranks, ranks, 4);
   all.insert(all.end(), more.begin(), more.end());
   return all;
 }

@@ -1,89 +1,22 @@
-// For tests: random trees of nodes, and what is proved of every algorithm that crosses their
-// levels.
+// For tests: the proofs and formulas of every algorithm that crosses the levels of a tree.
 #pragma once
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
-#include <random>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "algorithms/patterns/exchange.h"
 #include "algorithms/patterns/shares.h"
 #include "src/registry/algorithms.h"
 #include "src/schedule/verify.h"
+#include "tools/verifier/trees.h"
 
 namespace tutti::algorithms::trees_test {
 
 using namespace schedule;
-
-/// Of so many ranks on up to so many levels; nodes of any sizes, one child too, and in every second
-/// tree ranks in any order.
-class RandomTrees {
- public:
-  explicit RandomTrees(uint64_t seed) : random_(seed) {}
-
-  NodeTreePointer make(int least_ranks, int most_ranks, int most_levels) {
-    const int ranks = pick(least_ranks, most_ranks), levels = pick(2, most_levels);
-    places_.resize(static_cast<size_t>(ranks));
-    std::iota(places_.begin(), places_.end(), 0);
-    if (pick(0, 1) == 1) std::shuffle(places_.begin(), places_.end(), random_);
-    nodes_.assign(static_cast<size_t>(levels), std::vector<uint32_t>(places_.size(), 0));
-    next_ = 1;
-    cut(levels - 1, 0, ranks);
-    return NodeTree::make(nodes_).value();
-  }
-
-  int pick(int least, int most) { return std::uniform_int_distribution(least, most)(random_); }
-
- private:
-  // Gives the ranks of a node to children of the level below.
-  void cut(int level, int begin, int end) {
-    if (level == 0) return;
-    const int children = pick(1, std::min(end - begin, 6));
-    std::vector<int> bounds = {begin, end};
-    while (static_cast<int>(bounds.size()) < children + 1) {
-      const int bound = pick(begin + 1, end - 1);
-      if (std::find(bounds.begin(), bounds.end(), bound) == bounds.end()) bounds.push_back(bound);
-    }
-    std::sort(bounds.begin(), bounds.end());
-    for (size_t i = 0; i + 1 < bounds.size(); ++i) {
-      const uint32_t node = next_++;
-      for (int at = bounds[i]; at < bounds[i + 1]; ++at) {
-        const auto rank = static_cast<size_t>(places_[static_cast<size_t>(at)]);
-        nodes_[static_cast<size_t>(level - 1)][rank] = node;
-      }
-      cut(level - 1, bounds[i], bounds[i + 1]);
-    }
-  }
-
-  std::mt19937_64 random_;
-  std::vector<int> places_;
-  std::vector<std::vector<uint32_t>> nodes_;
-  uint32_t next_ = 1;
-};
-
-/// "3 levels: ((0 4)(1))((2 3 5))"
-inline std::string print(const NodeTree& tree) {
-  std::string text = std::to_string(tree.levels()) + " levels: ";
-  const auto add = [&](auto& self, size_t level, uint32_t node) -> void {
-    text += '(';
-    for (const uint32_t child : tree.children_of(level, node)) {
-      if (level > 0) {
-        self(self, level - 1, child);
-      } else {
-        text += ' ' + std::to_string(child);
-      }
-    }
-    text += ')';
-  };
-  add(add, tree.levels() - 1, 0);
-  return text;
-}
 
 /// The product of the numbers of children on the way to a node, and the most children at a level.
 inline uint64_t product_above(const NodeTree& tree, size_t level, uint32_t node) {

@@ -14,6 +14,7 @@ namespace tutti::algorithms::all_to_all {
 
 using namespace schedule;
 using patterns::Passage;
+using patterns::Place;
 using patterns::Siblings;
 
 namespace {
@@ -31,44 +32,41 @@ class Writer {
   Schedule write() && {
     builder_.copy(output(static_cast<uint32_t>(rank_)), input(static_cast<uint32_t>(rank_)));
     for (size_t level = tree_->levels(); level-- > 0;) {
-      const Siblings siblings(*tree_, level, rank_);
-      for (int hops = 1; hops < siblings.count(); ++hops) {
-        send(level, siblings, (siblings.own() + hops) % siblings.count());
+      const Siblings siblings(*tree_, level, tree_->node_of(level, rank_));
+      const Place own = siblings.place_of(rank_);
+      origins_.clear();
+      for (int origin = 0; origin < tree_->ranks(); ++origin) {
+        origins_[carriers_[level][static_cast<size_t>(origin)]].push_back(origin);
       }
       for (int hops = 1; hops < siblings.count(); ++hops) {
-        receive(level, siblings, (siblings.own() + siblings.count() - hops) % siblings.count());
+        send(siblings, own, siblings.further(own.child, hops));
+      }
+      for (int hops = 1; hops < siblings.count(); ++hops) {
+        receive(siblings, own, siblings.further(own.child, -hops));
       }
     }
     return std::move(builder_).finish();
   }
 
  private:
-  // Whose blocks a rank holds for the node at whose children it exchanges.
-  std::vector<int> origins_of(size_t level, int carrier) const {
-    std::vector<int> origins;
-    for (int origin = 0; origin < tree_->ranks(); ++origin) {
-      if (carriers_[level][static_cast<size_t>(origin)] == carrier) origins.push_back(origin);
-    }
-    return origins;
-  }
-
-  void send(size_t level, const Siblings& siblings, int child) {
+  void send(const Siblings& siblings, Place own, int child) {
     std::vector<Block> blocks;
-    for (const int origin : origins_of(level, rank_)) {
+    for (const int origin : origins_.at(rank_)) {
       for (const int target : siblings.ranks_of(child)) {
         const auto index = static_cast<uint32_t>(target);
         blocks.push_back(origin == rank_ ? input(index) : kept_.at({origin, target}));
       }
     }
-    builder_.send(blocks, patterns::receiver_of(siblings, child));
+    builder_.send(blocks, patterns::receiver_of(siblings, own, child));
   }
 
-  void receive(size_t level, const Siblings& siblings, int child) {
-    for (const int sender : siblings.ranks_of(child)) {
-      if (patterns::receiver_of(Siblings(*tree_, level, sender), siblings.own()) != rank_) continue;
+  void receive(const Siblings& siblings, Place own, int child) {
+    for (size_t i = 0; i < siblings.ranks_of(child).size(); ++i) {
+      if (patterns::receiver_of(siblings, {child, i}, own.child) != rank_) continue;
+      const int sender = siblings.ranks_of(child)[i];
       std::vector<Block> blocks;
-      for (const int origin : origins_of(level, sender)) {
-        for (const int target : siblings.ranks_of(siblings.own())) {
+      for (const int origin : origins_.at(sender)) {
+        for (const int target : siblings.ranks_of(own.child)) {
           blocks.push_back(target == rank_ ? output(static_cast<uint32_t>(origin))
                                            : keep(origin, target));
         }
@@ -87,6 +85,7 @@ class Writer {
   int rank_;
   std::vector<std::vector<int>> carriers_;
   Builder builder_;
+  std::map<int, std::vector<int>> origins_;    // of the blocks in a level's exchange, by carrier
   std::map<std::pair<int, int>, Block> kept_;  // to be passed on, by origin and target
 };
 

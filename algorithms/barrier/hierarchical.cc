@@ -12,6 +12,7 @@
 namespace tutti::algorithms::barrier {
 
 using namespace schedule;
+using patterns::Place;
 using patterns::Siblings;
 
 namespace {
@@ -19,74 +20,69 @@ namespace {
 constexpr std::span<const Block> kNothing;  // a message that says "I am here"
 
 // The ranks of another child that hear from this one: every m-th, where its own child has m.
-std::vector<int> served(const Siblings& siblings, int child) {
+std::vector<int> served(const Siblings& siblings, Place own, int child) {
   const auto ranks = siblings.ranks_of(child);
+  const size_t mates = siblings.ranks_of(own.child).size();
   std::vector<int> peers;
-  for (size_t i = siblings.place(); i < ranks.size(); i += siblings.ranks_of(siblings.own()).size())
-    peers.push_back(ranks[i]);
+  for (size_t i = own.place; i < ranks.size(); i += mates) peers.push_back(ranks[i]);
   return peers;
 }
 
-int server(const Siblings& siblings, int child) {
+int server(const Siblings& siblings, Place own, int child) {
   const auto ranks = siblings.ranks_of(child);
-  return ranks[siblings.place() % ranks.size()];
+  return ranks[own.place % ranks.size()];
 }
 
 Schedule schedule_of(const Parameters& p, int rank) {
   const NodeTreePointer tree = patterns::tree_of(p);
   Builder builder(rank);
   for (size_t level = 0; level < tree->levels(); ++level) {
-    const Siblings siblings(*tree, level, rank);
-    const Schedule among = dissemination().schedule({.ranks = siblings.count()}, siblings.own());
+    const Siblings siblings(*tree, level, tree->node_of(level, rank));
+    const Place own = siblings.place_of(rank);
+    const Schedule among = dissemination().schedule({.ranks = siblings.count()}, own.child);
     for (const Step& step : among.steps) {
       if (step.kind == StepKind::kMove) {
-        builder.receive(kNothing, server(siblings, among.sources_of(step)[0].peer()));
+        builder.receive(kNothing, server(siblings, own, among.sources_of(step)[0].peer()));
         continue;
       }
-      const auto peers = served(siblings, static_cast<int>(among.peers_of(step)[0]));
+      const auto peers = served(siblings, own, static_cast<int>(among.peers_of(step)[0]));
       if (!peers.empty()) builder.send(kNothing, peers);
     }
   }
   return std::move(builder).finish();
 }
 
-// The longest chain of messages that ends at any rank: nodes that took longer are heard of by some
-// ranks only in rounds further on.
-uint32_t depth_of(const NodeTree& tree) {
-  std::vector<uint32_t> clocks(static_cast<size_t>(tree.ranks()), 0);
+// A rank's part in all rounds. Its chain of messages may be shorter than others': it hears of a
+// node that took long only in a round further on.
+struct Count {
+  uint32_t sent = 0, received = 0, depth = 0;
+};
+
+std::vector<Count> counts_of(const NodeTree& tree) {
+  std::vector<Count> counts(static_cast<size_t>(tree.ranks()));
   for (size_t level = 0; level < tree.levels(); ++level) {
-    bool goes_on = true;
-    for (int distance = 1; goes_on; distance *= 2) {
-      goes_on = false;
-      const std::vector<uint32_t> before = clocks;
-      for (int rank = 0; rank < tree.ranks(); ++rank) {
-        const Siblings siblings(tree, level, rank);
-        if (distance >= siblings.count()) continue;
-        goes_on = true;
-        const int child = (siblings.own() - distance + siblings.count()) % siblings.count();
-        const uint32_t heard = before[static_cast<size_t>(server(siblings, child))] + 1;
-        uint32_t& clock = clocks[static_cast<size_t>(rank)];
-        clock = std::max(clock, heard);
+    for (uint32_t node = 0; node < tree.nodes(level); ++node) {
+      const Siblings siblings(tree, level, node);
+      for (int distance = 1; distance < siblings.count(); distance *= 2) {
+        const std::vector<Count> before = counts;
+        siblings.for_each([&](Place at) {
+          Count& own = counts[static_cast<size_t>(siblings.rank_at(at))];
+          const int teller = server(siblings, at, siblings.further(at.child, -distance));
+          own.depth = std::max(own.depth, before[static_cast<size_t>(teller)].depth + 1);
+          ++own.received;
+          ++counts[static_cast<size_t>(teller)].sent;
+        });
       }
     }
   }
-  return *std::max_element(clocks.begin(), clocks.end());
+  return counts;
 }
 
 Cost cost_of(const Parameters& p) {
-  const NodeTreePointer tree = patterns::tree_of(p);
   Cost cost;
-  cost.depth = depth_of(*tree);
-  for (int rank = 0; rank < p.ranks; ++rank) {
-    size_t sent = 0, received = 0;
-    for (size_t level = 0; level < tree->levels(); ++level) {
-      const Siblings siblings(*tree, level, rank);
-      for (int distance = 1; distance < siblings.count(); distance *= 2) {
-        sent += served(siblings, (siblings.own() + distance) % siblings.count()).size();
-        ++received;
-      }
-    }
-    cost.messages = std::max(cost.messages, static_cast<uint32_t>(std::max(sent, received)));
+  for (const Count& count : counts_of(*patterns::tree_of(p))) {
+    cost.depth = std::max(cost.depth, count.depth);
+    cost.messages = std::max({cost.messages, count.sent, count.received});
   }
   return cost;
 }

@@ -7,13 +7,9 @@ namespace tutti::algorithms::patterns {
 
 using schedule::NodeTree;
 
-int receiver_of(const Siblings& sender, int child) {
-  size_t outside = sender.place();  // the rank's number among those of the node outside the child
-  for (int other = 0; other < sender.own(); ++other) {
-    if (other != child) outside += sender.ranks_of(other).size();
-  }
-  const auto ranks = sender.ranks_of(child);
-  return ranks[outside % ranks.size()];
+int receiver_of(const Siblings& siblings, Place sender, int child) {
+  const auto ranks = siblings.ranks_of(child);
+  return ranks[siblings.number_outside(sender, child) % ranks.size()];
 }
 
 std::vector<std::vector<int>> carriers_of(const NodeTree& tree, int rank) {
@@ -21,46 +17,61 @@ std::vector<std::vector<int>> carriers_of(const NodeTree& tree, int rank) {
   std::vector<int>& outermost = all.back();
   outermost.resize(static_cast<size_t>(tree.ranks()));
   std::iota(outermost.begin(), outermost.end(), 0);
+  std::vector<int> next(outermost.size());  // carrier further in, by the carrier of a level
   for (size_t level = tree.levels() - 1; level > 0; --level) {
-    const uint32_t node = tree.node_of(level - 1, rank);
-    const int child = static_cast<int>(tree.child_of(level, rank));
+    const Siblings siblings(tree, level, tree.node_of(level, rank));
+    const int own = siblings.place_of(rank).child;
+    siblings.for_each([&](Place at) {
+      const int carrier = siblings.rank_at(at);
+      const bool is_there = at.child == own;
+      next[static_cast<size_t>(carrier)] = is_there ? carrier : receiver_of(siblings, at, own);
+    });
     for (const int carrier : all[level]) {
-      const bool is_there = tree.node_of(level - 1, carrier) == node;
-      all[level - 1].push_back(is_there ? carrier
-                                        : receiver_of(Siblings(tree, level, carrier), child));
+      all[level - 1].push_back(next[static_cast<size_t>(carrier)]);
     }
   }
   return all;
 }
 
+namespace {
+
+// What ranks hold at the beginning of an exchange: of how many origins, and the longest chain.
+struct State {
+  uint64_t origins = 1;
+  uint32_t depth = 0;
+};
+
+void pass(const Siblings& siblings, Place at, std::vector<Passage>& passages,
+          const std::vector<State>& before, std::vector<State>& after) {
+  const auto rank = static_cast<size_t>(siblings.rank_at(at));
+  const uint64_t origins = before[rank].origins;
+  for (int child = 0; child < siblings.count(); ++child) {
+    if (child == at.child) continue;
+    const auto target = static_cast<size_t>(receiver_of(siblings, at, child));
+    const uint64_t below = siblings.ranks_of(child).size();
+    passages[rank].sent += origins * below;
+    ++passages[rank].messages_sent;
+    passages[target].received += origins * below;
+    passages[target].kept += origins * (below - 1);
+    ++passages[target].messages_received;
+    after[target].origins += origins;
+    after[target].depth = std::max(after[target].depth, before[rank].depth + 1);
+  }
+}
+
+}  // namespace
+
 std::vector<std::vector<Passage>> passages_of(const NodeTree& tree) {
   const auto ranks = static_cast<size_t>(tree.ranks());
   std::vector<std::vector<Passage>> all(tree.levels(), std::vector<Passage>(ranks));
-  std::vector<uint64_t> origins(ranks, 1);  // of what a rank holds
-  std::vector<uint32_t> depths(ranks, 0);
+  std::vector<State> states(ranks);
   for (size_t level = tree.levels(); level-- > 0;) {
-    std::vector<Passage>& passages = all[level];
-    std::vector<uint64_t> arrived(ranks, 0);
-    for (size_t rank = 0; rank < ranks; ++rank) passages[rank].depth = depths[rank];
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      const Siblings siblings(tree, level, static_cast<int>(rank));
-      for (int child = 0; child < siblings.count(); ++child) {
-        if (child == siblings.own()) continue;
-        const auto target = static_cast<size_t>(receiver_of(siblings, child));
-        const uint64_t below = siblings.ranks_of(child).size();
-        passages[rank].sent += origins[rank] * below;
-        ++passages[rank].messages_sent;
-        passages[target].received += origins[rank] * below;
-        passages[target].kept += origins[rank] * (below - 1);
-        ++passages[target].messages_received;
-        passages[target].depth = std::max(passages[target].depth, depths[rank] + 1);
-        arrived[target] += origins[rank];
-      }
+    const std::vector<State> before = states;
+    for (uint32_t node = 0; node < tree.nodes(level); ++node) {
+      const Siblings siblings(tree, level, node);
+      siblings.for_each([&](Place at) { pass(siblings, at, all[level], before, states); });
     }
-    for (size_t rank = 0; rank < ranks; ++rank) {
-      origins[rank] += arrived[rank];
-      depths[rank] = passages[rank].depth;
-    }
+    for (size_t rank = 0; rank < ranks; ++rank) all[level][rank].depth = states[rank].depth;
   }
   return all;
 }

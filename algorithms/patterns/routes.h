@@ -22,8 +22,8 @@
 
 namespace tutti::algorithms::patterns {
 
-/// The rank of the sibling `child` that receives a rank's message.
-int receiver_of(const Siblings& sender, int child);
+/// The rank of another child that receives the message of the rank at `sender`.
+int receiver_of(const Siblings& siblings, Place sender, int child);
 
 /// For each level the carrier of every origin in that level's node of `rank`, before its children
 /// exchange.

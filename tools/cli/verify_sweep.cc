@@ -7,12 +7,16 @@
 #include <mutex>
 #include <thread>
 
+#include "tools/verifier/trees.h"
+
 namespace tutti::cli {
 namespace {
 
 using namespace schedule;
 
 constexpr int kHazardRanks = 64;         // beyond, lanes are the same pattern again
+constexpr int kTreeRanks = 32;           // up to so many are looked at on a tree of nodes
+constexpr int kMostLevels = 5;           // of that tree
 constexpr int kLogarithmicRanks = 4000;  // from here on only where a rank has O(log ranks) steps
 // Words and steps of all ranks together.
 constexpr uint64_t kAffordableWords = 1u << 22;
@@ -36,6 +40,13 @@ std::vector<uint16_t> lanes_of(const Algorithm& algorithm, bool all) {
   std::set<uint16_t> lanes = {1, std::min<uint16_t>(2, algorithm.max_lanes), algorithm.max_lanes};
   for (uint16_t lane = 1; all && lane < algorithm.max_lanes; ++lane) lanes.insert(lane);
   return {lanes.begin(), lanes.end()};
+}
+
+// None, and of an algorithm that crosses levels one of the ranks, another for every number of them.
+// Schedules on uneven trees cost much to make, and larger ones are more of the same.
+std::vector<NodeTreePointer> trees_of(const Algorithm& algorithm, int ranks) {
+  if (algorithm.loads == nullptr || ranks == 1 || ranks > kTreeRanks) return {nullptr};
+  return {nullptr, RandomTrees(static_cast<uint64_t>(ranks)).make(ranks, ranks, kMostLevels)};
 }
 
 bool folds_differ(const Algorithm& algorithm, Parameters p) {
@@ -139,6 +150,12 @@ class Sweep {
     const Cost declared = algorithm.cost(c.parameters);
     VerifyOptions options;
     options.declared = &declared;
+    LevelLoads loads;
+    if (c.parameters.tree != nullptr) {
+      loads = algorithm.loads(c.parameters);
+      options.tree = c.parameters.tree.get();
+      options.declared_loads = &loads;
+    }
     options.hazards = c.parameters.ranks <= kHazardRanks;
     return verify(set.shape, set.schedules, placements, options);
   }
@@ -151,7 +168,7 @@ class Sweep {
     if (!result.ok()) return refuse(c, placement, result.status().message());
     const Verdict& verdict = result.value();
     if (!verdict.canonical && c.parameters.fold == Fold::kTree) {
-      least(f.first_not_canonical);
+      if (c.parameters.tree == nullptr) least(f.first_not_canonical);
       if (f.algorithm->canonical(c.parameters)) {
         refuse(c, placement, "it is declared to be canonical, and is not");
       }
@@ -204,22 +221,26 @@ std::string describe(const Algorithm& algorithm, const Parameters& parameters) {
   }
   text += ", " + std::to_string(parameters.lanes) + " lanes";
   if (parameters.fold == Fold::kTree) text += ", tree folds";
+  if (parameters.tree != nullptr) text += ", " + print(*parameters.tree);
   return text;
 }
 
 std::vector<Parameters> parameters_of(const Algorithm& algorithm, int ranks, bool all_lanes) {
   std::vector<Parameters> all;
-  for (uint16_t lanes : lanes_of(algorithm, all_lanes)) {
-    for (int root : roots_of(algorithm, ranks)) {
-      Parameters p;
-      p.ranks = ranks;
-      p.root = root;
-      p.lanes = lanes;
-      p.fold = Fold::kTree;
-      all.push_back(p);
-      if (!folds_differ(algorithm, p)) continue;
-      p.fold = Fold::kList;
-      all.push_back(p);
+  for (const NodeTreePointer& tree : trees_of(algorithm, ranks)) {
+    for (uint16_t lanes : lanes_of(algorithm, all_lanes)) {
+      for (int root : roots_of(algorithm, ranks)) {
+        Parameters p;
+        p.ranks = ranks;
+        p.root = root;
+        p.lanes = lanes;
+        p.fold = Fold::kTree;
+        p.tree = tree;
+        all.push_back(p);
+        if (!folds_differ(algorithm, p)) continue;
+        p.fold = Fold::kList;
+        all.push_back(p);
+      }
     }
   }
   return all;

@@ -16,7 +16,7 @@
 namespace tutti::cli {
 
 struct SweepOptions {
-  std::vector<int> ranks;    // all of these; roots, lanes, folds and placements follow
+  std::vector<int> ranks;    // all of these; roots, lanes, folds, trees and placements follow
   std::vector<int> samples;  // these too, where affordable
   bool deep = false;         // every sample and every number of lanes
   unsigned threads = 1;
@@ -29,7 +29,7 @@ struct Findings {
   uint64_t skipped = 0;         // samples that only --deep looks at
   std::set<int> ranks[2];       // verified: separate, in place
   uint32_t least_credit = 0;    // of the case that needs most
-  int first_not_canonical = 0;  // the least number of ranks, tree folds; 0: none
+  int first_not_canonical = 0;  // the least number of ranks on one node, tree folds; 0: none
   bool agrees = true;
   bool forwards = false;
   bool needs_equal_counts = false;
@@ -44,7 +44,8 @@ std::vector<Findings> sweep(std::span<const schedule::Algorithm* const> algorith
 schedule::ScheduleSet generate(const schedule::Algorithm& algorithm,
                                const schedule::Parameters& parameters);
 
-/// "5 ranks, root 1, 2 lanes, tree folds"
+/// "broadcast/binomial, 5 ranks, root 1, 2 lanes, tree folds", and the tree of nodes if there is
+/// one
 std::string describe(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
 
 /// The parameters that make a difference at this number of ranks.

@@ -107,6 +107,20 @@ TEST(Sweep, BelievesNoDeclaredOrder) {
   EXPECT_NE(found.failure.find("declared to be canonical"), std::string::npos) << found.failure;
 }
 
+TEST(Sweep, ComparesTheLoadsOfTrees) {
+  Algorithm algorithm = *registry::find(Collective::kAllToAll, "hierarchical");
+  algorithm.loads = [](const Parameters& p) {
+    return LevelLoads{std::vector<uint32_t>(p.tree->levels(), 1), {}};
+  };
+  const Algorithm* algorithms[] = {&algorithm};
+  SweepOptions options;
+  options.ranks = {1, 4, 6};
+  const Findings found = sweep(algorithms, options).at(0);
+  EXPECT_EQ(found.failed_ranks, 4);
+  EXPECT_NE(found.failure.find(" levels: ("), std::string::npos) << found.failure;
+  EXPECT_NE(found.failure.find("loads: declared"), std::string::npos) << found.failure;
+}
+
 struct Outcome {
   int status = 0;
   std::string output;
