@@ -35,7 +35,8 @@ std::vector<std::vector<int>> carriers_of(const NodeTree& tree, int rank) {
 
 namespace {
 
-// What ranks hold at the beginning of an exchange: of how many origins, and the longest chain.
+// A rank at the beginning of an exchange: how many origins it holds blocks of, and the longest
+// chain of messages that ends there.
 struct State {
   uint64_t origins = 1;
   uint32_t depth = 0;

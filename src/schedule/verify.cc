@@ -82,7 +82,8 @@ std::string print(const LevelLoads& loads) {
   for (size_t level = 0; level < loads.depth.size(); ++level) {
     text += (level == 0 ? "level " : "; level ") + std::to_string(level) + ": depth " +
             std::to_string(loads.depth[level]);
-    for (size_t node = 0; node < loads.cuts[level].size(); ++node) {
+    const size_t nodes = level < loads.cuts.size() ? loads.cuts[level].size() : 0;  // as declared
+    for (size_t node = 0; node < nodes; ++node) {
       const CutLoad& cut = loads.cuts[level][node];
       text += ", node " + std::to_string(node) + " out " + print(cut.out) + " in " + print(cut.in);
     }
