@@ -187,24 +187,76 @@ Status refuse_device(const std::string& what, const void* memory) {
 }
 
 // A stream can only copy from and to memory that the driver knows.
-Status check_place(const comm::Request& request, std::span<const Share> shares, const void* memory,
-                   const char* name) {
-  const bool any =
-      std::any_of(shares.begin(), shares.end(), [](const Share& one) { return one.bytes > 0; });
-  if (!any) return {};
+Status check_place(const void* memory, const std::string& call, const std::string& buffer) {
   const Result<exec::MemoryPlace> place = device().place_of(memory);
   if (!place.ok()) return place.status();
   if (place.value() != exec::MemoryPlace::kHost) return {};
   return Status::invalid_argument(
-      std::string(comm::name_of(request)) + " on a CUDA stream: " + name +
+      call + " on a CUDA stream: " + buffer +
       " is ordinary host memory, which copy engines cannot reach: pass device memory or pinned "
       "memory, or use a BLOCKING or HOST stream on all ranks");
 }
 
+bool has_bytes(const std::vector<Share>& shares) {
+  return std::any_of(shares.begin(), shares.end(), [](const Share& one) { return one.bytes > 0; });
+}
+
 Status check_places(const comm::Request& request, const comm::Communicator& communicator) {
   const Buffers buffers = buffers_of(request, communicator);
-  Status status = check_place(request, buffers.send, request.send, "send");
-  return status.ok() ? check_place(request, buffers.recv, request.recv, "recv") : status;
+  const std::string call = comm::name_of(request);
+  Status status;
+  if (has_bytes(buffers.send)) status = check_place(request.send, call, "send");
+  if (!status.ok() || !has_bytes(buffers.recv)) return status;
+  return check_place(request.recv, call, "recv");
+}
+
+// A scalar in ordinary host memory is read now, since no stream can.
+Status take_scalar(types::Scalar& scalar, types::DataType type) {
+  if (scalar.memory == nullptr) return {};
+  const Result<exec::MemoryPlace> place = device().place_of(scalar.memory);
+  if (!place.ok()) return place.status();
+  if (place.value() != exec::MemoryPlace::kHost) return {};
+  std::memcpy(scalar.value.data(), scalar.memory, types::size_of(type));
+  scalar.memory = nullptr;
+  return {};
+}
+
+using Over = std::function<void(const Status&)>;
+
+Status put_request(comm::Task& task, tuttiStream_t stream, const Over& over) {
+  auto& request = std::get<comm::Request>(task.work);
+  request.extras = &task.extras;
+  if (request.counts != nullptr) request.counts = &task.counts.view();
+  const Result<exec::StreamPlace> where = place_of(stream, *task.communicator);
+  if (!where.ok()) return where.status();
+  if (Status status = check_places(request, *task.communicator); !status.ok()) return status;
+  if (Status s = take_scalar(task.extras.scalar, request.type); !s.ok()) return s;
+  return task.communicator->enqueue(request, where.value(), over);
+}
+
+Status put_transfers(comm::Task& task, std::span<const tuttiStream_t> streams, const Over& over) {
+  std::vector<exec::StreamPlace> where;
+  for (const tuttiStream_t& stream : streams) {
+    const bool known = std::any_of(where.begin(), where.end(),
+                                   [&](const auto& one) { return one.stream == stream.handle; });
+    if (known) continue;
+    const Result<exec::StreamPlace> place = place_of(stream, *task.communicator);
+    if (!place.ok()) return place.status();
+    where.push_back(place.value());
+  }
+  for (const exec::Transfer& transfer : task.transfers()) {
+    if (transfer.bytes == 0) continue;
+    const Status status =
+        check_place(transfer.data, transfer.is_send ? "send" : "recv", "the buffer");
+    if (!status.ok()) return status;
+  }
+  const uint64_t timeout_ns = task.communicator->options_of(&task.extras).timeout_ns;
+  return task.communicator->enqueue(task.transfers(), std::move(where), timeout_ns, over);
+}
+
+Status put(comm::Task& task, std::span<const tuttiStream_t> streams, const Over& over) {
+  return task.is_request() ? put_request(task, streams.front(), over)
+                           : put_transfers(task, streams, over);
 }
 
 }  // namespace
@@ -229,23 +281,22 @@ Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicato
   return device().place_of_stream(stream.handle);
 }
 
-bool may_be_direct(const comm::Task& task, tuttiStream_t stream) {
-  return is_of_device(stream) && task.is_request() &&
-         comm::DeviceCalls::may_take(std::get<comm::Request>(task.work));
-}
-
 EngineWish engine_of(const comm::Task& task) {
   return task.communicator->options_of(&task.extras).engine;
 }
 
-bool is_direct(const comm::Task& task, tuttiStream_t stream) {
-  return may_be_direct(task, stream) &&
+bool is_direct(const comm::Task& task, std::span<const tuttiStream_t> streams) {
+  if (!is_of_device(streams.front())) return false;
+  if (task.is_transfer()) return task.communicator->takes_transfers_on_device(engine_of(task));
+  return task.is_request() &&
          task.communicator->takes_on_device(std::get<comm::Request>(task.work), engine_of(task));
 }
 
 // One-sided accesses have no other way.
-Status check_engine(const comm::Task& task, tuttiStream_t stream) {
-  if (!is_of_device(stream) || is_direct(task, stream)) return {};
+Status check_engine(const comm::Task& task, std::span<const tuttiStream_t> streams) {
+  if (std::none_of(streams.begin(), streams.end(), is_of_device) || is_direct(task, streams)) {
+    return {};
+  }
   if (task.is_transfer()) {
     return task.communicator->check_by_host("send and receive", nullptr, engine_of(task));
   }
@@ -254,31 +305,15 @@ Status check_engine(const comm::Task& task, tuttiStream_t stream) {
   return task.communicator->check_by_host(comm::name_of(request), &request, engine_of(task));
 }
 
-// A scalar in ordinary host memory is read now, since no stream can.
-Status take_scalar(types::Scalar& scalar, types::DataType type) {
-  if (scalar.memory == nullptr) return {};
-  const Result<exec::MemoryPlace> place = device().place_of(scalar.memory);
-  if (!place.ok()) return place.status();
-  if (place.value() != exec::MemoryPlace::kHost) return {};
-  std::memcpy(scalar.value.data(), scalar.memory, types::size_of(type));
-  scalar.memory = nullptr;
-  return {};
-}
-
-// It counts as queued until the stream is past it: what ends a communicator waits for that.
-Status enqueue_direct(comm::Task& task, tuttiStream_t stream) {
-  auto& request = std::get<comm::Request>(task.work);
-  request.extras = &task.extras;
+// It counts as queued until the streams are past it: what ends a communicator waits for that.
+Status enqueue_direct(comm::Task& task, std::span<const tuttiStream_t> streams) {
   comm::Communicator* const communicator = task.communicator;
   const auto over = [communicator, handles = task.handles](const Status& status) {
     communicator->pending.fetch_sub(1, std::memory_order_release);
     for (const auto& handle : handles) handle->finish(status);
   };
   communicator->pending.fetch_add(1, std::memory_order_relaxed);
-  const Result<exec::StreamPlace> where = place_of(stream, *task.communicator);
-  Status status = where.ok() ? check_places(request, *communicator) : where.status();
-  if (status.ok()) status = take_scalar(task.extras.scalar, request.type);
-  if (status.ok()) status = communicator->enqueue(request, where.value(), over);
+  const Status status = put(task, streams, over);
   if (!status.ok()) over(status);
   return status;
 }
@@ -311,9 +346,8 @@ Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams
 Status check_host_memory(const comm::Request& request, const comm::Communicator& communicator) {
   const Buffers buffers = buffers_of(request, communicator);
   const auto check = [&](const std::vector<Share>& shares, const void* memory, const char* name) {
-    const bool any =
-        std::any_of(shares.begin(), shares.end(), [](const Share& one) { return one.bytes > 0; });
-    return any ? refuse_device(std::string(comm::name_of(request)) + ": " + name, memory)
+    return has_bytes(shares)
+               ? refuse_device(std::string(comm::name_of(request)) + ": " + name, memory)
                : Status();
   };
   if (Status status = check(buffers.send, request.send, "send"); !status.ok()) return status;

@@ -27,17 +27,16 @@ inline bool is_of_device(tuttiStream_t stream) { return stream.kind == tuttiStre
 /// OK, or why device streams cannot be used.
 Status check_device_stream(tuttiStream_t stream);
 
-/// Whether the task's request may be run by its stream from device to device.
-bool may_be_direct(const comm::Task& task, tuttiStream_t stream);
 /// The stream as any thread can use it. Where the caller has no current device, the communicator's
 /// is.
 Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicator& communicator);
-/// Whether it is run so.
-bool is_direct(const comm::Task& task, tuttiStream_t stream);
+/// Whether the task is run from device to device by its streams: those of its transfers, in order;
+/// one for any other work.
+bool is_direct(const comm::Task& task, std::span<const tuttiStream_t> streams);
 /// Whether it runs by the engine that its options ask for.
-Status check_engine(const comm::Task& task, tuttiStream_t stream);
-/// Puts it into the stream. Its handles are told, also of an error.
-Status enqueue_direct(comm::Task& task, tuttiStream_t stream);
+Status check_engine(const comm::Task& task, std::span<const tuttiStream_t> streams);
+/// Puts it into the streams. Its handles are told, also of an error.
+Status enqueue_direct(comm::Task& task, std::span<const tuttiStream_t> streams);
 
 /// Gives the task host memory in the place of device memory, and one fence for each device stream
 /// that it is on. `streams`: those of its transfers, in order; one for any other work.

@@ -204,22 +204,31 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
 }
 
 struct Named {
-  schedule::Collective collective;
-  bool has_counts;
+  schedule::Collective collective = schedule::Collective::kBarrier;
+  bool has_counts = false;
+  bool is_send = false, is_receive = false;  // then there is no collective
 };
 
 Result<Named> collective_named(const char* name) {
+  const bool is_send = name != nullptr && std::strcmp(name, "send") == 0;
+  const bool is_receive = name != nullptr && std::strcmp(name, "recv") == 0;
+  if (is_send || is_receive) return Named{.is_send = is_send, .is_receive = is_receive};
   for (int i = 0; name != nullptr && i < schedule::kCollectives; ++i) {
     const auto collective = static_cast<schedule::Collective>(i);
-    if (std::strcmp(schedule::name_of(collective), name) == 0) return Named{collective, false};
+    if (std::strcmp(schedule::name_of(collective), name) == 0)
+      return Named{.collective = collective};
     const char* with_counts = comm::vector_name_of(collective);
-    if (*name != '\0' && std::strcmp(with_counts, name) == 0) return Named{collective, true};
+    if (*name != '\0' && std::strcmp(with_counts, name) == 0)
+      return Named{.collective = collective, .has_counts = true};
   }
   return Status::invalid_argument("tuttiExplain: no such collective");
 }
 
 // A v-collective is asked for with equal shares, of which its choice depends on the longest only.
 std::string explain(tuttiComm_t comm, const Named& named, uint64_t count, types::DataType type) {
+  if (named.is_send || named.is_receive) {
+    return comm->communicator->explain_transfer(named.is_send, count, type);
+  }
   comm::Request request;
   request.collective = named.collective;
   request.type = type;

@@ -28,13 +28,13 @@ Status drain_all(const std::vector<Member>& members) {
 
 }  // namespace
 
-// Sends and receives of one communicator progress together, on whatever streams: they become one
-// task, with the least deadline and the highest priority of them.
+// Those that go from device to device are in a task of their own: a peer's may be alone.
 bool join_transfers(std::vector<Member>& members, Member& member) {
   const auto* transfer = std::get_if<exec::Transfer>(&member.task.work);
   if (transfer == nullptr) return false;
   const auto earlier = std::find_if(members.begin(), members.end(), [&](const Member& other) {
-    return other.comm == member.comm && other.task.is_transfer();
+    return other.comm == member.comm && other.task.is_transfer() &&
+           is_direct(other.task, other.streams) == is_direct(member.task, member.streams);
   });
   if (earlier == members.end()) return false;
   comm::Task& task = earlier->task;
@@ -142,9 +142,7 @@ Status leave_devices(const Crossings& crossings) {
 
 Status check_engines(const std::vector<Member>& members) {
   for (const Member& member : members) {
-    for (const tuttiStream_t& stream : member.streams) {
-      if (Status status = check_engine(member.task, stream); !status.ok()) return status;
-    }
+    if (Status s = check_engine(member.task, member.streams); !s.ok()) return s;
   }
   return {};
 }
@@ -152,7 +150,7 @@ Status check_engines(const std::vector<Member>& members) {
 std::vector<Member> take_direct(std::vector<Member>& members) {
   const auto direct = std::stable_partition(
       members.begin(), members.end(),
-      [](const Member& member) { return !is_direct(member.task, member.streams[0]); });
+      [](const Member& member) { return !is_direct(member.task, member.streams); });
   std::vector<Member> taken(std::make_move_iterator(direct),
                             std::make_move_iterator(members.end()));
   members.erase(direct, members.end());
@@ -162,7 +160,7 @@ std::vector<Member> take_direct(std::vector<Member>& members) {
 Status enqueue_direct(std::vector<Member>& members) {
   Status first;
   for (Member& member : members) {
-    const Status status = enqueue_direct(member.task, member.streams[0]);
+    const Status status = enqueue_direct(member.task, member.streams);
     if (first.ok()) first = status;
   }
   return first;

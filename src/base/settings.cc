@@ -342,7 +342,8 @@ constexpr Setting kSettings[] = {
      [](const Config& c) { return std::string(engine_name(c.engine)); }},
     {"TUTTI_DEVICE_RING_BYTES", "", "bytes", "0 to 4G: a number of bytes, with K, M or G",
      "Device memory of each rank of a communicator on devices, through which copy engines pass on "
-     "data; 0: none, and calls on device memory go through the host",
+     "data: so much for collectives, and as much for sends and receives; 0: none, and calls on "
+     "device memory go through the host",
      take_bytes<&Config::device_ring_bytes, 0, uint64_t{4} << 30>,
      [](const Config& c) { return show_bytes(c.device_ring_bytes); }},
     {"TUTTI_CTAS", "NCCL_MAX_CTAS", "thread blocks", "1 to 4096",

@@ -96,6 +96,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }
   Status check_algorithm(const CallOptions& options) const;
   std::string explain(const Request& request);
+  std::string explain_transfer(bool is_send, uint64_t count, types::DataType type);
   /// How long the operation should take; nothing runs, and no other rank is asked.
   Result<double> predict_ns(const Request& request);
   double predict_ns(std::span<const exec::Transfer> transfers) const;
@@ -120,11 +121,16 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   /// Whether its streams run the request from device to device; equal on all ranks.
   bool takes_on_device(const Request& request, EngineWish asked) const;
-  /// Such a request (DeviceCalls::enqueue).
+  /// Likewise all sends and receives on streams of devices.
+  bool takes_transfers_on_device(EngineWish asked) const;
+  /// Such a request, or such transfers (DeviceCalls::enqueue). `timeout_ns`: as timeout_of() takes
+  /// it.
   Status enqueue(const Request& request, const exec::StreamPlace& where,
                  std::function<void(const Status&)> over);
+  Status enqueue(std::span<const exec::Transfer> transfers, std::vector<exec::StreamPlace> where,
+                 uint64_t timeout_ns, std::function<void(const Status&)> over);
   /// Before an operation on streams of a device goes by the host: kUnsupported if it was `asked` to
-  /// go otherwise. The log is told once for each operation. `request`: null for any other work.
+  /// go otherwise. The log is told once for each operation. `request`: null for sends and receives.
   Status check_by_host(const std::string& operation, const Request* request, EngineWish asked);
   /// By which a call runs, where it can be had: `asked` by its options, or the communicator's wish.
   EngineWish engine_for(EngineWish asked) const {

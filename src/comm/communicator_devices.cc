@@ -75,6 +75,10 @@ bool Communicator::takes_on_device(const Request& request, EngineWish asked) con
   return device_calls_ != nullptr && device_calls_->takes(request, engine_for(asked));
 }
 
+bool Communicator::takes_transfers_on_device(EngineWish asked) const {
+  return device_calls_ != nullptr && device_calls_->objection_to_transfers(engine_for(asked)).ok();
+}
+
 // A wish that is not followed is worth a warning.
 Status Communicator::check_by_host(const std::string& operation, const Request* request,
                                    EngineWish asked) {
@@ -104,14 +108,25 @@ Status Communicator::check_by_host(const std::string& operation, const Request* 
 std::string Communicator::reason_by_host(const Request* request, EngineWish asked) const {
   if (device_calls_ == nullptr) return "no rank had a current device when it made the communicator";
   if (!device_calls_->refusal().ok()) return std::string(device_calls_->refusal().message());
-  if (request == nullptr) return "streams do not run it yet";
-  return std::string(device_calls_->objection(*request, engine_for(asked)).message());
+  const EngineWish engine = engine_for(asked);
+  const Status why = request != nullptr ? device_calls_->objection(*request, engine)
+                                        : device_calls_->objection_to_transfers(engine);
+  return std::string(why.message());
 }
 
 Status Communicator::enqueue(const Request& request, const exec::StreamPlace& where,
                              std::function<void(const Status&)> over) {
-  return device_calls_->enqueue(request, is_in_place(request), where,
-                                deadline_from_now(request.extras), std::move(over));
+  const bool in_place =
+      request.counts != nullptr ? comm::is_in_place(request, rank()) : is_in_place(request);
+  return device_calls_->enqueue(request, in_place, where, deadline_from_now(request.extras),
+                                std::move(over));
+}
+
+Status Communicator::enqueue(std::span<const exec::Transfer> transfers,
+                             std::vector<exec::StreamPlace> where, uint64_t timeout_ns,
+                             std::function<void(const Status&)> over) {
+  return device_calls_->enqueue(transfers, std::move(where), deadline_of_call(timeout_ns),
+                                std::move(over));
 }
 
 }  // namespace tutti::comm

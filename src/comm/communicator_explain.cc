@@ -57,6 +57,26 @@ std::string Communicator::explain(const Request& request) {
   return text;
 }
 
+// With the next rank, if there is one.
+std::string Communicator::explain_transfer(bool is_send, uint64_t count, types::DataType type) {
+  exec::Transfer transfer;
+  transfer.peer = static_cast<uint32_t>((rank() + 1) % ranks());
+  transfer.is_send = is_send;
+  transfer.bytes = count * types::size_of(type);
+  const bool is_near = membership_->peers()[transfer.peer].arena.valid();
+  std::string text = std::string(is_send ? "send" : "recv") + " of " + std::to_string(count) + " " +
+                     types::name_of(type) + " on " + std::to_string(ranks()) + " ranks: ";
+  text += is_near ? "in pieces of " + std::to_string(exec::PairChannel::kPieceBytes) +
+                        " bytes through the arena of the sender"
+                  : "as a message";
+  text += ", over " + transports_of(*membership_) + "\n";
+  if (device_calls_ != nullptr) {
+    const EngineWish asked = planner_->options().engine;
+    text += device_calls_->explain(transfer, asked, engine_for(asked)) + "\n";
+  }
+  return text;
+}
+
 Result<double> Communicator::predict_ns(const Request& request) {
   const bool shares = request.counts != nullptr;
   return planner_->predict_ns(request,

@@ -10,6 +10,60 @@ using schedule::Collective;
 
 bool is_scaled(const Request& request) { return request.op == types::ReduceOp::kScaledSum; }
 
+bool has_private_counts(const Request& request) {
+  return request.counts != nullptr && request.counts->is_private();
+}
+
+/// The shares of a v-collective whose counts are private, as sends and receives.
+std::vector<exec::Transfer> transfers_of(const Request& request) {
+  const CountView& view = *request.counts;
+  const uint64_t element = types::size_of(request.type);
+  std::vector<exec::Transfer> transfers;
+  const auto add = [&](uint32_t peer, bool is_send) {
+    const uint64_t* counts = is_send ? view.send_counts : view.recv_counts;
+    const uint64_t* offsets = is_send ? view.send_offsets : view.recv_offsets;
+    auto* const buffer =
+        static_cast<std::byte*>(is_send ? const_cast<void*>(request.send) : request.recv);
+    exec::Transfer transfer;
+    transfer.peer = peer;
+    transfer.is_send = is_send;
+    transfer.bytes = counts[peer] * element;
+    if (transfer.bytes > 0)
+      transfer.data = buffer + offset_of(view, counts, offsets, peer) * element;
+    transfer.type = request.type;
+    transfers.push_back(transfer);
+  };
+  for (uint32_t peer = 0; peer < view.ranks; ++peer) {
+    add(peer, true);
+    add(peer, false);
+  }
+  return transfers;
+}
+
+/// Of a call whose ranks know no more of it in common.
+uint32_t signature_of(const exec::DescribedCall& call) {
+  uint64_t hash = 0x9e3779b97f4a7c15u;
+  for (const uint64_t word : exec::words_of(call)) {
+    hash = (hash ^ word) * 0xc2b2ae3d27d4eb4fu;
+    hash ^= hash >> 29;
+  }
+  return static_cast<uint32_t>(hash >> 16) | 1u;
+}
+
+std::string text_of(const exec::DeviceCounts& counts) {
+  return std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
+         " batches, " + std::to_string(counts.operations) + " waits and writes in " +
+         std::to_string(counts.groups) + " groups, " + std::to_string(counts.kernels) +
+         (counts.kernels == 1 ? " kernel" : " kernels");
+}
+
+std::string not_by_streams(const Status& why, EngineWish asked) {
+  const std::string begin = asked == EngineWish::kAuto || asked == EngineWish::kHost
+                                ? "by the host, since "
+                                : "refused, since the options ask for another engine, but ";
+  return "on device memory: " + begin + std::string(why.message());
+}
+
 /// A user's choice of an algorithm is for the host's lanes.
 Request with_any_algorithm(const Request& request, const CallOptions& options, Extras& extras) {
   if (request.extras != nullptr) extras = *request.extras;
@@ -92,7 +146,7 @@ DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
 }
 
 bool DeviceCalls::may_take(const Request& request) {
-  return request.counts == nullptr && request.collective != Collective::kBarrier;
+  return request.collective != Collective::kBarrier;
 }
 
 // In place a group of one moves nothing, so nothing would be scaled.
@@ -100,6 +154,7 @@ Status DeviceCalls::objection(const Request& request, EngineWish engine) const {
   if (!refusal_.ok()) return refusal_;
   if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
   if (!may_take(request)) return Status::unsupported("calls of this kind do not go by streams");
+  if (has_private_counts(request)) return objection_to_transfers(engine);
   const bool folds = schedule::reduces(request.collective);
   if (folds && engine == EngineWish::kCopyEngine) {
     return Status::unsupported("copy engines do not compute");
@@ -122,11 +177,15 @@ bool DeviceCalls::takes(const Request& request, EngineWish engine) const {
 Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place) {
   Extras extras;
   const Request any = with_any_algorithm(request, planner_->options_of(request.extras), extras);
-  return planner_->prepare(any, in_place, {});
+  if (request.counts == nullptr) return planner_->prepare(any, in_place, {});
+  return planner_->prepare_vectors(any, longest_of(*request.counts), in_place, {});
 }
 
 Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
                             uint64_t deadline_ns, std::function<void(const Status&)> over) {
+  if (has_private_counts(request)) {
+    return enqueue_shares(request, where, deadline_ns, std::move(over));
+  }
   const Result<const Prepared*> prepared = prepare(request, in_place);
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
@@ -141,24 +200,62 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   return rank_->enqueue(std::move(streamed));
 }
 
+Status DeviceCalls::objection_to_transfers(EngineWish engine) const {
+  if (!refusal_.ok()) return refusal_;
+  if (engine == EngineWish::kHost) return Status::unsupported("the options ask for that");
+  if (rank_->pair_bytes() > 0) return {};
+  return Status::unsupported("there is no room for slots, or no peer");
+}
+
+// All ranks know the kind of the call; each pair compares the shares that it exchanges.
+Status DeviceCalls::enqueue_shares(const Request& request, const exec::StreamPlace& where,
+                                   uint64_t deadline_ns, std::function<void(const Status&)> over) {
+  const std::vector<exec::Transfer> transfers = transfers_of(request);
+  exec::StreamedTransfers call;
+  call.where = {where};
+  call.transfers = transfers;
+  call.described = planner_->describe(request);
+  call.described->deterministic = false;
+  call.call.signature = signature_of(*call.described);
+  call.call.deadline_ns = deadline_ns;
+  call.call.what = name_of(request);
+  call.over = std::move(over);
+  return rank_->enqueue(std::move(call));
+}
+
+Status DeviceCalls::enqueue(std::span<const exec::Transfer> transfers,
+                            std::vector<exec::StreamPlace> where, uint64_t deadline_ns,
+                            std::function<void(const Status&)> over) {
+  exec::StreamedTransfers call;
+  call.where = std::move(where);
+  call.transfers = transfers;
+  call.call.deadline_ns = deadline_ns;
+  call.call.what = "send/recv";
+  call.over = std::move(over);
+  return rank_->enqueue(std::move(call));
+}
+
+std::string DeviceCalls::explain_transfers(std::span<const exec::Transfer> transfers) {
+  return "on device memory: by copy engines, between pairs of ranks, " +
+         text_of(rank_->count(transfers));
+}
+
+std::string DeviceCalls::explain(const exec::Transfer& transfer, EngineWish asked,
+                                 EngineWish engine) {
+  const Status why = objection_to_transfers(engine);
+  return why.ok() ? explain_transfers(std::span(&transfer, 1)) : not_by_streams(why, asked);
+}
+
 std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWish asked,
                                  EngineWish engine) {
-  if (const Status why = objection(request, engine); !why.ok()) {
-    const std::string begin = asked == EngineWish::kAuto || asked == EngineWish::kHost
-                                  ? "by the host, since "
-                                  : "refused, since the options ask for another engine, but ";
-    return "on device memory: " + begin + std::string(why.message());
-  }
+  if (const Status why = objection(request, engine); !why.ok()) return not_by_streams(why, asked);
+  if (has_private_counts(request)) return explain_transfers(transfers_of(request));
   const Result<const Prepared*> prepared = prepare(request, in_place);
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
-  const exec::DeviceCounts counts = rank_->count(plan, is_scaled(request));
   return "on device memory: by copy engines, " + plan.algorithm + ", " +
          std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") + ", " +
-         std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
-         " batches, " + std::to_string(counts.operations) + " waits and writes in " +
-         std::to_string(counts.groups) + " groups, " + std::to_string(counts.kernels) +
-         (counts.kernels == 1 ? " kernel" : " kernels");
+         text_of(rank_->count(plan, is_scaled(request)));
 }
 
 }  // namespace tutti::comm

@@ -3,7 +3,8 @@
 // They have numbers, rings and counters of their own, beside those of the host's lanes: a call goes
 // either way, and which one is equal on all ranks, since it follows from what all ranks know of the
 // call and of each other's devices. Reductions are among them where all ranks have kernels that
-// fold (exec::DeviceRank::folds); v-collectives, sends and receives are not yet.
+// fold (exec::DeviceRank::folds). Calls with counts of which each rank knows its own only go in
+// transfers between pairs, as sends and receives do: a plan would need the longest share of all.
 //
 // Threads: one at a time. Errors: refusal() is no error: the calls go by the host then.
 #pragma once
@@ -46,9 +47,14 @@ class DeviceCalls {
   bool takes(const Request& request, EngineWish engine) const;
   /// Why the request goes by the host; OK: it does not.
   Status objection(const Request& request, EngineWish engine) const;
+  /// The same of all sends and receives.
+  Status objection_to_transfers(EngineWish engine) const;
   /// `over` is called once, by any thread, when the stream is past the call or will never be; not
   /// after an error.
   Status enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
+                 uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// The same of sends and receives, which progress together.
+  Status enqueue(std::span<const exec::Transfer> transfers, std::vector<exec::StreamPlace> where,
                  uint64_t deadline_ns, std::function<void(const Status&)> over);
   /// Finds out whether a peer has given up. Threads: any.
   void look() const {
@@ -56,11 +62,15 @@ class DeviceCalls {
   }
   /// How, or why not, where the options ask for an engine. A line.
   std::string explain(const Request& request, bool in_place, EngineWish asked, EngineWish engine);
+  std::string explain(const exec::Transfer& transfer, EngineWish asked, EngineWish engine);
 
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
               PlannerOptions planning);
   Result<const Prepared*> prepare(const Request& request, bool in_place);
+  Status enqueue_shares(const Request& request, const exec::StreamPlace& where,
+                        uint64_t deadline_ns, std::function<void(const Status&)> over);
+  std::string explain_transfers(std::span<const exec::Transfer> transfers);
 
   Status refusal_;
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused

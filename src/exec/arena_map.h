@@ -8,7 +8,7 @@
 //   cells    flag and payload of small messages: a ring of kCellRegions regions
 //   rings    one staging ring per lane, kRingRegions regions each
 //   pairs    one channel per peer for send/recv (pair_channel.h)
-//   device   the same for calls that streams of devices run: counters, signatures, log
+//   device   the same for calls that streams of devices run: counters, signatures, log, transfers
 //
 // Ordering: payload is written before the flag or counter that announces it (release), and read
 // after it (acquire). Flags and counters only rise, or are exact values that never repeat within a
@@ -21,6 +21,7 @@
 #include <cstdint>
 
 #include "src/exec/described_call.h"
+#include "src/exec/transfer_log.h"
 #include "src/plan/plan.h"
 
 namespace tutti::exec {
@@ -78,6 +79,7 @@ using Flag = std::atomic<uint64_t>;
 
 /// The streams of a rank's device, and the host for them, tell the ranks of its host by this. Whole
 /// pages, which are made known to the device's driver: streams write `progress` and `finished`.
+/// Behind it lies a DevicePair for each rank.
 struct DevicePage {
   struct alignas(kLineBytes) Word {
     std::atomic<uint64_t> value;
@@ -86,6 +88,12 @@ struct DevicePage {
   Word finished;  // the number of the last call that this rank's stream is past
   Word call;      // number << 32 | signature of the last call that was put into a stream
   Word failed;    // a Loss's word, once this rank has given up
+};
+
+/// How far a rank's streams have come with a peer. They count the pieces of all transfers.
+struct DevicePair {
+  DevicePage::Word sent;   // pieces for the peer, which lie in this rank's slots
+  DevicePage::Word taken;  // pieces of the peer's, out of its slots
 };
 
 struct ArenaLayout {
@@ -97,6 +105,8 @@ struct ArenaLayout {
   int ranks;
 
   static constexpr uint64_t kPage = 4096;
+  static constexpr uint64_t kTransferLogBytes =
+      TransferLog::kEntries * sizeof(TransferLog::CalledEntry);
   static constexpr uint64_t page(uint64_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
   constexpr uint64_t counters() const { return 0; }
@@ -112,12 +122,19 @@ struct ArenaLayout {
   constexpr uint64_t device() const {
     return page(pairs() + static_cast<uint64_t>(ranks) * pair_bytes);
   }
-  constexpr uint64_t device_recent() const { return device() + page(sizeof(DevicePage)); }
+  /// Known to the driver of the device.
+  constexpr uint64_t device_bytes() const {
+    return page(sizeof(DevicePage) + static_cast<uint64_t>(ranks) * sizeof(DevicePair));
+  }
+  constexpr uint64_t device_recent() const { return device() + device_bytes(); }
   constexpr uint64_t device_log() const {
     return device_recent() + page(kRecentCalls * sizeof(uint64_t));
   }
-  constexpr uint64_t bytes() const {
+  constexpr uint64_t device_transfers() const {
     return device_log() + page(CallLog::kRuns * sizeof(CallLog::Run));
+  }
+  constexpr uint64_t bytes() const {
+    return device_transfers() + page(2 * static_cast<uint64_t>(ranks) * kTransferLogBytes);
   }
   constexpr uint64_t region_bytes() const { return ring_bytes / kRingRegions; }
 };
@@ -138,7 +155,10 @@ class ArenaView {
         pairs_(base + layout.pairs()),
         device_(base + layout.device()),
         device_recent_(reinterpret_cast<Flag*>(base + layout.device_recent())),
-        device_log_(reinterpret_cast<CallLog::Run*>(base + layout.device_log())) {}
+        device_log_(reinterpret_cast<CallLog::Run*>(base + layout.device_log())),
+        device_transfers_(
+            reinterpret_cast<TransferLog::CalledEntry*>(base + layout.device_transfers())),
+        device_bytes_(layout.device_bytes()) {}
 
   bool valid() const { return base_ != nullptr; }
   Counter& counter(uint32_t lane) const { return counters_[lane]; }
@@ -151,7 +171,19 @@ class ArenaView {
   std::byte* pairs() const { return pairs_; }
   DevicePage& device() const { return *reinterpret_cast<DevicePage*>(device_); }
   Flag& device_recent(uint32_t call) const { return device_recent_[call % kRecentCalls]; }
+  /// Of the page and the pairs behind it.
+  uint64_t device_bytes() const { return device_bytes_; }
+  static constexpr uint64_t device_pair_offset(size_t peer) {
+    return sizeof(DevicePage) + peer * sizeof(DevicePair);
+  }
+  DevicePair& device_pair(size_t peer) const {
+    return *reinterpret_cast<DevicePair*>(device_ + device_pair_offset(peer));
+  }
   CallLog::Run* device_log() const { return device_log_; }
+  /// This rank's sends to the peer, or receives from it.
+  TransferLog::CalledEntry* device_transfers(size_t peer, bool sends) const {
+    return device_transfers_ + (2 * peer + (sends ? 1 : 0)) * TransferLog::kEntries;
+  }
 
  private:
   std::byte* base_ = nullptr;
@@ -166,6 +198,8 @@ class ArenaView {
   std::byte* device_ = nullptr;
   Flag* device_recent_ = nullptr;
   CallLog::Run* device_log_ = nullptr;
+  TransferLog::CalledEntry* device_transfers_ = nullptr;
+  uint64_t device_bytes_ = 0;
 };
 
 }  // namespace tutti::exec

@@ -16,6 +16,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +25,7 @@
 #include "src/exec/arena_map.h"
 #include "src/exec/call_state.h"
 #include "src/exec/described_call.h"
+#include "src/exec/transfer.h"
 #include "src/plan/plan.h"
 #include "src/transport/transport.h"
 #include "src/types/scalar.h"
@@ -98,6 +100,18 @@ struct StreamedCall {
   std::function<void(const Status&)> over;
 };
 
+/// Transfers for streams: those of a group, which progress together, or the shares of a
+/// v-collective. `transfers` need live only as long as the call of enqueue().
+struct StreamedTransfers {
+  /// All streams of the group: the transfers come behind what any of them holds, and what is put
+  /// into any of them later comes behind the transfers. Not empty.
+  std::vector<StreamPlace> where;
+  std::span<const Transfer> transfers;
+  Call call;                                // without buffers
+  std::optional<DescribedCall> described;   // of a v-collective, which all ranks call
+  std::function<void(const Status&)> over;  // as a StreamedCall's
+};
+
 /// A rank whose group talks from device to device: every rank has a ring in its device's memory,
 /// all have mapped all rings, and their streams wait for each other's counters.
 ///
@@ -110,17 +124,22 @@ class DeviceRank {
   /// whatever streams. An error of calls that differ, or of the driver, fails the communicator; one
   /// of the stream (it is captured) leaves it as it was.
   virtual Status enqueue(StreamedCall call) = 0;
+  /// The same. Those with this rank itself are in pairs of equal size (check_own_transfers).
+  virtual Status enqueue(StreamedTransfers call) = 0;
   /// How much that call would put into a stream; `scales`: as a scaled sum.
   virtual DeviceCounts count(const plan::Plan& plan, bool scales) = 0;
   /// OK, or why its streams only copy. Equal on all ranks.
   virtual const Status& folds() const = 0;
   /// Of one move.
   virtual uint32_t most_sources() const = 0;
+  virtual DeviceCounts count(std::span<const Transfer> transfers) = 0;
   /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
   /// on where that is due. Threads: any.
   virtual bool look() = 0;
   /// Of each lane's ring, and of the scratch memory: for plans.
   virtual uint64_t region_bytes() const = 0;
+  /// So much of a transfer to a peer can be on its way at once; 0: too little for any transfer.
+  virtual uint64_t pair_bytes() const = 0;
 };
 
 /// A rank as open() needs it. The functions may be called from any thread, but for `exchange`.

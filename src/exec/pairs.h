@@ -14,16 +14,9 @@
 
 #include "src/exec/host_executor.h"
 #include "src/exec/pair_channel.h"
+#include "src/exec/transfer.h"
 
 namespace tutti::exec {
-
-struct Transfer {
-  uint32_t peer = 0;
-  bool is_send = false;
-  std::byte* data = nullptr;  // a send only reads it
-  uint64_t bytes = 0;
-  types::DataType type = types::DataType::kInt8;  // for the flight recorder
-};
 
 /// Whether the k-th send of `rank` to itself meets an equal k-th receive, and none is left: the two
 /// are one copy within one call. An error otherwise, before anything is begun.

@@ -1,8 +1,11 @@
 // Faults while calls wait in CUDA streams of four processes on device 0.
 //
 //   --fault kill    one rank is killed before it calls: the others' streams go on, with an error
+//   --fault midway  one rank is killed while the streams of all are at work
 //   --fault abort   another thread of one rank aborts while the streams wait
 //   --fault full    1,500 calls behind a rank that comes 2 s late all complete
+//   --fault late    one rank never calls: the deadline of the others passes
+//   --call pairs    the calls are groups of sends and receives with all ranks; else all_gathers
 //
 // A line for each rank says how long it took. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
@@ -28,14 +31,32 @@ constexpr size_t kWords = 1 << 15;  // from each rank
 constexpr size_t kAll = kWords * kRanks;
 
 struct Rank {
-  explicit Rank(Member& of, Seat& at)
-      : member(of), seat(at), send(at.allocate(kWords * 8)), recv(at.allocate(kAll * 8)) {}
+  Rank(Member& of, Seat& at, bool calls_pairs)
+      : member(of),
+        seat(at),
+        pairs(calls_pairs),
+        send(at.allocate(kWords * 8)),
+        recv(at.allocate(kAll * 8)) {}
 
+  tuttiResult_t try_gather(size_t words) {
+    if (pairs) return exchange(words);
+    return tuttiAllGather(pointer(send), pointer(recv), words, tuttiUint64, seat.comm(),
+                          seat.stream());
+  }
   bool gather(size_t words) {
-    return went(member,
-                tuttiAllGather(pointer(send), pointer(recv), words, tuttiUint64, seat.comm(),
-                               seat.stream()),
-                seat.comm(), "tuttiAllGather");
+    return went(member, try_gather(words), seat.comm(), pairs ? "a group" : "tuttiAllGather");
+  }
+  /// The same bytes as an all_gather.
+  tuttiResult_t exchange(size_t words) {
+    tuttiResult_t first = tuttiGroupStart();
+    for (int peer = 0; peer < kRanks && first == tuttiSuccess; ++peer) {
+      auto* const from = static_cast<uint64_t*>(pointer(recv)) + static_cast<size_t>(peer) * words;
+      first = tuttiSend(pointer(send), words, tuttiUint64, peer, seat.comm(), seat.stream());
+      if (first != tuttiSuccess) break;
+      first = tuttiRecv(from, words, tuttiUint64, peer, seat.comm(), seat.stream());
+    }
+    const tuttiResult_t ended = tuttiGroupEnd();
+    return first != tuttiSuccess ? first : ended;
   }
   void check_time(uint64_t since_ns) {
     const uint64_t took_ms = (now_ns() - since_ns) / kMsNs;
@@ -46,6 +67,7 @@ struct Rank {
 
   Member& member;
   Seat& seat;
+  const bool pairs;
   const drivers::cuda::DeviceMemory send;
   const drivers::cuda::DeviceMemory recv;
 };
@@ -68,6 +90,22 @@ void kill_one(Rank& rank) {
   tuttiResult_t error = tuttiSuccess;
   tuttiCommGetAsyncError(rank.seat.comm(), &error);
   if (error == tuttiSuccess) rank.member.fail("tuttiCommGetAsyncError knows of no error");
+}
+
+void kill_midway(Rank& rank) {
+  constexpr int kCalls = 400;
+  if (rank.member.rank() == kLate) {
+    std::thread death([&] { die(rank.member); });
+    for (int call = 0; call < kCalls && tuttiSuccess == rank.try_gather(kWords); ++call) {
+    }
+    death.join();
+  }
+  tuttiResult_t called = tuttiSuccess;
+  while (called == tuttiSuccess) {
+    called = rank.try_gather(kWords);
+    rank.seat.synchronize();
+  }
+  rank.check_time(rank.member.board().numbers[0].load());
 }
 
 // One rank aborts: the calls of all ranks end by that.
@@ -110,10 +148,33 @@ void fill_queue(Rank& rank) {
   rank.member.meet();
 }
 
-void run_rank(Member& member, void (*fault)(Rank&)) {
+// The rank that does not call is named.
+void wait_for_late(Rank& rank) {
+  if (rank.member.rank() == kLate) {
+    rank.member.meet();
+    return;
+  }
+  tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+  options.timeout_ns = 300 * kMsNs;
+  const tuttiResult_t set = tuttiCommSetOptions(rank.seat.comm(), &options);
+  if (!went(rank.member, set, rank.seat.comm(), "tuttiCommSetOptions")) return;
+  const uint64_t start_ns = now_ns();
+  if (!rank.gather(kWords)) return;
+  rank.seat.synchronize();
+  rank.check_time(start_ns);
+  tuttiResult_t error = tuttiSuccess;
+  tuttiCommGetAsyncError(rank.seat.comm(), &error);
+  const std::string text = tuttiGetLastError(rank.seat.comm());
+  if (error == tuttiSuccess || text.find("rank " + std::to_string(kLate)) == std::string::npos) {
+    rank.member.fail("does not name the rank that is late: " + text);
+  }
+  rank.member.meet();
+}
+
+void run_rank(Member& member, bool pairs, void (*fault)(Rank&)) {
   const std::unique_ptr<Seat> seat = Seat::open(member);
   if (seat == nullptr) return;
-  Rank rank(member, *seat);
+  Rank rank(member, *seat, pairs);
   rank.seat.fill(rank.send, Words(kWords, word_of(member.rank(), 0, 0)));
   if (!rank.gather(kWords)) return;
   if (!seat->synchronize()) return member.fail("its stream failed");
@@ -127,18 +188,22 @@ void run_rank(Member& member, void (*fault)(Rank&)) {
 int main(int argc, char** argv) {
   using namespace tutti::testing_support;
   using namespace tutti::device_programs;
-  std::string fault;
-  if (!read_options(argc, argv, {{"--fault", into(fault)}})) return 2;
-  const std::map<std::string, void (*)(Rank&)> faults = {
-      {"kill", kill_one}, {"abort", abort_one}, {"full", fill_queue}};
+  std::string fault, call;
+  if (!read_options(argc, argv, {{"--fault", into(fault)}, {"--call", into(call)}})) return 2;
+  const bool pairs = call == "pairs";
+  const std::map<std::string, void (*)(Rank&)> faults = {{"kill", kill_one},
+                                                         {"midway", kill_midway},
+                                                         {"abort", abort_one},
+                                                         {"full", fill_queue},
+                                                         {"late", wait_for_late}};
   const auto found = faults.find(fault);
   if (found == faults.end()) return 2;
   const TeamResult result = run_team(
-      TeamShape::processes(kRanks), [&](Member& member) { run_rank(member, found->second); },
+      TeamShape::processes(kRanks), [&](Member& member) { run_rank(member, pairs, found->second); },
       [&](uint64_t) { return "--fault " + fault; }, 20'000'000'000);
   std::printf("%s", result.report.c_str());
   const bool expected_death =
-      fault == "kill" &&
+      (fault == "kill" || fault == "midway") &&
       result.report == "  process " + std::to_string(kLate) + " ended by signal 9\n";
   return result.ok || expected_death ? 0 : 1;
 }

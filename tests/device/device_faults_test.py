@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Calls on device memory that differ between ranks: every rank learns which, its stream goes on, and
-no memory beside the outputs is written."""
+no memory beside the outputs is written. Ranks that are killed, abort or never call, during collectives
+and during sends and receives: the streams of the others go on, and the error names the rank."""
 
 import os
 import subprocess
@@ -19,12 +20,28 @@ def run(program, *arguments):
 
 class DifferingCalls(unittest.TestCase):
     def test_each_rank_is_told_which_calls_differ(self):
-        done = run("differing_calls", "--rounds", "12", "--seed", "7")
+        done = run("differing_calls", "--rounds", "20", "--seed", "7")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_equal_calls_are_not_accused(self):
-        done = run("differing_calls", "--rounds", "12", "--seed", "7", "--equal", "1")
+        done = run("differing_calls", "--rounds", "20", "--seed", "7", "--equal", "1")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+
+class Faults(unittest.TestCase):
+    def check(self, fault, *arguments):
+        done = run("device_faults", "--fault", fault, *arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_of_collectives(self):
+        for fault in ("kill", "midway", "abort", "late"):
+            with self.subTest(fault=fault):
+                self.check(fault)
+
+    def test_of_sends_and_receives(self):
+        for fault in ("kill", "midway", "abort", "late"):
+            with self.subTest(fault=fault):
+                self.check(fault, "--call", "pairs")
 
 
 if __name__ == "__main__":

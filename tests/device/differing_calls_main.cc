@@ -38,8 +38,15 @@ struct Draw {
   int root = 0;
 };
 
+/// A send stands for a group of it and a receive, by which the ranks pass data around.
 constexpr tuttiCollective_t kCalls[] = {tuttiCollAllGather, tuttiCollAllToAll, tuttiCollBroadcast,
-                                        tuttiCollGather, tuttiCollScatter};
+                                        tuttiCollGather,    tuttiCollScatter,  tuttiCollAllGatherV,
+                                        tuttiCollAllToAllV, tuttiCollSend};
+
+/// Transfers have no number in common with the calls of all ranks: their order is the program's.
+bool can_be_odd(const Draw& usual, tuttiCollective_t other) {
+  return usual.collective != other && other != tuttiCollSend;
+}
 
 /// The call of a round, and what its odd rank calls.
 struct Round {
@@ -56,7 +63,7 @@ Round draw_round(uint64_t seed, uint64_t number, int ranks) {
   round.usual.root = static_cast<int>(dice.below(static_cast<uint64_t>(ranks)));
   round.odd = round.usual;
   round.odd_rank = static_cast<int>(dice.below(static_cast<uint64_t>(ranks)));
-  switch (dice.below(3)) {
+  switch (dice.below(round.usual.collective == tuttiCollSend ? 2 : 3)) {
     case 0:
       round.odd.count += 1 + dice.below(100);
       break;
@@ -64,7 +71,7 @@ Round draw_round(uint64_t seed, uint64_t number, int ranks) {
       round.odd.type = round.usual.type == tuttiInt8 ? tuttiInt64 : tuttiInt8;
       break;
     default:
-      while (round.odd.collective == round.usual.collective) {
+      while (!can_be_odd(round.usual, round.odd.collective)) {
         round.odd.collective = kCalls[dice.below(std::size(kCalls))];
       }
   }
@@ -118,7 +125,7 @@ class Rank : testing_support::TeamRank {
     const tuttiResult_t called = call(differs ? round.odd : round.usual, comm);
     const uint64_t called_ns = testing_support::now_ns();
     if (called != tuttiSuccess && called != tuttiInvalidUsage && called != tuttiRemoteError) {
-      return wrong(std::string("the call: ") + tuttiGetLastError(comm));
+      return wrong(std::string("the call: ") + tuttiGetLastError(nullptr));
     }
     if (!good(stream_->synchronize())) return false;
     const bool judged = plan_.equal ? ok(called) : await_error(comm, called_ns);
@@ -134,7 +141,25 @@ class Rank : testing_support::TeamRank {
     call.count = draw.count;
     call.type = draw.type;
     call.root = draw.root;
+    const std::vector<size_t> counts(static_cast<size_t>(member_.ranks()), draw.count);
+    call.send_counts = call.recv_counts = counts.data();
+    if (draw.collective == tuttiCollSend) return pass_around(call, comm);
+    return submit(call, comm);
+  }
+
+  tuttiResult_t submit(const tuttiCall_t& call, tuttiComm_t comm) {
     return tuttiSubmit(&call, comm, tuttiStreamCuda(stream_->get()), nullptr, nullptr);
+  }
+
+  tuttiResult_t pass_around(tuttiCall_t call, tuttiComm_t comm) {
+    const int ranks = member_.ranks();
+    if (!ok(tuttiGroupStart())) return tuttiInternalError;
+    call.root = (member_.rank() + 1) % ranks;
+    if (!ok(submit(call, comm))) return tuttiInternalError;
+    call.collective = tuttiCollRecv;
+    call.root = (member_.rank() + ranks - 1) % ranks;
+    if (!ok(submit(call, comm))) return tuttiInternalError;
+    return tuttiGroupEnd();
   }
 
   bool await_error(tuttiComm_t comm, uint64_t since_ns) {

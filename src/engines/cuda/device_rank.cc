@@ -10,6 +10,7 @@
 #include "src/base/thread.h"
 #include "src/drivers/cuda/context.h"
 #include "src/engines/cuda/sentry.h"
+#include "src/exec/pairs.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -71,9 +72,12 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   if (!kernels.ok() && kernels.status().code() != Code::kUnsupported) return kernels.status();
   Result<drivers::cuda::CudaEvent> behind = drivers::cuda::CudaEvent::create(cuda);
   if (!behind.ok()) return behind.status();
+  Result<drivers::cuda::CudaEvent> beside = drivers::cuda::CudaEvent::create(cuda);
+  if (!beside.ok()) return beside.status();
   std::unique_ptr<CudaDeviceRank> made(new CudaDeviceRank(
       cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
   made->behind_.emplace(std::move(behind).value());
+  made->beside_.emplace(std::move(beside).value());
   if (Status status = Sentry::get().watch(*made); !status.ok()) return status;
   return std::unique_ptr<exec::DeviceRank>(std::move(made));
 }
@@ -91,6 +95,8 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
       machine_(&cuda, kernels_.get(), with_scratch(ring_->addresses(), options_.ring_bytes)),
       walk_(plan::Engine::kDevice),
       cursors_(first_cursors(options_.ring_bytes)),
+      pairs_(&cuda, ring_->pair_addresses()),
+      book_(options_.arenas, options_.rank, pairs_.slots().pair_bytes(), options_.name_of),
       log_(mine().device_log()) {}
 
 namespace {
@@ -148,18 +154,65 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   auto* const stream = static_cast<CUstream>(call.where.stream);
   if (Status status = follow(stream); !status.ok()) return status;
   announce(call.call.signature, call.described);
-  if (const std::optional<Difference> found = find_difference(number_)) {
-    give_up(found->status, {found->peer, options_.rank});
-    return found->status;
-  }
+  if (std::optional<Difference> found = find_difference(number_)) return differ(*std::move(found));
   Status status = put(stream, call);
   if (!status.ok()) give_up(status, {options_.rank, -1});
   return status;
 }
 
+Status CudaDeviceRank::enqueue(exec::StreamedTransfers call) {
+  if (Status failed = options_.failure(); !failed.ok()) return failed;
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  if (!scope.status().ok()) return scope.status();
+  auto* const stream = static_cast<CUstream>(call.where.front().stream);
+  if (Status status = follow(stream); !status.ok()) return status;
+  if (Status status = join(stream, call.where); !status.ok()) return status;
+  if (Status status = announce(call); !status.ok()) return status;
+  Status status = put(stream, call);
+  if (!status.ok()) give_up(status, {options_.rank, -1});
+  return status;
+}
+
+// The transfers come behind all that the other streams hold.
+Status CudaDeviceRank::join(CUstream stream, const std::vector<exec::StreamPlace>& others) {
+  for (const exec::StreamPlace& other : others) {
+    auto* const joined = static_cast<CUstream>(other.stream);
+    if (joined == stream) continue;
+    if (Status status = beside_->record(joined); !status.ok()) return status;
+    if (Status status = beside_->make_wait(stream); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status CudaDeviceRank::differ(Difference found) {
+  give_up(found.status, {found.peer, options_.rank});
+  return std::move(found.status);
+}
+
+Status CudaDeviceRank::announce(const exec::StreamedTransfers& call) {
+  std::optional<schedule::Collective> part_of;
+  if (call.described) {
+    part_of = call.described->collective;
+    announce(call.call.signature, *call.described);
+    if (std::optional<Difference> found = find_difference(number_)) {
+      return differ(*std::move(found));
+    }
+  }
+  if (Status own = exec::check_own_transfers(call.transfers, options_.rank); !own.ok()) {
+    give_up(own, {options_.rank, -1});
+    return own;
+  }
+  std::optional<exec::TransferBook::Dispute> found;
+  {
+    const std::lock_guard lock(mutex_);
+    found = book_.announce(call.transfers, part_of);
+  }
+  return found ? differ({std::move(found->status), found->peer}) : Status();
+}
+
 // The ring and its cursors are those of all streams: a call in another one comes behind the last.
 Status CudaDeviceRank::follow(CUstream stream) {
-  if (number_ > 0 && stream != last_stream_) {
+  if (place_ > 0 && stream != last_stream_) {
     if (Status status = behind_->make_wait(stream); !status.ok()) return status;
   }
   last_stream_ = stream;
@@ -218,13 +271,43 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
     return machine_.status().ok() ? Status::internal_error("a stream's walk stands still")
                                   : machine_.status();
   }
-  if (Status status = machine_.finish(ring_->finished(), number_); !status.ok()) return status;
+  const uint64_t place = next_place();
+  if (Status status = machine_.finish(ring_->finished(), place); !status.ok()) return status;
+  return keep(stream, {.place = place,
+                       .deadline_ns = call.call.deadline_ns,
+                       .what = call.call.what,
+                       .awaited = machine_.awaited(),
+                       .over = std::move(call.over)});
+}
+
+Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
+  if (Status status = pairs_.put(stream, call.transfers); !status.ok()) return status;
+  const uint64_t place = next_place();
+  if (Status status = pairs_.finish(ring_->finished(), place); !status.ok()) return status;
+  Status kept = keep(stream, {.place = place,
+                              .deadline_ns = call.call.deadline_ns,
+                              .what = call.call.what,
+                              .pair_awaited = pairs_.awaited(),
+                              .over = std::move(call.over)});
+  for (const exec::StreamPlace& other : call.where) {
+    auto* const joined = static_cast<CUstream>(other.stream);
+    if (kept.ok() && joined != stream) kept = behind_->make_wait(joined);
+  }
+  return kept;
+}
+
+uint64_t CudaDeviceRank::next_place() {
+  const std::lock_guard lock(mutex_);
+  return ++place_;
+}
+
+// From now on the sentry looks at it.
+Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
   if (Status status = behind_->record(stream); !status.ok()) return status;
   {
     const std::lock_guard lock(mutex_);
-    for (const uint64_t value : machine_.awaited()) highest_ = std::max(highest_, value);
-    pending_.push_back(
-        {number_, call.call.deadline_ns, call.call.what, machine_.awaited(), std::move(call.over)});
+    for (const uint64_t value : pending.awaited) highest_ = std::max(highest_, value);
+    pending_.push_back(std::move(pending));
   }
   Sentry::get().wake();
   return {};
@@ -244,6 +327,13 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales) {
   return counting.counts();
 }
 
+exec::DeviceCounts CudaDeviceRank::count(std::span<const exec::Transfer> transfers) {
+  PairStreams counting(nullptr, ring_->pair_addresses());
+  (void)counting.put(nullptr, transfers);
+  (void)counting.finish(0, 1);
+  return counting.counts();
+}
+
 void CudaDeviceRank::give_up(Status why, exec::Cause cause) {
   const uint64_t word = exec::Loss{options_.rank, cause}.word();
   mine().device().failed.value.store(word, std::memory_order_release);
@@ -254,7 +344,7 @@ void CudaDeviceRank::give_up(Status why, exec::Cause cause) {
 std::vector<CudaDeviceRank::Pending> CudaDeviceRank::take_finished() {
   std::vector<Pending> finished;
   const uint64_t last = mine().device().finished.value.load(std::memory_order_acquire);
-  while (!pending_.empty() && pending_.front().number <= last) {
+  while (!pending_.empty() && pending_.front().place <= last) {
     finished.push_back(std::move(pending_.front()));
     pending_.pop_front();
   }
@@ -269,7 +359,23 @@ std::optional<int> CudaDeviceRank::find_late() const {
         options_.arenas[rank].device().progress.value.load(std::memory_order_acquire);
     if (at < call.awaited[rank]) return static_cast<int>(rank);
   }
-  return std::nullopt;
+  return find_late_peer(call.pair_awaited);
+}
+
+// Of the first step of a group that waits: in a later one a peer may be late because of others.
+std::optional<int> CudaDeviceRank::find_late_peer(
+    const std::vector<PairStreams::Awaited>& awaited) const {
+  std::optional<int> late;
+  uint64_t first = ~uint64_t{0};
+  for (const PairStreams::Awaited& one : awaited) {
+    const exec::DevicePair& pair = options_.arenas[one.peer].device_pair(rank_);
+    const exec::DevicePage::Word& word = one.sends ? pair.taken : pair.sent;
+    const auto step = one.step_at(word.value.load(std::memory_order_acquire));
+    if (!step || *step >= first) continue;
+    first = *step;
+    late = static_cast<int>(one.peer);
+  }
+  return late;
 }
 
 // Of the calls that streams may not be past, and of some before them, whose streams peers may have
@@ -279,6 +385,7 @@ std::optional<CudaDeviceRank::Difference> CudaDeviceRank::find_recent_difference
   for (uint64_t number = number_ > kMost ? number_ - kMost + 1 : 1; number <= number_; ++number) {
     if (std::optional<Difference> found = find_difference(number)) return found;
   }
+  if (auto found = book_.find_recent()) return Difference{std::move(found->status), found->peer};
   return std::nullopt;
 }
 
@@ -329,6 +436,9 @@ void CudaDeviceRank::let_go() {
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;
     options_.arenas[rank].device().progress.value.store(value, std::memory_order_release);
+    exec::DevicePair& pair = options_.arenas[rank].device_pair(rank_);
+    pair.sent.value.store(kBeyondAll, std::memory_order_release);
+    pair.taken.value.store(kBeyondAll, std::memory_order_release);
   }
 }
 
@@ -339,7 +449,7 @@ bool CudaDeviceRank::look() {
   bool has_calls = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!released_ && number_ > 0 && options_.failure().ok()) (void)heed_peers();
+    if (!released_ && place_ > 0 && options_.failure().ok()) (void)heed_peers();
     finished = take_finished();
     has_calls = !pending_.empty();
     if (has_calls && !released_) {

@@ -8,6 +8,9 @@
 // value there, so it stores until the rank's streams are past all. Such a store calls no driver, so
 // it works while another thread is stuck there.
 //
+// Calls of all ranks have numbers, which are equal on all of them; these and groups of transfers
+// have places in the order of this rank's streams.
+//
 // Threads: enqueue() one at a time; look() by the sentry. Errors: of the communicator, by
 // DeviceRankOptions::fail.
 #pragma once
@@ -18,13 +21,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_ring.h"
+#include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/stream_machine.h"
 #include "src/exec/device.h"
+#include "src/exec/transfer_book.h"
 #include "src/plan/cursor.h"
 #include "src/plan/walk.h"
 
@@ -42,20 +48,24 @@ class CudaDeviceRank final : public exec::DeviceRank {
   CudaDeviceRank& operator=(const CudaDeviceRank&) = delete;
 
   Status enqueue(exec::StreamedCall call) override;
+  Status enqueue(exec::StreamedTransfers call) override;
   exec::DeviceCounts count(const plan::Plan& plan, bool scales) override;
   const Status& folds() const override { return folds_; }
   uint32_t most_sources() const override { return kMostFoldSources; }
+  exec::DeviceCounts count(std::span<const exec::Transfer> transfers) override;
   uint64_t region_bytes() const override;
+  uint64_t pair_bytes() const override { return pairs_.slots().pair_bytes(); }
 
   bool look() override;
 
  private:
   /// One that the stream was not past when it was last looked at.
   struct Pending {
-    uint64_t number = 0;
+    uint64_t place = 0;
     uint64_t deadline_ns = 0;
     std::string what;
-    std::vector<uint64_t> awaited;  // of each rank's counter
+    std::vector<uint64_t> awaited = {};                   // of each rank's counter
+    std::vector<PairStreams::Awaited> pair_awaited = {};  // of words of pairs
     std::function<void(const Status&)> over;
   };
 
@@ -70,12 +80,19 @@ class CudaDeviceRank final : public exec::DeviceRank {
                  Result<FoldKernels> kernels);
   const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
   Status put(CUstream stream, exec::StreamedCall& call);
+  Status put(CUstream stream, exec::StreamedTransfers& call);
+  Status keep(CUstream stream, Pending pending);
+  Status announce(const exec::StreamedTransfers& call);
+  Status join(CUstream stream, const std::vector<exec::StreamPlace>& others);
+  uint64_t next_place();
+  Status differ(Difference found);
   void announce(uint32_t signature, const exec::DescribedCall& described);
   Status compare(size_t peer, uint32_t number) const;
   std::optional<Difference> find_difference(uint64_t number) const;
   Status follow(CUstream stream);
   void give_up(Status why, exec::Cause cause);
   std::optional<int> find_late() const;
+  std::optional<int> find_late_peer(const std::vector<PairStreams::Awaited>& awaited) const;
   std::optional<Difference> find_recent_difference() const;
   bool heed_peers();
   void heed_deadline();
@@ -93,12 +110,16 @@ class CudaDeviceRank final : public exec::DeviceRank {
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;
   plan::Cursors cursors_;
+  PairStreams pairs_;
+  exec::TransferBook book_;                         // under mutex_
   std::optional<drivers::cuda::CudaEvent> behind_;  // of the last call, in last_stream_
+  std::optional<drivers::cuda::CudaEvent> beside_;  // in another stream of a group
   CUstream last_stream_ = nullptr;
   exec::CallLog log_;
   std::mutex mutex_;
   std::deque<Pending> pending_;  // under mutex_
-  uint64_t number_ = 0;          // of the last call; under mutex_
+  uint64_t number_ = 0;          // of the last call of all ranks; under mutex_
+  uint64_t place_ = 0;           // of the last call, or group of transfers; under mutex_
   uint64_t highest_ = 0;         // value that any stream waits for; under mutex_
   bool released_ = false;        // under mutex_
 };

@@ -9,6 +9,7 @@
 namespace tutti::engines::cuda {
 namespace {
 
+constexpr uint64_t kLine = 256;
 constexpr std::string_view kOffer = "ring", kCannot = "no", kDone = "ok";
 
 Status check_facts(const drivers::cuda::DeviceFacts& facts) {
@@ -42,6 +43,14 @@ Status first_problem(const std::vector<std::string>& texts,
 
 }  // namespace
 
+DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
+                       const exec::DeviceRankOptions& options)
+    : cuda_(cuda),
+      device_(device),
+      rank_(static_cast<size_t>(options.rank)),
+      ring_bytes_((options.ring_bytes + kLine - 1) / kLine * kLine),
+      slots_(options.ring_bytes, options.arenas.size()) {}
+
 CUdeviceptr DeviceRing::finished() const {
   return pages_[rank_].address() + offsetof(exec::DevicePage, finished);
 }
@@ -49,7 +58,7 @@ CUdeviceptr DeviceRing::finished() const {
 Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& cuda,
                                                      drivers::cuda::CUdevice device,
                                                      const exec::DeviceRankOptions& options) {
-  std::unique_ptr<DeviceRing> made(new DeviceRing(cuda, device, static_cast<size_t>(options.rank)));
+  std::unique_ptr<DeviceRing> made(new DeviceRing(cuda, device, options));
   const Status status = made->make(options);
   const Result<std::vector<std::string>> offers =
       options.exchange(status.ok() ? made->offer() : outcome_text(status));
@@ -70,7 +79,7 @@ Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   if (!facts.ok()) return facts.status();
   if (Status status = check_facts(facts.value()); !status.ok()) return status;
   Result<drivers::cuda::DeviceMemory> memory =
-      drivers::cuda::DeviceMemory::allocate(cuda_, device_, options.ring_bytes);
+      drivers::cuda::DeviceMemory::allocate(cuda_, device_, ring_bytes_ + options.ring_bytes);
   if (!memory.ok()) return memory.status();
   mine_.emplace(std::move(memory).value());
   Result<Fd> exported = mine_->export_descriptor();
@@ -90,9 +99,8 @@ Status DeviceRing::give_descriptor(const exec::DeviceRankOptions& options) {
 
 Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {
   for (const exec::ArenaView& arena : options.arenas) {
-    const uint64_t bytes = exec::ArenaLayout::page(sizeof(exec::DevicePage));
     Result<drivers::cuda::RegisteredMemory> page =
-        drivers::cuda::RegisteredMemory::create(cuda_, &arena.device(), bytes);
+        drivers::cuda::RegisteredMemory::create(cuda_, &arena.device(), arena.device_bytes());
     if (!page.ok()) return page.status();
     pages_.push_back(std::move(page).value());
   }
@@ -153,6 +161,29 @@ DeviceAddresses DeviceRing::addresses() const {
   for (size_t rank = 0; rank < theirs_.size(); ++rank) {
     addresses.rings.push_back(rank == rank_ ? mine_->address() : theirs_[rank]->address());
     addresses.counters.push_back(pages_[rank].address() + offsetof(exec::DevicePage, progress));
+  }
+  return addresses;
+}
+
+PairAddresses DeviceRing::pair_addresses() const {
+  PairAddresses addresses;
+  addresses.rank = static_cast<uint32_t>(rank_);
+  addresses.slots = slots_;
+  for (size_t peer = 0; peer < theirs_.size(); ++peer) {
+    if (peer == rank_) {
+      addresses.sends.emplace_back();
+      addresses.receives.emplace_back();
+      continue;
+    }
+    const CUdeviceptr own = pages_[rank_].address() + exec::ArenaView::device_pair_offset(peer);
+    const CUdeviceptr other = pages_[peer].address() + exec::ArenaView::device_pair_offset(rank_);
+    constexpr size_t kSent = offsetof(exec::DevicePair, sent);
+    constexpr size_t kTaken = offsetof(exec::DevicePair, taken);
+    addresses.sends.push_back(
+        {mine_->address() + ring_bytes_ + slots_.offset(rank_, peer), own + kSent, other + kTaken});
+    addresses.receives.push_back(
+        {theirs_[peer]->address() + ring_bytes_ + slots_.offset(peer, rank_), own + kTaken,
+         other + kSent});
   }
   return addresses;
 }

@@ -1,5 +1,6 @@
-// The memory by which the ranks of a host reach each other from device to device: a ring in every
-// rank's device memory, mapped by all, and the counters in the arenas, made known to the driver.
+// The memory by which the ranks of a host reach each other from device to device: in every rank's
+// device memory a ring for collectives and behind it, as long, slots for its peers, mapped by all;
+// and the counters in the arenas, made known to the driver.
 //
 // Owns: this rank's ring, its mappings of the others, the registrations. Threads: one. Lifetime: it
 // ends when the rank's streams are past all that uses it; the arenas live longer. The peers'
@@ -13,6 +14,7 @@
 
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/memory.h"
+#include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/stream_machine.h"
 #include "src/exec/device.h"
 
@@ -31,6 +33,7 @@ class DeviceRing {
   void end();
 
   DeviceAddresses addresses() const;
+  PairAddresses pair_addresses() const;
   /// Of this rank's `finished`.
   CUdeviceptr finished() const;
 
@@ -43,8 +46,8 @@ class DeviceRing {
   /// By rank, of the others' rings.
   using Descriptors = std::vector<Result<Fd>>;
 
-  DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device, size_t rank)
-      : cuda_(cuda), device_(device), rank_(rank) {}
+  DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
+             const exec::DeviceRankOptions& options);
   Status make(const exec::DeviceRankOptions& options);
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);
@@ -57,6 +60,8 @@ class DeviceRing {
   const drivers::cuda::Cuda& cuda_;
   const drivers::cuda::CUdevice device_;
   const size_t rank_;
+  const uint64_t ring_bytes_;  // without the slots
+  const PairSlots slots_;
   std::optional<drivers::cuda::DeviceMemory> mine_;
   Fd exported_;                                                     // until all have imported it
   std::vector<std::optional<drivers::cuda::DeviceMemory>> theirs_;  // by rank

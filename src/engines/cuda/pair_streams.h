@@ -1,0 +1,135 @@
+// Sends and receives by copy engines: what a rank puts into a CUDA stream for a group of transfers.
+//
+// An ordered pair of ranks has slots in the sender's memory. A transfer goes in pieces of a slot;
+// all pieces of a pair are counted, across calls. The sender's stream waits until the slot is free
+// (the receiver's `taken`), copies a piece into it, and raises `sent`; the receiver's waits for
+// that, copies the piece out and raises `taken`. So a stream writes its own rank's memory only, and
+// each word has one writer.
+//
+// Pieces of one group go in *steps*: step k holds the (k+1)-th piece of every direction in which
+// this rank sends and the k-th of every one in which it receives. First all waits of the step, then
+// all its copies as one batch, then all its signals. This is why no order of transfers in a group,
+// and no cycle of ranks, stands still, though a stream does one thing after the other: let the
+// ranks' groups be numbered such that both ends of a transfer are in groups of one number, and name
+// a step by the number of its group and its own. A wait for `sent` is for a signal that the peer
+// gives in the step before, of the same group; a wait for `taken` is for a piece kSlots earlier of
+// the pair, which the peer takes kSlots - 1 >= 1 steps earlier, or in an earlier group. So every
+// wait is for a signal of an earlier step, and the first of the steps that are not done can be
+// done.
+//
+// Where one end has a group and the other one calls each transfer by itself there is no such
+// number. Then transfers of up to kSlots pieces go well wherever those of NCCL do, between two
+// ranks, since sending them waits for nothing of the same group; longer ones may stand still.
+//
+// Threads: one at a time. Contexts: the stream's is current. Errors: of put(); some of the group
+// may be in the stream then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "src/drivers/cuda/stream.h"
+#include "src/exec/device.h"
+
+namespace tutti::engines::cuda {
+
+/// A rank's memory for pairs: a share for each peer, cut into slots.
+class PairSlots {
+ public:
+  static constexpr uint64_t kSlots = 4;
+
+  PairSlots() = default;
+  PairSlots(uint64_t bytes, size_t ranks);
+
+  /// 0: there is no room.
+  uint64_t slot_bytes() const { return slot_bytes_; }
+  uint64_t pair_bytes() const { return kSlots * slot_bytes_; }
+  /// Where the slots of `source` for `target` begin in the memory of `source`.
+  uint64_t offset(size_t source, size_t target) const {
+    return (target < source ? target : target - 1) * pair_bytes();
+  }
+
+ private:
+  uint64_t slot_bytes_ = 0;
+};
+
+/// Where this rank's streams find its two ends with a peer.
+struct PairAddresses {
+  /// Of one direction. The stream writes `own` and waits for `other`.
+  struct PairEnd {
+    drivers::cuda::CUdeviceptr slots = 0;
+    drivers::cuda::CUdeviceptr own = 0;
+    drivers::cuda::CUdeviceptr other = 0;
+  };
+  uint32_t rank = 0;
+  PairSlots slots;
+  std::vector<PairEnd> sends, receives;  // by peer
+};
+
+class PairStreams {
+ public:
+  /// `cuda` null: nothing is put anywhere, only counted.
+  PairStreams(const drivers::cuda::Cuda* cuda, PairAddresses addresses);
+
+  const PairSlots& slots() const { return addresses_.slots; }
+  Status put(drivers::cuda::CUstream stream, std::span<const exec::Transfer> transfers);
+  /// Behind put(): `word` becomes `value` when the stream is past all of it.
+  Status finish(drivers::cuda::CUdeviceptr word, uint64_t value);
+  /// Since put() began.
+  const exec::DeviceCounts& counts() const { return counts_; }
+
+  /// A word of a peer's that the stream waits for, once a step: `taken` of what it sends there, or
+  /// `sent`.
+  struct Awaited {
+    size_t peer = 0;
+    bool sends = false;
+    uint64_t first = 0, last = 0;  // values
+    uint64_t step = 0;             // that waits for the first one
+
+    /// The step that waits while the word is `value`; none if it waits no more.
+    std::optional<uint64_t> step_at(uint64_t value) const {
+      if (value >= last) return std::nullopt;
+      return step + (value < first ? 0 : value + 1 - first);
+    }
+  };
+  /// Since put() began.
+  std::vector<Awaited> awaited() const;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  /// One direction with a peer.
+  struct OneWay {
+    uint64_t pieces = 0;   // that have been put into streams
+    uint64_t awaited = 0;  // the highest value of the other end's word that a stream waits for
+    Awaited in_group;      // the same, of this group
+    uint32_t current = kNone, last = kNone;  // of the group's transfers; kNone: no more
+    uint64_t moved = 0;                      // of the current one
+  };
+
+  OneWay& way_of(size_t peer, bool sends) { return ways_[2 * peer + (sends ? 1 : 0)]; }
+  void line_up(std::span<const exec::Transfer> transfers);
+  void copy_own(std::span<const exec::Transfer> transfers);
+  bool step(std::span<const exec::Transfer> transfers);
+  void wait(size_t way);
+  void copy(size_t way, const exec::Transfer& transfer);
+  void signal(size_t way, const exec::Transfer& transfer);
+  bool put_copies();
+  bool put_words();
+
+  const drivers::cuda::Cuda* const cuda_;
+  const PairAddresses addresses_;
+  drivers::cuda::CUstream stream_ = nullptr;
+  std::vector<OneWay> ways_;    // 2 * peer, and 1 more for what this rank sends
+  std::vector<uint32_t> next_;  // of the group's transfers: what the same way has behind it
+  std::vector<size_t> open_;    // ways that have something left
+  drivers::cuda::CopyBatch copies_;
+  drivers::cuda::MemoryOps words_;
+  uint64_t step_ = 0;
+  exec::DeviceCounts counts_;
+  Status status_;
+};
+
+}  // namespace tutti::engines::cuda

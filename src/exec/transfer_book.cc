@@ -1,0 +1,85 @@
+#include "src/exec/transfer_book.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::exec {
+
+TransferBook::TransferBook(std::vector<ArenaView> arenas, int rank, uint64_t pair_bytes,
+                           std::function<std::string(int)> name_of)
+    : arenas_(std::move(arenas)),
+      rank_(static_cast<size_t>(rank)),
+      pair_bytes_(pair_bytes),
+      name_of_(std::move(name_of)) {
+  for (size_t peer = 0; peer < arenas_.size(); ++peer) {
+    for (const bool sends : {false, true}) {
+      logs_.emplace_back(arenas_[rank_].device_transfers(peer, sends));
+    }
+  }
+}
+
+// Where the peer writes its end of what this rank sends, or receives.
+const TransferLog::CalledEntry* TransferBook::entries_of(size_t peer, bool sends) const {
+  return arenas_[peer].device_transfers(rank_, !sends);
+}
+
+TransferBook::Dispute TransferBook::describe(size_t peer, bool sends,
+                                             const TransferLog::Disparity& found) const {
+  const std::string own = name_of_(static_cast<int>(rank_));
+  const std::string other = name_of_(static_cast<int>(peer));
+  const std::string text = sends ? transfers_text(own, found.mine, other, found.theirs)
+                                 : transfers_text(other, found.theirs, own, found.mine);
+  std::string advice;
+  if (found.mine.bytes == found.theirs.bytes &&
+      found.mine.in_exchange != found.theirs.in_exchange) {
+    advice =
+        ": more than the " + std::to_string(pair_bytes_) +
+        " bytes that can be on their way: call what goes both ways in one group on both ranks, "
+        "or on neither";
+  }
+  return {Status::invalid_usage("transfer " + std::to_string(found.number) + " from " +
+                                (sends ? own : other) + " to " + (sends ? other : own) +
+                                " on device memory differs: " + text + advice),
+          static_cast<int>(peer)};
+}
+
+void TransferBook::count(std::span<const Transfer> transfers) {
+  bytes_.assign(logs_.size(), 0);
+  for (const Transfer& transfer : transfers) {
+    bytes_[way_of(transfer.peer, transfer.is_send)] += transfer.bytes;
+  }
+}
+
+// Pieces of both ways take turns on this rank: they must on the peer, too.
+bool TransferBook::is_exchange(size_t peer) const {
+  return std::min(bytes_[way_of(peer, true)], bytes_[way_of(peer, false)]) > pair_bytes_;
+}
+
+std::optional<TransferBook::Dispute> TransferBook::announce(
+    std::span<const Transfer> transfers, std::optional<schedule::Collective> part_of) {
+  std::optional<Dispute> first;
+  count(transfers);
+  for (const Transfer& transfer : transfers) {
+    if (transfer.peer == rank_) continue;
+    TransferLog& log = logs_[way_of(transfer.peer, transfer.is_send)];
+    const uint32_t number = log.begin({transfer.bytes, part_of, is_exchange(transfer.peer)});
+    const auto found = log.compare(entries_of(transfer.peer, transfer.is_send), number);
+    if (found && !first) first = describe(transfer.peer, transfer.is_send, *found);
+  }
+  return first;
+}
+
+std::optional<TransferBook::Dispute> TransferBook::find_recent() const {
+  constexpr uint32_t kMost = 64;
+  for (size_t peer = 0; peer < arenas_.size(); ++peer) {
+    for (const bool sends : {false, true}) {
+      const TransferLog& log = logs_[way_of(peer, sends)];
+      if (const auto found = log.compare_last(entries_of(peer, sends), kMost)) {
+        return describe(peer, sends, *found);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace tutti::exec

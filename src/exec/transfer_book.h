@@ -1,0 +1,58 @@
+// The transfers of a rank's streams, compared with those that the peers have called: a TransferLog
+// for either direction with every peer.
+//
+// Owns: the count of transfers. Threads: announce() by one at a time; find_recent() as long as no
+// announce() is under way. Errors: a Dispute.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/exec/arena_map.h"
+#include "src/exec/transfer.h"
+#include "src/exec/transfer_log.h"
+
+namespace tutti::exec {
+
+class TransferBook {
+ public:
+  /// `arenas` by rank; `pair_bytes`: so much from one rank to another can be on its way;
+  /// `name_of`: a rank, in messages.
+  TransferBook(std::vector<ArenaView> arenas, int rank, uint64_t pair_bytes,
+               std::function<std::string(int)> name_of);
+
+  /// A transfer that `peer` called otherwise than this rank.
+  struct Dispute {
+    Status status;
+    int peer = 0;
+  };
+
+  /// Tells the peers of the transfers, of a v-collective or of sends and receives; the first that
+  /// differs from what a peer has called before. Those with this rank itself are left out.
+  std::optional<Dispute> announce(std::span<const Transfer> transfers,
+                                  std::optional<schedule::Collective> part_of);
+  /// The first difference among the last transfers with each peer.
+  std::optional<Dispute> find_recent() const;
+
+ private:
+  static size_t way_of(size_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
+  void count(std::span<const Transfer> transfers);
+  bool is_exchange(size_t peer) const;
+  const TransferLog::CalledEntry* entries_of(size_t peer, bool sends) const;
+  Dispute describe(size_t peer, bool sends, const TransferLog::Disparity& found) const;
+
+  std::vector<ArenaView> arenas_;
+  size_t rank_;
+  uint64_t pair_bytes_;
+  std::function<std::string(int)> name_of_;
+  std::vector<TransferLog> logs_;  // by way_of()
+  std::vector<uint64_t> bytes_;    // likewise, of the transfers that are announced
+};
+
+}  // namespace tutti::exec

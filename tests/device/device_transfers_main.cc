@@ -1,0 +1,281 @@
+// device_transfers: sends, receives and shares on device memory, between processes on device 0 that
+// call them in all the ways that end well, with sizes up to many times what a pair has on its way.
+// Every byte that is received is checked, and the words behind it.
+//
+//   --ranks N    processes (default 4)
+//   --rounds N   calls or groups of every rank (default 24)
+//   --seed S     what to draw from (default 1)
+//   --kib N      a transfer has at most so many KiB (default 512)
+//
+// Fails, too, if anything went through the host. Exit status: 0 right, 1 not, 2 the command line.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <optional>
+
+#include "tests/device/seat.h"
+#include "tests/software_device/hooks.h"
+#include "tests/support/dice.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+using testing_support::Dice;
+using testing_support::Member;
+
+struct Options {
+  int ranks = 4;
+  int rounds = 24;
+  uint64_t seed = 1;
+  int kib = 512;
+
+  size_t most_words() const { return static_cast<size_t>(kib) * 1024 / sizeof(uint64_t); }
+};
+
+constexpr uint64_t kUntouched = 0x5a5a5a5a5a5a5a5a;
+
+/// One that all ranks know of.
+struct Message {
+  int source = 0, target = 0;
+  size_t words = 0;
+};
+
+/// How the ranks call the messages of a round.
+enum class Way : uint8_t {
+  kGroup,       // each rank has one group, its calls in an order of its own
+  kTwoStreams,  // the same on two streams in turn
+  kAlone,       // two ranks: one sends, then receives; the other one receives first
+  kRoot,        // one rank has a group, the others call alone
+  kHalf,        // one of two ranks has a group, the other one sends, then receives
+  kShares,      // all_to_all_v
+};
+constexpr int kWays = 6;
+
+class Rank {
+ public:
+  Rank(Member& member, Seat& seat, const Options& options)
+      : member_(member),
+        seat_(seat),
+        options_(options),
+        ranks_(static_cast<size_t>(member.ranks())),
+        send_(seat.allocate(ranks_ * block() * sizeof(uint64_t))),
+        recv_(seat.allocate(ranks_ * block() * sizeof(uint64_t))) {}
+
+  void run() {
+    const std::optional<uint64_t> before = allocations();
+    auto other = drivers::cuda::CudaStream::create(drivers::cuda::find().value());
+    if (!other.ok()) return member_.fail(std::string(other.status().message()));
+    other_ = &other.value();
+    for (int round = 0; round < options_.rounds; ++round) {
+      member_.at(static_cast<uint64_t>(round));
+      if (!run_round(static_cast<uint64_t>(round))) return;
+    }
+    if (allocations() != before) member_.fail("something went through pinned memory of the host");
+    member_.meet();
+  }
+
+ private:
+  /// Words of a peer's part of both buffers: two messages and what stays untouched.
+  size_t block() const { return 2 * options_.most_words() + 8; }
+
+  /// As the software device counts; a board does not.
+  static std::optional<uint64_t> allocations() {
+    void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    auto* const ask =
+        reinterpret_cast<decltype(&softdev_statistics)>(dlsym(driver, "softdev_statistics"));
+    if (ask == nullptr) return std::nullopt;
+    SoftdevStatistics statistics{};
+    ask(&statistics);
+    return statistics.live_allocations + statistics.kernels;
+  }
+
+  /// The same on all ranks.
+  std::vector<Message> draw(uint64_t round, Way way) const {
+    Dice dice(testing_support::mix(options_.seed, round));
+    std::vector<Message> messages;
+    const auto add = [&](int source, int target, size_t most) {
+      const size_t words = dice.one_in(8) ? 0 : dice.log_uniform(most);
+      messages.push_back({source, target, words});
+    };
+    const int root = static_cast<int>(dice.below(ranks_));
+    const bool to_root = dice.one_in(2);
+    const size_t on_its_way = 1024;  // a ring of 2 MiB has room for more
+    for (int source = 0; source < member_.ranks(); ++source) {
+      for (int target = 0; target < member_.ranks(); ++target) {
+        const bool are_two = source != target && source / 2 == target / 2;
+        const bool of_root = source != target && (to_root ? target : source) == root;
+        if (way == Way::kHalf && are_two) add(source, target, on_its_way);
+        if (way == Way::kAlone && are_two) add(source, target, options_.most_words());
+        if (way == Way::kRoot && of_root) add(source, target, options_.most_words());
+        if (way >= Way::kAlone && way != Way::kShares) continue;
+        for (uint64_t left = way == Way::kShares ? 1 : dice.below(3); left > 0; --left) {
+          add(source, target, options_.most_words());
+        }
+      }
+    }
+    return messages;
+  }
+
+  bool run_round(uint64_t round) {
+    const auto way = static_cast<Way>(testing_support::mix(options_.seed + 7, round) % kWays);
+    const std::vector<Message> messages = draw(round, way);
+    seat_.fill(recv_, Words(ranks_ * block(), kUntouched));
+    Words words(ranks_ * block());
+    for_mine(messages, [&](const Message& message, bool sends, size_t at) {
+      for (size_t i = 0; sends && i < message.words; ++i) {
+        words[at + i] = word_of(message.source, message.target, at + i + round * 977);
+      }
+    });
+    seat_.fill(send_, words);
+    if (!(way == Way::kShares ? call_shares(messages) : call(messages, way, round))) return false;
+    if (!seat_.synchronize() || !other_->synchronize().ok()) {
+      member_.fail("a stream failed");
+      return false;
+    }
+    return check(messages, round);
+  }
+
+  /// visit(message, sends, word of the buffer) for this rank's ends; the second message with a peer
+  /// lies behind the first. Both ends of a message lie at the same place of their blocks.
+  void for_mine(const std::vector<Message>& messages,
+                const std::function<void(const Message&, bool, size_t)>& visit) const {
+    std::vector<size_t> sent(ranks_, 0), received(ranks_, 0);
+    for (const Message& message : messages) {
+      const auto source = static_cast<size_t>(message.source);
+      const auto target = static_cast<size_t>(message.target);
+      if (message.source == member_.rank()) {
+        visit(message, true, target * block() + sent[target]);
+        sent[target] += message.words;
+      }
+      if (message.target == member_.rank()) {
+        visit(message, false, source * block() + received[source]);
+        received[source] += message.words;
+      }
+    }
+  }
+
+  struct End {
+    Message message;
+    bool sends = false;
+    size_t at = 0;
+  };
+
+  bool issue(const End& end, tuttiStream_t stream) {
+    auto* const memory = static_cast<uint64_t*>(pointer(end.sends ? send_ : recv_)) + end.at;
+    const tuttiResult_t result = end.sends ? tuttiSend(memory, end.message.words, tuttiUint64,
+                                                       end.message.target, seat_.comm(), stream)
+                                           : tuttiRecv(memory, end.message.words, tuttiUint64,
+                                                       end.message.source, seat_.comm(), stream);
+    return went(member_, result, seat_.comm(), end.sends ? "tuttiSend" : "tuttiRecv");
+  }
+
+  // In an order of the rank's own; the ends of a pair and direction keep theirs.
+  void shuffle(std::vector<End>& ends, uint64_t round) const {
+    Dice dice(
+        testing_support::mix(options_.seed + 31 * static_cast<uint64_t>(member_.rank()), round));
+    std::vector<uint64_t> ranking(2 * ranks_);
+    for (uint64_t& rank : ranking) rank = dice.next();
+    const auto key = [&](const End& end) {
+      const int peer = end.sends ? end.message.target : end.message.source;
+      return ranking[2 * static_cast<size_t>(peer) + (end.sends ? 1 : 0)];
+    };
+    std::stable_sort(ends.begin(), ends.end(),
+                     [&](const End& a, const End& b) { return key(a) < key(b); });
+  }
+
+  bool call(const std::vector<Message>& messages, Way way, uint64_t round) {
+    std::vector<End> ends;
+    for_mine(messages, [&](const Message& message, bool sends, size_t at) {
+      ends.push_back({message, sends, at});
+    });
+    const bool is_first = member_.rank() % 2 == 0;
+    const bool grouped = way == Way::kGroup || way == Way::kTwoStreams ||
+                         (way == Way::kRoot && ends.size() > 1) || (way == Way::kHalf && is_first);
+    if (grouped) {
+      shuffle(ends, round);
+    } else {
+      const bool sends_first = way == Way::kHalf || is_first;
+      std::stable_sort(ends.begin(), ends.end(), [&](const End& a, const End& b) {
+        return sends_first ? a.sends > b.sends : a.sends < b.sends;
+      });
+    }
+    if (grouped && !went(member_, tuttiGroupStart(), nullptr, "tuttiGroupStart")) return false;
+    for (size_t i = 0; i < ends.size(); ++i) {
+      const bool on_other = way == Way::kTwoStreams && i % 2 == 1;
+      if (!issue(ends[i], on_other ? tuttiStreamCuda(other_->get()) : seat_.stream())) return false;
+    }
+    return !grouped || went(member_, tuttiGroupEnd(), seat_.comm(), "tuttiGroupEnd");
+  }
+
+  bool call_shares(const std::vector<Message>& messages) {
+    std::vector<size_t> sent(ranks_), received(ranks_), places(ranks_);
+    for (size_t peer = 0; peer < ranks_; ++peer) places[peer] = peer * block();
+    for_mine(messages, [&](const Message& message, bool sends, size_t) {
+      if (sends) sent[static_cast<size_t>(message.target)] = message.words;
+      if (!sends) received[static_cast<size_t>(message.source)] = message.words;
+    });
+    return went(
+        member_,
+        tuttiAllToAllV(pointer(send_), sent.data(), places.data(), pointer(recv_), received.data(),
+                       places.data(), tuttiUint64, seat_.comm(), seat_.stream()),
+        seat_.comm(), "tuttiAllToAllV");
+  }
+
+  bool check(const std::vector<Message>& messages, uint64_t round) {
+    Words expected(ranks_ * block(), kUntouched);
+    for_mine(messages, [&](const Message& message, bool sends, size_t at) {
+      if (sends) return;
+      const size_t in_block = at - static_cast<size_t>(message.source) * block();
+      const size_t from = static_cast<size_t>(message.target) * block() + in_block;
+      for (size_t i = 0; i < message.words; ++i) {
+        expected[at + i] = word_of(message.source, message.target, from + i + round * 977);
+      }
+    });
+    const Words got = seat_.read(recv_, ranks_ * block());
+    const auto [found, wanted] = std::mismatch(got.begin(), got.end(), expected.begin());
+    if (found == got.end()) return true;
+    char text[160];
+    std::snprintf(text, sizeof text, "round %d: word %zu of recv is %016llx, not %016llx",
+                  static_cast<int>(round), static_cast<size_t>(found - got.begin()),
+                  static_cast<unsigned long long>(*found),
+                  static_cast<unsigned long long>(*wanted));
+    member_.fail(text);
+    return false;
+  }
+
+  Member& member_;
+  Seat& seat_;
+  const Options options_;
+  const size_t ranks_;
+  const drivers::cuda::DeviceMemory send_;
+  const drivers::cuda::DeviceMemory recv_;
+  const drivers::cuda::CudaStream* other_ = nullptr;
+};
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  using namespace tutti::device_programs;
+  Options options;
+  if (!read_options(argc, argv,
+                    {{"--ranks", into(options.ranks, 2, kMaxRanks)},
+                     {"--rounds", into(options.rounds, 1)},
+                     {"--seed", into(options.seed)},
+                     {"--kib", into(options.kib, 16)}})) {
+    return 2;
+  }
+  const auto body = [&](Member& member) {
+    const std::unique_ptr<Seat> seat = Seat::open(member);
+    if (seat != nullptr) Rank(member, *seat, options).run();
+  };
+  const TeamResult result = run_team(
+      TeamShape::processes(options.ranks), body,
+      [](uint64_t step) { return "round " + std::to_string(step); }, 120'000'000'000);
+  std::printf("%s", result.report.c_str());
+  return result.ok ? 0 : 1;
+}

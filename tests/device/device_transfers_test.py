@@ -1,0 +1,43 @@
+#!/usr/bin/env python3
+"""Sends, receives and shares on device memory go by copy engines in every way of calling them: with one
+hardware queue, in random order with slow streams, among three to five ranks, and nothing crosses."""
+
+import os
+import subprocess
+import sys
+import unittest
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+
+
+def run(*arguments, **variables):
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
+                       TUTTI_DEVICE_RING_BYTES="2M")
+    environment.update(variables)
+    command = [os.path.join(BUILD, "bin", "tests", "device_transfers"), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200)
+
+
+class DeviceTransfers(unittest.TestCase):
+    def check(self, *arguments, **variables):
+        done = run(*arguments, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_one_hardware_queue_for_each_rank_is_enough(self):
+        self.check("--rounds", "12", "--seed", "1", "--kib", "2048", SOFTDEV_CHANNELS="1")
+
+    def test_two_queues_and_slow_streams(self):
+        self.check("--rounds", "8", "--seed", "2", SOFTDEV_CHANNELS="2", SOFTDEV_SKEW_US="500",
+                   SOFTDEV_PIECE_BYTES="4096")
+
+    def test_three_queues_and_an_odd_number_of_ranks(self):
+        self.check("--rounds", "8", "--seed", "3", "--ranks", "5", SOFTDEV_CHANNELS="3")
+
+    def test_what_goes_through_the_host_is_noticed(self):
+        done = run("--rounds", "2", TUTTI_DEVICE_RING_BYTES="0")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("pinned memory", done.stdout)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
