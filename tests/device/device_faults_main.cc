@@ -5,7 +5,7 @@
 //   --fault abort   another thread of one rank aborts while the streams wait
 //   --fault full    1,500 calls behind a rank that comes 2 s late all complete
 //   --fault late    one rank never calls: the deadline of the others passes
-//   --call pairs    the calls are groups of sends and receives with all ranks; else all_gathers
+//   --call pairs    the calls are groups of sends and receives with all ranks; all: all_gathers
 //
 // A line for each rank says how long it took. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
@@ -188,9 +188,10 @@ void run_rank(Member& member, bool pairs, void (*fault)(Rank&)) {
 int main(int argc, char** argv) {
   using namespace tutti::testing_support;
   using namespace tutti::device_programs;
-  std::string fault, call;
+  std::string fault, call = "all";
   if (!read_options(argc, argv, {{"--fault", into(fault)}, {"--call", into(call)}})) return 2;
   const bool pairs = call == "pairs";
+  if (!pairs && call != "all") return 2;
   const std::map<std::string, void (*)(Rank&)> faults = {{"kill", kill_one},
                                                          {"midway", kill_midway},
                                                          {"abort", abort_one},
