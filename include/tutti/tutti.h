@@ -292,8 +292,7 @@ TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions
 
 /* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
  * with a final NUL; tuttiInvalidArgument with *needed set if `bytes` is too small. For
- * "all_to_all_v" and its like `count` is the longest share; "send" and "recv" are to and from the
- * next rank. Waits for what is queued. */
+ * "all_to_all_v" and its like `count` is the longest share. Waits for what is queued. */
 TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                                      tuttiDataType_t type, char* text, size_t bytes,
                                      size_t* needed);
