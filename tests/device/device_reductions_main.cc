@@ -36,9 +36,9 @@ using types::DataType;
 using types::ReduceOp;
 using Bytes = std::vector<unsigned char>;
 
-constexpr uint64_t kRoom = 2 << 20;      // of each buffer
+constexpr uint64_t kRoom = 512 << 10;    // of each buffer
 constexpr uint64_t kScalar = 2 * kRoom;  // where the factor of a scaled sum lies
-constexpr uint64_t kMostElements = 20'000;
+constexpr uint64_t kMostElements = 7'000;
 
 /// A call, the same on all ranks but for the misplacements.
 struct Draw {
