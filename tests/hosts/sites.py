@@ -20,6 +20,7 @@ import hosts
 import job
 
 LATENCY_US = {"wan": 1000, "site": 50, "host": 1}
+NOT_HERE = 77  # the exit status where there can be no such network
 HOST_GBIT_PER_S = 10  # what a veth pair carries, about
 
 
@@ -214,12 +215,15 @@ def run(options):
 
 def main():
     options = parse_options()
-    reason = hosts.why_not()
-    if reason:
-        print(f"sites.py: {reason}", file=sys.stderr)
-        return 77
     hosts.end_when_asked()
-    return run(options)
+    try:
+        reason = hosts.why_not()
+        if reason == "":
+            return run(options)
+    except hosts.Unavailable as wrong:
+        reason = str(wrong).strip()
+    print(f"sites.py: {reason}", file=sys.stderr)
+    return NOT_HERE
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 
 import fractions
 import functools
+import json
 import os
 import pathlib
 import re
@@ -120,12 +121,15 @@ class Traffic(OnSites):
     def carried(self, network, collective, name, root):
         """By site: bytes in TCP's streams that left it and that came, of one call."""
         moved = []
+        results = network.folder / "results.json"
         for iterations in (self.FEW, self.MANY):
             before = network.uplinks()
             self.perf(collective, "-b", self.BYTES, "-e", self.BYTES, "-n", iterations, "-w", "0",
-                      "-c", "0", "-r", root, forced=f"{collective}:{name}")
+                      "-c", "0", "-r", root, "--json", results, forced=f"{collective}:{name}")
             moved.append([now - then for now, then in zip(network.uplinks(), before)])
-        calls = 2 * (self.MANY - self.FEW)  # out of place and in place
+        row, = json.loads(results.read_text(encoding="utf-8"))["results"]
+        forms = [row[form] for form in ("out_of_place", "in_place")]
+        calls = (self.MANY - self.FEW) * sum(form is not None for form in forms)
         few, many = moved
         return [[(side.bytes - HEADERS * side.packets) / calls for side in (more.sent, more.received)]
                 for more in (b - a for a, b in zip(few, many))]

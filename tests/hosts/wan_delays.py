@@ -89,16 +89,28 @@ class Delays:
         print(f"  {shown:<32} {at_short:10.1f} {at_long:10.1f} {slope:18.2f} {self.depth(used):18}", flush=True)
 
 
-def main():
-    options = parse_options()
+def print_table(options):
     with sites.Sites(options.sites, wan=f"delay {options.delays[0]}ms") as network:
         delays = Delays(options, network)
+        short, long = (f"{delay} ms" for delay in options.delays)
         print(f"# {options.collective} of {options.bytes}B, sites of {options.sites} hosts with {options.ranks} ranks; "
               f"load {os.getloadavg()[0]:.1f}")
-        print(f"# {'algorithm':<32} {f'{options.delays[0]} ms':>10} {f'{options.delays[1]} ms':>10} "
-              f"{'one-way delays':>18} {'of its schedule':>18}", flush=True)
+        print(f"# {'algorithm':<32} {short:>10} {long:>10} {'one-way delays':>18} {'of its schedule':>18}", flush=True)
         for name in [*delays.algorithms(), None]:
             delays.print_line(name)
+
+
+def main():
+    options = parse_options()
+    hosts.end_when_asked()
+    try:
+        reason = hosts.why_not()
+        if reason == "":
+            print_table(options)
+    except hosts.Unavailable as wrong:
+        reason = str(wrong).strip()
+    if reason:
+        sys.exit(f"wan_delays.py: {reason}")
 
 
 if __name__ == "__main__":
