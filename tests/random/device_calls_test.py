@@ -11,17 +11,18 @@ PROGRAM = os.path.join(BUILD, "bin", "tests", "random_calls")
 DEVICE = os.path.join(BUILD, "lib", "software_device")
 
 
-def run(jobs, seed, calls=30, **variables):
+def run(jobs, seed, calls=30, only=None, **variables):
     environment = dict(os.environ, LD_LIBRARY_PATH=DEVICE, SOFTDEV_MEMORY_MB="16384")
     environment.update(variables)
+    which = ["--jobs", str(jobs)] if only is None else ["--job", str(only)]
     command = [PROGRAM, "--devices", "--no-large", "--ranks", "4", "--seed", str(seed),
-               "--jobs", str(jobs), "--calls", str(calls)]
+               *which, "--calls", str(calls)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
 
 class DeviceCalls(unittest.TestCase):
-    def check(self, jobs, seed, **variables):
-        done = run(jobs, seed, **variables)
+    def check(self, jobs, seed, only=None, **variables):
+        done = run(jobs, seed, only=only, **variables)
         self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
         self.assertNotIn("RACE", done.stderr)
 
@@ -36,6 +37,9 @@ class DeviceCalls(unittest.TestCase):
 
     def test_with_a_driver_that_copies_one_by_one(self):
         self.check(2, 4, SOFTDEV_VERSION="12040")
+
+    def test_the_end_of_a_communicator_waits_for_no_stream_of_another_rank(self):
+        self.check(1, 103, only=2)  # communicators of one rank end beside those of the process's others
 
     def test_a_driver_that_may_not_be_used_is_named(self):
         done = run(1, 5, SOFTDEV_INIT_RESULT="304")

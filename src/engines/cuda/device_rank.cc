@@ -101,14 +101,14 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
 
 namespace {
 
-/// Ends the ring in a thread of its own: to unmap memory may be to wait for all streams of the
-/// device, of which one may wait for a peer that waits for this thread. Returns when it is done, or
-/// soon.
+/// Ends the ring in a thread of its own: to unmap memory, or to make the driver forget some, may be
+/// to wait for all streams of the device, of which one may wait for a peer that waits for this
+/// thread. Returns when it is done, or soon; then the arenas go, whose pages the driver may know
+/// for some time more: it has pinned them.
 void end_elsewhere(std::unique_ptr<DeviceRing> ring, std::unique_ptr<FoldKernels> kernels,
                    const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context) {
   constexpr auto kPatience = std::chrono::milliseconds(200);
   const auto ended = std::make_shared<std::promise<void>>();
-  ring->forget_pages();  // which are the arenas', and go with them
   const std::shared_ptr<DeviceRing> shared = std::move(ring);
   FoldKernels* const loaded = kernels.release();
   Result<std::thread> thread = start_thread("tutti-unmap", [shared, loaded, ended, &cuda, context] {

@@ -151,6 +151,7 @@ Status DeviceRing::import(const std::vector<std::string>& texts, const Descripto
 }
 
 void DeviceRing::end() {
+  pages_.clear();
   theirs_.clear();
   mine_.reset();
 }

@@ -27,9 +27,8 @@ class DeviceRing {
                                                   drivers::cuda::CUdevice device,
                                                   const exec::DeviceRankOptions& options);
 
-  /// No stream uses the counters any more. A context of the device is current.
-  void forget_pages() { pages_.clear(); }
-  /// Unmaps and frees the rings. Likewise.
+  /// Unmaps and frees the rings, and makes the driver forget the counters, which no stream uses any
+  /// more. A context of the device is current.
   void end();
 
   DeviceAddresses addresses() const;
