@@ -11,11 +11,11 @@ PROGRAM = os.path.join(BUILD, "bin", "tests", "random_calls")
 DEVICE = os.path.join(BUILD, "lib", "software_device")
 
 
-def run(jobs, seed, calls=30, only=None, **variables):
+def run(jobs, seed, calls=30, only=None, ranks=4, more=(), **variables):
     environment = dict(os.environ, LD_LIBRARY_PATH=DEVICE, SOFTDEV_MEMORY_MB="16384")
     environment.update(variables)
     which = ["--jobs", str(jobs)] if only is None else ["--job", str(only)]
-    command = [PROGRAM, "--devices", "--no-large", "--ranks", "4", "--seed", str(seed),
+    command = [PROGRAM, "--devices", "--no-large", *more, "--ranks", str(ranks), "--seed", str(seed),
                *which, "--calls", str(calls)]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
 
@@ -31,6 +31,14 @@ class DeviceCalls(unittest.TestCase):
 
     def test_on_four_devices(self):
         self.check(3, 2, SOFTDEV_DEVICES="4")
+
+    def test_on_few_hardware_queues(self):
+        for ranks in (2, 4):
+            for channels in ("1", "2", "3"):
+                with self.subTest(ranks=ranks, channels=channels):
+                    done = run(1, 10 * ranks, ranks=ranks, calls=12, more=["--processes"],
+                               SOFTDEV_CHANNELS=channels)
+                    self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
 
     def test_by_the_host_alone(self):
         self.check(2, 3, TUTTI_DEVICE_RING_BYTES="0")

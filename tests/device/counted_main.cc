@@ -1,0 +1,171 @@
+// counted: a call on device memory puts into its stream what tuttiExplain says, no more and no
+// less, and no kernel; and it is not too much. Processes on device 0, each with statistics of its
+// own.
+//
+//   --ranks N      (default 4)
+//   --most-mib M   0 (default): calls of up to 4 MiB are made and counted; else what calls of up to
+//                  M MiB would put there is compared with the limits
+//
+// Exit status: 0 right, 1 not, 2 the command line, 77 this is not the software device.
+#include <dlfcn.h>
+
+#include <array>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "tests/device/seat.h"
+#include "tests/software_device/hooks.h"
+#include "tests/support/options.h"
+
+namespace tutti::device_programs {
+namespace {
+
+using testing_support::Member;
+
+constexpr uint64_t kMostCopies = 64;
+constexpr uint64_t kMostGroups = 32;
+
+struct Case {
+  tuttiCollective_t collective;
+  const char* name;
+  bool has_blocks;  // its larger buffer has one of each rank
+};
+constexpr Case kCases[] = {{tuttiCollAllGather, "all_gather", true},
+                           {tuttiCollAllToAll, "all_to_all", true},
+                           {tuttiCollBroadcast, "broadcast", false},
+                           {tuttiCollGather, "gather", true},
+                           {tuttiCollScatter, "scatter", true}};
+
+struct Counts {
+  unsigned long copies = 0, batches = 0, operations = 0, groups = 0;
+};
+
+using Statistics = decltype(&softdev_statistics);
+
+class Rank {
+ public:
+  Rank(Member& member, Seat& seat, Statistics statistics)
+      : member_(member), seat_(seat), statistics_(statistics) {}
+
+  /// Both buffers of the larger size: more than a rank of a rooted call needs.
+  void make_and_count(const Case& one, size_t bytes) {
+    const auto send = seat_.allocate(bytes), recv = seat_.allocate(bytes);
+    const Counts told = explain(one, bytes);
+    if (!member_.meet()) return;
+    const SoftdevStatistics before = now();
+    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+    call.collective = one.collective;
+    call.send = pointer(send);
+    call.recv = pointer(recv);
+    call.count = words(one, bytes);
+    call.type = tuttiUint64;
+    if (!went(member_, tuttiSubmit(&call, seat_.comm(), seat_.stream(), nullptr, nullptr),
+              seat_.comm(), one.name) ||
+        !seat_.synchronize()) {
+      return member_.fail("its stream failed");
+    }
+    const SoftdevStatistics after = now();
+    const uint64_t kernels = after.kernels - before.kernels + after.memsets - before.memsets +
+                             after.host_functions - before.host_functions;
+    const uint64_t copies = after.copies - before.copies;
+    const uint64_t operations = after.memory_operations - before.memory_operations;
+    if (copies == told.copies && operations == told.operations && kernels == 0) return;
+    member_.fail(std::string(one.name) + " of " + std::to_string(bytes) +
+                 " bytes: " + std::to_string(copies) + " copies, " + std::to_string(operations) +
+                 " operations and " + std::to_string(kernels) + " kernels, where " +
+                 std::to_string(told.copies) + ", " + std::to_string(told.operations) +
+                 " and none were told");
+  }
+
+  void compare(const Case& one, size_t bytes) {
+    const Counts told = explain(one, bytes);
+    if (member_.rank() == 0) {
+      std::printf(
+          "%-10s %11zu bytes: %3lu copies in %2lu batches, %3lu operations in %2lu groups\n",
+          one.name, bytes, told.copies, told.batches, told.operations, told.groups);
+      std::fflush(stdout);
+    }
+    if (told.copies > kMostCopies || told.groups > kMostGroups) {
+      member_.fail(std::string(one.name) + " of " + std::to_string(bytes) + " bytes is " +
+                   std::to_string(told.copies) + " copies and " + std::to_string(told.groups) +
+                   " groups of operations");
+    }
+  }
+
+ private:
+  size_t words(const Case& one, size_t bytes) const {
+    return bytes / 8 / static_cast<size_t>(one.has_blocks ? member_.ranks() : 1);
+  }
+
+  SoftdevStatistics now() {
+    SoftdevStatistics all{};
+    statistics_(&all);
+    return all;
+  }
+
+  Counts explain(const Case& one, size_t bytes) {
+    std::vector<char> text(1 << 16);
+    size_t needed = 0;
+    if (!went(member_,
+              tuttiExplain(seat_.comm(), one.name, words(one, bytes), tuttiUint64, text.data(),
+                           text.size(), &needed),
+              seat_.comm(), "tuttiExplain")) {
+      return {};
+    }
+    const std::string all = text.data();
+    size_t at = all.find("by copy engines");
+    at = at == std::string::npos ? at : all.find("slice", at);
+    Counts counts;
+    const int read =
+        at == std::string::npos
+            ? 0
+            : std::sscanf(all.c_str() + all.find(' ', at),
+                          " %lu copies in %lu batches, %lu waits and writes in %lu groups",
+                          &counts.copies, &counts.batches, &counts.operations, &counts.groups);
+    if (read != 4) member_.fail(std::string(one.name) + " is not explained: " + all);
+    return counts;
+  }
+
+  Member& member_;
+  Seat& seat_;
+  const Statistics statistics_;
+};
+
+void run_rank(Member& member, uint64_t most_mib) {
+  const std::unique_ptr<Seat> seat = Seat::open(member);
+  if (seat == nullptr) return;
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  const auto statistics = reinterpret_cast<Statistics>(dlsym(driver, "softdev_statistics"));
+  if (statistics == nullptr) return member.fail("this is not the software device");
+  Rank rank(member, *seat, statistics);
+  for (const Case& one : kCases) {
+    if (most_mib == 0) {
+      for (const size_t bytes : {size_t{64}, size_t{300'000}, size_t{4} << 20}) {
+        rank.make_and_count(one, bytes);
+      }
+    } else {
+      for (size_t mib = 1; mib <= most_mib; mib *= 4) rank.compare(one, mib << 20);
+    }
+  }
+  if (member.meet()) went(member, tuttiCommDestroy(seat->give_comm()), nullptr, "tuttiCommDestroy");
+}
+
+}  // namespace
+}  // namespace tutti::device_programs
+
+int main(int argc, char** argv) {
+  using namespace tutti::testing_support;
+  int ranks = 4;
+  uint64_t most_mib = 0;
+  if (!read_options(argc, argv,
+                    {{"--ranks", into(ranks, 2, 16)}, {"--most-mib", into(most_mib)}})) {
+    return 2;
+  }
+  const TeamResult result = run_team(
+      TeamShape::processes(ranks),
+      [&](Member& member) { tutti::device_programs::run_rank(member, most_mib); },
+      [](uint64_t) { return std::string("its calls"); }, 120'000'000'000);
+  std::printf("%s", result.report.c_str());
+  return result.ok ? 0 : 1;
+}
