@@ -96,15 +96,19 @@ Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions o
   return made;
 }
 
-Status Communicator::open_recorder() {
+trace::RecorderOptions Communicator::recorder_options() const {
   trace::RecorderOptions options;
   options.communicator = options_.membership.self.communicator;
   options.epoch = options_.membership.self.epoch;
   options.rank = rank();
   options.ranks = ranks();
   options.host = membership_->profiles()[static_cast<size_t>(rank())].host;
+  return options;
+}
+
+Status Communicator::open_recorder() {
   Result<std::unique_ptr<CallRecorder>> calls =
-      CallRecorder::create(*options_.membership.env, options);
+      CallRecorder::create(*options_.membership.env, recorder_options());
   if (!calls.ok()) return calls.status();
   calls_ = std::move(calls).value();
   recorder_ = &calls_->recorder();

@@ -178,6 +178,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   explicit Communicator(CommunicatorOptions options);
   std::string reason_by_host(const Request* request, EngineWish asked) const;
 
+  trace::RecorderOptions recorder_options() const;
   Status open_recorder();
   PlannerOptions planner_options() const;
   Status open_device();

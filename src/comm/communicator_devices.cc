@@ -47,6 +47,9 @@ Status Communicator::open_device() {
     device_calls_ = std::make_unique<DeviceCalls>(std::move(status));
     return {};
   }
+  Result<std::unique_ptr<CallRecorder>> recorder =
+      CallRecorder::create(*options_.membership.env, recorder_options());
+  if (!recorder.ok()) return recorder.status();
   exec::DeviceRankOptions options;
   options.rank = rank();
   for (const exec::Peer& peer : membership_->peers()) {
@@ -61,10 +64,18 @@ Status Communicator::open_device() {
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
   options.failure = [this] { return check(); };
   options.cause = [this] { return cause(); };
-  options.fail = [this](Status why, const exec::Cause& cause) { fail(std::move(why), cause); };
+  options.fail = [this, calls = recorder.value().get()](Status why, const exec::Cause& cause) {
+    const bool is_first = check().ok();
+    fail(std::move(why), cause);
+    if (!is_first) return;
+    calls_->be_quiet();  // it was a call on devices
+    calls->dump(check());
+  };
+  options.report = [this](const std::string& text) { report(text); };
+  options.slow_ns = options_.membership.env->config->slow_ns;
   options.name_of = [this](int rank) { return name_of(rank); };
-  Result<std::unique_ptr<DeviceCalls>> opened =
-      DeviceCalls::open(*options_.device, std::move(options), planner_options());
+  Result<std::unique_ptr<DeviceCalls>> opened = DeviceCalls::open(
+      *options_.device, std::move(options), planner_options(), std::move(recorder).value());
   if (!opened.ok()) return opened.status();
   device_calls_ = std::move(opened).value();
   device_calls_->set_options(planner_->options());

@@ -120,7 +120,10 @@ plan::Tuning device_tuning(uint64_t region_bytes) {
 
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        exec::DeviceRankOptions options,
-                                                       PlannerOptions planning) {
+                                                       PlannerOptions planning,
+                                                       std::unique_ptr<CallRecorder> recorder) {
+  options.recorder = &recorder->recorder();
+  planning.calls = recorder.get();
   Result<std::unique_ptr<exec::DeviceRank>> rank = device.open(std::move(options));
   if (!rank.ok()) {
     if (rank.status().code() != Code::kUnsupported) return rank.status();
@@ -128,19 +131,19 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   }
   std::vector<schedule::Algorithm> algorithms =
       device_algorithms(planning.algorithms, planning.group->ranks());
-  return std::unique_ptr<DeviceCalls>(
-      new DeviceCalls(std::move(rank).value(), std::move(algorithms), std::move(planning)));
+  return std::unique_ptr<DeviceCalls>(new DeviceCalls(
+      std::move(rank).value(), std::move(algorithms), std::move(planning), std::move(recorder)));
 }
 
 DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
-                         std::vector<schedule::Algorithm> algorithms, PlannerOptions planning)
-    : rank_(std::move(rank)), algorithms_(std::move(algorithms)) {
+                         std::vector<schedule::Algorithm> algorithms, PlannerOptions planning,
+                         std::unique_ptr<CallRecorder> recorder)
+    : calls_(std::move(recorder)), rank_(std::move(rank)), algorithms_(std::move(algorithms)) {
   planning.algorithms = algorithms_;
   planning.tuning = device_tuning(rank_->region_bytes());
   planning.link = select::model_of_device_streams();
   planning.most_sources = rank_->most_sources();
   planning.forced = {};
-  planning.calls = nullptr;
   planning.engine = plan::Engine::kDevice;
   planner_ = std::make_unique<Planner>(std::move(planning));
 }
@@ -195,7 +198,8 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   call.signature = ready.signature;
   call.deadline_ns = deadline_ns;
   call.what = name_of(request);
-  exec::StreamedCall streamed{where, &ready.plan, call, ready.described, {}, std::move(over)};
+  exec::StreamedCall streamed{where,       &ready.plan, call,           ready.described,
+                              ready.label, {},          std::move(over)};
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
   return rank_->enqueue(std::move(streamed));
 }
@@ -216,6 +220,7 @@ Status DeviceCalls::enqueue_shares(const Request& request, const exec::StreamPla
   call.transfers = transfers;
   call.described = planner_->describe(request);
   call.described->deterministic = false;
+  call.label = calls_->label(request);
   call.call.signature = signature_of(*call.described);
   call.call.deadline_ns = deadline_ns;
   call.call.what = name_of(request);
@@ -230,6 +235,7 @@ Status DeviceCalls::enqueue(std::span<const exec::Transfer> transfers,
   call.where = std::move(where);
   call.transfers = transfers;
   call.call.deadline_ns = deadline_ns;
+  call.label = calls_->label(transfers);
   call.call.what = "send/recv";
   call.over = std::move(over);
   return rank_->enqueue(std::move(call));

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "src/comm/call_recorder.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
 #include "src/exec/device.h"
@@ -34,7 +35,8 @@ class DeviceCalls {
   /// Collective among all ranks, which are on one host. `planning` is that of the host's calls.
   static Result<std::unique_ptr<DeviceCalls>> open(exec::Device& device,
                                                    exec::DeviceRankOptions options,
-                                                   PlannerOptions planning);
+                                                   PlannerOptions planning,
+                                                   std::unique_ptr<CallRecorder> recorder);
 
   /// Whether calls of this kind could go from device to device, whatever the ranks.
   static bool may_take(const Request& request);
@@ -60,19 +62,22 @@ class DeviceCalls {
   void look() const {
     if (rank_ != nullptr) rank_->look();
   }
+  /// Its calls, in a file of their own; null: refused. The first error goes to the log with them.
+  CallRecorder* recorder() const { return calls_.get(); }
   /// How, or why not, where the options ask for an engine. A line.
   std::string explain(const Request& request, bool in_place, EngineWish asked, EngineWish engine);
   std::string explain(const exec::Transfer& transfer, EngineWish asked, EngineWish engine);
 
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
-              PlannerOptions planning);
+              PlannerOptions planning, std::unique_ptr<CallRecorder> recorder);
   Result<const Prepared*> prepare(const Request& request, bool in_place);
   Status enqueue_shares(const Request& request, const exec::StreamPlace& where,
                         uint64_t deadline_ns, std::function<void(const Status&)> over);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);
 
   Status refusal_;
+  std::unique_ptr<CallRecorder> calls_;          // outlives the rank
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
   std::vector<schedule::Algorithm> algorithms_;  // of which the planner has a view
   std::unique_ptr<Planner> planner_;

@@ -27,6 +27,7 @@
 #include "src/exec/described_call.h"
 #include "src/exec/transfer.h"
 #include "src/plan/plan.h"
+#include "src/trace/recorder.h"
 #include "src/transport/transport.h"
 #include "src/types/scalar.h"
 
@@ -93,6 +94,7 @@ struct StreamedCall {
   const plan::Plan* plan = nullptr;
   Call call;
   DescribedCall described;
+  trace::Label label;  // for the flight recorder
   /// Of a scaled sum: what this rank brings is multiplied where it is read. Its memory, if it has
   /// some, is what the stream can read.
   std::optional<types::Scalar> factor{};
@@ -109,6 +111,7 @@ struct StreamedTransfers {
   std::span<const Transfer> transfers;
   Call call;                                // without buffers
   std::optional<DescribedCall> described;   // of a v-collective, which all ranks call
+  trace::Label label;                       // for the flight recorder
   std::function<void(const Status&)> over;  // as a StreamedCall's
 };
 
@@ -152,10 +155,13 @@ struct DeviceRankOptions {
   uint32_t least_ctas = 1, most_ctas = 1;  // of a kernel
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;
-  std::function<Cause()> cause;             // of its failure
-  std::function<Status()> failure;          // of the communicator
-  std::function<void(Status, Cause)> fail;  // the same from now on
-  std::function<std::string(int)> name_of;  // a rank, in messages
+  std::function<Cause()> cause;                    // of its failure
+  std::function<Status()> failure;                 // of the communicator
+  std::function<void(Status, Cause)> fail;         // the same from now on
+  std::function<std::string(int)> name_of;         // a rank, in messages
+  std::function<void(const std::string&)> report;  // to the log: a stream that waits for long
+  uint64_t slow_ns = kNoDeadline;                  // that is how long
+  trace::Recorder* recorder = nullptr;             // of its calls on devices alone; may be null
 };
 
 /// Pinned memory is the host's, and streams can name it.

@@ -32,7 +32,7 @@ inline constexpr const char* kFileLabel = "tutti-trace";
 enum class State : uint8_t { kNone = 0, kQueued = 1, kRunning = 2, kDone = 3, kFailed = 4 };
 
 /// What a call's number counts: each kind of call has numbers of its own, rising from 1.
-enum class Series : uint8_t { kCollective = 0, kTransfers = 1, kOneSided = 2 };
+enum class Series : uint8_t { kCollective = 0, kTransfers = 1, kOneSided = 2, kDevice = 3 };
 
 /// Record::progress: call number << 32 | Series << 16 | bits | State.
 inline constexpr uint64_t kStateMask = 0xff;

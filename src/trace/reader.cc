@@ -149,7 +149,7 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
     call.order = order;
     call.number = static_cast<uint32_t>(progress >> 32);
     call.series =
-        known(progress >> kSeriesAt & kSeriesMask, Series::kOneSided, Series::kCollective);
+        known(progress >> kSeriesAt & kSeriesMask, Series::kDevice, Series::kCollective);
     call.state = known(progress & kStateMask, State::kFailed, State::kNone);
     call.collective = reading.name(what);
     call.type = optional_name(reading, what >> 8);

@@ -34,12 +34,12 @@ const char* name_of(State state) {
 /// A call of a peer, or of this rank, in the series it belongs to.
 std::string name_of(Series series, uint32_t number) {
   if (number == 0) return "-";
-  constexpr const char* kPrefixes[] = {"", "p2p ", "win "};
+  constexpr const char* kPrefixes[] = {"", "p2p ", "win ", "dev "};
   return kPrefixes[static_cast<size_t>(series)] + std::to_string(number);
 }
 
 const char* json_name_of(Series series) {
-  constexpr const char* kNames[] = {"collective", "point_to_point", "one_sided"};
+  constexpr const char* kNames[] = {"collective", "point_to_point", "one_sided", "device"};
   return kNames[static_cast<size_t>(series)];
 }
 

@@ -6,6 +6,8 @@
 //   --fault full    1,500 calls behind a rank that comes 2 s late all complete
 //   --fault late    one rank never calls: the deadline of the others passes
 //   --call pairs    the calls are groups of sends and receives with all ranks; all: all_gathers
+//   --fault slow    three calls behind a rank that comes 2.5 s late; meanwhile rank 0 prints what
+//                   the flight recorder has
 //
 // A line for each rank says how long it took. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
@@ -148,6 +150,22 @@ void fill_queue(Rank& rank) {
   rank.member.meet();
 }
 
+void come_slowly(Rank& rank) {
+  constexpr int kCalls = 3;
+  if (rank.member.rank() == kLate) sleep_ns(2500 * kMsNs);
+  for (int call = 0; call < kCalls; ++call) {
+    if (!rank.gather(kWords)) return;
+  }
+  if (rank.member.rank() == 0) {
+    sleep_ns(1500 * kMsNs);
+    if (tuttiTraceDump(nullptr) != tuttiSuccess) rank.member.fail("tuttiTraceDump");
+  }
+  if (!rank.seat.synchronize()) return rank.member.fail("its stream failed");
+  rank.member.meet();
+  if (rank.member.rank() == 0) tuttiTraceDump(nullptr);
+  rank.member.meet();
+}
+
 // The rank that does not call is named.
 void wait_for_late(Rank& rank) {
   if (rank.member.rank() == kLate) {
@@ -192,11 +210,9 @@ int main(int argc, char** argv) {
   if (!read_options(argc, argv, {{"--fault", into(fault)}, {"--call", into(call)}})) return 2;
   const bool pairs = call == "pairs";
   if (!pairs && call != "all") return 2;
-  const std::map<std::string, void (*)(Rank&)> faults = {{"kill", kill_one},
-                                                         {"midway", kill_midway},
-                                                         {"abort", abort_one},
-                                                         {"full", fill_queue},
-                                                         {"late", wait_for_late}};
+  const std::map<std::string, void (*)(Rank&)> faults = {
+      {"kill", kill_one},   {"midway", kill_midway}, {"abort", abort_one},
+      {"full", fill_queue}, {"late", wait_for_late}, {"slow", come_slowly}};
   const auto found = faults.find(fault);
   if (found == faults.end()) return 2;
   const TeamResult result = run_team(

@@ -4,6 +4,7 @@ no memory beside the outputs is written. Ranks that are killed, abort or never c
 and during sends and receives: the streams of the others go on, and the error names the rank."""
 
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -11,9 +12,9 @@ import unittest
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
 
 
-def run(program, *arguments):
+def run(program, *arguments, **variables):
     environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
-                       TUTTI_DEVICE_RING_BYTES="2M")
+                       TUTTI_DEVICE_RING_BYTES="2M", **variables)
     command = [os.path.join(BUILD, "bin", "tests", program), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
@@ -42,6 +43,27 @@ class Faults(unittest.TestCase):
         for fault in ("kill", "midway", "abort", "late"):
             with self.subTest(fault=fault):
                 self.check(fault, "--call", "pairs")
+
+
+class LateRank(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.done = run("device_faults", "--fault", "slow", TUTTI_SLOW="1")
+
+    def test_the_log_says_who_waits_for_whom_since_when_in_which_call(self):
+        self.assertEqual(self.done.returncode, 0, self.done.stdout + self.done.stderr)
+        for rank in range(3):
+            self.assertRegex(
+                self.done.stderr,
+                rf"all_gather, call 2 on device memory has waited in its stream on rank {rank} \(.*\) "
+                r"for 1\.\d s: it waits for rank 3 \(.*\), which has not made that call: its last on "
+                r"device memory is call 1, its last on the host call \d+")
+
+    def test_the_flight_recorder_has_calls_on_devices(self):
+        dumps = self.done.stderr
+        self.assertRegex(dumps, r"dev 2 running all_gather .* waits for rank 3")
+        self.assertEqual(len(re.findall(r"queued +all_gather", dumps)), 2, dumps)
+        self.assertRegex(dumps, r"dev 4 done +all_gather")
 
 
 if __name__ == "__main__":

@@ -97,7 +97,8 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
       cursors_(first_cursors(options_.ring_bytes)),
       pairs_(&cuda, ring_->pair_addresses()),
       book_(options_.arenas, options_.rank, pairs_.slots().pair_bytes(), options_.name_of),
-      log_(mine().device_log()) {}
+      log_(mine().device_log()),
+      watch_(options_) {}
 
 namespace {
 
@@ -273,20 +274,23 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
   }
   const uint64_t place = next_place();
   if (Status status = machine_.finish(ring_->finished(), place); !status.ok()) return status;
-  return keep(stream, {.place = place,
-                       .deadline_ns = call.call.deadline_ns,
-                       .what = call.call.what,
-                       .awaited = machine_.awaited(),
-                       .over = std::move(call.over)});
+  return keep(
+      stream,
+      {.call = {.place = place, .number = number_, .label = call.label, .what = call.call.what},
+       .deadline_ns = call.call.deadline_ns,
+       .awaited = machine_.awaited(),
+       .over = std::move(call.over)});
 }
 
 Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
   if (Status status = pairs_.put(stream, call.transfers); !status.ok()) return status;
   const uint64_t place = next_place();
   if (Status status = pairs_.finish(ring_->finished(), place); !status.ok()) return status;
-  Status kept = keep(stream, {.place = place,
+  Status kept = keep(stream, {.call = {.place = place,
+                                       .number = call.described ? number_ : 0,
+                                       .label = call.label,
+                                       .what = call.call.what},
                               .deadline_ns = call.call.deadline_ns,
-                              .what = call.call.what,
                               .pair_awaited = pairs_.awaited(),
                               .over = std::move(call.over)});
   for (const exec::StreamPlace& other : call.where) {
@@ -304,6 +308,7 @@ uint64_t CudaDeviceRank::next_place() {
 // From now on the sentry looks at it.
 Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
   if (Status status = behind_->record(stream); !status.ok()) return status;
+  pending.call.ticket = watch_.queue(pending.call.label);
   {
     const std::lock_guard lock(mutex_);
     for (const uint64_t value : pending.awaited) highest_ = std::max(highest_, value);
@@ -344,7 +349,8 @@ void CudaDeviceRank::give_up(Status why, exec::Cause cause) {
 std::vector<CudaDeviceRank::Pending> CudaDeviceRank::take_finished() {
   std::vector<Pending> finished;
   const uint64_t last = mine().device().finished.value.load(std::memory_order_acquire);
-  while (!pending_.empty() && pending_.front().place <= last) {
+  while (!pending_.empty() && pending_.front().call.place <= last) {
+    watch_.over(pending_.front().call, options_.failure().ok());
     finished.push_back(std::move(pending_.front()));
     pending_.pop_front();
   }
@@ -414,14 +420,14 @@ void CudaDeviceRank::heed_deadline() {
   if (monotonic_ns() <= pending_.front().deadline_ns) return;
   const std::optional<int> late = find_late();
   give_up(Status::timeout(where() + " passed its deadline: " +
-                          (late ? "it waits for " + options_.name_of(*late)
+                          (late ? watch_.reason(pending_.front().call.number, *late)
                                 : "its own stream is held up by what is before it")),
           {late.value_or(options_.rank), -1});
 }
 
 // Of the oldest call that is not over, if there is one.
 std::string CudaDeviceRank::where() const {
-  const std::string what = pending_.empty() ? "a call" : pending_.front().what;
+  const std::string what = pending_.empty() ? "a call" : pending_.front().call.what;
   return what + " on device memory on " + options_.name_of(options_.rank);
 }
 
@@ -452,6 +458,7 @@ bool CudaDeviceRank::look() {
     if (!released_ && place_ > 0 && options_.failure().ok()) (void)heed_peers();
     finished = take_finished();
     has_calls = !pending_.empty();
+    if (has_calls) watch_.look(pending_.front().call, find_late());
     if (has_calls && !released_) {
       if (options_.failure().ok()) heed_deadline();
       released_ = !options_.failure().ok();

@@ -25,6 +25,7 @@
 #include <string>
 #include <vector>
 
+#include "src/engines/cuda/call_watch.h"
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_ring.h"
 #include "src/engines/cuda/pair_streams.h"
@@ -61,9 +62,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
  private:
   /// One that the stream was not past when it was last looked at.
   struct Pending {
-    uint64_t place = 0;
+    CallWatch::Watched call;
     uint64_t deadline_ns = 0;
-    std::string what;
     std::vector<uint64_t> awaited = {};                   // of each rank's counter
     std::vector<PairStreams::Awaited> pair_awaited = {};  // of words of pairs
     std::function<void(const Status&)> over;
@@ -116,6 +116,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   std::optional<drivers::cuda::CudaEvent> beside_;  // in another stream of a group
   CUstream last_stream_ = nullptr;
   exec::CallLog log_;
+  CallWatch watch_;
   std::mutex mutex_;
   std::deque<Pending> pending_;  // under mutex_
   uint64_t number_ = 0;          // of the last call of all ranks; under mutex_
