@@ -58,7 +58,9 @@ uint64_t pipeline_slices(uint64_t bytes, uint64_t longest_bytes, bool is_long,
 uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
                       const BindRequest& request, const Tuning& tuning) {
   const uint64_t longest_bytes = longest * geometry.element_bytes;
-  const bool staged = match.far || match.lanes[0].blocks > 0 || match.mode == Mode::kStaged;
+  const bool has_slots = std::any_of(match.lanes.begin(), match.lanes.end(),
+                                     [](const LaneMatch& lane) { return lane.blocks > 0; });
+  const bool staged = match.far || has_slots || match.mode == Mode::kStaged;
   uint64_t slices = 1;
   if (staged) {
     const uint64_t bytes = published_bytes(match, request);

@@ -114,7 +114,8 @@ bool Emitter::dead_before(uint32_t index) {
   if (mine.lanes > 1) return false;
   for (Block block : mine.blocks_of(mine.steps[index])) {
     if (block.space() == Space::kScratch) return false;
-    if (touches_->first_touch(block) < index) return false;
+    const auto touches = touches_->touches(block);
+    if (!touches.empty() && touches.front() < index) return false;
   }
   return true;
 }

@@ -143,8 +143,9 @@ Result<Match> match(const MatchRequest& request) {
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     result.far = result.far || !result.group->near(request.rank, rank);
   }
-  // PULL and PUSH need one order of all accesses of a rank, which only a single lane has.
-  result.mode = result.shape.lanes == 1 ? request.mode : Mode::kStaged;
+  // The lanes of a rank share the zones in which single copies land.
+  const bool may = request.mode != Mode::kSingleCopy || result.shape.lanes == 1;
+  result.mode = may ? request.mode : Mode::kStaged;
 
   Traffic traffic(result.shape);
   for (int rank = 0; rank < result.shape.ranks; ++rank) {

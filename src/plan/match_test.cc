@@ -225,11 +225,58 @@ TEST(Mechanism, WhatIsOverwrittenTooEarlyIsStaged) {
             List{Mechanism::kRead});
 }
 
-TEST(Mechanism, SeveralLanesAreStaged) {
-  const Lowering lowering{
-      find("all_reduce/ring"), {.ranks = 4, .lanes = 2}, Spread::kOneDomain, Mode::kDirect};
-  const std::vector<Match> matches = match_all(lowering).value();
-  for (const Match& match : matches) EXPECT_EQ(match.mode, Mode::kStaged);
+TEST(Mechanism, SeveralLanesAreDirectAndSingleCopiesStaged) {
+  for (const Mode mode : {Mode::kDirect, Mode::kSingleCopy}) {
+    const Lowering lowering{
+        find("all_reduce/ring"), {.ranks = 4, .lanes = 2}, Spread::kOneDomain, mode};
+    const std::vector<Match> matches = match_all(lowering).value();
+    const Mode expected = mode == Mode::kDirect ? Mode::kDirect : Mode::kStaged;
+    for (const Match& match : matches) EXPECT_EQ(match.mode, expected);
+  }
+}
+
+// Rank 0 sends a block in lane 0 and hears there that rank 1 has read it. Lane 1 overwrites the
+// block: `after` it has heard, if that is said. In the schedule the write stands behind either way.
+template <bool kJoins>
+Schedule overwriting(const Parameters&, int rank) {
+  Builder builder(rank);
+  const Block mine = input(0);
+  if (rank == 0) {
+    builder.copy(output(1), mine);
+    builder.send(output(1), 1);
+    const auto heard = builder.receive(output(0), 1);
+    builder.lane(1);
+    const auto write = builder.copy(output(1), mine);
+    if (kJoins) builder.after(write, heard);
+  } else {
+    const schedule::Operand sources[] = {schedule::Operand::message(0),
+                                         schedule::Operand::local(mine)};
+    builder.move(output(1), sources);
+    builder.copy(output(0), mine);
+    builder.send(output(0), 0);
+    builder.lane(1);
+    builder.copy(output(2), mine);
+  }
+  return std::move(builder).finish();
+}
+
+TEST(Mechanism, AForgottenAfterIsFound) {
+  Algorithm algorithm{};
+  algorithm.collective = Collective::kAllReduce;
+  algorithm.name = "overwriting";
+  algorithm.shape = [](const Parameters&) {
+    return Shape{Collective::kAllReduce, 2, 0, 2, Partition::equal(3), Partition::equal(3)};
+  };
+  algorithm.cost = [](const Parameters&) { return Cost{}; };
+  MatchRequest request;
+  request.algorithm = &algorithm;
+  request.parameters = {.ranks = 2};
+  request.group = group_of(2, Spread::kOneDomain);
+  request.mode = Mode::kDirect;
+  algorithm.schedule = overwriting<true>;
+  EXPECT_EQ(plan::match(request).value().steps[1].message.mechanism, Mechanism::kPull);
+  algorithm.schedule = overwriting<false>;
+  EXPECT_EQ(plan::match(request).value().steps[1].message.mechanism, Mechanism::kSlot);
 }
 
 }  // namespace

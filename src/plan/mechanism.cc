@@ -23,6 +23,7 @@ class HazardPass {
   }
 
   const Touches& touches(int rank) const { return touches_[first_rank_[rank]]; }
+  const StepOrder& order_of(int rank) const { return touches(rank).order(); }
 
   bool user_memory(const Sent& sent) const {
     const auto blocks = traffic_.blocks_of(sent);
@@ -33,17 +34,23 @@ class HazardPass {
 
   bool pull_is_safe(const Sent& sent) const {
     if (!user_memory(sent)) return false;
+    const StepOrder& order = order_of(sent.source);
     for (Block block : traffic_.blocks_of(sent)) {
-      const uint32_t next = touches(sent.source).next_write(block, sent.step);
-      if (next != kNever && !readers_are_done(sent, next)) return false;
+      for (const uint32_t write : touches(sent.source).writes(block)) {
+        if (order.before(write, sent.step)) continue;
+        if (!readers_are_done(sent, write)) return false;
+        if (order.total()) break;  // those behind it come later still
+      }
     }
     return true;
   }
 
   bool untouched_before(const Sent& sent) const {
     for (Block block : traffic_.blocks_of(sent)) {
-      const uint32_t first = touches(sent.source).first_write(block);
-      if (first != kNever && first < sent.step) return false;
+      for (const uint32_t write : touches(sent.source).writes(block)) {
+        if (!order_of(sent.source).before(sent.step, write)) return false;
+        if (order_of(sent.source).total()) break;
+      }
     }
     return true;
   }
@@ -84,13 +91,16 @@ class HazardPass {
   }
 
   bool hears_from(const Sent& sent, const Delivery& read, uint32_t step) const {
+    const StepOrder& order = order_of(sent.source);
     for (uint32_t id : traffic_.arrivals(sent.source)) {
       const Sent& answer = traffic_.sent(id);
-      if (answer.source != read.rank || answer.step < read.step) continue;
+      if (answer.source != read.rank) continue;
+      if (!order_of(read.rank).before(read.step, answer.step)) continue;
       if (untouched_before(answer)) continue;  // it might be read from the entry on, without a wait
       bool in_time = false;
       traffic_.each_delivery(answer, [&](const Delivery& heard) {
-        in_time = in_time || (heard.rank == sent.source && heard.step <= step);
+        if (heard.rank != sent.source) return;
+        in_time = in_time || heard.step == step || order.before(heard.step, step);
       });
       if (in_time) return true;
     }
@@ -102,14 +112,19 @@ class HazardPass {
   }
 
   bool dead_on_entry(const Sent& sent, const Delivery& delivery, Block block) const {
-    const Touches& facts = touches(delivery.rank);
-    if (facts.first_touch(block) >= delivery.step) return true;
-    if (facts.second_touch(block) < delivery.step) return false;
-    const Sent* earlier = traffic_.sent_by(delivery.rank, facts.first_touch(block));
+    const StepOrder& order = order_of(delivery.rank);
+    std::vector<uint32_t> others;  // that may come first
+    for (const uint32_t touch : touches(delivery.rank).touches(block)) {
+      if (touch != delivery.step && !order.before(delivery.step, touch)) others.push_back(touch);
+    }
+    if (others.empty()) return true;
+    if (others.size() > 1) return false;
+    const Sent* earlier = traffic_.sent_by(delivery.rank, others[0]);
     if (earlier == nullptr || earlier->mechanism != Mechanism::kPull) return false;
     bool only_the_pusher = true;
     traffic_.each_delivery(*earlier, [&](const Delivery& read) {
-      only_the_pusher = only_the_pusher && read.rank == sent.source && read.step < sent.step;
+      only_the_pusher = only_the_pusher && read.rank == sent.source &&
+                        order_of(sent.source).before(read.step, sent.step);
     });
     return only_the_pusher;
   }

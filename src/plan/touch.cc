@@ -59,7 +59,8 @@ std::pair<uint32_t, uint32_t> aliases(const schedule::Shape& shape, int rank, Bl
 Touches::Touches(const schedule::Shape& shape, const schedule::Schedule& schedule, bool in_place)
     : shape_(shape),
       rank_(schedule.rank),
-      in_place_(in_place && schedule::has_both(shape, schedule.rank)) {
+      in_place_(in_place && schedule::has_both(shape, schedule.rank)),
+      order_(schedule) {
   facts_[0].resize(shape.input.blocks);
   facts_[1].resize(shape.output.blocks);
   facts_[2].resize(schedule.scratch.size());
@@ -102,18 +103,9 @@ void Touches::touch(Block block, uint32_t step, bool write) {
 
 void Touches::touch_one(Block block, uint32_t step, bool write) {
   Facts& facts = facts_[static_cast<size_t>(block.space())][block.index()];
-  if (facts.first == kNever) {
-    facts.first = step;
-  } else if (facts.second == kNever && facts.first != step) {
-    facts.second = step;
-  }
+  const bool is_new = facts.touches.empty() || facts.touches.back() != step;
+  if (is_new && (!order_.total() || facts.touches.size() < 2)) facts.touches.push_back(step);
   if (write && (facts.writes.empty() || facts.writes.back() != step)) facts.writes.push_back(step);
-}
-
-uint32_t Touches::next_write(Block block, uint32_t step) const {
-  const std::vector<uint32_t>& writes = at(block).writes;
-  const auto next = std::upper_bound(writes.begin(), writes.end(), step);
-  return next == writes.end() ? kNever : *next;
 }
 
 }  // namespace tutti::plan

@@ -6,34 +6,31 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
+#include "src/plan/step_order.h"
 #include "src/schedule/layout.h"
 #include "src/schedule/schedule.h"
 
 namespace tutti::plan {
 
-inline constexpr uint32_t kNever = ~0u;
-
 class Touches {
  public:
   Touches(const schedule::Shape& shape, const schedule::Schedule& schedule, bool in_place);
 
-  /// The first step behind `step` that writes any byte of the block; kNever if none does.
-  uint32_t next_write(schedule::Block block, uint32_t step) const;
-  uint32_t first_write(schedule::Block block) const {
-    return at(block).writes.empty() ? kNever : at(block).writes.front();
-  }
-  /// The first two steps that read or write any byte of the block.
-  uint32_t first_touch(schedule::Block block) const { return at(block).first; }
-  uint32_t second_touch(schedule::Block block) const { return at(block).second; }
+  /// Which of the rank's steps come before which.
+  const StepOrder& order() const { return order_; }
+  /// The steps that write any byte of the block, rising.
+  std::span<const uint32_t> writes(schedule::Block block) const { return at(block).writes; }
+  /// The first two steps that read or write any byte of the block, in one lane; in several, all.
+  std::span<const uint32_t> touches(schedule::Block block) const { return at(block).touches; }
 
  private:
   struct Facts {
-    uint32_t first = kNever;
-    uint32_t second = kNever;
-    std::vector<uint32_t> writes;  // rising
+    std::vector<uint32_t> touches;  // rising
+    std::vector<uint32_t> writes;   // rising
   };
 
   const Facts& at(schedule::Block block) const {
@@ -46,6 +43,7 @@ class Touches {
   const schedule::Shape& shape_;
   int rank_;
   bool in_place_;
+  StepOrder order_;
   std::vector<Facts> facts_[3];
 };
 

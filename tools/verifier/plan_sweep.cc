@@ -134,7 +134,8 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
     if (spread == Spread::kTwoDomains && ranks < 3) continue;  // the same as one of the others
     if (spread == Spread::kAllApart && ranks < 2) continue;
     for (Mode mode : {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy}) {
-      const bool always_staged = parameters.lanes > 1 || spread == Spread::kAllApart;
+      const bool always_staged =
+          spread == Spread::kAllApart || (mode == Mode::kSingleCopy && parameters.lanes > 1);
       if (mode == Mode::kStaged || !always_staged) add(spread, mode);
     }
   }
