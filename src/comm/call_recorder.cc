@@ -117,8 +117,8 @@ std::string CallRecorder::keep_record(const Status& reason) const {
   const Config& config = *env_.config;
   if (config.trace_file.empty()) return text;
   const std::string path = expand_log_path(config.trace_file);
-  const trace::Failure failure{std::string(reason.message()), now_ns,
-                               static_cast<uint64_t>(std::time(nullptr))};
+  const trace::FailureRecord failure{std::string(reason.message()), now_ns,
+                                     static_cast<uint64_t>(std::time(nullptr))};
   const bool is_own = config.origins.contains("TUTTI_TRACE_FILE");
   const Status kept = is_own ? trace::append_record(path, failure, recorder_->file())
                              : trace::append_private_record(path, failure, recorder_->file());

@@ -1,20 +1,20 @@
 #include "src/comm/communicator.h"
 
 #include <algorithm>
-#include <new>
+#include <cstring>
 #include <utility>
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/exec/stall.h"
 #include "src/exec/wait.h"
-#include "src/types/kernels.h"
 
 namespace tutti::comm {
-
-using schedule::Collective;
-
 namespace {
+
+// For a peer that is in the middle of a piece when a window's part is ended, though calls may take
+// longer: the thread that ends it may be the one that aborts next.
+constexpr uint64_t kLongestCloseNs = 60 * kNanosecondsPerSecond;
 
 uint32_t spins_of(const Config& config, const Membership& members) {
   if (config.spin_polls > 0) return config.spin_polls;
@@ -23,96 +23,92 @@ uint32_t spins_of(const Config& config, const Membership& members) {
                           .has_streams = members.domain_size() < members.ranks()});
 }
 
-/// A connection that could not be made or broke says more than that a rank is gone, which is all
-/// that others tell.
-std::string describe(const exec::Loss& loss, const Membership& membership,
-                     const exec::Health& health) {
-  const transport::Link* link =
-      loss.rank == membership.rank() ? nullptr : membership.link(loss.rank);
-  const Status own = link != nullptr ? link->status() : Status();
-  std::string why = " is gone";
-  if (!loss.is_gone()) {
-    why = " gave up " + health.because_of(loss.cause);
-  } else if (loss.rank == membership.rank()) {
-    why = " is taken for gone by another rank";
-  } else if (!own.ok()) {
-    why = ": " + std::string(own.message());
-  }
-  return membership.name_of(loss.rank) + why + "; rank " + std::to_string(membership.rank()) +
-         " cannot go on with this communicator";
-}
-
 }  // namespace
-
-Communicator::Communicator(CommunicatorOptions options) : options_(std::move(options)) {}
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
-  const CommunicatorOptions& given = made->options_;
-  const Config& config = *given.membership.env->config;
-  MembershipOptions joining = given.membership;
-  joining.watch = given.watch;
-  joining.processors = own_processors();
-  if (given.device != nullptr) joining.device = given.device->identity_of(given.device_place);
-  Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
-  if (!membership.ok()) return membership.status();
-  made->membership_ = std::move(membership).value();
-  // Both were for joining, and hold descriptors and the communicator it came from.
-  made->options_.membership.exchange = nullptr;
-  made->options_.membership.make_room = nullptr;
-  made->options_.membership.patience = kNoDeadline;
-  const Membership& members = *made->membership_;
-
-  exec::ExecutorOptions execution;
-  execution.rank = members.rank();
-  execution.ranks = members.ranks();
-  execution.communicator = given.membership.self.communicator;
-  execution.epoch = given.membership.self.epoch;
-  execution.spins = spins_of(config, members);
-  execution.layout = given.membership.layout;
-  execution.staging_stores = config.staging_stores;
-  execution.slow_ns = config.slow_ns;
-  execution.calls_before = config.calls_before;
-  execution.first_progress = uint64_t{config.calls_before} + 1;
-  if (Status status = made->open_recorder(); !status.ok()) return status;
-  execution.recorder = made->recorder_;
-  made->executor_ = std::make_unique<exec::HostExecutor>(execution, members.peers(), *made);
-  made->pairs_ = std::make_unique<exec::PairExecutor>(*made->executor_);
-  made->transfer_calls_ = made->access_calls_ = made->regions_ = config.calls_before;
-
-  made->planner_ = std::make_unique<Planner>(made->planner_options());
-  made->vectors_ = std::make_unique<VectorCall>(*made->planner_, *made->executor_);
-  made->set_options({.algorithm = {}, .deterministic = config.deterministic});
-  made->direct_ = members.all_memory() && members.domain_size() > 1;
-  made->reads_peers_ = members.single_copy() && config.single_copy_bytes > 0;
-  if (given.watch != nullptr) {
-    Result<std::unique_ptr<PeerWatch>> peers =
-        PeerWatch::create(*given.watch, members, *made->executor_, *made);
-    if (!peers.ok()) return peers.status();
-    made->peer_watch_ = std::move(peers).value();
-  }
-  if (Status status = made->open_device(); !status.ok()) return status;
+  if (Status status = made->join(); !status.ok()) return status;
+  if (Status status = made->open(); !status.ok()) return status;
   made->complete_ = true;
   return made;
 }
 
-trace::RecorderOptions Communicator::recorder_options() const {
+Status Communicator::join() {
+  MembershipOptions joining = options_.membership;
+  joining.watch = options_.watch;
+  joining.processors = own_processors();
+  if (options_.device != nullptr) {
+    joining.device = options_.device->identity_of(options_.device_place);
+  }
+  Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
+  if (!membership.ok()) return membership.status();
+  membership_ = std::move(membership).value();
+  // Both were for joining, and hold descriptors and the communicator it came from.
+  options_.membership.exchange = nullptr;
+  options_.membership.make_room = nullptr;
+  options_.membership.patience = kNoDeadline;
+  return {};
+}
+
+exec::ExecutorOptions Communicator::executor_options() const {
+  exec::ExecutorOptions execution;
+  execution.rank = rank();
+  execution.ranks = ranks();
+  execution.communicator = id();
+  execution.epoch = options_.membership.self.epoch;
+  execution.spins = spins_of(config(), *membership_);
+  execution.layout = options_.membership.layout;
+  execution.staging_stores = config().staging_stores;
+  execution.slow_ns = config().slow_ns;
+  execution.calls_before = config().calls_before;
+  execution.first_progress = uint64_t{config().calls_before} + 1;
+  execution.recorder = &calls_->recorder();
+  return execution;
+}
+
+Status Communicator::open() {
+  const Membership& members = *membership_;
+  const uint32_t before = config().calls_before;
+  failure_ = std::make_unique<Failure>(members, *options_.membership.env->log);
+  Result<std::unique_ptr<CallRecorder>> calls = make_recorder();
+  if (!calls.ok()) return calls.status();
+  calls_ = std::move(calls).value();
+  executor_ = std::make_unique<exec::HostExecutor>(executor_options(), members.peers(), *failure_);
+  memory_ = std::make_unique<MemoryTable>(members, executor_->registrations(), *failure_,
+                                          options_.attendant, before);
+  const uint64_t timeout_ns = options_.timeout_ns > 0 ? options_.timeout_ns : config().timeout_ns;
+  frame_ =
+      std::make_unique<CallFrame>(executor_->state(), *failure_, *memory_, *calls_, timeout_ns);
+  collectives_ = std::make_unique<Collectives>(
+      members, *executor_, *frame_, CallBuffers(members, *memory_, config().single_copy_bytes),
+      planner_options());
+  transfers_ = std::make_unique<Transfers>(*executor_, *frame_, before);
+  accesses_ = std::make_unique<Accesses>(*frame_, before);
+  active_ = collectives_.get();
+  set_options({.algorithm = {}, .deterministic = config().deterministic});
+  if (Status status = open_watch(); !status.ok()) return status;
+  return open_device();
+}
+
+Status Communicator::open_watch() {
+  if (options_.watch == nullptr) return {};
+  Result<std::unique_ptr<PeerWatch>> peers =
+      PeerWatch::create(*options_.watch, *membership_, *executor_, *failure_);
+  if (!peers.ok()) return peers.status();
+  peer_watch_ = std::move(peers).value();
+  failure_->look_with(peer_watch_.get());
+  memory_->tell(peer_watch_.get());
+  return {};
+}
+
+Result<std::unique_ptr<CallRecorder>> Communicator::make_recorder() const {
   trace::RecorderOptions options;
-  options.communicator = options_.membership.self.communicator;
+  options.communicator = id();
   options.epoch = options_.membership.self.epoch;
   options.rank = rank();
   options.ranks = ranks();
   options.host = membership_->profiles()[static_cast<size_t>(rank())].host;
-  return options;
-}
-
-Status Communicator::open_recorder() {
-  Result<std::unique_ptr<CallRecorder>> calls =
-      CallRecorder::create(*options_.membership.env, recorder_options());
-  if (!calls.ok()) return calls.status();
-  calls_ = std::move(calls).value();
-  recorder_ = &calls_->recorder();
-  return {};
+  return CallRecorder::create(*options_.membership.env, options);
 }
 
 Communicator::~Communicator() {
@@ -120,56 +116,26 @@ Communicator::~Communicator() {
   if (membership_ != nullptr && !complete_) membership_->give_up();
   if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();
-  leave_attendant();
+  if (memory_ != nullptr) {
+    memory_->leave_attendant();
+    memory_->tell(nullptr);
+  }
+  if (failure_ != nullptr) failure_->look_with(nullptr);
   peer_watch_.reset();
 }
 
-std::string Communicator::name_of(int rank) const { return membership_->name_of(rank); }
-
-void Communicator::report(const std::string& text) {
-  options_.membership.env->log->warning("{}", text);
-}
-
-void Communicator::fail(Status reason, const exec::Cause& cause) {
-  const std::lock_guard lock(failure_mutex_);
-  if (failed_.load(std::memory_order_relaxed)) return;
-  failure_ = std::move(reason);
-  cause_ = cause;
-  failed_.store(true, std::memory_order_release);
-  if (peer_watch_ != nullptr) peer_watch_->end();
-}
-
-exec::Cause Communicator::cause() const {
-  const std::lock_guard lock(failure_mutex_);
-  return cause_;
-}
-
-void Communicator::abort(Status reason) { fail(std::move(reason), {}); }
-
-void Communicator::abort() {
-  abort(caught_status([&] {
-    return Status::remote_error("rank " + std::to_string(rank()) + " aborted the communicator");
-  }));
-}
-
-void Communicator::begin_failed() {
-  if (!status().ok()) return;
-  executor_->state().fail(check(), cause_or_self());
-  publish_failure();
-}
-
 void Communicator::give_up() {
-  Status reason = check();
-  executor_->state().fail(std::move(reason), cause_or_self());
-  leave_windows();
+  Status reason = failure_->check();
+  executor_->state().fail(std::move(reason), failure_->cause_or_self());
+  memory_->shut();
 }
 
 Status Communicator::fail_after(const std::exception& error) {
   const Status reason = status_of(error);
   abort(reason);
   // Before what may not come to its end for want of memory.
-  executor_->state().fail(reason, cause_or_self());
-  attempt([this] { leave_windows(); });
+  executor_->state().fail(reason, failure_->cause_or_self());
+  attempt([this] { memory_->shut(); });
   return reason;
 }
 
@@ -179,283 +145,176 @@ Status Communicator::end_after(const std::exception& error) {
   return reason;
 }
 
-exec::Cause Communicator::cause_or_self() const {
-  const exec::Cause known = cause();
-  return known.known() ? known : exec::Cause{rank(), -1};
-}
-
-Status Communicator::check() {
-  if (is_abort_ordered()) abort();
-  if (!failed_.load(std::memory_order_acquire)) {
-    const auto loss = peer_watch_ != nullptr ? peer_watch_->judge() : std::nullopt;
-    if (!loss) return check_leaving();
-    fail(Status::remote_error(describe(*loss, *membership_, *this)),
-         loss->is_gone() ? exec::Cause{loss->rank, -1} : loss->cause);
-  }
-  const std::lock_guard lock(failure_mutex_);
-  return failure_;
-}
-
-// The ranks of two communicators may end them in different orders, and would wait in a circle.
-Status Communicator::check_leaving() const {
-  if (!began_leaving_ || !wanted_elsewhere_()) return {};
-  return Status::timeout("a rank waits for this one in another communicator");
-}
-
-Status Communicator::failure_of_any() {
-  const std::vector<exec::Peer>& peers = executor_->state().peers();
-  for (const exec::Peer& peer : peers) {
-    if (!peer.arena.valid()) continue;
-    const uint64_t failed = peer.arena.counter(0).failed.load(std::memory_order_acquire);
-    const auto loss = exec::Loss::read(failed, peers.size());
-    if (loss && loss->rank != membership_->rank()) {
-      return Status::remote_error(describe(*loss, *membership_, *this));
-    }
-  }
-  return check();
-}
-
-inline Result<const Prepared*> Communicator::prepare(const Request& request) {
-  if (repeat_.is(request)) return planner_->prepare(request, repeat_.placement.holds(request), {});
-  const Placement placement = placement_of(request);
-  if (is_always_staged(output_bytes(request))) repeat_ = {request, placement};
-  return planner_->prepare(request, placement.holds(request), reach_of(request));
-}
-
-uint64_t Communicator::deadline_from_now(const Extras* extras) const {
-  return deadline_of_call(planner_->options_of(extras).timeout_ns);
-}
-
-uint64_t Communicator::timeout_of(uint64_t own) const {
-  if (own > 0) return own;
-  return options_.timeout_ns > 0 ? options_.timeout_ns
-                                 : options_.membership.env->config->timeout_ns;
-}
-
-uint64_t Communicator::deadline_of_call(uint64_t own) const {
-  return deadline_after(timeout_of(own));
-}
-
-inline exec::Call Communicator::call_of(const Request& request, const Prepared& prepared) const {
-  return {request.send,
-          request.recv,
-          prepared.signature,
-          deadline_from_now(request.extras),
-          schedule::name_of(request.collective),
-          prepared.registered,
-          prepared.far_signature};
-}
-
-// A scaled sum is the sum of what every rank has multiplied beforehand: one rounding more, the same
-// for every algorithm, and no rank needs to know another's scalar. The input of an all_reduce is
-// scaled into its output and reduced in place there; others need memory for it.
-Result<Request> Communicator::contribute(const Request& request) {
-  Request scaled = request;
-  const uint64_t elements = send_elements(request);
-  const uint64_t bytes = elements * types::size_of(request.type);
-  if (request.collective == Collective::kAllReduce) {
-    scaled.send = request.recv;
-  } else {
-    if (bytes > contribution_capacity_) {
-      contribution_capacity_ = 0;
-      contribution_.reset(new (std::nothrow) std::byte[bytes]);
-      if (contribution_ == nullptr) {
-        return Status::system_error(std::string(comm::name_of(request)) + " on " + name_of(rank()) +
-                                    ": no memory for a scaled copy of " + std::to_string(bytes) +
-                                    " bytes of input");
-      }
-      contribution_capacity_ = bytes;
-    }
-    scaled.send = contribution_.get();
-  }
-  // Before anything of the user's is written: this call may be refused.
-  if (scaled.counts == nullptr) {
-    if (const auto prepared = prepare(scaled); !prepared.ok()) return prepared.status();
-  }
-  const types::Scalar& scalar = request.extras->scalar;
-  const auto* factor =
-      scalar.memory == nullptr ? scalar.value.data() : static_cast<const std::byte*>(scalar.memory);
-  types::scale(request.type, factor, static_cast<const std::byte*>(request.send),
-               static_cast<std::byte*>(const_cast<void*>(scaled.send)), elements);
-  return scaled;
-}
-
-Result<Request> Communicator::contribution_of(const Request& request) {
-  if (request.op == types::ReduceOp::kScaledSum) return contribute(request);
-  return request;
-}
-
-// Flattened: the way of every small call, where each step that is not inlined shows.
-[[gnu::flatten]] Status Communicator::run(const Request& request) {
-  executor_->claim_cells();
-  heed_failure();
-  const bool plain = request.counts == nullptr && request.op != types::ReduceOp::kScaledSum;
-  if (plain && repeat_.is(request)) [[likely]] {
-    const Prepared* ready = planner_->repeat(request, repeat_.placement.holds(request), {});
-    if (ready != nullptr && ready->fast) [[likely]]
-      return run_fast(request, *ready);
-  }
-  return run_any(request);
-}
-
-inline Status Communicator::run_fast(const Request& request, const Prepared& ready) {
-  recorder_->begin(ready.label, executor_->state().calls() + 1);
-  Status status = ready.fast->run(*executor_, call_of(request, ready));
-  if (status.ok()) [[likely]] {
-    recorder_->end();
-  } else {
-    conclude(status);
-  }
-  return status;
-}
-
-[[gnu::noinline]] Status Communicator::run_any(const Request& request) {
-  Status status = run_slowly(request);
-  end_use_of_registered();
-  return status;
-}
-
-Status Communicator::run_slowly(const Request& request) {
-  if (request.counts != nullptr) return run_vectors(request);
-  if (request.op != types::ReduceOp::kScaledSum) return run_plan(request);
-  if (!status().ok()) return status();
-  const Result<Request> scaled = contribute(request);
-  return scaled.ok() ? run_plan(scaled.value()) : scaled.status();
-}
-
-Status Communicator::run_plan(const Request& request) {
-  if (!status().ok()) return status();
-  const Result<const Prepared*> prepared = prepare(request);
-  if (!prepared.ok()) return prepared.status();
-  const Prepared& ready = *prepared.value();
-  executor_->state().describe(ready.described);
-  if (ready.fast) return run_fast(request, ready);
-  recorder_->begin(ready.label, executor_->state().calls() + 1);
-  Status status = executor_->run(ready.program, call_of(request, ready));
-  conclude(status);
-  return status;
-}
-
-exec::Call Communicator::transfers_call(uint64_t own_timeout_ns) const {
-  return {nullptr, nullptr, 0, deadline_of_call(own_timeout_ns), "send/recv", false};
-}
-
-Status Communicator::run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns) {
-  heed_failure();
-  executor_->state().name_call(transfers_call(timeout_ns), pairs_.get());
-  recorder_->begin(calls_->label(transfers), ++transfer_calls_, trace::Series::kTransfers);
-  Status status = pairs_->run(transfers);
-  if (status.ok()) [[likely]] {
-    recorder_->end();
-  } else {
-    conclude(status);
-  }
-  return status;
-}
-
 uint64_t Communicator::queue(const Request& request) {
-  return recorder_->queue(calls_->label(request));
+  return calls_->recorder().queue(calls_->label(request));
 }
 
 uint64_t Communicator::queue(std::span<const exec::Transfer> transfers) {
-  return recorder_->queue(calls_->label(transfers));
+  return calls_->recorder().queue(calls_->label(transfers));
 }
 
-void Communicator::conclude(const Status& outcome) {
-  executor_->state().end_wait();
-  end_use_of_registered();
-  recorder_->conclude(outcome.ok());
-  if (!status().ok()) publish_failure();
+uint64_t Communicator::queue(const Access& access) {
+  return calls_->recorder().queue(calls_->label(access));
 }
 
 Status Communicator::begin(const Request& request, uint64_t ticket) {
-  heed_failure();
-  outcome_ = Status();
-  if (request.counts != nullptr) return begin_vectors(request, ticket);
-  const Result<Request> scaled =
-      status().ok() ? contribution_of(request) : Result<Request>(request);
-  const Status ready = status().ok() ? scaled.status() : status();
-  const Result<const Prepared*> prepared =
-      ready.ok() ? prepare(scaled.value()) : Result<const Prepared*>(ready);
-  const trace::Label label = prepared.ok() ? prepared.value()->label : calls_->label(request);
-  recorder_->begin_queued(ticket, label, executor_->state().calls() + 1);
-  if (!prepared.ok()) return prepared.status();
-  active_ = Active::kPlan;
-  executor_->state().describe(prepared.value()->described);
-  executor_->start(prepared.value()->program, call_of(scaled.value(), *prepared.value()));
-  return {};
+  active_ = collectives_.get();
+  return collectives_->begin(request, ticket);
 }
 
 Status Communicator::begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns,
                            uint64_t ticket) {
-  heed_failure();
-  recorder_->begin_queued(ticket, calls_->label(transfers), ++transfer_calls_,
-                          trace::Series::kTransfers);
-  if (!status().ok()) return status();
-  active_ = Active::kPairs;
-  outcome_ = Status();
-  executor_->state().name_call(transfers_call(timeout_ns), pairs_.get());
-  pairs_->start(transfers);
-  return {};
+  active_ = transfers_.get();
+  return transfers_->begin(transfers, timeout_ns, ticket);
 }
 
-exec::Progress Communicator::advance() {
-  switch (active_) {
-    case Active::kPairs:
-      return pairs_->advance();
-    case Active::kAccess:
-      return advance_access();
-    case Active::kPlan:
-      break;
-  }
-  const exec::Progress progress = executor_->advance();
-  if (progress != exec::Progress::kDone || !vectors_->open() || !status().ok()) return progress;
-  return start_vectors() ? exec::Progress::kMoved : exec::Progress::kDone;
+Status Communicator::begin(const Access& access, uint64_t timeout_ns, uint64_t ticket) {
+  active_ = accesses_.get();
+  return accesses_->begin(access, timeout_ns, ticket);
 }
 
 bool Communicator::idle(bool rare) {
   if (rare) {
-    // Here, since the executor would blame whom it waits for.
-    if (is_abort_ordered() && !failure().ok()) begin_failed();
+    // Here, since the executor would blame the rank that it waits for.
+    if (failure_->is_abort_ordered() && !failure().ok()) frame_->fail_calls();
     executor_->state().check_rare();
   }
   return membership_->has_streams() && executor_->state().poll_streams();
 }
 
 void Communicator::set_options(const CallOptions& options) {
-  planner_->set_options(options);
+  collectives_->planner().set_options(options);
   if (device_calls_ != nullptr) device_calls_->set_options(options);
   call_timeout_ns_.store(options.timeout_ns, std::memory_order_relaxed);
 }
 
-// Between calls nobody but who looks would tell the peers of an abort.
+// Between calls nobody but a thread that looks would tell the peers of an abort.
 bool Communicator::is_still_well() {
   if (failure().ok()) return true;
-  if (is_abort_ordered()) give_up();
+  if (failure_->is_abort_ordered()) give_up();
   return false;
 }
 
 bool Communicator::begin_leaving(uint64_t timeout_ns, std::function<bool()> wanted) {
-  // Who has left does not come to the barrier any more.
+  // A rank that has left does not come to the barrier any more.
   if (!is_still_well() || ranks() == 1 || !failure_of_any().ok()) return false;
-  began_leaving_ = true;
-  wanted_elsewhere_ = std::move(wanted);
+  failure_->begin_leaving(std::move(wanted));
   calls_->be_quiet();
   executor_->state().begin_leaving();
   CallOptions options;
   options.timeout_ns = timeout_ns;
-  planner_->set_options(options);
+  collectives_->planner().set_options(options);
   return true;
 }
 
 // The last call of all has none behind it that would show that ranks called something else.
 void Communicator::end_leaving() {
-  if (!began_leaving_ || status().ok()) return;
+  if (!failure_->has_begun_leaving() || status().ok()) return;
   if (status().code() == Code::kInvalidUsage) {
-    report("destroyed although the calls of its ranks differ, so results may be wrong: " +
-           std::string(status().message()));
+    failure_->report("destroyed although the calls of its ranks differ, so results may be wrong: " +
+                     std::string(status().message()));
   }
-  publish_failure();
+  frame_->publish_failure();
+}
+
+Result<std::vector<std::string>> Communicator::gather_texts(const std::string& mine) {
+  constexpr size_t kSlot = 512;
+  if (mine.size() + 1 > kSlot) return Status::internal_error("a memory handle is too long");
+  std::vector<char> send(kSlot, 0), recv(kSlot * static_cast<size_t>(ranks()), 0);
+  std::copy(mine.begin(), mine.end(), send.begin());
+  Request gather;
+  gather.collective = schedule::Collective::kAllGather;
+  gather.op = types::ReduceOp::kMax;  // as no all_gather of the user's: the signatures differ
+  gather.count = kSlot;
+  gather.send = send.data();
+  gather.recv = recv.data();
+  Extras extras;  // not the algorithm that the user's calls are to take: it may have no such form
+  extras.options = this->options();
+  extras.options->algorithm.clear();
+  gather.extras = &extras;
+  if (Status status = run(gather); !status.ok()) return status;
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < ranks(); ++rank) {
+    const char* text = recv.data() + kSlot * static_cast<size_t>(rank);
+    texts.emplace_back(text, strnlen(text, kSlot));
+  }
+  return texts;
+}
+
+Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
+  return memory_->add(mine, [this](const std::string& text) { return gather_texts(text); });
+}
+
+Result<Window*> Communicator::open_window(const WindowMemory& mine, bool keep_closed) {
+  return memory_->open(
+      mine, {id(), options_.membership.self.epoch, 0},
+      [this](const std::string& text) { return gather_texts(text); }, keep_closed);
+}
+
+Status Communicator::close_window(Window* window) {
+  const uint64_t timeout_ns = call_timeout_ns_.load(std::memory_order_relaxed);
+  const uint64_t longest_ns = monotonic_ns() + kLongestCloseNs;
+  return memory_->close(window, std::min(frame_->deadline_of(timeout_ns), longest_ns));
+}
+
+Status Communicator::close_windows(uint64_t timeout_ns) {
+  const uint64_t deadline_ns = deadline_after(timeout_ns);
+  const bool was_well = is_still_well();
+  memory_->close_all(deadline_ns);
+  const Status known = failure();
+  if (known.ok()) return {};
+  if (was_well) give_up();  // nobody is in a call that would tell the peers
+  Status alone = memory_->left_alone(known);
+  // A worker that leaves has nobody to return it to.
+  if (!alone.ok()) failure_->report(std::string(alone.message()));
+  return alone;
+}
+
+std::string Communicator::explain(const Request& request) {
+  std::string text = options_.origin.empty() ? "" : options_.origin + "\n";
+  text += collectives_->explain(request);
+  if (device_calls_ != nullptr) {
+    const EngineWish asked = options().engine;
+    const bool in_place = collectives_->is_in_place(request);
+    text += device_calls_->explain(request, in_place, asked, engine_for(asked)) + "\n";
+  }
+  return text;
+}
+
+// With the next rank, if there is one.
+std::string Communicator::explain_transfer(bool is_send, uint64_t count, types::DataType type) {
+  exec::Transfer transfer;
+  transfer.peer = static_cast<uint32_t>((rank() + 1) % ranks());
+  transfer.is_send = is_send;
+  transfer.bytes = count * types::size_of(type);
+  const bool is_near = membership_->peers()[transfer.peer].arena.valid();
+  std::string text = std::string(is_send ? "send" : "recv") + " of " + std::to_string(count) + " " +
+                     types::name_of(type) + " on " + std::to_string(ranks()) + " ranks: ";
+  text += is_near ? "in pieces of " + std::to_string(exec::PairChannel::kPieceBytes) +
+                        " bytes through the arena of the sender"
+                  : "as a message";
+  text += ", over " + membership_->transports() + "\n";
+  if (device_calls_ != nullptr) {
+    const EngineWish asked = options().engine;
+    text += device_calls_->explain(transfer, asked, engine_for(asked)) + "\n";
+  }
+  return text;
+}
+
+Result<double> Communicator::predict_ns(const Request& request) {
+  return collectives_->predict_ns(request);
+}
+
+double Communicator::predict_ns(std::span<const exec::Transfer> transfers) const {
+  uint64_t sent = 0, received = 0;
+  for (const exec::Transfer& transfer : transfers) {
+    (transfer.is_send ? sent : received) += transfer.bytes;
+  }
+  return collectives_->planner().predict_ns(transfers.size(), std::max(sent, received));
+}
+
+double Communicator::predict_ns(const Access& access) const {
+  return collectives_->planner().predict_ns(1, access.bytes);
 }
 
 }  // namespace tutti::comm

@@ -1,8 +1,11 @@
 // One rank of one group: what the C API's handle points to.
 //
-// Owns: the membership (arena, links), the executor and the plans. Threads: one call at a time, by
-// the caller's thread or the engine's; destroyed when nothing is queued. Errors: after the first
-// failure every call returns it.
+// It joins parts that do not know it: what this rank knows of the others (Membership), why it can
+// go on or not (Failure), memory that ranks know of each other (MemoryTable), what every call has
+// around it (CallFrame), and three kinds of work (Collectives, Transfers, Accesses).
+//
+// Owns: those parts. Threads: one call at a time, by the caller's thread or the engine's; destroyed
+// when nothing is queued. Errors: after the first failure every call returns it.
 #pragma once
 
 #include <atomic>
@@ -16,16 +19,17 @@
 #include <vector>
 
 #include "src/bootstrap/watch.h"
+#include "src/comm/accesses.h"
 #include "src/comm/attendant.h"
-#include "src/comm/call_recorder.h"
+#include "src/comm/call_frame.h"
+#include "src/comm/collectives.h"
 #include "src/comm/device_calls.h"
+#include "src/comm/failure.h"
 #include "src/comm/membership.h"
+#include "src/comm/memory_table.h"
 #include "src/comm/peer_watch.h"
-#include "src/comm/planner.h"
 #include "src/comm/request.h"
-#include "src/comm/vector_call.h"
-#include "src/comm/window.h"
-#include "src/exec/pairs.h"
+#include "src/comm/transfers.h"
 
 namespace tutti::comm {
 
@@ -41,10 +45,10 @@ struct CommunicatorOptions {
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
 };
 
-class Communicator final : public exec::Health, private exec::ProgressSource {
+class Communicator final {
  public:
   static Result<std::unique_ptr<Communicator>> create(CommunicatorOptions options);
-  ~Communicator() override;
+  ~Communicator();
 
   /// Equal on all its ranks, unique in the job.
   uint64_t id() const { return options_.membership.self.communicator; }
@@ -60,12 +64,14 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
     return exec::check_own_transfers(transfers, rank());
   }
   /// One that will be run soon, while nothing is queued.
-  void claim(const exec::Transfer& transfer) const { pairs_->claim(transfer); }
+  void claim(const exec::Transfer& transfer) const { transfers_->claim(transfer); }
   /// Blocks until the rank's part is complete.
-  Status run(const Request& request);
+  Status run(const Request& request) { return collectives_->run(request); }
   /// `timeout_ns`: as timeout_of() takes it.
-  Status run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns);
-  Status run(const Access& access);
+  Status run(std::span<const exec::Transfer> transfers, uint64_t timeout_ns) {
+    return transfers_->run(transfers, timeout_ns);
+  }
+  Status run(const Access& access) { return accesses_->run(access, options().timeout_ns); }
 
   /// The same in pieces, for threads that drive several communicators: queue() when the operation
   /// gets its turn in line, begin() with queue()'s ticket, advance(), and conclude() at its end.
@@ -75,23 +81,24 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   Status begin(const Request& request, uint64_t ticket);
   Status begin(std::span<const exec::Transfer> transfers, uint64_t timeout_ns, uint64_t ticket);
   Status begin(const Access& access, uint64_t timeout_ns, uint64_t ticket);
-  void conclude(const Status& status);
-  exec::Progress advance();
+  void conclude(const Status& status) { frame_->conclude(status); }
+  exec::Progress advance() { return active_->advance(); }
   /// Between unsuccessful advances: moves streams, and whether one moved; `rare`: looks at failures
   /// and deadlines.
   bool idle(bool rare);
   const Status& status() const { return executor_->state().status(); }
-  /// Of the operation that advance() says is done. It may fail though the communicator does not: an
-  /// access outside a window, a call that no algorithm can run.
-  Status outcome() const;
+  /// Of the operation that advance() says is done (Work::outcome).
+  Status outcome() const { return active_->outcome(); }
 
   /// For calls that bring none of their own.
   void set_options(const CallOptions& options);
   /// How long a call may take whose own limit is `own`. 0: the communicator's, else the Config's;
   /// kNoDeadline: none.
-  uint64_t timeout_of(uint64_t own) const;
-  const CallOptions& options() const { return planner_->options(); }
-  const CallOptions& options_of(const Extras* extras) const { return planner_->options_of(extras); }
+  uint64_t timeout_of(uint64_t own) const { return frame_->timeout_of(own); }
+  const CallOptions& options() const { return collectives_->planner().options(); }
+  const CallOptions& options_of(const Extras* extras) const {
+    return collectives_->planner().options_of(extras);
+  }
   /// TUTTI_DETERMINISTIC.
   bool is_deterministic() const { return options_.membership.env->config->deterministic; }
   Status check_algorithm(const CallOptions& options) const;
@@ -102,18 +109,13 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   double predict_ns(std::span<const exec::Transfer> transfers) const;
   double predict_ns(const Access& access) const;
 
-  /// Collective. The memory is a whole arena's, or its beginning. Returns the registration's
-  /// number.
+  /// Collective (MemoryTable::add).
   Result<uint32_t> add_registration(const WindowMemory& mine);
-  /// From any thread; known to calls that begin afterwards. What this rank has mapped for it goes
-  /// at once, or with the call that uses registered memory.
-  Status remove_registration(uint64_t number);
-  /// Collective. The window is the communicator's. `keep_closed`: somebody may still have closed
-  /// ones; else this frees them.
+  /// From any thread (MemoryTable::remove).
+  Status remove_registration(uint64_t number) { return memory_->remove(number); }
+  /// Collective (MemoryTable::open).
   Result<Window*> open_window(const WindowMemory& mine, bool keep_closed);
-  /// Ends this rank's part of it: its memory is not touched any more, unless the error says who is
-  /// still inside. From any thread, while another one is in a call. Without an error the window is
-  /// freed when this rank opens another one.
+  /// From any thread (MemoryTable::close), within the time that a call may take.
   Status close_window(Window* window);
   /// All of them, before a rank leaves. A peer that stopped in the middle of an access has this
   /// long to end it; then the communicator fails. An error only if it is still inside.
@@ -139,7 +141,7 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
 
   /// From now on what runs ends as by abort() once `ordered` is true, which outlives this; null:
   /// no more. By whoever drives it.
-  void heed_abort(const std::atomic<bool>* ordered) { abort_ordered_ = ordered; }
+  void heed_abort(const std::atomic<bool>* ordered) { failure_->heed_abort(ordered); }
   /// Another rank is in a call that this one has not entered, and waits for it. From any thread.
   bool is_awaited() const { return executor_->state().stall().is_awaited(); }
   /// Before the barrier with which a rank leaves: gives it a deadline, and if it fails nobody
@@ -151,9 +153,9 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// the calls of the ranks differ.
   void end_leaving();
   /// What runs ends with this error soon. From any thread.
-  void abort(Status reason);
+  void abort(Status reason) { failure_->abort(std::move(reason)); }
   /// The same, because the user says so.
-  void abort();
+  void abort() { failure_->abort(); }
   /// What an exception interrupts is half done, here and in what peers see: the communicator fails.
   /// By whoever drives it. Returns the reason.
   Status fail_after(const std::exception& error);
@@ -166,141 +168,48 @@ class Communicator final : public exec::Health, private exec::ProgressSource {
   /// thread.
   Status failure() {
     if (device_calls_ != nullptr) device_calls_->look();
-    return check();
+    return failure_->check();
   }
   /// The same of any of the ranks: on this host at once, elsewhere when the watch has heard of it.
-  Status failure_of_any();
+  Status failure_of_any() { return failure_->of_any_rank(executor_->state().peers()); }
 
   /// Operations queued or running: kept by whoever drives this communicator.
   std::atomic<uint32_t> pending{0};
 
  private:
-  explicit Communicator(CommunicatorOptions options);
-  std::string reason_by_host(const Request* request, EngineWish asked) const;
+  explicit Communicator(CommunicatorOptions options) : options_(std::move(options)) {}
 
-  trace::RecorderOptions recorder_options() const;
-  Status open_recorder();
-  PlannerOptions planner_options() const;
+  const Config& config() const { return *options_.membership.env->config; }
+  Status join();
+  Status open();
+  Status open_watch();
   Status open_device();
   Status check_devices() const;
-  Status check() override;
-  Status check_leaving() const;
-  Status map_registration(exec::Registration& made, std::span<const std::string> texts);
-  exec::Cause cause() const override;
-  exec::Cause cause_or_self() const;
-  std::string name_of(int rank) const override;
-  void report(const std::string& text) override;
-  void fail(Status reason, const exec::Cause& cause);
-  /// What a thread that is in no call has found holds for the calls behind it, also for those that
-  /// wait for nobody.
-  void heed_failure() {
-    if (failed_.load(std::memory_order_relaxed)) [[unlikely]]
-      begin_failed();
-  }
-  [[gnu::noinline, gnu::cold]] void begin_failed();
-  bool is_abort_ordered() const {
-    return abort_ordered_ != nullptr && abort_ordered_->load(std::memory_order_acquire);
-  }
-  /// Whether and where a call's buffers are one: `recv` lies `offset` bytes behind `send`.
-  struct Placement {
-    bool possible = false;
-    uintptr_t offset = 0;  // modulo 2^64
-    bool holds(const Request& request) const {
-      const auto send = reinterpret_cast<uintptr_t>(request.send);
-      return possible && reinterpret_cast<uintptr_t>(request.recv) - send == offset;
-    }
-  };
-  /// What a call that only repeats another one, on any buffers, need not work out again.
-  struct Repeat {
-    Request last{.root = -1};  // which no call has
-    Placement placement;
-    bool is(const Request& request) const {
-      return request.count == last.count && request.collective == last.collective &&
-             request.type == last.type && request.op == last.op && request.root == last.root;
-    }
-  };
-
-  Placement placement_of(const Request& request) const;
-  bool is_in_place(const Request& request) const { return placement_of(request).holds(request); }
-  uint64_t output_bytes(const Request& request) const;
-  /// Through staging, whatever memory is registered.
-  bool is_always_staged(uint64_t output_bytes) const;
-  Reach reach_of(const Request& request);
-  bool are_registered(const Request& request) const;
-  Result<const Prepared*> prepare(const Request& request);
-  uint64_t send_elements(const Request& request) const;
-  Result<Request> contribute(const Request& request);
-  Result<Request> contribution_of(const Request& request);
-  Status run_any(const Request& request);
-  Status run_slowly(const Request& request);
-  Status run_plan(const Request& request);
-  Status run_fast(const Request& request, const Prepared& ready);
-  std::string rounds_before(const Request& request, bool in_place);
-  Result<const Prepared*> next_vector_run(exec::Call& call);
-  Status run_vectors(const Request& request);
-  Status begin_vectors(const Request& request, uint64_t ticket);
-  bool start_vectors();
-  exec::Call call_of(const Request& request, const Prepared& prepared) const;
-  uint64_t deadline_from_now(const Extras* extras) const;
-  uint64_t deadline_of_call(uint64_t own_timeout_ns) const;
-  exec::Call transfers_call(uint64_t own_timeout_ns) const;
+  exec::ExecutorOptions executor_options() const;
+  PlannerOptions planner_options() const;
+  Result<std::unique_ptr<CallRecorder>> make_recorder() const;
+  std::string reason_by_host(const Request* request, EngineWish asked) const;
+  std::string name_of(int rank) const { return membership_->name_of(rank); }
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
-  void name_access(const Access& access, uint64_t own_timeout_ns);
-  exec::Progress advance_access();
-  void tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const override;
-  Status be_attended();
-  void leave_attendant();
-  void forget_closed();
-  Status close_until(Window* window, uint64_t deadline_ns);
-  void publish_failure();
-  void leave_windows();
   bool is_still_well();
-  bool use_registered(const Request& request);
-  void end_use_of_registered();
-  exec::Registration take_out(uint32_t number);
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
-  std::unique_ptr<exec::HostExecutor> executor_;
-  std::unique_ptr<exec::PairExecutor> pairs_;
+  std::unique_ptr<Failure> failure_;
   std::unique_ptr<CallRecorder> calls_;
-  trace::Recorder* recorder_ = nullptr;  // calls_'s
-  std::unique_ptr<Planner> planner_;
-  std::atomic<bool> failed_{false};
-  Repeat repeat_;
-  std::unique_ptr<VectorCall> vectors_;
+  std::unique_ptr<exec::HostExecutor> executor_;
+  std::unique_ptr<MemoryTable> memory_;
+  std::unique_ptr<CallFrame> frame_;
+  std::unique_ptr<Collectives> collectives_;
+  std::unique_ptr<Transfers> transfers_;
+  std::unique_ptr<Accesses> accesses_;
+  Work* active_ = nullptr;                     // what advance() advances
   std::unique_ptr<DeviceCalls> device_calls_;  // null: no rank has a device
   std::mutex told_mutex_;
-  std::set<std::string> told_by_host_;  // under told_mutex_: operations
-  Status outcome_;
-  bool direct_ = false;       // all ranks of the domain are threads of this process
-  bool reads_peers_ = false;  // single copy is possible and wanted
-  enum class Active : uint8_t { kPlan, kPairs, kAccess };
-  Active active_ = Active::kPlan;  // what advance() advances
-  Access access_;
-  uint32_t transfer_calls_ = 0;
-  uint32_t access_calls_ = 0;
-  std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
-  std::mutex registered_mutex_;
-  std::vector<uint32_t> registered_;          // under registered_mutex_; for collectives
-  std::vector<uint32_t> retired_;             // under it: the running call may use them
-  bool uses_registered_ = false;              // written under it, by the thread in the call
-  std::atomic<bool> has_registered_{false};   // the executor has some; written under it
-  std::vector<Window*> closed_;               // under it: in windows_
+  std::set<std::string> told_by_host_;        // under told_mutex_: operations
+  std::unique_ptr<PeerWatch> peer_watch_;     // null without a watch
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one
-  bool left_windows_ = false;
-  bool began_leaving_ = false;
-  std::function<bool()> wanted_elsewhere_;  // while it leaves
-  uint32_t regions_ = 0;
-  std::vector<transport::Link*> attended_;
-  std::unique_ptr<std::byte[]> contribution_;  // grown: the scaled input of a call
-  uint64_t contribution_capacity_ = 0;
-  const std::atomic<bool>* abort_ordered_ = nullptr;
-  mutable std::mutex failure_mutex_;
-  Status failure_;                         // under failure_mutex_
-  exec::Cause cause_;                      // of it; under failure_mutex_
-  std::unique_ptr<PeerWatch> peer_watch_;  // null without a watch
 };
 
 }  // namespace tutti::comm

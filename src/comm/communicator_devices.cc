@@ -12,7 +12,7 @@ Status Communicator::check_devices() const {
   if (options_.membership.engine == EngineWish::kHost) {
     return Status::unsupported("the engine of the communicator, or TUTTI_ENGINE, is the host");
   }
-  if (options_.membership.env->config->device_ring_bytes == 0) {
+  if (config().device_ring_bytes == 0) {
     return Status::unsupported("TUTTI_DEVICE_RING_BYTES is 0");
   }
   if (membership_->domain_size() != ranks()) {
@@ -47,8 +47,7 @@ Status Communicator::open_device() {
     device_calls_ = std::make_unique<DeviceCalls>(std::move(status));
     return {};
   }
-  Result<std::unique_ptr<CallRecorder>> recorder =
-      CallRecorder::create(*options_.membership.env, recorder_options());
+  Result<std::unique_ptr<CallRecorder>> recorder = make_recorder();
   if (!recorder.ok()) return recorder.status();
   exec::DeviceRankOptions options;
   options.rank = rank();
@@ -57,28 +56,27 @@ Status Communicator::open_device() {
     options.links.push_back(peer.mapped);
   }
   options.where = options_.device_place;
-  const Config& config = *options_.membership.env->config;
-  options.ring_bytes = config.device_ring_bytes;
-  options.least_ctas = config.least_ctas;
-  options.most_ctas = config.most_ctas;
+  options.ring_bytes = config().device_ring_bytes;
+  options.least_ctas = config().least_ctas;
+  options.most_ctas = config().most_ctas;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
-  options.failure = [this] { return check(); };
-  options.cause = [this] { return cause(); };
+  options.failure = [this] { return failure_->check(); };
+  options.cause = [this] { return failure_->cause(); };
   options.fail = [this, calls = recorder.value().get()](Status why, const exec::Cause& cause) {
-    const bool is_first = check().ok();
-    fail(std::move(why), cause);
+    const bool is_first = failure_->check().ok();
+    failure_->fail(std::move(why), cause);
     if (!is_first) return;
     calls_->be_quiet();  // it was a call on devices
-    calls->dump(check());
+    calls->dump(failure_->check());
   };
-  options.report = [this](const std::string& text) { report(text); };
-  options.slow_ns = options_.membership.env->config->slow_ns;
+  options.report = [this](const std::string& text) { failure_->report(text); };
+  options.slow_ns = config().slow_ns;
   options.name_of = [this](int rank) { return name_of(rank); };
   Result<std::unique_ptr<DeviceCalls>> opened = DeviceCalls::open(
       *options_.device, std::move(options), planner_options(), std::move(recorder).value());
   if (!opened.ok()) return opened.status();
   device_calls_ = std::move(opened).value();
-  device_calls_->set_options(planner_->options());
+  device_calls_->set_options(this->options());
   return {};
 }
 
@@ -127,16 +125,14 @@ std::string Communicator::reason_by_host(const Request* request, EngineWish aske
 
 Status Communicator::enqueue(const Request& request, const exec::StreamPlace& where,
                              std::function<void(const Status&)> over) {
-  const bool in_place =
-      request.counts != nullptr ? comm::is_in_place(request, rank()) : is_in_place(request);
-  return device_calls_->enqueue(request, in_place, where, deadline_from_now(request.extras),
-                                std::move(over));
+  return device_calls_->enqueue(request, collectives_->is_in_place(request), where,
+                                collectives_->deadline_from_now(request.extras), std::move(over));
 }
 
 Status Communicator::enqueue(std::span<const exec::Transfer> transfers,
                              std::vector<exec::StreamPlace> where, uint64_t timeout_ns,
                              std::function<void(const Status&)> over) {
-  return device_calls_->enqueue(transfers, std::move(where), deadline_of_call(timeout_ns),
+  return device_calls_->enqueue(transfers, std::move(where), frame_->deadline_of(timeout_ns),
                                 std::move(over));
 }
 

@@ -24,7 +24,7 @@ plan::Tuning tuning_of(const Config& config, uint64_t region_bytes, const Member
 }  // namespace
 
 PlannerOptions Communicator::planner_options() const {
-  const Config& config = *options_.membership.env->config;
+  const Config& config = this->config();
   PlannerOptions planning;
   planning.algorithms = options_.algorithms;
   planning.group = membership_->group();

@@ -297,6 +297,16 @@ void Membership::count_cores() {
   processors_ = {};
 }
 
+std::string Membership::transports() const {
+  std::string names;
+  for (const Profile& profile : profiles_) {
+    const std::string& name = profile.transport;
+    if (name.empty() || names.find(name) != std::string::npos) continue;
+    names += (names.empty() ? "" : "+") + name;
+  }
+  return names.empty() ? "no link" : names;
+}
+
 // A rank keeps it whatever its rank becomes.
 uint64_t Membership::member_id() const {
   return self_.process_token ^ (static_cast<uint64_t>(self_.rank) * 0x9e3779b97f4a7c15u);

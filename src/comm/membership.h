@@ -66,6 +66,8 @@ class Membership {
   const std::vector<Profile>& profiles() const { return profiles_; }
   /// "rank 3 (process 4711 on alpha)".
   std::string name_of(int rank) const;
+  /// Those by which this rank reaches the others, for people: "shm+tcp".
+  std::string transports() const;
   /// Outlives the membership where it is kept.
   const std::shared_ptr<Roster>& roster() const { return roster_; }
   transport::Link* link(int peer) const { return links_[static_cast<size_t>(peer)].get(); }

@@ -52,7 +52,7 @@ struct CallRecord {
 };
 
 /// Why a communicator failed, and when.
-struct Failure {
+struct FailureRecord {
   std::string reason;
   uint64_t at_ns = 0;   // 0: it has not
   uint64_t wall_s = 0;  // since 1970
@@ -67,7 +67,7 @@ struct Snapshot {
   std::string host;
   uint64_t missed = 0;
   std::vector<CallRecord> calls;  // in order
-  Failure failure;                // of a record
+  FailureRecord failure;          // of a record
 };
 
 /// `file` may change while it is read, and may hold anything.

@@ -31,7 +31,7 @@ struct Head {
   uint64_t wall_s;
 };
 
-Status append(int fd, const Failure& failure, std::string_view file) {
+Status append(int fd, const FailureRecord& failure, std::string_view file) {
   const Head head{kRecordMagic, kVersion,      static_cast<uint32_t>(failure.reason.size()),
                   file.size(),  failure.at_ns, failure.wall_s};
   std::string record(reinterpret_cast<const char*>(&head), sizeof head);
@@ -88,14 +88,14 @@ Result<Snapshot> take_record(std::string_view& content) {
 
 }  // namespace
 
-Status append_record(const std::string& path, const Failure& failure, std::string_view file) {
+Status append_record(const std::string& path, const FailureRecord& failure, std::string_view file) {
   constexpr mode_t kMode = 0644;
   const Fd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
   if (!fd.valid()) return errno_status("open");
   return append(fd.get(), failure, file);
 }
 
-Status append_private_record(const std::string& path, const Failure& failure,
+Status append_private_record(const std::string& path, const FailureRecord& failure,
                              std::string_view file) {
   constexpr mode_t kFolderMode = 0700, kMode = 0600;
   const std::string folder = path.substr(0, path.rfind('/'));

@@ -16,11 +16,11 @@
 namespace tutti::trace {
 
 /// Appends the recorder `file` (Recorder::file()) to what lies at `path`.
-Status append_record(const std::string& path, const Failure& failure, std::string_view file);
+Status append_record(const std::string& path, const FailureRecord& failure, std::string_view file);
 
 /// The same in the folder of the default path, which is this user's alone: it is made if it is
 /// missing, and of its files the oldest are removed.
-Status append_private_record(const std::string& path, const Failure& failure,
+Status append_private_record(const std::string& path, const FailureRecord& failure,
                              std::string_view file);
 
 /// All that can be read of `content`, which may hold anything, and what is wrong with the rest.

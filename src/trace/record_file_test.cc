@@ -52,7 +52,7 @@ class RecordFile : public testing::Test {
 
 TEST_F(RecordFile, HoldsTheRecordsOfSeveralRanksInTheirOrder) {
   for (const int rank : {2, 0}) {
-    const Failure failure{"rank 3 is \x1b gone", 77'000'000'000, 1'700'000'000};
+    const FailureRecord failure{"rank 3 is \x1b gone", 77'000'000'000, 1'700'000'000};
     ASSERT_TRUE(append_record(path(), failure, recorder_of(rank)->file()).ok());
   }
   const Result<Recorders> found = read_record_file(path());

@@ -202,7 +202,7 @@ std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns) {
 }
 
 std::string to_text(const Snapshot& snapshot, uint64_t now_ns) {
-  const Failure& failure = snapshot.failure;
+  const FailureRecord& failure = snapshot.failure;
   if (failure.at_ns != 0) now_ns = failure.at_ns;
   std::string text =
       fmt::format("communicator {:#x}, epoch {}: rank {} of {}, process {} on {}; {} calls\n",

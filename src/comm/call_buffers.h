@@ -1,0 +1,53 @@
+// Where the buffers of a call lie, and how peers can reach them.
+//
+// Threads: one. Lifetime: within what it is given. Errors: none.
+#pragma once
+
+#include <cstdint>
+
+#include "src/comm/membership.h"
+#include "src/comm/memory_table.h"
+#include "src/comm/planner.h"
+#include "src/comm/request.h"
+
+namespace tutti::comm {
+
+/// Whether and where a call's buffers are one: `recv` lies `offset` bytes behind `send`.
+struct Placement {
+  bool possible = false;
+  uintptr_t offset = 0;  // modulo 2^64
+  bool holds(const Request& request) const {
+    const auto send = reinterpret_cast<uintptr_t>(request.send);
+    return possible && reinterpret_cast<uintptr_t>(request.recv) - send == offset;
+  }
+};
+
+class CallBuffers {
+ public:
+  /// `single_copy_bytes`: from here on peers copy from and to ordinary memory, where all can;
+  /// 0: never.
+  CallBuffers(const Membership& membership, MemoryTable& memory, uint64_t single_copy_bytes);
+
+  Placement placement_of(const Request& request) const;
+  bool is_in_place(const Request& request) const { return placement_of(request).holds(request); }
+  /// Of all ranks' shares.
+  uint64_t output_bytes(const Request& request) const;
+  /// Through staging, whatever memory is registered.
+  bool is_always_staged(uint64_t output_bytes) const;
+  /// Equal on all ranks of the domain. Where it says so, the call uses registered memory until
+  /// end_use().
+  Reach reach_of(const Request& request);
+  void end_use() { memory_.end_use(); }
+  uint64_t send_elements(const Request& request) const;
+
+ private:
+  bool use_registered(const Request& request);
+
+  const Membership& membership_;
+  MemoryTable& memory_;
+  const uint64_t single_copy_bytes_;
+  const bool direct_;       // all ranks of the domain are threads of this process
+  const bool reads_peers_;  // single copy is possible and wanted
+};
+
+}  // namespace tutti::comm

@@ -1,0 +1,51 @@
+// The parts of Collectives that say what a call would do, and how long it should take.
+#include <algorithm>
+
+#include "src/comm/collectives.h"
+#include "src/plan/match.h"
+
+namespace tutti::comm {
+
+// The rounds that run before the data, for explain().
+std::string Collectives::rounds_before(const Request& request, bool in_place) {
+  if (!request.counts->is_private()) return "";
+  const Result<bool> forwards = planner_.forwards(request, longest_of(*request.counts), in_place);
+  const bool sizes = forwards.ok() && forwards.value();
+  return sizes ? ", after a count round and a size round" : ", after a count round";
+}
+
+std::string Collectives::explain(const Request& request) {
+  const bool shares = request.counts != nullptr;
+  const bool in_place = is_in_place(request);
+  const uint64_t count = shares ? longest_of(*request.counts) : request.count;
+  const Reach reach = shares ? Reach{} : buffers_.reach_of(request);
+  const Result<const Prepared*> prepared =
+      shares ? planner_.prepare_vectors(request, count, in_place, {})
+             : planner_.prepare(request, in_place, reach);
+  buffers_.end_use();  // nothing runs
+  std::string text = std::string(name_of(request)) + " of " + (shares ? "shares up to " : "") +
+                     std::to_string(count) + " " + types::name_of(request.type) + " on " +
+                     std::to_string(membership_.ranks()) + " ranks: ";
+  if (!prepared.ok()) return text + std::string(prepared.status().message()) + "\n";
+  const plan::Plan& plan = prepared.value()->plan;
+  text += plan.algorithm + ", " + plan::name_of(reach.mode) + ", " + std::to_string(plan.slices) +
+          (plan.slices == 1 ? " slice" : " slices") +
+          (prepared.value()->fast ? ", superinstructions" : "") +
+          (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " + membership_.transports() +
+          (shares ? rounds_before(request, in_place) : "") + "\n";
+  for (const select::Candidate& candidate : planner_.candidates(request, in_place)) {
+    text += "  " + std::string(candidate.algorithm->name) + ": ";
+    text += candidate.rejected.empty()
+                ? "predicted " + std::to_string(candidate.predicted_ns / 1000) + " us" +
+                      (candidate.overflows ? ", its slices hardly fit a frame" : "")
+                : "not used: " + candidate.rejected;
+    text += "\n";
+  }
+  return text;
+}
+
+Result<double> Collectives::predict_ns(const Request& request) {
+  return planner_.predict_ns(request, is_in_place(request));
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,34 @@
+#include "src/comm/transfers.h"
+
+namespace tutti::comm {
+
+void Transfers::name(uint64_t own_timeout_ns) {
+  frame_.state().name_call(
+      {nullptr, nullptr, 0, frame_.deadline_of(own_timeout_ns), "send/recv", false}, &pairs_);
+}
+
+Status Transfers::run(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns) {
+  frame_.heed();
+  name(own_timeout_ns);
+  frame_.recorder().begin(frame_.labels().label(transfers), ++calls_, trace::Series::kTransfers);
+  Status status = pairs_.run(transfers);
+  if (status.ok()) [[likely]] {
+    frame_.recorder().end();
+  } else {
+    frame_.conclude(status);
+  }
+  return status;
+}
+
+Status Transfers::begin(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns,
+                        uint64_t ticket) {
+  frame_.heed();
+  frame_.recorder().begin_queued(ticket, frame_.labels().label(transfers), ++calls_,
+                                 trace::Series::kTransfers);
+  if (!frame_.status().ok()) return frame_.status();
+  name(own_timeout_ns);
+  pairs_.start(transfers);
+  return {};
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,40 @@
+// The sends and receives of a communicator: one, or a group of them that progress together
+// (exec/pairs.h).
+//
+// Threads: one at a time. Lifetime: within what it is given. Errors: each fails the communicator.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "src/comm/call_frame.h"
+#include "src/comm/work.h"
+#include "src/exec/pairs.h"
+
+namespace tutti::comm {
+
+class Transfers final : public Work {
+ public:
+  /// `calls_before`: so many count as made.
+  Transfers(exec::HostExecutor& executor, CallFrame& frame, uint32_t calls_before)
+      : frame_(frame), pairs_(executor), calls_(calls_before) {}
+
+  /// One that will be run soon, while nothing is queued.
+  void claim(const exec::Transfer& transfer) const { pairs_.claim(transfer); }
+  /// Blocks until all are complete. `own_timeout_ns` as CallFrame::timeout_of() takes it, and so
+  /// below.
+  Status run(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns);
+  /// `ticket`: of the recorder's queue.
+  Status begin(std::span<const exec::Transfer> transfers, uint64_t own_timeout_ns, uint64_t ticket);
+  plan::Progress advance() override { return pairs_.advance(); }
+  Status outcome() const override { return frame_.status(); }
+
+ private:
+  void name(uint64_t own_timeout_ns);
+
+  CallFrame& frame_;
+  exec::PairExecutor pairs_;
+  uint32_t calls_;
+};
+
+}  // namespace tutti::comm
