@@ -121,9 +121,9 @@ TUTTI_API tuttiResult_t tuttiGetPublicId(tuttiUniqueId* id);
 
 /* By what calls on streams of devices run (docs/devices.md). Others run on the host. */
 typedef enum {
-  tuttiEngineAuto = 0, /* the library chooses */
-  tuttiEngineHost = 1, /* through host memory, by the host's processors */
-  tuttiEngineCopy = 2, /* copy engines, and streams that wait for each other: no kernels */
+  tuttiEngineAuto = 0,  /* the library chooses */
+  tuttiEngineHost = 1,  /* through host memory, by the host's processors */
+  tuttiEngineCopy = 2,  /* copy engines, and streams that wait for each other: no kernels */
   tuttiEngineKernel = 3 /* the same, with kernels for what is computed */
 } tuttiEngine_t;
 
