@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <utility>
 
 namespace tutti::api {
 namespace {
@@ -147,6 +148,8 @@ Status check_engines(const std::vector<Member>& members) {
   return {};
 }
 
+// A group may name communicators in another order on each rank, but one stream waits for one call
+// after the other: all ranks put them there by kind and communicator.
 std::vector<Member> take_direct(std::vector<Member>& members) {
   const auto direct = std::stable_partition(
       members.begin(), members.end(),
@@ -154,6 +157,11 @@ std::vector<Member> take_direct(std::vector<Member>& members) {
   std::vector<Member> taken(std::make_move_iterator(direct),
                             std::make_move_iterator(members.end()));
   members.erase(direct, members.end());
+  const auto place = [](const Member& member) {
+    return std::pair(member.task.is_transfer(), member.comm->communicator->id());
+  };
+  std::stable_sort(taken.begin(), taken.end(),
+                   [&](const Member& a, const Member& b) { return place(a) < place(b); });
   return taken;
 }
 
