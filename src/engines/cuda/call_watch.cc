@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <vector>
-
 #include "src/base/clock.h"
 
 namespace tutti::engines::cuda {
@@ -59,7 +57,7 @@ void CallWatch::look(const Watched& call, std::optional<int> late) {
   options_.report(
       fmt::format("{}{} on device memory has waited in its stream on {} for {:.1f} s: {}",
                   call.what, which, options_.name_of(options_.rank),
-                  static_cast<double>(waited_ns) * 1e-9, reason(call.number, *late)));
+                  static_cast<double>(waited_ns) * 1e-9, reason(call.number, find_culprit(*late))));
 }
 
 void CallWatch::over(const Watched& call, bool ok) {
@@ -67,17 +65,32 @@ void CallWatch::over(const Watched& call, bool ok) {
   if (options_.recorder != nullptr) options_.recorder->conclude(ok);
 }
 
-// A rank that has not made the call is the one to look at, whoever else is late because of it.
-std::string CallWatch::reason(uint64_t number, int late) const {
-  std::vector<int> absent;
-  for (size_t rank = 0; number != 0 && rank < options_.arenas.size(); ++rank) {
-    if (static_cast<int>(rank) == options_.rank || has_made(options_.arenas[rank], number))
-      continue;
-    absent.push_back(static_cast<int>(rank));
+// Counters rise alike on all ranks, so the lowest is that of the rank that is furthest behind; of
+// several, that of the rank that has made the fewest calls.
+int CallWatch::find_culprit(int late) const {
+  const auto behind = [&](size_t one, size_t other) {
+    const auto at = [&](size_t rank) {
+      return options_.arenas[rank].device().progress.value.load(std::memory_order_acquire);
+    };
+    if (at(one) != at(other)) return at(one) < at(other);
+    const uint32_t calls = last_call_of(options_.arenas[one]);
+    return static_cast<int32_t>(calls - last_call_of(options_.arenas[other])) < 0;
+  };
+  auto culprit = static_cast<size_t>(late);
+  for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
+    if (static_cast<int>(rank) != options_.rank && behind(rank, culprit)) culprit = rank;
   }
-  std::string text = "it waits for " + story_of(absent.empty() ? late : absent.front(), number);
-  for (size_t i = 1; i < absent.size(); ++i) {
-    text += (i == 1 ? "; nor have ranks " : ", ") + std::to_string(absent[i]);
+  return static_cast<int>(culprit);
+}
+
+std::string CallWatch::reason(uint64_t number, int late) const {
+  std::string text = "it waits for " + story_of(late, number);
+  std::string separator = "; it has not been made either by rank ";
+  for (size_t rank = 0; number != 0 && rank < options_.arenas.size(); ++rank) {
+    const bool told = static_cast<int>(rank) == options_.rank || static_cast<int>(rank) == late;
+    if (told || has_made(options_.arenas[rank], number)) continue;
+    text += separator + std::to_string(rank);
+    separator = ", ";
   }
   return text;
 }

@@ -37,6 +37,8 @@ class CallWatch {
   /// Its stream is past it, or will never be.
   void over(const Watched& call, bool ok);
 
+  /// The rank because of which `late` is late: it may wait for another one itself.
+  int find_culprit(int late) const;
   /// "it waits for rank 3 (...), which has not made that call: ...".
   std::string reason(uint64_t number, int late) const;
 

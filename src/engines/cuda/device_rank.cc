@@ -418,7 +418,8 @@ bool CudaDeviceRank::heed_peers() {
 
 void CudaDeviceRank::heed_deadline() {
   if (monotonic_ns() <= pending_.front().deadline_ns) return;
-  const std::optional<int> late = find_late();
+  std::optional<int> late = find_late();
+  if (late) late = watch_.find_culprit(*late);
   give_up(Status::timeout(where() + " passed its deadline: " +
                           (late ? watch_.reason(pending_.front().call.number, *late)
                                 : "its own stream is held up by what is before it")),
