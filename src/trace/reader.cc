@@ -148,8 +148,7 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
     if (record.order.load(std::memory_order_relaxed) != order) continue;
     call.order = order;
     call.number = static_cast<uint32_t>(progress >> 32);
-    call.series =
-        known(progress >> kSeriesAt & kSeriesMask, Series::kDevice, Series::kCollective);
+    call.series = known(progress >> kSeriesAt & kSeriesMask, Series::kDevice, Series::kCollective);
     call.state = known(progress & kStateMask, State::kFailed, State::kNone);
     call.collective = reading.name(what);
     call.type = optional_name(reading, what >> 8);

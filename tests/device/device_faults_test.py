@@ -63,7 +63,8 @@ class LateRank(unittest.TestCase):
         dumps = self.done.stderr
         self.assertRegex(dumps, r"dev 2 running all_gather .* waits for rank 3")
         self.assertEqual(len(re.findall(r"queued +all_gather", dumps)), 2, dumps)
-        self.assertRegex(dumps, r"dev 4 done +all_gather")
+        # The last call may be done in its stream and not noticed yet.
+        self.assertRegex(dumps, r"dev 3 done +all_gather")
 
 
 if __name__ == "__main__":

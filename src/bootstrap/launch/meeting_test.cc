@@ -105,7 +105,8 @@ TEST_F(MeetingTest, AtTheMasterOfSeveralHosts) {
 }
 
 // Rank 0 is at its second try, the others are at their first one. Of those, one that comes before
-// rank 0 has opened the place again is told how the first try ended, and tries again, too.
+// rank 0 has opened the place again is told how the first try ended, or that it ended, and tries
+// again, too.
 TEST_F(MeetingTest, ARankThatGaveUpTriesAgainAndMeetsTheOthers) {
   constexpr std::string_view kLonely = "ranks 1, 2 of 3 did not come";
   const testing_support::ReservedPort port;
@@ -124,8 +125,7 @@ TEST_F(MeetingTest, ARankThatGaveUpTriesAgainAndMeetsTheOthers) {
         uint64_t tried = rank == 0 ? 1 : 0;
         do {
           errors[rank] = meet(config, variables(rank), {0, tried++}, way, deadline_ns);
-        } while (rank != 0 && errors[rank].find(kLonely) != std::string::npos &&
-                 monotonic_ns() < deadline_ns);
+        } while (rank != 0 && !errors[rank].empty() && monotonic_ns() < deadline_ns);
       });
     }
     for (std::thread& thread : threads) thread.join();

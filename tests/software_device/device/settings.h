@@ -17,7 +17,7 @@ struct Settings {
   long seed = 0;             // of all chance; 0: another one each time
   long free_waits = 1;       // freeing memory waits for all work of the context
   long init_result = 0;      // what cuInit returns: a driver that cannot be used
-  long kernels = 1;        // 0: images have no functions but those that tests register
+  long kernels = 1;          // 0: images have no functions but those that tests register
   long statistics = 0;       // counters are printed when the process ends
   std::string checker;       // file of the happens-before checker, one for all ranks
 };
