@@ -43,8 +43,11 @@ static inline tuttiStream_t tuttiBlocking(void) {
  *           should have written is undefined.
  * Owns:     the stream stays the caller's. Buffers must stay until the stream is past the
  *           operation: cudaStreamSynchronize(), an event, or tuttiRequestWait().
- * Devices:  one process may have several ranks if each has a device of its own. Capture into a
- *           graph is tuttiUnsupported. One-sided access (windows.h) takes local host memory only.
+ * Capture:  a call on a stream that is captured goes into the graph and runs with it; a request of
+ *           it is done at once. All ranks capture the same calls and launch the same graphs, in the
+ *           same order, also among other calls. Buffers must stay as long as the graph runs.
+ * Devices:  one process may have several ranks if each has a device of its own. One-sided access
+ *           (windows.h) takes local host memory only.
  */
 static inline tuttiStream_t tuttiStreamCuda(void* cuda_stream) {
   tuttiStream_t stream = {tuttiStreamDevice, 0, cuda_stream};

@@ -88,6 +88,7 @@ Status close_windows_of(comm::Communicator& rank) {
 
 Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
               const std::function<bool()>& wanted) {
+  rank->close_to_graphs();
   (void)drain(*rank);
   // It may be parked for long, and their memory freed.
   Status closed = close_windows_of(*rank);
@@ -103,6 +104,7 @@ Status depart(std::unique_ptr<comm::Communicator> rank, Lounge& lounge,
 }
 
 Status abandon(std::unique_ptr<comm::Communicator> rank, Lounge& lounge) {
+  rank->close_to_graphs();
   (void)drain(*rank);
   rank->abort();  // it may have been idle: nobody in a window is waited for as by a destroy
   attempt([&] { rank->give_up(); });

@@ -322,25 +322,49 @@ Result<std::unique_ptr<exec::DeviceAllocation>> allocate_for(tuttiStream_t strea
   return device().allocate(stream.handle, bytes);
 }
 
-Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams) {
-  Crossings made;
+namespace {
+
+/// For each device stream of the task, `make` makes the crossing of what it loads there.
+template <class Make>
+Status cross_each(comm::Task& task, const DeviceStreams& on, Make make) {
   std::vector<void*> handles;
-  for (const tuttiStream_t& stream : streams) {
+  for (size_t i = 0; i < on.streams.size(); ++i) {
+    const tuttiStream_t& stream = on.streams[i];
     const bool known = std::find(handles.begin(), handles.end(), stream.handle) != handles.end();
     if (!is_of_device(stream) || known) continue;
     handles.push_back(stream.handle);
-    const Result<exec::StreamPlace> where = place_of(stream, *task.communicator);
-    if (!where.ok()) return where.status();
     Load load;
-    if (Status s = load_work(load, task, streams, stream.handle); !s.ok()) return s;
-    Result<std::shared_ptr<exec::Crossing>> crossing =
-        device().cross(where.value(), load.input.pieces(), load.output.pieces());
+    if (Status s = load_work(load, task, on.streams, stream.handle); !s.ok()) return s;
+    const Result<std::shared_ptr<exec::Crossing>> crossing = make(on.places[i], load);
     if (!crossing.ok()) return crossing.status();
     apply(load, *crossing.value());
-    task.fences.push_back(crossing.value());
-    made.push_back(std::move(crossing).value());
   }
+  return {};
+}
+
+}  // namespace
+
+Result<Crossings> cross(comm::Task& task, const DeviceStreams& on) {
+  Crossings made;
+  const Status status = cross_each(task, on, [&](const exec::StreamPlace& where, const Load& load) {
+    auto crossing = device().cross(where, load.input.pieces(), load.output.pieces());
+    if (!crossing.ok()) return crossing;
+    made.push_back(crossing.value());
+    task.fences.push_back(crossing.value()->fence());
+    return crossing;
+  });
+  if (!status.ok()) return status;
   return made;
+}
+
+Status cross_captured(comm::CapturedTask& captured, const DeviceStreams& on) {
+  const auto make = [&](const exec::StreamPlace& where, const Load& load) {
+    auto crossing = device().cross_captured(where, load.input.pieces(), load.output.pieces(),
+                                            [&captured] { captured.arrived(); });
+    if (crossing.ok()) captured.add(crossing.value());
+    return crossing;
+  };
+  return cross_each(captured.task(), on, make);
 }
 
 Status check_host_memory(const comm::Request& request, const comm::Communicator& communicator) {

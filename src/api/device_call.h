@@ -10,6 +10,7 @@
 
 #include "include/tutti/tutti.h"
 #include "src/base/status.h"
+#include "src/comm/captured_task.h"
 #include "src/comm/task.h"
 #include "src/exec/device.h"
 
@@ -20,6 +21,13 @@ inline constinit std::atomic<bool> device_memory_seen{false};
 
 /// Memory of the stream's device.
 Result<std::unique_ptr<exec::DeviceAllocation>> allocate_for(tuttiStream_t stream, size_t bytes);
+
+/// The streams of a task's transfers, in order; of other work, its one. `places`: of each that is a
+/// device's.
+struct DeviceStreams {
+  std::span<const tuttiStream_t> streams;
+  std::span<const exec::StreamPlace> places;
+};
 
 using Crossings = std::vector<std::shared_ptr<exec::Crossing>>;
 
@@ -39,8 +47,10 @@ Status check_engine(const comm::Task& task, std::span<const tuttiStream_t> strea
 Status enqueue_direct(comm::Task& task, std::span<const tuttiStream_t> streams);
 
 /// Gives the task host memory in the place of device memory, and one fence for each device stream
-/// that it is on. `streams`: those of its transfers, in order; one for any other work.
-Result<Crossings> cross(comm::Task& task, std::span<const tuttiStream_t> streams);
+/// that it is on.
+Result<Crossings> cross(comm::Task& task, const DeviceStreams& on);
+/// The same of a call on captured streams, whose task and crossings belong to the graph.
+Status cross_captured(comm::CapturedTask& captured, const DeviceStreams& on);
 
 /// Whether some buffer of the work is device memory; such a call needs a device stream.
 Status check_host_memory(const comm::Request& request, const comm::Communicator& communicator);

@@ -60,6 +60,34 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
   return true;
 }
 
+namespace {
+
+Status find_places(Member& member) {
+  member.places.clear();
+  if (std::none_of(member.streams.begin(), member.streams.end(), is_of_device)) return {};
+  for (const tuttiStream_t& stream : member.streams) {
+    if (!is_of_device(stream)) {
+      member.places.emplace_back();
+      continue;
+    }
+    const Result<exec::StreamPlace> place = place_of(stream, *member.task.communicator);
+    if (!place.ok()) return place.status();
+    member.places.push_back(place.value());
+  }
+  return {};
+}
+
+/// Null, and none: no call of the communicator is in a graph.
+OrderedStreams ordered_streams_of(const Member& member) {
+  OrderedStreams ordered{member.task.communicator->call_order(), {}};
+  for (size_t i = 0; ordered.order != nullptr && i < member.places.size(); ++i) {
+    if (is_of_device(member.streams[i])) ordered.places.push_back(member.places[i]);
+  }
+  return ordered;
+}
+
+}  // namespace
+
 // Ranks may name operations of different kinds in different orders, and need not all have each
 // kind: with the collectives first on every rank, then the transfers, then what never waits, nobody
 // waits for what its peer has behind something of another kind.
@@ -79,6 +107,7 @@ Status enter(std::vector<Member>& members) {
     member.visitor = visit(member.comm);
     if (Status status = check_handle(member.comm); !status.ok()) return status;
     if (Status status = member.task.check(); !status.ok()) return status;
+    if (Status status = find_places(member); !status.ok()) return status;
   }
   return {};
 }
@@ -111,7 +140,9 @@ bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
 // to wait for that work before the group has begun may be to wait for ever, since a peer may do it
 // only behind what the group has of another communicator.
 bool needs_engine(const Member& member) {
-  if (member.comm->communicator->pending.load(std::memory_order_acquire) > 0) return true;
+  const comm::Communicator& communicator = *member.comm->communicator;
+  if (communicator.pending.load(std::memory_order_acquire) > 0) return true;
+  if (communicator.is_replayed()) return true;
   if (std::any_of(member.streams.begin(), member.streams.end(), is_of_device)) return true;
   const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
   const auto& more = member.task.more_streams;
@@ -120,22 +151,30 @@ bool needs_engine(const Member& member) {
 
 // All streams of devices come to their first point before one of them waits at its second one: what
 // it waits for may need another one that shares its queue in the hardware.
-Status enter_devices(std::vector<Member>& members, Crossings& crossings) {
+Status enter_devices(std::vector<Member>& members, OnDevices& on) {
   for (Member& member : members) {
-    Result<Crossings> made = cross(member.task, member.streams);
+    Result<Crossings> made = cross(member.task, {member.streams, member.places});
     if (!made.ok()) return made.status();
-    crossings.insert(crossings.end(), made.value().begin(), made.value().end());
+    on.crossings.insert(on.crossings.end(), made.value().begin(), made.value().end());
+    OrderedStreams ordered = ordered_streams_of(member);
+    if (ordered.places.empty()) continue;
+    if (Status status = ordered.order->begin(ordered.places); !status.ok()) return status;
+    on.ordered.push_back(std::move(ordered));
   }
-  for (const auto& crossing : crossings) {
+  for (const auto& crossing : on.crossings) {
     if (Status status = crossing->enter(); !status.ok()) return status;
   }
   return {};
 }
 
-Status leave_devices(const Crossings& crossings) {
+Status leave_devices(const OnDevices& on) {
   Status first;
-  for (const auto& crossing : crossings) {
+  for (const auto& crossing : on.crossings) {
     const Status status = crossing->leave();
+    if (first.ok()) first = status;
+  }
+  for (const OrderedStreams& ordered : on.ordered) {
+    const Status status = ordered.order->end(ordered.places);
     if (first.ok()) first = status;
   }
   return first;
@@ -168,7 +207,14 @@ std::vector<Member> take_direct(std::vector<Member>& members) {
 Status enqueue_direct(std::vector<Member>& members) {
   Status first;
   for (Member& member : members) {
-    const Status status = enqueue_direct(member.task, member.streams);
+    const OrderedStreams ordered = ordered_streams_of(member);
+    Status status = ordered.places.empty() ? Status() : ordered.order->begin(ordered.places);
+    if (status.ok()) {
+      status = enqueue_direct(member.task, member.streams);
+    } else {
+      member.task.tell(status);
+    }
+    if (status.ok() && !ordered.places.empty()) status = ordered.order->end(ordered.places);
     if (first.ok()) first = status;
   }
   return first;

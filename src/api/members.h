@@ -16,8 +16,9 @@ namespace tutti::api {
 struct Member {
   tuttiComm_t comm;
   comm::Task task;
-  std::vector<tuttiStream_t> streams;  // of its transfers; of other work, one
-  Visitor visitor{nullptr};            // from the end of the group until the task is announced
+  std::vector<tuttiStream_t> streams;       // of its transfers; of other work, one
+  std::vector<exec::StreamPlace> places{};  // by stream, since enter()
+  Visitor visitor{nullptr};                 // from the end of the group until the task is announced
 };
 
 /// Sends and receives of one communicator progress together, on whatever streams: they become one
@@ -41,8 +42,20 @@ std::vector<Member> take_direct(std::vector<Member>& members);
 /// Puts them into their streams, all of them even if one fails. The first error.
 Status enqueue_direct(std::vector<Member>& members);
 
+/// The streams of a call, and the order that they keep because graphs have calls of the
+/// communicator, too.
+struct OrderedStreams {
+  std::shared_ptr<exec::CallOrder> order;
+  std::vector<exec::StreamPlace> places;
+};
+/// Of calls that cross to the host.
+struct OnDevices {
+  Crossings crossings;
+  std::vector<OrderedStreams> ordered;
+};
+
 /// Of the members on streams of devices: up to where the host's work begins, and all behind it.
-Status enter_devices(std::vector<Member>& members, Crossings& crossings);
-Status leave_devices(const Crossings& crossings);
+Status enter_devices(std::vector<Member>& members, OnDevices& on);
+Status leave_devices(const OnDevices& on);
 
 }  // namespace tutti::api

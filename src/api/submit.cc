@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/api/captured_call.h"
 #include "src/api/members.h"
 #include "src/api/plain_transfers.h"
 #include "src/api/process.h"
@@ -145,7 +146,8 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
     const Status kept = collect(group(), asked, stream);
     return kept.ok() ? tuttiSuccess : refuse(comm, kept);
   }
-  if (is_of_device(stream)) [[unlikely]] {
+  const bool is_blocking = stream.kind == tuttiStreamBlocking;
+  if (is_of_device(stream) || (is_blocking && comm->communicator->is_replayed())) [[unlikely]] {
     Group alone;
     const Status kept = collect(alone, asked, stream);
     return report(comm, kept.ok() ? run_group(std::move(alone)) : kept);
@@ -164,7 +166,7 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
 // A group with a HOST stream, or a device's, belongs to the engine as a whole: a communicator is
 // driven by one thread at a time. `tasks` has room for all.
 Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& tasks,
-                   const Crossings& crossings) {
+                   const OnDevices& on) {
   for (Member& member : group.members) tasks.push_back(std::move(member.task));
   const Status taken = engine.submit(tasks);
   if (!taken.ok()) {
@@ -172,7 +174,7 @@ Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& 
     return taken;
   }
   group.members.clear();  // what is announced keeps its communicator by itself
-  const Status left = leave_devices(crossings);
+  const Status left = leave_devices(on);
   const Status waited = group.own == nullptr ? Status() : group.own->wait();
   return left.ok() ? waited : left;
 }
@@ -192,13 +194,16 @@ Status run_members(Group& group) {
   comm::Engine* engine = nullptr;
   std::vector<comm::Task> tasks;
   std::optional<comm::Driver> driver;
-  Crossings crossings;
+  OnDevices on;
   std::optional<DeferredCallbacks> deferred;  // the communicators are the driver's until its end
-  std::vector<Member> direct;
+  std::vector<Member> direct, captured;
   const Status ready = caught_status([&]() -> Status {
     order(members);
     if (Status status = enter(members); !status.ok()) return status;
     if (Status status = check_engines(members); !status.ok()) return status;
+    Result<std::vector<Member>> taken = take_captured(members);
+    if (!taken.ok()) return taken.status();
+    captured = std::move(taken).value();
     direct = take_direct(members);
     // Before any task is counted as pending: a group may hold several of one communicator.
     if (std::none_of(members.begin(), members.end(), needs_engine)) {
@@ -215,18 +220,21 @@ Status run_members(Group& group) {
     Result<comm::Engine*> found = find_engine();
     if (!found.ok()) return found.status();
     engine = found.value();
-    return enter_devices(members, crossings);
+    return enter_devices(members, on);
   });
   if (!ready.ok()) {
     tell_all(members, ready);
     tell_all(direct, ready);
+    tell_all(captured, ready);
     return ready;
   }
   // Between the two points of what crosses to the host: no stream waits for this rank yet.
   const Status put = enqueue_direct(direct);
-  const Status run = engine != nullptr ? queue_group(group, *engine, tasks, crossings)
-                                       : drive_group(group, *driver);
-  return put.ok() ? run : put;
+  const Status kept = put_captured(captured);
+  const Status run =
+      engine != nullptr ? queue_group(group, *engine, tasks, on) : drive_group(group, *driver);
+  if (!put.ok()) return put;
+  return kept.ok() ? run : kept;
 }
 
 bool operates_on(const Group& group, const tuttiComm* comm) {

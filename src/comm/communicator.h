@@ -28,6 +28,7 @@
 #include "src/comm/membership.h"
 #include "src/comm/memory_table.h"
 #include "src/comm/peer_watch.h"
+#include "src/comm/replay_gate.h"
 #include "src/comm/request.h"
 #include "src/comm/transfers.h"
 
@@ -173,6 +174,16 @@ class Communicator final {
   /// The same of any of the ranks: on this host at once, elsewhere when the watch has heard of it.
   Status failure_of_any() { return failure_->of_any_rank(executor_->state().peers()); }
 
+  /// Before a call of it is captured in the stream.
+  Status open_to_graphs(const exec::StreamPlace& where);
+  /// No graph runs its calls any more: before what ends it waits for what is pending.
+  void close_to_graphs();
+  /// Whether graphs may run calls of it at any time. Then no thread drives it but the engine's.
+  bool is_replayed() const { return gate_ != nullptr; }
+  /// Of all its calls in streams; null: none was ever captured, and they need none.
+  const std::shared_ptr<exec::CallOrder>& call_order() const { return call_order_; }
+  const std::shared_ptr<ReplayGate>& gate() const { return gate_; }
+
   /// Operations queued or running: kept by whoever drives this communicator.
   std::atomic<uint32_t> pending{0};
 
@@ -206,7 +217,9 @@ class Communicator final {
   Work* active_ = nullptr;                     // what advance() advances
   std::unique_ptr<DeviceCalls> device_calls_;  // null: no rank has a device
   std::mutex told_mutex_;
-  std::set<std::string> told_by_host_;        // under told_mutex_: operations
+  std::set<std::string> told_by_host_;  // under told_mutex_: operations
+  std::shared_ptr<exec::CallOrder> call_order_;
+  std::shared_ptr<ReplayGate> gate_;
   std::unique_ptr<PeerWatch> peer_watch_;     // null without a watch
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one

@@ -123,6 +123,19 @@ std::string Communicator::reason_by_host(const Request* request, EngineWish aske
   return std::string(why.message());
 }
 
+Status Communicator::open_to_graphs(const exec::StreamPlace& where) {
+  if (gate_ != nullptr) return {};
+  Result<std::shared_ptr<exec::CallOrder>> order = options_.device->make_order(where);
+  if (!order.ok()) return order.status();
+  call_order_ = std::move(order).value();
+  gate_ = std::make_shared<ReplayGate>(*this);
+  return {};
+}
+
+void Communicator::close_to_graphs() {
+  if (gate_ != nullptr) gate_->close();
+}
+
 Status Communicator::enqueue(const Request& request, const exec::StreamPlace& where,
                              std::function<void(const Status&)> over) {
   return device_calls_->enqueue(request, collectives_->is_in_place(request), where,

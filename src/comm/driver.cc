@@ -76,7 +76,7 @@ void Driver::add(Task task) {
 
 void Driver::line_up(Node& node) {
   node.seats.reserve(2 + node.task.more_streams.size());
-  take_seat(node, node.task.communicator, 0)->is_communicators = true;
+  take_communicators_seat(node);
   take_seat(node, node.task.stream.order, node.task.group);
   for (const Task::Stream& other : node.task.more_streams) {
     take_seat(node, other.order, node.task.group);
@@ -134,6 +134,46 @@ Driver::Chain* Driver::take_seat(Node& node, const void* order, uint64_t group) 
   node.seats.push_back({&stage, stage.members.size() - 1});
   if (stage.before != nullptr) ++node.blocked;
   return &chain;
+}
+
+void Driver::take_communicators_seat(Node& node) {
+  Chain& chain = chain_of(node.task.communicator);
+  chain.is_communicators = true;
+  const auto later = node.task.is_replay ? first_to_wait(chain) : chain.stages.end();
+  if (later == chain.stages.end()) {
+    take_seat(node, node.task.communicator, 0);
+  } else {
+    take_seat_before(node, chain, later);
+  }
+}
+
+/// Of a communicator's chain, where each stage has one task: the first that has not begun and is no
+/// replay.
+std::list<Driver::Stage>::iterator Driver::first_to_wait(Chain& chain) {
+  return std::find_if(chain.stages.begin(), chain.stages.end(), [](const Stage& stage) {
+    const auto waits = [](const Member& member) {
+      return !member.node->begun && !member.node->task.is_replay;
+    };
+    return std::all_of(stage.members.begin(), stage.members.end(), waits);
+  });
+}
+
+void Driver::take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator later) {
+  std::list<Stage> made(1);
+  made.front().members.push_back({&node, node.seats.size()});
+  Stage& stage = made.front();
+  stage.chain = &chain;
+  stage.before = later->before;
+  stage.priority = later->priority;
+  for (const Member& member : later->members) {
+    stage.priority = std::max(stage.priority, member.node->priority);
+    if (later->before == nullptr && ++member.node->blocked == 1) std::erase(active_, member.node);
+  }
+  later->before = &stage;
+  chain.stages.splice(later, made);
+  node.seats.push_back({&stage, 0});
+  node.priority = std::max(node.priority, stage.priority);
+  if (stage.before != nullptr) ++node.blocked;
 }
 
 // Of what found no memory nothing stays.

@@ -3,11 +3,13 @@
 // with a thread of its own.
 //
 // Ordering: tasks of one communicator run in the order they were added, and so do those of one
-// stream unless they belong to one group. Of the active ones, a lower priority advances when no
-// higher one can; a task that holds up one of higher priority has that priority. One whose
-// communicator has failed before its turn ends without waiting for other communicators'. Errors: a
-// task's failure is told where the task says; the others go on. Threads: one. A task costs the same
-// however many are queued, and when they are finished little of their memory is kept.
+// stream unless they belong to one group. But a replay, whose streams have come, goes before those
+// of its communicator that have not begun: their streams come behind it. Of the active ones, a
+// lower priority advances when no higher one can; a task that holds up one of higher priority has
+// that priority. One whose communicator has failed before its turn ends without waiting for other
+// communicators'. Errors: a task's failure is told where the task says; the others go on. Threads:
+// one. A task costs the same however many are queued, and when they are finished little of their
+// memory is kept.
 #pragma once
 
 #include <list>
@@ -88,6 +90,9 @@ class Driver {
   void free_chain(const Chain& chain);
   void add_stage(Chain& chain, uint64_t group);
   Chain* take_seat(Node& node, const void* order, uint64_t group);
+  void take_communicators_seat(Node& node);
+  void take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator behind);
+  std::list<Stage>::iterator first_to_wait(Chain& chain);
   void drop_unused(Chain& chain);
   void leave(const Seat& seat);
   void end_first_stages(Chain& chain);

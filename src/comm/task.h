@@ -66,8 +66,9 @@ struct Task {
   Extras extras;      // of work that has some
   KeptCounts counts;  // of a v-collective
   int priority = 0;
-  uint64_t ticket = 0;  // Communicator::queue
-  uint64_t group = 0;   // not 0: those of one group do not wait for each other's streams
+  uint64_t ticket = 0;     // Communicator::queue
+  bool is_replay = false;  // of a graph: its streams have come, so it goes before what waits
+  uint64_t group = 0;      // not 0: those of one group do not wait for each other's streams
   Stream stream;
   std::vector<Stream> more_streams;                  // of transfers that a group has joined
   std::vector<std::shared_ptr<Completion>> handles;  // told too; counted when they were made

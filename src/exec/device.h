@@ -2,6 +2,9 @@
 // let a stream of the device and the host wait for each other. Engines implement it
 // (src/engines/<vendor>); nothing here is any vendor's.
 //
+// A stream that is *captured* runs nothing: what is put into it becomes part of a graph, which its
+// owner runs as often as wanted. A captured call is put there once and runs with the graph.
+//
 // A *crossing* is the way of a call whose buffers lie in device memory through the host: the
 // stream copies the input into host memory and says so; the host runs the call there; the stream,
 // which has been waiting, copies the output back. Nothing of it runs on the device's processors.
@@ -60,9 +63,15 @@ struct DevicePieces {
   uint64_t bytes = 0;
 };
 
-class Crossing : public Fence {
+class Crossing {
  public:
-  /// The host's copies. They stay until the fence is over.
+  virtual ~Crossing() = default;
+  /// Of the next time that the stream comes: there is one, but for each run of a captured call a
+  /// new one, which is open. A run's releases when it goes. Throws where there is no memory.
+  virtual std::shared_ptr<Fence> fence() = 0;
+  /// The stream goes on, in a run without a fence.
+  virtual void skip() = 0;
+  /// The host's copies. They stay until the fence is over; of a captured call, as long as this.
   virtual std::byte* input() const = 0;
   virtual std::byte* output() const = 0;
   /// Puts into the stream: the input's copy, and the first point. All of a group enter before one
@@ -77,6 +86,20 @@ class Crossing : public Fence {
 struct StreamPlace {
   void* context = nullptr;
   void* stream = nullptr;
+  uint64_t capture = 0;   // which one the stream is in; 0: none, what is put there runs
+  void* graph = nullptr;  // that the capture makes
+};
+
+/// The order of a communicator's calls in streams, captured ones and others, whatever streams they
+/// are on: calls run in the order in which they, or the graphs that hold them, were put into
+/// streams. Threads: one at a time. A captured call's graph keeps it (Device::keep).
+class CallOrder {
+ public:
+  virtual ~CallOrder() = default;
+  /// All that is put into the streams from now on is behind all calls so far.
+  virtual Status begin(std::span<const StreamPlace> streams) = 0;
+  /// A call ends with what the streams hold. A call that comes behind it is behind all of them.
+  virtual Status end(std::span<const StreamPlace> streams) = 0;
 };
 
 /// How much a call puts into a stream.
@@ -183,7 +206,7 @@ class Device {
   /// Where the byte lies.
   virtual Result<MemoryPlace> place_of(const void* address) const = 0;
   /// A stream as the vendor has it; null may be one, of the calling thread's current device.
-  /// kUnsupported if nothing can be put there now, because it is captured.
+  /// kInvalidUsage if nothing can be put there now, because its capture has failed.
   virtual Result<StreamPlace> place_of_stream(void* stream) const = 0;
   /// The calling thread's current device, and no stream; without a context if there is none.
   virtual StreamPlace current() const = 0;
@@ -198,6 +221,18 @@ class Device {
   virtual Result<std::shared_ptr<Crossing>> cross(const StreamPlace& where,
                                                   const DevicePieces& input,
                                                   const DevicePieces& output) = 0;
+  /// The same of a captured stream. `arrived` is called whenever the stream, in a run of the graph,
+  /// has come to the first point; by a thread that may neither use the device nor wait. The
+  /// crossing must be kept with the graph.
+  virtual Result<std::shared_ptr<Crossing>> cross_captured(const StreamPlace& where,
+                                                           const DevicePieces& input,
+                                                           const DevicePieces& output,
+                                                           std::function<void()> arrived) = 0;
+  /// Lives at least as long as the graph that is captured in the stream, and all that can run it;
+  /// its last owner lets it go in a thread that may use the device.
+  virtual Status keep(const StreamPlace& where, std::shared_ptr<const void> kept) = 0;
+  /// Of calls in streams of this one's device.
+  virtual Result<std::shared_ptr<CallOrder>> make_order(const StreamPlace& where) = 0;
   /// Collective among ranks of one host. kUnsupported, on all of them: some rank cannot; the
   /// message says which, and why. Another error has failed the communicator.
   virtual Result<std::unique_ptr<DeviceRank>> open(DeviceRankOptions options) = 0;

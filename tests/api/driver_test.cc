@@ -18,6 +18,16 @@ namespace {
 
 constexpr size_t kCommunicators = 3;
 
+/// A stream of a device that has come to a call, or not.
+class TestFence final : public exec::Fence {
+ public:
+  bool is_open() const override { return open; }
+  void release() override {}
+  bool is_over() const override { return over; }
+  bool open = false;
+  bool over = true;
+};
+
 /// Communicators of one rank: a task of theirs is finished by the step that begins it.
 class DriverTest : public testing::Test {
  protected:
@@ -47,6 +57,8 @@ class DriverTest : public testing::Test {
     int priority = 0;
     const void* stream = nullptr;
     uint64_t group = 0;
+    std::shared_ptr<exec::Fence> fence = nullptr;
+    bool is_replay = false;
   };
 
   void add(const Wanted& wanted) {
@@ -60,6 +72,8 @@ class DriverTest : public testing::Test {
     task.work = work;
     task.priority = wanted.priority;
     task.group = wanted.group;
+    task.is_replay = wanted.is_replay;
+    if (wanted.fence != nullptr) task.fences.push_back(wanted.fence);
     task.stream = {std::make_shared<Completion>(), wanted.stream};
     outcomes_.push_back(task.stream.completion);
     task.announce();
@@ -127,6 +141,42 @@ TEST_F(DriverTest, WhatHasNotBegunPassesNoDeadline) {
   Status outcome;
   ASSERT_TRUE(outcomes_.front()->is_done(outcome));
   EXPECT_TRUE(outcome.ok()) << outcome.message();
+}
+
+// Their streams come behind the replay's, on all ranks.
+TEST_F(DriverTest, AReplayGoesBeforeWhatWaitsForItsStream) {
+  const auto fence = std::make_shared<TestFence>();
+  add({.communicator = 0, .fence = fence});
+  add({.communicator = 0});
+  EXPECT_EQ(advance(), "..");
+  add({.communicator = 0, .is_replay = true});
+  add({.communicator = 0, .is_replay = true});
+  EXPECT_EQ(advance(), "..xx");
+  EXPECT_EQ(advance(), "..xx");
+  fence->open = true;
+  EXPECT_EQ(advance(), "xxxx");
+  EXPECT_TRUE(driver_.empty());
+}
+
+TEST_F(DriverTest, AReplayComesBehindWhatHasBegun) {
+  const auto fence = std::make_shared<TestFence>();
+  fence->open = true;
+  fence->over = false;
+  add({.communicator = 0, .fence = fence});
+  EXPECT_EQ(advance(), ".");
+  add({.communicator = 0, .is_replay = true});
+  EXPECT_EQ(advance(), "..");
+  fence->over = true;
+  EXPECT_EQ(advance(), "xx");
+}
+
+TEST_F(DriverTest, AReplayIsAsUrgentAsWhatItHoldsUp) {
+  const auto fence = std::make_shared<TestFence>();
+  add({.communicator = 0, .priority = 7, .fence = fence});
+  add({.communicator = 1, .priority = 3});
+  add({.communicator = 0, .is_replay = true});
+  EXPECT_EQ(advance(), "..x");
+  EXPECT_EQ(advance(), ".xx");
 }
 
 TEST_F(DriverTest, HigherPrioritiesFirst) {

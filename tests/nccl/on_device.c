@@ -18,6 +18,12 @@ static int (*copy_to_device)(Pointer, const void*, size_t);
 static int (*copy_to_host)(void*, Pointer, size_t);
 static int (*create_stream)(void**, unsigned);
 static int (*synchronize)(void*);
+static int (*begin_capture)(void*, int);
+static int (*end_capture)(void*, void**);
+static int (*instantiate)(void**, void*, unsigned long long);
+static int (*launch)(void*, void*);
+static int (*destroy_graph)(void*);
+static int (*destroy_instance)(void*);
 
 static void cuda(int result, const char* what, int rank) { is(result == 0, what, rank); }
 
@@ -33,7 +39,13 @@ static void load_driver(int rank) {
                 {"cuMemcpyHtoD", 3020, &copy_to_device},
                 {"cuMemcpyDtoH", 3020, &copy_to_host},
                 {"cuStreamCreate", 2000, &create_stream},
-                {"cuStreamSynchronize", 2000, &synchronize}};
+                {"cuStreamSynchronize", 2000, &synchronize},
+                {"cuStreamBeginCapture", 10010, &begin_capture},
+                {"cuStreamEndCapture", 10000, &end_capture},
+                {"cuGraphInstantiateWithFlags", 11040, &instantiate},
+                {"cuGraphLaunch", 10000, &launch},
+                {"cuGraphDestroy", 10000, &destroy_graph},
+                {"cuGraphExecDestroy", 10000, &destroy_instance}};
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   is(library != NULL, "libcuda.so.1", rank);
   const GetProcAddress get = (GetProcAddress)dlsym(library, "cuGetProcAddress_v2");
@@ -95,6 +107,33 @@ static void check_group(Member m, ncclComm_t comm, void* send, void* recv, void*
   for (int i = 0; i < COUNT; ++i) is(values[i] == i + previous, "send/recv", m.rank);
 }
 
+/* A sum and a gathering of it in a graph, which runs on other numbers each time; an eager call
+ * between its runs. */
+static void check_graph(Member m, ncclComm_t comm, void* send, void* recv, void* stream) {
+  int values[COUNT * MOST_RANKS];
+  void *graph = NULL, *instance = NULL;
+  cuda(begin_capture(stream, 0), "cuStreamBeginCapture", m.rank);
+  ok(ncclAllReduce(send, send, COUNT, ncclInt, ncclSum, comm, stream), "AllReduce", m.rank);
+  ok(ncclAllGather(send, recv, COUNT, ncclInt, comm, stream), "AllGather", m.rank);
+  cuda(end_capture(stream, &graph), "cuStreamEndCapture", m.rank);
+  cuda(instantiate(&instance, graph, 0), "cuGraphInstantiateWithFlags", m.rank);
+  cuda(destroy_graph(graph), "cuGraphDestroy", m.rank);
+  for (int run = 0; run < 3; ++run) {
+    fill(send, m.rank + run);
+    cuda(launch(instance, stream), "cuGraphLaunch", m.rank);
+    take(values, recv, COUNT * m.ranks, stream, m.rank);
+    const int sum = m.ranks * (m.ranks - 1) / 2 + m.ranks * run;
+    for (int i = 0; i < COUNT * m.ranks; ++i) {
+      is(values[i] == m.ranks * (i % COUNT) + sum, "a run of a graph", m.rank);
+    }
+    ok(ncclAllReduce(send, recv, COUNT, ncclInt, ncclMax, comm, stream), "AllReduce", m.rank);
+    take(values, recv, COUNT, stream, m.rank);
+    is(values[1] == m.ranks + sum, "an all_reduce behind a graph", m.rank);
+  }
+  cuda(destroy_instance(instance), "cuGraphExecDestroy", m.rank);
+  fill(send, m.rank);
+}
+
 /* Each half of the ranks by itself, in place; the end of the communicator waits for the stream. */
 static void check_split(Member m, ncclComm_t comm, void* memory, void* stream) {
   int values[COUNT], ranks = 0;
@@ -130,6 +169,7 @@ static void body(Member m) {
   fill(send, m.rank);
   check_collectives(m, comm, send, (void*)(uintptr_t)recv, stream);
   check_group(m, comm, send, (void*)(uintptr_t)recv, stream);
+  check_graph(m, comm, send, (void*)(uintptr_t)recv, stream);
   check_split(m, comm, send, stream);
   check_abort(m, comm, send, (void*)(uintptr_t)recv, stream);
   ok(ncclMemFree(send), "MemFree", m.rank);

@@ -29,7 +29,7 @@ ARROWS = {
     "src/exec": ["src/schedule", "src/group", "src/plan", "src/transport", "src/types", "src/trace"],
     "src/sim": ["src/schedule", "src/group", "src/plan", "src/topology"],
     "src/drivers": ["src/topology"],
-    "src/engines": ["src/exec", "src/plan", "src/drivers", "src/trace", "src/types"],
+    "src/engines": ["src/exec", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
     "src/bootstrap": ["src/transport"],
     "src/comm": ["src/types", "src/schedule", "src/group", "src/transport", "src/plan", "src/select", "src/exec",
                  "src/bootstrap", "src/topology", "src/trace"],

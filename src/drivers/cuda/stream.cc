@@ -72,6 +72,16 @@ Status CudaEvent::make_wait(CUstream stream) const {
   return cuda_->check(cuda_->call.cuStreamWaitEvent(stream, event_, 0), "cuStreamWaitEvent");
 }
 
+Status CudaEvent::record_outside(CUstream stream) const {
+  const CUresult result = cuda_->call.cuEventRecordWithFlags(event_, stream, kEventRecordExternal);
+  return cuda_->check(result, "cuEventRecordWithFlags");
+}
+
+Status CudaEvent::make_wait_outside(CUstream stream) const {
+  const CUresult result = cuda_->call.cuStreamWaitEvent(stream, event_, kEventWaitExternal);
+  return cuda_->check(result, "cuStreamWaitEvent");
+}
+
 Result<bool> CudaEvent::is_done() const {
   return done_of(*cuda_, cuda_->call.cuEventQuery(event_), "cuEventQuery");
 }

@@ -66,6 +66,11 @@ class CudaEvent {
   /// was never recorded is done.
   Status make_wait(CUstream stream) const;
   Result<bool> is_done() const;
+  /// The same of a captured stream, where these are steps of the graph: whenever it is launched, it
+  /// records the event, or waits for what was recorded last before. The graph does not keep the
+  /// event: it must live as long.
+  Status record_outside(CUstream stream) const;
+  Status make_wait_outside(CUstream stream) const;
 
  private:
   CudaEvent(const Cuda& cuda, CUevent event) : cuda_(&cuda), event_(event) {}

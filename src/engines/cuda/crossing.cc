@@ -76,32 +76,37 @@ void CrossingPool::give_back(CrossingSlot* slot) {
   slot->taken = false;
 }
 
-Result<std::shared_ptr<exec::Crossing>> CudaCrossing::create(CrossingPool& pool,
-                                                             StreamInContext where,
-                                                             const exec::DevicePieces& input,
-                                                             const exec::DevicePieces& output) {
+Result<std::unique_ptr<CrossingCopies>> CrossingCopies::create(CrossingPool& pool,
+                                                               const exec::DevicePieces& input,
+                                                               const exec::DevicePieces& output) {
   const uint64_t head = aligned(sizeof(CrossingWords));
   Result<CrossingSlot*> slot = pool.take(head + aligned(input.bytes) + aligned(output.bytes));
   if (!slot.ok()) return slot.status();
-  std::shared_ptr<CudaCrossing> made(new CudaCrossing(pool, slot.value(), where));
+  std::unique_ptr<CrossingCopies> made(new CrossingCopies(pool, slot.value()));
   auto* const memory = static_cast<std::byte*>(slot.value()->memory.data());
   made->input_ = memory + head;
   made->output_ = made->input_ + aligned(input.bytes);
   for (const exec::DevicePiece& piece : input.pieces) {
-    made->copies_in_.add(address_of(made->input_ + piece.offset), address_of(piece.device),
-                         piece.bytes);
+    made->in_.add(address_of(made->input_ + piece.offset), address_of(piece.device), piece.bytes);
   }
   for (const exec::DevicePiece& piece : output.pieces) {
-    made->copies_out_.add(address_of(piece.device), address_of(made->output_ + piece.offset),
-                          piece.bytes);
+    made->out_.add(address_of(piece.device), address_of(made->output_ + piece.offset), piece.bytes);
   }
-  return std::shared_ptr<exec::Crossing>(std::move(made));
+  return made;
+}
+
+Result<std::shared_ptr<exec::Crossing>> CudaCrossing::create(CrossingPool& pool,
+                                                             StreamInContext where,
+                                                             const exec::DevicePieces& input,
+                                                             const exec::DevicePieces& output) {
+  Result<std::unique_ptr<CrossingCopies>> copies = CrossingCopies::create(pool, input, output);
+  if (!copies.ok()) return copies.status();
+  return std::shared_ptr<exec::Crossing>(new CudaCrossing(std::move(copies).value(), where));
 }
 
 CudaCrossing::~CudaCrossing() {
   abandon();
   release();  // nothing waits for what is not there any more
-  pool_.give_back(slot_);
 }
 
 bool CudaCrossing::is_open() const {
@@ -120,7 +125,7 @@ void CudaCrossing::abandon() {
 Status CudaCrossing::enter() {
   const drivers::cuda::ContextScope scope(cuda_, where_.context);
   if (!scope.status().ok()) return scope.status();
-  if (Status status = copies_in_.submit(cuda_, where_.stream); !status.ok()) return status;
+  if (Status status = copies_->copy_in(where_.stream); !status.ok()) return status;
   drivers::cuda::MemoryOps words;
   words.write_64(address_of(&slot_->words().ready), slot_->use);
   Status status = words.submit(cuda_, where_.stream);
@@ -144,7 +149,7 @@ Status CudaCrossing::put_leave() {
   drivers::cuda::MemoryOps words;
   words.wait_at_least_64(address_of(&slot_->words().done), slot_->use);
   if (Status status = words.submit(cuda_, where_.stream); !status.ok()) return status;
-  if (Status status = copies_out_.submit(cuda_, where_.stream); !status.ok()) return status;
+  if (Status status = copies_->copy_out(where_.stream); !status.ok()) return status;
   words.clear();
   words.write_64(address_of(&slot_->words().over), slot_->use);
   return words.submit(cuda_, where_.stream);

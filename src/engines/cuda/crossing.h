@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "src/drivers/cuda/memory.h"
@@ -71,7 +72,39 @@ class CrossingPool {
   std::vector<std::unique_ptr<CrossingSlot>> slots_;  // under mutex_
 };
 
-class CudaCrossing final : public exec::Crossing {
+/// A slot of the pool as a call has it: host memory for its input and output, and the copies
+/// between them and the device.
+class CrossingCopies {
+ public:
+  /// The streams' context is current. The pool lives longer.
+  static Result<std::unique_ptr<CrossingCopies>> create(CrossingPool& pool,
+                                                        const exec::DevicePieces& input,
+                                                        const exec::DevicePieces& output);
+  CrossingCopies(const CrossingCopies&) = delete;
+  CrossingCopies& operator=(const CrossingCopies&) = delete;
+  ~CrossingCopies() { pool_.give_back(slot_); }
+
+  const drivers::cuda::Cuda& cuda() const { return pool_.cuda(); }
+  CrossingSlot& slot() const { return *slot_; }
+  CrossingWords& words() const { return slot_->words(); }
+  std::byte* input() const { return input_; }
+  std::byte* output() const { return output_; }
+  Status copy_in(drivers::cuda::CUstream stream) { return in_.submit(cuda(), stream); }
+  Status copy_out(drivers::cuda::CUstream stream) { return out_.submit(cuda(), stream); }
+
+ private:
+  CrossingCopies(CrossingPool& pool, CrossingSlot* slot) : pool_(pool), slot_(slot) {}
+
+  CrossingPool& pool_;
+  CrossingSlot* const slot_;
+  std::byte* input_ = nullptr;
+  std::byte* output_ = nullptr;
+  drivers::cuda::CopyBatch in_, out_;
+};
+
+class CudaCrossing final : public exec::Crossing,
+                           public exec::Fence,
+                           public std::enable_shared_from_this<CudaCrossing> {
  public:
   /// The stream's context is current. The pool outlives the crossing.
   static Result<std::shared_ptr<exec::Crossing>> create(CrossingPool& pool, StreamInContext where,
@@ -81,28 +114,27 @@ class CudaCrossing final : public exec::Crossing {
   CudaCrossing& operator=(const CudaCrossing&) = delete;
   ~CudaCrossing() override;
 
+  std::shared_ptr<exec::Fence> fence() override { return shared_from_this(); }
+  void skip() override { release(); }
   bool is_open() const override;
   void release() override;
   bool is_over() const override;
-  std::byte* input() const override { return input_; }
-  std::byte* output() const override { return output_; }
+  std::byte* input() const override { return copies_->input(); }
+  std::byte* output() const override { return copies_->output(); }
   Status enter() override;
   Status leave() override;
 
  private:
-  CudaCrossing(CrossingPool& pool, CrossingSlot* slot, StreamInContext where)
-      : cuda_(pool.cuda()), pool_(pool), slot_(slot), where_(where) {}
+  CudaCrossing(std::unique_ptr<CrossingCopies> copies, StreamInContext where)
+      : cuda_(copies->cuda()), copies_(std::move(copies)), slot_(&copies_->slot()), where_(where) {}
 
   Status put_leave();
   void abandon();
 
   const drivers::cuda::Cuda& cuda_;
-  CrossingPool& pool_;
+  const std::unique_ptr<CrossingCopies> copies_;
   CrossingSlot* const slot_;
   const StreamInContext where_;
-  std::byte* input_ = nullptr;
-  std::byte* output_ = nullptr;
-  drivers::cuda::CopyBatch copies_in_, copies_out_;
 };
 
 }  // namespace tutti::engines::cuda

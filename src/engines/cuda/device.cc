@@ -7,10 +7,13 @@
 #include <string_view>
 #include <utility>
 
+#include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/device.h"
 #include "src/drivers/cuda/driver.h"
 #include "src/drivers/cuda/memory.h"
+#include "src/engines/cuda/call_order.h"
+#include "src/engines/cuda/captured_crossing.h"
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_rank.h"
 
@@ -94,12 +97,10 @@ class CudaDevice final : public exec::Device {
     if (!context.ok()) return context.status();
     const drivers::cuda::ContextScope scope(cuda.value(), context.value());
     if (!scope.status().ok()) return scope.status();
-    const Result<bool> captured = drivers::cuda::is_captured(cuda.value(), stream);
-    if (!captured.ok()) return captured.status();
-    if (!captured.value()) return exec::StreamPlace{context.value(), handle};
-    return Status::unsupported(
-        "the stream is being captured into a CUDA graph, and Tutti's calls cannot be captured "
-        "yet: call outside of the capture");
+    const Result<drivers::cuda::Capture> capture =
+        drivers::cuda::find_capture(cuda.value(), stream);
+    if (!capture.ok()) return capture.status();
+    return exec::StreamPlace{context.value(), handle, capture.value().id, capture.value().graph};
   }
 
   exec::StreamPlace current() const override {
@@ -108,7 +109,9 @@ class CudaDevice final : public exec::Device {
     CUcontext context = nullptr;
     const bool known =
         cuda.ok() && cuda.value().call.cuCtxGetCurrent(&context) == drivers::cuda::kSuccess;
-    return {known ? context : nullptr, nullptr};
+    exec::StreamPlace place;
+    if (known) place.context = context;
+    return place;
   }
 
   int count() const override {
@@ -165,6 +168,38 @@ class CudaDevice final : public exec::Device {
     const drivers::cuda::ContextScope scope(cuda.value(), place.context);
     if (!scope.status().ok()) return scope.status();
     return CudaCrossing::create(pool(cuda.value()), place, input, output);
+  }
+
+  Result<std::shared_ptr<exec::Crossing>> cross_captured(const exec::StreamPlace& where,
+                                                         const exec::DevicePieces& input,
+                                                         const exec::DevicePieces& output,
+                                                         std::function<void()> arrived) override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    const StreamInContext place = in_context(where);
+    const drivers::cuda::ContextScope scope(cuda.value(), place.context);
+    if (!scope.status().ok()) return scope.status();
+    Result<std::unique_ptr<CrossingCopies>> copies =
+        CrossingCopies::create(pool(cuda.value()), input, output);
+    if (!copies.ok()) return copies.status();
+    return std::shared_ptr<exec::Crossing>(
+        std::make_shared<CapturedCrossing>(std::move(copies).value(), place, std::move(arrived)));
+  }
+
+  Status keep(const exec::StreamPlace& where, std::shared_ptr<const void> kept) override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    auto* const graph = static_cast<drivers::cuda::CUgraph>(where.graph);
+    return drivers::cuda::keep_with(cuda.value(), graph, std::move(kept));
+  }
+
+  Result<std::shared_ptr<exec::CallOrder>> make_order(const exec::StreamPlace& where) override {
+    const Result<Cuda>& cuda = drivers::cuda::find();
+    if (!cuda.ok()) return cuda.status();
+    const StreamInContext place = in_context(where);
+    const drivers::cuda::ContextScope scope(cuda.value(), place.context);
+    if (!scope.status().ok()) return scope.status();
+    return CudaCallOrder::create(cuda.value(), place.context);
   }
 
   Result<std::unique_ptr<exec::DeviceRank>> open(exec::DeviceRankOptions options) override {

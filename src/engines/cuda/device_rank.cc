@@ -9,7 +9,6 @@
 #include "src/base/clock.h"
 #include "src/base/thread.h"
 #include "src/drivers/cuda/context.h"
-#include "src/engines/cuda/sentry.h"
 #include "src/exec/pairs.h"
 
 namespace tutti::engines::cuda {
@@ -70,6 +69,8 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   if (!ring.ok()) return ring.status();
   Result<FoldKernels> kernels = load_kernels(cuda, options);
   if (!kernels.ok() && kernels.status().code() != Code::kUnsupported) return kernels.status();
+  Result<CapturedPages> pages = CapturedPages::open(cuda, options);
+  if (!pages.ok()) return pages.status();
   Result<drivers::cuda::CudaEvent> behind = drivers::cuda::CudaEvent::create(cuda);
   if (!behind.ok()) return behind.status();
   Result<drivers::cuda::CudaEvent> beside = drivers::cuda::CudaEvent::create(cuda);
@@ -78,8 +79,20 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
       cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
   made->behind_.emplace(std::move(behind).value());
   made->beside_.emplace(std::move(beside).value());
+  made->take_graphs(std::move(pages).value());
   if (Status status = Sentry::get().watch(*made); !status.ok()) return status;
   return std::unique_ptr<exec::DeviceRank>(std::move(made));
+}
+
+void CudaDeviceRank::take_graphs(CapturedPages pages) {
+  CapturedOwner owner;
+  owner.failure = [this] { return options_.failure(); };
+  owner.fail = [this](Status why, exec::Cause cause) { give_up(std::move(why), cause); };
+  owner.publish = [this] { publish_failure(); };
+  captured_ = std::make_shared<CapturedCalls>(
+      cuda_, context_, options_,
+      CapturedCalls::Parts{std::move(pages), std::move(owner), kernels_,
+                           with_scratch(ring_->addresses(), options_.ring_bytes)});
 }
 
 CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
@@ -91,7 +104,7 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
       context_(context),
       ring_(std::move(ring)),
       folds_(kernels.ok() ? Status() : kernels.status()),
-      kernels_(kernels.ok() ? std::make_unique<FoldKernels>(std::move(kernels).value()) : nullptr),
+      kernels_(kernels.ok() ? std::make_shared<FoldKernels>(std::move(kernels).value()) : nullptr),
       machine_(&cuda, kernels_.get(), with_scratch(ring_->addresses(), options_.ring_bytes)),
       walk_(plan::Engine::kDevice),
       cursors_(first_cursors(options_.ring_bytes)),
@@ -102,26 +115,20 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
 
 namespace {
 
-/// Ends the ring in a thread of its own: to unmap memory, or to make the driver forget some, may be
-/// to wait for all streams of the device, of which one may wait for a peer that waits for this
-/// thread. Returns when it is done, or soon; then the arenas go, whose pages the driver may know
-/// for some time more: it has pinned them.
-void end_elsewhere(std::unique_ptr<DeviceRing> ring, std::unique_ptr<FoldKernels> kernels,
-                   const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context) {
+/// Lets go of them in a thread of its own: to unmap memory, or to make the driver forget
+/// some, may be to wait for all streams of the device, of which one may wait for a peer that waits
+/// for this thread. Returns when it is done, or soon; then the arenas go, whose pages the driver
+/// may know for some time more: it has pinned them. Graphs may keep them, too.
+void end_elsewhere(std::shared_ptr<CapturedCalls> calls) {
   constexpr auto kPatience = std::chrono::milliseconds(200);
   const auto ended = std::make_shared<std::promise<void>>();
-  const std::shared_ptr<DeviceRing> shared = std::move(ring);
-  FoldKernels* const loaded = kernels.release();
-  Result<std::thread> thread = start_thread("tutti-unmap", [shared, loaded, ended, &cuda, context] {
-    const drivers::cuda::ContextScope scope(cuda, context);
-    shared->end();
-    delete loaded;
+  // A thread that cannot be started leaves them to nobody: they cannot be ended here.
+  auto* const kept = new std::shared_ptr<CapturedCalls>(std::move(calls));
+  Result<std::thread> thread = start_thread("tutti-unmap", [kept, ended] {
+    delete kept;
     ended->set_value();
   });
-  if (!thread.ok()) {
-    (void)new std::shared_ptr<DeviceRing>(shared);  // both stay, since they cannot be ended here
-    return;
-  }
+  if (!thread.ok()) return;
   thread.value().detach();
   ended->get_future().wait_for(kPatience);
 }
@@ -137,12 +144,14 @@ CudaDeviceRank::~CudaDeviceRank() {
   const uint64_t until_ns = monotonic_ns() + kPatienceNs;
   while (look() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
   const drivers::cuda::ContextScope scope(cuda_, context_);
-  if (look() || !scope.status().ok()) {
+  if (has_calls() || !scope.status().ok()) {
     (void)ring_.release();
-    (void)kernels_.release();
+    (void)new std::shared_ptr<FoldKernels>(kernels_);
     return;
   }
-  end_elsewhere(std::move(ring_), std::move(kernels_), cuda_, context_);
+  kernels_.reset();
+  captured_->leave(std::move(ring_));
+  end_elsewhere(std::move(captured_));
 }
 
 uint64_t CudaDeviceRank::region_bytes() const { return region_of(options_.ring_bytes); }
@@ -152,6 +161,11 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (!scope.status().ok()) return scope.status();
   if (call.plan->lanes.size() != 1) return Status::internal_error("a device's plan has lanes");
+  if (call.where.capture != 0) {
+    Status captured = captured_->put(call, first_cursors(options_.ring_bytes));
+    if (captured.ok()) call.over(captured);
+    return captured;
+  }
   auto* const stream = static_cast<CUstream>(call.where.stream);
   if (Status status = follow(stream); !status.ok()) return status;
   announce(call.call.signature, call.described);
@@ -432,13 +446,16 @@ std::string CudaDeviceRank::where() const {
   return what + " on device memory on " + options_.name_of(options_.rank);
 }
 
-void CudaDeviceRank::let_go() {
+void CudaDeviceRank::publish_failure() {
   std::atomic<uint64_t>& failed = mine().device().failed.value;
-  if (failed.load(std::memory_order_relaxed) == 0) {
-    const exec::Cause known = options_.cause();
-    const exec::Cause cause = known.known() ? known : exec::Cause{options_.rank, -1};
-    failed.store(exec::Loss{options_.rank, cause}.word(), std::memory_order_release);
-  }
+  if (failed.load(std::memory_order_relaxed) != 0) return;
+  const exec::Cause known = options_.cause();
+  const exec::Cause cause = known.known() ? known : exec::Cause{options_.rank, -1};
+  failed.store(exec::Loss{options_.rank, cause}.word(), std::memory_order_release);
+}
+
+void CudaDeviceRank::let_go() {
+  publish_failure();
   const uint64_t value = highest_ + kBeyondAll;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;
@@ -456,7 +473,8 @@ bool CudaDeviceRank::look() {
   bool has_calls = false;
   {
     const std::lock_guard lock(mutex_);
-    if (!released_ && place_ > 0 && options_.failure().ok()) (void)heed_peers();
+    const bool has_called = place_ > 0 || captured_->has_run();
+    if (!released_ && has_called && options_.failure().ok()) (void)heed_peers();
     finished = take_finished();
     has_calls = !pending_.empty();
     if (has_calls) watch_.look(pending_.front().call, find_late());
@@ -468,7 +486,13 @@ bool CudaDeviceRank::look() {
   }
   // Of a failed communicator nobody knows whether its streams were let go on.
   for (const Pending& call : finished) call.over(options_.failure());
-  return has_calls;
+  return captured_->look() || has_calls;
+}
+
+bool CudaDeviceRank::has_calls() {
+  (void)look();
+  const std::lock_guard lock(mutex_);
+  return !pending_.empty();
 }
 
 }  // namespace tutti::engines::cuda

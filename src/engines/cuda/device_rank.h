@@ -26,9 +26,11 @@
 #include <vector>
 
 #include "src/engines/cuda/call_watch.h"
+#include "src/engines/cuda/captured_calls.h"
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_ring.h"
 #include "src/engines/cuda/pair_streams.h"
+#include "src/engines/cuda/sentry.h"
 #include "src/engines/cuda/stream_machine.h"
 #include "src/exec/device.h"
 #include "src/exec/transfer_book.h"
@@ -37,7 +39,7 @@
 
 namespace tutti::engines::cuda {
 
-class CudaDeviceRank final : public exec::DeviceRank {
+class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
  public:
   /// The context is current, and that of `device`.
   static Result<std::unique_ptr<exec::DeviceRank>> open(const drivers::cuda::Cuda& cuda,
@@ -78,6 +80,7 @@ class CudaDeviceRank final : public exec::DeviceRank {
   CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
                  exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring,
                  Result<FoldKernels> kernels);
+  void take_graphs(CapturedPages pages);
   const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
   Status put(CUstream stream, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
@@ -97,7 +100,9 @@ class CudaDeviceRank final : public exec::DeviceRank {
   bool heed_peers();
   void heed_deadline();
   std::string where() const;
+  void publish_failure();
   void let_go();
+  bool has_calls();
   std::vector<Pending> take_finished();  // under mutex_
 
   const drivers::cuda::Cuda& cuda_;
@@ -106,7 +111,8 @@ class CudaDeviceRank final : public exec::DeviceRank {
   const drivers::cuda::CUcontext context_;
   std::unique_ptr<DeviceRing> ring_;
   Status folds_;
-  std::unique_ptr<FoldKernels> kernels_;  // null: it does not
+  std::shared_ptr<FoldKernels> kernels_;  // null: it does not; graphs keep them
+  std::shared_ptr<CapturedCalls> captured_;
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;
   plan::Cursors cursors_;

@@ -5,12 +5,13 @@
 
 #include "src/base/words.h"
 #include "src/drivers/cuda/device.h"
+#include "src/engines/cuda/agreement.h"
 
 namespace tutti::engines::cuda {
 namespace {
 
 constexpr uint64_t kLine = 256;
-constexpr std::string_view kOffer = "ring", kCannot = "no", kDone = "ok";
+constexpr std::string_view kOffer = "ring";
 
 Status check_facts(const drivers::cuda::DeviceFacts& facts) {
   const std::string name = "its device (" + facts.name + ") has no ";
@@ -19,25 +20,6 @@ Status check_facts(const drivers::cuda::DeviceFacts& facts) {
     return Status::unsupported(name + "memory that processes can share by descriptors");
   }
   if (!facts.registers_host_memory) return Status::unsupported(name + "registered host memory");
-  return {};
-}
-
-/// As long as an exchange takes.
-std::string outcome_text(const Status& status) {
-  constexpr size_t kMostBytes = 400;
-  return status.ok()
-             ? std::string(kDone)
-             : std::string(kCannot) + " " + std::string(status.message().substr(0, kMostBytes));
-}
-
-/// The first rank's that cannot, in its words.
-Status first_problem(const std::vector<std::string>& texts,
-                     const exec::DeviceRankOptions& options) {
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (!texts[rank].starts_with(kCannot)) continue;
-    return Status::unsupported(options.name_of(static_cast<int>(rank)) + ": " +
-                               texts[rank].substr(kCannot.size() + 1));
-  }
   return {};
 }
 
@@ -63,7 +45,7 @@ Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& 
   const Result<std::vector<std::string>> offers =
       options.exchange(status.ok() ? made->offer() : outcome_text(status));
   if (!offers.ok()) return offers.status();
-  const Descriptors descriptors = take_descriptors(options, offers.value());
+  const Descriptors descriptors = take_from_all(options, numbers_in(offers.value()));
   if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
   // Nobody's ring ends before all have mapped it, and it is used by all or none.
   const Result<std::vector<std::string>> outcomes =
@@ -86,15 +68,7 @@ Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   if (!exported.ok()) return exported.status();
   exported_ = std::move(exported).value();
   if (Status status = register_pages(options); !status.ok()) return status;
-  return give_descriptor(options);
-}
-
-Status DeviceRing::give_descriptor(const exec::DeviceRankOptions& options) {
-  for (transport::Mapped* link : options.links) {
-    if (link == nullptr) continue;
-    if (Status status = link->give_descriptor(exported_.get()); !status.ok()) return status;
-  }
-  return {};
+  return give_to_all(options, exported_.get());
 }
 
 Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {
@@ -122,16 +96,12 @@ std::optional<DeviceRing::Offer> DeviceRing::read_offer(std::string_view text) {
   return Offer{*descriptor, *bytes};
 }
 
-// Of all ranks, since some may have been given before another rank found that it cannot.
-DeviceRing::Descriptors DeviceRing::take_descriptors(const exec::DeviceRankOptions& options,
-                                                     const std::vector<std::string>& texts) {
-  Descriptors taken;
-  for (size_t rank = 0; rank < texts.size(); ++rank) {
-    const Offer offer = read_offer(texts[rank]).value_or(Offer{});
-    transport::Mapped* const link = options.links[rank];
-    taken.push_back(link == nullptr ? Result<Fd>(Fd()) : link->take_descriptor(offer.descriptor));
+std::vector<int> DeviceRing::numbers_in(const std::vector<std::string>& texts) {
+  std::vector<int> numbers;
+  for (const std::string& text : texts) {
+    numbers.push_back(read_offer(text).value_or(Offer{}).descriptor);
   }
-  return taken;
+  return numbers;
 }
 
 Status DeviceRing::import(const std::vector<std::string>& texts, const Descriptors& descriptors) {

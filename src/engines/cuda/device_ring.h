@@ -14,6 +14,7 @@
 
 #include "src/drivers/cuda/context.h"
 #include "src/drivers/cuda/memory.h"
+#include "src/engines/cuda/agreement.h"
 #include "src/engines/cuda/pair_streams.h"
 #include "src/engines/cuda/stream_machine.h"
 #include "src/exec/device.h"
@@ -42,8 +43,6 @@ class DeviceRing {
     int descriptor = -1;
     uint64_t bytes = 0;
   };
-  /// By rank, of the others' rings.
-  using Descriptors = std::vector<Result<Fd>>;
 
   DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
              const exec::DeviceRankOptions& options);
@@ -51,9 +50,7 @@ class DeviceRing {
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);
   Status register_pages(const exec::DeviceRankOptions& options);
-  Status give_descriptor(const exec::DeviceRankOptions& options);
-  static Descriptors take_descriptors(const exec::DeviceRankOptions& options,
-                                      const std::vector<std::string>& texts);
+  static std::vector<int> numbers_in(const std::vector<std::string>& texts);
   Status import(const std::vector<std::string>& texts, const Descriptors& descriptors);
 
   const drivers::cuda::Cuda& cuda_;

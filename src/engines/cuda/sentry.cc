@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "src/base/thread.h"
-#include "src/engines/cuda/device_rank.h"
 
 namespace tutti::engines::cuda {
 
@@ -28,7 +27,7 @@ Sentry& Sentry::get() {
   return *known.load(std::memory_order_acquire)->sentry;
 }
 
-Status Sentry::watch(CudaDeviceRank& rank) {
+Status Sentry::watch(Guarded& one) {
   const std::lock_guard lock(mutex_);
   if (!runs_) {
     Result<std::thread> thread = start_thread("tutti-devices", [this] { loop(); });
@@ -36,15 +35,15 @@ Status Sentry::watch(CudaDeviceRank& rank) {
     thread.value().detach();
     runs_ = true;
   }
-  ranks_.push_back(&rank);
+  watched_.push_back(&one);
   return {};
 }
 
-void Sentry::forget(CudaDeviceRank& rank) {
+void Sentry::forget(Guarded& one) {
   std::unique_lock lock(mutex_);
-  std::erase(ranks_, &rank);
+  std::erase(watched_, &one);
   if (std::this_thread::get_id() == thread_) return;
-  changed_.wait(lock, [&] { return looked_at_ != &rank; });
+  changed_.wait(lock, [&] { return looked_at_ != &one; });
 }
 
 void Sentry::wake() {
@@ -56,8 +55,8 @@ void Sentry::wake() {
 // Without the lock: who is told that a call is over may make the next one.
 bool Sentry::look_at_all(std::unique_lock<std::mutex>& lock) {
   bool pending = false;
-  for (size_t i = 0; i < ranks_.size(); ++i) {
-    looked_at_ = ranks_[i];
+  for (size_t i = 0; i < watched_.size(); ++i) {
+    looked_at_ = watched_[i];
     lock.unlock();
     const bool has_calls = looked_at_->look();
     lock.lock();

@@ -1,7 +1,7 @@
 // One thread of the process that looks at calls on devices until their streams are past them. It
 // sleeps while there are none.
 //
-// Threads: any, but of one rank watch() and forget() one after the other. Errors: kSystemError
+// Threads: any, but of one of them watch() and forget() one after the other. Errors: kSystemError
 // where there can be no thread.
 #pragma once
 
@@ -15,17 +15,23 @@
 
 namespace tutti::engines::cuda {
 
-class CudaDeviceRank;
+/// Something whose streams may have to be let go on.
+class Guarded {
+ public:
+  virtual ~Guarded() = default;
+  /// Whether it has to be looked at again soon. Threads: any.
+  virtual bool look() = 0;
+};
 
 class Sentry {
  public:
   /// The one of this process; in a forked child a new one.
   static Sentry& get();
 
-  Status watch(CudaDeviceRank& rank);
+  Status watch(Guarded& one);
   /// When it returns, no look at it is under way; but for the one that calls it.
-  void forget(CudaDeviceRank& rank);
-  /// A call was put into a stream, or one has failed.
+  void forget(Guarded& one);
+  /// A call was put into a stream, or runs again, or one has failed.
   void wake();
 
  private:
@@ -34,11 +40,11 @@ class Sentry {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<CudaDeviceRank*> ranks_;   // under mutex_
-  CudaDeviceRank* looked_at_ = nullptr;  // under mutex_
-  std::thread::id thread_;               // under mutex_
-  bool awake_ = false;                   // under mutex_
-  bool runs_ = false;                    // under mutex_: the thread
+  std::vector<Guarded*> watched_;  // under mutex_
+  Guarded* looked_at_ = nullptr;   // under mutex_
+  std::thread::id thread_;         // under mutex_
+  bool awake_ = false;             // under mutex_
+  bool runs_ = false;              // under mutex_: the thread
 };
 
 }  // namespace tutti::engines::cuda

@@ -1,0 +1,19 @@
+// Calls on streams that are captured: they go into the graph and run whenever it runs.
+//
+// Threads: the caller's. Errors: of put_captured() the graph may have some of a call; a run of it
+// lets its streams go on, with undefined output.
+#pragma once
+
+#include <vector>
+
+#include "src/api/members.h"
+
+namespace tutti::api {
+
+/// Those on captured streams, taken out of the members. kInvalidUsage: only some streams of one
+/// member are captured.
+Result<std::vector<Member>> take_captured(std::vector<Member>& members);
+/// Puts them into their graphs; their handles are told.
+Status put_captured(std::vector<Member>& members);
+
+}  // namespace tutti::api

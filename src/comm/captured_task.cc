@@ -1,0 +1,41 @@
+#include "src/comm/captured_task.h"
+
+#include <utility>
+
+#include "src/base/caught.h"
+
+namespace tutti::comm {
+
+CapturedTask::CapturedTask(Task task, size_t streams, Engine& engine,
+                           std::shared_ptr<ReplayGate> gate)
+    : task_(std::move(task)), streams_(streams), engine_(engine), gate_(std::move(gate)) {
+  task_.is_replay = true;
+}
+
+void CapturedTask::arrived() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (++arrived_ < streams_) return;
+    arrived_ = 0;
+  }
+  size_t fenced = 0;
+  const Status status = caught_status([&] { return run(fenced); });
+  for (size_t i = fenced; i < crossings_.size(); ++i) crossings_[i]->skip();
+  if (status.ok()) return;
+  (void)gate_->pass([&](Communicator& communicator) {
+    communicator.abort(status);
+    return Status();
+  });
+}
+
+// A fence that goes with the task lets its stream go on.
+Status CapturedTask::run(size_t& fenced) {
+  Task task = task_;
+  task.fences.reserve(crossings_.size());
+  for (; fenced < crossings_.size(); ++fenced) {
+    task.fences.push_back(crossings_[fenced]->fence());
+  }
+  return gate_->pass([&](Communicator&) { return engine_.submit(task); });
+}
+
+}  // namespace tutti::comm

@@ -1,0 +1,223 @@
+#include "src/engines/cuda/captured_calls.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/base/clock.h"
+#include "src/drivers/cuda/capture.h"
+#include "src/drivers/cuda/context.h"
+#include "src/plan/walk.h"
+
+namespace tutti::engines::cuda {
+
+using drivers::cuda::CUdeviceptr;
+using drivers::cuda::CUstream;
+
+namespace {
+
+/// No value of a plan reaches it, and the cyclic comparison still takes it for greater.
+constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
+
+DeviceAddresses with_counters(DeviceAddresses addresses, const CapturedPages& pages) {
+  for (size_t rank = 0; rank < pages.ranks(); ++rank) {
+    addresses.counters[rank] = pages.word(rank, CapturedWord::kProgress);
+  }
+  return addresses;
+}
+
+}  // namespace
+
+/// One call in a graph, which keeps it.
+struct CapturedCalls::Call {
+  std::shared_ptr<CapturedCalls> of;
+  uint32_t signature = 0;
+  exec::DescribedCall described;
+  uint64_t timeout_ns = 0;
+  std::string what;
+};
+
+CapturedCalls::CapturedCalls(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
+                             const exec::DeviceRankOptions& options, Parts parts)
+    : cuda_(cuda),
+      context_(context),
+      rank_(static_cast<size_t>(options.rank)),
+      name_of_(options.name_of),
+      pages_(std::move(parts.pages)),
+      kernels_(std::move(parts.kernels)),
+      addresses_(with_counters(std::move(parts.addresses), pages_)),
+      owner_(std::move(parts.owner)) {}
+
+CapturedCalls::~CapturedCalls() {
+  Sentry::get().forget(*this);
+  const drivers::cuda::ContextScope scope(cuda_, context_);
+  if (ring_ != nullptr) ring_->end();
+  pages_.end();
+  kernels_.reset();
+}
+
+void CapturedCalls::leave(std::unique_ptr<DeviceRing> ring) {
+  const bool is_kept = weak_from_this().use_count() > 1;
+  {
+    const std::lock_guard lock(mutex_);
+    owner_.reset();
+    ring_ = std::move(ring);
+  }
+  if (is_kept) (void)Sentry::get().watch(*this);
+}
+
+Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
+  auto* const stream = static_cast<CUstream>(call.where.stream);
+  auto kept = std::make_shared<Call>();
+  kept->of = shared_from_this();
+  kept->signature = call.call.signature;
+  kept->described = call.described;
+  const uint64_t now_ns = monotonic_ns();
+  const uint64_t deadline_ns = call.call.deadline_ns;
+  kept->timeout_ns = deadline_ns == kNoDeadline ? kNoDeadline
+                     : deadline_ns > now_ns     ? deadline_ns - now_ns
+                                                : 0;
+  kept->what = call.call.what;
+  auto* const data = kept.get();
+  auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
+  if (Status s = drivers::cuda::keep_with(cuda_, graph, std::move(kept)); !s.ok()) return s;
+  const auto run = [](void* begun) {
+    const Call& one = *static_cast<const Call*>(begun);
+    one.of->begin(one);
+  };
+  if (Status s = drivers::cuda::call_on_host(cuda_, stream, run, data); !s.ok()) return s;
+  const auto rank = static_cast<uint32_t>(rank_), ranks = static_cast<uint32_t>(pages_.ranks());
+  if (Status s = put_steps(stream, steps_before(rank, ranks), false); !s.ok()) return s;
+  if (Status s = put_plan(stream, call, cursors); !s.ok()) return s;
+  return put_steps(stream, steps_behind(rank, ranks), true);
+}
+
+Status CapturedCalls::put_steps(CUstream stream, const CapturedSteps& steps, bool ends) {
+  drivers::cuda::MemoryOps words;
+  for (const CapturedStep& step : steps) {
+    const CUdeviceptr word = pages_.word(step.rank, step.word);
+    if (step.waits) {
+      words.wait_at_least_64(word, step.value);
+    } else {
+      words.write_64(word, step.value);
+    }
+  }
+  if (ends) words.write_64(pages_.over(rank_), 1);
+  return words.submit(cuda_, stream);
+}
+
+Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors) {
+  StreamMachine machine(&cuda_, kernels_.get(), addresses_);
+  plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
+  machine.start(*call.plan, {reinterpret_cast<CUdeviceptr>(call.call.send),
+                             reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
+                             call.factor ? &*call.factor : nullptr});
+  walk.start(*call.plan, cursors);
+  plan::Progress progress = plan::Progress::kMoved;
+  while (progress == plan::Progress::kMoved) progress = walk.advance(machine);
+  if (progress != plan::Progress::kDone) {
+    return machine.status().ok() ? Status::internal_error("a stream's walk stands still")
+                                 : machine.status();
+  }
+  // The last word of a plan says nothing here: it is written once more.
+  return machine.finish(pages_.over(rank_), 0);
+}
+
+// It may neither use the device nor wait. Neither does a failure of the communicator.
+void CapturedCalls::begin(const Call& call) {
+  {
+    const std::lock_guard lock(mutex_);
+    page().over.value.store(0, std::memory_order_relaxed);
+    ++number_;
+    run_ = {number_, &call, deadline_after(call.timeout_ns)};
+    if (owner_ && owner_->failure().ok()) {
+      announce(call);
+      if (const std::optional<Finding> found = find_difference()) {
+        owner_->fail(found->status, found->cause);
+      }
+    }
+  }
+  Sentry::get().wake();
+}
+
+// The rank that is second to write its run finds the first one's: each writes before it looks.
+void CapturedCalls::announce(const Call& call) {
+  const uint32_t place = number_ % CapturedPage::kRuns;
+  const exec::DescribedWords words = exec::words_of(call.described);
+  for (size_t i = 0; i < words.size(); ++i) {
+    page().described[place].words[i].store(words[i], std::memory_order_relaxed);
+  }
+  const uint64_t word = uint64_t{number_} << 32 | call.signature;
+  page().runs[place].value.store(word, std::memory_order_seq_cst);
+  page().last.value.store(number_, std::memory_order_seq_cst);
+}
+
+std::optional<CapturedCalls::Finding> CapturedCalls::find_difference() const {
+  const uint32_t place = number_ % CapturedPage::kRuns;
+  const uint64_t word = page().runs[place].value.load(std::memory_order_relaxed);
+  for (size_t peer = 0; peer < pages_.ranks(); ++peer) {
+    if (peer == rank_) continue;
+    const uint64_t theirs = pages_.page(peer).runs[place].value.load(std::memory_order_seq_cst);
+    if (theirs == word || theirs >> 32 != number_) continue;
+    return describe_difference(peer);
+  }
+  return std::nullopt;
+}
+
+CapturedCalls::Finding CapturedCalls::describe_difference(size_t peer) const {
+  const uint32_t place = number_ % CapturedPage::kRuns;
+  const auto read = [&](size_t rank) {
+    exec::DescribedWords words;
+    for (size_t i = 0; i < words.size(); ++i) {
+      words[i] = pages_.page(rank).described[place].words[i].load(std::memory_order_relaxed);
+    }
+    return exec::read_call(words);
+  };
+  const auto own = read(rank_), its = read(peer);
+  const std::string self = name_of_(static_cast<int>(rank_));
+  const std::string other = name_of_(static_cast<int>(peer));
+  std::optional<std::string> text;
+  if (own && its) text = exec::compare_text(self, *own, other, *its);
+  Status status =
+      Status::invalid_usage("run " + std::to_string(number_) + " of calls in graphs differs: " +
+                            text.value_or(self + " and " + other + " run different calls"));
+  return {std::move(status), {static_cast<int>(peer), static_cast<int>(rank_)}};
+}
+
+std::optional<CapturedCalls::Finding> CapturedCalls::heed_deadline() const {
+  if (monotonic_ns() <= run_->deadline_ns) return std::nullopt;
+  int late = -1;
+  for (size_t rank = 0; rank < pages_.ranks() && late < 0; ++rank) {
+    const uint64_t last = pages_.page(rank).last.value.load(std::memory_order_acquire);
+    if (last < run_->number) late = static_cast<int>(rank);
+  }
+  const std::string self = name_of_(static_cast<int>(rank_));
+  Status status =
+      Status::timeout(run_->call->what + " in a graph on " + self + " passed its deadline: " +
+                      (late >= 0 ? name_of_(late) + " has not come to this run of its graph"
+                                 : "all ranks have begun it, but some stream is held up"));
+  return Finding{std::move(status), {late >= 0 ? late : static_cast<int>(rank_), -1}};
+}
+
+void CapturedCalls::let_go() const {
+  for (size_t rank = 0; rank < pages_.ranks(); ++rank) {
+    if (rank == rank_) continue;
+    for (CapturedPage::SharedLine& word : pages_.page(rank).words) {
+      word.value.store(kBeyondAll, std::memory_order_release);
+    }
+  }
+}
+
+bool CapturedCalls::look() {
+  const std::lock_guard lock(mutex_);
+  if (run_ && page().over.value.load(std::memory_order_acquire) == 1) run_.reset();
+  if (!run_) return false;
+  if (owner_ && owner_->failure().ok()) {
+    if (const auto late = heed_deadline()) owner_->fail(late->status, late->cause);
+    return true;
+  }
+  if (owner_) owner_->publish();
+  let_go();
+  return true;
+}
+
+}  // namespace tutti::engines::cuda

@@ -1,0 +1,55 @@
+// The words by which the ranks' streams agree on the runs of captured calls: what a graph may hold,
+// which is constants.
+//
+// Each rank has three words that only its streams write, all 0 at first. A run of a call is, on
+// each rank:
+//
+//   progress := 1             I am in this run
+//   until all progress >= 1   all are: nobody waits for a `reset` of the run before any more
+//   reset := 0
+//   ... the plan: progress rises, streams wait for each other's ...
+//   done := 1                 I wait for no `progress` of this run any more, and have read all
+//   until all done >= 1       nobody does
+//   progress := 0
+//   reset := 1
+//   until all reset >= 1      nobody waits for a `done` of this run any more, and no `progress` of
+//   done := 0                 this run is left
+//
+// So between two writes of a word that others wait for its readers have read the first, its writer
+// has reset it, and the readers know that: of `progress` by the `reset` of the same run, of `done`
+// by the next run's `progress`, which its writer writes behind the 0, of `reset` by the next run's
+// `done`. A word cannot be reset by what its own waiters say with the same word: one who has seen
+// all of them may be seen late by others.
+//
+// Runs of a communicator's calls follow each other on each rank (exec::CallOrder), so all captured
+// calls of a communicator share the words, and the ring, which nobody reads between two runs.
+// captured_words_test.cc looks at every order of the steps of several ranks and runs.
+//
+// Threads: no state. Errors: none.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tutti::engines::cuda {
+
+enum class CapturedWord : uint8_t { kProgress, kDone, kReset };
+inline constexpr uint32_t kCapturedWords = 3;
+
+struct CapturedStep {
+  bool waits =
+      false;  // until the word of `rank` is at least the value; else the own one becomes it
+  CapturedWord word = CapturedWord::kProgress;
+  uint32_t rank = 0;
+  uint64_t value = 0;
+};
+using CapturedSteps = std::vector<CapturedStep>;
+
+inline constexpr uint64_t kCapturedArrived = 1;
+
+/// Before the plan, whose counters begin at kCapturedArrived.
+CapturedSteps steps_before(uint32_t rank, uint32_t ranks);
+/// Behind it.
+CapturedSteps steps_behind(uint32_t rank, uint32_t ranks);
+
+}  // namespace tutti::engines::cuda

@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Calls that are captured into graphs run as often as the graphs do, beside eager calls; streams end
+when a rank dies or aborts meanwhile, and behind the end of a communicator."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+BUILD = os.environ.get("TEST_BINARY_DIR", "build")
+
+
+def run(*arguments, **variables):
+    environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
+                       TUTTI_DEVICE_RING_BYTES="2M")
+    environment.update(variables)
+    command = [os.path.join(BUILD, "bin", "tests", "captured_calls"), *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=900)
+
+
+class CapturedCalls(unittest.TestCase):
+    def check(self, *arguments, **variables):
+        done = run(*arguments, **variables)
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-4000:])
+        return done
+
+    def test_random_graphs_with_slow_streams(self):
+        self.check("--graphs", 4, "--replays", 8, "--seed", 1, SOFTDEV_SKEW_US="300",
+                   SOFTDEV_PIECE_BYTES="4096")
+
+    def test_by_the_host_alone(self):
+        self.check("--graphs", 2, "--replays", 5, "--seed", 2, TUTTI_DEVICE_RING_BYTES="0")
+
+    def test_nothing_races_under_the_checker(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.check("--graphs", 1, "--replays", 2, "--seed", 3, "--words", 64,
+                              SOFTDEV_CHECKER=os.path.join(folder, "checker"))
+        self.assertNotIn("RACE", done.stderr)
+
+    def test_streams_go_on_when_a_rank_is_killed(self):
+        self.check("--fault", "kill", "--seed", 1)
+
+    def test_streams_go_on_when_a_rank_aborts(self):
+        self.check("--fault", "abort", "--seed", 1)
+
+    def test_a_graph_may_run_behind_its_communicators_end(self):
+        self.check("--fault", "early")
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())
