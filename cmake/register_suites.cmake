@@ -46,7 +46,8 @@ foreach(line IN LISTS suite_lines)
            "--gtest_output=xml:${suite_results}/${file_name}.xml")
   set_tests_properties("${suite_prefix}.${suite}" PROPERTIES
     LABELS "${suite_label}" TIMEOUT 3600
-    SKIP_REGULAR_EXPRESSION "${all_skipped}")
+    SKIP_REGULAR_EXPRESSION "${all_skipped}"
+    ENVIRONMENT "TUTTI_CACHE=off")  # what other runs have measured changes nothing
   # Dozens of ranks that yield to each other leave a test beside them nothing, nor it them.
   if(suite MATCHES ".Alone$")
     set_tests_properties("${suite_prefix}.${suite}" PROPERTIES RUN_SERIAL TRUE)

@@ -1,6 +1,9 @@
 #include "algorithms/patterns/hierarchy.h"
 
 #include <algorithm>
+#include <memory>
+#include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -141,6 +144,60 @@ std::vector<Schedule> schedules_of(Collective collective, const Levels& levels,
   return schedules;
 }
 
+Cost count_cost(Collective collective, const Levels& levels, const Parameters& p) {
+  const Shares shares = shares_of(collective, p);
+  const NodeTree& tree = shares.tree();
+  const Shape shape = hierarchical_shape(collective, p);
+  Tally tally(shape, shares.units());
+  if (is_symmetric(collective, shares)) {
+    const auto tops = tree.children_of(tree.levels() - 1, 0);
+    const auto alike = static_cast<uint32_t>(p.ranks) / static_cast<uint32_t>(tops.size());
+    for (const uint32_t child : tops) {
+      const int first =
+          tree.levels() == 1 ? static_cast<int>(child) : tree.ranks_of(tree.levels() - 2, child)[0];
+      tally.add(hierarchical_schedule(collective, levels, p, first), alike);
+    }
+    return tally.cost(depths_of(phases_of(collective, levels, tree), tree, p.root).all);
+  }
+  std::vector<Schedule> schedules = schedules_of(collective, levels, p);
+  for (const Schedule& schedule : schedules) tally.add(schedule, 1);
+  return tally.cost(count_depths(shape, std::move(schedules), *NodeTree::flat(p.ranks))[0]);
+}
+
+// Of an uneven tree the schedules of all ranks are counted, and whoever lowers plans of many ranks
+// asks for the same cost again and again. Threads: any.
+class LastCost {
+ public:
+  std::optional<Cost> find(Collective collective, const Levels& levels, const Parameters& p) {
+    const std::lock_guard lock(mutex_);
+    const bool same = collective_ == collective && levels_ == &levels && ranks_ == p.ranks &&
+                      root_ == p.root && lanes_ == p.lanes && fold_ == p.fold &&
+                      p.tree != nullptr && tree_.lock() == p.tree;
+    return same ? std::optional(cost_) : std::nullopt;
+  }
+  void keep(Collective collective, const Levels& levels, const Parameters& p, const Cost& cost) {
+    const std::lock_guard lock(mutex_);
+    collective_ = collective;
+    levels_ = &levels;
+    ranks_ = p.ranks;
+    root_ = p.root;
+    lanes_ = p.lanes;
+    fold_ = p.fold;
+    tree_ = p.tree;
+    cost_ = cost;
+  }
+
+ private:
+  std::mutex mutex_;
+  Collective collective_ = Collective::kBarrier;
+  const Levels* levels_ = nullptr;
+  int ranks_ = 0, root_ = 0;
+  uint16_t lanes_ = 0;
+  Fold fold_ = Fold::kList;
+  std::weak_ptr<const NodeTree> tree_;
+  Cost cost_;
+};
+
 }  // namespace
 
 Shape hierarchical_shape(Collective collective, const Parameters& p) {
@@ -172,23 +229,11 @@ Schedule hierarchical_schedule(Collective collective, const Levels& levels, cons
 }
 
 Cost hierarchical_cost(Collective collective, const Levels& levels, const Parameters& p) {
-  const Shares shares = shares_of(collective, p);
-  const NodeTree& tree = shares.tree();
-  const Shape shape = hierarchical_shape(collective, p);
-  Tally tally(shape, shares.units());
-  if (is_symmetric(collective, shares)) {
-    const auto tops = tree.children_of(tree.levels() - 1, 0);
-    const auto alike = static_cast<uint32_t>(p.ranks) / static_cast<uint32_t>(tops.size());
-    for (const uint32_t child : tops) {
-      const int first =
-          tree.levels() == 1 ? static_cast<int>(child) : tree.ranks_of(tree.levels() - 2, child)[0];
-      tally.add(hierarchical_schedule(collective, levels, p, first), alike);
-    }
-    return tally.cost(depths_of(phases_of(collective, levels, tree), tree, p.root).all);
-  }
-  std::vector<Schedule> schedules = schedules_of(collective, levels, p);
-  for (const Schedule& schedule : schedules) tally.add(schedule, 1);
-  return tally.cost(count_depths(shape, std::move(schedules), *NodeTree::flat(p.ranks))[0]);
+  static LastCost last;  // tidy: allow mutable (a memo of a pure function)
+  if (const auto known = last.find(collective, levels, p)) return *known;
+  const Cost cost = count_cost(collective, levels, p);
+  last.keep(collective, levels, p, cost);
+  return cost;
 }
 
 LevelLoads hierarchical_loads(Collective collective, const Levels& levels, const Parameters& p) {

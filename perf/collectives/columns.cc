@@ -43,6 +43,10 @@ std::vector<CellColumn> cell_columns(const ReportOptions& report) {
     columns.push_back({"devtime", "(us)", kTimeWidth,
                        [](const Cell& cell) { return time_text(cell.device_us); }});
   }
+  if (report.predicted) {
+    columns.push_back({"pred", "(us)", kTimeWidth,
+                       [](const Cell& cell) { return time_text(cell.predicted_us); }});
+  }
   columns.push_back({"algbw", "(GB/s)", kRateWidth, [](const Cell& cell) {
                        return fitted(cell.algorithm_bandwidth, kRateWidth, 2);
                      }});

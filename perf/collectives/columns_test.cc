@@ -17,6 +17,9 @@ std::string names_of(const std::vector<CellColumn>& columns) {
 TEST(Columns, AreThoseOfNcclTestsUntilMoreIsAskedFor) {
   ReportOptions report;
   EXPECT_EQ(names_of(cell_columns(report)), "time algbw busbw #wrong ");
+  report.predicted = true;
+  EXPECT_EQ(names_of(cell_columns(report)), "time pred algbw busbw #wrong ");
+  report.predicted = false;
   report.per_iteration = true;
   EXPECT_EQ(names_of(cell_columns(report)), "time algbw busbw #wrong i_min i_max i_p99 i_cv% ");
   report.percentiles = true;

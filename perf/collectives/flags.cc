@@ -194,6 +194,8 @@ constexpr Flag kFlags[] = {
      [](Text, Draft& d) { d.options.report.verbose = true; }},
     {"--percentiles", "", "", "add columns: p50, p95, p99 and max of the iterations", kReport, kOwn,
      [](Text, Draft& d) { d.options.report.percentiles = true; }},
+    {"--predicted", "", "", "add a column: pred, the time that selection expected", kReport, kOwn,
+     [](Text, Draft& d) { d.options.report.predicted = true; }},
     {"-I,--per_iter_timing", "0-1", "0",
      "add columns: i_min, i_max, i_p99 and i_cv% of the "
      "iterations",

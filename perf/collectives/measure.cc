@@ -85,6 +85,17 @@ void Measurement::finish() {
   communicator_.synchronize();
 }
 
+/// The time that the library expects of one call, before it is run.
+double Measurement::predict(const PreparedCase& one, const Operation& operation) {
+  uint64_t nanoseconds = 0;
+  communicator_.check(tuttiGroupStart(), "tuttiGroupStart");
+  communicator_.check(
+      enqueue(operation, workload_.send(one, 0), workload_.recv(one, 0), communicator_),
+      "the predicted call");
+  communicator_.check(tuttiGroupSimulateEnd(&nanoseconds), "tuttiGroupSimulateEnd");
+  return static_cast<double>(nanoseconds) / 1e3;
+}
+
 /// This rank's time of one iteration.
 LoopTime Measurement::timed(const PreparedCase& one, const Operation& operation, Cell& cell) {
   const Blocking blocking = options_.blocking;
@@ -198,6 +209,9 @@ Cell Measurement::run(const PreparedCase& one) {
   Cell cell;
   workload_.prepare(one);
   const ReadyOperation operation(communicator_, one.operation);
+  if (options_.report.predicted) {
+    cell.predicted_us = context_.board.exchange(context_.rank, predict(one, operation.get()))[0];
+  }
   const LoopTime own = timed(one, operation.get(), cell);
   const auto calls = static_cast<double>(options_.aggregate);
   cell.us = over_ranks(own.us / calls);

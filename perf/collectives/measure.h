@@ -28,6 +28,7 @@ struct Cell {
   double us = 0;                   // over the ranks as -a says
   double queued_us = 0;            // with -C: until the calls had returned, likewise
   double device_us = 0;            // with --device: by the stream's clock, likewise
+  double predicted_us = 0;         // with --predicted: what rank 0 expected of a call
   double algorithm_bandwidth = 0;  // GB/s
   double bus_bandwidth = 0;        // GB/s
   bool checked = false;            // -c asks for it, and there are elements
@@ -71,6 +72,7 @@ class Measurement {
   LoopTime timed(const PreparedCase& one, const Operation& operation, Cell& cell);
   void begin_on_device();
   void finish();
+  double predict(const PreparedCase& one, const Operation& operation);
   std::optional<Finding> check(const PreparedCase& one, const Operation& operation);
   double over_ranks(double own_us) const;
   IterationTimes gather(const std::vector<double>& own) const;

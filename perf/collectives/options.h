@@ -33,6 +33,7 @@ struct ReportOptions {
   size_t skipped_samples = 0;  // of per_iteration
   bool processor_time = false;
   bool device_time = false;
+  bool predicted = false;
   bool timestamps = false;
   bool memory = false;
   bool verbose = false;

@@ -40,6 +40,7 @@ Json to_json(const PerfOptions& options, const Cell& cell) {
                {"bus_bw", cell.bus_bandwidth},
                {"nwrong", nullptr}};
   if (options.report.device_time) json["device_time"] = cell.device_us;
+  if (options.report.predicted) json["predicted"] = cell.predicted_us;
   if (cell.checked) json["nwrong"] = cell.wrong_elements();
   if (cell.wrong) json["first_wrong"] = to_json(*cell.wrong);
   return json;

@@ -126,6 +126,16 @@ std::string runtime_folder(const Variables& variables) {
   return "/tmp/tutti-" + std::to_string(geteuid());
 }
 
+std::string user_cache_folder(const Variables& variables) {
+  const auto value = [&](const char* name) {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::string() : found->second;
+  };
+  if (std::string own = value("XDG_CACHE_HOME"); !own.empty()) return own + "/tutti";
+  const std::string home = value("HOME");
+  return home.empty() ? "" : home + "/.cache/tutti";
+}
+
 Result<Config> Config::from_environment(const Variables& variables,
                                         std::span<const Default> defaults) {
   Config config;
@@ -136,6 +146,7 @@ Result<Config> Config::from_environment(const Variables& variables,
     const Given& given = knows(environment, setting) ? environment : files;
     if (Status status = apply(setting, given, config); !status.ok()) return status;
   }
+  if (!config.origins.contains("TUTTI_CACHE")) config.cache_folder = user_cache_folder(variables);
   if (!config.origins.contains("TUTTI_TRACE_FILE")) {
     config.trace_file = runtime_folder(variables) + "/trace-%h-%p";
   }

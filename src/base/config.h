@@ -48,6 +48,9 @@ Variables process_environment();
 /// Where this user's processes leave files for each other and for the user. It need not be there.
 std::string runtime_folder(const Variables& variables);
 
+/// Where this user's programs keep what they can find out again; "" where there is none.
+std::string user_cache_folder(const Variables& variables);
+
 /// A value for a variable that the environment has under neither name.
 struct Default {
   std::string name;  // Tutti's or NCCL's
@@ -76,6 +79,8 @@ struct Config {
   bool deterministic = false;
   EngineWish engine = EngineWish::kAuto;
   std::string topology_file;       // the cluster; empty: nobody says what is above hosts
+  std::string tuning_file;         // the model by which algorithms are chosen; empty: none
+  std::string cache_folder;        // where what was measured is kept; empty: nowhere
   std::string host_topology_file;  // this host, in NCCL's XML; empty: found out
   std::string host_topology_dump;  // where it is written; empty: nowhere
   bool lazy_connect = true;

@@ -237,6 +237,15 @@ std::string show_single_copy(const Config& config) {
   return config.single_copy_bytes == 0 ? "off" : show_bytes(config.single_copy_bytes);
 }
 
+bool take_cache(std::string_view value, Config& config) {
+  config.cache_folder = value == "off" ? "" : value;
+  return value == "off" || value.starts_with('/');
+}
+
+std::string show_cache(const Config& config) {
+  return config.cache_folder.empty() ? "off" : config.cache_folder;
+}
+
 std::string show_nccl_blocking(const Config& config) {
   return config.nccl_blocking ? show_switch(*config.nccl_blocking) : "(by configuration)";
 }
@@ -285,6 +294,14 @@ constexpr Setting kSettings[] = {
     {"TUTTI_TOPOLOGY", "", "", "path of a cluster file, which says the same on every rank",
      "Which hosts are near each other: its levels above hosts are levels of every group",
      take_text<&Config::topology_file>, [](const Config& c) { return show_text(c.topology_file); }},
+    {"TUTTI_TUNING", "", "",
+     "path of a model in JSON, which says the same on every rank (docs/tuning.md)",
+     "What messages and copies cost, by which algorithms are chosen: instead of what was measured",
+     take_text<&Config::tuning_file>, [](const Config& c) { return show_text(c.tuning_file); }},
+    {"TUTTI_CACHE", "", "", "off, or the path of a folder that begins with /",
+     "Where is kept what calls between hosts have taken, for later communicators of the same "
+     "hosts; default: tutti in XDG_CACHE_HOME or ~/.cache",
+     take_cache, show_cache},
     {"TUTTI_HOST_TOPOLOGY", "NCCL_TOPO_FILE", "", "path of a file in NCCL's XML of topologies",
      "The devices of this host are those of the file, not those that are found (tutti topo)",
      take_text<&Config::host_topology_file>,

@@ -26,6 +26,13 @@ std::optional<uint32_t> find_host(const topology::Topology& topology, std::strin
   return whole ? whole : topology.find_host(name.substr(0, name.find('.')));
 }
 
+// 0 where nobody said.
+void narrow(std::vector<double>& uplinks, const std::vector<double>& others) {
+  for (size_t i = 0; i < uplinks.size(); ++i) {
+    if (uplinks[i] == 0 || (others[i] > 0 && others[i] < uplinks[i])) uplinks[i] = others[i];
+  }
+}
+
 std::string some_hosts(const topology::Topology& topology) {
   constexpr uint32_t kShown = 4;
   const uint32_t hosts = topology.nodes(topology.host_level());
@@ -98,10 +105,23 @@ Result<std::vector<uint32_t>> Cluster::hosts_of(std::span<const ClusterCard> car
   return hosts;
 }
 
-Result<std::vector<group::Level>> Cluster::levels(std::span<const ClusterCard> cards,
-                                                  std::span<const uint32_t> domains) const {
-  std::vector<group::Level> levels;
-  if (!topology_) return levels;
+group::Level Cluster::level_of(size_t index, std::span<const uint32_t> hosts) const {
+  const topology::LevelSpec& spec = topology_->level(index);
+  group::Level level{spec.name, {.map = false, .stream = true}, {}, spec.latency_ns};
+  const bool is_root = index + 1 == topology_->levels();
+  for (const uint32_t host : hosts) {
+    const uint32_t leaf = topology_->leaves_of(topology_->host_level(), host).first;
+    const uint32_t node = topology_->node_of(index, leaf);
+    level.nodes.push_back(node);
+    level.uplinks.push_back(is_root ? 0 : topology_->uplink_bytes_per_ns(index, node));
+  }
+  return level;
+}
+
+Result<ClusterLevels> Cluster::levels(std::span<const ClusterCard> cards,
+                                      std::span<const uint32_t> domains) const {
+  ClusterLevels result;
+  if (!topology_) return result;
   const Result<std::vector<uint32_t>> hosts = hosts_of(cards);
   if (!hosts.ok()) return hosts.status();
   std::map<uint32_t, size_t> first_of;  // of each domain, the first rank
@@ -113,19 +133,20 @@ Result<std::vector<group::Level>> Cluster::levels(std::span<const ClusterCard> c
                                  cards[first].host + "' and '" + cards[rank].host +
                                  "' as two hosts");
   }
+  result.uplinks.assign(hosts.value().size(), 0);
   size_t inside = first_of.size();
   for (size_t i = topology_->host_level(); i < topology_->levels(); ++i) {
-    group::Level level{topology_->level(i).name, {.map = false, .stream = true}, {}};
-    for (const uint32_t host : hosts.value()) {
-      const uint32_t leaf = topology_->leaves_of(topology_->host_level(), host).first;
-      level.nodes.push_back(topology_->node_of(i, leaf));
-    }
+    group::Level level = level_of(i, hosts.value());
     // Nodes are unions of those inside, so where there are as many they are the same ones.
     const size_t nodes = std::set<uint32_t>(level.nodes.begin(), level.nodes.end()).size();
-    if (nodes < inside) levels.push_back(std::move(level));
+    if (nodes < inside) {
+      result.levels.push_back(std::move(level));
+    } else {
+      narrow(result.levels.empty() ? result.uplinks : result.levels.back().uplinks, level.uplinks);
+    }
     inside = nodes;
   }
-  return levels;
+  return result;
 }
 
 }  // namespace tutti::comm

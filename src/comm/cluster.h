@@ -35,6 +35,13 @@ std::string to_text(const ClusterCard& card);
 /// Read from peers: a text that is none gives no host and no file.
 ClusterCard read_cluster_card(std::string_view text);
 
+/// The levels that a cluster adds to those of a group.
+struct ClusterLevels {
+  std::vector<double> uplinks;  // group::Level::uplinks of the domains; empty without a file
+  // By which a network connects domains, from the innermost, each with its node of each rank.
+  std::vector<group::Level> levels;
+};
+
 class Cluster {
  public:
   /// Without TUTTI_TOPOLOGY an empty one, whose group has no levels but those of transports.
@@ -45,14 +52,15 @@ class Cluster {
   /// Whether the peer's file says the same as mine. `mine` and `theirs` name the ranks.
   Status agree(const ClusterCard& peer, const std::string& mine, const std::string& theirs) const;
 
-  /// The levels by which a network connects domains, from the innermost, each with its node of each
-  /// rank. A level is left out where it unites nothing that the one inside does not: that of hosts
-  /// where each is one domain. `cards` by rank; `domains`: the number of each rank's domain.
-  Result<std::vector<group::Level>> levels(std::span<const ClusterCard> cards,
-                                           std::span<const uint32_t> domains) const;
+  /// A level is left out where it unites nothing that the one inside does not: that of hosts where
+  /// each is one domain. Bytes that leave a node inside then take the narrower of both uplinks.
+  /// `cards` by rank; `domains`: the number of each rank's domain.
+  Result<ClusterLevels> levels(std::span<const ClusterCard> cards,
+                               std::span<const uint32_t> domains) const;
 
  private:
   Result<std::vector<uint32_t>> hosts_of(std::span<const ClusterCard> cards) const;
+  group::Level level_of(size_t index, std::span<const uint32_t> hosts) const;
 
   ClusterCard card_;
   std::optional<topology::Topology> topology_;

@@ -50,7 +50,7 @@ TEST(Cluster, ItsLevelsAreThoseThatUniteHostsOfTheGroup) {
   const Cluster cluster = cluster_of(kTwoRacks);
   const auto cards = cards_on({"c", "a", "b.cluster.org", "a"});
   const std::vector<uint32_t> domains = {5, 7, 3, 7};
-  const std::vector<group::Level> levels = cluster.levels(cards, domains).value();
+  const std::vector<group::Level> levels = cluster.levels(cards, domains).value().levels;
   ASSERT_EQ(levels.size(), 2u);
   EXPECT_EQ(levels[0].name, "rack");
   EXPECT_EQ(levels[0].nodes, (std::vector<uint32_t>{1, 0, 0, 0}));
@@ -65,7 +65,7 @@ TEST(Cluster, ALevelThatUnitesNothingIsLeftOut) {
   const auto names = [&](const std::vector<std::string>& hosts, std::vector<uint32_t> domains) {
     std::string text;
     const auto levels = cluster.levels(cards_on(hosts), domains);
-    for (const group::Level& level : levels.value()) text += level.name + " ";
+    for (const group::Level& level : levels.value().levels) text += level.name + " ";
     return text;
   };
   EXPECT_EQ(names({"a", "c"}, {0, 1}), "zone ");
@@ -73,6 +73,25 @@ TEST(Cluster, ALevelThatUnitesNothingIsLeftOut) {
   EXPECT_EQ(names({"a", "a"}, {0, 0}), "");
   // Ranks of a host that share no memory talk by its network.
   EXPECT_EQ(names({"a", "a", "d.far"}, {0, 1, 2}), "host zone ");
+}
+
+TEST(Cluster, LevelsHaveTheRatesOfTheFile) {
+  const Cluster cluster = cluster_of(R"({"tutti_topology": 1,
+    "levels": [{"name": "wan", "latency_us": 900, "port_GB_per_s": 2},
+               {"name": "site", "latency_us": 20, "port_GB_per_s": 5},
+               {"name": "rack", "latency_us": 7, "port_GB_per_s": 12}, {"name": "host"}],
+    "tree": {"children": [{"uplink_GB_per_s": 1, "children": [{"children": [{"name": "a"}]},
+                                                              {"children": [{"name": "b"}]}]},
+                          {"children": [{"children": [{"name": "c"}, {"name": "d"}]}]}]}})");
+  const ClusterLevels found =
+      cluster.levels(cards_on({"a", "b", "c", "c"}), std::vector<uint32_t>{0, 1, 2, 2}).value();
+  // No rack unites anything, so what leaves a host takes the thinner uplink of its rack, too.
+  EXPECT_EQ(found.uplinks, (std::vector<double>{5, 5, 5, 5}));
+  ASSERT_EQ(found.levels.size(), 2u);
+  EXPECT_EQ(found.levels[0].name, "site");
+  EXPECT_EQ(found.levels[0].latency_ns, 20'000);
+  EXPECT_EQ(found.levels[0].uplinks, (std::vector<double>{1, 1, 2, 2}));
+  EXPECT_EQ(found.levels[1].latency_ns, 900'000);
 }
 
 TEST(Cluster, FilesThatSayTheSameAgreeWhateverTheyLookLike) {
@@ -136,7 +155,8 @@ TEST(Cluster, CardsAreReadAsTheyWereWritten) {
 
 TEST(Cluster, WithoutAFileThereAreNoLevels) {
   const Cluster none = Cluster::read(Config{}).value();
-  EXPECT_TRUE(none.levels(cards_on({"x", "y"}), std::vector<uint32_t>{0, 1}).value().empty());
+  EXPECT_TRUE(
+      none.levels(cards_on({"x", "y"}), std::vector<uint32_t>{0, 1}).value().levels.empty());
   EXPECT_TRUE(none.agree(ClusterCard{}, "rank 0", "rank 1").ok());
 }
 

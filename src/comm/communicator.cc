@@ -113,6 +113,7 @@ Result<std::unique_ptr<CallRecorder>> Communicator::make_recorder() const {
 
 Communicator::~Communicator() {
   device_calls_.reset();
+  if (membership_ != nullptr) attempt([this] { keep_model(); });
   if (membership_ != nullptr && !complete_) membership_->give_up();
   if (peer_watch_ != nullptr) peer_watch_->finish_meeting();
   if (membership_ != nullptr) membership_->stop_serving();

@@ -44,6 +44,7 @@ struct CommunicatorOptions {
   exec::Device* device = nullptr;           // null: calls on device memory cross to the host
   exec::StreamPlace device_place;           // the rank's; without a context it has none
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
+  const select::Model* model = nullptr;     // tests give ranks one; null: the membership's
 };
 
 class Communicator final {
@@ -194,6 +195,8 @@ class Communicator final {
   Status join();
   Status open();
   Status open_watch();
+  bool keeps_model() const;
+  void keep_model();
   Status open_device();
   Status check_devices() const;
   exec::ExecutorOptions executor_options() const;

@@ -31,6 +31,7 @@ enum CardText : size_t {
   kCluster,
   kPlace,
   kDevice,
+  kModel,
   kFirstTransport
 };
 
@@ -184,7 +185,8 @@ std::string Membership::write_card() const {
                                     settings(),
                                     to_text(cluster_.card()),
                                     self_.bind_address + " " + std::to_string(place.port),
-                                    options_.device};
+                                    options_.device,
+                                    offers_.card()};
   for (const auto& transport : transports_) texts.push_back(transport->card());
   return write_texts(texts);
 }
@@ -216,6 +218,7 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     }
     cluster_cards_.push_back(read_cluster_card(card[kCluster]));
     profile.device = card[kDevice];
+    model_cards_.push_back(std::move(card[kModel]));
     card.erase(card.begin(), card.begin() + kFirstTransport);
     cards_.push_back(std::move(card));
   }
@@ -251,22 +254,6 @@ Status Membership::find_levels() {
   if (!made.ok()) return made.status();
   group_ = std::move(made).value();
   count_cores();
-  return {};
-}
-
-// The levels of the cluster stand in the place of the network that connects all, which they divide.
-Status Membership::add_cluster_levels(std::vector<group::Level>& levels) {
-  std::vector<uint32_t> domains;
-  for (uint32_t rank = 0; rank < members_.size(); ++rank) domains.push_back(rank);
-  auto end = levels.begin();
-  for (; end != levels.end() && end->reach.map; ++end) domains = end->nodes;
-  Result<std::vector<group::Level>> found = cluster_.levels(cluster_cards_, domains);
-  if (!found.ok()) return found.status();
-  cluster_cards_ = {};
-  const bool has_network = end != levels.end() && end->reach.stream;
-  if (found.value().empty() || !has_network) return {};
-  levels.erase(end, levels.end());
-  for (group::Level& level : found.value()) levels.push_back(std::move(level));
   return {};
 }
 
@@ -433,11 +420,15 @@ Status Membership::join() {
   Result<Cluster> cluster = Cluster::read(*options_.env->config);
   if (!cluster.ok()) return cluster.status();
   cluster_ = std::move(cluster).value();
+  Result<ModelOffers> offers = ModelOffers::read(*options_.env->config);
+  if (!offers.ok()) return offers.status();
+  offers_ = std::move(offers).value();
   if (Status status = open_roster(); !status.ok()) return status;
   if (Status status = open_transports(); !status.ok()) return status;
   Result<std::vector<std::string>> cards = options_.exchange(write_card(), options_.patience);
   if (!cards.ok()) return cards.status();
   if (Status status = read_cards(cards.value()); !status.ok()) return status;
+  if (Status status = agree_on_model(); !status.ok()) return status;
   if (Status status = find_levels(); !status.ok()) return status;
   if (self_.rank == 0) write_host_topology();
   if (options_.make_room) options_.make_room(link_descriptors());

@@ -16,6 +16,7 @@
 #include "src/base/processors.h"
 #include "src/bootstrap/watch.h"
 #include "src/comm/cluster.h"
+#include "src/comm/model_offers.h"
 #include "src/comm/roster.h"
 #include "src/exec/host_executor.h"
 #include "src/group/view.h"
@@ -43,7 +44,7 @@ struct MembershipOptions {
   std::function<void(uint64_t descriptors)> make_room;
 };
 
-/// What every rank knows of a rank.
+/// All that every rank knows of a rank.
 struct Profile {
   std::string host;  // its name, for messages
   int64_t process = 0;
@@ -63,6 +64,8 @@ class Membership {
   int rank() const { return self_.rank; }
   int ranks() const { return self_.ranks; }
   const group::GroupPointer& group() const { return group_; }
+  /// By which algorithms are chosen; equal on all ranks.
+  const AgreedModel& model() const { return model_; }
   const std::vector<Profile>& profiles() const { return profiles_; }
   /// "rank 3 (process 4711 on alpha)".
   std::string name_of(int rank) const;
@@ -93,6 +96,7 @@ class Membership {
   Status open_transports();
   Status read_cards(const std::vector<std::string>& cards);
   Status find_levels();
+  Status agree_on_model();
   Status add_cluster_levels(std::vector<group::Level>& levels);
   uint64_t member_id() const;
   void count_cores();
@@ -122,6 +126,9 @@ class Membership {
   std::shared_ptr<Roster> roster_;
   Cluster cluster_;
   std::vector<ClusterCard> cluster_cards_;  // by rank
+  ModelOffers offers_;
+  std::vector<std::string> model_cards_;  // by rank
+  AgreedModel model_;
   std::vector<uint64_t> members_;
   group::GroupPointer group_;
   bool all_memory_ = true;

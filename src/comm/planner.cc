@@ -2,8 +2,6 @@
 
 #include <string_view>
 
-#include "src/select/tree_of.h"
-
 namespace tutti::comm {
 
 namespace {
@@ -29,9 +27,10 @@ class Hash {
 
 Planner::Planner(PlannerOptions options)
     : options_(std::move(options)),
-      tree_(select::tree_of(*options_.group)),
+      model_version_(select::version_of(options_.model)),
       prices_(options_.link ? select::LevelPrices(*options_.link)
-                            : select::LevelPrices(options_.group, options_.cores)) {}
+                            : select::LevelPrices(options_.group, options_.cores, options_.model)) {
+}
 
 void Planner::set_options(const CallOptions& options) {
   CallOptions copy = options;
@@ -65,7 +64,7 @@ select::Query Planner::query_of(const Request& request, bool in_place) const {
   select::Query query;
   query.collective = request.collective;
   query.parameters.ranks = options_.group->ranks();
-  query.parameters.tree = tree_;
+  query.parameters.tree = prices_.tree();
   query.parameters.root = request.root;
   query.parameters.fold = options.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
   query.count = request.count;
@@ -163,13 +162,14 @@ bool Planner::placement_counts(const Prepared& prepared, const Alike& alike) {
   return prepared.key.in_place && !own_affair;
 }
 
-void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) {
+void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) const {
   const auto hash_of = [&](PlanKey key) {
     key.variant = 0;  // each rank numbers them by itself
     Hash hash;
     hash.add(comm::hash_of(key));
     hash.add(alike.shared_counts);
     hash.add(deterministic);
+    hash.add(model_version_);
     hash.add(prepared.plan.algorithm);
     return hash.fold() | 1u;
   };
@@ -196,7 +196,9 @@ Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, cons
   prepared.described = describe(request);
   prepared.described.in_place = placement_counts(prepared, alike);
   prepared.described.set_algorithm(plan.algorithm);
-  prepared.described.counts = alike.shared_counts;
+  prepared.described.counts =
+      static_cast<uint32_t>(alike.shared_counts ^ alike.shared_counts >> 32);
+  prepared.described.model = model_version_;
   prepared.program = exec::HostProgram(plan);
   prepared.fast = exec::FastPath::compile(prepared.program, options_.rank);
   return {};

@@ -21,6 +21,8 @@
 #include "src/comm/request.h"
 #include "src/plan/bind.h"
 #include "src/select/forced.h"
+#include "src/select/model_file.h"
+#include "src/select/refit.h"
 #include "src/select/select.h"
 
 namespace tutti::comm {
@@ -31,6 +33,7 @@ struct PlannerOptions {
   int rank = 0;
   plan::Tuning tuning;
   int cores = 1;          // of every host
+  select::Model model;    // equal on all ranks
   select::Forces forced;  // by the settings
   // Tests plant faults here: called with every plan before it is compiled. Empty otherwise.
   std::function<void(plan::Plan&)> tamper;
@@ -84,6 +87,13 @@ class Planner {
   /// The same for messages of one rank to or from others, all at once.
   double predict_ns(size_t messages, uint64_t bytes) const;
 
+  /// The model, corrected by what calls of this communicator have taken; nothing where they do not
+  /// tell enough.
+  std::optional<select::Model> refit(std::span<const select::Measured> calls);
+  /// The algorithm that has run a collective: by its name and, behind a colon, its lanes.
+  std::optional<select::Measured> measured_of(schedule::Collective collective,
+                                              std::string_view algorithm, int root) const;
+
   /// Every candidate for the request with its prediction and why it lost.
   std::vector<select::Candidate> candidates(const Request& request, bool in_place);
 
@@ -119,7 +129,7 @@ class Planner {
                 const Alike& alike);
   Status check_fit(const plan::Plan& plan) const;
   static bool placement_counts(const Prepared& prepared, const Alike& alike);
-  static void sign(Prepared& prepared, const Alike& alike, bool deterministic);
+  void sign(Prepared& prepared, const Alike& alike, bool deterministic) const;
   uint32_t variant_of(const CallOptions& options);
   uint32_t variant_of(const Request& request) {
     const bool own = request.extras != nullptr && request.extras->options;
@@ -127,8 +137,8 @@ class Planner {
   }
 
   PlannerOptions options_;
-  const schedule::NodeTreePointer tree_;  // of the group
-  mutable select::LevelPrices prices_;    // remembers what it counted
+  const uint32_t model_version_;
+  mutable select::LevelPrices prices_;  // remembers what it counted
   CallOptions call_options_;
   // Numbers for what options change in a plan; 0 for the library's own choice. Each rank has its
   // own, so they are in no signature.

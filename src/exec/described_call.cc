@@ -1,5 +1,7 @@
 #include "src/exec/described_call.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -10,12 +12,12 @@ namespace {
 using schedule::traits_of;
 
 constexpr uint64_t kHasCounts = 1, kInPlace = 2, kDeterministic = 4;
-constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kRootAt = 32;
+constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kRootAt = 32, kModelAt = 32;
 
 /// All that two calls may differ in, in the order in which it is looked for.
-enum Field : uint8_t { kCount, kCounts, kType, kOp, kRoot, kPlacement, kAlgorithm };
-constexpr const char* kFieldNames[] = {"count", "counts",    "type",     "operation",
-                                       "root",  "placement", "algorithm"};
+enum Field : uint8_t { kCount, kCounts, kType, kOp, kRoot, kModel, kPlacement, kAlgorithm };
+constexpr const char* kFieldNames[] = {"count", "counts", "type",      "operation",
+                                       "root",  "model",  "placement", "algorithm"};
 
 bool have_names(const DescribedCall& one, const DescribedCall& other) {
   return !one.algorithm_name().empty() && !other.algorithm_name().empty();
@@ -32,7 +34,9 @@ std::vector<Field> differences(const DescribedCall& one, const DescribedCall& ot
   look(one.type != other.type, kType);
   look(traits.reduces && one.op != other.op, kOp);
   look(traits.rooted() && one.root != other.root, kRoot);
-  // Whose calls differ in an argument may run another algorithm because of that.
+  // Whose calls differ in an argument, or in what it knows of the network, may run another
+  // algorithm because of that.
+  if (found.empty() && have_names(one, other)) look(one.model != other.model, kModel);
   if (found.empty() && have_names(one, other)) {
     look(one.algorithm != other.algorithm || one.deterministic != other.deterministic, kAlgorithm);
   }
@@ -53,6 +57,7 @@ std::string text_of(const DescribedCall& call, const std::vector<Field>& differ)
     text += ", the longest share " + std::to_string(call.count);
   }
   if (is_among(kPlacement)) text += call.in_place ? ", in place" : ", not in place";
+  if (is_among(kModel)) text += fmt::format(", model {:08x}", call.model);
   if (is_among(kAlgorithm)) {
     text += ", algorithm " + std::string(call.algorithm_name()) +
             (call.deterministic ? " (deterministic)" : "");
@@ -79,7 +84,7 @@ DescribedWords words_of(const DescribedCall& call) {
              static_cast<uint64_t>(call.op) << kOpAt | flags << kFlagsAt |
              uint64_t{static_cast<uint32_t>(call.root)} << kRootAt;
   words[1] = call.count;
-  words[2] = call.counts;
+  words[2] = call.counts | uint64_t{call.model} << kModelAt;
   std::memcpy(&words[3], call.algorithm.data(), DescribedCall::kAlgorithmBytes);
   return words;
 }
@@ -99,7 +104,8 @@ std::optional<DescribedCall> read_call(const DescribedWords& words) {
   call.deterministic = (byte(kFlagsAt) & kDeterministic) != 0;
   call.root = static_cast<int>(static_cast<uint32_t>(words[0] >> kRootAt));
   call.count = words[1];
-  call.counts = words[2];
+  call.counts = static_cast<uint32_t>(words[2]);
+  call.model = static_cast<uint32_t>(words[2] >> kModelAt);
   std::memcpy(call.algorithm.data(), &words[3], DescribedCall::kAlgorithmBytes);
   return call;
 }

@@ -31,7 +31,8 @@ struct DescribedCall {
   bool deterministic = false;
   int root = 0;
   uint64_t count = 0;
-  uint64_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
+  uint32_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
+  uint32_t model = 0;   // the version of what the choice of the algorithm rests on
   std::array<char, kAlgorithmBytes> algorithm{};  // cut off; not known if it is empty
 
   bool operator==(const DescribedCall&) const = default;

@@ -71,6 +71,17 @@ TEST(DescribedCall, AlgorithmAndPlacementAreNamedWhereNoArgumentDiffers) {
             "rank 0: all_reduce of 7 float sum; rank 2: all_reduce of 8 float sum: count");
 }
 
+TEST(DescribedCall, WhatAlgorithmsAreChosenByIsNamedBeforeThem) {
+  DescribedCall one = all_reduce_of(7), other = one;
+  one.model = 0xabc;
+  other.model = 0x1234abcd;
+  other.set_algorithm("two_shot");
+  EXPECT_EQ(compared(one, other),
+            "rank 0: all_reduce of 7 float sum, model 00000abc; rank 2: all_reduce of 7 float sum, "
+            "model 1234abcd: model");
+  EXPECT_EQ(read_call(words_of(other)), other);
+}
+
 TEST(DescribedCall, CountsOfVectorsAreOneField) {
   DescribedCall one = all_reduce_of(7), other;
   one.collective = Collective::kAllGather;

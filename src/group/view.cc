@@ -53,6 +53,9 @@ Result<std::shared_ptr<const GroupView>> GroupView::make(uint64_t communicator, 
     if (level.nodes.size() != made->members_.size()) {
       return contradiction(level, level.nodes.size(), "has no node, or is none of the group");
     }
+    if (!level.uplinks.empty() && level.uplinks.size() != level.nodes.size()) {
+      return contradiction(level, level.uplinks.size(), "has no uplink, or is none of the group");
+    }
     made->first_ranks_.push_back(number_nodes(level.nodes));
     if (i == 0) continue;
     Status nested = check_nested(made->levels_[i - 1], made->first_ranks_[i - 1], level);

@@ -20,7 +20,8 @@
 
 namespace tutti::group {
 
-/// What two ranks can do by the link of a level, as far as it follows from where they are.
+/// The things that two ranks can do by the link of a level, as far as it follows from where they
+/// are.
 struct Reach {
   bool map = false;     // each maps the other's arena and registered memory: loads and stores
   bool stream = false;  // messages and one-sided access over a network
@@ -31,6 +32,11 @@ struct Level {
   std::string name;  // "process", "host", "network"
   Reach reach;
   std::vector<uint32_t> nodes;  // by rank: the node that holds it, any number
+  // As a description of the network says, in nanoseconds and bytes per nanosecond; 0: nothing.
+  double latency_ns = 0;  // one way, between two ranks that talk by this level
+  // By rank: of the link, in each direction, that joins its node to what is outside. Empty where
+  // nothing is known of any.
+  std::vector<double> uplinks{};
   bool operator==(const Level&) const = default;
 };
 

@@ -7,12 +7,10 @@
 #include <tuple>
 #include <utility>
 
-#include "src/schedule/layout.h"
+#include "src/schedule/rank_traffic.h"
 
 namespace tutti::schedule {
 namespace {
-
-constexpr uint64_t kUnit = uint64_t{1} << 30;  // elements that stand for one `count`
 
 using Chain = std::vector<uint32_t>;  // by level: the most messages of it in one chain
 
@@ -20,30 +18,16 @@ void take_longer(Chain& mine, const Chain& other) {
   for (size_t i = 0; i < mine.size(); ++i) mine[i] = std::max(mine[i], other[i]);
 }
 
-/// What one rank exchanges at one level.
-struct Traffic {
-  uint32_t sent = 0, received = 0;  // messages
-  double bytes_sent = 0, bytes_received = 0;
-  double published = 0;  // a multicast counted once
-};
-
 class Count {
  public:
   Count(const Shape& shape, std::vector<Schedule> schedules, const LevelMap& map)
       : map_(map), shape_(shape) {
-    const Layout layout(shape_, kUnit);
-    const uint32_t blocks[2] = {shape_.input.blocks, shape_.output.blocks};
-    for (const Space space : {Space::kInput, Space::kOutput}) {
-      const auto index = static_cast<size_t>(space);
-      for (uint32_t i = 0; i < blocks[index]; ++i) {
-        const uint64_t length = layout.extent(Block::of(space, i)).length;
-        widths_[index].push_back(static_cast<double>(length) / kUnit);
-      }
-    }
+    const BlockWidths widths(shape_);
     for (Schedule& schedule : schedules) {
+      const auto rank = static_cast<int>(ranks_.size());
       Rank& made = ranks_.emplace_back();
       made.schedule = std::move(schedule);
-      made.traffic.resize(map.levels);
+      made.traffic = traffic_of(made.schedule, rank, widths, map);
       made.next.resize(shape_.lanes, 0);
       made.reached.assign(shape_.lanes, Chain(map.levels, 0));
       made.done.assign(made.schedule.steps.size(), false);
@@ -51,7 +35,7 @@ class Count {
     }
   }
 
-  Result<std::vector<LevelCost>> run() {
+  Result<LevelCounts> run() {
     for (bool moved = true; moved;) {
       moved = false;
       for (int rank = 0; rank < shape_.ranks; ++rank) {
@@ -68,25 +52,12 @@ class Count {
  private:
   struct Rank {
     Schedule schedule;
-    std::vector<Traffic> traffic;  // by level
-    std::vector<uint32_t> next;    // by lane: the step to look at
-    std::vector<Chain> reached;    // by lane
-    std::vector<bool> done;        // by step
-    std::vector<Chain> chains;     // by step, at its end
+    std::vector<RankTraffic> traffic;  // by level
+    std::vector<uint32_t> next;        // by lane: the step to look at
+    std::vector<Chain> reached;        // by lane
+    std::vector<bool> done;            // by step
+    std::vector<Chain> chains;         // by step, at its end
   };
-  struct Message {
-    Chain chain;
-    double width = 0;
-  };
-
-  double width_of(const Schedule& schedule, std::span<const Block> blocks) const {
-    double width = 0;
-    for (Block block : blocks) {
-      if (block.space() == Space::kScratch) block = schedule.scratch[block.index()];
-      width += widths_[static_cast<size_t>(block.space())][block.index()];
-    }
-    return width;
-  }
 
   // Goes on in the lane until it waits. True if it came any further.
   bool advance(int rank, uint16_t lane) {
@@ -129,44 +100,34 @@ class Count {
   }
 
   void send(int rank, const Step& step, const Chain& reached) {
-    Rank& mine = ranks_[static_cast<size_t>(rank)];
-    const double width = width_of(mine.schedule, mine.schedule.blocks_of(step));
-    std::vector<bool> published(map_.levels, false);
-    for (const uint32_t peer : mine.schedule.peers_of(step)) {
-      const size_t level = map_.level_of(rank, static_cast<int>(peer));
-      Message message{reached, width};
-      ++message.chain[level];
-      Traffic& traffic = mine.traffic[level];
-      ++traffic.sent;
-      traffic.bytes_sent += width;
-      if (!published[level]) traffic.published += width;
-      published[level] = true;
-      channels_[{rank, static_cast<int>(peer), step.lane}].push_back(std::move(message));
+    for (const uint32_t peer : ranks_[static_cast<size_t>(rank)].schedule.peers_of(step)) {
+      const auto target = static_cast<int>(peer);
+      Chain chain = reached;
+      ++chain[map_.level_of(rank, target)];
+      channels_[{rank, target, step.lane}].push_back(std::move(chain));
     }
   }
 
   void receive(int rank, const Step& step, Chain& reached) {
-    Rank& mine = ranks_[static_cast<size_t>(rank)];
-    for (const Source source : mine.schedule.sources_of(step)) {
+    for (const Source source : ranks_[static_cast<size_t>(rank)].schedule.sources_of(step)) {
       if (!source.is_message()) continue;
-      std::deque<Message>& channel = channels_[{source.peer(), rank, step.lane}];
-      Traffic& traffic = mine.traffic[map_.level_of(source.peer(), rank)];
-      ++traffic.received;
-      traffic.bytes_received += channel.front().width;
-      take_longer(reached, channel.front().chain);
+      std::deque<Chain>& channel = channels_[{source.peer(), rank, step.lane}];
+      take_longer(reached, channel.front());
       channel.pop_front();
     }
   }
 
-  std::vector<LevelCost> sum_up() const {
-    std::vector<LevelCost> costs(map_.levels);
+  LevelCounts sum_up() {
+    LevelCounts counts;
+    std::vector<LevelCost>& costs = counts.costs;
+    costs.resize(map_.levels);
     std::map<std::pair<size_t, uint32_t>, double> work;  // of a level, of a host
     for (int r = 0; r < shape_.ranks; ++r) {
       const Rank& rank = ranks_[static_cast<size_t>(r)];
       for (size_t level = 0; level < map_.levels; ++level) {
-        const Traffic& traffic = rank.traffic[level];
+        const RankTraffic& traffic = rank.traffic[level];
         LevelCost& cost = costs[level];
-        cost.messages = std::max({cost.messages, traffic.sent, traffic.received});
+        cost.messages = std::max(cost.messages, messages_of(traffic));
         cost.bytes = std::max({cost.bytes, traffic.bytes_sent, traffic.bytes_received});
         const double moved = traffic.published + traffic.bytes_received;
         cost.moved = std::max(cost.moved, moved);
@@ -178,30 +139,41 @@ class Count {
         }
       }
     }
-    return costs;
+    for (Rank& rank : ranks_) counts.traffic.push_back(std::move(rank.traffic));
+    return counts;
   }
 
   const LevelMap& map_;
   const Shape shape_;
-  std::vector<double> widths_[2];  // of input and output blocks
   std::vector<Rank> ranks_;
-  std::map<std::tuple<int, int, uint16_t>, std::deque<Message>> channels_;
+  std::map<std::tuple<int, int, uint16_t>, std::deque<Chain>> channels_;
 };
 
 }  // namespace
 
+Result<LevelCounts> count_traffic(const Shape& shape, std::vector<Schedule> schedules,
+                                  const LevelMap& map) {
+  return Count(shape, std::move(schedules), map).run();
+}
+
 Result<std::vector<LevelCost>> count_by_level(const Shape& shape, std::vector<Schedule> schedules,
                                               const LevelMap& map) {
-  return Count(shape, std::move(schedules), map).run();
+  Result<LevelCounts> counts = count_traffic(shape, std::move(schedules), map);
+  if (!counts.ok()) return counts.status();
+  return std::move(counts.value().costs);
 }
 
 Result<std::vector<LevelCost>> count_by_level(const Algorithm& algorithm,
                                               const Parameters& parameters, const LevelMap& map) {
+  return count_by_level(algorithm.shape(parameters), schedules_of(algorithm, parameters), map);
+}
+
+std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Parameters& parameters) {
   std::vector<Schedule> schedules;
   for (int rank = 0; rank < parameters.ranks; ++rank) {
     schedules.push_back(algorithm.schedule(parameters, rank));
   }
-  return count_by_level(algorithm.shape(parameters), std::move(schedules), map);
+  return schedules;
 }
 
 }  // namespace tutti::schedule

@@ -7,11 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "src/base/status.h"
 #include "src/schedule/algorithm.h"
+#include "src/schedule/rank_traffic.h"
 
 namespace tutti::schedule {
 
@@ -23,14 +23,17 @@ struct LevelCost {
   double work = 0;        // the same of all ranks of the busiest host
 };
 
-/// Where the ranks live: equal on all of them.
-struct LevelMap {
-  size_t levels = 1;
-  std::function<size_t(int, int)> level_of;  // of a message between two ranks
-  std::function<uint32_t(int)> host_of;      // ranks of a host share its cores
+/// Of all ranks, too.
+struct LevelCounts {
+  std::vector<LevelCost> costs;                   // by level
+  std::vector<std::vector<RankTraffic>> traffic;  // by rank and level
 };
 
+std::vector<Schedule> schedules_of(const Algorithm& algorithm, const Parameters& parameters);
+
 /// Runs the schedules of all ranks on counters: O(all steps * levels).
+Result<LevelCounts> count_traffic(const Shape& shape, std::vector<Schedule> schedules,
+                                  const LevelMap& map);
 Result<std::vector<LevelCost>> count_by_level(const Shape& shape, std::vector<Schedule> schedules,
                                               const LevelMap& map);
 Result<std::vector<LevelCost>> count_by_level(const Algorithm& algorithm,

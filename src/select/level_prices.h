@@ -1,8 +1,11 @@
-// What candidates cost in a group: the price of each level by its link model, from costs that are
+// The prices of candidates in a group: that of each level by the model of its links, from what is
 // counted once for each algorithm and parameters.
 //
-// Owns: the counted costs. Threads: one at a time. Errors: none; where counting would take long (a
-// group of more than kMostCounted ranks) the declared cost counts as one of the slowest level.
+// A call waits for its busiest rank (busiest.h), whose levels take their turns: a level takes what
+// the rank's messages take, and no less than the link of its node that carries them: all that
+// leaves the node takes that link.
+//
+// Owns: what it counted. Threads: one at a time. Errors: none.
 #pragma once
 
 #include <map>
@@ -12,41 +15,54 @@
 
 #include "src/group/view.h"
 #include "src/select/link_model.h"
+#include "src/select/priced_level.h"
 
 namespace tutti::select {
 
+/// All that is known of an algorithm with certain parameters.
+struct Usage {
+  schedule::Cost cost;
+  uint32_t blocks = 0;           // of one count of elements
+  std::vector<LevelUse> levels;  // of the group's tree, as many as are priced
+};
+
 class LevelPrices {
  public:
-  static constexpr int kMostCounted = 256;
+  static constexpr int kMostCounted = 64;
 
   /// Of one kind of link, whatever the group.
-  explicit LevelPrices(const LinkModel& link) : models_{link} {}
-  /// `cores`: of every host.
-  LevelPrices(group::GroupPointer group, int cores);
+  explicit LevelPrices(const LinkModel& link) : levels_{PricedLevel{link}} {}
+  /// `cores`: of every host. In groups of more than `most_counted` ranks a sample is looked at.
+  LevelPrices(group::GroupPointer group, int cores, const Model& model = {},
+              int most_counted = kMostCounted);
 
-  /// Nanoseconds of one call. `cost` is what the algorithm declares.
-  double price(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters,
-               const schedule::Cost& cost, double count_bytes);
-  /// The cost that the algorithm declares, asked for once: it may have to be counted. Calls of one
-  /// LevelPrices that mean the same tree share it.
-  const schedule::Cost& cost_of(const schedule::Algorithm& algorithm,
-                                const schedule::Parameters& parameters);
-  /// The slowest kind of link that two members have.
-  const LinkModel& slowest() const { return models_.back(); }
+  /// The tree that parameters name.
+  const schedule::NodeTreePointer& tree() const { return tree_; }
+  /// The costs of the algorithm, asked for once, since it may have to be counted.
+  const Usage& usage_of(const schedule::Algorithm& algorithm,
+                        const schedule::Parameters& parameters);
+  /// Nanoseconds of one call.
+  double price(const Usage& usage, double count_bytes) const;
+  const std::vector<PricedLevel>& levels() const { return levels_; }
+  /// The kind of link that the outermost nodes have.
+  const LinkModel& slowest() const { return levels_.back().link; }
 
  private:
   using Key = std::tuple<schedule::Collective, std::string_view, int, int, int, schedule::Fold,
                          const schedule::NodeTree*>;
 
-  static Key key_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters);
+  Usage use_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) const;
+  size_t node_below(size_t level, int rank) const;
+  std::vector<double> links_below(
+      size_t level, const std::vector<std::vector<schedule::RankTraffic>>& traffic) const;
+  std::vector<LevelUse> count(const schedule::Algorithm& algorithm,
+                              const schedule::Parameters& parameters) const;
 
-  const std::vector<schedule::LevelCost>& costs_of(const schedule::Algorithm& algorithm,
-                                                   const schedule::Parameters& parameters);
-
-  group::GroupPointer group_;      // null: of one kind of link
-  std::vector<LinkModel> models_;  // by kind: mapped, stream; those that members have
-  std::map<Key, std::vector<schedule::LevelCost>> counted_;
-  std::map<Key, schedule::Cost> declared_;
+  group::GroupPointer group_;  // null: of one kind of link
+  schedule::NodeTreePointer tree_;
+  std::vector<PricedLevel> levels_;  // of the tree
+  int most_counted_ = kMostCounted;
+  std::map<Key, Usage> known_;
 };
 
 }  // namespace tutti::select

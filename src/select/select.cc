@@ -27,34 +27,46 @@ std::string force_of(const Query& query) {
   return text;
 }
 
-/// An algorithm that is composed of flat ones over the levels of a group is one of them where there
-/// is one level; and its cost is counted from the schedules of all ranks, so not for very large
-/// groups.
-std::string reject_levels(const schedule::Algorithm& algorithm, const Query& query) {
-  if (algorithm.loads == nullptr) return {};
-  if (query.parameters.ranks > LevelPrices::kMostCounted) {
-    return "its cost is counted for groups of up to " + std::to_string(LevelPrices::kMostCounted) +
-           " ranks";
+// The time that a plan of one rank takes where ranks are composed over levels: with the number of
+// ranks for schedules of an even tree, with its square where all ranks must be looked at to know
+// what the busiest one stages: those of an uneven tree, and where there is a root.
+constexpr int kMostRanksOfLevels = 8192;
+constexpr int kMostRanksOfUnevenLevels = 512;
+
+/// All nodes of a level have as many children.
+bool is_even(const schedule::NodeTree& tree) {
+  for (size_t level = 0; level < tree.levels(); ++level) {
+    for (uint32_t node = 1; node < tree.nodes(level); ++node) {
+      if (tree.children_of(level, node).size() != tree.children_of(level, 0).size()) return false;
+    }
   }
-  const auto& tree = query.parameters.tree;
-  const bool has_levels = tree != nullptr && tree->levels() > 1;
-  return has_levels || !query.forced.empty() ? "" : "the group has one level";
+  return true;
 }
 
+/// An algorithm that is composed of flat ones over the levels of a group is one of them where there
+/// is one level.
+std::string reject_levels(const schedule::Algorithm& algorithm, const Query& query) {
+  if (algorithm.loads == nullptr) return {};
+  const auto& tree = query.parameters.tree;
+  const bool has_levels = tree != nullptr && tree->levels() > 1;
+  if (!has_levels) return query.forced.empty() ? "the group has one level" : "";
+  const bool rooted = schedule::traits_of(algorithm.collective).rooted();
+  const int most = is_even(*tree) && !rooted ? kMostRanksOfLevels : kMostRanksOfUnevenLevels;
+  if (query.parameters.ranks <= most || !query.forced.empty()) return {};
+  return "planning it for more than " + std::to_string(most) + " ranks on such a tree takes long";
+}
+
+/// A reason that is known before its cost is.
 std::string reject(const schedule::Algorithm& algorithm, const Query& query,
-                   const schedule::Parameters& parameters, const schedule::Cost& cost) {
+                   const schedule::Parameters& parameters) {
   const ForcedName forced = parse_forced(query.forced);
   if (!forced.name.empty() && forced.name != algorithm.name) return force_of(query);
+  if (std::string why = reject_levels(algorithm, query); !why.empty()) return why;
   if (forced.lanes > algorithm.max_lanes) {
     return "it has at most " + std::to_string(algorithm.max_lanes) + " lanes";
   }
   if (query.in_place && !algorithm.in_place) return "it does not run in place";
   if (query.vectors && algorithm.needs_equal_counts) return "it needs equal counts";
-  if (cost.widest > query.limits.sources) {
-    return "it folds " + std::to_string(cost.widest) +
-           " values in one step; a plan's has at most " + std::to_string(query.limits.sources) +
-           " sources";
-  }
   // Two have one order.
   if (query.deterministic && !algorithm.canonical(parameters) && parameters.ranks > 2) {
     return "it does not reduce in the canonical order";
@@ -62,24 +74,21 @@ std::string reject(const schedule::Algorithm& algorithm, const Query& query,
   return {};
 }
 
+std::string reject(const schedule::Cost& cost, const Limits& limits) {
+  if (cost.widest <= limits.sources) return {};
+  return "it folds " + std::to_string(cost.widest) + " values in one step; a plan's has at most " +
+         std::to_string(limits.sources) + " sources";
+}
+
 double value(schedule::Fraction fraction) {
   return static_cast<double>(fraction.num) / static_cast<double>(fraction.den);
 }
 
-// Blocks of one count of elements: all of a buffer's, or those of one share.
-uint32_t blocks_of_count(const schedule::Shape& shape) {
-  const schedule::Traits& traits = schedule::traits_of(shape.collective);
-  const auto ranks = static_cast<uint32_t>(shape.ranks);
-  return std::max(shape.input.blocks / (traits.input.parts ? ranks : 1),
-                  shape.output.blocks / (traits.output.parts ? ranks : 1));
-}
-
 // Every block takes whole cache lines of a frame; where it is cut, up to one more for the rest.
-bool overflows(const schedule::Cost& cost, const schedule::Shape& shape, double count_bytes,
-               const Limits& limits) {
+bool overflows(const Usage& usage, uint16_t lanes, double count_bytes, const Limits& limits) {
   constexpr double kLine = 64;
-  const double published = value(cost.published) / shape.lanes;
-  const double blocks = published * blocks_of_count(shape);
+  const double published = value(usage.cost.published) / lanes;
+  const double blocks = published * usage.blocks;
   const bool is_cut = published * count_bytes > static_cast<double>(limits.slice_bytes);
   const double bytes = is_cut ? static_cast<double>(limits.slice_bytes) : published * count_bytes;
   return bytes + blocks * kLine * (is_cut ? 2 : 1) > static_cast<double>(limits.frame_bytes);
@@ -109,21 +118,17 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
     if (algorithm.collective != query.collective) continue;
     Candidate candidate{&algorithm, query.parameters, 0, {}, false};
     candidate.parameters.lanes = std::min(lanes, algorithm.max_lanes);
-    candidate.rejected = reject_levels(algorithm, query);
+    candidate.rejected = reject(algorithm, query, candidate.parameters);
     if (!candidate.rejected.empty()) {
       candidates.push_back(std::move(candidate));
       continue;
     }
-    const schedule::Cost& cost = query.prices->cost_of(algorithm, candidate.parameters);
-    candidate.rejected = reject(algorithm, query, candidate.parameters, cost);
-    candidate.overflows =
-        overflows(cost, algorithm.shape(candidate.parameters), bytes, query.limits);
-    const auto price_of = [&](double count_bytes) {
-      return query.prices->price(algorithm, candidate.parameters, cost, count_bytes);
-    };
-    candidate.predicted_ns = price_of(bytes);
+    const Usage& usage = query.prices->usage_of(algorithm, candidate.parameters);
+    candidate.rejected = reject(usage.cost, query.limits);
+    candidate.overflows = overflows(usage, candidate.parameters.lanes, bytes, query.limits);
+    candidate.predicted_ns = query.prices->price(usage, bytes);
     if (query.vectors && algorithm.forwards) {  // a size round goes first
-      candidate.predicted_ns += price_of(sizeof(uint64_t));
+      candidate.predicted_ns += query.prices->price(usage, sizeof(uint64_t));
     }
     candidates.push_back(std::move(candidate));
   }

@@ -17,8 +17,10 @@ using schedule::Collective;
 
 constexpr uint64_t kMiB = 1 << 20;
 
-LinkModel host_link(int ranks, int cores) { return model_of({.map = true}, {ranks, cores}); }
-LinkModel network_link() { return model_of({.stream = true}, {}); }
+LinkModel host_link(int ranks, int cores) {
+  return link_of(RankCosts{}, {.map = true}, {ranks, cores});
+}
+LinkModel network_link() { return link_of(RankCosts{}, {.stream = true}, {}); }
 
 /// A query of a group with one kind of link.
 struct Priced : Query {
@@ -136,18 +138,11 @@ TEST(Select, WhatIsComposedOverLevelsIsForGroupsThatHaveSome) {
   EXPECT_EQ(why_not_hierarchical({0, 0, 0, 0}, "hierarchical"), "");
 }
 
-// Its cost is counted from the schedules of all ranks, which takes minutes for thousands.
-TEST(Select, WhatIsComposedOverLevelsIsNotForVeryLargeGroups) {
-  std::vector<int> hosts;
-  for (int rank = 0; rank < LevelPrices::kMostCounted + 2; ++rank) hosts.push_back(rank / 2);
-  EXPECT_EQ(why_not_hierarchical(hosts), "its cost is counted for groups of up to 256 ranks");
-}
-
 TEST(LevelPrices, OfOneKindOfLinkAreByTheDeclaredCost) {
   LevelPrices prices(group::group_on_hosts({0, 0, 0, 0}), 2);
   const Candidate one{registry::find(Collective::kAllReduce, "ring"), {.ranks = 4}, 0, {}, false};
   const schedule::Cost cost = one.algorithm->cost(one.parameters);
-  EXPECT_DOUBLE_EQ(prices.price(*one.algorithm, one.parameters, cost, 1e6),
+  EXPECT_DOUBLE_EQ(prices.price(prices.usage_of(*one.algorithm, one.parameters), 1e6),
                    predict_ns(cost, host_link(4, 2), 1e6));
 }
 
@@ -158,10 +153,11 @@ TEST(LevelPrices, AddUpWhatEachLevelCosts) {
   const schedule::Algorithm& ring = *registry::find(Collective::kAllGather, "ring");
   const schedule::Parameters parameters{.ranks = 8};
   const schedule::Cost cost = ring.cost(parameters);
-  const double price = prices.price(ring, parameters, cost, 1e6);
+  const double price = prices.price(prices.usage_of(ring, parameters), 1e6);
   EXPECT_LT(price, predict_ns(cost, network_link(), 1e6) + predict_ns(cost, host_link(4, 4), 1e6));
   EXPECT_GT(price, predict_ns(cost, host_link(8, 4), 1e6));
-  EXPECT_DOUBLE_EQ(price, prices.price(ring, parameters, cost, 1e6)) << "counted once, or twice";
+  EXPECT_DOUBLE_EQ(price, prices.price(prices.usage_of(ring, parameters), 1e6))
+      << "counted once, or twice";
 }
 
 // Whose neighbours in the ring are on the other host sends everything over the network.
@@ -170,19 +166,8 @@ TEST(LevelPrices, KnowWhichRanksAreNear) {
   LevelPrices alternating(group::group_on_hosts({0, 1, 0, 1}), 4);
   const schedule::Algorithm& chain = *registry::find(Collective::kBroadcast, "chain");
   const schedule::Parameters parameters{.ranks = 4};
-  const schedule::Cost cost = chain.cost(parameters);
-  EXPECT_LT(2 * blocks.price(chain, parameters, cost, 8),
-            alternating.price(chain, parameters, cost, 8));
-}
-
-TEST(LevelPrices, OfVeryLargeGroupsAreThoseOfTheSlowestLevel) {
-  std::vector<int> hosts;
-  for (int rank = 0; rank < LevelPrices::kMostCounted + 2; ++rank) hosts.push_back(rank / 2);
-  LevelPrices prices(group::group_on_hosts(hosts), 2);
-  const schedule::Algorithm& ring = *registry::find(Collective::kAllReduce, "ring");
-  const schedule::Parameters parameters{.ranks = static_cast<int>(hosts.size())};
-  const schedule::Cost cost = ring.cost(parameters);
-  EXPECT_DOUBLE_EQ(prices.price(ring, parameters, cost, 64), predict_ns(cost, network_link(), 64));
+  EXPECT_LT(2 * blocks.price(blocks.usage_of(chain, parameters), 8),
+            alternating.price(alternating.usage_of(chain, parameters), 8));
 }
 
 // ---- v-collectives ------------------------------------------------------------------------------

@@ -224,10 +224,16 @@ class Folder {
   }
 
   Result<Cast> finish() {
+    uint64_t ops = 0;
     for (Player& actor : cast_.actors) {
       Result<plan::Plan> plan = lower(job_, network_.group(), actor.rank);
       if (!plan.ok()) return plan.status();
       actor.plan = std::move(plan).value();
+      ops += actor.plan.ops.size() * actor.plan.slices * job_.calls;
+      if (ops > limits_.simulated) {
+        return Status::unsupported("more than " + std::to_string(limits_.simulated) +
+                                   " micro-operations of ranks that are not equal");
+      }
     }
     for (Player& actor : cast_.actors) {
       if (Status status = add_meetings(actor); !status.ok()) return status;

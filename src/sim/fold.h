@@ -64,6 +64,8 @@ struct FoldLimits {
   // more is simulated rank by rank.
   uint64_t proved = 12'000'000;
   uint64_t sampled = 2'000'000;  // and as many ranks: matching looks at each of them
+  // Of the ranks that are simulated, however many they stand for.
+  uint64_t simulated = ~uint64_t{0};
 };
 
 Result<Cast> cast(const Job& job, const Network& network, const std::vector<RankFault>& faults,

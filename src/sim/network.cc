@@ -41,7 +41,16 @@ Result<group::GroupPointer> group_of(const std::vector<TreeLevel>& levels, size_
   std::iota(members.begin(), members.end(), 0);
   std::vector<group::Level> made;
   for (const TreeLevel& level : levels) {
-    made.push_back({level.name, {.map = level.maps, .stream = !level.maps}, level.nodes});
+    made.push_back({level.name,
+                    {.map = level.maps, .stream = !level.maps},
+                    level.nodes,
+                    level.latency_ns,
+                    {}});
+    if (level.uplinks.empty()) continue;
+    for (const uint32_t node : level.nodes) {
+      const bool is_known = node < level.uplinks.size();  // make() says of others that they are not
+      made.back().uplinks.push_back(is_known ? level.uplinks[node] : 0);
+    }
   }
   return group::GroupView::make(0, 0, std::move(members), std::move(made));
 }

@@ -103,17 +103,12 @@ Result<LinkTable> parse_links(std::string_view text, const std::string& file) {
 }
 
 std::string links_path(const std::vector<std::string>& hosts, const Variables& variables) {
-  const auto value = [&](const char* name) {
-    const auto found = variables.find(name);
-    return found == variables.end() ? std::string() : found->second;
-  };
-  std::string folder = value("XDG_CACHE_HOME");
-  if (folder.empty() && !value("HOME").empty()) folder = value("HOME") + "/.cache";
+  const std::string folder = user_cache_folder(variables);
   if (folder.empty()) return "";
   std::vector<std::string> sorted = hosts;
   std::sort(sorted.begin(), sorted.end());
-  return folder + fmt::format("/tutti/links-{:016x}.json",
-                              fnv1a(fmt::format("{}", fmt::join(sorted, "\n"))));
+  return folder +
+         fmt::format("/links-{:016x}.json", fnv1a(fmt::format("{}", fmt::join(sorted, "\n"))));
 }
 
 std::string print_links(const LinkTable& links) {

@@ -72,6 +72,7 @@ class Rank {
     if (options_.tamper) {
       wanted.tamper = [this](plan::Plan& plan) { options_.tamper(rank_, plan); };
     }
+    if (!options_.models.empty()) wanted.model = &options_.models[static_cast<size_t>(rank)];
     comm::MembershipOptions& membership = wanted.membership;
     membership.env = &env_;
     if (options_.hosts > 1) {

@@ -23,6 +23,7 @@ struct GroupOptions {
   uint64_t ring_bytes = 4 << 20;
   uint64_t deadline_ns = 60'000'000'000;  // of one call of find_fault(): what takes longer hangs
   Tamper tamper;
+  std::vector<select::Model> models;  // by rank; empty: as the communicator agrees
 };
 
 /// Runs the collectives of jobs on every rank and checks them as the random driver does, until a

@@ -7,4 +7,5 @@ LAUNCHERS = ("TUTTI_", "OMPI_", "PMIX_", "PMI_", "SLURM_", "TORCHELASTIC_", "NCC
 
 
 def clean_environment():
-    return {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(LAUNCHERS)}
+    return {**kept, "TUTTI_CACHE": "off"}  # what earlier jobs have measured changes nothing

@@ -12,7 +12,6 @@
 #include "perf/collectives/plot.h"
 #include "src/registry/algorithms.h"
 #include "src/select/select.h"
-#include "src/select/tree_of.h"
 #include "src/sim/cluster.h"
 #include "src/sim/report.h"
 #include "src/topology/cluster_file.h"
@@ -50,6 +49,21 @@ const schedule::Traits* schedule_traits(std::string_view name, schedule::Collect
   return nullptr;
 }
 
+/// Predictions are made of what the simulator is told.
+select::Model model_of(const sim::Costs& costs) {
+  select::Model model;
+  model.costs = {
+      .signal_latency_ns = costs.signal_ns,
+      .signal_ns = costs.signal_ns,
+      .copy_ns_per_byte = costs.copy_ns_per_byte,
+      .turn_ns = costs.turn_ns,
+      .stream_latency_ns = costs.stream_latency_ns,
+      .message_ns = costs.message_ns,
+      .stream_ns_per_byte = costs.stream_bytes_per_ns > 0 ? 1 / costs.stream_bytes_per_ns : 0,
+      .network_latency_ns = 0};
+  return model;
+}
+
 /// One size, simulated.
 struct Simulated {
   uint64_t bytes = 0;
@@ -69,7 +83,8 @@ class Command {
       : options_(options),
         network_(
             required(sim::network_of(required(topology::read_cluster_file(options.topology))))),
-        prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores) {
+        prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores,
+                model_of(options.costs)) {
     if (options.root >= network_.ranks()) {
       throw PerfError("--root " + std::to_string(options.root) + " is not a rank: there are " +
                           std::to_string(network_.ranks()),
@@ -105,6 +120,9 @@ class Command {
 
  private:
   static constexpr int kManyCores = 1 << 16;
+  // So much takes a second or two: there are many candidates.
+  static constexpr sim::FoldLimits kOfOneCandidate = {
+      .proved = 1'500'000, .sampled = 200'000, .simulated = 300'000};
 
   uint64_t count_of(uint64_t bytes) const {
     const perf::Place place{0, network_.ranks(), options_.root};
@@ -125,6 +143,7 @@ class Command {
     wanted.folding = options_.unfolded ? sim::Folding::kNever : sim::Folding::kIfEqual;
     if (options_.sampled) wanted.folding = sim::Folding::kSampled;
     wanted.traced = options_.traced;
+    if (options_.candidates) wanted.limits = kOfOneCandidate;
     Result<sim::Outcome> outcome = sim::simulate(wanted, network_);
     if (!outcome.ok()) return outcome.status();
     return Simulated{bytes, count_of(bytes), name_of(candidate), std::move(outcome).value()};
@@ -142,7 +161,7 @@ class Command {
     query.collective = collective_;
     query.parameters.ranks = network_.ranks();
     query.parameters.root = options_.root;
-    query.parameters.tree = tree_;
+    query.parameters.tree = prices_.tree();
     query.parameters.fold = options_.deterministic ? schedule::Fold::kTree : schedule::Fold::kList;
     query.count = count;
     query.element_bytes = static_cast<uint32_t>(types::size_of(kType));
@@ -180,7 +199,7 @@ class Command {
       if (why.empty()) {
         const Result<Simulated> made = simulate(bytes, one);
         why = made.ok() ? (one.overflows ? "its frames hardly fit" : "")
-                        : std::string(made.status().message());
+                        : "not simulated: " + std::string(made.status().message());
         if (made.ok()) time = microseconds(made.value().outcome);
       }
       std::printf("  %-25s %14.2f %14s  %s\n", name_of(one).c_str(), one.predicted_ns / 1000,
@@ -250,7 +269,6 @@ class Command {
   schedule::Collective collective_ = schedule::Collective::kAllReduce;
   sim::Network network_;
   select::LevelPrices prices_;
-  const schedule::NodeTreePointer tree_ = select::tree_of(*network_.group());
   mutable bool has_heading_ = false;
 };
 

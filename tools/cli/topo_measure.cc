@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <vector>
 
@@ -15,7 +16,9 @@
 #include "perf/collectives/launched.h"
 #include "src/base/clock.h"
 #include "src/base/host_name.h"
+#include "src/comm/model_offers.h"
 #include "src/registry/settings.h"
+#include "src/select/model_file.h"
 #include "src/topology/link_table.h"
 #include "src/topology/rounds.h"
 #include "src/topology/text_file.h"
@@ -28,13 +31,15 @@ using namespace tutti::perf;
 using topology::LinkTable;
 
 constexpr size_t kMostHosts = 16;
-constexpr size_t kShort = 8;  // bytes
+constexpr std::string_view kNetwork = "network";  // the level between hosts without a cluster file
+constexpr size_t kShort = 8;                      // bytes
 constexpr size_t kLong = size_t{4} << 20;
 
 /// Those that measure, one rank for each host; or all, where there is one host.
 struct Ends {
   std::vector<std::string> names;
   std::vector<int> ranks;
+  bool are_hosts = false;
 };
 
 // Every rank's host, by the name that cluster files know it by.
@@ -54,7 +59,8 @@ Ends ends_of(const RankContext& context) {
     hosts.names.push_back(name);
     hosts.ranks.push_back(rank);
   }
-  Ends ends = hosts.names.size() > 1 ? hosts : all;
+  hosts.are_hosts = hosts.names.size() > 1;
+  Ends ends = hosts.are_hosts ? hosts : all;
   if (ends.names.size() < 2) throw PerfError("--measure needs two ranks", kExitUsage);
   if (ends.names.size() > kMostHosts) {
     throw PerfError("--measure is for at most " + std::to_string(kMostHosts) + " hosts, or ranks " +
@@ -128,6 +134,32 @@ LinkTable measure(const RankContext& context, const Ends& ends) {
   return table;
 }
 
+double median_of(const std::vector<std::vector<double>>& matrix) {
+  std::vector<double> values;
+  for (size_t row = 0; row < matrix.size(); ++row) {
+    for (size_t column = 0; column < matrix.size(); ++column) {
+      if (row != column) values.push_back(matrix[row][column]);
+    }
+  }
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+/// For later communicators of these hosts.
+void keep_model(const LinkTable& table) {
+  const Result<Config> config = registry::read_settings();
+  if (!config.ok() || config.value().cache_folder.empty()) return;
+  select::ModelFile file{select::name_of_hosts(table.hosts), {}};
+  file.model.levels = {{std::string(kNetwork), median_of(table.latency_ns),
+                        1 / std::max(median_of(table.bytes_per_ns), 1e-6)}};
+  const Status status = comm::ModelOffers::keep(config.value().cache_folder, file);
+  if (!status.ok()) {
+    std::fprintf(stderr, "tutti topo: the model is not kept: %s\n",
+                 std::string(status.message()).c_str());
+  }
+}
+
 void keep(const LinkTable& table, const std::string& path) {
   if (path.empty()) return;
   std::error_code error;
@@ -175,6 +207,7 @@ int measure_on_rank(const RankContext& context, bool again) {
   if (!speaks) return 0;
   std::fputs(topology::print_links(table).c_str(), stdout);
   keep(table, path);
+  if (ends.are_hosts) keep_model(table);
   return 0;
 }
 

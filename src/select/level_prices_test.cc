@@ -1,0 +1,109 @@
+#include "src/select/level_prices.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "src/registry/algorithms.h"
+#include "src/select/select.h"
+#include "src/sim/cluster.h"
+#include "src/topology/cluster_file.h"
+
+namespace tutti::select {
+namespace {
+
+using schedule::Collective;
+
+/// A group for every leaf of a cluster, with its rates.
+group::GroupPointer group_of(const std::string& text) {
+  const auto topology = topology::parse_cluster(text, "f.json");
+  EXPECT_TRUE(topology.ok()) << topology.status().message();
+  return sim::network_of(topology.value()).value().group();
+}
+
+std::string sites(const std::string& wan, const std::string& children) {
+  return R"({"tutti_topology": 1, "levels": [{"name": "wan", )" + wan + R"(},
+      {"name": "site", "latency_us": 7, "port_GB_per_s": 10}, {"name": "host", "latency_us": 1}],
+      "tree": {"children": [)" +
+         children + "]}}";
+}
+
+Query query_of(LevelPrices& prices, int ranks, uint64_t bytes) {
+  Query query;
+  query.collective = Collective::kAllReduce;
+  query.parameters = {.ranks = ranks, .tree = prices.tree()};
+  query.count = bytes / 4;
+  query.element_bytes = 4;
+  query.prices = &prices;
+  query.limits = {.sources = 64};
+  return query;
+}
+
+bool picks_levels(const std::string& cluster, uint64_t bytes) {
+  const group::GroupPointer group = group_of(cluster);
+  LevelPrices prices(group, 8);
+  const auto chosen = choose(registry::algorithms(), query_of(prices, group->ranks(), bytes));
+  EXPECT_TRUE(chosen.ok()) << chosen.status().message();
+  return chosen.ok() && chosen.value().algorithm->loads != nullptr;
+}
+
+// A thin link of 20 ms between two sites of four hosts, against levels that tell nothing apart.
+TEST(LevelPrices, LevelsAreCrossedOnceWhereOneOfThemIsSlow) {
+  const std::string children = R"({"count": 2, "children": [{"count": 4, "ranks": 4}]})";
+  const std::string slow = sites(R"("latency_us": 20000, "port_GB_per_s": 1)", children);
+  EXPECT_TRUE(picks_levels(slow, 1 << 20));
+  EXPECT_TRUE(picks_levels(slow, 64 << 20));
+  const std::string equal = R"({"tutti_topology": 1, "levels": [
+      {"name": "zone", "latency_us": 7}, {"name": "rack", "latency_us": 7},
+      {"name": "host", "latency_us": 7}],
+      "tree": {"children": [{"count": 2, "children": [{"count": 8}]}]}})";
+  EXPECT_FALSE(picks_levels(equal, 64));
+}
+
+// More ranks than are looked at, of which many share the uplink of a host.
+TEST(LevelPrices, LevelsAreChosenInVeryLargeGroupsToo) {
+  const std::string children = R"({"count": 2, "children": [{"count": 64, "ranks": 8}]})";
+  EXPECT_TRUE(
+      picks_levels(sites(R"("latency_us": 20000, "port_GB_per_s": 12)", children), 64 << 20));
+}
+
+// Of a cut that is known to be the narrowest, the load is exact.
+TEST(LevelPrices, WhatLeavesANodeTakesItsUplink) {
+  const std::string children = R"({"count": 2, "children": [{"count": 2, "ranks": 2}]})";
+  LevelPrices prices(group_of(sites(R"("latency_us": 1000, "port_GB_per_s": 0.001)", children)), 4);
+  const auto* ring = registry::find(Collective::kAllReduce, "ring");
+  const auto* levels = registry::find(Collective::kAllReduce, "hierarchical");
+  const schedule::Parameters parameters{.ranks = 8, .tree = prices.tree()};
+  // A ring of eight sends 14 eighths of the count over each link that it takes; the two nodes of a
+  // tree exchange halves, forth and back.
+  EXPECT_NEAR(prices.usage_of(*ring, parameters).levels[2].links_ns_per_byte, 1.75e3, 1);
+  EXPECT_NEAR(prices.usage_of(*levels, parameters).levels[2].links_ns_per_byte, 1e3, 1);
+}
+
+// A sample of some ranks, beside all ranks: within a factor of three, of every
+// algorithm. Of trees, in which few ranks pass on much, it says least.
+TEST(LevelPrices, ASampleSaysAboutWhatAllRanksSay) {
+  const std::string even = R"({"count": 3, "children": [{"count": 2, "ranks": 8}]})";
+  const std::string uneven = R"({"children": [{"count": 3, "ranks": 8}]},
+                                {"children": [{"count": 4, "ranks": 3}, {"ranks": 5}]})";
+  for (const std::string& children : {even, uneven}) {
+    const group::GroupPointer group =
+        group_of(sites(R"("latency_us": 2000, "port_GB_per_s": 1)", children));
+    LevelPrices all(group, 8, {}, 1 << 20), sampled(group, 8, {}, 8);
+    for (const schedule::Algorithm& algorithm : registry::algorithms()) {
+      const schedule::Parameters parameters{.ranks = group->ranks(), .root = 5, .tree = all.tree()};
+      for (const double bytes : {64.0, 65536.0, 67108864.0}) {
+        const double exact = all.price(all.usage_of(algorithm, parameters), bytes);
+        const double about = sampled.price(sampled.usage_of(algorithm, parameters), bytes);
+        EXPECT_LT(std::abs(std::log(about / exact)), std::log(3))
+            << schedule::name_of(algorithm.collective) << " " << algorithm.name << " of " << bytes
+            << " by " << group->ranks() << ": " << about << ", exactly " << exact;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tutti::select

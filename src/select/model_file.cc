@@ -1,0 +1,179 @@
+#include "src/select/model_file.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "src/topology/hash.h"
+#include "src/topology/json_value.h"
+#include "src/topology/text_file.h"
+
+namespace tutti::select {
+namespace {
+
+using topology::JsonValue;
+
+constexpr int kModelFormat = 1;
+constexpr size_t kMostLevels = 32;
+
+struct CostField {
+  std::string_view name;
+  double RankCosts::*member;
+};
+constexpr CostField kCosts[] = {{"signal_latency_ns", &RankCosts::signal_latency_ns},
+                                {"signal_ns", &RankCosts::signal_ns},
+                                {"copy_ns_per_byte", &RankCosts::copy_ns_per_byte},
+                                {"turn_ns", &RankCosts::turn_ns},
+                                {"stream_latency_ns", &RankCosts::stream_latency_ns},
+                                {"message_ns", &RankCosts::message_ns},
+                                {"stream_ns_per_byte", &RankCosts::stream_ns_per_byte},
+                                {"network_latency_ns", &RankCosts::network_latency_ns}};
+
+Status refuse(const JsonValue& at, const std::string& why) {
+  return Status::invalid_argument("line " + std::to_string(at.line) + ": " + why);
+}
+
+Status check_type(const JsonValue& value, JsonValue::Type type) {
+  if (value.type == type) return {};
+  return refuse(value, "'" + value.key + "' is " + std::string(topology::describe(value.type)) +
+                           ", not " + std::string(topology::describe(type)));
+}
+
+Status take_number(const JsonValue& value, double& number) {
+  if (Status status = check_type(value, JsonValue::Type::kNumber); !status.ok()) return status;
+  constexpr double kMost = 1e15;  // no time of a message is longer
+  if (!(value.number >= 0 && value.number <= kMost)) {
+    return refuse(value, "'" + value.key + "' is not from 0 to 1e15");
+  }
+  number = value.number;
+  return {};
+}
+
+Status take_costs(const JsonValue& value, RankCosts& costs) {
+  if (Status status = check_type(value, JsonValue::Type::kObject); !status.ok()) return status;
+  for (const JsonValue& field : value.items) {
+    const auto known = std::find_if(std::begin(kCosts), std::end(kCosts),
+                                    [&](const CostField& one) { return one.name == field.key; });
+    if (known == std::end(kCosts)) return refuse(field, "'ranks' has no '" + field.key + "'");
+    if (Status status = take_number(field, costs.*(known->member)); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status take_level(const JsonValue& value, LevelRates& rates) {
+  if (value.type != JsonValue::Type::kObject) return refuse(value, "a level is no object");
+  for (const JsonValue& field : value.items) {
+    Status status;
+    if (field.key == "name") {
+      status = check_type(field, JsonValue::Type::kString);
+      rates.name = field.text;
+    } else if (field.key == "latency_ns") {
+      status = take_number(field, rates.latency_ns);
+    } else if (field.key == "ns_per_byte") {
+      status = take_number(field, rates.ns_per_byte);
+    } else {
+      status = refuse(field, "a level has no '" + field.key + "'");
+    }
+    if (!status.ok()) return status;
+  }
+  return rates.name.empty() ? refuse(value, "a level without a name") : Status();
+}
+
+Status take_levels(const JsonValue& value, std::vector<LevelRates>& levels) {
+  if (Status status = check_type(value, JsonValue::Type::kArray); !status.ok()) return status;
+  if (value.items.size() > kMostLevels) return refuse(value, "more than 32 levels");
+  for (const JsonValue& item : value.items) {
+    LevelRates rates;
+    if (Status status = take_level(item, rates); !status.ok()) return status;
+    for (const LevelRates& other : levels) {
+      if (other.name == rates.name) return refuse(item, "two levels '" + rates.name + "'");
+    }
+    levels.push_back(std::move(rates));
+  }
+  return {};
+}
+
+Result<ModelFile> model_of(const JsonValue& file) {
+  const JsonValue* format = file.find("tutti_model");
+  if (format == nullptr || format->number != kModelFormat) {
+    return refuse(file, "this is no model of format " + std::to_string(kModelFormat));
+  }
+  ModelFile made;
+  for (const JsonValue& field : file.items) {
+    Status status;
+    if (field.key == "hosts") {
+      status = check_type(field, JsonValue::Type::kString);
+      made.hosts = field.text;
+    } else if (field.key == "ranks") {
+      status = take_costs(field, made.model.costs);
+    } else if (field.key == "levels") {
+      status = take_levels(field, made.model.levels);
+    } else if (field.key != "tutti_model") {
+      status = refuse(field, "there is no field '" + field.key + "'");
+    }
+    if (!status.ok()) return status;
+  }
+  return made;
+}
+
+// A number that is read again as the same one.
+std::string number_text(double number) { return fmt::format("{}", number); }
+
+std::string quoted(std::string_view text) {
+  std::string result = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') result += '\\';
+    if (static_cast<unsigned char>(letter) >= ' ') result += letter;
+  }
+  return result + "\"";
+}
+
+}  // namespace
+
+Result<ModelFile> parse_model(std::string_view text, const std::string& file) {
+  const Result<JsonValue> parsed = topology::parse_json(text);
+  if (!parsed.ok()) return topology::in_file(parsed.status(), file);
+  Result<ModelFile> model = model_of(parsed.value());
+  if (!model.ok()) return topology::in_file(model.status(), file);
+  return model;
+}
+
+std::string write_model(const ModelFile& file) {
+  std::string text = "{\"tutti_model\": " + std::to_string(kModelFormat);
+  if (!file.hosts.empty()) text += ",\n \"hosts\": " + quoted(file.hosts);
+  std::string costs;
+  for (const CostField& field : kCosts) {
+    const double value = file.model.costs.*(field.member);
+    if (value == RankCosts().*(field.member)) continue;
+    costs += (costs.empty() ? "" : ", ") + quoted(field.name) + ": " + number_text(value);
+  }
+  if (!costs.empty()) text += ",\n \"ranks\": {" + costs + "}";
+  std::string levels;
+  for (const LevelRates& level : file.model.levels) {
+    levels += (levels.empty() ? "" : ",\n   ") + ("{\"name\": " + quoted(level.name)) +
+              ", \"latency_ns\": " + number_text(level.latency_ns) +
+              ", \"ns_per_byte\": " + number_text(level.ns_per_byte) + "}";
+  }
+  if (!levels.empty()) text += ",\n \"levels\": [" + levels + "]";
+  return text + "}\n";
+}
+
+uint32_t version_of(const Model& model) {
+  std::string text;
+  for (const CostField& field : kCosts) text += number_text(model.costs.*(field.member)) + " ";
+  for (const LevelRates& level : model.levels) {
+    text += level.name + "\n" + number_text(level.latency_ns) + " " +
+            number_text(level.ns_per_byte) + " ";
+  }
+  const uint64_t hash = topology::fnv1a(text);
+  return static_cast<uint32_t>(hash ^ hash >> 32);
+}
+
+std::string name_of_hosts(std::vector<std::string> hosts) {
+  std::sort(hosts.begin(), hosts.end());
+  hosts.erase(std::unique(hosts.begin(), hosts.end()), hosts.end());
+  return fmt::format("{}-{:016x}", hosts.size(),
+                     topology::fnv1a(fmt::format("{}", fmt::join(hosts, "\n"))));
+}
+
+}  // namespace tutti::select

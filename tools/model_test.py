@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""What jobs leave for later ones of the same hosts, and how hosts that were left different things choose alike."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+import ports  # pylint: disable=wrong-import-position
+from environment import clean_environment  # pylint: disable=wrong-import-position
+
+TUTTI = os.path.join(os.environ.get("TEST_BINARY_DIR", "build"), "bin", "tutti")
+HOSTS = ("alpha", "beta", "gamma")
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def job(self, *command, **variables):
+        """One rank on each host, each with a cache of its own. Returns what they write and log."""
+        job = {**clean_environment(), "WORLD_SIZE": str(len(HOSTS)), "MASTER_ADDR": "127.0.0.1", "TUTTI_INSECURE": "1",
+               "MASTER_PORT": str(ports.free_port()), "TUTTI_PORT": str(ports.free_port()),
+               "TUTTI_LOG": "info", "XDG_CACHE_HOME": str(self.path)}
+        ranks = [subprocess.Popen([TUTTI, *command], stdin=subprocess.DEVNULL, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  env={**job, "TUTTI_CACHE": str(self.path / host), **variables,
+                                       "RANK": str(rank), "TUTTI_HOST_ID": host})
+                 for rank, host in enumerate(HOSTS)]
+        outputs = [rank.communicate(timeout=100) for rank in ranks]
+        self.assertEqual([rank.returncode for rank in ranks], [0] * len(HOSTS), outputs)
+        return outputs
+
+    def perf(self, **variables):
+        outputs = self.job("perf", "all_reduce", "-b", "64K", "-e", "1M", "-f", "16", "-n", "40", "-w", "0",
+                           **variables)
+        return [log for _, log in outputs]
+
+    def kept(self, host):
+        return sorted((self.path / host).glob("model-*.json"))
+
+    def nothing_is_kept_where_it_is_off(self):
+        logs = self.perf(TUTTI_CACHE="off")
+        for log in logs:
+            self.assertIn("algorithms are chosen by the library's own model", log)
+        self.assertEqual([self.kept(host) for host in HOSTS], [[]] * len(HOSTS))
+
+    def test_what_one_job_has_measured_the_next_one_chooses_by(self):
+        self.nothing_is_kept_where_it_is_off()
+        self.perf()
+        for host in HOSTS:
+            found = self.kept(host)
+            self.assertEqual(len(found), 1, host)
+            model = json.loads(found[0].read_text(encoding="utf-8"))
+            self.assertEqual(model["hosts"], found[0].name[len("model-"):-len(".json")])
+            self.assertEqual([level["name"] for level in model["levels"]], ["network"])
+            self.assertGreater(model["levels"][0]["ns_per_byte"], 0)
+        for log in self.perf():
+            self.assertIn("algorithms are chosen by what rank 0 (process", log)
+            self.assertIn("has kept of these hosts", log)
+
+    def test_hosts_that_keep_different_models_choose_alike(self):
+        hosts = self.perf()  # leaves the files, whose names say the set of hosts
+        name = self.kept(HOSTS[0])[0].name
+        for host, latency, rate in zip(HOSTS, (1e7, 1, 3e4), (1e-2, 1e3, 0.5)):
+            model = {"tutti_model": 1, "hosts": name[len("model-"):-len(".json")],
+                     "levels": [{"name": "network", "latency_ns": latency, "ns_per_byte": rate}]}
+            (self.path / host / name).write_text(json.dumps(model), encoding="utf-8")
+        for log in self.perf():  # would end with an error that says "model"
+            self.assertIn("(2 ranks have other files)", log)
+        self.assertEqual(len(hosts), len(HOSTS))
+
+    def test_a_broken_file_is_a_line_of_its_host(self):
+        self.perf()
+        path = self.kept("beta")[0]
+        path.write_text("{", encoding="utf-8")
+        for other in ("alpha", "gamma"):
+            self.kept(other)[0].unlink()
+        logs = self.perf(TUTTI_TRACE_RECORDS="0")  # nothing is measured
+        self.assertEqual([f"ignored: {path}:1" in log for log in logs], [False, True, False], logs)
+        for log in logs:
+            self.assertIn("the library's own model", log)
+
+    def test_links_that_were_measured_are_a_model(self):
+        self.job("topo", "--measure")
+        self.assertEqual(len(self.kept("alpha")), 1)
+        for log in self.perf():
+            self.assertIn("what rank 0 (process", log)
+
+
+if __name__ == "__main__":
+    unittest.main()
