@@ -199,6 +199,7 @@ class Communicator final {
   void keep_model();
   Status open_device();
   Status check_devices() const;
+  Status check_stream(const exec::StreamPlace& where) const;
   exec::ExecutorOptions executor_options() const;
   PlannerOptions planner_options() const;
   Result<std::unique_ptr<CallRecorder>> make_recorder() const;

@@ -136,8 +136,18 @@ void Communicator::close_to_graphs() {
   if (gate_ != nullptr) gate_->close();
 }
 
+// The ring and the counters are known in the context of the rank's device only.
+Status Communicator::check_stream(const exec::StreamPlace& where) const {
+  if (where.context == options_.device_place.context) return {};
+  return Status::invalid_usage("the stream is of another device, or context, than " +
+                               name_of(rank()) + " had current when the communicator was made (" +
+                               options_.device->identity_of(options_.device_place) +
+                               "): pass one of that device");
+}
+
 Status Communicator::enqueue(const Request& request, const exec::StreamPlace& where,
                              std::function<void(const Status&)> over) {
+  if (Status status = check_stream(where); !status.ok()) return status;
   return device_calls_->enqueue(request, collectives_->is_in_place(request), where,
                                 collectives_->deadline_from_now(request.extras), std::move(over));
 }
@@ -145,6 +155,9 @@ Status Communicator::enqueue(const Request& request, const exec::StreamPlace& wh
 Status Communicator::enqueue(std::span<const exec::Transfer> transfers,
                              std::vector<exec::StreamPlace> where, uint64_t timeout_ns,
                              std::function<void(const Status&)> over) {
+  for (const exec::StreamPlace& one : where) {
+    if (Status status = check_stream(one); !status.ok()) return status;
+  }
   return device_calls_->enqueue(transfers, std::move(where), frame_->deadline_of(timeout_ns),
                                 std::move(over));
 }

@@ -81,6 +81,18 @@ class Program {
     for (int rank = 0; rank < kRanks; ++rank) check(seat(rank));
   }
 
+  // Rank 0 with a stream of rank 1's device, alone: it is told, and nothing has begun.
+  void refuse(tuttiComm_t comm) {
+    const driver::ContextScope scope(cuda_, seat(1).context.get());
+    void* const send = reinterpret_cast<void*>(seat(0).send.address());
+    void* const recv = reinterpret_cast<void*>(seat(0).recv.address());
+    const tuttiResult_t result = tuttiAllGather(send, recv, kWords, tuttiUint64, comm,
+                                                tuttiStreamCuda(seat(1).stream.get()));
+    const std::string said = tuttiGetLastError(comm);
+    require(result == tuttiInvalidUsage && said.find("of another device") != std::string::npos,
+            "a stream of another device is taken: " + said);
+  }
+
  private:
   Seat& seat(int rank) { return *seats_[static_cast<size_t>(rank)]; }
 
@@ -127,6 +139,8 @@ int run(int list) {
   std::vector<tuttiComm_t> comms(kRanks, nullptr), parts(kRanks, nullptr);
   require(tuttiCommInitAll(comms.data(), kRanks, devices) == tuttiSuccess, "tuttiCommInitAll");
   Program program(cuda.value(), devices);
+  program.gather(comms);
+  program.refuse(comms[0]);
   program.gather(comms);
   tuttiGroupStart();
   for (size_t rank = 0; rank < kRanks; ++rank) {

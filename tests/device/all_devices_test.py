@@ -22,7 +22,7 @@ class AllDevices(unittest.TestCase):
         for arguments in ((), ("--list", "1")):
             done = run(*arguments)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            self.assertEqual(done.stdout.count("by copy engines"), 2, done.stdout)
+            self.assertEqual(done.stdout.count("by copy engines"), 3, done.stdout)
 
     def test_a_device_that_there_is_not_is_named(self):
         done = run("--list", "2")

@@ -49,6 +49,13 @@ class DeviceCalls(unittest.TestCase):
     def test_the_end_of_a_communicator_waits_for_no_stream_of_another_rank(self):
         self.check(1, 103, only=2)  # communicators of one rank end beside those of the process's others
 
+    def test_groups_name_communicators_in_another_order_on_each_rank(self):
+        done = run(2, 11, ranks=5, calls=40, more=["--processes"], SOFTDEV_SKEW_US="300")
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
+
+    def test_one_thread_makes_ranks_on_the_devices_of_others(self):
+        self.check(3, 21, SOFTDEV_DEVICES="4")
+
     def test_a_driver_that_may_not_be_used_is_named(self):
         done = run(1, 5, SOFTDEV_INIT_RESULT="304")
         self.assertEqual(done.returncode, 1)

@@ -75,13 +75,15 @@ class CudaMirror final : public DeviceMirror {
 
 }  // namespace
 
+int DeviceMirror::device_of(int index) { return index % driver::find().value().devices(); }
+
 std::unique_ptr<DeviceMirror> DeviceMirror::open(int index, std::string& why) {
   const Result<driver::Cuda>& cuda = driver::find();
   if (!cuda.ok()) {
     why = std::string(cuda.status().message());
     return nullptr;
   }
-  const driver::CUdevice device = index % cuda.value().devices();
+  const driver::CUdevice device = device_of(index);
   Result<driver::PrimaryContext> context = driver::PrimaryContext::retain(cuda.value(), device);
   must(context.status());
   // For all that the thread calls: a program that uses CUDA has set a device.

@@ -22,6 +22,8 @@ class DeviceMirror {
 
   /// Device `index` modulo how many there are. Null and `why` if there is none.
   static std::unique_ptr<DeviceMirror> open(int index, std::string& why);
+  /// The device that open() takes. There is one.
+  static int device_of(int index);
   virtual ~DeviceMirror() = default;
 
   virtual tuttiStream_t stream(size_t index) const = 0;

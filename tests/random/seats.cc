@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "tests/random/device_mirror.h"
 #include "tests/random/issue.h"
 #include "tests/support/team_rank.h"
 
@@ -120,7 +121,12 @@ bool Seats::by_one_thread(const Change& change) {
   auto& handles = member_.board().numbers;
   if (member_.rank() == 0) {
     std::vector<tuttiComm_t> comms(made.members.size());
-    const tuttiResult_t done = tuttiCommInitAll(comms.data(), made.ranks(), nullptr);
+    std::vector<int> devices;  // those of the threads that will drive the ranks
+    for (const int member : made.members) {
+      if (job_.devices) devices.push_back(DeviceMirror::device_of(member));
+    }
+    const tuttiResult_t done =
+        tuttiCommInitAll(comms.data(), made.ranks(), devices.empty() ? nullptr : devices.data());
     if (!ok(done, "tuttiCommInitAll", nullptr)) return false;
     for (size_t rank = 0; rank < comms.size(); ++rank) {
       handles[made.members[rank]].store(reinterpret_cast<uintptr_t>(comms[rank]));
