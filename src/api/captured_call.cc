@@ -85,7 +85,7 @@ bool is_direct_in_graphs(const Member& member) {
   return request != nullptr && request->counts == nullptr && is_direct(member.task, member.streams);
 }
 
-// It is told of the capture by who has put it.
+// Its handles are told when all of the group have been put.
 Status put_direct(const Member& member) {
   comm::Task task = member.task;
   task.handles.clear();
@@ -95,8 +95,8 @@ Status put_direct(const Member& member) {
   return order.end(member.places);
 }
 
-// All of a round come to their first point before one waits at its second one: ranks may name
-// communicators in different orders.
+// All of a round come to their first point before one waits at its second one: what it waits for
+// may need another one that shares its queue in the hardware.
 Status put_round(std::vector<Put>& round) {
   for (Put& put : round) {
     if (Status status = open_to_graphs(*put.member); !status.ok()) return status;
@@ -138,6 +138,7 @@ Result<std::vector<Member>> take_captured(std::vector<Member>& members) {
   std::vector<Member> taken(std::make_move_iterator(captured),
                             std::make_move_iterator(members.end()));
   members.erase(captured, members.end());
+  order_for_streams(taken);
   return taken;
 }
 

@@ -187,8 +187,14 @@ Status check_engines(const std::vector<Member>& members) {
   return {};
 }
 
-// A group may name communicators in another order on each rank, but one stream waits for one call
-// after the other: all ranks put them there by kind and communicator.
+void order_for_streams(std::vector<Member>& members) {
+  const auto place = [](const Member& member) {
+    return std::pair(member.task.is_transfer(), member.comm->communicator->id());
+  };
+  std::stable_sort(members.begin(), members.end(),
+                   [&](const Member& a, const Member& b) { return place(a) < place(b); });
+}
+
 std::vector<Member> take_direct(std::vector<Member>& members) {
   const auto direct = std::stable_partition(
       members.begin(), members.end(),
@@ -196,11 +202,7 @@ std::vector<Member> take_direct(std::vector<Member>& members) {
   std::vector<Member> taken(std::make_move_iterator(direct),
                             std::make_move_iterator(members.end()));
   members.erase(direct, members.end());
-  const auto place = [](const Member& member) {
-    return std::pair(member.task.is_transfer(), member.comm->communicator->id());
-  };
-  std::stable_sort(taken.begin(), taken.end(),
-                   [&](const Member& a, const Member& b) { return place(a) < place(b); });
+  order_for_streams(taken);
   return taken;
 }
 

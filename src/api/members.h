@@ -37,7 +37,10 @@ bool needs_engine(const Member& member);
 
 /// Whether all on streams of devices run by the engines that their options ask for.
 Status check_engines(const std::vector<Member>& members);
-/// Those that streams of devices run by themselves, taken out of the members.
+/// A group may name communicators in another order on each rank, but a stream waits for one call
+/// after the other: so all ranks put what streams run there by kind and communicator.
+void order_for_streams(std::vector<Member>& members);
+/// Those that streams of devices run by themselves, taken out of the members, in that order.
 std::vector<Member> take_direct(std::vector<Member>& members);
 /// Puts them into their streams, all of them even if one fails. The first error.
 Status enqueue_direct(std::vector<Member>& members);

@@ -11,18 +11,21 @@
 // A line for each rank says what it did. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <optional>
 #include <thread>
 
 #include "tests/device/graphs.h"
+#include "tests/support/dice.h"
 #include "tests/support/options.h"
 
 namespace tutti::device_programs {
 namespace {
 
 namespace driver = drivers::cuda;
+using testing_support::Dice;
 using testing_support::Member;
 using testing_support::now_ns;
 using testing_support::sleep_ns;
@@ -36,18 +39,10 @@ struct Options {
   std::string fault;
 };
 
-/// The same on all ranks.
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : state_(seed * 2 + 1) {}
-  int below(int limit) {
-    state_ = state_ * 6364136223846793005 + 1442695040888963407;
-    return static_cast<int>((state_ >> 33) % static_cast<uint64_t>(limit));
-  }
-
- private:
-  uint64_t state_;
-};
+/// 0 <= result < limit, the same on all ranks.
+int draw(Dice& dice, int limit) {
+  return static_cast<int>(dice.below(static_cast<uint64_t>(limit)));
+}
 
 /// One rank with its communicators, streams and memory.
 class Rank {
@@ -125,10 +120,10 @@ class Rank {
 
 Rank::Placed Rank::place(Dice& dice) {
   Placed call;
-  call.spec.kind = dice.below(CallSpec::kKinds);
-  call.spec.count = static_cast<size_t>(1 + dice.below(options_.most_words));
-  call.spec.root = dice.below(member_.ranks());
-  call.spec.comm = dice.below(kComms);
+  call.spec.kind = draw(dice, CallSpec::kKinds);
+  call.spec.count = static_cast<size_t>(1 + draw(dice, options_.most_words));
+  call.spec.root = draw(dice, member_.ranks());
+  call.spec.comm = draw(dice, kComms);
   call.spec.number = ++calls_;
   call.send_words = call.spec.send_words(member_.ranks());
   call.recv_words = call.spec.recv_words(member_.ranks());
@@ -173,15 +168,27 @@ void Rank::follow(driver::CUstream behind, driver::CUstream before) {
   (void)event.value().make_wait(behind);
 }
 
-/// On one stream, or on two that run side by side; sometimes as a group.
+/// On one stream, or on two that run side by side; sometimes as a group, in which every rank names
+/// the communicators in an order of its own.
 std::unique_ptr<Graph> Rank::capture(Dice& dice, const std::vector<Placed>& calls) {
   driver::CUstream own = stream(kStreams), branch = stream(kStreams + 1);
-  const bool branches = dice.below(2) == 0, grouped = dice.below(3) == 0;
+  const bool branches = dice.one_in(2), grouped = dice.one_in(3);
+  std::vector<std::pair<const Placed*, driver::CUstream>> order;
+  for (const Placed& call : calls) {
+    order.emplace_back(&call, branches && dice.one_in(2) ? branch : own);
+  }
+  if (grouped) {
+    const auto place = [&](const auto& one) {
+      return (one.first->spec.comm + member_.rank()) % kComms;
+    };
+    std::stable_sort(order.begin(), order.end(),
+                     [&](const auto& a, const auto& b) { return place(a) < place(b); });
+  }
   return std::make_unique<Graph>(client_, own, [&] {
     if (branches) follow(branch, own);
     if (grouped) tuttiGroupStart();
-    for (const Placed& call : calls) {
-      if (!put(call, branches && dice.below(2) == 0 ? branch : own)) break;
+    for (const auto& [call, on] : order) {
+      if (!put(*call, on)) break;
     }
     if (grouped) ok_ = went(member_, tuttiGroupEnd(), nullptr, "tuttiGroupEnd") && ok_;
     if (branches) follow(own, branch);
@@ -195,19 +202,19 @@ std::unique_ptr<Graph> Rank::capture_simple(const std::vector<Placed>& calls) {
 }
 
 void Rank::replay(Dice& dice, const Graph& graph, const std::vector<Placed>& calls) {
-  const int runs = 1 + dice.below(options_.replays);
+  const int runs = 1 + draw(dice, options_.replays);
   std::optional<size_t> last;
   for (int run = 0; run < runs && ok_; ++run) {
-    const auto on = static_cast<size_t>(dice.below(kStreams));
+    const auto on = static_cast<size_t>(draw(dice, kStreams));
     if (last && *last != on) follow(stream(on), stream(*last));
     last = on;
     for (const Placed& call : calls) fill(call, static_cast<uint64_t>(run), stream(on));
     graph.launch(stream(on));
     for (const Placed& call : calls) fetch(call, static_cast<uint64_t>(run), stream(on));
     ++replays_;
-    for (int eager = dice.below(3); eager > 0; --eager) {
+    for (int eager = draw(dice, 3); eager > 0; --eager) {
       const Placed call = place(dice);
-      driver::CUstream other = stream(static_cast<size_t>(dice.below(kStreams)));
+      driver::CUstream other = stream(static_cast<size_t>(draw(dice, kStreams)));
       fill(call, 0, other);
       if (!put(call, other)) return;
       fetch(call, 0, other);
@@ -242,7 +249,7 @@ bool Rank::run_graph(uint64_t index) {
   member_.at(index);
   Dice dice(options_.seed * 1000 + index);
   std::vector<Placed> calls;
-  for (int i = 1 + dice.below(6); i > 0; --i) calls.push_back(place(dice));
+  for (int i = 1 + draw(dice, 6); i > 0; --i) calls.push_back(place(dice));
   const std::unique_ptr<Graph> graph = capture(dice, calls);
   if (ok_) replay(dice, *graph, calls);
   return check();
