@@ -219,14 +219,8 @@ int main(int argc, char** argv) {
   program.limit_ns = 240'000'000'000;
   program.body = [&](testing_support::Member& member) { device_test::Rank(member, plan).run(); };
   program.name = [](uint64_t step) { return "round " + std::to_string(step); };
-  std::vector<char*> rest = {argv[0]};
-  for (int i = 1; i + 1 < argc; i += 2) {
-    const std::string name = argv[i];
-    if (name == "--rounds" && testing_support::read_value(argv[i + 1], plan.rounds)) continue;
-    if (name == "--seed" && testing_support::read_value(argv[i + 1], plan.seed)) continue;
-    if (name == "--equal" && testing_support::read_value(argv[i + 1], plan.equal)) continue;
-    rest.push_back(argv[i]);
-    rest.push_back(argv[i + 1]);
-  }
-  return program.run(static_cast<int>(rest.size()), rest.data());
+  program.own = {{"--rounds", testing_support::into(plan.rounds)},
+                 {"--seed", testing_support::into(plan.seed)},
+                 {"--equal", testing_support::into(plan.equal)}};
+  return program.run(argc, argv);
 }

@@ -55,11 +55,11 @@ int TeamProgram::run(int argc, char** argv) const {
   int count = ranks;
   bool threads = false;
   Network network = Network::kDefault;
-  const bool understood = read_options(argc, argv,
-                                       {{"--ranks", into(count, 1, kMaxRanks)},
-                                        {"--threads", into(threads)},
-                                        {"--network", into(network)}});
-  if (!understood) return 2;
+  std::map<std::string, Taker> known = own;
+  known["--ranks"] = into(count, 1, kMaxRanks);
+  known["--threads"] = into(threads);
+  known["--network"] = into(network);
+  if (!read_options(argc, argv, known)) return 2;
   const TeamResult result = run_team(TeamShape::of(count, threads, network), body, name, limit_ns);
   std::printf("%s", result.report.c_str());
   return result.ok ? 0 : 1;

@@ -33,13 +33,15 @@ inline Taker into(int& target, int least, int most = 1 << 30) {
 bool read_options(int argc, char** argv, const std::map<std::string, Taker>& known,
                   const std::map<std::string, bool*>& switches = {});
 
-/// The whole of a program that runs one team: reads --network, --threads and --ranks, prints the
-/// report. Its exit status is 0: all was right, 1: it was not, 2: the command line is wrong.
+/// The whole of a program that runs one team: reads --network, --threads, --ranks and its own
+/// options, prints the report. Its exit status is 0: all was right, 1: it was not, 2: the command
+/// line is wrong.
 struct TeamProgram {
   int ranks = 3;  // unless the command line says otherwise
   uint64_t limit_ns = 0;
   Body body;
   StepName name;
+  std::map<std::string, Taker> own{};
 
   int run(int argc, char** argv) const;
 };
