@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "tests/device/must.h"
+
 namespace tutti::device_programs {
 
 namespace driver = drivers::cuda;
@@ -15,15 +17,6 @@ void must(driver::CUresult result, const char* what) {
   if (result == driver::kSuccess) return;
   std::fprintf(stderr, "%s: error %d\n", what, static_cast<int>(result));
   std::abort();
-}
-
-template <class Value>
-Value must(Result<Value> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "the device: %s\n", std::string(result.status().message()).c_str());
-    std::abort();
-  }
-  return std::move(result).value();
 }
 
 }  // namespace

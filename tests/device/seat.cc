@@ -1,28 +1,14 @@
 #include "tests/device/seat.h"
 
-#include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <utility>
 
 #include "src/drivers/cuda/device.h"
+#include "tests/device/must.h"
 
 namespace tutti::device_programs {
 
 namespace driver = drivers::cuda;
-
-namespace {
-
-template <class Value>
-Value must(Result<Value> result) {
-  if (!result.ok()) {
-    std::fprintf(stderr, "the device: %s\n", std::string(result.status().message()).c_str());
-    std::abort();
-  }
-  return std::move(result).value();
-}
-
-}  // namespace
 
 Seat::Seat(const driver::Cuda& cuda, driver::PrimaryContext context)
     : cuda_(cuda),
