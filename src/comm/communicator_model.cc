@@ -27,12 +27,11 @@ double median_of(std::vector<uint64_t>& times) {
 
 }  // namespace
 
-// The first rank of each host does, where there are several: what ranks of one host cost each other
-// is the library's own knowledge. A model that a file gave is not measured over.
+// Of a group of several hosts the first rank of each host does: ranks of one host cost each other
+// what the library knows by itself. A model that a file gave is not measured over.
 bool Communicator::keeps_model() const {
-  const Config& config = *options_.membership.env->config;
   const group::GroupView& group = *membership_->group();
-  if (config.cache_folder.empty() || !complete_ || collectives_ == nullptr || group.hosts() < 2 ||
+  if (config().cache_folder.empty() || !complete_ || collectives_ == nullptr || group.hosts() < 2 ||
       membership_->model().is_tuned || options_.model != nullptr) {
     return false;
   }
@@ -71,7 +70,7 @@ void Communicator::keep_model() {
   if (!better) return;
   const Env& env = *options_.membership.env;
   const Status kept =
-      ModelOffers::keep(env.config->cache_folder, {membership_->model().hosts, *better});
+      ModelOffers::keep(config().cache_folder, {membership_->model().hosts, *better});
   if (!kept.ok()) env.log->info("the measured model is not kept: {}", kept.message());
 }
 
