@@ -38,6 +38,12 @@ class GpuCheck(unittest.TestCase):
         self.assertEqual(done.stdout.count("| reduce_scatter | 4 |"), 4)
         self.assertEqual(done.stdout.count("| float | 4 |"), 4)
 
+    def test_graphs_run(self):
+        done = check("--only", "graphs")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for part in ("2 processes", "4 processes", "kill", "abort"):
+            self.assertIn(f"graphs, {part}: passed", done.stdout)
+
     def test_what_fails_and_what_hangs_shows_and_stops_nothing(self):
         done = check("--only", "planted", "--only", "device")
         self.assertEqual(done.returncode, 1)

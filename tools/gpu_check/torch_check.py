@@ -94,6 +94,20 @@ def group(torch, dist, _):
     same(tensor, torch.full((10,), float(RANKS)))
 
 
+@part("all_reduce in a graph")
+def graph(torch, dist, rank):
+    tensor = torch.zeros(4096, device="cuda")
+    dist.all_reduce(tensor)  # what is made at the first call cannot be made in a capture
+    torch.cuda.synchronize()
+    captured = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(captured):
+        dist.all_reduce(tensor)
+    for run in range(100):
+        tensor.fill_(rank + 1 + run)
+        captured.replay()
+        same(tensor, torch.full((4096,), float(RANKS * (RANKS + 1) // 2 + RANKS * run)))
+
+
 def train(torch, rank, wrap, parameters):
     """Five steps on shares of a batch equal five steps of one process on all of it."""
     torch.manual_seed(1)
