@@ -139,12 +139,19 @@ def fsdp(torch, _, rank):
     train(torch, rank, fully_shard, lambda one: [tensor.full_tensor() for tensor in one.parameters()])
 
 
-def run_rank(rank):
+def join(rank):
+    """torch.distributed, in the group of all ranks."""
     import torch
     import torch.distributed as dist
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=PORT, RANK=str(rank), WORLD_SIZE=str(RANKS))
     torch.cuda.set_device(0)
     dist.init_process_group("nccl", rank=rank, world_size=RANKS)
+    return dist
+
+
+def run_rank(rank):
+    import torch
+    dist = join(rank)
     failed = 0
     for name, body in PARTS:
         try:
@@ -167,13 +174,15 @@ def find_library():
     return None
 
 
-def main():
-    library = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else find_library()
+def start_ranks(script, arguments):
+    """Runs script --rank R for each rank, with the library of the arguments or the one that is found preloaded.
+    0 if all ranks exited with 0."""
+    library = os.path.abspath(arguments[0]) if arguments else find_library()
     if library is None:
         print("no libnccl.so.2 in LD_LIBRARY_PATH")
         return 2
     environment = dict(os.environ, LD_PRELOAD=library, NCCL_SOCKET_IFNAME="lo")
-    ranks = [subprocess.Popen([sys.executable, os.path.abspath(__file__), "--rank", str(rank)], env=environment)
+    ranks = [subprocess.Popen([sys.executable, script, "--rank", str(rank)], env=environment)
              for rank in range(RANKS)]
     try:
         return max(rank.wait(LIMIT_SECONDS) != 0 for rank in ranks)
@@ -183,4 +192,6 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(run_rank(int(sys.argv[2])) if sys.argv[1:2] == ["--rank"] else main())
+    if sys.argv[1:2] == ["--rank"]:
+        sys.exit(run_rank(int(sys.argv[2])))
+    sys.exit(start_ranks(os.path.abspath(__file__), sys.argv[1:]))
