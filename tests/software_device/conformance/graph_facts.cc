@@ -222,7 +222,7 @@ std::vector<Fact> graph_facts() {
        graph_behind_a_graph},
       {"two launches of one graph in two streams", "waits", kSaid, launches_of_one_graph},
       {"a wait for an event outside, and a record of one, in no capture",
-       "CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_VALUE", kSaid, external_outside_captures},
+       "CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_ILLEGAL_STATE", kTaken, external_outside_captures},
       {"what is known of a captured stream", "the graph, other ids", kSaid, capture_info},
       {"an object that a graph keeps: the call, the capture's end, behind the graph's end, behind "
        "that of its instance",

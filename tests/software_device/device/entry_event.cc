@@ -173,7 +173,7 @@ CUresult cuEventRecordWithFlags(CUevent handle, CUstream stream_handle, unsigned
   return on_stream(stream_handle, [&](Stream& stream) {
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr || event->context != stream.context) return kErrorInvalidHandle;
-    if (!is_captured(stream)) return kErrorInvalidValue;
+    if (!is_captured(stream)) return kErrorIllegalState;
     return submit(stream, [weak = std::weak_ptr(event)] {
       const std::shared_ptr<Event> known = event_of_node(weak);
       if (known == nullptr) return nothing();
@@ -226,7 +226,7 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flag
     const std::shared_ptr<Event> event = find(handle);
     if (event == nullptr) return kErrorInvalidHandle;
     if (flags == kEventWaitExternal) {
-      if (!is_captured(stream)) return kErrorInvalidValue;
+      if (!is_captured(stream)) return kErrorIllegalState;
       return submit(stream, [weak = std::weak_ptr(event)] {
         const std::shared_ptr<Event> known = event_of_node(weak);
         return known != nullptr ? wait_for(known) : nothing();
