@@ -152,7 +152,13 @@ struct FoldElement {
     } else if constexpr (types::Element<kType>::kParts == 1) {
       return std::bit_cast<Raw>(value != value ? std::numeric_limits<Wide>::quiet_NaN() : value);
     } else if constexpr (kType == types::DataType::kBfloat16) {
+#ifdef __CUDA_ARCH__
+      Raw code;
+      asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(code) : "f"(value));
+      return value != value ? static_cast<Raw>(0x7FC0u) : code;
+#else
       return static_cast<Raw>(types::encoded_bfloat16(value));
+#endif
     } else {
       constexpr types::FloatFormat format = types::Element<kType>::kFormat;
 #ifdef __CUDA_ARCH__
@@ -368,6 +374,19 @@ class FoldThread {
     }
   }
 
+  template <uint32_t kCount, uint32_t kPieces, class ToWide>
+  static TUTTI_BOTH void add(uint32_t source, const FoldWords (&loaded)[kPieces],
+                             Wide (&folded)[kPieces][kCount], const ToWide& to_wide) {
+    TUTTI_UNROLL
+    for (uint32_t u = 0; u < kPieces; ++u) {
+      TUTTI_UNROLL
+      for (uint32_t lane = 0; lane < kCount; ++lane) {
+        const Wide wide = to_wide(E::lane(loaded[u], lane));
+        folded[u][lane] = source == 0 ? wide : combined<kOp>(folded[u][lane], wide);
+      }
+    }
+  }
+
   // ((s0 op s1) op s2) op ..., of so many pieces of `kCount` elements at byte offsets `at`.
   template <uint32_t kCount, uint32_t kPieces>
   TUTTI_BOTH void fold_list(const uint64_t (&at)[kPieces], uint32_t pieces) const {
@@ -378,15 +397,11 @@ class FoldThread {
       TUTTI_UNROLL
       for (uint32_t u = 0; u < kPieces; ++u)
         loaded[u] = load<kCount>(given_.sources[source] + at[u]);
-      const bool scales = is_scaled(source);
-      TUTTI_UNROLL
-      for (uint32_t u = 0; u < kPieces; ++u) {
-        TUTTI_UNROLL
-        for (uint32_t lane = 0; lane < kCount; ++lane) {
-          const typename E::Raw raw = E::lane(loaded[u], lane);
-          const Wide wide = scales ? scaled(raw) : E::widen(raw);
-          folded[u][lane] = source == 0 ? wide : combined<kOp>(folded[u][lane], wide);
-        }
+      // Two loops, since the compiler would rather compute both kinds of values of each element.
+      if (is_scaled(source)) {
+        add<kCount>(source, loaded, folded, [this](auto raw) { return scaled(raw); });
+      } else {
+        add<kCount>(source, loaded, folded, [](auto raw) { return E::widen(raw); });
       }
     }
     TUTTI_UNROLL
