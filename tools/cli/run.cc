@@ -35,7 +35,7 @@ constexpr int kPatienceMs = 10'000;  // for a loader on a busy machine, before a
 constexpr char kUsage[] =
     "usage: tutti run [--library FILE] [--] COMMAND [ARGUMENT]...\n"
     "Starts COMMAND with Tutti's libnccl.so.2 preloaded: what it calls of NCCL runs on Tutti, on\n"
-    "buffers in host memory (docs/drop_in.md).\n"
+    "buffers in the memory of GPUs or of the host (docs/drop_in.md).\n"
     "\n"
     "  --library FILE  preload this file, not the libnccl.so.2 that belongs to this program\n"
     "\n"
