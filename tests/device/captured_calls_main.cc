@@ -7,6 +7,7 @@
 //   --fault kill    one rank is killed while the others replay: their streams end, with an error
 //   --fault abort   another thread of one rank aborts meanwhile
 //   --fault early   a communicator is destroyed before its graph, which is then run once more
+//   --fault differ  the last rank has captured one word more: every rank hears which calls differ
 //
 // A line for each rank says what it did. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
@@ -75,6 +76,7 @@ class Rank {
   void kill_one();
   void abort_one();
   void end_early();
+  void differ();
   uint64_t replays() const { return replays_; }
   uint64_t calls() const { return calls_; }
 
@@ -344,6 +346,34 @@ void Rank::end_early() {
   member_.meet();
 }
 
+void Rank::differ() {
+  std::vector<Placed> calls = one_of_each();
+  for (Placed& call : calls) call.spec.comm = 0;
+  Placed& first = calls.front();
+  const bool is_last = member_.rank() == member_.ranks() - 1;
+  if (is_last) ++first.spec.count;
+  first.at = {pieces_.on_device(first.spec.send_words(member_.ranks())),
+              pieces_.on_device(first.spec.recv_words(member_.ranks()))};
+  const std::unique_ptr<Graph> graph = capture_simple(calls);
+  if (!member_.meet()) return;
+  const uint64_t since_ns = now_ns();
+  graph->launch(stream(0));
+  ++replays_;
+  tuttiResult_t error = tuttiSuccess;
+  while (error == tuttiSuccess && now_ns() - since_ns < 5000 * kMsNs) {
+    tuttiCommGetAsyncError(comms_[0], &error);
+  }
+  const std::string text = tuttiGetLastError(comms_[0]);
+  (void)streams_[0].synchronize();
+  check_failed(since_ns);
+  const size_t words = first.spec.count - (is_last ? 1 : 0);
+  for (const size_t count : {words, words + 1}) {
+    if (text.find(" of " + std::to_string(count) + " ") != text.npos) continue;
+    member_.fail("it does not hear of a call of " + std::to_string(count) + " words: " + text);
+  }
+  member_.meet();
+}
+
 void run_rank(Member& member, const Options& options) {
   const std::unique_ptr<Seat> seat = Seat::open(member);
   if (seat == nullptr) return;
@@ -354,6 +384,7 @@ void run_rank(Member& member, const Options& options) {
   if (options.fault == "kill") return rank.kill_one();
   if (options.fault == "abort") return rank.abort_one();
   if (options.fault == "early") return rank.end_early();
+  if (options.fault == "differ") return rank.differ();
   const uint64_t start_ns = now_ns();
   for (int i = 0; i < options.graphs; ++i) {
     if (!rank.run_graph(static_cast<uint64_t>(i))) return;

@@ -44,6 +44,10 @@ class CapturedCalls(unittest.TestCase):
     def test_streams_go_on_when_a_rank_aborts(self):
         self.check("--fault", "abort", "--seed", 1)
 
+    def test_ranks_that_captured_other_calls_hear_which(self):
+        for ranks in (2, 4):
+            self.check("--fault", "differ", "--ranks", ranks)
+
     def test_a_graph_may_run_behind_its_communicators_end(self):
         self.check("--fault", "early")
 

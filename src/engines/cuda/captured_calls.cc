@@ -131,7 +131,7 @@ void CapturedCalls::begin(const Call& call) {
     run_ = {number_, &call, deadline_after(call.timeout_ns)};
     if (owner_ && owner_->failure().ok()) {
       announce(call);
-      if (const std::optional<Finding> found = find_difference()) {
+      if (const std::optional<CapturedFinding> found = find_in_last_runs()) {
         owner_->fail(found->status, found->cause);
       }
     }
@@ -151,20 +151,33 @@ void CapturedCalls::announce(const Call& call) {
   page().last.value.store(number_, std::memory_order_seq_cst);
 }
 
-std::optional<CapturedCalls::Finding> CapturedCalls::find_difference() const {
-  const uint32_t place = number_ % CapturedPage::kRuns;
+std::optional<CapturedFinding> CapturedCalls::find_difference(uint32_t number) const {
+  const uint32_t place = number % CapturedPage::kRuns;
   const uint64_t word = page().runs[place].value.load(std::memory_order_relaxed);
   for (size_t peer = 0; peer < pages_.ranks(); ++peer) {
     if (peer == rank_) continue;
     const uint64_t theirs = pages_.page(peer).runs[place].value.load(std::memory_order_seq_cst);
-    if (theirs == word || theirs >> 32 != number_) continue;
-    return describe_difference(peer);
+    if (theirs == word || theirs >> 32 != number) continue;
+    return describe_difference(number, peer);
   }
   return std::nullopt;
 }
 
-CapturedCalls::Finding CapturedCalls::describe_difference(size_t peer) const {
-  const uint32_t place = number_ % CapturedPage::kRuns;
+// A peer that has found the difference lets this rank's stream go on, to the run behind.
+std::optional<CapturedFinding> CapturedCalls::find_in_last_runs() const {
+  for (uint32_t number = number_; number > 0 && number_ - number < CapturedPage::kRuns; --number) {
+    if (std::optional<CapturedFinding> found = find_difference(number)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<CapturedFinding> CapturedCalls::find_recent_difference() {
+  const std::lock_guard lock(mutex_);
+  return find_in_last_runs();
+}
+
+CapturedFinding CapturedCalls::describe_difference(uint32_t number, size_t peer) const {
+  const uint32_t place = number % CapturedPage::kRuns;
   const auto read = [&](size_t rank) {
     exec::DescribedWords words;
     for (size_t i = 0; i < words.size(); ++i) {
@@ -178,12 +191,12 @@ CapturedCalls::Finding CapturedCalls::describe_difference(size_t peer) const {
   std::optional<std::string> text;
   if (own && its) text = exec::compare_text(self, *own, other, *its);
   Status status =
-      Status::invalid_usage("run " + std::to_string(number_) + " of calls in graphs differs: " +
+      Status::invalid_usage("run " + std::to_string(number) + " of calls in graphs differs: " +
                             text.value_or(self + " and " + other + " run different calls"));
   return {std::move(status), {static_cast<int>(peer), static_cast<int>(rank_)}};
 }
 
-std::optional<CapturedCalls::Finding> CapturedCalls::heed_deadline() const {
+std::optional<CapturedFinding> CapturedCalls::heed_deadline() const {
   if (monotonic_ns() <= run_->deadline_ns) return std::nullopt;
   int late = -1;
   for (size_t rank = 0; rank < pages_.ranks() && late < 0; ++rank) {
@@ -195,7 +208,7 @@ std::optional<CapturedCalls::Finding> CapturedCalls::heed_deadline() const {
       Status::timeout(run_->call->what + " in a graph on " + self + " passed its deadline: " +
                       (late >= 0 ? name_of_(late) + " has not come to this run of its graph"
                                  : "all ranks have begun it, but some stream is held up"));
-  return Finding{std::move(status), {late >= 0 ? late : static_cast<int>(rank_), -1}};
+  return CapturedFinding{std::move(status), {late >= 0 ? late : static_cast<int>(rank_), -1}};
 }
 
 void CapturedCalls::let_go() const {

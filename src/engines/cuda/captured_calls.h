@@ -32,6 +32,12 @@ struct CapturedOwner {
   std::function<void()> publish;                  // peers see why it has failed
 };
 
+/// Why the communicator fails, and because of whom.
+struct CapturedFinding {
+  Status status;
+  exec::Cause cause;
+};
+
 class CapturedCalls final : public Guarded, public std::enable_shared_from_this<CapturedCalls> {
  public:
   struct Parts {
@@ -52,6 +58,8 @@ class CapturedCalls final : public Guarded, public std::enable_shared_from_this<
   bool look() override;
   /// Whether a run has ever begun.
   bool has_run() const { return page().last.value.load(std::memory_order_relaxed) > 0; }
+  /// Of one of the last runs that have begun: a peer runs another call in its place.
+  std::optional<CapturedFinding> find_recent_difference();
   /// The rank is no more: graphs that are still there run in vain. They keep the ring. A context is
   /// current.
   void leave(std::unique_ptr<DeviceRing> ring);
@@ -64,19 +72,15 @@ class CapturedCalls final : public Guarded, public std::enable_shared_from_this<
     const Call* call = nullptr;
     uint64_t deadline_ns = 0;
   };
-  struct Finding {
-    Status status;
-    exec::Cause cause;
-  };
-
   CapturedPage& page() const { return pages_.page(rank_); }
   Status put_steps(CUstream stream, const CapturedSteps& steps, bool ends);
   Status put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors);
   void begin(const Call& call);
   void announce(const Call& call);
-  std::optional<Finding> find_difference() const;
-  Finding describe_difference(size_t peer) const;
-  std::optional<Finding> heed_deadline() const;
+  std::optional<CapturedFinding> find_in_last_runs() const;
+  std::optional<CapturedFinding> find_difference(uint32_t number) const;
+  CapturedFinding describe_difference(uint32_t number, size_t peer) const;
+  std::optional<CapturedFinding> heed_deadline() const;
   void let_go() const;
 
   const drivers::cuda::Cuda& cuda_;

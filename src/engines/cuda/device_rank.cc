@@ -406,7 +406,8 @@ std::optional<CudaDeviceRank::Difference> CudaDeviceRank::find_recent_difference
     if (std::optional<Difference> found = find_difference(number)) return found;
   }
   if (auto found = book_.find_recent()) return Difference{std::move(found->status), found->peer};
-  return std::nullopt;
+  const auto run = captured_->find_recent_difference();
+  return run ? std::optional(Difference{run->status, run->cause.rank}) : std::nullopt;
 }
 
 // A rank that finds the difference itself can say which two calls differ.
