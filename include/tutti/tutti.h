@@ -139,10 +139,13 @@ typedef struct {
   const char* name;    /* for messages and traces, copied up to 128 bytes; NULL: none */
   uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT (seconds);
                           UINT64_MAX: none */
+  int least_ctas; /* thread blocks of each kernel that reduces device memory: at least so many */
+  int most_ctas;  /* and at most; the least wins. Up to 4096; 0: what TUTTI_LEAST_CTAS and
+                     TUTTI_CTAS say. Each rank's own affair: results do not depend on them */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER \
-  { sizeof(tuttiConfig_t), 1, 0, NULL, 0 }
+  { sizeof(tuttiConfig_t), 1, 0, NULL, 0, 0, 0 }
 
 /* Collective over `ranks` ranks, as processes or as threads. Who does not come is waited for, and
  * named in the log after TUTTI_SLOW, until TUTTI_INIT_TIMEOUT (both seconds; default of the latter:

@@ -91,6 +91,8 @@ std::string read_config(const ncclConfig_t* config, CommConfig& read) {
   read.blocking = known.blocking != 0;  // undefined is blocking
   read.name = known.commName;
   const bool known_policy = known.CTAPolicy != NCCL_CONFIG_UNDEF_INT;
+  if (known.minCTAs != NCCL_CONFIG_UNDEF_INT) read.least_ctas = known.minCTAs;
+  if (known.maxCTAs != NCCL_CONFIG_UNDEF_INT) read.most_ctas = known.maxCTAs;
   read.without_kernels = known_policy && (known.CTAPolicy & NCCL_CTA_POLICY_ZERO) != 0;
   return {};
 }

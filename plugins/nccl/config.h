@@ -13,13 +13,15 @@
 
 namespace tutti::nccl {
 
-/// What Tutti takes from a configuration. The rest (thread blocks, clusters, networks) is
-/// checked, because a program that runs here should run on NCCL, and has no effect.
+/// What Tutti takes from a configuration. The rest (clusters, networks) is checked, because a
+/// program that runs here should run on NCCL, and has no effect.
 struct CommConfig {
   bool given = false;  // false: NULL was passed
   bool blocking = true;
   const char* name = nullptr;
   bool without_kernels = false;  // NCCL_CTA_POLICY_ZERO: a wish, as with NCCL
+  int least_ctas = 0;            // minCTAs; 0: not said
+  int most_ctas = 0;             // maxCTAs
 };
 
 /// What is wrong with it; empty: nothing, and `read` is set.

@@ -36,6 +36,15 @@ std::optional<bool> blocking_of_process() {
   return value == "0" || value == "1" ? std::optional(value == "1") : std::nullopt;
 }
 
+/// A number of thread blocks: the environment's, if it has one, wins over `configured`, as NCCL's.
+int ctas_of_process(std::string_view name, int configured) {
+  Setting setting;
+  const bool said = find_setting(name, setting) && *setting.origin != '\0';
+  // NCCL, too, takes more than it can have for as many as it can.
+  constexpr int kMost = 4096;
+  return said ? std::stoi(setting.value) : std::min(configured, kMost);
+}
+
 /// NULL where a child has its parent's configuration, since the caller gave none.
 class TuttiConfig {
  public:
@@ -46,6 +55,12 @@ class TuttiConfig {
     config_.blocking = blocking ? 1 : 0;
     config_.name = read.name;
     config_.engine = read.without_kernels ? tuttiEngineCopy : tuttiEngineAuto;
+    config_.least_ctas = ctas_of_process("NCCL_MIN_CTAS", read.least_ctas);
+    config_.most_ctas = ctas_of_process("NCCL_MAX_CTAS", read.most_ctas);
+    // One from the environment and one from the program: as with NCCL the most wins.
+    if (config_.most_ctas > 0) {
+      config_.least_ctas = std::min(config_.least_ctas, config_.most_ctas);
+    }
   }
   bool blocking() const { return config_.blocking == 1; }
   const tuttiConfig_t* get() const { return inherited_ ? nullptr : &config_; }

@@ -11,7 +11,8 @@ namespace {
 
 // The first version had all fields before the engine.
 constexpr size_t kFieldEnds[] = {offsetof(tuttiConfig_t, engine), offsetof(tuttiConfig_t, name),
-                                 offsetof(tuttiConfig_t, timeout_ns), sizeof(tuttiConfig_t)};
+                                 offsetof(tuttiConfig_t, timeout_ns),
+                                 offsetof(tuttiConfig_t, least_ctas), sizeof(tuttiConfig_t)};
 constexpr size_t kMaxNameBytes = 128;
 
 Status not_valid(const char* call, const std::string& what) {
@@ -28,6 +29,22 @@ std::string fitting(const char* name) {
     while (bytes > 0 && continues(static_cast<unsigned char>(name[bytes]))) --bytes;
   }
   return std::string(name, bytes);
+}
+
+/// A complaint about its thread blocks; empty: there is none.
+std::string check_ctas(const tuttiConfig_t& config) {
+  constexpr auto kMost = static_cast<int>(kMostCtas);
+  const auto fits = [](int ctas) { return ctas >= 0 && ctas <= kMost; };
+  const auto text = [](const char* field, int ctas) {
+    return std::string(field) + " is " + std::to_string(ctas);
+  };
+  const std::string most = text("most_ctas", config.most_ctas);
+  const std::string least = text("least_ctas", config.least_ctas);
+  const std::string range = ", and may be 0 to " + std::to_string(kMost);
+  if (!fits(config.least_ctas)) return least + range;
+  if (!fits(config.most_ctas)) return most + range;
+  const bool crossed = config.most_ctas > 0 && config.least_ctas > config.most_ctas;
+  return crossed ? least + ", which is above most_ctas, " + std::to_string(config.most_ctas) : "";
 }
 
 }  // namespace
@@ -57,8 +74,11 @@ Result<CommConfig> read_config(const tuttiConfig_t* config, const CommConfig& in
   const std::optional<EngineWish> engine = engine_of(known.engine);
   if (!engine)
     return not_valid(call, "engine is " + std::to_string(known.engine) + ", which is none");
+  if (const std::string wrong = check_ctas(known); !wrong.empty()) return not_valid(call, wrong);
   CommConfig read;
   read.engine = *engine;
+  read.least_ctas = static_cast<uint32_t>(known.least_ctas);
+  read.most_ctas = static_cast<uint32_t>(known.most_ctas);
   read.blocking = known.blocking == 1;
   read.timeout_ns = known.timeout_ns;
   if (known.name == nullptr) return read;

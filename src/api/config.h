@@ -18,6 +18,8 @@ struct CommConfig {
   std::string name;                       // for messages and traces; empty: none
   uint64_t timeout_ns = 0;                // default deadline of its calls; 0: TUTTI_TIMEOUT
   EngineWish engine = EngineWish::kAuto;  // kAuto: TUTTI_ENGINE
+  uint32_t least_ctas = 0;                // 0: TUTTI_LEAST_CTAS
+  uint32_t most_ctas = 0;                 // 0: TUTTI_CTAS
 };
 
 /// Nothing if the number is no tuttiEngine_t.

@@ -39,6 +39,8 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   options.watch = &process.watch();
   options.attendant = &process.attendant();
   options.timeout_ns = config.timeout_ns;
+  options.least_ctas = config.least_ctas > 0 ? config.least_ctas : environment.least_ctas;
+  options.most_ctas = config.most_ctas > 0 ? config.most_ctas : environment.most_ctas;
   options.device = &device();
   options.device_place = options.device->current();
   options.origin = founding.origin;

@@ -36,6 +36,7 @@ enum class StagingStores { kMeasured, kCached, kStreaming };
 enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel };
 /// What a cell holds (src/plan/plan.h).
 inline constexpr uint64_t kMostInlineBytes = 1024;
+inline constexpr uint32_t kMostCtas = 4096;  // thread blocks of a kernel
 
 using SecretKey = std::array<uint8_t, 32>;
 /// By collective, by our name of it: what NCCL calls the algorithms wanted for it, best first.
@@ -97,7 +98,7 @@ struct Config {
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t device_ring_bytes = 64 << 20;  // 0: device memory crosses to the host
-  uint32_t most_ctas = 16;                // blocks of a kernel that folds device memory
+  uint32_t most_ctas = 16;                // blocks of a kernel that folds, up to kMostCtas
   uint32_t least_ctas = 1;                // wins over the most
   uint64_t single_copy_bytes = 0;         // 0: off
   StagingStores staging_stores = StagingStores::kMeasured;

@@ -48,16 +48,15 @@ bool take_seconds(std::string_view value, Config& config) {
   return parsed.has_value();
 }
 
-/// The kernel counts in seconds.
 template <auto Field>
 bool take_ctas(std::string_view value, Config& config) {
-  constexpr uint32_t kMost = 4096;
   const auto parsed = parse_integer<uint32_t>(value);
-  if (!parsed || *parsed < 1 || *parsed > kMost) return false;
+  if (!parsed || *parsed < 1 || *parsed > kMostCtas) return false;
   config.*Field = *parsed;
   return true;
 }
 
+/// The kernel counts in seconds.
 bool take_keepalive(std::string_view value, Config& config) {
   const auto parsed = parse_seconds(value);
   if (!parsed || *parsed < kNanosecondsPerSecond) return false;

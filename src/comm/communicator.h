@@ -44,6 +44,7 @@ struct CommunicatorOptions {
   exec::Device* device = nullptr;           // null: calls on device memory cross to the host
   exec::StreamPlace device_place;           // the rank's; without a context it has none
   uint64_t timeout_ns = 0;                  // of calls that have none of their own; 0: the Config's
+  uint32_t least_ctas = 1, most_ctas = 16;  // of a kernel that folds device memory
   const select::Model* model = nullptr;     // tests give ranks one; null: the membership's
 };
 

@@ -57,8 +57,8 @@ Status Communicator::open_device() {
   }
   options.where = options_.device_place;
   options.ring_bytes = config().device_ring_bytes;
-  options.least_ctas = config().least_ctas;
-  options.most_ctas = config().most_ctas;
+  options.least_ctas = options_.least_ctas;
+  options.most_ctas = options_.most_ctas;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
   options.failure = [this] { return failure_->check(); };
   options.cause = [this] { return failure_->cause(); };

@@ -51,10 +51,16 @@ uint32_t signature_of(const exec::DescribedCall& call) {
 }
 
 std::string text_of(const exec::DeviceCounts& counts) {
-  return std::to_string(counts.copies) + " copies in " + std::to_string(counts.batches) +
-         " batches, " + std::to_string(counts.operations) + " waits and writes in " +
-         std::to_string(counts.groups) + " groups, " + std::to_string(counts.kernels) +
-         (counts.kernels == 1 ? " kernel" : " kernels");
+  std::string text = std::to_string(counts.copies) + " copies in " +
+                     std::to_string(counts.batches) + " batches, " +
+                     std::to_string(counts.operations) + " waits and writes in " +
+                     std::to_string(counts.groups) + " groups, " + std::to_string(counts.kernels) +
+                     (counts.kernels == 1 ? " kernel" : " kernels");
+  if (counts.kernels > 0) {
+    text += " of up to " + std::to_string(counts.most_ctas) +
+            (counts.most_ctas == 1 ? " thread block" : " thread blocks");
+  }
+  return text;
 }
 
 std::string not_by_streams(const Status& why, EngineWish asked) {

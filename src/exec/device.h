@@ -109,6 +109,7 @@ struct DeviceCounts {
   uint64_t operations = 0;  // waits and writes
   uint64_t groups = 0;      // of them
   uint64_t kernels = 0;
+  uint32_t most_ctas = 0;  // of a kernel: thread blocks
 };
 
 /// A call for a stream. `plan` need live only as long as the call of enqueue().

@@ -4,6 +4,8 @@
 //   --config E   the communicator's engine, a number of tuttiEngine_t
 //   --ask E      the one that the options of every call name
 //   --odd E      rank 0's communicator has this one
+//   --least N    its configuration's thread blocks, at least
+//   --most N     and at most
 //
 // Rank 0 prints a line for each call: its outcome, and the line of tuttiExplain about device
 // memory. Exit status: 0 what succeeded was right, 1 it was not, 2 the command line is wrong.
@@ -26,6 +28,8 @@ struct Wish {
   int config = tuttiEngineAuto;
   int ask = tuttiEngineAuto;
   int odd = tuttiEngineAuto;
+  int least = 0;
+  int most = 0;
 };
 
 struct Rank {
@@ -98,6 +102,8 @@ struct Rank {
 void run_rank(Member& member, const Wish& wish) {
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.engine = member.rank() == 0 && wish.odd != tuttiEngineAuto ? wish.odd : wish.config;
+  config.least_ctas = wish.least;
+  config.most_ctas = wish.most;
   const std::unique_ptr<Seat> seat = Seat::open(member, &config);
   if (seat == nullptr) return;
   Rank rank(member, *seat, wish.ask);
@@ -116,7 +122,9 @@ int main(int argc, char** argv) {
   if (!read_options(argc, argv,
                     {{"--config", into(wish.config)},
                      {"--ask", into(wish.ask)},
-                     {"--odd", into(wish.odd)}})) {
+                     {"--odd", into(wish.odd)},
+                     {"--least", into(wish.least)},
+                     {"--most", into(wish.most)}})) {
     return 2;
   }
   const TeamResult result = run_team(

@@ -82,6 +82,22 @@ class Engines(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("TUTTI_ENGINE=", done.stdout)
 
+    def test_the_configuration_bounds_the_thread_blocks_of_kernels(self):
+        # 5000 words of three ranks: a block takes 1024 of 8 bytes at once.
+        for arguments, variables, blocks in (((), {}, 5), (("--most", "2"), {"TUTTI_CTAS": "7"}, 2),
+                                             ((), {"TUTTI_CTAS": "3"}, 3), (("--least", "9"), {"TUTTI_CTAS": "7"}, 9),
+                                             (("--least", "4096", "--most", "4096"), {}, 4096)):
+            done = self.outcome(*arguments, **variables)
+            self.assertRegex(done.stdout, f"all_reduce on device memory: .* of up to {blocks} thread blocks")
+
+    def test_thread_blocks_that_cannot_be_are_refused(self):
+        for least, most, why in (("-1", "0", "least_ctas is -1, and may be 0 to 4096"),
+                                 ("0", "4097", "most_ctas is 4097, and may be 0 to 4096"),
+                                 ("3", "2", "least_ctas is 3, which is above most_ctas, 2")):
+            done = run("--least", least, "--most", most)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("tuttiCommInitRankConfig: config: " + why, done.stdout)
+
     def test_an_engine_that_there_is_not_is_refused(self):
         for arguments in (("--config", "9"), ("--ask", "9")):
             self.assertIn("engine is 9", run(*arguments).stdout)

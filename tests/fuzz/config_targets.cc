@@ -102,6 +102,10 @@ std::vector<std::string> corpus_config() {
   inputs.push_back(bytes_of(config) + std::string(128, 'n'));
   config.size = sizeof config + 40;
   inputs.push_back(bytes_of(config, config.size) + "of a newer caller");
+  config.least_ctas = 3;
+  config.most_ctas = 2;
+  config.size = sizeof config;
+  inputs.push_back(bytes_of(config));
   config.size = offsetof(tuttiConfig_t, engine);
   inputs.push_back(bytes_of(config, config.size));
   return inputs;
@@ -121,6 +125,7 @@ bool run_nccl_config(Bytes input) {
   }
   require(read.given, "what is accepted is taken");
   require(read.name == nullptr || read.name == structure.text(), "a name is the caller's");
+  require(read.least_ctas >= 0 && read.most_ctas >= 0, "thread blocks are some or unknown");
   return true;
 }
 

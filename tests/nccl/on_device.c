@@ -24,6 +24,7 @@ static int (*instantiate)(void**, void*, unsigned long long);
 static int (*launch)(void*, void*);
 static int (*destroy_graph)(void*);
 static int (*destroy_instance)(void*);
+static uint64_t (*statistic)(const char*); /* of the software device */
 
 static void cuda(int result, const char* what, int rank) { is(result == 0, what, rank); }
 
@@ -54,6 +55,8 @@ static void load_driver(int rank) {
     cuda(get(wanted[i].name, (void**)wanted[i].function, wanted[i].version, 0, &found),
          wanted[i].name, rank);
   }
+  *(void**)&statistic = dlsym(library, "softdev_statistic");
+  is(statistic != NULL, "the software device", rank);
   void* context = NULL;
   cuda(init(0), "cuInit", rank);
   cuda(retain_context(&context, 0), "cuDevicePrimaryCtxRetain", rank);
@@ -147,6 +150,46 @@ static void check_split(Member m, ncclComm_t comm, void* memory, void* stream) {
   is(values[3] == 3 + m.rank % 2, "the half's all_reduce", m.rank);
 }
 
+/* Ends the communicator. Each kernel of its all_reduce has so many thread blocks. */
+static void check_blocks(Member m, ncclComm_t comm, uint64_t blocks, void* memory, void* stream) {
+  const char* ring = getenv("TUTTI_DEVICE_RING_BYTES");
+  const int by_host = ring != NULL && strcmp(ring, "0") == 0;
+  const uint64_t kernels = statistic("kernels"), before = statistic("thread_blocks");
+  ok(ncclAllReduce(memory, memory, COUNT, ncclInt, ncclMin, comm, stream), "AllReduce", m.rank);
+  cuda(synchronize(stream), "cuStreamSynchronize", m.rank);
+  const uint64_t launched = statistic("kernels") - kernels;
+  is((launched == 0) == by_host, "kernels", m.rank);
+  is(statistic("thread_blocks") - before == launched * blocks, "thread blocks", m.rank);
+  ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
+}
+
+/* NCCL_MAX_CTAS wins over the configuration; without one a split has that of its parent. */
+static void check_thread_blocks(Member m, ncclComm_t comm, void* memory, void* stream) {
+  const char* most = getenv("NCCL_MAX_CTAS");
+  const uint64_t blocks = most == NULL ? 3 : (uint64_t)atoi(most);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclComm_t bound = NULL, same = NULL, other = NULL;
+  config.minCTAs = config.maxCTAs = 3;
+  ok(ncclCommSplit(comm, 0, m.rank, &bound, &config), "CommSplit", m.rank);
+  ok(ncclCommSplit(bound, 0, m.rank, &same, NULL), "CommSplit", m.rank);
+  config.minCTAs = config.maxCTAs = NCCL_CONFIG_UNDEF_INT;
+  ok(ncclCommSplit(bound, 0, m.rank, &other, &config), "CommSplit", m.rank);
+  check_blocks(m, other, 1, memory, stream);
+  check_blocks(m, same, blocks, memory, stream);
+  check_blocks(m, bound, blocks, memory, stream);
+  config.minCTAs = 4;
+  config.maxCTAs = 3;
+  refused(ncclCommSplit(comm, 0, m.rank, &bound, &config), ncclInvalidArgument,
+          "config.minCTAs is above config.maxCTAs", m.rank);
+  config.minCTAs = 0;
+  refused(ncclCommSplit(comm, 0, m.rank, &bound, &config), ncclInvalidArgument,
+          "config.minCTAs is 0; it may be 1 or more", m.rank);
+  config.minCTAs = NCCL_CONFIG_UNDEF_INT;
+  config.maxCTAs = -1;
+  refused(ncclCommSplit(comm, 0, m.rank, &bound, &config), ncclInvalidArgument,
+          "config.maxCTAs is -1; it may be 1 or more", m.rank);
+}
+
 /* The other ranks never call: the stream goes on all the same. */
 static void check_abort(Member m, ncclComm_t comm, void* send, void* recv, void* stream) {
   meet(m);
@@ -171,6 +214,7 @@ static void body(Member m) {
   check_group(m, comm, send, (void*)(uintptr_t)recv, stream);
   check_graph(m, comm, send, (void*)(uintptr_t)recv, stream);
   check_split(m, comm, send, stream);
+  check_thread_blocks(m, comm, send, stream);
   check_abort(m, comm, send, (void*)(uintptr_t)recv, stream);
   ok(ncclMemFree(send), "MemFree", m.rank);
 }

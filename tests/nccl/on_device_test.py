@@ -41,6 +41,9 @@ class OnDevice(unittest.TestCase):
     def test_on_two_devices_with_slow_streams(self):
         self.run_it(4, SOFTDEV_DEVICES="2", SOFTDEV_SKEW_US="500")
 
+    def test_the_environment_bounds_thread_blocks_whatever_the_configuration_says(self):
+        self.run_it(2, NCCL_MAX_CTAS="2")
+
     def test_by_the_host_alone(self):
         self.run_it(3, TUTTI_DEVICE_RING_BYTES="0")
 

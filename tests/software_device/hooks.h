@@ -16,6 +16,7 @@
   X(waits)                    \
   X(writes)                   \
   X(kernels)                  \
+  X(thread_blocks)            \
   X(memsets)                  \
   X(host_functions)           \
   X(graph_launches)           \
@@ -39,6 +40,8 @@ struct SoftdevStatistics {
 #undef SOFTDEV_FIELD
 };
 void softdev_statistics(SoftdevStatistics* out);
+/// One counter by its name, for programs in C. All bits are set if there is none.
+uint64_t softdev_statistic(const char* name);
 
 /// How a kernel was launched: on which device, how many blocks of how many threads.
 struct SoftdevLaunch {

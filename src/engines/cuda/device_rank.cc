@@ -334,7 +334,8 @@ Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
 
 exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales) {
   const types::Scalar any_factor;
-  StreamMachine counting(nullptr, nullptr, with_scratch(ring_->addresses(), options_.ring_bytes));
+  StreamMachine counting(nullptr, kernels_.get(),
+                         with_scratch(ring_->addresses(), options_.ring_bytes));
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
   plan::Cursors cursors = cursors_;
   counting.start(plan, {1, uint64_t{1} << 62, nullptr,  // buffers that do not overlap

@@ -70,8 +70,8 @@ Status FoldKernels::launch(DataType type, ReduceOp op, const FoldParameters& par
   const CUfunction function =
       functions_[static_cast<size_t>(row.type)][static_cast<size_t>(row.op)];
   if (function == nullptr) return Status::internal_error("no kernel folds so");
-  return module_.launch(function, blocks_for(parameters.count, types::size_of(type), ctas_),
-                        kFoldThreads, stream, &parameters);
+  return module_.launch(function, blocks_of(type, parameters.count), kFoldThreads, stream,
+                        &parameters);
 }
 
 }  // namespace tutti::engines::cuda

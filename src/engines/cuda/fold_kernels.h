@@ -31,6 +31,10 @@ class FoldKernels {
   /// operation are a plan's (types::can_reduce).
   Status launch(types::DataType type, types::ReduceOp op, const FoldParameters& parameters,
                 drivers::cuda::CUstream stream) const;
+  /// How many thread blocks launch() takes.
+  uint32_t blocks_of(types::DataType type, uint64_t count) const {
+    return blocks_for(count, types::size_of(type), ctas_);
+  }
   /// Enough for the elements, and no more than is allowed.
   static uint32_t blocks_for(uint64_t count, uint64_t element_bytes, Ctas ctas);
 

@@ -228,6 +228,9 @@ bool StreamMachine::put_words() {
 bool StreamMachine::put_fold(const FoldParameters& fold) {
   if (!put_copies() || !put_words()) return false;
   ++counts_.kernels;
+  if (kernels_ != nullptr) {
+    counts_.most_ctas = std::max(counts_.most_ctas, kernels_->blocks_of(plan_->type, fold.count));
+  }
   if (cuda_ != nullptr) keep(kernels_->launch(plan_->type, plan_->operation, fold, stream_));
   return status_.ok();
 }

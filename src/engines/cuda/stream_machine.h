@@ -60,7 +60,7 @@ class StreamMachine {
   static constexpr uint64_t kSlicesATurn = 16;
 
   /// `cuda` null: nothing is put anywhere, only counted. `kernels` null: it refuses to fold, unless
-  /// it only counts. Both outlive it.
+  /// it only counts, which then does not count thread blocks. Both outlive it.
   StreamMachine(const drivers::cuda::Cuda* cuda, const FoldKernels* kernels,
                 DeviceAddresses addresses);
 

@@ -88,6 +88,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_
       values->emplace_back(value, value + kernel.parameter_bytes[i]);
     }
     count(&SoftdevStatistics::kernels, 1);
+    count(&SoftdevStatistics::thread_blocks, launch.blocks);
     return submit(stream, once([launch, kernel, values] {
                     std::vector<void*> pointers;
                     for (auto& value : *values) pointers.push_back(value.data());

@@ -124,6 +124,15 @@ SOFTDEV_VISIBLE CUresult cuGetProcAddress_v2(const char* name, void** function, 
 
 SOFTDEV_VISIBLE void softdev_statistics(SoftdevStatistics* out) { *out = statistics(); }
 
+SOFTDEV_VISIBLE uint64_t softdev_statistic(const char* name) {
+  const SoftdevStatistics now = statistics();
+#define SOFTDEV_FIND(counter) \
+  if (std::strcmp(name, #counter) == 0) return now.counter;
+  SOFTDEV_STATISTICS(SOFTDEV_FIND)
+#undef SOFTDEV_FIND
+  return ~uint64_t{0};
+}
+
 SOFTDEV_VISIBLE void* softdev_pointer(uint64_t address, size_t bytes) {
   const Range range = addresses().locate(address, bytes, 0);
   return range.valid && range.segments.size() == 1 ? range.segments[0].data : nullptr;
