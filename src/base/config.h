@@ -98,6 +98,7 @@ struct Config {
   uint64_t frame_bytes = 512 << 10;
   uint64_t ring_bytes = 4 << 20;
   uint64_t device_ring_bytes = 64 << 20;  // 0: device memory crosses to the host
+  bool peer_access = true;                // devices copy from each other's memory
   uint32_t most_ctas = 16;                // blocks of a kernel that folds, up to kMostCtas
   uint32_t least_ctas = 1;                // wins over the most
   uint64_t single_copy_bytes = 0;         // 0: off
@@ -115,7 +116,6 @@ struct Config {
   std::optional<bool> nccl_blocking;
   // Read so that programs may ask for them; Setting::note says why they change nothing.
   std::string nccl_net;
-  bool nccl_p2p = true;
   std::string nccl_log_subsystems;
 
   // What to say.

@@ -265,7 +265,7 @@ TEST(Config, HonoursNcclNames) {
 TEST(Config, TheEnvironmentWinsOverFilesUnderEitherName) {
   const std::vector<Default> files = {{"TUTTI_LOG", "error", "~/.nccl.conf"},
                                       {"TUTTI_PORT", "many", "~/.nccl.conf"},
-                                      {"NCCL_P2P_DISABLE", "1", "/etc/nccl.conf"},
+                                      {"NCCL_DEBUG_SUBSYS", "INIT", "/etc/nccl.conf"},
                                       {"NCCL_SOCKET_FAMILY", "AF_X25", "/etc/nccl.conf"}};
   const auto mixed = Config::from_environment({{"NCCL_DEBUG", "INFO"}, {"TUTTI_PORT", "7"}}, files);
   ASSERT_TRUE(mixed.ok()) << mixed.status().message();
@@ -288,19 +288,21 @@ TEST(Config, TheEnvironmentWinsOverFilesUnderEitherName) {
 
 // What changes nothing here is accepted, and says so where a user may expect something of it.
 TEST(Config, SaysWhereNcclsVariablesDoNothing) {
-  const Config quiet = accepted({{"NCCL_P2P_DISABLE", "0"},
+  const Config quiet = accepted({{"NCCL_P2P_DISABLE", "1"},
                                  {"NCCL_SHM_DISABLE", "1"},
                                  {"NCCL_NET", "socket"},
                                  {"NCCL_COMM_BLOCKING", "0"}});
   EXPECT_TRUE(quiet.warnings.empty());
   EXPECT_FALSE(quiet.shared_memory);
+  EXPECT_FALSE(quiet.peer_access);
+  EXPECT_TRUE(accepted({{"NCCL_P2P_DISABLE", "0"}}).peer_access);
   EXPECT_EQ(quiet.nccl_net, "Socket");
   EXPECT_EQ(quiet.nccl_blocking, false);
   EXPECT_EQ(accepted({{"NCCL_COMM_BLOCKING", "1"}}).nccl_blocking, true);
   EXPECT_EQ(accepted({}).nccl_blocking, std::nullopt);
 
-  const std::pair<const char*, const char*> said[] = {
-      {"NCCL_P2P_DISABLE", "1"}, {"NCCL_DEBUG_SUBSYS", "INIT,NET"}, {"NCCL_DEBUG_SUBSYS", "^COLL"}};
+  const std::pair<const char*, const char*> said[] = {{"NCCL_DEBUG_SUBSYS", "INIT,NET"},
+                                                      {"NCCL_DEBUG_SUBSYS", "^COLL"}};
   for (const auto& [name, value] : said) {
     const Config config = accepted({{name, value}});
     ASSERT_EQ(config.warnings.size(), 1u) << name;

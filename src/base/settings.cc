@@ -283,10 +283,9 @@ constexpr Setting kSettings[] = {
      take_opposite<&Config::shared_memory>,
      [](const Config& c) { return show_switch(!c.shared_memory); }},
     {"TUTTI_NCCL_P2P_DISABLE", "NCCL_P2P_DISABLE", "", kSwitchWords,
-     "Nothing: it is about access between GPUs", take_opposite<&Config::nccl_p2p>,
-     [](const Config& c) { return show_switch(!c.nccl_p2p); },
-     "it is about access between GPUs; ranks of one host share host memory unless NCCL_SHM_DISABLE "
-     "is 1"},
+     "Devices do not reach each other's memory, so what they pass on lies in pinned host memory",
+     take_opposite<&Config::peer_access>,
+     [](const Config& c) { return show_switch(!c.peer_access); }},
     {"TUTTI_NCCL_NET", "NCCL_NET", "", "Socket",
      "Nothing: ranks of several hosts use sockets, and plugins of NCCL are not loaded",
      take_nccl_net, [](const Config& c) { return show_text(c.nccl_net); }},

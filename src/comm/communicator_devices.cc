@@ -55,8 +55,10 @@ Status Communicator::open_device() {
     options.arenas.push_back(peer.arena);
     options.links.push_back(peer.mapped);
   }
+  for (const Profile& profile : profiles) options.devices.push_back(profile.device);
   options.where = options_.device_place;
   options.ring_bytes = config().device_ring_bytes;
+  options.peer_access = config().peer_access;
   options.least_ctas = options_.least_ctas;
   options.most_ctas = options_.most_ctas;
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
@@ -77,6 +79,7 @@ Status Communicator::open_device() {
   if (!opened.ok()) return opened.status();
   device_calls_ = std::move(opened).value();
   device_calls_->set_options(this->options());
+  device_calls_->tell(*options_.membership.env->log, name_of(rank()));
   return {};
 }
 

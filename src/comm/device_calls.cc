@@ -249,7 +249,11 @@ Status DeviceCalls::enqueue(std::span<const exec::Transfer> transfers,
 
 std::string DeviceCalls::explain_transfers(std::span<const exec::Transfer> transfers) {
   return "on device memory: by copy engines, between pairs of ranks, " +
-         text_of(rank_->count(transfers));
+         text_of(rank_->count(transfers)) + rings();
+}
+
+std::string DeviceCalls::rings() const {
+  return rank_->rings().empty() ? "" : "; " + rank_->rings();
 }
 
 std::string DeviceCalls::explain(const exec::Transfer& transfer, EngineWish asked,
@@ -267,7 +271,7 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
   const plan::Plan& plan = prepared.value()->plan;
   return "on device memory: by copy engines, " + plan.algorithm + ", " +
          std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") + ", " +
-         text_of(rank_->count(plan, is_scaled(request)));
+         text_of(rank_->count(plan, is_scaled(request))) + rings();
 }
 
 }  // namespace tutti::comm

@@ -58,6 +58,10 @@ class DeviceCalls {
   /// The same of sends and receives, which progress together.
   Status enqueue(std::span<const exec::Transfer> transfers, std::vector<exec::StreamPlace> where,
                  uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// To the log, in the name of the rank: which rings lie in host memory, if some do.
+  void tell(Logger& log, const std::string& rank) const {
+    if (rank_ != nullptr && !rank_->rings().empty()) log.info("{}: {}", rank, rank_->rings());
+  }
   /// Finds out whether a peer has given up. Threads: any.
   void look() const {
     if (rank_ != nullptr) rank_->look();
@@ -75,6 +79,7 @@ class DeviceCalls {
   Status enqueue_shares(const Request& request, const exec::StreamPlace& where,
                         uint64_t deadline_ns, std::function<void(const Status&)> over);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);
+  std::string rings() const;
 
   Status refusal_;
   std::unique_ptr<CallRecorder> calls_;          // outlives the rank

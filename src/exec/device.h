@@ -139,8 +139,9 @@ struct StreamedTransfers {
   std::function<void(const Status&)> over;  // as a StreamedCall's
 };
 
-/// A rank whose group talks from device to device: every rank has a ring in its device's memory,
-/// all have mapped all rings, and their streams wait for each other's counters.
+/// A rank whose group talks from device to device: every rank has a ring, in its device's memory if
+/// all peers' devices reach it and in pinned host memory otherwise, all have mapped all rings, and
+/// their streams wait for each other's counters.
 ///
 /// Threads: one at a time, the caller of the rank's calls. Lifetime: the destructor waits until the
 /// rank's streams are past all calls, and lets them go on first if the communicator has failed.
@@ -163,6 +164,8 @@ class DeviceRank {
   /// Whether some call is not over. Finds out whether a peer has given up, and lets the streams go
   /// on where that is due. Threads: any.
   virtual bool look() = 0;
+  /// Which rings lie in pinned host memory, and why, for people; "": none. Equal on all ranks.
+  virtual const std::string& rings() const = 0;
   /// Of each lane's ring, and of the scratch memory: for plans.
   virtual uint64_t region_bytes() const = 0;
   /// So much of a transfer to a peer can be on its way at once; 0: too little for any transfer.
@@ -174,8 +177,10 @@ struct DeviceRankOptions {
   int rank = 0;
   std::vector<ArenaView> arenas;          // by rank, its own included
   std::vector<transport::Mapped*> links;  // by rank; null: its own
+  std::vector<std::string> devices;       // by rank: Device::identity_of
   StreamPlace where;                      // the rank's device
   uint64_t ring_bytes = 0;
+  bool peer_access = true;  // false: this rank's ring is not for other devices' copies
   uint32_t least_ctas = 1, most_ctas = 1;  // of a kernel
   /// Every rank gives a text, and gets all of them.
   std::function<Result<std::vector<std::string>>(const std::string&)> exchange;

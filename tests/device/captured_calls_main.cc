@@ -1,5 +1,5 @@
 // Calls that are captured into CUDA graphs, replayed, and mixed with eager calls, on processes that
-// share device 0.
+// take the devices in turn.
 //
 //   --graphs N      random graphs of 1 to 6 calls over 1 to 3 communicators, each replayed 1 to
 //                   --replays times on random streams, with eager calls on other streams between;
@@ -53,7 +53,7 @@ class Rank {
         seat_(seat),
         client_(std::move(client)),
         options_(options),
-        pieces_(client_.cuda(), 0, size_t{96} << 20) {
+        pieces_(client_.cuda(), seat.device(), size_t{96} << 20) {
     for (int i = 0; i < kStreams + 2; ++i) {
       streams_.push_back(driver::CudaStream::create(client_.cuda()).value());
     }

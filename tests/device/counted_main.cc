@@ -1,6 +1,5 @@
 // counted: a call on device memory puts into its stream what tuttiExplain says, no more and no
-// less, and no kernel; and it is not too much. Processes on device 0, each with statistics of its
-// own.
+// less, and no kernel; and it is not too much. Each process has statistics of its own.
 //
 //   --ranks N      (default 4)
 //   --most-mib M   0 (default): calls of up to 4 MiB are made and counted; else what calls of up to

@@ -1,5 +1,6 @@
-// device_deaths: four processes on device 0 make random calls, and at a random time one of them is
-// killed, or stopped: the others' streams go on, and each is told which rank it was.
+// device_deaths: four processes, which take the devices in turn, make random calls, and at a random
+// time one of them is killed, or stopped: the others' streams go on, and each is told which rank it
+// was.
 //
 //   --fault kill | stop    with stop, calls have a deadline of 500 ms
 //   --rounds N (default 40)  --seed S (default 1)

@@ -1,4 +1,4 @@
-// Faults while calls wait in CUDA streams of four processes on device 0.
+// Faults while calls wait in CUDA streams of four processes, which take the devices in turn.
 //
 //   --fault kill    one rank is killed before it calls: the others' streams go on, with an error
 //   --fault midway  one rank is killed while the streams of all are at work

@@ -113,10 +113,11 @@ class Rank : testing_support::TeamRank {
     const Result<softdev::Client> client = softdev::Client::open();
     const Result<driver::Cuda>& cuda = driver::find();
     if (!good(cuda.status()) || !good(client.status())) return;
-    auto context = driver::PrimaryContext::retain(cuda.value(), 0);
+    const driver::CUdevice device = member_.rank() % std::max(cuda.value().devices(), 1);
+    auto context = driver::PrimaryContext::retain(cuda.value(), device);
     if (!good(context.status())) return;
     const driver::ContextScope scope(cuda.value(), context.value().get());
-    auto memory = driver::DeviceMemory::allocate(cuda.value(), 0, 2 * kRoom + 64);
+    auto memory = driver::DeviceMemory::allocate(cuda.value(), device, 2 * kRoom + 64);
     auto stream = driver::CudaStream::create(cuda.value());
     if (!good(memory.status()) || !good(stream.status()) || !join()) return;
     client_ = &client.value();
@@ -287,8 +288,8 @@ class Rank : testing_support::TeamRank {
   /// "..., 3 kernels of up to 7 thread blocks", or why there is none.
   bool check_kernels(const Draw& draw, const Launched& launched) {
     if (!client_->on_software_device()) return true;
-    const bool known =
     const uint64_t kernels = launched.kernels;
+    const bool known =
         draw.op == ReduceOp::kSum && !draw.in_place && draw.collective != tuttiCollReduce;
     if (!known)
       return !plan_.by_host || kernels == 0 || wrong("a kernel ran, of which there are none");

@@ -1,6 +1,6 @@
-// Collectives on a device's memory between processes that share device 0: every result is checked
-// once, then timed by the wall clock around the stream's synchronization, beside plain copies of
-// the same bytes that all processes make at the same time.
+// Collectives on a device's memory between processes that take the devices in turn: every result is
+// checked once, then timed by the wall clock around the stream's synchronization, beside plain
+// copies of the same bytes that all processes make at the same time.
 //
 //   --ranks N      processes (default 2)
 //   --divide N     all sizes are so many times smaller, for the software device (default 1)

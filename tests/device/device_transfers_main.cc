@@ -1,4 +1,4 @@
-// device_transfers: sends, receives and shares on device memory, between processes on device 0 that
+// device_transfers: sends, receives and shares on device memory, between processes that
 // call them in all the ways that end well, with sizes up to many times what a pair has on its way.
 // Every byte that is received is checked, and the words behind it.
 //

@@ -1,9 +1,11 @@
 // engines: by what calls on device memory run that somebody wants to run by one engine, on three
-// processes on device 0. Each of several calls is made twice, and its result is checked.
+// processes, which take the devices in turn. Each of several calls is made twice, and its result is
+// checked.
 //
 //   --config E   the communicator's engine, a number of tuttiEngine_t
 //   --ask E      the one that the options of every call name
 //   --odd E      rank 0's communicator has this one
+//   --pinned R   rank R reads NCCL_P2P_DISABLE=1
 //   --least N    its configuration's thread blocks, at least
 //   --most N     and at most
 //
@@ -28,6 +30,7 @@ struct Wish {
   int config = tuttiEngineAuto;
   int ask = tuttiEngineAuto;
   int odd = tuttiEngineAuto;
+  int pinned = -1;
   int least = 0;
   int most = 0;
 };
@@ -100,6 +103,7 @@ struct Rank {
 };
 
 void run_rank(Member& member, const Wish& wish) {
+  if (member.rank() == wish.pinned) setenv("NCCL_P2P_DISABLE", "1", 1);
   tuttiConfig_t config = TUTTI_CONFIG_INITIALIZER;
   config.engine = member.rank() == 0 && wish.odd != tuttiEngineAuto ? wish.odd : wish.config;
   config.least_ctas = wish.least;
@@ -123,6 +127,7 @@ int main(int argc, char** argv) {
                     {{"--config", into(wish.config)},
                      {"--ask", into(wish.ask)},
                      {"--odd", into(wish.odd)},
+                     {"--pinned", into(wish.pinned)},
                      {"--least", into(wish.least)},
                      {"--most", into(wish.most)}})) {
     return 2;

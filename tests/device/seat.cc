@@ -1,5 +1,6 @@
 #include "tests/device/seat.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -22,8 +23,9 @@ std::unique_ptr<Seat> Seat::open(testing_support::Member& member, const tuttiCon
     member.fail(std::string(cuda.status().message()));
     return nullptr;
   }
+  const driver::CUdevice device = member.rank() % std::max(cuda.value().devices(), 1);
   std::unique_ptr<Seat> seat(
-      new Seat(cuda.value(), must(driver::PrimaryContext::retain(cuda.value(), 0))));
+      new Seat(cuda.value(), must(driver::PrimaryContext::retain(cuda.value(), device))));
   tuttiUniqueId id;
   if (!member.take_id(id)) return nullptr;
   const tuttiResult_t made =

@@ -21,7 +21,8 @@ using Words = std::vector<uint64_t>;
 
 class Seat {
  public:
-  /// On device 0. Null after a failure, which the member has been told. Collective.
+  /// Ranks take the devices in turn. Null after a failure, which the member has been told.
+  /// Collective.
   static std::unique_ptr<Seat> open(testing_support::Member& member,
                                     const tuttiConfig_t* config = nullptr);
   Seat(const Seat&) = delete;
@@ -29,6 +30,7 @@ class Seat {
   /// Aborts the communicator if it is still there: a peer may be dead.
   ~Seat();
 
+  int device() const { return context_.device(); }
   tuttiComm_t comm() const { return comm_; }
   /// For a thread that ends it itself; the seat forgets it.
   tuttiComm_t give_comm();

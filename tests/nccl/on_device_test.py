@@ -44,6 +44,9 @@ class OnDevice(unittest.TestCase):
     def test_the_environment_bounds_thread_blocks_whatever_the_configuration_says(self):
         self.run_it(2, NCCL_MAX_CTAS="2")
 
+    def test_where_devices_do_not_reach_each_other(self):
+        self.run_it(3, NCCL_P2P_DISABLE="1")
+
     def test_by_the_host_alone(self):
         self.run_it(3, TUTTI_DEVICE_RING_BYTES="0")
 

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "src/base/words.h"
+
 namespace tutti::drivers::cuda {
 
 Result<int> device_attribute(const Cuda& cuda, CUdevice device, CUdevice_attribute attribute) {
@@ -9,6 +11,18 @@ Result<int> device_attribute(const Cuda& cuda, CUdevice device, CUdevice_attribu
   const CUresult result = cuda.call.cuDeviceGetAttribute(&value, attribute, device);
   if (result != kSuccess) return cuda.error_status(result, "cuDeviceGetAttribute");
   return value;
+}
+
+std::string DeviceFacts::identity() const {
+  return to_hex({reinterpret_cast<const char*>(uuid.data()), uuid.size()});
+}
+
+Result<bool> reaches(const Cuda& cuda, CUdevice device, CUdevice peer) {
+  if (device == peer) return true;
+  int can = 0;
+  const CUresult result = cuda.call.cuDeviceCanAccessPeer(&can, device, peer);
+  if (result != kSuccess) return cuda.error_status(result, "cuDeviceCanAccessPeer");
+  return can != 0;
 }
 
 Result<DeviceFacts> DeviceFacts::read(const Cuda& cuda, CUdevice device) {

@@ -25,11 +25,17 @@ struct DeviceFacts {
   bool registers_host_memory = false;
   bool host_addresses_work = false;  // registered memory has one address on host and device
 
+  /// The uuid in hexadecimal digits.
+  std::string identity() const;
+
   static Result<DeviceFacts> read(const Cuda& cuda, CUdevice device);
 };
 
 /// The value of one attribute.
 Result<int> device_attribute(const Cuda& cuda, CUdevice device, CUdevice_attribute attribute);
+
+/// Whether the device's copies and kernels can use memory of `peer`.
+Result<bool> reaches(const Cuda& cuda, CUdevice device, CUdevice peer);
 
 enum class AddressKind : uint8_t {
   kHost,    // ordinary memory, of which the driver knows nothing

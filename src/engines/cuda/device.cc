@@ -2,9 +2,7 @@
 
 #include <map>
 #include <mutex>
-#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "src/drivers/cuda/capture.h"
@@ -42,16 +40,6 @@ Result<CUcontext> context_of(const Cuda& cuda, CUstream stream) {
   Status status = cuda.check(cuda.call.cuStreamGetCtx(stream, &context), "cuStreamGetCtx");
   if (!status.ok()) return status;
   return context;
-}
-
-std::string hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
 }
 
 StreamInContext in_context(const exec::StreamPlace& where) {
@@ -150,7 +138,7 @@ class CudaDevice final : public exec::Device {
     if (!scope.status().ok()) return "";
     if (cuda.call.cuCtxGetDevice(&device) != drivers::cuda::kSuccess) return "";
     const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda, device);
-    return facts.ok() ? hex(facts.value().uuid) : "";
+    return facts.ok() ? facts.value().identity() : "";
   }
 
   std::shared_ptr<const void> enter(const exec::StreamPlace& place) const override {

@@ -56,6 +56,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   const Status& folds() const override { return folds_; }
   uint32_t most_sources() const override { return kMostFoldSources; }
   exec::DeviceCounts count(std::span<const exec::Transfer> transfers) override;
+  const std::string& rings() const override { return ring_->why_pinned(); }
   uint64_t region_bytes() const override;
   uint64_t pair_bytes() const override { return pairs_.slots().pair_bytes(); }
 

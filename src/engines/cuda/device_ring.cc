@@ -1,26 +1,35 @@
 #include "src/engines/cuda/device_ring.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <utility>
 
 #include "src/base/words.h"
-#include "src/drivers/cuda/device.h"
 #include "src/engines/cuda/agreement.h"
 
 namespace tutti::engines::cuda {
 namespace {
 
 constexpr uint64_t kLine = 256;
-constexpr std::string_view kOffer = "ring";
+constexpr std::string_view kOffer = "ring", kStays = "stays", kFar = "far";
+constexpr std::string_view kDevice = "device", kPinned = "pinned";
 
+/// Without these streams of ranks cannot wait for each other, wherever the rings lie.
 Status check_facts(const drivers::cuda::DeviceFacts& facts) {
   const std::string name = "its device (" + facts.name + ") has no ";
   if (!facts.memory_ops_64) return Status::unsupported(name + "stream operations on 64-bit words");
-  if (!facts.virtual_memory || !facts.posix_descriptors) {
-    return Status::unsupported(name + "memory that processes can share by descriptors");
-  }
   if (!facts.registers_host_memory) return Status::unsupported(name + "registered host memory");
   return {};
+}
+
+/// As long as it fits into an exchange.
+std::string not_reached(size_t from, size_t to, std::string_view why,
+                        const exec::DeviceRankOptions& options) {
+  constexpr size_t kMostBytes = 400;
+  const std::string text = "the device of " + options.name_of(static_cast<int>(from)) +
+                           " does not reach that of " + options.name_of(static_cast<int>(to)) +
+                           ": " + std::string(why);
+  return text.substr(0, kMostBytes);
 }
 
 }  // namespace
@@ -31,7 +40,11 @@ DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice 
       device_(device),
       rank_(static_cast<size_t>(options.rank)),
       ring_bytes_((options.ring_bytes + kLine - 1) / kLine * kLine),
-      slots_(options.ring_bytes, options.arenas.size()) {}
+      slots_(options.ring_bytes, options.arenas.size()),
+      places_(options.arenas.size(), RingPlace::kDevice),
+      moving_(options.arenas.size(), true),
+      reached_(options.arenas.size()),
+      theirs_(options.arenas.size()) {}
 
 CUdeviceptr DeviceRing::finished() const {
   return pages_[rank_].address() + offsetof(exec::DevicePage, finished);
@@ -41,33 +54,63 @@ Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& 
                                                      drivers::cuda::CUdevice device,
                                                      const exec::DeviceRankOptions& options) {
   std::unique_ptr<DeviceRing> made(new DeviceRing(cuda, device, options));
-  const Status status = made->make(options);
-  const Result<std::vector<std::string>> offers =
-      options.exchange(status.ok() ? made->offer() : outcome_text(status));
-  if (!offers.ok()) return offers.status();
-  const Descriptors descriptors = take_from_all(options, numbers_in(offers.value()));
-  if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
-  // Nobody's ring ends before all have mapped it, and it is used by all or none.
-  const Result<std::vector<std::string>> outcomes =
-      options.exchange(outcome_text(made->import(offers.value(), descriptors)));
-  if (!outcomes.ok()) return outcomes.status();
-  if (Status problem = first_problem(outcomes.value(), options); !problem.ok()) return problem;
-  made->exported_.reset();
+  Status ready = made->prepare(options);
+  // Each round but the last moves a ring to pinned memory, which all reach or none uses any ring.
+  do {
+    if (Status shared = made->share(options, ready); !shared.ok()) return shared;
+  } while (std::find(made->moving_.begin(), made->moving_.end(), true) != made->moving_.end());
+  made->explain();
   return made;
 }
 
-Status DeviceRing::make(const exec::DeviceRankOptions& options) {
+Status DeviceRing::prepare(const exec::DeviceRankOptions& options) {
   const Result<drivers::cuda::DeviceFacts> facts = drivers::cuda::DeviceFacts::read(cuda_, device_);
   if (!facts.ok()) return facts.status();
   if (Status status = check_facts(facts.value()); !status.ok()) return status;
-  Result<drivers::cuda::DeviceMemory> memory =
-      drivers::cuda::DeviceMemory::allocate(cuda_, device_, ring_bytes_ + options.ring_bytes);
-  if (!memory.ok()) return memory.status();
-  mine_.emplace(std::move(memory).value());
+  own_reason_ = objection(facts.value(), options);
+  if (!own_reason_.empty()) places_[rank_] = RingPlace::kPinned;
+  return register_pages(options);
+}
+
+// Why the ring is pinned from the first; "": it may lie on the device.
+std::string DeviceRing::objection(const drivers::cuda::DeviceFacts& facts,
+                                  const exec::DeviceRankOptions& options) const {
+  if (options.arenas.size() == 1) return "";
+  if (!options.peer_access) return "NCCL_P2P_DISABLE is 1";
+  if (!facts.virtual_memory || !facts.posix_descriptors) {
+    return "a device (" + facts.name + ") has no memory that processes can share by descriptors";
+  }
+  for (size_t peer = 0; peer < options.devices.size(); ++peer) {
+    const Status access = check_access(options.devices[peer]);
+    if (!access.ok()) return not_reached(peer, rank_, access.message(), options);
+  }
+  return "";
+}
+
+// Nobody's ring ends before all have mapped it, and it is used by all or none.
+Status DeviceRing::share(const exec::DeviceRankOptions& options, Status ready) {
+  if (ready.ok() && moving_[rank_]) ready = make(options);
+  const auto offers = options.exchange(ready.ok() ? offer() : outcome_text(ready));
+  if (!offers.ok()) return offers.status();
+  Descriptors descriptors = take_from_all(options, numbers_in(offers.value()));
+  if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
+  const Status imported = import(offers.value(), std::move(descriptors), options);
+  const auto outcomes = options.exchange(imported.ok() ? outcome() : outcome_text(imported));
+  if (!outcomes.ok()) return outcomes.status();
+  if (Status problem = first_problem(outcomes.value(), options); !problem.ok()) return problem;
+  exported_.reset();
+  return heed(outcomes.value(), options);
+}
+
+Status DeviceRing::make(const exec::DeviceRankOptions& options) {
+  mine_.reset();
+  Result<SharedRing> ring =
+      SharedRing::make(cuda_, device_, places_[rank_], ring_bytes_ + options.ring_bytes);
+  if (!ring.ok()) return ring.status();
+  mine_.emplace(std::move(ring).value());
   Result<Fd> exported = mine_->export_descriptor();
   if (!exported.ok()) return exported.status();
   exported_ = std::move(exported).value();
-  if (Status status = register_pages(options); !status.ok()) return status;
   return give_to_all(options, exported_.get());
 }
 
@@ -81,19 +124,25 @@ Status DeviceRing::register_pages(const exec::DeviceRankOptions& options) {
   return {};
 }
 
-// "ring DESCRIPTOR BYTES"
+// "ring PLACE DESCRIPTOR BYTES REASON", where the reason is the rest of the text.
 std::string DeviceRing::offer() const {
-  return std::string(kOffer) + " " + std::to_string(exported_.get()) + " " +
-         std::to_string(mine_->bytes());
+  if (!moving_[rank_]) return std::string(kStays);
+  const std::string_view place = places_[rank_] == RingPlace::kPinned ? kPinned : kDevice;
+  return std::string(kOffer) + " " + std::string(place) + " " + std::to_string(exported_.get()) +
+         " " + std::to_string(mine_->bytes()) + " " + own_reason_;
 }
 
 std::optional<DeviceRing::Offer> DeviceRing::read_offer(std::string_view text) {
+  constexpr size_t kWords = 4;  // before the reason
   const std::vector<std::string_view> words = split(text, ' ');
-  if (words.size() != 3 || words[0] != kOffer) return std::nullopt;
-  const auto descriptor = parse_integer<int>(words[1]);
-  const auto bytes = parse_integer<uint64_t>(words[2]);
-  if (!descriptor || !bytes) return std::nullopt;
-  return Offer{*descriptor, *bytes};
+  if (words.size() <= kWords || words[0] != kOffer) return std::nullopt;
+  const bool is_pinned = words[1] == kPinned;
+  const auto descriptor = parse_integer<int>(words[2]);
+  const auto bytes = parse_integer<uint64_t>(words[3]);
+  if ((!is_pinned && words[1] != kDevice) || !descriptor || !bytes) return std::nullopt;
+  const size_t before = static_cast<size_t>(words[kWords].data() - text.data());
+  return Offer{is_pinned ? RingPlace::kPinned : RingPlace::kDevice, *descriptor, *bytes,
+               std::string(text.substr(before))};
 }
 
 std::vector<int> DeviceRing::numbers_in(const std::vector<std::string>& texts) {
@@ -104,20 +153,111 @@ std::vector<int> DeviceRing::numbers_in(const std::vector<std::string>& texts) {
   return numbers;
 }
 
-Status DeviceRing::import(const std::vector<std::string>& texts, const Descriptors& descriptors) {
-  theirs_.resize(texts.size());
+Status DeviceRing::import(const std::vector<std::string>& texts, Descriptors descriptors,
+                          const exec::DeviceRankOptions& options) {
   for (size_t rank = 0; rank < texts.size(); ++rank) {
-    if (rank == rank_) continue;
+    if (!moving_[rank]) continue;
     const std::optional<Offer> offer = read_offer(texts[rank]);
     if (!offer) return Status::remote_error("a rank describes its ring by garbage");
-    const Result<Fd>& descriptor = descriptors[rank];
-    if (!descriptor.ok()) return descriptor.status();
-    Result<drivers::cuda::DeviceMemory> memory =
-        drivers::cuda::DeviceMemory::import(cuda_, descriptor.value().get(), offer->bytes, device_);
-    if (!memory.ok()) return memory.status();
-    theirs_[rank].emplace(std::move(memory).value());
+    places_[rank] = offer->place;
+    if (reason_.empty()) reason_ = offer->reason;
+    if (rank == rank_) continue;
+    theirs_[rank].reset();
+    if (!descriptors[rank].ok()) return descriptors[rank].status();
+    reached_[rank] =
+        import(rank, *offer, std::move(descriptors[rank]).value(), options.devices[rank]);
+    const bool is_last = offer->place == RingPlace::kPinned;
+    if (is_last && !reached_[rank].ok()) return reached_[rank];
   }
   return {};
+}
+
+Status DeviceRing::import(size_t rank, const Offer& offer, Fd descriptor,
+                          const std::string& device) {
+  if (offer.place == RingPlace::kDevice) {
+    if (Status access = check_access(device); !access.ok()) return access;
+  }
+  Result<SharedRing> ring =
+      SharedRing::import(cuda_, device_, offer.place, std::move(descriptor), offer.bytes);
+  if (!ring.ok()) return ring.status();
+  theirs_[rank].emplace(std::move(ring).value());
+  return {};
+}
+
+// A device that this process does not see may be reached all the same.
+Status DeviceRing::check_access(const std::string& peer) const {
+  for (int number = 0; number < cuda_.devices(); ++number) {
+    drivers::cuda::CUdevice device = 0;
+    Status found = cuda_.check(cuda_.call.cuDeviceGet(&device, number), "cuDeviceGet");
+    if (!found.ok()) return found;
+    const auto facts = drivers::cuda::DeviceFacts::read(cuda_, device);
+    if (!facts.ok()) return facts.status();
+    if (facts.value().identity() != peer) continue;
+    const Result<bool> can = drivers::cuda::reaches(cuda_, device_, device);
+    if (!can.ok()) return can.status();
+    if (!can.value()) return Status::unsupported("there is no peer access between the two");
+  }
+  return {};
+}
+
+// "far 1 2 5: REASON", of the rings that this rank does not reach: as many as fit, since the others
+// can be said after the next round.
+std::string DeviceRing::outcome() const {
+  constexpr size_t kMostBytes = 100, kMostReasonBytes = 300;
+  std::string text(kFar);
+  const Status* first = nullptr;
+  for (size_t rank = 0; rank < reached_.size() && text.size() < kMostBytes; ++rank) {
+    if (reached_[rank].ok()) continue;
+    if (first == nullptr) first = &reached_[rank];
+    text += " " + std::to_string(rank);
+  }
+  if (first == nullptr) return outcome_text({});
+  return text + ": " + std::string(first->message().substr(0, kMostReasonBytes));
+}
+
+// The text of outcome(), read. Garbage names no rank, or one that cannot move.
+DeviceRing::Far DeviceRing::read_far(std::string_view text) {
+  Far far;
+  const size_t end = std::min(text.find(':'), text.size());
+  const std::string_view ranks = trim(text.substr(kFar.size(), end - kFar.size()));
+  for (const std::string_view word : split(ranks, ' ')) {
+    far.ranks.push_back(parse_integer<size_t>(word).value_or(~size_t{0}));
+  }
+  far.why = trim(text.substr(std::min(end + 1, text.size())));
+  return far;
+}
+
+// Finds out who moves in the next round.
+Status DeviceRing::heed(const std::vector<std::string>& outcomes,
+                        const exec::DeviceRankOptions& options) {
+  moving_.assign(moving_.size(), false);
+  for (size_t rank = 0; rank < outcomes.size(); ++rank) {
+    if (!outcomes[rank].starts_with(kFar)) continue;
+    const Far far = read_far(outcomes[rank]);
+    for (const size_t one : far.ranks) {
+      if (one >= places_.size() || places_[one] == RingPlace::kPinned) {
+        return Status::remote_error("a rank says by garbage which rings it reaches");
+      }
+      moving_[one] = true;
+    }
+    if (reason_.empty()) reason_ = not_reached(rank, far.ranks.front(), far.why, options);
+  }
+  for (size_t rank = 0; rank < moving_.size(); ++rank) {
+    if (moving_[rank]) places_[rank] = RingPlace::kPinned;
+  }
+  return {};
+}
+
+void DeviceRing::explain() {
+  std::vector<int> pinned;
+  for (size_t rank = 0; rank < places_.size(); ++rank) {
+    if (places_[rank] == RingPlace::kPinned) pinned.push_back(static_cast<int>(rank));
+  }
+  if (pinned.empty()) return;
+  const std::string whose = pinned.size() == places_.size() ? "all ranks"
+                            : pinned.size() == 1            ? "rank " + list_ranks(pinned)
+                                                            : "ranks " + list_ranks(pinned);
+  why_pinned_ = "rings of " + whose + " in pinned host memory, since " + reason_;
 }
 
 void DeviceRing::end() {

@@ -1,6 +1,10 @@
-// The memory by which the ranks of a host reach each other from device to device: in every rank's
-// device memory a ring for collectives and behind it, as long, slots for its peers, mapped by all;
-// and the counters in the arenas, made known to the driver.
+// The memory by which the ranks of a host reach each other from device to device: of every rank a
+// ring for collectives and behind it, as long, slots for its peers, mapped by all; and the counters
+// in the arenas, made known to the driver.
+//
+// A ring lies in its rank's device memory if the devices of all peers reach it, and in pinned host
+// memory otherwise. The driver says whether they do where it knows both devices; else it is seen
+// when they try: a rank whose memory some peer could not import offers pinned memory next.
 //
 // Owns: this rank's ring, its mappings of the others, the registrations. Threads: one. Lifetime: it
 // ends when the rank's streams are past all that uses it; the arenas live longer. The peers'
@@ -12,10 +16,10 @@
 #include <string>
 #include <vector>
 
-#include "src/drivers/cuda/context.h"
-#include "src/drivers/cuda/memory.h"
+#include "src/drivers/cuda/device.h"
 #include "src/engines/cuda/agreement.h"
 #include "src/engines/cuda/pair_streams.h"
+#include "src/engines/cuda/shared_ring.h"
 #include "src/engines/cuda/stream_machine.h"
 #include "src/exec/device.h"
 
@@ -37,31 +41,59 @@ class DeviceRing {
   /// Of this rank's `finished`.
   CUdeviceptr finished() const;
 
+  /// Which rings lie in pinned memory, and why; "": none. Equal on all ranks.
+  const std::string& why_pinned() const { return why_pinned_; }
+
  private:
   /// A ring as its rank tells the others of it.
   struct Offer {
+    RingPlace place = RingPlace::kDevice;
     int descriptor = -1;
     uint64_t bytes = 0;
+    std::string reason;  // why it is pinned; "": some peer did not reach it
+  };
+
+  /// The rings that a rank does not reach, and why not.
+  struct Far {
+    std::vector<size_t> ranks;  // not empty
+    std::string why;
   };
 
   DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
              const exec::DeviceRankOptions& options);
+  Status prepare(const exec::DeviceRankOptions& options);
+  Status register_pages(const exec::DeviceRankOptions& options);
+  Status share(const exec::DeviceRankOptions& options, Status ready);
   Status make(const exec::DeviceRankOptions& options);
   std::string offer() const;
   static std::optional<Offer> read_offer(std::string_view text);
-  Status register_pages(const exec::DeviceRankOptions& options);
   static std::vector<int> numbers_in(const std::vector<std::string>& texts);
-  Status import(const std::vector<std::string>& texts, const Descriptors& descriptors);
+  Status import(const std::vector<std::string>& texts, Descriptors descriptors,
+                const exec::DeviceRankOptions& options);
+  Status import(size_t rank, const Offer& offer, Fd descriptor, const std::string& device);
+  std::string objection(const drivers::cuda::DeviceFacts& facts,
+                        const exec::DeviceRankOptions& options) const;
+  Status check_access(const std::string& peer) const;
+  std::string outcome() const;
+  static Far read_far(std::string_view text);
+  Status heed(const std::vector<std::string>& outcomes, const exec::DeviceRankOptions& options);
+  void explain();
 
   const drivers::cuda::Cuda& cuda_;
   const drivers::cuda::CUdevice device_;
   const size_t rank_;
   const uint64_t ring_bytes_;  // without the slots
   const PairSlots slots_;
-  std::optional<drivers::cuda::DeviceMemory> mine_;
-  Fd exported_;                                                     // until all have imported it
-  std::vector<std::optional<drivers::cuda::DeviceMemory>> theirs_;  // by rank
-  std::vector<drivers::cuda::RegisteredMemory> pages_;              // by rank
+  std::string own_reason_;         // why this rank's ring is pinned from the first
+  std::vector<RingPlace> places_;  // by rank
+  std::vector<bool> moving_;       // by rank: it offers a ring in this round
+  std::vector<Status> reached_;    // by rank: whether this rank's device reaches its ring
+  std::string reason_;             // why the first that is pinned is so
+  std::string why_pinned_;
+  std::optional<SharedRing> mine_;
+  Fd exported_;                                         // until all have imported it
+  std::vector<std::optional<SharedRing>> theirs_;       // by rank
+  std::vector<drivers::cuda::RegisteredMemory> pages_;  // by rank
 };
 
 }  // namespace tutti::engines::cuda

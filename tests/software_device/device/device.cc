@@ -159,7 +159,8 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice dev
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
   return entered([&] {
     if (!is_device(device) || !is_device(peer)) return kErrorInvalidDevice;
-    *can = device != peer ? 1 : 0;
+    const bool near = settings().island_said == 0 || are_near(device, peer);
+    *can = device != peer && near ? 1 : 0;
     return kSuccess;
   });
 }

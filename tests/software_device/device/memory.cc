@@ -11,6 +11,7 @@
 #include <mutex>
 #include <utility>
 
+#include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
 
 namespace softdev {
@@ -134,6 +135,7 @@ Range AddressSpace::locate(uintptr_t address, size_t bytes, int device) const {
   range.on_device = !mapping->on_host();
   while (bytes > 0) {
     if (mapping == nullptr || ((mapping->reachable >> device) & 1) == 0) return range;
+    if (!mapping->on_host() && !are_near(device, mapping->physical->device)) return range;
     const size_t skipped = address - mapping->address;
     if (skipped >= mapping->requested) return range;
     const size_t piece = std::min(bytes, mapping->requested - skipped);
@@ -217,6 +219,10 @@ CUresult AddressSpace::set_access(uintptr_t address, size_t bytes, const CUmemAc
   for (size_t done = 0; done < bytes;) {
     const auto found = mappings_.find(address + done);
     if (found == mappings_.end() || found->second.kind != Kind::kVirtual) return kErrorInvalidValue;
+    const int owner = found->second.physical->device;
+    if (access.flags != kAccessNone && !are_near(access.location.id, owner)) {
+      return kErrorInvalidDevice;
+    }
     uint64_t& reachable = found->second.reachable;
     reachable = access.flags == kAccessNone ? reachable & ~bit : reachable | bit;
     done += found->second.bytes;

@@ -16,6 +16,8 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"SOFTDEV_DEVICES", &Settings::devices},
+    {"SOFTDEV_ISLAND", &Settings::island},
+    {"SOFTDEV_ISLAND_SAID", &Settings::island_said},
     {"SOFTDEV_VERSION", &Settings::version},
     {"SOFTDEV_CHANNELS", &Settings::channels},
     {"SOFTDEV_ENGINES", &Settings::engines},
@@ -73,6 +75,10 @@ const Read& once() {
 }  // namespace
 
 const Settings& settings() { return once().settings; }
+bool are_near(int device, int peer) {
+  const long island = settings().island;
+  return island == 0 || device / island == peer / island;
+}
 const std::string& wrong_variable() { return once().wrong; }
 
 }  // namespace softdev

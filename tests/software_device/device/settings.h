@@ -7,6 +7,8 @@ namespace softdev {
 
 struct Settings {
   long devices = 1;
+  long island = 0;           // so many devices reach each other's memory; 0: all do
+  long island_said = 1;      // 0: cuDeviceCanAccessPeer does not know, mapping still fails
   long version = 13000;      // of CUDA: which functions and interfaces there are
   long channels = 0;         // hardware queues that the streams of a context share; 0: one each
   long engines = 3;          // copies that run at once
@@ -21,6 +23,9 @@ struct Settings {
   long statistics = 0;       // counters are printed when the process ends
   std::string checker;       // file of the happens-before checker, one for all ranks
 };
+
+/// Whether a device reaches the memory of another one.
+bool are_near(int device, int peer);
 
 /// Read when it is first needed.
 const Settings& settings();

@@ -1,0 +1,47 @@
+// A rank's ring as one process has it: memory of the rank's device, or pinned memory of the host,
+// where some peer's device does not reach that one. The processes of the host share it by a
+// descriptor.
+//
+// Owns: the memory, or this process's mapping of it. Threads: one at a time. Contexts: one of the
+// device is current when it is made and when it ends. Errors: kUnsupported, or kSystemError.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "src/base/io.h"
+#include "src/drivers/cuda/memory.h"
+#include "src/transport/arena.h"
+
+namespace tutti::engines::cuda {
+
+enum class RingPlace : uint8_t { kDevice, kPinned };
+
+class SharedRing {
+ public:
+  /// At least `bytes`, of undefined contents.
+  static Result<SharedRing> make(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
+                                 RingPlace place, size_t bytes);
+  /// Another rank's, as `device` of this process reaches it. `bytes`: its bytes().
+  static Result<SharedRing> import(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
+                                   RingPlace place, Fd descriptor, size_t bytes);
+
+  /// A new one, which other processes can import it by.
+  Result<Fd> export_descriptor() const;
+  drivers::cuda::CUdeviceptr address() const;
+  size_t bytes() const;
+
+ private:
+  explicit SharedRing(drivers::cuda::DeviceMemory memory) { device_.emplace(std::move(memory)); }
+  static Result<SharedRing> pin(const drivers::cuda::Cuda& cuda, Result<transport::Arena> arena);
+  SharedRing(transport::Arena arena, drivers::cuda::RegisteredMemory pages)
+      : arena_(std::move(arena)) {
+    pages_.emplace(std::move(pages));
+  }
+
+  std::optional<drivers::cuda::DeviceMemory> device_;  // or the other two
+  transport::Arena arena_;
+  std::optional<drivers::cuda::RegisteredMemory> pages_;  // ends before arena_
+};
+
+}  // namespace tutti::engines::cuda
