@@ -36,6 +36,7 @@ class GpuCheck(unittest.TestCase):
         done = check("--only", "reductions")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("| reduce_scatter | 4 |"), 4)
+        self.assertIn("reductions, rings in pinned host memory, against the host's: passed", done.stdout)
         self.assertEqual(done.stdout.count("| float | 4 |"), 4)
 
     def test_graphs_run(self):
@@ -59,7 +60,7 @@ class GpuCheck(unittest.TestCase):
         self.assertIn("built from", done.stdout)
 
     def test_a_failure_before_them_does_not_shorten_the_random_calls(self):
-        done = check("--only", "planted", "--only", "right", "--right-seconds", "4")
+        done = check("--only", "planted", "--only", "right", "--right-seconds", "6")
         self.assertEqual(done.returncode, 1)
         self.assertIn("right, device ring, seed 2: passed", done.stdout)
 

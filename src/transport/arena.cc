@@ -144,9 +144,14 @@ Arena& Arena::operator=(Arena&& other) noexcept {
   return *this;
 }
 
+void Arena::close_descriptor() {
+  if (fd_ >= 0) close(fd_);
+  fd_ = -1;
+}
+
 Arena::~Arena() {
   if (data_ != nullptr) unmap(data_, bytes_);
-  if (fd_ >= 0) close(fd_);
+  close_descriptor();
 }
 
 }  // namespace tutti::transport

@@ -27,7 +27,9 @@ class Arena {
 
   std::byte* data() const { return data_; }
   size_t bytes() const { return bytes_; }
-  int fd() const { return fd_; }
+  int fd() const { return fd_; }  // -1: closed
+  /// The memory stays; nobody can be given it by this process any more.
+  void close_descriptor();
 
  private:
   Arena(int fd, std::byte* data, size_t bytes) : fd_(fd), data_(data), bytes_(bytes) {}

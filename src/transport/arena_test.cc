@@ -54,6 +54,8 @@ TEST(Arena, AdoptedIsTheSameMemory) {
   ASSERT_TRUE(mine.ok());
   Result<Arena> theirs = Arena::adopt(dup(mine.value().fd()), 10000);
   ASSERT_TRUE(theirs.ok()) << theirs.status().message();
+  theirs.value().close_descriptor();
+  EXPECT_EQ(theirs.value().fd(), -1);
   mine.value().data()[9999] = std::byte{42};
   EXPECT_EQ(theirs.value().data()[9999], std::byte{42});
 }

@@ -45,6 +45,10 @@ class PinnedRings(unittest.TestCase):
     def test_graphs(self):
         self.right("captured_calls", "--graphs", "2", "--replays", "5", "--seed", "4", **apart(3))
 
+    def test_streams_go_on_when_a_rank_is_killed_or_aborts(self):
+        for fault in ("kill", "abort"):
+            self.right("device_faults", "--fault", fault, "--call", "all", **apart(4))
+
     def test_nothing_is_read_before_it_is_there(self):
         with tempfile.TemporaryDirectory() as folder:
             done = self.right("device_reductions", "--ranks", "3", "--seed", "5", ring="256K", SOFTDEV_SHUFFLE="0",

@@ -49,6 +49,7 @@ Status CapturedPages::import(size_t self, Descriptors& descriptors) {
     Result<transport::Arena> arena = transport::Arena::adopt(descriptor.value().release(), kBytes);
     if (!arena.ok()) return arena.status();
     arenas_[rank] = std::move(arena).value();
+    arenas_[rank].close_descriptor();
   }
   return {};
 }

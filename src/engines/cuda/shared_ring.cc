@@ -26,7 +26,11 @@ Result<SharedRing> SharedRing::make(const Cuda& cuda, CUdevice device, RingPlace
 
 Result<SharedRing> SharedRing::import(const Cuda& cuda, CUdevice device, RingPlace place,
                                       Fd descriptor, size_t bytes) {
-  if (place == RingPlace::kPinned) return pin(cuda, Arena::adopt(descriptor.release(), bytes));
+  if (place == RingPlace::kPinned) {
+    Result<Arena> arena = Arena::adopt(descriptor.release(), bytes);
+    if (arena.ok()) arena.value().close_descriptor();
+    return pin(cuda, std::move(arena));
+  }
   Result<DeviceMemory> memory = DeviceMemory::import(cuda, descriptor.get(), bytes, device);
   if (!memory.ok()) return memory.status();
   return SharedRing(std::move(memory).value());

@@ -26,7 +26,7 @@ class SharedRing {
   static Result<SharedRing> import(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice device,
                                    RingPlace place, Fd descriptor, size_t bytes);
 
-  /// A new one, which other processes can import it by.
+  /// A new one, which other processes can import it by. Of what make() returned.
   Result<Fd> export_descriptor() const;
   drivers::cuda::CUdeviceptr address() const;
   size_t bytes() const;
