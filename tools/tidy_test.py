@@ -10,7 +10,7 @@ import unittest
 TOOLS = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, TOOLS)
 
-from tidy_checks import includes, layers, names, prose, rules  # noqa: E402
+from tidy_checks import catches, includes, layers, names, prose, rules  # noqa: E402
 from tidy_checks.scan import scan  # noqa: E402
 from tidy_checks.source import SourceFile  # noqa: E402
 
@@ -201,6 +201,29 @@ class Words(unittest.TestCase):
     def test_public_headers_state_their_contract(self):
         self.assertEqual(checks("int f();", "include/tutti/a.h"), ["contract"])
         self.assertEqual(checks("// Threads: any\nint f();", "include/tutti/a.h"), [])
+
+
+class Catches(unittest.TestCase):
+    def lines(self, text, path="src/exec/a.cc"):
+        return [finding.line for finding in catches.check(source(text, path))]
+
+    def test_below_the_c_border_nothing_is_caught(self):
+        for text in ("try { f(); } catch (const std::bad_alloc&) {}", "attempt([] { f(); });",
+                     "return caught_status([] { return f(); });", "new (std::nothrow) int[n]"):
+            self.assertEqual(self.lines("int x;\n" + text), [2], text)
+            self.assertEqual(self.lines("int x;\n" + text, "transports/tcp/a.cc"), [2], text)
+
+    def test_the_border_tests_and_the_places_of_the_table_catch(self):
+        text = "try { f(); } catch (const std::bad_alloc&) {}"
+        for path in ("src/api/a.cc", "src/exec/a_test.cc", "tests/a.cc", "src/comm/driver.cc"):
+            self.assertEqual(self.lines(text, path), [], path)
+
+    def test_words_of_comments_and_names_catch_nothing(self):
+        self.assertEqual(self.lines("// catch (it)\nint attempts(int);"), [])
+
+    def test_a_place_that_catches_nothing_leaves_the_table(self):
+        found = list(catches.check_all([source("int x;", "src/comm/driver.cc")]))
+        self.assertEqual([finding.path for finding in found], ["src/comm/driver.cc"])
 
 
 class Prose(unittest.TestCase):

@@ -99,7 +99,8 @@ Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
   comm::Task task = make_task(asked);
   const Status status = caught_status([&] {
     task.stream = stream_of(group(), stream);
-    return engine.value()->submit(task);
+    engine.value()->submit(task);
+    return Status();
   });
   if (!status.ok()) task.tell(status);
   return status;
@@ -168,7 +169,10 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
 Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& tasks,
                    const OnDevices& on) {
   for (Member& member : group.members) tasks.push_back(std::move(member.task));
-  const Status taken = engine.submit(tasks);
+  const Status taken = caught_status([&] {
+    engine.submit(tasks);
+    return Status();
+  });
   if (!taken.ok()) {
     for (const comm::Task& task : tasks) task.tell(taken);
     return taken;

@@ -1,6 +1,11 @@
 // Where exceptions end. The library reports by Status and throws nothing itself; the standard
 // library throws where memory is out, and callers in C, threads and destructors must not see that.
 //
+// Code below the C border lets std::bad_alloc pass. The border (src/api/caught.h) makes it an error
+// of the call, and the communicator of that call fails (Communicator::end_after). Where no call of
+// the user's is above, the outermost loop of a thread of the library catches. The few other places
+// are a table, tools/tidy_checks/catches.py, each with its reason.
+//
 // Errors: std::bad_alloc is kSystemError, anything else kInternalError. Threads: any.
 #pragma once
 

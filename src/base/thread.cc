@@ -11,35 +11,37 @@
 namespace tutti {
 namespace {
 
-Status refusal(const std::string& name, const std::exception& error) {
-  return caught_status([&]() -> Status {
-    if (dynamic_cast<const std::system_error*>(&error) == nullptr) return status_of(error);
-    return Status::system_error("cannot start the thread '" + name + "': " + error.what());
-  });
-}
+/// Keeps signals from this thread, and from those that it starts meanwhile.
+class Deaf {
+ public:
+  Deaf() {
+    sigset_t all;
+    sigfillset(&all);
+    // What a thread does itself is for its handlers: blocked, it would end the program unheard.
+    for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, own);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~Deaf() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  Deaf(const Deaf&) = delete;
+  Deaf& operator=(const Deaf&) = delete;
+
+ private:
+  sigset_t before_;
+};
 
 }  // namespace
 
 Result<std::thread> start_thread(const std::string& name, std::function<void()> body) {
   constexpr size_t kMaxNameBytes = 15;
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  // What a thread does itself is for its handlers: blocked, it would end the program unheard.
-  for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, own);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // inherited: no window in which a signal is heard
-  std::thread thread;
-  Status failure;
+  const Deaf deaf;  // inherited: no window in which a signal is heard
   try {
     // What the body lets through ends the thread, and not the process.
-    thread = std::thread([body = std::move(body)] { attempt(body); });
-  } catch (const std::exception& error) {
-    failure = refusal(name, error);
+    std::thread thread([body = std::move(body)] { attempt(body); });
+    pthread_setname_np(thread.native_handle(), name.substr(0, kMaxNameBytes).c_str());
+    return thread;
+  } catch (const std::system_error& error) {
+    return Status::system_error("cannot start the thread '" + name + "': " + error.what());
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!failure.ok()) return failure;
-  pthread_setname_np(thread.native_handle(), name.substr(0, kMaxNameBytes).c_str());
-  return thread;
 }
 
 }  // namespace tutti

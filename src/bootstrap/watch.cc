@@ -61,8 +61,9 @@ Status Watch::attend(int fd, News news, Visit visit) {
   // Once per visit: a dead peer hangs up for ever, and what rests shall not be heard of at all.
   event.events = EPOLLONESHOT | (news == News::kHangUp ? hang_up_of(fd) : uint32_t{EPOLLIN});
   event.data.u64 = next_ticket_;
+  auto kept = std::make_shared<const Visit>(std::move(visit));
   const auto [entry, is_new] =
-      entries_.emplace(next_ticket_, Entry{fd, news, event.events, false, std::move(visit)});
+      entries_.emplace(next_ticket_, Entry{fd, news, event.events, false, std::move(kept)});
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
     const int error = errno;
     entries_.erase(entry);
@@ -125,21 +126,17 @@ void Watch::run() {
 }
 
 void Watch::announce(uint64_t ticket) {
-  Visit visit;
+  std::shared_ptr<const Visit> visit;
   {
     const std::lock_guard lock(mutex_);
     const auto found = entries_.find(ticket);
     if (found == entries_.end()) return;
-    try {
-      visit = found->second.visit;  // a copy: it may remove its own entry
-    } catch (const std::bad_alloc&) {
-      visit = [] { return kAgainNs; };
-    }
+    visit = found->second.visit;  // shared: it may remove its own entry
     found->second.output = false;
     running_ = ticket;
   }
   uint64_t rest_ns = kAgainNs;
-  attempt([&] { rest_ns = visit(); });
+  attempt([&] { rest_ns = (*visit)(); });
   {
     const std::lock_guard lock(mutex_);
     running_ = 0;

@@ -53,7 +53,7 @@ class Watch {
     News news = News::kHangUp;
     uint32_t events = 0;
     bool output = false;  // the next visit comes for it, too
-    Visit visit;
+    std::shared_ptr<const Visit> visit;
   };
   using Entries = std::map<uint64_t, Entry>;  // by ticket: a descriptor number may come again
 

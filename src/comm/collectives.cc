@@ -40,14 +40,12 @@ inline exec::Call Collectives::call_of(const Request& request, const Prepared& p
 Result<Request> Collectives::contribute(const Request& request) {
   if (request.op != types::ReduceOp::kScaledSum) return request;
   const uint64_t elements = buffers_.send_elements(request);
-  Result<Request> placed =
-      contribution_.place(request, elements, membership_.name_of(membership_.rank()));
-  if (!placed.ok()) return placed;
+  Request placed = contribution_.place(request, elements);
   // Before anything of the user's is written: this call may be refused.
   if (request.counts == nullptr) {
-    if (const auto prepared = prepare(placed.value()); !prepared.ok()) return prepared.status();
+    if (const auto prepared = prepare(placed); !prepared.ok()) return prepared.status();
   }
-  Contribution::scale(request, placed.value(), elements);
+  Contribution::scale(request, placed, elements);
   return placed;
 }
 

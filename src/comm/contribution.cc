@@ -1,13 +1,10 @@
 #include "src/comm/contribution.h"
 
-#include <new>
-
 #include "src/types/kernels.h"
 
 namespace tutti::comm {
 
-Result<Request> Contribution::place(const Request& request, uint64_t elements,
-                                    const std::string& rank) {
+Request Contribution::place(const Request& request, uint64_t elements) {
   Request placed = request;
   if (request.collective == schedule::Collective::kAllReduce) {
     placed.send = request.recv;
@@ -16,12 +13,8 @@ Result<Request> Contribution::place(const Request& request, uint64_t elements,
   const uint64_t bytes = elements * types::size_of(request.type);
   if (bytes > capacity_) {
     capacity_ = 0;
-    memory_.reset(new (std::nothrow) std::byte[bytes]);
-    if (memory_ == nullptr) {
-      return Status::system_error(std::string(name_of(request)) + " on " + rank +
-                                  ": no memory for a scaled copy of " + std::to_string(bytes) +
-                                  " bytes of input");
-    }
+    memory_.reset();
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
     capacity_ = bytes;
   }
   placed.send = memory_.get();

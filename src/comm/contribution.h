@@ -7,9 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <string>
 
-#include "src/base/status.h"
 #include "src/comm/request.h"
 
 namespace tutti::comm {
@@ -18,8 +16,7 @@ class Contribution {
  public:
   /// The request whose sum is the scaled one: its input will lie in the output of an all_reduce,
   /// which is reduced in place there, else in memory of this object's. Nothing is written yet.
-  /// kSystemError, which names `rank`, where there is no memory for that.
-  Result<Request> place(const Request& request, uint64_t elements, const std::string& rank);
+  Request place(const Request& request, uint64_t elements);
   /// Multiplies so many elements of `request`'s input into that of place()'s `placed`.
   static void scale(const Request& request, const Request& placed, uint64_t elements);
 

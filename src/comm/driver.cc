@@ -6,18 +6,15 @@
 #include <limits>
 #include <utility>
 
-#include "src/base/caught.h"
-
 namespace tutti::comm {
 
 namespace {
 
-/// Who has nothing in it any more keeps no more memory than a short queue needs.
+/// A list that is empty keeps no more memory than a short queue needs.
 template <class Kept>
 void trim(std::vector<Kept>& empty) {
   if (empty.capacity() <= Driver::kMostSpares) return;
   std::vector<Kept>().swap(empty);
-  attempt([&] { empty.reserve(Driver::kMostSpares); });
 }
 
 template <class Kept>
@@ -44,9 +41,22 @@ Kept& take_out(std::list<Kept>& spares, std::list<Kept>& used) {
   return used.back();
 }
 
+/// Returns what `work` returns. An exception becomes the failure of the communicator: each task has
+/// this border of its own, so that one that finds no memory ends alone.
+template <class Work>
+Status run_for(Communicator& communicator, const Work& work) {
+  try {
+    return work();
+  } catch (const std::exception& error) {
+    return communicator.fail_after(error);
+  }
+}
+
 }  // namespace
 
-// What ends a task, or starts the next one, needs no memory afterwards.
+Driver::Driver() { spare_chains_.reserve(kMostSpares); }
+
+// All memory that a task needs to end, or to start the next one, is taken here.
 Driver::Node& Driver::new_node() {
   make_room(active_, nodes_.size() + 1);
   make_room(in_line_, nodes_.size() + 1);
@@ -59,19 +69,18 @@ Driver::Node& Driver::new_node() {
 }
 
 void Driver::add(Task task) {
+  Communicator& communicator = *task.communicator;
   Node* node = nullptr;
-  try {
+  const Status lined_up = run_for(communicator, [&] {
     node = &new_node();
-  } catch (const std::exception& error) {
-    return task.finish(task.communicator->fail_after(error));
-  }
-  node->priority = task.priority;
-  node->task = std::move(task);
-  try {
+    node->priority = task.priority;
+    node->task = std::move(task);
     line_up(*node);
-  } catch (const std::exception& error) {
-    finish(*node, node->task.communicator->fail_after(error));
-  }
+    return Status();
+  });
+  if (lined_up.ok()) return;
+  if (node == nullptr) return task.finish(lined_up);
+  finish(*node, lined_up);
 }
 
 void Driver::line_up(Node& node) {
@@ -103,48 +112,27 @@ Driver::Chain& Driver::chain_of(const void* order) {
 
 void Driver::free_chain(const Chain& chain) {
   Chains::node_type over = chains_.extract(chain.order);
-  if (spare_chains_.size() < kMostSpares) {
-    attempt([&] { spare_chains_.push_back(std::move(over)); });
-  }
+  if (spare_chains_.size() < kMostSpares) spare_chains_.push_back(std::move(over));
   if (chains_.empty() && chains_.bucket_count() > kMostSpares * 2) Chains().swap(chains_);
 }
 
-void Driver::add_stage(Chain& chain, uint64_t group) {
-  Stage* const before = chain.stages.empty() ? nullptr : &chain.stages.back();
-  Stage& stage = take_out(spare_stages_, chain.stages);
-  stage.chain = &chain;
-  stage.before = before;
-  stage.group = group;
-  stage.priority = std::numeric_limits<int>::min();
-}
-
-// Behind what the chain holds; beside what belongs to the same group. Null: there is no such order.
-Driver::Chain* Driver::take_seat(Node& node, const void* order, uint64_t group) {
-  if (order == nullptr) return nullptr;
+// Behind what the chain holds; beside what belongs to the same group.
+void Driver::take_seat(Node& node, const void* order, uint64_t group) {
+  if (order == nullptr) return;
   Chain& chain = chain_of(order);
-  try {
-    const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
-    if (!joins) add_stage(chain, group);
-    chain.stages.back().members.push_back({&node, node.seats.size()});
-  } catch (const std::exception&) {
-    drop_unused(chain);
-    throw;
-  }
+  const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
+  if (!joins) return take_seat_before(node, chain, chain.stages.end(), group);
   Stage& stage = chain.stages.back();
+  stage.members.push_back({&node, node.seats.size()});
   node.seats.push_back({&stage, stage.members.size() - 1});
   if (stage.before != nullptr) ++node.blocked;
-  return &chain;
 }
 
 void Driver::take_communicators_seat(Node& node) {
   Chain& chain = chain_of(node.task.communicator);
   chain.is_communicators = true;
   const auto later = node.task.is_replay ? first_to_wait(chain) : chain.stages.end();
-  if (later == chain.stages.end()) {
-    take_seat(node, node.task.communicator, 0);
-  } else {
-    take_seat_before(node, chain, later);
-  }
+  take_seat_before(node, chain, later, 0);
 }
 
 /// Of a communicator's chain, where each stage has one task: the first that has not begun and is no
@@ -158,30 +146,32 @@ std::list<Driver::Stage>::iterator Driver::first_to_wait(Chain& chain) {
   });
 }
 
-void Driver::take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator later) {
-  std::list<Stage> made(1);
-  made.front().members.push_back({&node, node.seats.size()});
-  Stage& stage = made.front();
+// The task gets a stage of its own, which joins the chain when it needs no more memory. `later` may
+// be the end.
+void Driver::take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator later,
+                              uint64_t group) {
+  std::list<Stage> made;
+  Stage& stage = take_out(spare_stages_, made);
+  stage.members.push_back({&node, node.seats.size()});
+  const bool is_last = later == chain.stages.end();
   stage.chain = &chain;
-  stage.before = later->before;
-  stage.priority = later->priority;
-  for (const Member& member : later->members) {
-    stage.priority = std::max(stage.priority, member.node->priority);
-    if (later->before == nullptr && ++member.node->blocked == 1) std::erase(active_, member.node);
+  stage.group = group;
+  stage.priority = std::numeric_limits<int>::min();
+  stage.before = nullptr;
+  if (!is_last) {
+    stage.before = std::exchange(later->before, &stage);
+    stage.priority = later->priority;
+    for (const Member& member : later->members) {
+      stage.priority = std::max(stage.priority, member.node->priority);
+      if (stage.before == nullptr && ++member.node->blocked == 1) std::erase(active_, member.node);
+    }
+  } else if (!chain.stages.empty()) {
+    stage.before = &chain.stages.back();
   }
-  later->before = &stage;
   chain.stages.splice(later, made);
   node.seats.push_back({&stage, 0});
   node.priority = std::max(node.priority, stage.priority);
   if (stage.before != nullptr) ++node.blocked;
-}
-
-// Of what found no memory nothing stays.
-void Driver::drop_unused(Chain& chain) {
-  if (!chain.stages.empty() && chain.stages.back().members.empty()) {
-    put_away(chain.stages, std::prev(chain.stages.end()), spare_stages_);
-  }
-  if (chain.stages.empty()) free_chain(chain);
 }
 
 // The last member gets the place.
@@ -210,7 +200,8 @@ void Driver::end_first_stages(Chain& chain) {
   }
 }
 
-// What is behind the stage is so urgent; null: nothing has to wait.
+// Raises the stage, and all stages that it waits for, to the priority of a task that waits behind
+// it. Null: that task waits for nothing.
 void Driver::promote(Stage* stage, int priority) {
   raised_.assign(1, stage);
   while (!raised_.empty()) {
@@ -258,24 +249,22 @@ void Driver::finish(Node& node, const Status& status) {
 // True if the work is done, with this status.
 bool Driver::run_on(Node& node, bool& moved, Status& status) {
   Communicator& communicator = *node.task.communicator;
-  try {
+  bool done = true;
+  status = run_for(communicator, [&]() -> Status {
     if (!node.begun) {
       // Nobody opens the fence of one that fails: its stream may wait for a peer that is gone.
-      if (!node.task.may_begin() && communicator.failure().ok()) return false;
+      done = node.task.may_begin() || !communicator.failure().ok();
+      if (!done) return {};
       node.begun = true;
       moved = true;
-      status = node.task.begin();
+      if (Status begun = node.task.begin(); !begun.ok()) return begun;
     }
-    if (status.ok()) {
-      const exec::Progress progress = communicator.advance();
-      moved = moved || progress != exec::Progress::kBlocked;
-      if (progress != exec::Progress::kDone) return false;
-      status = communicator.outcome();
-    }
-  } catch (const std::exception& error) {
-    status = communicator.fail_after(error);
-  }
-  return true;
+    const exec::Progress progress = communicator.advance();
+    moved = moved || progress != exec::Progress::kBlocked;
+    done = progress == exec::Progress::kDone;
+    return done ? communicator.outcome() : Status();
+  });
+  return done || !status.ok();
 }
 
 // True if the task is finished. Of a failed one nobody waits for the streams: they may be held up
@@ -320,26 +309,26 @@ bool Driver::advance() {
 bool Driver::idle(bool rare) {
   ++polls_;
   bool moved = false;
-  // What has not begun, or is done, has no deadline to pass: its communicator would look at the
-  // call before.
+  // A task that has not begun, or is done, has no deadline to pass: its communicator would look at
+  // the call before.
   for (Node* node : active_) {
     Communicator& communicator = *node->task.communicator;
-    try {
+    (void)run_for(communicator, [&] {
       moved = communicator.idle(rare && node->begun && !node->done) || moved;
-    } catch (const std::exception& error) {
-      (void)communicator.fail_after(error);
-    }
+      return Status();
+    });
   }
-  if (rare && active_.size() < nodes_.size()) attempt([this] { retire_failed(); });
+  if (rare && active_.size() < nodes_.size()) retire_failed();
   return moved;
 }
 
-// What waits in line behind another communicator's operation is looked at by nobody else. Who ends
-// its communicator must not have to wait for that operation: it may be the one to end that next.
+// Nobody else looks at a task that waits behind an operation of another communicator. A thread that
+// ends the task's communicator must not have to wait for that operation: it may be the thread that
+// has to end it next.
 void Driver::retire_failed() {
   in_line_.clear();
   for (const auto& [order, chain] : chains_) {
-    if (chain.is_communicators) in_line_.push_back(order);
+    if (chain.is_communicators && !chain.stages.empty()) in_line_.push_back(order);
   }
   for (const void* communicator : in_line_) {
     while (Node* const node = failed_in_line(communicator)) end_failed(*node);
@@ -350,18 +339,14 @@ void Driver::retire_failed() {
 
 void Driver::end_failed(Node& node) {
   Communicator& communicator = *node.task.communicator;
-  Status status;
-  try {
-    communicator.give_up();  // so begin() starts nothing
-    status = node.task.begin();
-  } catch (const std::exception& error) {
-    status = communicator.fail_after(error);
-  }
-  finish(node, status);
+  finish(node, run_for(communicator, [&] {
+           communicator.give_up();  // so begin() starts nothing
+           return node.task.begin();
+         }));
 }
 
-// Its first one, since its operations end in their order. Null: none, or it need not wait. Who was
-// told that its last one is over may have freed the communicator.
+// The first operation of the communicator, since its operations end in their order. Null: there is
+// none, or it need not wait. The communicator may be freed once its last operation has been told.
 Driver::Node* Driver::failed_in_line(const void* communicator) {
   ++looks_;
   const auto chain = chains_.find(communicator);

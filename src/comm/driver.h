@@ -30,6 +30,8 @@ class Driver {
   /// for each connection, so those that have nothing are asked more and more seldom.
   static constexpr uint32_t kLeastTurnsAPoll = 4, kMostTurnsAPoll = 64;
 
+  Driver();
+
   /// Where there is no memory for it, the task ends at once and its communicator fails.
   void add(Task task);
   bool empty() const { return nodes_.empty(); }
@@ -88,12 +90,10 @@ class Driver {
   void line_up(Node& node);
   Chain& chain_of(const void* order);
   void free_chain(const Chain& chain);
-  void add_stage(Chain& chain, uint64_t group);
-  Chain* take_seat(Node& node, const void* order, uint64_t group);
+  void take_seat(Node& node, const void* order, uint64_t group);
   void take_communicators_seat(Node& node);
-  void take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator behind);
+  void take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator later, uint64_t group);
   std::list<Stage>::iterator first_to_wait(Chain& chain);
-  void drop_unused(Chain& chain);
   void leave(const Seat& seat);
   void end_first_stages(Chain& chain);
   void promote(Stage* stage, int priority);

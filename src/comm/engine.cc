@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "src/base/caught.h"
 #include "src/base/thread.h"
 
 namespace tutti::comm {
@@ -26,19 +25,15 @@ Engine::~Engine() {
   thread_.join();
 }
 
-Status Engine::submit(Task& task) { return take({&task, 1}, false); }
+void Engine::submit(Task& task) { take({&task, 1}, false); }
 
-Status Engine::submit(std::span<Task> group) { return take(group, true); }
+void Engine::submit(std::span<Task> group) { take(group, true); }
 
-Status Engine::take(std::span<Task> tasks, bool as_group) {
+void Engine::take(std::span<Task> tasks, bool as_group) {
   {
     const std::lock_guard lock(mutex_);
     const size_t wanted = inbox_.size() + tasks.size();
-    const Status room = caught_status([&] {
-      if (wanted > inbox_.capacity()) inbox_.reserve(std::max(wanted, 2 * inbox_.capacity()));
-      return Status();
-    });
-    if (!room.ok()) return room;
+    if (wanted > inbox_.capacity()) inbox_.reserve(std::max(wanted, 2 * inbox_.capacity()));
     if (as_group) ++groups_;
     for (Task& task : tasks) {
       if (as_group) task.group = groups_;
@@ -47,7 +42,6 @@ Status Engine::take(std::span<Task> tasks, bool as_group) {
     }
   }
   wake_.notify_one();
-  return {};
 }
 
 void Engine::loop() {

@@ -1,7 +1,7 @@
 // The thread that runs HOST streams and the groups that use one; it sleeps while nothing is queued.
 //
-// Threads: submit() from any. Errors: kSystemError where there can be no thread or no memory; a
-// task's failure is told where the task says. Lifetime: what was submitted is finished before the
+// Threads: submit() from any. Errors: kSystemError where there can be no thread; the failure of a
+// task is told where the task says. Lifetime: every task that was submitted is finished before the
 // engine ends.
 #pragma once
 
@@ -23,15 +23,16 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  /// Announces the task and takes it. An error: there is no memory for it, and it is as it was.
-  Status submit(Task& task);
+  /// Announces the task and takes it. Where there is no memory for it, this throws, and the task is
+  /// as it was.
+  void submit(Task& task);
   /// The same as a whole: nothing of another thread comes between.
-  Status submit(std::span<Task> group);
+  void submit(std::span<Task> group);
 
  private:
   Engine() = default;
   void loop();
-  Status take(std::span<Task> tasks, bool as_group);
+  void take(std::span<Task> tasks, bool as_group);
 
   std::mutex mutex_;
   std::condition_variable wake_;

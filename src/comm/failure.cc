@@ -3,8 +3,6 @@
 #include <optional>
 #include <utility>
 
-#include "src/base/caught.h"
-
 namespace tutti::comm {
 
 // A connection that could not be made or broke says more than that a rank is gone, which is all
@@ -46,12 +44,11 @@ exec::Cause Failure::cause_or_self() const {
   return known.known() ? known : exec::Cause{membership_.rank(), -1};
 }
 
-void Failure::abort() {
-  abort(caught_status([&] {
-    return Status::remote_error("rank " + std::to_string(membership_.rank()) +
-                                " aborted the communicator");
-  }));
-}
+Failure::Failure(const Membership& membership, Logger& log)
+    : membership_(membership),
+      log_(log),
+      aborted_(Status::remote_error("rank " + std::to_string(membership.rank()) +
+                                    " aborted the communicator")) {}
 
 Status Failure::check() {
   if (is_abort_ordered()) abort();

@@ -28,7 +28,7 @@ namespace tutti::comm {
 
 class Failure final : public exec::Health {
  public:
-  Failure(const Membership& membership, Logger& log) : membership_(membership), log_(log) {}
+  Failure(const Membership& membership, Logger& log);
 
   /// From now on check() asks it, too; null: no more. No other thread uses this object.
   void look_with(PeerWatch* watch) { watch_ = watch; }
@@ -46,8 +46,8 @@ class Failure final : public exec::Health {
 
   void fail(Status reason, const exec::Cause& cause);
   void abort(Status reason) { fail(std::move(reason), {}); }
-  /// Because the user says so.
-  void abort();
+  /// Because the user says so. Needs no memory.
+  void abort() { abort(aborted_); }
 
   /// From now on check() aborts once `ordered` is true, which outlives this; null: no more. By the
   /// thread that drives the communicator.
@@ -70,6 +70,7 @@ class Failure final : public exec::Health {
 
   const Membership& membership_;
   Logger& log_;
+  const Status aborted_;  // what abort() says
   PeerWatch* watch_ = nullptr;
   const std::atomic<bool>* abort_ordered_ = nullptr;
   std::function<bool()> wanted_elsewhere_;  // while the rank leaves

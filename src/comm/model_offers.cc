@@ -1,10 +1,13 @@
 #include "src/comm/model_offers.h"
 
+#include <dirent.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <filesystem>
+#include <memory>
 #include <set>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -23,13 +26,16 @@ constexpr const char* kPrefix = "model-";
 // Models in the folder, the last written first.
 std::vector<fs::path> newest_first(const std::string& folder) {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  std::error_code error;
-  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error)) {
-    const std::string name = at->path().filename();
+  // A directory_iterator that is advanced with an error_code is noexcept, and ends the process
+  // where there is no memory for the next name.
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder.c_str()), &closedir);
+  while (const dirent* const entry = entries == nullptr ? nullptr : readdir(entries.get())) {
+    const std::string_view name = entry->d_name;
     if (!name.starts_with(kPrefix) || !name.ends_with(".json")) continue;
-    std::error_code own;
-    const auto written = fs::last_write_time(at->path(), own);
-    if (!own) found.emplace_back(written, at->path());
+    fs::path path = fs::path(folder) / name;
+    std::error_code error;
+    const auto written = fs::last_write_time(path, error);
+    if (!error) found.emplace_back(written, std::move(path));
   }
   std::sort(found.begin(), found.end(), std::greater<>());
   std::vector<fs::path> paths;

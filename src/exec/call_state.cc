@@ -73,9 +73,7 @@ void CallState::end_leaving() {
   if (const auto loss = Loss::read(failed, peers_.size())) tell(*loss);
 }
 
-void CallState::tell(const Loss& loss) {
-  attempt([&] { stall_->leave(number_, loss); });
-}
+void CallState::tell(const Loss& loss) { stall_->leave(number_, loss); }
 
 bool CallState::is_shut_out() {
   const uint64_t closed = mine_.guard().closed.load(std::memory_order_seq_cst);

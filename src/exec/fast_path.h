@@ -121,10 +121,8 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   if (!state.ok()) [[unlikely]]
     return state.status();
   state.begin(call, nullptr);
-  if (plan_->scratch_bytes > 0) [[unlikely]] {
+  if (plan_->scratch_bytes > 0) [[unlikely]]
     executor.machine().reserve(*plan_);
-    if (!state.ok()) return state.status();
-  }
   executor.machine().set_buffers(call);
   const plan::LanePlan& plan = plan_->lanes[0];
   plan::Cursors& cursors = executor.cursors();

@@ -25,7 +25,7 @@ void HostExecutor::start(const HostProgram& program, const Call& call) {
   state_.begin(call, this);
   machine_.set_buffers(call);
   machine_.start(program);
-  machine_.reserve(*plan_);  // last: if it fails, the recorder looks at the lanes
+  machine_.reserve(*plan_);  // last: if it throws, the recorder looks at the lanes
 }
 
 Status HostExecutor::run(const HostProgram& program, const Call& call) {

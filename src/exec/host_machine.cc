@@ -1,7 +1,7 @@
 #include "src/exec/host_machine.h"
 
 #include <algorithm>
-#include <new>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -46,16 +46,10 @@ HostMachine::HostMachine(CallState& state, const Registrations& registrations)
 void HostMachine::reserve(const plan::Plan& plan) {
   const auto grow = [&](std::unique_ptr<std::byte[]>& memory, uint64_t& capacity, uint64_t bytes) {
     if (bytes <= capacity) return;
-    memory.reset(new (std::nothrow) std::byte[bytes]);
-    capacity = memory == nullptr ? 0 : bytes;
-    if (memory != nullptr) return;
-    const int rank = state_.options().rank;
-    state_.fail(Status::system_error(
-                    std::string(state_.call().what) + " on rank " + std::to_string(rank) + ": " +
-                    plan.algorithm + " needs " + std::to_string(bytes) +
-                    " bytes of memory beside the buffers, and there is no room for them: choose "
-                    "another algorithm"),
-                {rank, -1});
+    capacity = 0;
+    memory.reset();
+    memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
+    capacity = bytes;
   };
   grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan.slices_in_flight);
   grow(landing_, landing_capacity_, plan.landing_bytes);
