@@ -1,7 +1,8 @@
-// all_devices: one thread has a rank on each of three devices (tuttiCommInitAll), and gathers from
+// all_devices: one thread has three ranks, on a device each (tuttiCommInitAll), and gathers from
 // all to all, in groups; then so do the ranks of a split. No device is current in the thread.
 //
-//   --list N      0: without a list of devices; 1: 2, 0, 1; 2: a device that there is not
+//   --list N      0: without a list of devices; 1: 2, 0, 1; 2: a device that there is not; 3: all
+//                 on device 0
 //
 // Prints what tuttiExplain says of device memory. Exit status: 0 right, 1 not, 2 the command line.
 #include <cstdio>
@@ -134,13 +135,14 @@ class Program {
 int run(int list) {
   const Result<driver::Cuda>& cuda = driver::find();
   require(cuda.ok(), "no driver");
-  constexpr int kTurned[] = {2, 0, 1}, kWrong[] = {0, 1, 3};
-  const int* const devices = list == 0 ? nullptr : list == 1 ? kTurned : kWrong;
+  constexpr int kTurned[] = {2, 0, 1}, kWrong[] = {0, 1, 3}, kOne[] = {0, 0, 0};
+  const int* const lists[] = {nullptr, kTurned, kWrong, kOne};
+  const int* const devices = lists[list];
   std::vector<tuttiComm_t> comms(kRanks, nullptr), parts(kRanks, nullptr);
   require(tuttiCommInitAll(comms.data(), kRanks, devices) == tuttiSuccess, "tuttiCommInitAll");
   Program program(cuda.value(), devices);
   program.gather(comms);
-  program.refuse(comms[0]);
+  if (list != 3) program.refuse(comms[0]);
   program.gather(comms);
   tuttiGroupStart();
   for (size_t rank = 0; rank < kRanks; ++rank) {
@@ -165,6 +167,6 @@ int run(int list) {
 int main(int argc, char** argv) {
   using namespace tutti::testing_support;
   int list = 0;
-  if (!read_options(argc, argv, {{"--list", into(list, 0, 2)}})) return 2;
+  if (!read_options(argc, argv, {{"--list", into(list, 0, 3)}})) return 2;
   return tutti::device_programs::run(list);
 }

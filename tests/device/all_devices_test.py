@@ -10,9 +10,9 @@ import unittest
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
 
 
-def run(*arguments, devices="3"):
+def run(*arguments, devices="3", **variables):
     environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
-                       TUTTI_DEVICE_RING_BYTES="2M", SOFTDEV_DEVICES=devices)
+                       TUTTI_DEVICE_RING_BYTES="2M", SOFTDEV_DEVICES=devices, **variables)
     command = [os.path.join(BUILD, "bin", "tests", "all_devices"), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
 
@@ -23,6 +23,20 @@ class AllDevices(unittest.TestCase):
             done = run(*arguments)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             self.assertEqual(done.stdout.count("by copy engines"), 3, done.stdout)
+
+    def test_one_hardware_queue_is_enough_for_each_device(self):
+        done = run(SOFTDEV_CHANNELS="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_a_group_of_ranks_on_one_device_gets_by_with_one_hardware_queue(self):
+        done = run("--list", "3", devices="1", SOFTDEV_CHANNELS="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("by the host, since ranks 0 and 1 share a process and its device"), 3)
+
+    def test_devices_that_do_not_reach_each_other_take_pinned_memory_of_their_process(self):
+        done = run(SOFTDEV_ISLAND="1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("rings of all ranks in pinned host memory"), 3, done.stdout)
 
     def test_a_device_that_there_is_not_is_named(self):
         done = run("--list", "2")
