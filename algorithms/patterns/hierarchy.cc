@@ -69,6 +69,34 @@ std::vector<Phase> phases_of(Collective collective, const Levels& levels, const 
   return phases;
 }
 
+// The lane of each phase. The joints of the innermost levels are cut first; at equal levels those
+// of the way outwards.
+std::vector<uint16_t> lanes_of(const std::vector<Phase>& phases, uint16_t lanes) {
+  std::vector<size_t> joints;  // behind phase i
+  for (size_t i = 0; i + 1 < phases.size(); ++i) joints.push_back(i);
+  std::stable_sort(joints.begin(), joints.end(), [&](size_t a, size_t b) {
+    const auto level = [&](size_t i) { return std::min(phases[i].level, phases[i + 1].level); };
+    return level(a) < level(b);
+  });
+  joints.resize(std::min<size_t>(joints.size(), lanes - 1u));
+  std::vector<uint16_t> result(phases.size(), 0);
+  for (const size_t joint : joints) {
+    for (size_t i = joint + 1; i < phases.size(); ++i) ++result[i];
+  }
+  return result;
+}
+
+// The steps of a rank come one after the other, as if they were in one lane.
+void join_lanes(Schedule& schedule) {
+  for (uint32_t i = 1; i < schedule.steps.size(); ++i) {
+    Step& step = schedule.steps[i];
+    if (step.lane == schedule.steps[i - 1].lane) continue;
+    step.after_count = 1;
+    step.afters = static_cast<uint32_t>(schedule.words.size());
+    schedule.words.push_back(i - 1);
+  }
+}
+
 // Where a rank's values are at first, and where they go.
 Weaver weaver_of(Builder& builder, const Shape& shape, int rank) {
   const Traits traits = traits_of(shape.collective);
@@ -201,15 +229,24 @@ class LastCost {
 }  // namespace
 
 Shape hierarchical_shape(Collective collective, const Parameters& p) {
-  if (collective == Collective::kAllGather) return shape_of<Collective::kAllGather>(p);
-  if (collective == Collective::kReduceScatter) return shape_of<Collective::kReduceScatter>(p);
-  const Partition cut = shares_of(collective, p).partition();
-  return {.collective = collective,
-          .ranks = p.ranks,
-          .root = p.root,
-          .lanes = p.lanes,
-          .input = cut,
-          .output = cut};
+  Parameters whole = p;  // lanes do not cut it
+  whole.lanes = 1;
+  Shape shape;
+  if (collective == Collective::kAllGather) {
+    shape = shape_of<Collective::kAllGather>(whole);
+  } else if (collective == Collective::kReduceScatter) {
+    shape = shape_of<Collective::kReduceScatter>(whole);
+  } else {
+    const Partition cut = shares_of(collective, p).partition();
+    shape = {.collective = collective,
+             .ranks = p.ranks,
+             .root = p.root,
+             .lanes = 1,
+             .input = cut,
+             .output = cut};
+  }
+  shape.lanes = p.lanes;
+  return shape;
 }
 
 Schedule hierarchical_schedule(Collective collective, const Levels& levels, const Parameters& p,
@@ -219,20 +256,39 @@ Schedule hierarchical_schedule(Collective collective, const Levels& levels, cons
   Builder builder(rank);
   const Shape shape = hierarchical_shape(collective, p);
   Weaver weaver = weaver_of(builder, shape, rank);
-  for (const Phase& phase : phases_of(collective, levels, shares.tree())) {
+  const std::vector<Phase> phases = phases_of(collective, levels, shares.tree());
+  const std::vector<uint16_t> lanes = lanes_of(phases, p.lanes);
+  for (size_t i = 0; i < phases.size(); ++i) {
+    const Phase& phase = phases[i];
     const uint32_t node = shares.tree().node_of(phase.level, rank);
+    builder.lane(lanes[i]);
     if (!phase.includes(shares.tree(), node, p.root)) continue;
     weaver.run(phase, teams[phase.level], phase.parameters(shares.tree(), node, p.root, p.fold));
   }
   finish(builder, shape, weaver, rank);
-  return std::move(builder).finish();
+  Schedule schedule = std::move(builder).finish();
+  join_lanes(schedule);
+  return schedule;
+}
+
+std::vector<size_t> hierarchical_lane_levels(Collective collective, const Levels& levels,
+                                             const Parameters& p) {
+  const std::vector<Phase> phases = phases_of(collective, levels, *tree_of(p));
+  const std::vector<uint16_t> lanes = lanes_of(phases, p.lanes);
+  std::vector<size_t> innermost(lanes.back() + 1u, ~size_t{0});
+  for (size_t i = 0; i < phases.size(); ++i) {
+    innermost[lanes[i]] = std::min(innermost[lanes[i]], phases[i].level);
+  }
+  return innermost;
 }
 
 Cost hierarchical_cost(Collective collective, const Levels& levels, const Parameters& p) {
   static LastCost last;  // tidy: allow mutable (a memo of a pure function)
-  if (const auto known = last.find(collective, levels, p)) return *known;
-  const Cost cost = count_cost(collective, levels, p);
-  last.keep(collective, levels, p, cost);
+  Parameters whole = p;  // lanes change nothing
+  whole.lanes = 1;
+  if (const auto known = last.find(collective, levels, whole)) return *known;
+  const Cost cost = count_cost(collective, levels, whole);
+  last.keep(collective, levels, whole, cost);
   return cost;
 }
 

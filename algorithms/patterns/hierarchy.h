@@ -10,6 +10,11 @@
 // data spread over its ranks, and inwards by all-gathers in the other nodes; a reduce is the same
 // backwards. The ranks of a node share what crosses its cut.
 //
+// Lanes are runs of phases: with n of them the n - 1 joints between phases at which the innermost
+// level ends are cut, so that a level that is joined by memory is apart from those behind it first.
+// The first step of a rank in a lane comes after its last one in the lane before. So lanes change
+// no order within a slice, but the next slice may begin while this one is at an outer level.
+//
 // Required of the algorithms: with one lane they have one block in every count of elements; a
 // reduce-scatter does not read an input block after it has written a scratch block of its size; an
 // all-gather forwards from its output. all_reduce, broadcast and reduce have one block.
@@ -17,9 +22,15 @@
 // Threads: pure. Errors: none; without a tree all ranks are on one node.
 #pragma once
 
+#include <cstddef>
+#include <vector>
+
 #include "src/schedule/algorithm.h"
 
 namespace tutti::algorithms::patterns {
+
+/// As many as a plan can have.
+inline constexpr uint16_t kMostPhaseLanes = 8;
 
 /// The algorithms among the children of a node. Of a collective only those are asked that it needs.
 struct Levels {
@@ -42,6 +53,9 @@ schedule::Cost hierarchical_cost(schedule::Collective collective, const Levels& 
 /// By what ranks hold and what the levels' algorithms pass on; no schedule is made for it.
 schedule::LevelLoads hierarchical_loads(schedule::Collective collective, const Levels& levels,
                                         const schedule::Parameters& p);
+/// Algorithm::lane_levels.
+std::vector<size_t> hierarchical_lane_levels(schedule::Collective collective, const Levels& levels,
+                                             const schedule::Parameters& p);
 /// Whether the ranks of every node are an aligned run, and the levels' algorithms keep the
 /// canonical order.
 bool hierarchical_canonical(schedule::Collective collective, const Levels& levels,
@@ -58,6 +72,10 @@ schedule::Algorithm hierarchy(schedule::Algorithm described) {
     return hierarchical_schedule(kCollective, kLevels, p, rank);
   };
   described.cost = [](const Parameters& p) { return hierarchical_cost(kCollective, kLevels, p); };
+  described.max_lanes = kMostPhaseLanes;
+  described.lane_levels = [](const Parameters& p) {
+    return hierarchical_lane_levels(kCollective, kLevels, p);
+  };
   described.loads = [](const Parameters& p) { return hierarchical_loads(kCollective, kLevels, p); };
   described.canonical = [](const Parameters& p) {
     return hierarchical_canonical(kCollective, kLevels, p);

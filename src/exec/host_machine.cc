@@ -77,24 +77,25 @@ void HostMachine::opened(const Position& at) {
   lane.shift[static_cast<size_t>(Shift::kFrame)] =
       at.lane * state_.options().layout.ring_bytes + at.frame.frame;
   lane.shift[static_cast<size_t>(Shift::kCell)] = at.frame.cell;
-  lane.shift[static_cast<size_t>(Shift::kScratch)] =
-      at.slice % plan_->slices_in_flight * plan_->scratch_bytes;
   lane.piece_of = ~uint64_t{0};
 }
 
 // The part of a block of `length` elements that belongs to the slice.
-void HostMachine::set_piece(Lane& lane, uint64_t slice, uint64_t length) {
+void HostMachine::set_piece(const Position& at, uint64_t length) {
+  Lane& lane = lanes_[at.lane];
   if (lane.piece_of == length) return;
   lane.piece_of = length;
-  const schedule::Extent piece = schedule::piece(length, slice, plan_->slices, plan_->quantum);
+  const schedule::Extent piece = plan::piece_of(*plan_, at.lane, at.slice, length);
   lane.piece_length = piece.length;
   lane.piece_bytes = piece.length * plan_->element_bytes;
   lane.shift[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
+  lane.shift[static_cast<size_t>(Shift::kScratch)] =
+      plan::scratch_shift(*plan_, at.lane, at.slice, length);
 }
 
 Answer HostMachine::move(const Position& at, const Op& op) {
   Lane& lane = lanes_[at.lane];
-  set_piece(lane, at.slice, op.length);
+  set_piece(at, op.length);
   if (lane.piece_length == 0) return Answer::kGoOn;
   std::byte* targets[plan::kMaxTargets];
   const std::byte* sources[types::kMaxSources];
@@ -155,7 +156,7 @@ bool HostMachine::move_in_pieces(types::FoldKernel kernel, types::FoldCall call,
 
 Answer HostMachine::read(const Position& at, const Op& op) {
   Lane& lane = lanes_[at.lane];
-  set_piece(lane, at.slice, op.length);
+  set_piece(at, op.length);
   if (lane.piece_length == 0) return Answer::kGoOn;
   if (state_.is_shut_out()) return Answer::kNotYet;
   const Operand* operand = plan_->operands.data() + op.operands;
@@ -257,7 +258,7 @@ Answer HostMachine::post(const Position& at, const Op& op) {
   buffers_.clear();
   const_buffers_.clear();
   for (uint32_t i = 0; i < count; ++i) {
-    set_piece(lane, at.slice, plan_->lengths[op.lengths + i]);
+    set_piece(at, plan_->lengths[op.lengths + i]);
     std::byte* memory = address(lane, plan_->operands[op.operands + i]);
     if (sends) {
       const_buffers_.push_back({memory, lane.piece_bytes});

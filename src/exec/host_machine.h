@@ -130,7 +130,7 @@ class HostMachine {
   }
   bool move_in_pieces(types::FoldKernel kernel, types::FoldCall call, std::byte** targets,
                       const std::byte** sources);
-  void set_piece(Lane& lane, uint64_t slice, uint64_t length);
+  void set_piece(const plan::Position& at, uint64_t length);
   std::byte* address(const Lane& lane, const plan::Operand& operand) const {
     return registers_[operand.base] + operand.offset +
            lane.shift[static_cast<uint32_t>(operand.shift)];

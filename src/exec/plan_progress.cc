@@ -24,7 +24,8 @@ bool has_posted(const plan::Plan& plan, const Position& lane) {
 
 ProgressSource::Step PlanStanding::step() const {
   ProgressSource::Step found;
-  while (found.lane + 1 < plan->lanes.size() && lanes[found.lane].slice == plan->slices) {
+  while (found.lane + 1 < plan->lanes.size() &&
+         lanes[found.lane].slice == plan::slices_of(*plan, found.lane)) {
     ++found.lane;
   }
   const uint32_t op = lanes[found.lane].op;
@@ -66,16 +67,17 @@ bool PlanProgress::is_complete(const PlanStanding& at, const Exchange& exchange)
 void PlanProgress::add(const PlanStanding& at, const Exchange& exchange) {
   const plan::Plan& plan = *at.plan;
   const uint64_t slice = at.lanes[exchange.lane].slice;
-  const bool more = slice < plan.slices && is_complete(at, exchange);
+  const uint64_t slices = plan::slices_of(plan, exchange.lane);
+  const bool more = slice < slices && is_complete(at, exchange);
   const uint64_t complete = slice + (more ? 1 : 0);
   Tally& tally = tally_[2 * size_t{exchange.peer} + (exchange.sends ? 1 : 0)];
-  tally.messages += static_cast<uint32_t>(plan.slices);
+  tally.messages += static_cast<uint32_t>(slices);
   tally.complete += static_cast<uint32_t>(complete);
   for (const schedule::Block block : exchange.blocks) {
     const uint64_t length = plan.layout.length(plan.match->schedule, block);
     tally.bytes += length * plan.element_bytes;
     tally.moved +=
-        schedule::piece(length, complete, plan.slices, plan.quantum).offset * plan.element_bytes;
+        plan::piece_of(plan, exchange.lane, complete, length).offset * plan.element_bytes;
   }
 }
 

@@ -1,5 +1,7 @@
 #include "src/plan/bind.h"
 
+#include <algorithm>
+
 #include "src/plan/emit.h"
 #include "src/plan/passes.h"
 
@@ -34,7 +36,8 @@ Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) 
   };
   plan.type = request.type;
   plan.operation = request.op == types::ReduceOp::kAvg ? types::ReduceOp::kSum : request.op;
-  plan.slices_in_flight = plan.lanes.size() > 1 ? 4 : 1;
+  const auto in_flight = std::min<uint64_t>(plan.slices, kSlicesInFlight);
+  plan.slices_in_flight = plan.lanes.size() > 1 ? static_cast<uint32_t>(in_flight) : 1;
   if (match.mode == Mode::kDirect && tuning.fuse) note(forward_stores(plan), "store forwarding");
   note(scale_contributions(plan, match, request), "pre/post operations");
   const UserStores stores = user_stores(match, request, geometry, tuning);

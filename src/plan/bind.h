@@ -49,6 +49,10 @@ struct BindRequest {
   // v-collectives: this rank's shares; the match is staged. Slices, frames and cells follow from
   // the longest share alone, so they are equal on ranks that know different sizes.
   const schedule::CountVectors* vectors = nullptr;
+  // In so many slices, at most, lanes between hosts move their data, where LaneMatch says that it
+  // is possible. The other lanes do each of them in parts, which are as short as Tuning says. 0:
+  // all lanes have the short slices. Equal on all ranks.
+  uint64_t far_slices = 0;
 
   schedule::Layout layout(const schedule::Shape& shape) const {
     return vectors == nullptr ? schedule::Layout(shape, count) : schedule::Layout(shape, *vectors);

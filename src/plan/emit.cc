@@ -75,6 +75,23 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
   return std::clamp<uint64_t>(slices, 1, std::max<uint64_t>(1, longest / geometry.quantum));
 }
 
+// Bytes of the longest piece of a block of so many elements, in whole cache lines.
+uint64_t piece_bytes(const Geometry& geometry, uint64_t longest, uint64_t slices) {
+  uint64_t piece = longest;
+  if (slices > 1) piece = std::min(longest, longest / slices + 1 + geometry.quantum);
+  return std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
+}
+
+// Short slices suit staging, long ones a link with a long delay: where some lanes have only one
+// kind of message, and others the other kind, each gets what suits it.
+void join_slices(const Match& match, uint64_t far_slices, Geometry& geometry) {
+  const bool has_far = std::any_of(match.lanes.begin(), match.lanes.end(),
+                                   [](const LaneMatch& lane) { return lane.far; });
+  if (!has_far || far_slices == 0 || far_slices >= geometry.slices) return;
+  geometry.parts = static_cast<uint32_t>(divide_up(geometry.slices, far_slices));
+  geometry.slices = divide_up(geometry.slices, geometry.parts);
+}
+
 }  // namespace
 
 Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning) {
@@ -93,13 +110,11 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   if (geometry.is_long_pipeline) {
     geometry.region_bytes = std::min(geometry.region_bytes, tuning.long_frame_bytes);
   }
-  uint64_t piece = longest;
-  if (geometry.slices > 1) {
-    piece = std::min(longest, longest / geometry.slices + 1 + geometry.quantum);
-  }
-  geometry.stride = std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
-  geometry.in_cells =
-      geometry.slices == 1 && fits_cells(match, longest * geometry.element_bytes, tuning);
+  join_slices(match, request.far_slices, geometry);
+  geometry.stride = piece_bytes(geometry, longest, geometry.slices);
+  geometry.part_stride = piece_bytes(geometry, longest, geometry.slices * geometry.parts);
+  geometry.in_cells = geometry.slices * geometry.parts == 1 &&
+                      fits_cells(match, longest * geometry.element_bytes, tuning);
   geometry.tiny = geometry.in_cells && match.flows_one_way && match.lanes[0].messages == 1 &&
                   match.message_blocks * longest * geometry.element_bytes <= kTinyBytes;
   return geometry;
@@ -138,11 +153,12 @@ void Emitter::open_lane(uint16_t lane) {
   LanePlan& plan = plan_.lanes[lane];
   const LaneMatch& matched = match_.lanes[lane];
   plan.advance = matched.advance;
+  plan.parts = matched.far ? 1 : geometry_.parts;
   if (geometry_.in_cells) {
     plan.cells = matched.messages;
     plan.tiny = geometry_.tiny;
   } else {
-    plan.frame_bytes = matched.blocks * geometry_.stride;
+    plan.frame_bytes = matched.blocks * stride_of(lane);
     plan.region_bytes = std::max(plan.frame_bytes, geometry_.region_bytes);
   }
   const auto& steps = match_.schedule.steps;
@@ -199,7 +215,7 @@ void Emitter::emit_publication(const Step& step, const MatchedStep& matched) {
   for (uint32_t i = 0; i < blocks.size(); ++i) {
     operands.clear();
     if (matched.message.mechanism == Mechanism::kSlot) {
-      const uint64_t offset = (matched.message.slot + i) * geometry_.stride;
+      const uint64_t offset = (matched.message.slot + i) * stride_of(step.lane);
       const uint32_t base = register_of(PeerBase::kSlot, match_.schedule.rank);
       operands.push_back({base, Shift::kFrame, offset});
     } else if (matched.message.mechanism == Mechanism::kPush) {
@@ -289,16 +305,16 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
     if (!source.is_message()) {
       operands.push_back(local(mine.blocks_of(step, source)[i]));
     } else if (!match_.group->near(mine.rank, source.peer())) {
-      const uint64_t offset = posted_[posted++].landing + i * geometry_.stride;
+      const uint64_t offset = posted_[posted++].landing + i * stride_of(step.lane);
       operands.push_back({register_of(Base::kLanding), Shift::kNone, offset});
     } else {
       const Message& message = match_.arrivals[arrival++];
-      Operand operand = arrived(message, i, cell_offset);
+      Operand operand = arrived(message, step.lane, i, cell_offset);
       if (message.mechanism == Mechanism::kRead) {
         const bool alone = step.operand_count == 1;
         const Operand zone =
             alone ? operands[0] : Operand{register_of(Base::kLanding), Shift::kNone, landing};
-        landing += alone ? 0 : geometry_.stride;
+        landing += alone ? 0 : stride_of(step.lane);
         const Operand read[] = {zone, operand};
         emit(step.lane,
              {.code = OpCode::kReadPeer,

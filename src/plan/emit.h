@@ -16,7 +16,9 @@ struct Geometry {
   uint64_t element_bytes = 1;
   uint64_t quantum = 1;
   uint64_t slices = 1;
+  uint32_t parts = 1;         // of a slice, in lanes that are not LaneMatch::far
   uint64_t stride = 64;       // bytes of one block's piece in slots, scratch and landing zones
+  uint64_t part_stride = 64;  // of a part's
   bool in_cells = false;      // every near message is INLINE
   bool tiny = false;          // and at most one, a tiny one, of each rank; they flow one way
   uint64_t region_bytes = 0;  // LanePlan::region_bytes, if a frame is not longer
@@ -58,8 +60,15 @@ class Emitter {
   void emit_copy(const schedule::Step& step, std::span<const Operand> operands, uint64_t length);
   Operand local(schedule::Block block) const;
   Operand remote(int peer, schedule::Block block) const;
-  Operand arrived(const Message& message, uint32_t i, uint64_t cell_offset) const;
-  Shift user_shift() const { return geometry_.slices > 1 ? Shift::kPiece : Shift::kNone; }
+  Operand arrived(const Message& message, uint16_t lane, uint32_t i, uint64_t cell_offset) const;
+  Shift user_shift() const {
+    return geometry_.slices * geometry_.parts > 1 ? Shift::kPiece : Shift::kNone;
+  }
+  uint32_t parts_of(uint16_t lane) const { return plan_.lanes[lane].parts; }
+  /// Of slots and landing zones of a lane.
+  uint64_t stride_of(uint16_t lane) const {
+    return parts_of(lane) == 1 ? geometry_.stride : geometry_.part_stride;
+  }
   uint64_t length_of(schedule::Block block) const;
   uint64_t message_bytes(std::span<const schedule::Block> blocks) const;
 

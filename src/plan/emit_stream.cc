@@ -8,6 +8,7 @@
 
 #include "src/plan/emit.h"
 #include "src/plan/touch.h"
+#include "src/plan/walk.h"
 
 namespace tutti::plan {
 
@@ -49,7 +50,8 @@ Operand Emitter::remote(int peer, Block block) const {
           layout_.extent(block).offset * geometry_.element_bytes};
 }
 
-Operand Emitter::arrived(const Message& message, uint32_t i, uint64_t cell_offset) const {
+Operand Emitter::arrived(const Message& message, uint16_t lane, uint32_t i,
+                         uint64_t cell_offset) const {
   switch (message.mechanism) {
     case Mechanism::kPull:
     case Mechanism::kRead:
@@ -59,7 +61,7 @@ Operand Emitter::arrived(const Message& message, uint32_t i, uint64_t cell_offse
   }
   if (!geometry_.in_cells) {
     return {register_of(PeerBase::kSlot, message.source), Shift::kFrame,
-            (message.slot + i) * geometry_.stride};
+            (message.slot + i) * stride_of(lane)};
   }
   return {register_of(PeerBase::kCell, message.source), Shift::kCell,
           uint64_t{message.cell} * kCellStride + cell_offset};
@@ -91,7 +93,7 @@ void Emitter::post_receive(uint32_t index, int peer, bool alone) {
       operands.push_back(local(targets[i]));
     } else {
       operands.push_back({register_of(Base::kLanding), Shift::kNone, landing_bytes_});
-      landing_bytes_ += geometry_.stride;
+      landing_bytes_ += stride_of(step.lane);
     }
     lengths.push_back(length_of(targets[i]));
   }
@@ -111,11 +113,11 @@ bool Emitter::dead_before(uint32_t index) {
   if (touches_ == nullptr) {
     touches_ = std::make_unique<Touches>(match_.shape, mine, match_.in_place);
   }
-  if (mine.lanes > 1) return false;
   for (Block block : mine.blocks_of(mine.steps[index])) {
     if (block.space() == Space::kScratch) return false;
-    const auto touches = touches_->touches(block);
-    if (!touches.empty() && touches.front() < index) return false;
+    for (const uint32_t touch : touches_->touches(block)) {
+      if (touch != index && !touches_->order().before(index, touch)) return false;
+    }
   }
   return true;
 }
@@ -165,7 +167,9 @@ void Emitter::protect(const Step& step, std::span<const Block> blocks) {
       return std::any_of(sources.begin(), sources.end(),
                          [&](Block source) { return overlaps(target, source); });
     });
-    if (hit) {
+    if (hit && parts_of(unsent.lane) != parts_of(step.lane)) {
+      emit(step.lane, {.code = OpCode::kAfter, .peer = unsent.lane, .value = kAllOps});
+    } else if (hit) {
       emit(step.lane, {.code = OpCode::kStreamSent,
                        .lane = static_cast<uint8_t>(unsent.lane),
                        .value = unsent.ordinal});

@@ -92,6 +92,27 @@ void distil(Match& result, const Traffic& traffic) {
   result.message_blocks = traffic.message_blocks();
 }
 
+// Whether ranks of different hosts share a node of the level.
+bool crosses_hosts(const group::GroupView& group, const schedule::NodeTree& tree, size_t level) {
+  for (uint32_t node = 0; node < tree.nodes(level); ++node) {
+    const auto ranks = tree.ranks_of(level, node);
+    for (const int rank : ranks) {
+      if (!group.near(rank, ranks[0])) return true;
+    }
+  }
+  return false;
+}
+
+// A level joins ranks of one host, or hosts: a host is a node of the group.
+void find_far_lanes(Match& result, const MatchRequest& request) {
+  const schedule::NodeTreePointer& tree = request.parameters.tree;
+  if (request.algorithm->lane_levels == nullptr || tree == nullptr) return;
+  const std::vector<size_t> levels = request.algorithm->lane_levels(request.parameters);
+  for (size_t lane = 0; lane < levels.size() && lane < result.lanes.size(); ++lane) {
+    result.lanes[lane].far = crosses_hosts(*request.group, *tree, levels[lane]);
+  }
+}
+
 // Executors keep the operands of one step in arrays of fixed size.
 Status check_limits(const Match& match) {
   if (match.shape.lanes > kMaxLanes) {
@@ -165,6 +186,7 @@ Result<Match> match(const MatchRequest& request) {
   result.schedule = traffic.schedule_of(request.rank);
   if (Status status = check_limits(result); !status.ok()) return status;
   distil(result, traffic);
+  find_far_lanes(result, request);
   return result;
 }
 

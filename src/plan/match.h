@@ -59,6 +59,9 @@ struct LaneMatch {
   uint32_t advance = 1;   // 1 + the most signals of any rank of the domain
   uint32_t blocks = 0;    // the most slot blocks of any rank
   uint32_t messages = 0;  // the most near messages of any rank
+  // Of no rank of the communicator any message is near, and a slice of the other lanes may be done
+  // in parts: what comes `after` a step of another lane is in a lane behind it.
+  bool far = false;
 };
 
 /// A rank that reads my buffers, and the value of its counter that says it is done.

@@ -46,7 +46,8 @@ enum class OpCode : uint8_t {
   kEnter,          // prologue: publish my buffers' addresses in my cell
   kWaitEnter,      // prologue: until peer has entered; then its buffers are addressable
   kReadPeer,       // single copy: target <- peer's memory
-  kAfter,          // until my lane `peer` has passed its op `value` of this slice
+  kAfter,          // until my lane `peer` has passed its op `value` of this slice of the plan: in
+                   // its last part, where that lane has other parts than mine
   kStreamReceive,  // post the receive of `value` operands from peer
   kStreamSend,     // send `source_count` operands to peer
   kStreamArrived,  // until the receive posted as number `value` of this slice has arrived
@@ -78,7 +79,7 @@ enum class Shift : uint32_t {
   kNone = 0,     // cells, landing zones, single-slice user memory
   kPiece = 1,    // user memory: the offset of the slice's piece within the block
   kFrame = 2,    // slots: the frame's place in the ring
-  kScratch = 3,  // scratch: the copy for this slice in flight
+  kScratch = 3,  // scratch: the copy for this slice in flight, and where its part begins there
   kCell = 4,     // cells: the place of the slice's cells in the cell ring
 };
 
@@ -94,6 +95,7 @@ inline constexpr uint32_t kNoPeer = ~0u;
 inline constexpr uint32_t kMaxTargets = 1024;       // of one move
 inline constexpr uint32_t kMaxBlocks = UINT16_MAX;  // of one step: Op counts in 16 bits
 inline constexpr uint32_t kMaxLanes = 8;            // each has a ring and a counter in every arena
+inline constexpr uint32_t kSlicesInFlight = 4;      // the most of a plan of several lanes
 
 struct Op {
   OpCode code = OpCode::kMove;
@@ -126,6 +128,8 @@ struct LanePlan {
   Engine engine = Engine::kHost;
   uint32_t begin = 0;  // ops [begin, end) run once for every slice
   uint32_t end = 0;
+  // Slices of the lane for each slice of the plan, equal on all ranks: parts of the same bytes.
+  uint32_t parts = 1;
   uint32_t advance =
       1;  // the lane counter rises by this every slice; the end of the slice signals it
   uint32_t cells = 0;        // cells of the frame, equal on all ranks
@@ -146,12 +150,13 @@ struct Plan {
   std::vector<LanePlan> lanes;
   std::vector<Op> prologue;  // run once before the first slice: entries, in one cell of their own
   std::vector<Op> epilogue;  // run once after the last slice: readers of my buffers are done
+  // Of the plan. A lane has as many, each in as many parts as LanePlan says.
   uint64_t slices = 1;
   uint64_t quantum = 1;  // elements per 64 bytes
   uint32_t element_bytes = 1;
-  uint64_t scratch_bytes = 0;  // for one slice in flight
-  uint64_t landing_bytes = 0;  // for one lane
-  uint32_t slices_in_flight = 1;
+  uint64_t scratch_bytes = 0;     // for one slice of the plan in flight
+  uint64_t landing_bytes = 0;     // for one lane
+  uint32_t slices_in_flight = 1;  // of the plan
   double scale = 1.0;
   int64_t divisor = 1;
   types::DataType type = types::DataType::kFloat32;
@@ -170,6 +175,22 @@ constexpr MemoryKind memory_of(const Plan& plan, uint32_t base) {
   const bool fixed = base < register_of(Base::kFixed);
   return plan
       .memory[fixed ? base : register_of(Base::kFixed) + static_cast<uint32_t>(peer_base_of(base))];
+}
+
+constexpr uint64_t slices_of(const Plan& plan, uint32_t lane) {
+  return plan.slices * plan.lanes[lane].parts;
+}
+/// The part of a block of `length` elements that a slice of a lane has.
+inline schedule::Extent piece_of(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length) {
+  return schedule::piece(length, slice, slices_of(plan, lane), plan.quantum);
+}
+/// Bytes by which a scratch block of `length` elements moves with a slice of a lane.
+inline uint64_t scratch_shift(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length) {
+  const uint64_t parts = plan.lanes[lane].parts, whole = slice / parts;
+  const uint64_t copy = whole % plan.slices_in_flight * plan.scratch_bytes;
+  if (parts == 1) return copy;
+  const uint64_t begin = schedule::piece(length, whole, plan.slices, plan.quantum).offset;
+  return copy + (piece_of(plan, lane, slice, length).offset - begin) * plan.element_bytes;
 }
 
 /// The kernel that a kMove needs.

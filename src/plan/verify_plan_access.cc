@@ -31,8 +31,9 @@ Machine::Place Machine::user_place(uint32_t rank, bool output, uint64_t call) co
 std::optional<Machine::Place> Machine::place(const Context& at, const Operand& operand,
                                              uint64_t length) {
   const Plan& plan = plan_of(at.rank);
+  const uint32_t lane = at.at->lane;
   const uint64_t slice = at.at->slice;
-  const schedule::Extent piece = schedule::piece(length, slice, plan.slices, plan.quantum);
+  const schedule::Extent piece = piece_of(plan, lane, slice, length);
   const uint64_t shift = operand.shift == Shift::kPiece ? piece.offset * plan.element_bytes : 0;
   const uint64_t first = operand.offset + shift;
   const Range range{first, first + piece.length * plan.element_bytes};
@@ -46,9 +47,9 @@ std::optional<Machine::Place> Machine::place(const Context& at, const Operand& o
       refuse_at(at, "names scratch or landing memory it does not have");
       return {};
     }
-    const uint64_t copy = slice % plan.slices_in_flight * (scratch ? plan.scratch_bytes : 0);
+    const uint64_t moved = scratch ? scratch_shift(plan, lane, slice, length) : 0;
     return Place{memory_of(at.rank, scratch ? kScratches : kLandings),
-                 {range.begin + copy, range.end + copy}};
+                 {range.begin + moved, range.end + moved}};
   }
   return place_user(at, at.rank, operand, range);
 }
@@ -131,7 +132,7 @@ bool Machine::write(const Place& place, uint32_t thread, std::span<const Part> p
 void Machine::move(const Context& at) {
   const Op& op = *at.op;
   const Plan& plan = plan_of(at.rank);
-  if (schedule::piece(op.length, at.at->slice, plan.slices, plan.quantum).length == 0) return;
+  if (piece_of(plan, at.at->lane, at.at->slice, op.length).length == 0) return;
   const std::span operands(plan.operands.data() + op.operands,
                            size_t{op.target_count} + op.source_count);
   std::vector<Place> places;

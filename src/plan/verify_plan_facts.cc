@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "src/plan/walk.h"
+
 namespace tutti::plan::verifier {
 namespace {
 
@@ -63,6 +65,10 @@ class Facts {
     if (plan_.lanes.size() != other.lanes.size()) {
       return differs("lanes", plan_.lanes.size(), other.lanes.size());
     }
+    for (size_t i = 0; i < plan_.lanes.size(); ++i) {
+      const uint32_t parts = plan_.lanes[i].parts;
+      if (parts != other.lanes[i].parts) return differs("parts", parts, other.lanes[i].parts);
+    }
     if (far) return {};
     if (plan_.prologue.empty() != other.prologue.empty()) return wrong("alone takes an entry cell");
     for (size_t i = 0; i < plan_.lanes.size(); ++i) {
@@ -101,6 +107,7 @@ class Facts {
       return wrong("has a lane without ops");
     }
     if (lane.advance == 0) return wrong("has a lane that does not advance");
+    if (lane.parts == 0) return wrong("has a lane without parts of a slice");
     if (lane.frame_bytes > kMostBytes) return wrong("is too large to verify");
     if (lane.cells > 0 && plan_.lanes.size() > 1) return wrong("has cells and several lanes");
     if (lane.tiny && lane.cells != 1) return wrong("is tiny and has not one cell");
@@ -141,7 +148,9 @@ class Facts {
       case OpCode::kAfter: {
         if (op.peer >= plan_.lanes.size()) return wrong(index, "names a lane that is not there");
         const LanePlan& other = plan_.lanes[op.peer];
-        if (op.value > other.end - other.begin) return wrong(index, "names an op not there");
+        if (op.value > other.end - other.begin && op.value != kAllOps) {
+          return wrong(index, "names an op not there");
+        }
         return check_same_engine(index, lane, other);
       }
       case OpCode::kStreamReceive:
@@ -188,6 +197,7 @@ class Facts {
     }
     const LanePlan& lane = op.code == OpCode::kStreamSent ? plan_.lanes[op.lane] : mine;
     if (Status status = check_same_engine(index, mine, lane); !status.ok()) return status;
+    if (lane.parts != mine.parts) return wrong(index, "awaits a message of a lane of other parts");
     if (op.value >= (sends ? lane.sends : lane.receives)) {
       return wrong(index, "names a message outside of the slice");
     }

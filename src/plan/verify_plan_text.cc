@@ -69,7 +69,7 @@ std::string Machine::describe_wait(uint32_t rank) const {
   if (leader.phase() != Phase::kSlices) return text + describe_at(leader.ends());
   for (uint32_t i = 0; i < plan.lanes.size(); ++i) {
     const Position& lane = position_of(rank, i);
-    if (lane.slice == plan.slices) continue;
+    if (lane.slice == slices_of(plan, i)) continue;
     if (!text.ends_with(": ")) text += "; ";
     text += "lane " + to_string(i) + " " + describe_at(lane);
   }

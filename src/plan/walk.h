@@ -6,7 +6,8 @@
 //
 //     prologue, fork, [ every lane: slices in order ], join, epilogue
 //
-// and a lane begins a slice when no other lane is `slices_in_flight` or more slices behind. A walk
+// and a lane begins a slice when no other lane is `slices_in_flight` or more slices behind. A lane
+// may do each slice of the plan in parts, which are slices of its own. A walk
 // drives the lanes of one engine; that of lane 0 has the prologue and the epilogue. Lanes of two
 // engines share no cursor: each walk has Cursors of its own and learns what the other engine's
 // lanes have done from this rank's counters.
@@ -66,7 +67,7 @@ struct Position {
   bool open = false;  // the slice has its frame
   uint32_t lane = 0;
   uint32_t op = 0;        // of Plan::ops; of the prologue or epilogue there
-  uint64_t slice = 0;     // as many are behind the lane
+  uint64_t slice = 0;     // as many of the lane's are behind it
   uint64_t progress = 0;  // the lane counter's value when the slice begins
   Frame frame{};
 };
@@ -76,6 +77,7 @@ struct SoundRules {
   static constexpr bool credit = true;        // frames are written once they may be
   static constexpr bool window = true;        // no lane runs ahead by slices_in_flight
   static constexpr bool after = true;         // a step waits for steps of other lanes
+  static constexpr bool last_part = true;     // and for the last part of a slice in parts
   static constexpr bool late_release = true;  // a region is read when all of its frames are
   static constexpr bool orders = true;        // the machine is told of fork, behind and join
   static constexpr bool epilogue = true;      // readers of my buffers are waited for
@@ -85,6 +87,7 @@ struct FaultyRules {
   bool credit = true;
   bool window = true;
   bool after = true;
+  bool last_part = true;
   bool late_release = true;
   bool orders = true;
   bool epilogue = true;
@@ -143,7 +146,9 @@ class Walk {
     }
     const Answer answer = leads() ? advance_epilogue(machine, moved) : Answer::kGoOn;
     if (answer != Answer::kGoOn) return stopped(answer, moved);
-    for (uint32_t i = 0; i < lanes(); ++i) cursors_->lanes[i].progress = end_of(i, plan_->slices);
+    for (uint32_t i = 0; i < lanes(); ++i) {
+      cursors_->lanes[i].progress = end_of(i, slices_of(*plan_, i));
+    }
     phase_ = Phase::kDone;
     return Progress::kDone;
   }
@@ -161,7 +166,8 @@ class Walk {
   bool drives(uint32_t lane) const { return plan_->lanes[lane].engine == engine_; }
   /// The engine of lane 0 has the prologue and the epilogue, too.
   bool leads() const { return drives(0); }
-  /// The counter's value once `slices` slices of this call are behind the lane.
+  uint64_t parts_of(uint32_t lane) const { return plan_->lanes[lane].parts; }
+  /// The counter's value once so many of the lane's slices of this call are behind it.
   uint64_t end_of(uint32_t lane, uint64_t slices) const {
     return base_[lane] + slices * plan_->lanes[lane].advance;
   }
@@ -189,7 +195,7 @@ class Walk {
     if (!rules_.epilogue) return Answer::kGoOn;
     for (; ends_.op < plan_->epilogue.size(); ++ends_.op, moved = true) {
       const Op& op = plan_->epilogue[ends_.op];
-      const uint64_t last = end_of(op.lane, plan_->slices - 1);
+      const uint64_t last = end_of(op.lane, slices_of(*plan_, op.lane) - 1);
       const Answer answer = machine.reached(ends_, op.peer, op.lane, last + op.value);
       if (answer != Answer::kGoOn) return answer;
     }
@@ -202,7 +208,7 @@ class Walk {
     for (uint32_t i = 0; i < lanes(); ++i) {
       if (!drives(i)) continue;
       if (advance_lane(machine, lanes_[i], moved) == Answer::kFailed) return Answer::kFailed;
-      finished = finished && lanes_[i].slice == plan_->slices;
+      finished = finished && lanes_[i].slice == slices_of(*plan_, i);
     }
     return finished ? Answer::kGoOn : Answer::kNotYet;
   }
@@ -210,7 +216,8 @@ class Walk {
   Answer advance_lane(Machine& machine, Position& lane, bool& moved) {
     const LanePlan& plan = plan_->lanes[lane.lane];
     const uint64_t turn = lane.slice + Machine::kSlicesATurn;
-    const uint64_t end = turn < plan_->slices ? turn : plan_->slices;
+    const uint64_t slices = slices_of(*plan_, lane.lane);
+    const uint64_t end = turn < slices ? turn : slices;
     while (lane.slice < end) {
       if (!lane.open) {
         if (const Answer answer = may_open(machine, lane); answer != Answer::kGoOn) return answer;
@@ -234,18 +241,20 @@ class Walk {
   Answer may_open(Machine& machine, Position& lane) {
     const uint64_t in_flight = plan_->slices_in_flight;
     if (lanes() == 1 || !rules_.window) return Answer::kGoOn;
+    const uint64_t slice = lane.slice / parts_of(lane.lane);
     for (uint32_t i = 0; i < lanes(); ++i) {
       if (drives(i)) {
-        if (lane.slice >= lanes_[i].slice + in_flight) return Answer::kNotYet;
-      } else if (lane.slice >= in_flight) {
-        const uint64_t value = end_of(i, lane.slice - in_flight + 1);
+        if (slice >= lanes_[i].slice / parts_of(i) + in_flight) return Answer::kNotYet;
+      } else if (slice >= in_flight) {
+        const uint64_t value = end_of(i, (slice - in_flight + 1) * parts_of(i));
         const Answer answer = machine.own_reached(lane, i, value);
         if (answer != Answer::kGoOn) return answer;
       }
     }
-    if (lane.slice < in_flight || !rules_.orders) return Answer::kGoOn;
+    if (slice < in_flight || !rules_.orders) return Answer::kGoOn;
     for (uint32_t i = 0; i < lanes(); ++i) {
-      if (drives(i)) machine.behind(lane, i, lane.slice - in_flight, kAllOps);
+      const uint64_t last = (slice - in_flight + 1) * parts_of(i) - 1;
+      if (drives(i)) machine.behind(lane, i, last, kAllOps);
     }
     return Answer::kGoOn;
   }
@@ -298,13 +307,22 @@ class Walk {
     return rules_.credit ? await_credit(machine, at, *cursors_) : Answer::kGoOn;
   }
 
+  /// The slice of another lane that has the bytes of this one's, as far as all of them are there.
+  uint64_t same_part_or_last(const Position& lane, uint32_t other) const {
+    const uint64_t mine = parts_of(lane.lane), theirs = parts_of(other);
+    if (mine == theirs) return lane.slice;
+    const uint64_t first = lane.slice / mine * theirs;
+    return rules_.last_part ? first + theirs - 1 : first;
+  }
+
   Answer after(Machine& machine, Position& lane, uint32_t index, uint32_t ops) {
     const Position& other = lanes_[index];
+    const uint64_t slice = same_part_or_last(lane, index);
     const uint32_t passed = other.op - plan_->lanes[index].begin;
-    const bool has_passed = other.slice == lane.slice ? passed >= ops : other.slice > lane.slice;
+    const bool has_passed = other.slice == slice ? passed >= ops : other.slice > slice;
     if (!rules_.after) return Answer::kGoOn;
     if (!has_passed) return Answer::kNotYet;
-    if (rules_.orders) machine.behind(lane, index, lane.slice, ops);
+    if (rules_.orders) machine.behind(lane, index, slice, ops);
     return Answer::kGoOn;
   }
 

@@ -19,7 +19,9 @@ namespace tutti::schedule {
 struct Parameters {
   int ranks = 1;
   int root = 0;
-  uint16_t lanes = 1;  // copies of the pattern side by side, each on its share of the data
+  // Copies of the pattern side by side, each on its share of the data; or its phases
+  // (Algorithm::lane_levels).
+  uint16_t lanes = 1;
   // The order of folds with more than two sources. Every rank of a call has the same; kTree where
   // the call must be deterministic, kList (one rounding) otherwise.
   Fold fold = Fold::kList;
@@ -80,6 +82,10 @@ struct Algorithm {
   Shape (*shape)(const Parameters&) = nullptr;
   Schedule (*schedule)(const Parameters&, int rank) = nullptr;  // O(own steps)
   Cost (*cost)(const Parameters&) = nullptr;
+  // Of one whose lanes are its phases, each for all of the data: the innermost level of
+  // Parameters::tree that a message of each lane belongs to. Steps come `after` steps of lanes
+  // before their own, and only those, and as many lanes as phases are the most that are used.
+  std::vector<size_t> (*lane_levels)(const Parameters&) = nullptr;
   // Of one that crosses levels; the verifier compares. Null: it promises nothing.
   LevelLoads (*loads)(const Parameters&) = nullptr;
 };

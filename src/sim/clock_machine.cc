@@ -60,16 +60,16 @@ void ClockMachine::group_lengths() {
   }
 }
 
-double ClockMachine::piece_bytes(uint64_t length, uint64_t slice) const {
-  const uint64_t elements =
-      plan_.slices == 1 ? length
-                        : schedule::piece(length, slice, plan_.slices, plan_.quantum).length;
+double ClockMachine::piece_bytes(const Position& at, uint64_t length) const {
+  const uint64_t elements = plan::slices_of(plan_, at.lane) == 1
+                                ? length
+                                : plan::piece_of(plan_, at.lane, at.slice, length).length;
   return static_cast<double>(elements * plan_.element_bytes);
 }
 
-double ClockMachine::message_bytes(uint32_t op, uint64_t slice) const {
+double ClockMachine::message_bytes(const Position& at, uint32_t op) const {
   double bytes = 0;
-  for (const LengthRun& run : runs_[op]) bytes += run.count * piece_bytes(run.length, slice);
+  for (const LengthRun& run : runs_[op]) bytes += run.count * piece_bytes(at, run.length);
   return bytes;
 }
 
@@ -144,7 +144,7 @@ Answer ClockMachine::move(const Position& at, const Op& op) {
     return Answer::kGoOn;
   }
   if (!may_act()) return Answer::kNotYet;
-  const double bytes = piece_bytes(op.length, at.slice);
+  const double bytes = piece_bytes(at, op.length);
   if (bytes == 0) return Answer::kGoOn;
   count_peers(op, bytes);
   const double copied = bytes * (op.target_count + op.source_count) / 2;
@@ -164,7 +164,7 @@ Answer ClockMachine::move(const Position& at, const Op& op) {
 
 Answer ClockMachine::read(const Position& at, const Op& op) {
   if (!may_act()) return Answer::kNotYet;
-  const double bytes = piece_bytes(op.length, at.slice);
+  const double bytes = piece_bytes(at, op.length);
   if (bytes == 0) return Answer::kGoOn;
   count_peers(op, bytes);
   const Time begin = clock_;
@@ -246,7 +246,7 @@ Answer ClockMachine::post(const Position& at, const Op& op) {
   Wires::Post post{.actor = actor_,
                    .lane = at.lane,
                    .ordinal = op.value,
-                   .bytes = message_bytes(index, at.slice),
+                   .bytes = message_bytes(at, index),
                    .time = clock_,
                    .hop = hop_};
   if (op.code == OpCode::kStreamReceive) {

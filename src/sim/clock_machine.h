@@ -119,8 +119,8 @@ class ClockMachine {
   void happened(WantKind kind, uint32_t lane, uint32_t ordinal);
   KnownTime self() const { return {clock_, hop_, actor_, clock_, clock_}; }
   void work(double nanoseconds);
-  double piece_bytes(uint64_t length, uint64_t slice) const;
-  double message_bytes(uint32_t op, uint64_t slice) const;
+  double piece_bytes(const plan::Position& at, uint64_t length) const;
+  double message_bytes(const plan::Position& at, uint32_t op) const;
   void count_peers(const plan::Op& op, double bytes);
   void note(SpanKind kind, const plan::Position& at, uint32_t peer, double bytes, Time begin);
   void find_near();

@@ -229,7 +229,10 @@ class Folder {
       Result<plan::Plan> plan = lower(job_, network_.group(), actor.rank);
       if (!plan.ok()) return plan.status();
       actor.plan = std::move(plan).value();
-      ops += actor.plan.ops.size() * actor.plan.slices * job_.calls;
+      for (uint32_t lane = 0; lane < actor.plan.lanes.size(); ++lane) {
+        const plan::LanePlan& of = actor.plan.lanes[lane];
+        ops += (of.end - of.begin) * plan::slices_of(actor.plan, lane) * job_.calls;
+      }
       if (ops > limits_.simulated) {
         return Status::unsupported("more than " + std::to_string(limits_.simulated) +
                                    " micro-operations of ranks that are not equal");

@@ -41,9 +41,10 @@ class ProgramReader {
     add(plan_.slices_in_flight);
     add(plan_.element_bytes);
     for (const plan::LanePlan& lane : plan_.lanes) {
-      for (const uint64_t word : {uint64_t{lane.begin}, uint64_t{lane.end}, uint64_t{lane.advance},
-                                  uint64_t{lane.cells}, uint64_t{lane.tiny}, lane.frame_bytes,
-                                  lane.region_bytes, uint64_t{lane.receives}, uint64_t{lane.sends}})
+      for (const uint64_t word :
+           {uint64_t{lane.begin}, uint64_t{lane.end}, uint64_t{lane.parts}, uint64_t{lane.advance},
+            uint64_t{lane.cells}, uint64_t{lane.tiny}, lane.frame_bytes, lane.region_bytes,
+            uint64_t{lane.receives}, uint64_t{lane.sends}})
         add(word);
     }
     for (const auto* ops : {&plan_.prologue, &plan_.ops, &plan_.epilogue}) {

@@ -145,9 +145,12 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
 std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm, int ranks) {
   std::vector<Lowering> all;
   const bool rooted = schedule::traits_of(algorithm.collective).rooted();
-  for (uint16_t lanes : {1, 2}) {
+  for (uint16_t lanes : {1, 2, 3}) {
     for (int root : {0, ranks - 1}) {
       if (lanes > algorithm.max_lanes) continue;
+      // Copies of the pattern, of which two are as good as three; or phases, of which two are both
+      // within hosts and between them.
+      if (lanes == (algorithm.lane_levels == nullptr ? 3 : 2)) continue;
       if (root > 0 && (!rooted || ranks == 1)) continue;
       const auto some = lowerings(algorithm, {.ranks = ranks, .root = root, .lanes = lanes});
       all.insert(all.end(), some.begin(), some.end());
@@ -184,22 +187,30 @@ Tally verify_lowering(const Lowering& lowering, const Report& refused) {
     judge(print(lowering), matches.status());
     return tally;
   }
+  const auto prove = [&](const BindRequest& request, bool in_cells) {
+    const PlanSet set = bind_all(matches.value(), request, small_tuning(in_cells));
+    const bool has_cells = set.plans[0].lanes[0].cells > 0;
+    if (in_cells && !has_cells) return;
+    ++tally.plan_sets;
+    for (const Plan& plan : set.plans) tally.micro_operations += plan.ops.size();
+    const std::string which = print(lowering) + ", count " + std::to_string(request.count) +
+                              (has_cells ? ", cells" : ", slots") + ", slices " +
+                              std::to_string(set.plans[0].slices) + ", " +
+                              std::to_string(request.far_slices) + " of them between hosts";
+    for (const VerifyOptions& options : small_rings(set)) {
+      const Status status = verify_plans(set, options);
+      judge(which, status);
+      if (!status.ok()) break;
+    }
+  };
+  const bool has_far = std::any_of(matches.value()[0].lanes.begin(), matches.value()[0].lanes.end(),
+                                   [](const LaneMatch& lane) { return lane.far; });
   for (uint64_t count : small_counts(lowering)) {
     for (bool in_cells : {true, false}) {
-      const BindRequest request{count, types::DataType::kFloat64, types::ReduceOp::kSum};
-      const PlanSet set = bind_all(matches.value(), request, small_tuning(in_cells));
-      const bool has_cells = set.plans[0].lanes[0].cells > 0;
-      if (in_cells && !has_cells) continue;
-      ++tally.plan_sets;
-      for (const Plan& plan : set.plans) tally.micro_operations += plan.ops.size();
-      const std::string which = print(lowering) + ", count " + std::to_string(count) +
-                                (has_cells ? ", cells" : ", slots") + ", slices " +
-                                std::to_string(set.plans[0].slices);
-      for (const VerifyOptions& options : small_rings(set)) {
-        const Status status = verify_plans(set, options);
-        judge(which, status);
-        if (!status.ok()) break;
-      }
+      BindRequest request{count, types::DataType::kFloat64, types::ReduceOp::kSum};
+      prove(request, in_cells);
+      request.far_slices = 1 + count % 2;
+      if (has_far && !in_cells) prove(request, in_cells);
     }
   }
   return tally;

@@ -98,9 +98,8 @@ Answer StreamMachine::move(const Position& at, const Op& op) {
   }
   shift_[static_cast<size_t>(Shift::kFrame)] = at.frame.frame;
   shift_[static_cast<size_t>(Shift::kScratch)] =
-      at.slice % plan_->slices_in_flight * plan_->scratch_bytes;
-  const schedule::Extent piece =
-      schedule::piece(op.length, at.slice, plan_->slices, plan_->quantum);
+      plan::scratch_shift(*plan_, at.lane, at.slice, op.length);
+  const schedule::Extent piece = plan::piece_of(*plan_, at.lane, at.slice, op.length);
   if (piece.length == 0) return Answer::kGoOn;
   shift_[static_cast<size_t>(Shift::kPiece)] = piece.offset * plan_->element_bytes;
   const bool scales = factor_ != nullptr && contributions_[at.op] != SourceMask{};
