@@ -322,7 +322,10 @@ TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
  * has mapped of the others' goes at once, or when a running call that uses registered memory ends;
  * of its own, what the others have mapped stays until they deregister it too. Registering waits for
  * what is queued. In a group it runs at its end, before the operations: *handle must stay valid
- * until then. */
+ * until then.
+ * Device memory: all ranks register device memory, or none. It may begin anywhere; calls on streams
+ * of the device then read it without staging, if it lies at the same place of the registration on
+ * all ranks (docs/devices.md says which do). Where it cannot be shared it is no error. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);

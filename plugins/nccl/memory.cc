@@ -4,8 +4,9 @@
 // A registration (ncclCommRegister) is one rank's own affair in NCCL and only ever a hint, so here
 // it is a handle and nothing else. A window is collective, and any memory is for one-sided access.
 // Collectives use it without staging if every rank registers memory from ncclMemAlloc as
-// NCCL_WIN_COLL_SYMMETRIC, which promises that all ranks of a call pass buffers in it. Otherwise a
-// window is a hint as well: in NCCL one rank may call with a window where another has none.
+// NCCL_WIN_COLL_SYMMETRIC, which promises that all ranks of a call pass buffers in it, and of
+// device memory that these are at one place of it. Otherwise a window is a hint as well: in NCCL
+// one rank may call with a window where another has none.
 #include <map>
 #include <memory>
 #include <mutex>

@@ -19,11 +19,12 @@ struct Plan {
   static constexpr int64_t kUnknown = -2, kOfGpu = -1, kApart = 0, kMappable = 1;
 
   WindowCall call;
-  // What its memory is, and its size both ways: of this rank, of all, and the least of all.
-  static constexpr size_t kFacts = 3;
+  // What its memory is, its size both ways, and whether collectives may use it where it is a
+  // device's: of this rank, of all, and the least of all.
+  static constexpr size_t kFacts = 4;
   int64_t mine[kFacts] = {};
   std::vector<int64_t> everybodys;
-  int64_t least[kFacts] = {kUnknown, 0, 0};
+  int64_t least[kFacts] = {kUnknown, 0, 0, 0};
   std::unique_ptr<ncclWindow_vidmem> made = std::make_unique<ncclWindow_vidmem>();
   bool brings_signals = false;  // every rank makes them with its first window
   tuttiWindow_t signals = nullptr;
@@ -35,20 +36,23 @@ struct Plan {
     mine[0] = kind();
     mine[1] = size;
     mine[2] = static_cast<int64_t>(0 - call.bytes);
+    mine[3] = mine[0] == kOfGpu && is_symmetric() ? 1 : 0;
     made->memory = call.memory;
   }
+  bool is_symmetric() const { return (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0; }
   int64_t kind() const {
     if (call.bytes > 0 && is_device_memory(call.memory)) return kOfGpu;
-    const bool symmetric = (call.flags & NCCL_WIN_COLL_SYMMETRIC) != 0;
-    return symmetric && can_be_shared(call.memory, call.bytes) ? kMappable : kApart;
+    return is_symmetric() && can_be_shared(call.memory, call.bytes) ? kMappable : kApart;
   }
   bool is_agreed() const { return least[0] != kUnknown; }
-  bool is_shared() const { return least[0] == kMappable && least[1] == -least[2]; }
-  /// A hint that nothing takes: some rank's memory is one that the host cannot read.
+  bool is_shared() const {
+    return (least[0] == kMappable || least[3] == 1) && least[1] == -least[2];
+  }
+  /// No window for one-sided access: some rank's memory is one that the host cannot read.
   bool is_of_gpu() const { return least[0] == kOfGpu; }
   bool is_complete() const {
-    if (is_of_gpu()) return signals != nullptr || !brings_signals;
-    return made->window != nullptr && (made->registration != nullptr || !is_shared()) &&
+    return (made->window != nullptr || is_of_gpu()) &&
+           (made->registration != nullptr || !is_shared()) &&
            (signals != nullptr || !brings_signals);
   }
   /// What the process was told last says why.

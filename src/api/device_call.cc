@@ -56,13 +56,6 @@ struct Share {
   uint64_t bytes = 0;
 };
 
-Result<bool> is_device_memory(const void* address) {
-  if (address == nullptr) return false;
-  const Result<exec::MemoryPlace> place = device().place_of(address);
-  if (!place.ok()) return place.status();
-  return place.value() == exec::MemoryPlace::kDevice;
-}
-
 std::byte* as_bytes(const void* memory) {
   return static_cast<std::byte*>(const_cast<void*>(memory));
 }
@@ -262,6 +255,13 @@ Status put(comm::Task& task, std::span<const tuttiStream_t> streams, const Over&
 }  // namespace
 
 exec::Device& device() { return *registry::find_device("cuda"); }
+
+Result<bool> is_device_memory(const void* address) {
+  if (address == nullptr) return false;
+  const Result<exec::MemoryPlace> place = device().place_of(address);
+  if (!place.ok()) return place.status();
+  return place.value() == exec::MemoryPlace::kDevice;
+}
 
 void look_for_device_memory() {
   if (device().is_present()) device_memory_seen.store(true, std::memory_order_relaxed);

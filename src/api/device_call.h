@@ -59,6 +59,8 @@ Status check_host_memory(const comm::Access& access, const comm::Communicator& c
 /// Whether device memory is possible in this process, as far as was known when it was last looked
 /// for. One load.
 inline bool may_have_device_memory() { return device_memory_seen.load(std::memory_order_relaxed); }
+/// Whether it lies in a device's memory; null does not.
+Result<bool> is_device_memory(const void* address);
 /// Where a communicator is made, and a stream of a device is used.
 void look_for_device_memory();
 /// The kind of device whose streams the API takes.

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "src/api/caught.h"
+#include "src/api/device_call.h"
 #include "src/api/process.h"
 #include "src/api/submit.h"
 #include "src/transport/memory_handle.h"
@@ -42,6 +43,11 @@ Status release(void* memory) {
 
 Status describe(Process& process, void* const* handle, comm::WindowMemory& mine) {
   if (handle == nullptr) return Status::invalid_argument("tuttiCommRegister: handle is null");
+  look_for_device_memory();
+  const Result<bool> on_device = is_device_memory(mine.bytes == 0 ? nullptr : mine.base);
+  if (!on_device.ok()) return on_device.status();
+  mine.on_device = on_device.value();
+  if (mine.on_device) return {};
   const auto arena = process.arena_of(mine.base, mine.bytes);
   if (arena == nullptr || arena->data() != mine.base) {
     return Status::invalid_argument(
@@ -65,7 +71,7 @@ Status register_range(tuttiComm_t comm, void* memory, size_t bytes, void** handl
   mine.bytes = bytes;
   // A rank with a problem takes part all the same, or the others would wait for it.
   mine.problem = describe(*process.value(), handle, mine);
-  const Result<uint32_t> number = comm->communicator->add_registration(mine);
+  const Result<uint64_t> number = comm->communicator->add_registration(mine);
   if (number.ok()) *handle = reinterpret_cast<void*>(uintptr_t{number.value()});
   return number.status();
 }

@@ -242,10 +242,6 @@ Result<std::vector<std::string>> Communicator::gather_texts(const std::string& m
   return texts;
 }
 
-Result<uint32_t> Communicator::add_registration(const WindowMemory& mine) {
-  return memory_->add(mine, [this](const std::string& text) { return gather_texts(text); });
-}
-
 Result<Window*> Communicator::open_window(const WindowMemory& mine, bool keep_closed) {
   return memory_->open(
       mine, {id(), options_.membership.self.epoch, 0},

@@ -112,10 +112,11 @@ class Communicator final {
   double predict_ns(std::span<const exec::Transfer> transfers) const;
   double predict_ns(const Access& access) const;
 
-  /// Collective (MemoryTable::add).
-  Result<uint32_t> add_registration(const WindowMemory& mine);
+  /// Collective (MemoryTable::add). Of device memory (DevicePlaces) it is a hint, which also
+  /// succeeds where no call will use it.
+  Result<uint64_t> add_registration(const WindowMemory& mine);
   /// From any thread (MemoryTable::remove).
-  Status remove_registration(uint64_t number) { return memory_->remove(number); }
+  Status remove_registration(uint64_t number);
   /// Collective (MemoryTable::open).
   Result<Window*> open_window(const WindowMemory& mine, bool keep_closed);
   /// From any thread (MemoryTable::close), within the time that a call may take.
@@ -219,7 +220,8 @@ class Communicator final {
   std::unique_ptr<Collectives> collectives_;
   std::unique_ptr<Transfers> transfers_;
   std::unique_ptr<Accesses> accesses_;
-  Work* active_ = nullptr;                     // what advance() advances
+  Work* active_ = nullptr;  // what advance() advances
+  DevicePlaces places_;
   std::unique_ptr<DeviceCalls> device_calls_;  // null: no rank has a device
   std::mutex told_mutex_;
   std::set<std::string> told_by_host_;  // under told_mutex_: operations

@@ -74,13 +74,40 @@ Status Communicator::open_device() {
   options.report = [this](const std::string& text) { failure_->report(text); };
   options.slow_ns = config().slow_ns;
   options.name_of = [this](int rank) { return name_of(rank); };
-  Result<std::unique_ptr<DeviceCalls>> opened = DeviceCalls::open(
-      *options_.device, std::move(options), planner_options(), std::move(recorder).value());
+  Result<std::unique_ptr<DeviceCalls>> opened =
+      DeviceCalls::open(*options_.device, std::move(options), planner_options(),
+                        std::move(recorder).value(), places_);
   if (!opened.ok()) return opened.status();
   device_calls_ = std::move(opened).value();
   device_calls_->set_options(this->options());
   device_calls_->tell(*options_.membership.env->log, name_of(rank()));
   return {};
+}
+
+Result<uint64_t> Communicator::add_registration(const WindowMemory& mine) {
+  Status failed;
+  const auto on_device = [&](const WindowMemory& memory) {
+    using Shared = Result<std::shared_ptr<const exec::PeerMemory>>;
+    Shared shared = device_calls_ != nullptr ? device_calls_->share(memory.base, memory.bytes)
+                                             : Shared(Status::unsupported("no rank has a device"));
+    if (!shared.ok() && shared.status().code() != Code::kUnsupported) failed = shared.status();
+    if (!shared.ok()) {
+      options_.membership.env->log->info("{}: registered device memory stays staged: {}",
+                                         name_of(rank()), shared.status().message());
+    }
+    return places_.add(memory.base, memory.bytes, std::move(shared));
+  };
+  Result<uint64_t> number = memory_->add(
+      mine, [this](const std::string& text) { return gather_texts(text); }, on_device);
+  if (!number.ok() || failed.ok()) return number;
+  places_.remove(number.value());
+  return failed;
+}
+
+Status Communicator::remove_registration(uint64_t number) {
+  if (number < DevicePlaces::kFirstHandle) return memory_->remove(number);
+  if (places_.remove(number)) return {};
+  return Status::invalid_usage("the handle is of no registration of this communicator");
 }
 
 bool Communicator::takes_on_device(const Request& request, EngineWish asked) const {

@@ -63,11 +63,24 @@ std::string text_of(const exec::DeviceCounts& counts) {
   return text;
 }
 
+std::string text_of(const plan::Plan& plan, const exec::DeviceCounts& counts) {
+  return plan.algorithm + ", " + std::to_string(plan.slices) +
+         (plan.slices == 1 ? " slice" : " slices") + ", " + text_of(counts);
+}
+
 std::string not_by_streams(const Status& why, EngineWish asked) {
   const std::string begin = asked == EngineWish::kAuto || asked == EngineWish::kHost
                                 ? "by the host, since "
                                 : "refused, since the options ask for another engine, but ";
   return "on device memory: " + begin + std::string(why.message());
+}
+
+void read_directly(exec::StreamedCall& call, const DirectCall& direct) {
+  call.inputs = direct.inputs;
+  call.outputs = direct.outputs;
+  call.first_copied = direct.first_copied;
+  call.described.place = direct.place;
+  call.call.signature = (call.call.signature ^ direct.mark) | 1u;
 }
 
 /// A user's choice of an algorithm is for the host's lanes.
@@ -127,7 +140,8 @@ plan::Tuning device_tuning(uint64_t region_bytes) {
 Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
                                                        exec::DeviceRankOptions options,
                                                        PlannerOptions planning,
-                                                       std::unique_ptr<CallRecorder> recorder) {
+                                                       std::unique_ptr<CallRecorder> recorder,
+                                                       const DevicePlaces& places) {
   options.recorder = &recorder->recorder();
   planning.calls = recorder.get();
   Result<std::unique_ptr<exec::DeviceRank>> rank = device.open(std::move(options));
@@ -137,16 +151,22 @@ Result<std::unique_ptr<DeviceCalls>> DeviceCalls::open(exec::Device& device,
   }
   std::vector<schedule::Algorithm> algorithms =
       device_algorithms(planning.algorithms, planning.group->ranks());
-  return std::unique_ptr<DeviceCalls>(new DeviceCalls(
-      std::move(rank).value(), std::move(algorithms), std::move(planning), std::move(recorder)));
+  return std::unique_ptr<DeviceCalls>(new DeviceCalls(std::move(rank).value(),
+                                                      std::move(algorithms), std::move(planning),
+                                                      std::move(recorder), places));
 }
 
 DeviceCalls::DeviceCalls(std::unique_ptr<exec::DeviceRank> rank,
                          std::vector<schedule::Algorithm> algorithms, PlannerOptions planning,
-                         std::unique_ptr<CallRecorder> recorder)
-    : calls_(std::move(recorder)), rank_(std::move(rank)), algorithms_(std::move(algorithms)) {
+                         std::unique_ptr<CallRecorder> recorder, const DevicePlaces& places)
+    : calls_(std::move(recorder)),
+      rank_(std::move(rank)),
+      algorithms_(std::move(algorithms)),
+      places_(&places),
+      self_(planning.rank) {
   planning.algorithms = algorithms_;
   planning.tuning = device_tuning(rank_->region_bytes());
+  frame_bytes_ = planning.tuning.frame_bytes;
   planning.link = select::model_of_device_streams();
   planning.most_sources = rank_->most_sources();
   planning.forced = {};
@@ -183,11 +203,24 @@ bool DeviceCalls::takes(const Request& request, EngineWish engine) const {
   return rank_ != nullptr && objection(request, engine).ok();
 }
 
-Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place) {
+Result<std::shared_ptr<const exec::PeerMemory>> DeviceCalls::share(std::byte* memory,
+                                                                   uint64_t bytes) {
+  if (rank_ == nullptr) return refusal_;
+  return rank_->share(memory, bytes);
+}
+
+Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place, Reach reach) {
   Extras extras;
   const Request any = with_any_algorithm(request, planner_->options_of(request.extras), extras);
-  if (request.counts == nullptr) return planner_->prepare(any, in_place, {});
+  if (request.counts == nullptr) return planner_->prepare(any, in_place, reach);
   return planner_->prepare_vectors(any, longest_of(*request.counts), in_place, {});
+}
+
+// A graph keeps what it names, and a registration may end before.
+Result<DirectCall> DeviceCalls::find_direct(const Request& request, bool in_place,
+                                            bool is_captured) const {
+  if (is_captured) return Status::unsupported("calls in graphs are staged");
+  return places_->find(request, in_place, self_, planner_->ranks(), frame_bytes_ + 1);
 }
 
 Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::StreamPlace& where,
@@ -195,7 +228,10 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   if (has_private_counts(request)) {
     return enqueue_shares(request, where, deadline_ns, std::move(over));
   }
-  const Result<const Prepared*> prepared = prepare(request, in_place);
+  const Result<DirectCall> direct = find_direct(request, in_place, where.capture != 0);
+  const Result<const Prepared*> prepared =
+      direct.ok() ? prepare(request, direct.value().in_place, {direct.value().mode, false})
+                  : prepare(request, in_place, {});
   if (!prepared.ok()) return prepared.status();
   const Prepared& ready = *prepared.value();
   exec::Call call;
@@ -204,9 +240,15 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   call.signature = ready.signature;
   call.deadline_ns = deadline_ns;
   call.what = name_of(request);
-  exec::StreamedCall streamed{where,       &ready.plan, call,           ready.described,
-                              ready.label, {},          std::move(over)};
+  exec::StreamedCall streamed;
+  streamed.where = where;
+  streamed.plan = &ready.plan;
+  streamed.call = call;
+  streamed.described = ready.described;
+  streamed.label = ready.label;
+  streamed.over = std::move(over);
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
+  if (direct.ok()) read_directly(streamed, direct.value());
   return rank_->enqueue(std::move(streamed));
 }
 
@@ -266,12 +308,26 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
                                  EngineWish engine) {
   if (const Status why = objection(request, engine); !why.ok()) return not_by_streams(why, asked);
   if (has_private_counts(request)) return explain_transfers(transfers_of(request));
-  const Result<const Prepared*> prepared = prepare(request, in_place);
+  const Result<const Prepared*> prepared = prepare(request, in_place, {});
   if (!prepared.ok()) return "on device memory: " + std::string(prepared.status().message());
   const plan::Plan& plan = prepared.value()->plan;
-  return "on device memory: by copy engines, " + plan.algorithm + ", " +
-         std::to_string(plan.slices) + (plan.slices == 1 ? " slice" : " slices") + ", " +
-         text_of(rank_->count(plan, is_scaled(request))) + rings();
+  const exec::DeviceCounts counts = rank_->count(plan, is_scaled(request), 0);
+  return "on device memory: by copy engines, staged, " + text_of(plan, counts) +
+         explain_direct(request, in_place) + rings();
+}
+
+// Nobody knows yet where the buffers will lie.
+std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
+  const Result<DirectCall> direct =
+      DevicePlaces::shape_of(request, in_place, planner_->ranks(), frame_bytes_ + 1);
+  if (!direct.ok()) {
+    return "; in registered memory staged as well, since " + std::string(direct.status().message());
+  }
+  const Result<const Prepared*> prepared =
+      prepare(request, direct.value().in_place, {direct.value().mode, false});
+  if (!prepared.ok()) return "; in registered memory: " + std::string(prepared.status().message());
+  const plan::Plan& plan = prepared.value()->plan;
+  return "; in registered memory direct, " + text_of(plan, rank_->count(plan, false, 0));
 }
 
 }  // namespace tutti::comm

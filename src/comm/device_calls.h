@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "src/comm/call_recorder.h"
+#include "src/comm/device_places.h"
 #include "src/comm/planner.h"
 #include "src/comm/request.h"
 #include "src/exec/device.h"
@@ -33,10 +34,12 @@ class DeviceCalls {
   /// Calls go by the host, for this reason.
   explicit DeviceCalls(Status refusal) : refusal_(std::move(refusal)) {}
   /// Collective among all ranks, which are on one host. `planning` is that of the host's calls.
+  /// `places` outlives it.
   static Result<std::unique_ptr<DeviceCalls>> open(exec::Device& device,
                                                    exec::DeviceRankOptions options,
                                                    PlannerOptions planning,
-                                                   std::unique_ptr<CallRecorder> recorder);
+                                                   std::unique_ptr<CallRecorder> recorder,
+                                                   const DevicePlaces& places);
 
   /// Whether calls of this kind could go from device to device, whatever the ranks.
   static bool may_take(const Request& request);
@@ -58,6 +61,8 @@ class DeviceCalls {
   /// The same of sends and receives, which progress together.
   Status enqueue(std::span<const exec::Transfer> transfers, std::vector<exec::StreamPlace> where,
                  uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// Collective (exec::DeviceRank::share); refusal(), where calls go by the host.
+  Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes);
   /// To the log, in the name of the rank: which rings lie in host memory, if some do.
   void tell(Logger& log, const std::string& rank) const {
     if (rank_ != nullptr && !rank_->rings().empty()) log.info("{}: {}", rank, rank_->rings());
@@ -74,8 +79,11 @@ class DeviceCalls {
 
  private:
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
-              PlannerOptions planning, std::unique_ptr<CallRecorder> recorder);
-  Result<const Prepared*> prepare(const Request& request, bool in_place);
+              PlannerOptions planning, std::unique_ptr<CallRecorder> recorder,
+              const DevicePlaces& places);
+  Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
+  Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
+  std::string explain_direct(const Request& request, bool in_place);
   Status enqueue_shares(const Request& request, const exec::StreamPlace& where,
                         uint64_t deadline_ns, std::function<void(const Status&)> over);
   std::string explain_transfers(std::span<const exec::Transfer> transfers);
@@ -86,6 +94,9 @@ class DeviceCalls {
   std::unique_ptr<exec::DeviceRank> rank_;       // null: refused
   std::vector<schedule::Algorithm> algorithms_;  // of which the planner has a view
   std::unique_ptr<Planner> planner_;
+  const DevicePlaces* places_ = nullptr;  // null: refused
+  uint64_t frame_bytes_ = 0;
+  int self_ = 0;
 };
 
 }  // namespace tutti::comm

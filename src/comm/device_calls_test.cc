@@ -1,4 +1,4 @@
-// Which reductions streams of devices run, and that their plans are right.
+// Which algorithms streams of devices run, and that their plans are right, staged and direct.
 #include "src/comm/device_calls.h"
 
 #include <gtest/gtest.h>
@@ -31,11 +31,12 @@ std::vector<plan::PlanSet> lower(const Lowering& lowering, types::ReduceOp op, u
   return sets;
 }
 
-/// All that a communicator of so many ranks may run on its streams and folds.
+/// All that a communicator of so many ranks may run on its streams: what folds, or what copies.
 template <class Check>
-void for_each_lowering(int ranks, Check check) {
+void for_each_lowering(int ranks, bool folds, plan::Mode mode, Check check) {
   for (const schedule::Algorithm& algorithm : device_algorithms(registry::algorithms(), ranks)) {
-    if (!schedule::reduces(algorithm.collective)) continue;
+    if (schedule::reduces(algorithm.collective) != folds) continue;
+    if (algorithm.collective == Collective::kBarrier) continue;
     for (const schedule::Fold fold : {schedule::Fold::kList, schedule::Fold::kTree}) {
       for (const Placing placing : {Placing::kSeparate, Placing::kInPlace}) {
         if (placing == Placing::kInPlace && !algorithm.in_place) continue;
@@ -43,18 +44,17 @@ void for_each_lowering(int ranks, Check check) {
         lowering.algorithm = &algorithm;
         lowering.parameters = {.ranks = ranks, .root = ranks - 1, .fold = fold};
         lowering.placing = placing;
+        lowering.mode = mode;
         check(lowering);
       }
     }
   }
 }
 
-class DevicePlans : public testing::TestWithParam<int> {};
-
-TEST_P(DevicePlans, OfReductionsAreRight) {
+size_t prove(int ranks, bool folds, plan::Mode mode, std::vector<types::ReduceOp> operations) {
   size_t proved = 0;
-  for_each_lowering(GetParam(), [&](const Lowering& lowering) {
-    for (const types::ReduceOp op : {types::ReduceOp::kSum, types::ReduceOp::kAvg}) {
+  for_each_lowering(ranks, folds, mode, [&](const Lowering& lowering) {
+    for (const types::ReduceOp op : operations) {
       for (const uint64_t count : {1, 37, 700}) {
         for (const plan::PlanSet& set : lower(lowering, op, count)) {
           const Status status = plan::verify_plans(set);
@@ -64,7 +64,22 @@ TEST_P(DevicePlans, OfReductionsAreRight) {
       }
     }
   });
-  EXPECT_GT(proved, 50u);
+  return proved;
+}
+
+class DevicePlans : public testing::TestWithParam<int> {};
+
+TEST_P(DevicePlans, OfReductionsAreRight) {
+  const std::vector<types::ReduceOp> operations = {types::ReduceOp::kSum, types::ReduceOp::kAvg};
+  EXPECT_GT(prove(GetParam(), true, plan::Mode::kStaged, operations), 50u);
+}
+
+TEST_P(DevicePlans, OfDirectCallsAreRight) {
+  for (const plan::Mode mode : {plan::Mode::kPullInputs, plan::Mode::kPull}) {
+    const std::vector<types::ReduceOp> operations = {types::ReduceOp::kSum, types::ReduceOp::kAvg};
+    EXPECT_GT(prove(GetParam(), true, mode, operations), 50u);
+    EXPECT_GT(prove(GetParam(), false, mode, {types::ReduceOp::kSum}), 20u);
+  }
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, DevicePlans,
                          testing::Values(2, 3, testing_support::kSanitized ? 4 : 8));
@@ -72,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, DevicePlans,
 // A fold that does not wait for the peers' counters reads what is not there.
 TEST(DevicePlansWithAFault, AreRefused) {
   size_t refused = 0;
-  for_each_lowering(3, [&](const Lowering& lowering) {
+  for_each_lowering(3, true, plan::Mode::kStaged, [&](const Lowering& lowering) {
     for (plan::PlanSet& set : lower(lowering, types::ReduceOp::kSum, 37)) {
       for (plan::Op& op : set.plans[2].ops) {
         if (op.code != plan::OpCode::kWait) continue;
@@ -84,6 +99,55 @@ TEST(DevicePlansWithAFault, AreRefused) {
     }
   });
   EXPECT_GT(refused, 5u);
+}
+
+/// How many operands of all ranks are inputs of peers.
+size_t pulls_in(const plan::PlanSet& set) {
+  size_t pulls = 0;
+  for (const plan::Plan& plan : set.plans) {
+    for (const plan::Operand& operand : plan.operands) {
+      if (operand.base < plan::register_of(plan::Base::kFixed)) continue;
+      if (plan::peer_base_of(operand.base) == plan::PeerBase::kInput) ++pulls;
+    }
+  }
+  return pulls;
+}
+
+// Their callers write to buffers that peers may not have read yet.
+TEST(DirectPlansWithoutAWaitForReaders, AreRefused) {
+  size_t refused = 0;
+  for_each_lowering(3, false, plan::Mode::kPullInputs, [&](const Lowering& lowering) {
+    for (plan::PlanSet& set : lower(lowering, types::ReduceOp::kSum, 37)) {
+      if (pulls_in(set) == 0) continue;
+      for (plan::Plan& plan : set.plans) plan.epilogue.clear();
+      EXPECT_FALSE(plan::verify_plans(set).ok()) << plan::print(lowering);
+      ++refused;
+    }
+  });
+  EXPECT_GT(refused, 4u);
+}
+
+TEST(DirectPlans, StageNothingAndRunInOneSlice) {
+  for (const Placing placing : {Placing::kSeparate, Placing::kInPlace}) {
+    for (const schedule::Algorithm& algorithm : device_algorithms(registry::algorithms(), 4)) {
+      if (schedule::reduces(algorithm.collective)) continue;
+      if (algorithm.collective == Collective::kBarrier) continue;
+      if (placing == Placing::kInPlace && algorithm.collective == Collective::kAllToAll) continue;
+      Lowering lowering;
+      lowering.algorithm = &algorithm;
+      lowering.parameters = {.ranks = 4, .root = 1};
+      lowering.placing = placing;
+      lowering.mode = plan::Mode::kPullInputs;
+      for (const plan::PlanSet& set : lower(lowering, types::ReduceOp::kSum, 100'000)) {
+        EXPECT_GT(pulls_in(set), 2u) << algorithm.name;
+        for (const plan::Plan& plan : set.plans) {
+          EXPECT_EQ(plan.slices, 1u);
+          EXPECT_EQ(plan.lanes[0].frame_bytes, 0u);
+          EXPECT_TRUE(plan.prologue.empty());
+        }
+      }
+    }
+  }
 }
 
 TEST(DeviceAlgorithms, HaveOneLaneAndNoMoreScratchMemoryThanTheyStage) {

@@ -12,6 +12,17 @@ namespace {
 
 // For a peer that looks whether a window is shut.
 constexpr uint64_t kLookNs = 100'000'000;
+// In the place of a handle.
+constexpr std::string_view kOnDevice = "device";
+
+std::string text_of(const WindowMemory& mine) {
+  return std::to_string(mine.bytes) + " " + (mine.on_device ? std::string(kOnDevice) : mine.handle);
+}
+
+bool is_on_device(const std::string& text) {
+  const size_t space = text.find(' ');
+  return space != std::string::npos && std::string_view(text).substr(space + 1) == kOnDevice;
+}
 
 Status too_small(const std::string& peer) {
   return Status::remote_error(peer + " registered more bytes than its memory has");
@@ -19,49 +30,64 @@ Status too_small(const std::string& peer) {
 
 }  // namespace
 
-Status MemoryTable::map(exec::Registration& made, std::span<const std::string> texts) const {
-  const auto ranks = membership_.ranks();
-  const auto name_of = [this](int rank) { return membership_.name_of(rank); };
-  made.peers.resize(static_cast<size_t>(ranks));
-  if (made.bytes > exec::Registration::kMaxBytes) {
+// All ranks find the same.
+Status MemoryTable::check_sizes(uint64_t bytes, std::span<const std::string> texts) const {
+  if (bytes > exec::Registration::kMaxBytes) {
     return Status::invalid_argument("at most " + std::to_string(exec::Registration::kMaxBytes) +
                                     " bytes can be registered at a time");
   }
-  for (int peer = 0; peer < ranks; ++peer) {
-    const std::string& text = texts[static_cast<size_t>(peer)];
+  for (size_t peer = 0; peer < texts.size(); ++peer) {
+    const std::string& text = texts[peer];
+    const std::string name = membership_.name_of(static_cast<int>(peer));
     if (text.empty()) {
-      return Status::invalid_usage(name_of(peer) +
-                                   " could not register its memory; its own error says why");
+      return Status::invalid_usage(name + " could not register its memory; its own error says why");
     }
-    const size_t space = text.find(' ');
-    if (text.substr(0, space) != std::to_string(made.bytes)) {
+    const std::string_view size = std::string_view(text).substr(0, text.find(' '));
+    if (size != std::to_string(bytes)) {
       return Status::invalid_usage(
-          "rank " + std::to_string(peer) + " registered " + text.substr(0, space) +
-          " bytes, rank " + std::to_string(membership_.rank()) + " " + std::to_string(made.bytes) +
+          "rank " + std::to_string(peer) + " registered " + std::string(size) + " bytes, rank " +
+          std::to_string(membership_.rank()) + " " + std::to_string(bytes) +
           ": registration is collective and of equal size");
     }
+    if (is_on_device(text) != is_on_device(texts[0])) {
+      return Status::invalid_usage("rank 0 and " + name + " register memory of different kinds: " +
+                                   "device memory is registered by all ranks or none");
+    }
+  }
+  return {};
+}
+
+Status MemoryTable::map(exec::Registration& made, std::span<const std::string> texts) const {
+  const auto ranks = membership_.ranks();
+  made.peers.resize(static_cast<size_t>(ranks));
+  for (int peer = 0; peer < ranks; ++peer) {
+    const std::string& text = texts[static_cast<size_t>(peer)];
+    const size_t space = text.find(' ');
     transport::Link* link = membership_.link(peer);
     if (link == nullptr || link->mapped() == nullptr) continue;
     Result<transport::Import> mapped =
         transport::Import::of(*link->mapped(), text.substr(space + 1));
     if (!mapped.ok()) return mapped.status();
-    if (!mapped.value().holds(0, made.bytes)) return too_small(name_of(peer));
+    if (!mapped.value().holds(0, made.bytes)) return too_small(membership_.name_of(peer));
     made.peers[static_cast<size_t>(peer)] = mapped.value().data();
     made.imports.push_back(std::move(mapped).value());
   }
   return {};
 }
 
-Result<uint32_t> MemoryTable::add(const WindowMemory& mine, const GatherTexts& gather) {
+Result<uint64_t> MemoryTable::add(const WindowMemory& mine, const GatherTexts& gather,
+                                  const AddOnDevice& on_device) {
   const bool well = mine.problem.ok();
-  const Result<std::vector<std::string>> texts =
-      gather(well ? std::to_string(mine.bytes) + " " + mine.handle : "");
+  const Result<std::vector<std::string>> texts = gather(well ? text_of(mine) : "");
   if (!texts.ok()) return texts.status();
+  Status fit = check_sizes(mine.bytes, texts.value());
+  if (fit.ok() && mine.on_device) return on_device(mine);
   exec::Registration made;
   made.mine = mine.base;
   made.bytes = mine.bytes;
   made.owner = mine.owner;
-  const Status mapped = well ? map(made, texts.value()) : mine.problem;
+  if (fit.ok()) fit = map(made, texts.value());
+  const Status mapped = well ? fit : mine.problem;
   // Until every rank has mapped it, none may free its memory or end; and it is used by all or none.
   const Result<std::vector<std::string>> outcomes = gather(outcome_of(mapped));
   if (!mapped.ok()) return mapped;
@@ -73,7 +99,9 @@ Result<uint32_t> MemoryTable::add(const WindowMemory& mine, const GatherTexts& g
                                         " cannot map the memory that is being registered"));
     if (!problem.ok()) return problem;
   }
-  return keep(std::move(made));
+  const Result<uint32_t> number = keep(std::move(made));
+  if (!number.ok()) return number.status();
+  return uint64_t{number.value()};
 }
 
 Result<uint32_t> MemoryTable::keep(exec::Registration made) {

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -36,9 +37,12 @@ class MemoryTable {
   /// Told whether links are attended from now on; null: nobody.
   void tell(PeerWatch* watch) { watch_ = watch; }
 
-  /// Collective. The memory is a whole arena's, or its beginning. Returns the registration's
-  /// number.
-  Result<uint32_t> add(const WindowMemory& mine, const GatherTexts& gather);
+  /// Of device memory, which every rank has brought; collective.
+  using AddOnDevice = std::function<uint64_t(const WindowMemory& mine)>;
+  /// Collective. The memory is a whole arena's, or its beginning; or it is all ranks' devices'.
+  /// Returns the registration's number, or what `on_device` does.
+  Result<uint64_t> add(const WindowMemory& mine, const GatherTexts& gather,
+                       const AddOnDevice& on_device);
   /// Known to calls that begin afterwards. This rank's mappings of it go at once, or with the
   /// call that uses registered memory. From any thread, while another one may be in a call.
   Status remove(uint64_t number);
@@ -73,6 +77,7 @@ class MemoryTable {
 
  private:
   Status map(exec::Registration& made, std::span<const std::string> texts) const;
+  Status check_sizes(uint64_t bytes, std::span<const std::string> texts) const;
   Result<uint32_t> keep(exec::Registration made);
   exec::Registration take_out(uint32_t number);
   void take_out_retired();

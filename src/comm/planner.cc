@@ -158,7 +158,8 @@ exec::DescribedCall Planner::describe(const Request& request) const {
 // Whether the call is in place and others must know: it is each rank's own affair as long as no
 // other rank touches its buffers, or all placements are touched alike.
 bool Planner::placement_counts(const Prepared& prepared, const Alike& alike) {
-  const bool own_affair = prepared.plan.prologue.empty() || alike.any_placement;
+  const bool is_staged = prepared.plan.match->mode == plan::Mode::kStaged;
+  const bool own_affair = is_staged || alike.any_placement;
   return prepared.key.in_place && !own_affair;
 }
 

@@ -54,8 +54,9 @@ const char* name_of(Access::Kind kind);
 struct WindowMemory {
   std::byte* base = nullptr;
   uint64_t bytes = 0;
-  std::string handle;   // transport::MemoryHandle of the arena it lies in; "": ordinary memory
-  uint64_t offset = 0;  // of `base` in that arena
+  std::string handle;      // transport::MemoryHandle of the arena it lies in; "": ordinary memory
+  uint64_t offset = 0;     // of `base` in that arena
+  bool on_device = false;  // of a registration: device memory, without a handle here
   std::shared_ptr<const void> owner;  // of that arena: it stays for as long as it is used
   Status problem;  // not OK: this rank cannot take part, and all ranks shall know
 };

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <vector>
 
+#include "src/exec/registrations.h"
+
 namespace tutti::exec {
 namespace {
 
@@ -15,9 +17,10 @@ constexpr uint64_t kHasCounts = 1, kInPlace = 2, kDeterministic = 4;
 constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kRootAt = 32, kModelAt = 32;
 
 /// All that two calls may differ in, in the order in which it is looked for.
-enum Field : uint8_t { kCount, kCounts, kType, kOp, kRoot, kModel, kPlacement, kAlgorithm };
-constexpr const char* kFieldNames[] = {"count", "counts", "type",      "operation",
-                                       "root",  "model",  "placement", "algorithm"};
+enum Field : uint8_t { kCount, kCounts, kType, kOp, kRoot, kModel, kPlacement, kAlgorithm, kPlace };
+constexpr const char* kFieldNames[] = {"count",     "counts",    "type",
+                                       "operation", "root",      "model",
+                                       "placement", "algorithm", "registered memory"};
 
 bool have_names(const DescribedCall& one, const DescribedCall& other) {
   return !one.algorithm_name().empty() && !other.algorithm_name().empty();
@@ -40,8 +43,16 @@ std::vector<Field> differences(const DescribedCall& one, const DescribedCall& ot
   if (found.empty() && have_names(one, other)) {
     look(one.algorithm != other.algorithm || one.deterministic != other.deterministic, kAlgorithm);
   }
+  if (found.empty()) look(one.place != other.place, kPlace);
   if (found.empty()) look(one.in_place != other.in_place, kPlacement);
   return found;
+}
+
+std::string place_text(uint64_t place) {
+  if (place == 0) return ", not in registered memory";
+  constexpr int kBits = Registration::kOffsetBits;
+  return ", at byte " + std::to_string(place & ((uint64_t{1} << kBits) - 1)) +
+         " of registered device memory " + std::to_string(place >> kBits);
 }
 
 std::string text_of(const DescribedCall& call, const std::vector<Field>& differ) {
@@ -57,6 +68,7 @@ std::string text_of(const DescribedCall& call, const std::vector<Field>& differ)
     text += ", the longest share " + std::to_string(call.count);
   }
   if (is_among(kPlacement)) text += call.in_place ? ", in place" : ", not in place";
+  if (is_among(kPlace)) text += place_text(call.place);
   if (is_among(kModel)) text += fmt::format(", model {:08x}", call.model);
   if (is_among(kAlgorithm)) {
     text += ", algorithm " + std::string(call.algorithm_name()) +
@@ -86,6 +98,7 @@ DescribedWords words_of(const DescribedCall& call) {
   words[1] = call.count;
   words[2] = call.counts | uint64_t{call.model} << kModelAt;
   std::memcpy(&words[3], call.algorithm.data(), DescribedCall::kAlgorithmBytes);
+  words[6] = call.place;
   return words;
 }
 
@@ -107,6 +120,7 @@ std::optional<DescribedCall> read_call(const DescribedWords& words) {
   call.counts = static_cast<uint32_t>(words[2]);
   call.model = static_cast<uint32_t>(words[2] >> kModelAt);
   std::memcpy(call.algorithm.data(), &words[3], DescribedCall::kAlgorithmBytes);
+  call.place = words[6];
   return call;
 }
 

@@ -33,6 +33,9 @@ struct DescribedCall {
   uint64_t count = 0;
   uint32_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
   uint32_t model = 0;   // the version of what the choice of the algorithm rests on
+  // Where this rank's buffer that peers read lies: the number of its registration above its offset
+  // there (Registration::kOffsetBits). 0: peers read what was staged.
+  uint64_t place = 0;
   std::array<char, kAlgorithmBytes> algorithm{};  // cut off; not known if it is empty
 
   bool operator==(const DescribedCall&) const = default;
@@ -41,8 +44,8 @@ struct DescribedCall {
   std::string_view algorithm_name() const;
 };
 
-/// What its first two words tell is all but counts and algorithm.
-using DescribedWords = std::array<uint64_t, 6>;
+/// What its first two words tell is all but counts, algorithm and place.
+using DescribedWords = std::array<uint64_t, 7>;
 DescribedWords words_of(const DescribedCall& call);
 /// Nothing if these are no words of a call.
 std::optional<DescribedCall> read_call(const DescribedWords& words);

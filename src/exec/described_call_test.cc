@@ -71,6 +71,15 @@ TEST(DescribedCall, AlgorithmAndPlacementAreNamedWhereNoArgumentDiffers) {
             "rank 0: all_reduce of 7 float sum; rank 2: all_reduce of 8 float sum: count");
 }
 
+TEST(DescribedCall, PlacesInRegisteredMemoryAreNamed) {
+  DescribedCall one = all_reduce_of(7), other = one;
+  other.place = uint64_t{2} << 40 | 4096;
+  EXPECT_EQ(compared(one, other),
+            "rank 0: all_reduce of 7 float sum, not in registered memory; rank 2: all_reduce of 7 "
+            "float sum, at byte 4096 of registered device memory 2: registered memory");
+  EXPECT_EQ(read_call(words_of(other)), other);
+}
+
 TEST(DescribedCall, WhatAlgorithmsAreChosenByIsNamedBeforeThem) {
   DescribedCall one = all_reduce_of(7), other = one;
   one.model = 0xabc;

@@ -112,6 +112,27 @@ struct DeviceCounts {
   uint32_t most_ctas = 0;  // of a kernel: thread blocks
 };
 
+/// Memory that every rank of the group has registered together, as streams of this rank's device
+/// reach it. Others read it until their last owner lets it go, whatever the rank that it belongs to
+/// does with it. Threads: any. The last owner may be any thread: it waits for nothing.
+class PeerMemory {
+ public:
+  virtual ~PeerMemory() = default;
+  /// By rank, the own one included: where its range begins.
+  virtual std::span<std::byte* const> ranges() const = 0;
+  /// Whether this rank's range still is what was registered: it may have been freed, and others may
+  /// be at its addresses.
+  virtual bool is_there() const = 0;
+};
+
+/// Where the buffers of all ranks lie that peers read in a call: that of rank r `offset + r *
+/// stride` bytes behind the beginning of its range.
+struct PeerBuffers {
+  std::shared_ptr<const PeerMemory> memory;  // null: no plan names them
+  uint64_t offset = 0;
+  uint64_t stride = 0;
+};
+
 /// A call for a stream. `plan` need live only as long as the call of enqueue().
 struct StreamedCall {
   StreamPlace where;
@@ -122,6 +143,11 @@ struct StreamedCall {
   /// Of a scaled sum: what this rank brings is multiplied where it is read. Its memory, if it has
   /// some, is what the stream can read.
   std::optional<types::Scalar> factor{};
+  /// Where the peers read of this rank, and it of them, without staging. That memory stays as long
+  /// as the stream may read there.
+  PeerBuffers inputs{}, outputs{};
+  /// So many bytes of `send` go to `recv` before the plan begins; then that is its input, too.
+  uint64_t first_copied = 0;
   /// Called once, by any thread, when the stream is past it, or will never be (an error).
   std::function<void(const Status&)> over;
 };
@@ -154,8 +180,14 @@ class DeviceRank {
   virtual Status enqueue(StreamedCall call) = 0;
   /// The same. Those with this rank itself are in pairs of equal size (check_own_transfers).
   virtual Status enqueue(StreamedTransfers call) = 0;
-  /// How much that call would put into a stream; `scales`: as a scaled sum.
-  virtual DeviceCounts count(const plan::Plan& plan, bool scales) = 0;
+  /// Collective. Lets the peers read a range of this rank's device memory, of the same size on all
+  /// ranks. kUnsupported, on all of them: some rank's
+  /// memory is none that others can be given; the message says whose, and why. Another error has
+  /// failed the communicator.
+  virtual Result<std::shared_ptr<const PeerMemory>> share(std::byte* memory, uint64_t bytes) = 0;
+  /// How much that call would put into a stream; `scales`: as a scaled sum. `first_copied` as in
+  /// StreamedCall.
+  virtual DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied) = 0;
   /// OK, or why its streams only copy. Equal on all ranks.
   virtual const Status& folds() const = 0;
   /// Of one move.

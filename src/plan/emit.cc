@@ -348,7 +348,7 @@ void Emitter::await(const Step& step, const Message& message) {
   }
   const bool direct =
       message.mechanism == Mechanism::kPull || message.mechanism == Mechanism::kRead;
-  if (direct) await_entry(message.source);
+  if (direct && enters(match_.mode)) await_entry(message.source);
   uint32_t& known = known_[step.lane][message.source];
   if (message.value <= known) return;
   known = message.value;
@@ -375,7 +375,7 @@ void Emitter::close_lanes() {
     }
     emit(lane, {.code = OpCode::kSignal, .value = plan_.lanes[lane].advance});
   }
-  if (match_.mode != Mode::kStaged) {
+  if (enters(match_.mode)) {
     plan_.prologue.insert(plan_.prologue.begin(), {.code = OpCode::kEnter});
   }
   for (const Reader& reader : match_.readers) {

@@ -16,7 +16,8 @@ using schedule::Step;
 using schedule::StepKind;
 
 const char* name_of(Mode mode) {
-  static constexpr const char* kNames[] = {"staged", "direct", "single copy"};
+  static constexpr const char* kNames[] = {"staged", "direct", "single copy", "pulled inputs",
+                                           "pulled"};
   return kNames[static_cast<int>(mode)];
 }
 

@@ -23,8 +23,15 @@ enum class Mode : uint8_t {
   kStaged,  // ordinary buffers: INLINE and SLOT
   kDirect,  // every buffer of the domain is addressable: PULL and PUSH where no hazard forbids it
   kSingleCopy,  // ordinary buffers read with one copy by the operating system: kRead
+  // For streams of devices, which write their own rank's memory only, and where every rank knows
+  // beforehand where the buffers of all lie: PULL where no hazard forbids it, of inputs, or of
+  // both. Nobody enters, since the counters say when a buffer may be read.
+  kPullInputs,
+  kPull,
 };
 const char* name_of(Mode mode);
+/// Whether ranks tell each other at entry where their buffers are, and may read some from then on.
+constexpr bool enters(Mode mode) { return mode == Mode::kDirect || mode == Mode::kSingleCopy; }
 
 /// A message to ranks of my domain, or what my rank needs to know of one sent to it.
 struct Message {

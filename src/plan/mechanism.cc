@@ -32,6 +32,14 @@ class HazardPass {
     });
   }
 
+  /// Of such a mode: whether peers know where the message's bytes lie.
+  bool is_in_reach(const Sent& sent, Mode mode) const {
+    const auto blocks = traffic_.blocks_of(sent);
+    return mode != Mode::kPullInputs || std::all_of(blocks.begin(), blocks.end(), [](Block block) {
+             return block.space() == Space::kInput;
+           });
+  }
+
   bool pull_is_safe(const Sent& sent) const {
     if (!user_memory(sent)) return false;
     const StepOrder& order = order_of(sent.source);
@@ -151,10 +159,12 @@ void choose_mechanisms(Traffic& traffic, Mode mode, bool in_place) {
   for (Sent& sent : traffic.messages()) {
     if (direct && placements[0].push_is_better(sent)) {
       pushes.push_back(&sent);
-    } else if (always([&](const HazardPass& pass) { return pass.pull_is_safe(sent); })) {
-      sent.mechanism = direct ? Mechanism::kPull : Mechanism::kRead;
-      sent.ready_at_entry =
-          always([&](const HazardPass& pass) { return pass.untouched_before(sent); });
+    } else if (placements[0].is_in_reach(sent, mode) &&
+               always([&](const HazardPass& pass) { return pass.pull_is_safe(sent); })) {
+      sent.mechanism = mode == Mode::kSingleCopy ? Mechanism::kRead : Mechanism::kPull;
+      sent.ready_at_entry = enters(mode) && always([&](const HazardPass& pass) {
+                              return pass.untouched_before(sent);
+                            });
     }
   }
   // After the pulls are known: a push may follow the pusher's own pull of the same block.

@@ -94,7 +94,9 @@ std::optional<Machine::Place> Machine::place_near(const Context& at, const Opera
     }
     case PeerBase::kInput:
     case PeerBase::kOutput:
-      if (owner != at.rank && state.entered[owner] == state.call + 1) {
+      // Without a prologue all knew them before the call; counters say when they may be read.
+      if (owner != at.rank &&
+          (plan_of(at.rank).prologue.empty() || state.entered[owner] == state.call + 1)) {
         return place_user(at, owner, operand, range);
       }
       refuse_at(at, "touches the buffers of rank " + std::to_string(owner) +

@@ -289,10 +289,11 @@ class PlanMutants : public testing::TestWithParam<Mutated> {
         return m.lanes == 1;
       case Fault::kNoWait:
       case Fault::kNoLaterWaits:
-        return m.mode == Mode::kStaged;
+        return m.mode == Mode::kStaged || m.mode == Mode::kPullInputs;
       // In one slice of two_shot every rank has waited for its readers before.
       case Fault::kNoReaderWait:
-        return m.mode == Mode::kDirect && m.algorithm != "all_reduce/two_shot";
+        return m.mode == Mode::kPullInputs ||
+               (m.mode == Mode::kDirect && m.algorithm != "all_reduce/two_shot");
       default:
         return false;
     }
@@ -343,6 +344,13 @@ INSTANTIATE_TEST_SUITE_P(
                     Mutated{"all_to_all/pairwise", 3, 40, 1, Spread::kOneDomain, Mode::kDirect,
                             Placing::kInPlace},
                     Mutated{"all_to_all/pairwise", 3, 40, 1, Spread::kAllApart},
+                    Mutated{"all_to_all/pairwise", 3, 40, 1, Spread::kOneDomain, Mode::kPullInputs},
+                    Mutated{"all_gather/direct", 3, 40, 1, Spread::kOneDomain, Mode::kPullInputs,
+                            Placing::kInPlace},
+                    Mutated{"broadcast/publish_once", 3, 40, 1, Spread::kOneDomain,
+                            Mode::kPullInputs},
+                    Mutated{"all_reduce/two_shot", 3, 40, 1, Spread::kOneDomain, Mode::kPull,
+                            Placing::kInPlace},
                     Mutated{"reduce_scatter/direct", 3, 40, 1, Spread::kTwoDomains},
                     Mutated{"all_gather/direct", 3, 40}));
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ using testing_support::Member;
 
 constexpr uint64_t kMostCopies = 64;
 constexpr uint64_t kMostGroups = 32;
+constexpr const char *kStaged = "by copy engines, staged", *kDirect = "in registered memory direct";
 
 struct Case {
   tuttiCollective_t collective;
@@ -47,10 +49,20 @@ class Rank {
   Rank(Member& member, Seat& seat, Statistics statistics)
       : member_(member), seat_(seat), statistics_(statistics) {}
 
-  /// Both buffers of the larger size: more than a rank of a rooted call needs.
-  void make_and_count(const Case& one, size_t bytes) {
-    const auto send = seat_.allocate(bytes), recv = seat_.allocate(bytes);
-    const Counts told = explain(one, bytes);
+  /// Both buffers of the larger size: more than a rank of a rooted call needs. `registered`: as a
+  /// direct call, where that is one; its root is in place.
+  void make_and_count(const Case& one, size_t bytes, bool registered) {
+    const auto send = seat_.allocate(bytes), other = seat_.allocate(bytes);
+    const bool in_place = registered && one.collective == tuttiCollBroadcast;
+    const auto& recv = in_place ? send : other;
+    const std::optional<Counts> direct = explain(one, bytes, kDirect);
+    if (registered && !direct) return;
+    const Counts told = registered ? *direct : explain(one, bytes, kStaged).value_or(Counts());
+    void* handle = nullptr;
+    if (registered && !went(member_, tuttiCommRegister(seat_.comm(), pointer(send), bytes, &handle),
+                            seat_.comm(), "tuttiCommRegister")) {
+      return;
+    }
     if (!member_.meet()) return;
     const SoftdevStatistics before = now();
     tuttiCall_t call = TUTTI_CALL_INITIALIZER;
@@ -69,6 +81,7 @@ class Rank {
                              after.host_functions - before.host_functions;
     const uint64_t copies = after.copies - before.copies;
     const uint64_t operations = after.memory_operations - before.memory_operations;
+    if (registered) tuttiCommDeregister(seat_.comm(), handle);
     if (copies == told.copies && operations == told.operations && kernels == 0) return;
     member_.fail(std::string(one.name) + " of " + std::to_string(bytes) +
                  " bytes: " + std::to_string(copies) + " copies, " + std::to_string(operations) +
@@ -78,12 +91,14 @@ class Rank {
   }
 
   void compare(const Case& one, size_t bytes) {
-    const Counts told = explain(one, bytes);
-    if (member_.rank() == 0) {
-      std::printf(
-          "%-10s %11zu bytes: %3lu copies in %2lu batches, %3lu operations in %2lu groups\n",
-          one.name, bytes, told.copies, told.batches, told.operations, told.groups);
-      std::fflush(stdout);
+    const Counts told = explain(one, bytes, kStaged).value_or(Counts());
+    if (member_.rank() == 0) print(one, bytes, "staged", told);
+    if (const std::optional<Counts> direct = explain(one, bytes, kDirect)) {
+      if (member_.rank() == 0) print(one, bytes, "direct", *direct);
+      if (direct->copies > static_cast<unsigned long>(member_.ranks()) ||
+          direct->groups > 2 * static_cast<unsigned long>(member_.ranks()) + 1) {
+        member_.fail(std::string(one.name) + " is more than a copy and two waits for each peer");
+      }
     }
     if (told.copies > kMostCopies || told.groups > kMostGroups) {
       member_.fail(std::string(one.name) + " of " + std::to_string(bytes) + " bytes is " +
@@ -103,27 +118,35 @@ class Rank {
     return all;
   }
 
-  Counts explain(const Case& one, size_t bytes) {
+  static void print(const Case& one, size_t bytes, const char* how, const Counts& told) {
+    std::printf(
+        "%-10s %s %11zu bytes: %3lu copies in %2lu batches, %3lu operations in %2lu groups\n",
+        one.name, how, bytes, told.copies, told.batches, told.operations, told.groups);
+    std::fflush(stdout);
+  }
+
+  /// None: what is asked for is not said.
+  std::optional<Counts> explain(const Case& one, size_t bytes, const char* how) {
     std::vector<char> text(1 << 16);
     size_t needed = 0;
     if (!went(member_,
               tuttiExplain(seat_.comm(), one.name, words(one, bytes), tuttiUint64, text.data(),
                            text.size(), &needed),
               seat_.comm(), "tuttiExplain")) {
-      return {};
+      return std::nullopt;
     }
     const std::string all = text.data();
-    size_t at = all.find("by copy engines");
-    at = at == std::string::npos ? at : all.find("slice", at);
+    size_t at = all.find(how);
+    at = at == std::string::npos ? at : all.find(" slice", at);
     Counts counts;
-    const int read =
-        at == std::string::npos
-            ? 0
-            : std::sscanf(all.c_str() + all.find(' ', at),
-                          " %lu copies in %lu batches, %lu waits and writes in %lu groups",
-                          &counts.copies, &counts.batches, &counts.operations, &counts.groups);
-    if (read != 4) member_.fail(std::string(one.name) + " is not explained: " + all);
-    return counts;
+    if (at != std::string::npos &&
+        std::sscanf(all.c_str() + all.find(' ', at + 1),
+                    " %lu copies in %lu batches, %lu waits and writes in %lu groups",
+                    &counts.copies, &counts.batches, &counts.operations, &counts.groups) == 4) {
+      return counts;
+    }
+    if (how == kStaged) member_.fail(std::string(one.name) + " is not explained: " + all);
+    return std::nullopt;
   }
 
   Member& member_;
@@ -141,7 +164,7 @@ void run_rank(Member& member, uint64_t most_mib) {
   for (const Case& one : kCases) {
     if (most_mib == 0) {
       for (const size_t bytes : {size_t{64}, size_t{300'000}, size_t{4} << 20}) {
-        rank.make_and_count(one, bytes);
+        for (const bool registered : {false, true}) rank.make_and_count(one, bytes, registered);
       }
     } else {
       for (size_t mib = 1; mib <= most_mib; mib *= 4) rank.compare(one, mib << 20);

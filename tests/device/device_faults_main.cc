@@ -5,6 +5,7 @@
 //   --fault abort   another thread of one rank aborts while the streams wait
 //   --fault full    1,500 calls behind a rank that comes 2 s late all complete
 //   --fault late    one rank never calls: the deadline of the others passes
+//   --memory registered  the calls are direct: peers read the inputs where they lie
 //   --call pairs    the calls are groups of sends and receives with all ranks; all: all_gathers
 //   --fault slow    three calls behind a rank that comes 2.5 s late; meanwhile rank 0 prints what
 //                   the flight recorder has
@@ -189,11 +190,17 @@ void wait_for_late(Rank& rank) {
   rank.member.meet();
 }
 
-void run_rank(Member& member, bool pairs, void (*fault)(Rank&)) {
+void run_rank(Member& member, bool pairs, bool registers, void (*fault)(Rank&)) {
   const std::unique_ptr<Seat> seat = Seat::open(member);
   if (seat == nullptr) return;
   Rank rank(member, *seat, pairs);
   rank.seat.fill(rank.send, Words(kWords, word_of(member.rank(), 0, 0)));
+  void* handle = nullptr;
+  if (registers &&
+      !went(member, tuttiCommRegister(seat->comm(), pointer(rank.send), kWords * 8, &handle),
+            seat->comm(), "tuttiCommRegister")) {
+    return;
+  }
   if (!rank.gather(kWords)) return;
   if (!seat->synchronize()) return member.fail("its stream failed");
   if (member.meet()) fault(rank);
@@ -206,17 +213,22 @@ void run_rank(Member& member, bool pairs, void (*fault)(Rank&)) {
 int main(int argc, char** argv) {
   using namespace tutti::testing_support;
   using namespace tutti::device_programs;
-  std::string fault, call = "all";
-  if (!read_options(argc, argv, {{"--fault", into(fault)}, {"--call", into(call)}})) return 2;
-  const bool pairs = call == "pairs";
-  if (!pairs && call != "all") return 2;
+  std::string fault, call = "all", memory = "ordinary";
+  if (!read_options(
+          argc, argv,
+          {{"--fault", into(fault)}, {"--call", into(call)}, {"--memory", into(memory)}})) {
+    return 2;
+  }
+  const bool pairs = call == "pairs", registers = memory == "registered";
+  if ((!pairs && call != "all") || (!registers && memory != "ordinary")) return 2;
   const std::map<std::string, void (*)(Rank&)> faults = {
       {"kill", kill_one},   {"midway", kill_midway}, {"abort", abort_one},
       {"full", fill_queue}, {"late", wait_for_late}, {"slow", come_slowly}};
   const auto found = faults.find(fault);
   if (found == faults.end()) return 2;
   const TeamResult result = run_team(
-      TeamShape::processes(kRanks), [&](Member& member) { run_rank(member, pairs, found->second); },
+      TeamShape::processes(kRanks),
+      [&](Member& member) { run_rank(member, pairs, registers, found->second); },
       [&](uint64_t) { return "--fault " + fault; }, 20'000'000'000);
   std::printf("%s", result.report.c_str());
   const bool expected_death =

@@ -14,7 +14,8 @@ BUILD = os.environ.get("TEST_BINARY_DIR", "build")
 
 def run(program, *arguments, **variables):
     environment = dict(os.environ, LD_LIBRARY_PATH=os.path.join(BUILD, "lib", "software_device"),
-                       TUTTI_DEVICE_RING_BYTES="2M", **variables)
+                       TUTTI_DEVICE_RING_BYTES="2M")
+    environment.update(variables)
     command = [os.path.join(BUILD, "bin", "tests", program), *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
 
@@ -30,8 +31,8 @@ class DifferingCalls(unittest.TestCase):
 
 
 class Faults(unittest.TestCase):
-    def check(self, fault, *arguments):
-        done = run("device_faults", "--fault", fault, *arguments)
+    def check(self, fault, *arguments, **variables):
+        done = run("device_faults", "--fault", fault, *arguments, **variables)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_of_collectives(self):
@@ -43,6 +44,12 @@ class Faults(unittest.TestCase):
         for fault in ("kill", "midway", "abort", "late"):
             with self.subTest(fault=fault):
                 self.check(fault, "--call", "pairs")
+
+
+    def test_of_direct_calls(self):
+        for fault in ("kill", "midway", "abort", "late"):
+            with self.subTest(fault=fault):
+                self.check(fault, "--memory", "registered", TUTTI_DEVICE_RING_BYTES="1M")
 
 
 class LateRank(unittest.TestCase):

@@ -28,7 +28,7 @@ class Registered {
     mine.base = arena_.data();
     mine.bytes = bytes();
     mine.handle = transport::describe_memory(arena_).value();
-    const Result<uint32_t> number = communicator.add_registration(mine);
+    const Result<uint64_t> number = communicator.add_registration(mine);
     ASSERT_TRUE(number.ok()) << number.status().message();
     numbers_.push_back(number.value());
   }
@@ -55,8 +55,8 @@ class Registered {
 
  private:
   transport::Arena arena_;
-  std::vector<uint32_t> numbers_;
-  uint32_t last_ = 0;
+  std::vector<uint64_t> numbers_;
+  uint64_t last_ = 0;
 };
 
 using Body = std::function<void(int rank, comm::Communicator& communicator,

@@ -94,7 +94,7 @@ TEST_F(SoftwareDeviceFunctions, AnAddressLeadsBackToItsHandle) {
   ASSERT_TRUE(memory.ok());
   CUmemGenericAllocationHandle handle = 0;
   const auto address = reinterpret_cast<void*>(memory.value().address() + 10);
-  ASSERT_EQ(more.cuMemRetainAllocationHandle(&handle, address), kSuccess);
+  ASSERT_EQ(call.cuMemRetainAllocationHandle(&handle, address), kSuccess);
   EXPECT_EQ(call.cuMemRelease(handle), kSuccess);
   EXPECT_EQ(call.cuMemRelease(handle), kErrorInvalidValue);
   uint64_t id = 0;

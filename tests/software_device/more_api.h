@@ -32,7 +32,6 @@ inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
   X(cuMemAlloc, 3020, (CUdeviceptr*, size_t))                                        \
   X(cuMemFree, 3020, (CUdeviceptr))                                                  \
   X(cuMemGetAddressRange, 3020, (CUdeviceptr*, size_t*, CUdeviceptr))                \
-  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))      \
   X(cuPointerGetAttribute, 4000, (void*, CUpointer_attribute, CUdeviceptr))          \
   X(cuIpcGetMemHandle, 4010, (CUipcMemHandle*, CUdeviceptr))                         \
   X(cuIpcOpenMemHandle, 11000, (CUdeviceptr*, CUipcMemHandle, unsigned))             \

@@ -133,7 +133,10 @@ std::vector<Lowering> lowerings(const schedule::Algorithm& algorithm,
   for (Spread spread : {Spread::kOneDomain, Spread::kTwoDomains, Spread::kAllApart}) {
     if (spread == Spread::kTwoDomains && ranks < 3) continue;  // the same as one of the others
     if (spread == Spread::kAllApart && ranks < 2) continue;
-    for (Mode mode : {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy}) {
+    for (Mode mode :
+         {Mode::kStaged, Mode::kDirect, Mode::kSingleCopy, Mode::kPullInputs, Mode::kPull}) {
+      const bool of_devices = mode == Mode::kPullInputs || mode == Mode::kPull;
+      if (of_devices && (spread != Spread::kOneDomain || parameters.lanes > 1)) continue;
       const bool always_staged =
           spread == Spread::kAllApart || (mode == Mode::kSingleCopy && parameters.lanes > 1);
       if (mode == Mode::kStaged || !always_staged) add(spread, mode);

@@ -54,6 +54,21 @@ Result<DeviceFacts> DeviceFacts::read(const Cuda& cuda, CUdevice device) {
   return facts;
 }
 
+Status check_access(const Cuda& cuda, CUdevice device, const std::string& peer) {
+  for (int number = 0; number < cuda.devices(); ++number) {
+    CUdevice other = 0;
+    Status found = cuda.check(cuda.call.cuDeviceGet(&other, number), "cuDeviceGet");
+    if (!found.ok()) return found;
+    const Result<DeviceFacts> facts = DeviceFacts::read(cuda, other);
+    if (!facts.ok()) return facts.status();
+    if (facts.value().identity() != peer) continue;
+    const Result<bool> can = reaches(cuda, device, other);
+    if (!can.ok()) return can.status();
+    if (!can.value()) return Status::unsupported("there is no peer access between the two");
+  }
+  return {};
+}
+
 Result<AddressFacts> inspect_address(const Cuda& cuda, const void* address) {
   AddressFacts facts;
   unsigned type = 0;

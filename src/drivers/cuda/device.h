@@ -37,6 +37,9 @@ Result<int> device_attribute(const Cuda& cuda, CUdevice device, CUdevice_attribu
 /// Whether the device's copies and kernels can use memory of `peer`.
 Result<bool> reaches(const Cuda& cuda, CUdevice device, CUdevice peer);
 
+/// The same of a device by its identity. One that this process does not see may be reached.
+Status check_access(const Cuda& cuda, CUdevice device, const std::string& peer);
+
 enum class AddressKind : uint8_t {
   kHost,    // ordinary memory, of which the driver knows nothing
   kPinned,  // host memory of the driver's, or registered with it

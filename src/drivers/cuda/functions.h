@@ -71,6 +71,7 @@
   X(cuMemSetAccess, 10020, (CUdeviceptr, size_t, const CUmemAccessDesc*, size_t))                \
   X(cuMemExportToShareableHandle, 10020,                                                         \
     (void*, CUmemGenericAllocationHandle, CUmemAllocationHandleType, unsigned long long))        \
+  X(cuMemRetainAllocationHandle, 11000, (CUmemGenericAllocationHandle*, void*))                  \
   X(cuMemImportFromShareableHandle, 10020,                                                       \
     (CUmemGenericAllocationHandle*, void*, CUmemAllocationHandleType))                           \
   X(cuMemHostAlloc, 2020, (void**, size_t, unsigned))                                            \

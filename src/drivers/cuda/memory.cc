@@ -17,6 +17,17 @@ CUmemAllocationProp exportable_on(CUdevice device) {
   return properties;
 }
 
+Result<Fd> export_handle(const Cuda& cuda, CUmemGenericAllocationHandle handle) {
+  const UncapturedScope uncaptured(cuda);
+  int descriptor = -1;
+  const CUresult result =
+      cuda.call.cuMemExportToShareableHandle(&descriptor, handle, kHandlePosixDescriptor, 0);
+  if (result != kSuccess) return cuda.error_status(result, "cuMemExportToShareableHandle");
+  Fd kept(descriptor);
+  if (!kept.valid()) return errno_status("the descriptor of device memory");
+  return kept;
+}
+
 /// The driver's error with the size that was asked for.
 Status with_bytes(const Status& error, size_t bytes) {
   return {error.code(), fmt::format("{} ({} bytes)", error.message(), bytes)};
@@ -83,21 +94,29 @@ DeviceMemory::~DeviceMemory() {
   cuda_->call.cuMemRelease(handle_);
 }
 
-Result<Fd> DeviceMemory::export_descriptor() const {
-  const UncapturedScope uncaptured(*cuda_);
-  int descriptor = -1;
-  const CUresult result =
-      cuda_->call.cuMemExportToShareableHandle(&descriptor, handle_, kHandlePosixDescriptor, 0);
-  if (result != kSuccess) return cuda_->error_status(result, "cuMemExportToShareableHandle");
-  Fd kept(descriptor);
-  if (!kept.valid()) return errno_status("the descriptor of device memory");
-  return kept;
-}
+Result<Fd> DeviceMemory::export_descriptor() const { return export_handle(*cuda_, handle_); }
 
 Status DeviceMemory::let_reach(CUdevice device) const {
   const UncapturedScope uncaptured(*cuda_);
   const CUmemAccessDesc access{{kLocationDevice, device}, kAccessReadWrite};
   return cuda_->check(cuda_->call.cuMemSetAccess(address_, bytes_, &access, 1), "cuMemSetAccess");
+}
+
+Result<Fd> export_mapped(const Cuda& cuda, CUdeviceptr base) {
+  const UncapturedScope uncaptured(cuda);
+  CUmemGenericAllocationHandle handle = 0;
+  const CUresult result =
+      cuda.call.cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(base));
+  if (result != kSuccess) {
+    return Status::unsupported(
+        "the memory is none that processes can share by descriptors (of tuttiMemAllocFor, or of "
+        "cuMemCreate with such a handle)");
+  }
+  Result<Fd> exported = export_handle(cuda, handle);
+  cuda.call.cuMemRelease(handle);
+  if (exported.ok()) return exported;
+  return Status::unsupported("the memory was not made to be shared by descriptors: " +
+                             std::string(exported.status().message()));
 }
 
 Result<PinnedMemory> PinnedMemory::allocate(const Cuda& cuda, size_t bytes) {

@@ -51,6 +51,11 @@ class DeviceMemory {
   bool mapped_ = false;
 };
 
+/// A descriptor for the allocation, or a whole range of it that is mapped, which begins at `base`:
+/// of the virtual memory API, by whomever. kUnsupported: it is of another kind, or was not made to
+/// be given to other processes.
+Result<Fd> export_mapped(const Cuda& cuda, CUdeviceptr base);
+
 /// Host memory of the driver's, which every device of the process reaches at its host address. A
 /// context must be current when it is made and when it ends. Contents undefined at first.
 class PinnedMemory {

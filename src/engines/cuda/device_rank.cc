@@ -91,8 +91,7 @@ void CudaDeviceRank::take_graphs(CapturedPages pages) {
   owner.publish = [this] { publish_failure(); };
   captured_ = std::make_shared<CapturedCalls>(
       cuda_, context_, options_,
-      CapturedCalls::Parts{std::move(pages), std::move(owner), kernels_,
-                           with_scratch(ring_->addresses(), options_.ring_bytes)});
+      CapturedCalls::Parts{std::move(pages), std::move(owner), kernels_, addresses()});
 }
 
 CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
@@ -147,11 +146,17 @@ CudaDeviceRank::~CudaDeviceRank() {
   if (has_calls() || !scope.status().ok()) {
     (void)ring_.release();
     (void)new std::shared_ptr<FoldKernels>(kernels_);
+    const std::lock_guard lock(mutex_);
+    (void)new std::deque<Pending>(std::move(pending_));  // with what they read
     return;
   }
   kernels_.reset();
   captured_->leave(std::move(ring_));
   end_elsewhere(std::move(captured_));
+}
+
+DeviceAddresses CudaDeviceRank::addresses() const {
+  return with_scratch(ring_->addresses(), options_.ring_bytes);
 }
 
 uint64_t CudaDeviceRank::region_bytes() const { return region_of(options_.ring_bytes); }
@@ -276,9 +281,7 @@ Status CudaDeviceRank::compare(size_t peer, uint32_t number) const {
 }
 
 Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
-  machine_.start(*call.plan, {reinterpret_cast<CUdeviceptr>(call.call.send),
-                              reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
-                              call.factor ? &*call.factor : nullptr});
+  if (Status status = start(stream, call); !status.ok()) return status;
   walk_.start(*call.plan, cursors_);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk_.advance(machine_);
@@ -293,7 +296,8 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
       {.call = {.place = place, .number = number_, .label = call.label, .what = call.call.what},
        .deadline_ns = call.call.deadline_ns,
        .awaited = machine_.awaited(),
-       .over = std::move(call.over)});
+       .over = std::move(call.over),
+       .reads = {call.inputs.memory, call.outputs.memory}});
 }
 
 Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
@@ -330,28 +334,6 @@ Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
   }
   Sentry::get().wake();
   return {};
-}
-
-exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales) {
-  const types::Scalar any_factor;
-  StreamMachine counting(nullptr, kernels_.get(),
-                         with_scratch(ring_->addresses(), options_.ring_bytes));
-  plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
-  plan::Cursors cursors = cursors_;
-  counting.start(plan, {1, uint64_t{1} << 62, nullptr,  // buffers that do not overlap
-                        scales ? &any_factor : nullptr});
-  walk.start(plan, cursors);
-  plan::Progress progress = plan::Progress::kMoved;
-  while (progress == plan::Progress::kMoved) progress = walk.advance(counting);
-  (void)counting.finish(0, 1);
-  return counting.counts();
-}
-
-exec::DeviceCounts CudaDeviceRank::count(std::span<const exec::Transfer> transfers) {
-  PairStreams counting(nullptr, ring_->pair_addresses());
-  (void)counting.put(nullptr, transfers);
-  (void)counting.finish(0, 1);
-  return counting.counts();
 }
 
 void CudaDeviceRank::give_up(Status why, exec::Cause cause) {

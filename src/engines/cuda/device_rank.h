@@ -30,6 +30,7 @@
 #include "src/engines/cuda/crossing.h"
 #include "src/engines/cuda/device_ring.h"
 #include "src/engines/cuda/pair_streams.h"
+#include "src/engines/cuda/peer_memory.h"
 #include "src/engines/cuda/sentry.h"
 #include "src/engines/cuda/stream_machine.h"
 #include "src/exec/device.h"
@@ -52,7 +53,8 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
 
   Status enqueue(exec::StreamedCall call) override;
   Status enqueue(exec::StreamedTransfers call) override;
-  exec::DeviceCounts count(const plan::Plan& plan, bool scales) override;
+  Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes) override;
+  exec::DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied) override;
   const Status& folds() const override { return folds_; }
   uint32_t most_sources() const override { return kMostFoldSources; }
   exec::DeviceCounts count(std::span<const exec::Transfer> transfers) override;
@@ -70,6 +72,8 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
     std::vector<uint64_t> awaited = {};                   // of each rank's counter
     std::vector<PairStreams::Awaited> pair_awaited = {};  // of words of pairs
     std::function<void(const Status&)> over;
+    std::shared_ptr<const exec::PeerMemory> reads[2] =
+        {};  // what of the peers, if it is not staged
   };
 
   /// Of a call of this rank and one of `peer` under its number.
@@ -82,9 +86,11 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
                  exec::DeviceRankOptions options, std::unique_ptr<DeviceRing> ring,
                  Result<FoldKernels> kernels);
   void take_graphs(CapturedPages pages);
+  DeviceAddresses addresses() const;
   const exec::ArenaView& mine() const { return options_.arenas[rank_]; }
   Status put(CUstream stream, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
+  Status start(CUstream stream, const exec::StreamedCall& call);
   Status keep(CUstream stream, Pending pending);
   Status announce(const exec::StreamedTransfers& call);
   Status join(CUstream stream, const std::vector<exec::StreamPlace>& others);
@@ -117,6 +123,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;
   plan::Cursors cursors_;
+  std::vector<CUdeviceptr> inputs_, outputs_;  // of the call that is being put, by rank
   PairStreams pairs_;
   exec::TransferBook book_;                         // under mutex_
   std::optional<drivers::cuda::CudaEvent> behind_;  // of the last call, in last_stream_

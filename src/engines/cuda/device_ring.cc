@@ -81,7 +81,7 @@ std::string DeviceRing::objection(const drivers::cuda::DeviceFacts& facts,
     return "a device (" + facts.name + ") has no memory that processes can share by descriptors";
   }
   for (size_t peer = 0; peer < options.devices.size(); ++peer) {
-    const Status access = check_access(options.devices[peer]);
+    const Status access = drivers::cuda::check_access(cuda_, device_, options.devices[peer]);
     if (!access.ok()) return not_reached(peer, rank_, access.message(), options);
   }
   return "";
@@ -175,28 +175,13 @@ Status DeviceRing::import(const std::vector<std::string>& texts, Descriptors des
 Status DeviceRing::import(size_t rank, const Offer& offer, Fd descriptor,
                           const std::string& device) {
   if (offer.place == RingPlace::kDevice) {
-    if (Status access = check_access(device); !access.ok()) return access;
+    const Status access = drivers::cuda::check_access(cuda_, device_, device);
+    if (!access.ok()) return access;
   }
   Result<SharedRing> ring =
       SharedRing::import(cuda_, device_, offer.place, std::move(descriptor), offer.bytes);
   if (!ring.ok()) return ring.status();
   theirs_[rank].emplace(std::move(ring).value());
-  return {};
-}
-
-// A device that this process does not see may be reached all the same.
-Status DeviceRing::check_access(const std::string& peer) const {
-  for (int number = 0; number < cuda_.devices(); ++number) {
-    drivers::cuda::CUdevice device = 0;
-    Status found = cuda_.check(cuda_.call.cuDeviceGet(&device, number), "cuDeviceGet");
-    if (!found.ok()) return found;
-    const auto facts = drivers::cuda::DeviceFacts::read(cuda_, device);
-    if (!facts.ok()) return facts.status();
-    if (facts.value().identity() != peer) continue;
-    const Result<bool> can = drivers::cuda::reaches(cuda_, device_, device);
-    if (!can.ok()) return can.status();
-    if (!can.value()) return Status::unsupported("there is no peer access between the two");
-  }
   return {};
 }
 

@@ -36,6 +36,7 @@ class DeviceRing {
   /// more. A context of the device is current.
   void end();
 
+  drivers::cuda::CUdevice device() const { return device_; }
   DeviceAddresses addresses() const;
   PairAddresses pair_addresses() const;
   /// Of this rank's `finished`.
@@ -73,7 +74,6 @@ class DeviceRing {
   Status import(size_t rank, const Offer& offer, Fd descriptor, const std::string& device);
   std::string objection(const drivers::cuda::DeviceFacts& facts,
                         const exec::DeviceRankOptions& options) const;
-  Status check_access(const std::string& peer) const;
   std::string outcome() const;
   static Far read_far(std::string_view text);
   Status heed(const std::vector<std::string>& outcomes, const exec::DeviceRankOptions& options);

@@ -77,6 +77,8 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   if (factor_ != nullptr) contributions_ = contributions_of(plan);
   registers_[plan::register_of(Base::kInput)] = call.send;
   registers_[plan::register_of(Base::kOutput)] = call.recv;
+  set_peers(PeerBase::kInput, call.inputs);
+  set_peers(PeerBase::kOutput, call.outputs);
   copies_.clear();
   targets_.clear();
   sources_.clear();
@@ -84,6 +86,18 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   std::fill(awaited_.begin(), awaited_.end(), 0);
   counts_ = {};
   status_ = Status();
+}
+
+void StreamMachine::set_peers(PeerBase base, std::span<const CUdeviceptr> buffers) {
+  for (size_t rank = 0; rank < addresses_.rings.size(); ++rank) {
+    registers_[plan::register_of(base, static_cast<int>(rank))] =
+        rank < buffers.size() ? buffers[rank] : 0;
+  }
+}
+
+Status StreamMachine::copy_first(CUdeviceptr target, CUdeviceptr source, uint64_t bytes) {
+  if (bytes > 0) (void)copy(target, source, bytes);
+  return status_;
 }
 
 Answer StreamMachine::refuse(const Position& at, const char* what) {

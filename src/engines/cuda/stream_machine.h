@@ -7,7 +7,7 @@
 // into its streams can be run by one hardware queue, whatever queues streams share.
 //
 // A stream writes its own rank's memory only: its ring, its output, its counters. It reads the
-// rings of the peers, and so do its kernels.
+// rings of the peers, or their buffers where a plan names them, and so do its kernels.
 //
 // In a scaled sum the rank's own contributions are multiplied wherever they are read, so the copies
 // of them are kernels, too.
@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "src/drivers/cuda/stream.h"
@@ -53,6 +54,8 @@ struct StreamCall {
   CUdeviceptr recv = 0;
   CUstream stream = nullptr;
   const types::Scalar* factor = nullptr;  // of a scaled sum
+  // By rank, where plans read what peers have not staged; empty: none does.
+  std::span<const CUdeviceptr> inputs{}, outputs{};
 };
 
 class StreamMachine {
@@ -66,6 +69,8 @@ class StreamMachine {
 
   /// Before a walk of the plan, which outlives it.
   void start(const plan::Plan& plan, const StreamCall& call);
+  /// Between both: a copy that all of the plan is behind.
+  Status copy_first(CUdeviceptr target, CUdeviceptr source, uint64_t bytes);
   /// Behind the walk: `word` becomes `value` when the stream is past all of it.
   Status finish(CUdeviceptr word, uint64_t value);
   const Status& status() const { return status_; }
@@ -109,6 +114,7 @@ class StreamMachine {
     bool meets(const AddressRange& other) const { return begin < other.end && other.begin < end; }
   };
 
+  void set_peers(plan::PeerBase base, std::span<const CUdeviceptr> buffers);
   plan::Answer refuse(const plan::Position& at, const char* what);
   CUdeviceptr address(const plan::Operand& operand) const {
     return registers_[operand.base] + operand.offset + shift_[static_cast<uint32_t>(operand.shift)];

@@ -39,7 +39,9 @@ exec::DeviceCounts count(const plan::Plan& plan, uint32_t rank, Status* status =
   plan::Walk<StreamMachine> walk(plan.lanes[0].engine);
   plan::Cursors cursors;
   cursors.lanes[0] = {1, plan::RingCursor(64 << 10)};
-  machine.start(plan, {kBuffer, 2 * kBuffer, nullptr, factor});
+  std::vector<CUdeviceptr> inputs;
+  for (uint64_t i = 0; i < kRanks; ++i) inputs.push_back((3 + i) * kBuffer);
+  machine.start(plan, {kBuffer, 2 * kBuffer, nullptr, factor, inputs, {}});
   walk.start(plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(machine);
@@ -48,8 +50,10 @@ exec::DeviceCounts count(const plan::Plan& plan, uint32_t rank, Status* status =
   return machine.counts();
 }
 
-plan::PlanSet lower(Collective collective, const char* name, uint64_t elements) {
+plan::PlanSet lower(Collective collective, const char* name, uint64_t elements,
+                    plan::Mode mode = plan::Mode::kStaged) {
   plan::Lowering lowering;
+  lowering.mode = mode;
   lowering.algorithm = registry::find(collective, name);
   lowering.parameters = {.ranks = kRanks};
   const Result<std::vector<plan::Match>> matches = plan::match_all(lowering);
@@ -75,6 +79,26 @@ TEST(StreamMachine, PutsSliceBehindSlice) {
   const plan::PlanSet set = lower(Collective::kAllGather, "direct", 40'000);
   ASSERT_GT(set.plans[0].slices, 4u);
   EXPECT_EQ(count(set.plans[0], 0).copies, one.copies * set.plans[0].slices);
+}
+
+TEST(StreamMachine, OfADirectCallCopiesFromThePeersInputsAndWaitsForItsReaders) {
+  const plan::PlanSet set =
+      lower(Collective::kAllGather, "direct", 1'000'000, plan::Mode::kPullInputs);
+  const exec::DeviceCounts counts = count(set.plans[1], 1);
+  EXPECT_EQ(counts.copies, uint64_t{kRanks});  // a pull from each peer, and its own block
+  // A signal, a wait for each peer, the slice's end, a wait for each reader, the last word.
+  EXPECT_EQ(counts.operations, 2u + 2 * (kRanks - 1) + 1);
+}
+
+TEST(StreamMachine, CopiesFirstWhatAPlanIsBehind) {
+  const plan::PlanSet set =
+      lower(Collective::kBroadcast, "publish_once", 1000, plan::Mode::kPullInputs);
+  StreamMachine machine(nullptr, nullptr, addresses_of(0));
+  machine.start(set.plans[0], {kBuffer, kBuffer, nullptr});
+  EXPECT_TRUE(machine.copy_first(kBuffer, 2 * kBuffer, 4000).ok());
+  const plan::Position at;
+  EXPECT_EQ(machine.signal(at, 2), plan::Answer::kGoOn);
+  EXPECT_EQ(machine.counts().batches, 1u) << "the signal is behind the copy";
 }
 
 TEST(StreamMachine, LaunchesAKernelForEachFoldOfASlice) {

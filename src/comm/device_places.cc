@@ -1,0 +1,151 @@
+#include "src/comm/device_places.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "src/exec/registrations.h"
+#include "src/schedule/layout.h"
+
+namespace tutti::comm {
+namespace {
+
+using schedule::Collective;
+
+/// Which buffer of every rank is at one place, as far as all ranks can know.
+enum class ReadBuffer : uint8_t { kNothing, kInput, kOutput };
+
+ReadBuffer buffer_read_in(Collective collective) {
+  switch (collective) {
+    case Collective::kAllReduce:
+    case Collective::kReduceScatter:
+    case Collective::kReduce:
+    case Collective::kAllGather:
+    case Collective::kAllToAll:
+      return ReadBuffer::kInput;
+    case Collective::kBroadcast:
+      return ReadBuffer::kOutput;  // the root's input is its own affair
+    default:
+      return ReadBuffer::kNothing;
+  }
+}
+
+schedule::Shape buffers_of(const Request& request, int ranks) {
+  schedule::Shape shape;
+  shape.collective = request.collective;
+  shape.ranks = ranks;
+  shape.root = request.root;
+  return shape;
+}
+
+/// Bytes of the buffer that peers read, on every rank.
+uint64_t bytes_read(const Request& request, int ranks) {
+  const schedule::Shape shape = buffers_of(request, ranks);
+  const bool of_output = buffer_read_in(request.collective) == ReadBuffer::kOutput;
+  const uint64_t elements = of_output
+                                ? schedule::output_elements(shape, request.root, request.count)
+                                : schedule::input_elements(shape, request.root, request.count);
+  return elements * types::size_of(request.type);
+}
+
+uint64_t mixed(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0x9e3779b97f4a7c15u;
+  return hash ^ hash >> 32;
+}
+
+/// As exec::DescribedCall has it; 0 is none.
+uint64_t word_of(uint64_t handle, uint64_t offset) {
+  const uint64_t number = (handle - DevicePlaces::kFirstHandle) % exec::Registration::kNumbers;
+  return number << exec::Registration::kOffsetBits | offset;
+}
+
+}  // namespace
+
+uint64_t DevicePlaces::add(std::byte* memory, uint64_t bytes,
+                           Result<std::shared_ptr<const exec::PeerMemory>> shared) {
+  const std::lock_guard lock(mutex_);
+  all_.push_back({++last_handle_, memory, bytes, std::move(shared)});
+  has_any_.store(true, std::memory_order_relaxed);
+  return last_handle_;
+}
+
+bool DevicePlaces::remove(uint64_t handle) {
+  const std::lock_guard lock(mutex_);
+  const size_t removed =
+      std::erase_if(all_, [handle](const Registered& one) { return one.handle == handle; });
+  has_any_.store(!all_.empty(), std::memory_order_relaxed);
+  return removed > 0;
+}
+
+// Of several the last one: ranks register in the same order.
+Result<DevicePlaces::RegisteredPlace> DevicePlaces::place_of(const void* buffer, uint64_t bytes,
+                                                             const char* name) const {
+  const auto begin = reinterpret_cast<uintptr_t>(buffer);
+  const std::lock_guard lock(mutex_);
+  for (auto one = all_.rbegin(); one != all_.rend(); ++one) {
+    const uint64_t offset = begin - reinterpret_cast<uintptr_t>(one->memory);
+    if (offset > one->bytes || bytes > one->bytes - offset) continue;
+    if (!one->shared.ok()) return one->shared.status();
+    if (one->shared.value()->is_there())
+      return RegisteredPlace{one->handle, offset, one->shared.value()};
+  }
+  return Status::unsupported(std::string(name) + " is not in registered memory");
+}
+
+Result<DirectCall> DevicePlaces::shape_of(const Request& request, bool in_place, int ranks,
+                                          uint64_t least_bytes) {
+  const ReadBuffer read = buffer_read_in(request.collective);
+  if (ranks == 1) return Status::unsupported("there is no peer");
+  if (read == ReadBuffer::kNothing || request.counts != nullptr) {
+    return Status::unsupported("not all ranks know where the buffers that are read lie");
+  }
+  if (request.op == types::ReduceOp::kScaledSum && schedule::reduces(request.collective)) {
+    return Status::unsupported("what is scaled is multiplied where it is staged");
+  }
+  if (bytes_read(request, ranks) < least_bytes) {
+    return Status::unsupported("less than " + std::to_string(least_bytes) +
+                               " bytes are staged in one frame");
+  }
+  DirectCall call;
+  call.in_place = in_place || read == ReadBuffer::kOutput;
+  if (request.collective == Collective::kAllReduce) call.mode = plan::Mode::kPull;
+  return call;
+}
+
+Result<DirectCall> DevicePlaces::find(const Request& request, bool in_place, int rank, int ranks,
+                                      uint64_t least_bytes) const {
+  const Result<DirectCall> direct = shape_of(request, in_place, ranks, least_bytes);
+  if (!direct.ok()) return direct;
+  if (!has_any_.load(std::memory_order_relaxed)) {
+    return Status::unsupported("no device memory is registered");
+  }
+  DirectCall call = direct.value();
+  const uint64_t bytes = bytes_read(request, ranks);
+  const schedule::Shape shape = buffers_of(request, ranks);
+  const uint64_t out =
+      schedule::output_elements(shape, rank, request.count) * types::size_of(request.type);
+  const bool of_output = buffer_read_in(request.collective) == ReadBuffer::kOutput;
+  // In place the inputs may be the parts of outputs.
+  const bool are_parts =
+      in_place && schedule::traits_of(request.collective).nests(schedule::Space::kInput);
+  const bool in_recv = of_output || are_parts;
+  const Result<RegisteredPlace> read =
+      in_recv ? place_of(request.recv, out, "recv") : place_of(request.send, bytes, "send");
+  if (!read.ok()) return read.status();
+  call.inputs = {read.value().memory, read.value().offset, are_parts ? bytes : 0};
+  call.place = word_of(read.value().handle, call.inputs.offset);
+  uint64_t mark = mixed(mixed(1, call.place), call.inputs.stride);
+  if (call.mode == plan::Mode::kPull) {
+    const Result<RegisteredPlace> written = place_of(request.recv, out, "recv");
+    if (written.ok()) {
+      call.outputs = {written.value().memory, written.value().offset, 0};
+      mark = mixed(mark, word_of(written.value().handle, written.value().offset));
+    } else {
+      call.mode = plan::Mode::kPullInputs;
+    }
+  }
+  if (of_output && rank == request.root && request.send != request.recv) call.first_copied = bytes;
+  call.mark = static_cast<uint32_t>(mark);
+  return call;
+}
+
+}  // namespace tutti::comm

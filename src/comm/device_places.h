@@ -1,0 +1,76 @@
+// Device memory that the ranks of a communicator have registered together, and which calls on
+// streams of devices read there instead of staging.
+//
+// A stream is told addresses when a call is put into it, and that waits for nobody: so where the
+// peers' buffers lie must follow from what a rank knows of its own. Memory that was registered as
+// one lies on every rank at the same place of the same registration, as symmetric memory does; the
+// place is part of the call that ranks compare. A call is *direct* if the buffer that peers read
+// has such a place, if every rank has that buffer, and if it is long: a copy into the ring costs
+// less than the hand-over by which a rank learns that the peers have read its buffer.
+//
+// Owns: the registrations. Threads: any, locked inside. Errors: kUnsupported is none: it says why a
+// call is staged.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "src/comm/request.h"
+#include "src/exec/device.h"
+#include "src/plan/match.h"
+
+namespace tutti::comm {
+
+/// How a direct call runs.
+struct DirectCall {
+  plan::Mode mode = plan::Mode::kPullInputs;
+  bool in_place = false;  // that its plan is made for
+  exec::PeerBuffers inputs, outputs;
+  uint64_t first_copied = 0;  // exec::StreamedCall
+  uint64_t place = 0;         // exec::DescribedCall
+  uint32_t mark = 0;          // equal on ranks whose buffers lie alike
+};
+
+class DevicePlaces {
+ public:
+  /// Handles of registrations; those of the host's memory are smaller.
+  static constexpr uint64_t kFirstHandle = uint64_t{1} << 32;
+
+  /// `shared` is from exec::DeviceRank::share(): its error says why calls stay staged.
+  uint64_t add(std::byte* memory, uint64_t bytes,
+               Result<std::shared_ptr<const exec::PeerMemory>> shared);
+  /// False if there is none of this handle. Calls that are under way keep what they read.
+  bool remove(uint64_t handle);
+  /// How the request runs on this rank, if it is direct. `least_bytes`: shorter inputs are staged.
+  Result<DirectCall> find(const Request& request, bool in_place, int rank, int ranks,
+                          uint64_t least_bytes) const;
+  /// The same of any registered buffers: what can be direct, apart from where they lie.
+  static Result<DirectCall> shape_of(const Request& request, bool in_place, int ranks,
+                                     uint64_t least_bytes);
+
+ private:
+  struct Registered {
+    uint64_t handle = 0;
+    std::byte* memory = nullptr;
+    uint64_t bytes = 0;
+    Result<std::shared_ptr<const exec::PeerMemory>> shared;
+  };
+  struct RegisteredPlace {
+    uint64_t handle = 0;
+    uint64_t offset = 0;
+    std::shared_ptr<const exec::PeerMemory> memory;
+  };
+
+  Result<RegisteredPlace> place_of(const void* buffer, uint64_t bytes, const char* name) const;
+
+  mutable std::mutex mutex_;
+  std::vector<Registered> all_;          // under mutex_
+  uint64_t last_handle_ = kFirstHandle;  // under mutex_
+  std::atomic<bool> has_any_{false};     // written under mutex_
+};
+
+}  // namespace tutti::comm

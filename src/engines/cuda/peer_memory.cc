@@ -1,0 +1,122 @@
+#include "src/engines/cuda/peer_memory.h"
+
+#include <utility>
+
+#include "src/base/words.h"
+#include "src/drivers/cuda/reaper.h"
+
+namespace tutti::engines::cuda {
+namespace {
+
+using drivers::cuda::CUdevice;
+using drivers::cuda::CUdeviceptr;
+using drivers::cuda::DeviceMemory;
+using drivers::cuda::Reaper;
+
+constexpr std::string_view kOffer = "memory";
+
+}  // namespace
+
+Result<std::shared_ptr<const exec::PeerMemory>> CudaPeerMemory::share(
+    const drivers::cuda::Cuda& cuda, CUdevice device, const exec::DeviceRankOptions& options,
+    std::byte* memory, uint64_t bytes) {
+  const std::shared_ptr<CudaPeerMemory> made(new CudaPeerMemory(cuda, memory, bytes));
+  const Status status = made->give(device, options);
+  const Result<std::vector<std::string>> offers =
+      options.exchange(status.ok() ? made->offer() : outcome_text(status));
+  if (!offers.ok()) return offers.status();
+  const Descriptors descriptors = take_from_all(options, numbers_in(offers.value()));
+  if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
+  const Result<std::vector<std::string>> outcomes =
+      options.exchange(outcome_text(made->import(device, options, offers.value(), descriptors)));
+  if (!outcomes.ok()) return outcomes.status();
+  if (Status problem = first_problem(outcomes.value(), options); !problem.ok()) return problem;
+  made->exported_.reset();
+  // Allocated now, so that to let go never fails.
+  auto* const kept = new Reaper::Kept(made);
+  return std::shared_ptr<const exec::PeerMemory>(made.get(), [kept](const exec::PeerMemory*) {
+    Reaper::get().take(std::unique_ptr<Reaper::Kept>(kept));
+  });
+}
+
+Status CudaPeerMemory::give(CUdevice device, const exec::DeviceRankOptions& options) {
+  if (!options.peer_access) return Status::unsupported("NCCL_P2P_DISABLE is 1");
+  const auto found = drivers::cuda::inspect_address(cuda_, mine_);
+  if (!found.ok()) return found.status();
+  facts_ = found.value();
+  if (facts_.kind != drivers::cuda::AddressKind::kDevice) {
+    return Status::unsupported("the memory is not that of a device");
+  }
+  if (facts_.device != device) {
+    return Status::unsupported("the memory is that of another device than the communicator's");
+  }
+  const uint64_t offset = reinterpret_cast<CUdeviceptr>(mine_) - facts_.base;
+  if (offset > facts_.bytes || bytes_ > facts_.bytes - offset) {
+    return Status::unsupported("the range goes beyond one allocation");
+  }
+  Result<Fd> exported = drivers::cuda::export_mapped(cuda_, facts_.base);
+  if (!exported.ok()) return exported.status();
+  exported_ = std::move(exported).value();
+  return give_to_all(options, exported_.get());
+}
+
+// "memory DESCRIPTOR ALLOCATED OFFSET"
+std::string CudaPeerMemory::offer() const {
+  const uint64_t offset = reinterpret_cast<CUdeviceptr>(mine_) - facts_.base;
+  return std::string(kOffer) + " " + std::to_string(exported_.get()) + " " +
+         std::to_string(facts_.bytes) + " " + std::to_string(offset);
+}
+
+std::optional<CudaPeerMemory::SharedRange> CudaPeerMemory::read_offer(std::string_view text) {
+  const std::vector<std::string_view> words = split(text, ' ');
+  if (words.size() != 4 || words[0] != kOffer) return std::nullopt;
+  const auto descriptor = parse_integer<int>(words[1]);
+  const auto allocated = parse_integer<uint64_t>(words[2]);
+  const auto offset = parse_integer<uint64_t>(words[3]);
+  if (!descriptor || !allocated || !offset) return std::nullopt;
+  return SharedRange{*descriptor, *allocated, *offset};
+}
+
+std::vector<int> CudaPeerMemory::numbers_in(const std::vector<std::string>& texts) {
+  std::vector<int> numbers;
+  for (const std::string& text : texts) {
+    numbers.push_back(read_offer(text).value_or(SharedRange{}).descriptor);
+  }
+  return numbers;
+}
+
+Status CudaPeerMemory::import(CUdevice device, const exec::DeviceRankOptions& options,
+                              const std::vector<std::string>& texts,
+                              const Descriptors& descriptors) {
+  const auto self = static_cast<size_t>(options.rank);
+  theirs_.resize(texts.size());
+  ranges_.assign(texts.size(), nullptr);
+  ranges_[self] = mine_;
+  for (size_t rank = 0; rank < texts.size(); ++rank) {
+    if (rank == self) continue;
+    const std::optional<SharedRange> offer = read_offer(texts[rank]);
+    if (!offer || offer->offset > offer->allocated || bytes_ > offer->allocated - offer->offset) {
+      return Status::remote_error("a rank describes its memory by garbage");
+    }
+    const Result<Fd>& descriptor = descriptors[rank];
+    if (!descriptor.ok()) return descriptor.status();
+    const Status access = drivers::cuda::check_access(cuda_, device, options.devices[rank]);
+    if (!access.ok()) {
+      return Status::unsupported("its device does not reach that of rank " + std::to_string(rank) +
+                                 ": " + std::string(access.message()));
+    }
+    Result<DeviceMemory> memory =
+        DeviceMemory::import(cuda_, descriptor.value().get(), offer->allocated, device);
+    if (!memory.ok()) return memory.status();
+    theirs_[rank].emplace(std::move(memory).value());
+    ranges_[rank] = reinterpret_cast<std::byte*>(theirs_[rank]->address() + offer->offset);
+  }
+  return {};
+}
+
+bool CudaPeerMemory::is_there() const {
+  const auto now = drivers::cuda::inspect_address(cuda_, mine_);
+  return now.ok() && now.value().kind == facts_.kind && now.value().buffer_id == facts_.buffer_id;
+}
+
+}  // namespace tutti::engines::cuda
