@@ -6,6 +6,7 @@
 #include "tests/nccl/ranks.h"
 
 #define COUNT 1000
+#define PART 200000 /* more than a frame of a ring of 2 MiB */
 
 typedef uint64_t Pointer;
 typedef int (*GetProcAddress)(const char*, void**, int, uint64_t, int*);
@@ -190,6 +191,44 @@ static void check_thread_blocks(Member m, ncclComm_t comm, void* memory, void* s
           "config.maxCTAs is -1; it may be 1 or more", m.rank);
 }
 
+/* In place in a window of all ranks; `is_shared`: of memory that processes can share, so that each
+ * copies nothing but what it takes from its peers. */
+static void check_window(Member m, ncclComm_t comm, void* memory, int is_shared, void* stream) {
+  const size_t all = (size_t)m.ranks * PART;
+  int* values = malloc(all * sizeof *values);
+  ncclWindow_t window = NULL;
+  ok(ncclCommWindowRegister(comm, memory, all * sizeof *values, &window, NCCL_WIN_COLL_SYMMETRIC),
+     "WindowRegister", m.rank);
+  is(window != NULL, "a window", m.rank);
+  for (int i = 0; i < PART; ++i) values[i] = i * 7 + m.rank;
+  int* const own = (int*)memory + (size_t)m.rank * PART;
+  cuda(copy_to_device(address(own), values, PART * sizeof *values), "copy to the device", m.rank);
+  const uint64_t before = statistic("copies");
+  ok(ncclAllGather(own, memory, PART, ncclInt, comm, stream), "AllGather", m.rank);
+  cuda(synchronize(stream), "cuStreamSynchronize", m.rank);
+  const int is_direct = statistic("copies") - before == (uint64_t)m.ranks - 1;
+  const int by_host = strcmp(getenv("TUTTI_DEVICE_RING_BYTES"), "0") == 0;
+  const int may = is_shared && getenv("NCCL_P2P_DISABLE") == NULL;
+  is(by_host || is_direct == may, "direct or not", m.rank);
+  cuda(copy_to_host(values, address(memory), all * sizeof *values), "copy to the host", m.rank);
+  for (size_t i = 0; i < all; ++i) {
+    is(values[i] == (int)(i % PART * 7 + i / PART), "all_gather in a window", m.rank);
+  }
+  ok(ncclCommWindowDeregister(comm, window), "WindowDeregister", m.rank);
+  free(values);
+}
+
+static void check_windows(Member m, ncclComm_t comm, void* stream) {
+  const size_t bytes = (size_t)m.ranks * PART * sizeof(int);
+  void* memory = NULL;
+  Pointer plain = 0;
+  ok(ncclMemAlloc(&memory, bytes), "MemAlloc", m.rank);
+  check_window(m, comm, memory, 1, stream);
+  ok(ncclMemFree(memory), "MemFree", m.rank);
+  cuda(allocate(&plain, bytes), "cuMemAlloc", m.rank);
+  check_window(m, comm, (void*)(uintptr_t)plain, 0, stream);
+}
+
 /* The other ranks never call: the stream goes on all the same. */
 static void check_abort(Member m, ncclComm_t comm, void* send, void* recv, void* stream) {
   meet(m);
@@ -215,6 +254,7 @@ static void body(Member m) {
   check_graph(m, comm, send, (void*)(uintptr_t)recv, stream);
   check_split(m, comm, send, stream);
   check_thread_blocks(m, comm, send, stream);
+  check_windows(m, comm, stream);
   check_abort(m, comm, send, (void*)(uintptr_t)recv, stream);
   ok(ncclMemFree(send), "MemFree", m.rank);
 }
