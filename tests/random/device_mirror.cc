@@ -16,6 +16,7 @@ namespace {
 namespace driver = drivers::cuda;
 
 constexpr uint64_t kAlignment = 256;
+constexpr uint64_t kLine = 64;
 
 void must(const Status& status) {
   if (status.ok()) return;
@@ -25,11 +26,12 @@ void must(const Status& status) {
 
 class CudaMirror final : public DeviceMirror {
  public:
-  CudaMirror(const driver::Cuda& cuda, driver::PrimaryContext context, driver::DeviceMemory memory,
-             std::array<driver::CudaStream, 2> streams)
+  CudaMirror(const driver::Cuda& cuda, driver::PrimaryContext context,
+             std::array<driver::DeviceMemory, 2> memory, std::array<driver::CudaStream, 2> streams)
       : cuda_(cuda),
         context_(std::move(context)),
-        memory_(std::move(memory)),
+        memory_(std::move(memory[0])),
+        registered_(std::move(memory[1])),
         streams_(std::move(streams)) {}
 
   tuttiStream_t stream(size_t index) const override {
@@ -48,6 +50,18 @@ class CudaMirror final : public DeviceMirror {
     if (used_ > memory_.bytes()) must(Status::system_error("a batch takes too much"));
     copy(begin, address_of(block.whole().data()), bytes);
     return reinterpret_cast<std::byte*>(begin) + (block.data() - block.whole().data());
+  }
+  // A line's place is the same on all ranks that begin blocks alike, a greater alignment is not.
+  std::byte* push_at(uint64_t place, const Block& block) override {
+    const uint64_t bytes = block.whole().size();
+    const uint64_t shift = reinterpret_cast<uintptr_t>(block.whole().data()) % kLine;
+    if (place + shift + bytes > registered_.bytes()) must(Status::system_error("no such place"));
+    const driver::CUdeviceptr begin = registered_.address() + place + shift;
+    copy(begin, address_of(block.whole().data()), bytes);
+    return reinterpret_cast<std::byte*>(begin) + (block.data() - block.whole().data());
+  }
+  std::byte* registered() const override {
+    return reinterpret_cast<std::byte*>(registered_.address());
   }
   void pull(const Block& block, const std::byte* device) override {
     const std::byte* begin = device - (block.data() - block.whole().data());
@@ -69,6 +83,7 @@ class CudaMirror final : public DeviceMirror {
   const driver::Cuda& cuda_;
   const driver::PrimaryContext context_;
   const driver::DeviceMemory memory_;
+  const driver::DeviceMemory registered_;
   const std::array<driver::CudaStream, 2> streams_;
   uint64_t used_ = 0;
 };
@@ -92,12 +107,16 @@ std::unique_ptr<DeviceMirror> DeviceMirror::open(int index, std::string& why) {
   Result<driver::DeviceMemory> memory =
       driver::DeviceMemory::allocate(cuda.value(), device, kBytes);
   must(memory.status());
+  Result<driver::DeviceMemory> registered =
+      driver::DeviceMemory::allocate(cuda.value(), device, kBytes);
+  must(registered.status());
   Result<driver::CudaStream> first = driver::CudaStream::create(cuda.value());
   Result<driver::CudaStream> second = driver::CudaStream::create(cuda.value());
   must(first.status());
   must(second.status());
   return std::make_unique<CudaMirror>(
-      cuda.value(), std::move(context).value(), std::move(memory).value(),
+      cuda.value(), std::move(context).value(),
+      std::array{std::move(memory).value(), std::move(registered).value()},
       std::array{std::move(first).value(), std::move(second).value()});
 }
 

@@ -31,6 +31,10 @@ class DeviceMirror {
   virtual void synchronize(size_t index) = 0;
   /// Where on the device the block's first byte lies now; its contents are there.
   virtual std::byte* push(const Block& block) = 0;
+  /// The same at a place of registered(), which is equal on ranks that push alike.
+  virtual std::byte* push_at(uint64_t place, const Block& block) = 0;
+  /// kBytes that push() does not use.
+  virtual std::byte* registered() const = 0;
   /// Gets its contents, and that of its guards, back.
   virtual void pull(const Block& block, const std::byte* device) = 0;
   /// All that was taken is free again.

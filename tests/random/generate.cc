@@ -65,7 +65,8 @@ class Generator {
     job_.shape.use(job_.network);
     for (testing_support::Environment& environment : job_.shape.environment) {
       environment["TUTTI_LAZY_CONNECT"] = ranks % 2 == 0 ? "1" : "0";
-      if (limits_.devices) environment["TUTTI_DEVICE_RING_BYTES"] = "2M";
+      // Small rings make more calls long, which are direct where memory is registered.
+      if (limits_.devices) environment["TUTTI_DEVICE_RING_BYTES"] = ranks % 2 == 0 ? "512K" : "2M";
       environment["TUTTI_STAGING_STORES"] = ranks % 4 < 2 ? "measured" : "streaming";
     }
   }

@@ -97,11 +97,26 @@ void CallMemory::move_to(DeviceMirror& device) {
   for (const TransferMemory& memory : transfers_) {
     on_device_.emplace_back(&memory.block, device.push(memory.block));
   }
+  move_buffers([&](const Block& block) { return device.push(block); });
+}
+
+// Peers read buffers at one place of all ranks, whichever of them a rank has.
+void CallMemory::move_to_registered(DeviceMirror& device, size_t index) {
+  constexpr uint64_t kRoom = DeviceMirror::kBytes / (2 * kMaxBatch);  // of a buffer
+  for (const TransferMemory& memory : transfers_) {
+    on_device_.emplace_back(&memory.block, device.push(memory.block));
+  }
+  move_buffers([&](const Block& block) {
+    return device.push_at((2 * index + (&block == output_.get() ? 1 : 0)) * kRoom, block);
+  });
+}
+
+void CallMemory::move_buffers(const std::function<std::byte*(const Block&)>& push) {
   host_send_ = send_;
   host_recv_ = recv_;
   for (const Block* block : {input_.get(), output_.get()}) {
     if (block == nullptr) continue;
-    std::byte* const begin = device.push(*block);
+    std::byte* const begin = push(*block);
     on_device_.emplace_back(block, begin);
     const auto is_inside = [&](const std::byte* pointer) {
       return pointer >= block->data() && pointer <= block->data() + block->bytes();

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -79,6 +80,8 @@ class CallMemory {
 
   /// The call is made on device memory: buffers are there from now on, and back before check().
   void move_to(DeviceMirror& device);
+  /// The same into registered memory, as call `index` of a batch.
+  void move_to_registered(DeviceMirror& device, size_t index);
   void move_back(DeviceMirror& device);
   /// Of a transfer, where it lies: on the host or the device.
   std::byte* place_of(const TransferMemory& transfer) const;
@@ -92,6 +95,7 @@ class CallMemory {
   std::string check();
 
  private:
+  void move_buffers(const std::function<std::byte*(const Block&)>& push);
   void make_transfers(Region* send_region, Region* recv_region);
   void overwrite();
   void fill_input();

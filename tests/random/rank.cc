@@ -50,7 +50,9 @@ class Rank {
   bool open_device() {
     std::string why;
     device_ = DeviceMirror::open(member_.rank(), why);
-    return device_ != nullptr || verdict_.wrong("no device: " + why);
+    if (device_ == nullptr) return verdict_.wrong("no device: " + why);
+    if (job_.has_regions) seats_.bring(device_->registered(), DeviceMirror::kBytes);
+    return true;
   }
 
   bool ok(tuttiResult_t result, const char* what, tuttiComm_t comm) const {
@@ -92,12 +94,18 @@ class Rank {
     seat_of_.clear();
     requests_.assign(batch.calls.size(), {});
     looked_at_.assign(batch.calls.size(), false);
-    for (const Call& call : batch.calls) {
+    for (size_t i = 0; i < batch.calls.size(); ++i) {
+      const Call& call = batch.calls[i];
       Seat* seat = seats_.find(call.communicator);
       seat_of_.push_back(seat);
       memory_.push_back(seat == nullptr ? nullptr
                                         : std::make_unique<CallMemory>(call, seat->rank, &regions));
-      if (call.on_device && seat != nullptr) memory_.back()->move_to(*device_);
+      if (!call.on_device || seat == nullptr) continue;
+      if (call.allocated && job_.of(call).registered) {
+        memory_.back()->move_to_registered(*device_, i);
+      } else {
+        memory_.back()->move_to(*device_);
+      }
     }
   }
 

@@ -60,6 +60,7 @@ bool Seats::allocate(Region& region) {
   void* memory = nullptr;
   if (!ok(tuttiMemAlloc(&memory, kRegionBytes), "tuttiMemAlloc", nullptr)) return false;
   allocated_.push_back(memory);
+  bring(memory, kRegionBytes);
   region = Region(static_cast<std::byte*>(memory), kRegionBytes);
   return true;
 }
@@ -229,9 +230,10 @@ bool Seats::take(uint32_t number, tuttiComm_t comm, bool blocking) {
                           std::to_string(ranks) + " instead of " + std::to_string(seat.rank) +
                           " of " + std::to_string(wanted.ranks()));
   }
-  for (size_t i = 0; wanted.registered && i < allocated_.size(); ++i) {
+  for (size_t i = 0; wanted.registered && i < brought_.size(); ++i) {
+    const auto& [memory, bytes] = brought_[i];
     void*& handle = seat.registrations.emplace_back();
-    const tuttiResult_t done = tuttiCommRegister(comm, allocated_[i], kRegionBytes, &handle);
+    const tuttiResult_t done = tuttiCommRegister(comm, memory, bytes, &handle);
     if (!ok(done, "tuttiCommRegister", comm)) return false;
   }
   const OneSided::Place place{number, seat.rank, comm};

@@ -35,6 +35,8 @@ class Seats {
   Seats(const Seats&) = delete;
   Seats& operator=(const Seats&) = delete;
 
+  /// Registered with communicators, as what open() allocates, if there is to be such memory.
+  void bring(void* memory, size_t bytes) { brought_.emplace_back(memory, bytes); }
   /// Makes the first one.
   bool open();
   bool apply(const Change& change);
@@ -72,6 +74,7 @@ class Seats {
   const Library& library_;
   const Verdict& verdict_;
   std::vector<void*> allocated_;
+  std::vector<std::pair<void*, size_t>> brought_;  // allocated_ among them
   Regions regions_;
   std::map<uint32_t, Seat> seats_;
 };
