@@ -296,8 +296,10 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   const uint64_t length = length_of(target);
   if (length == 0) return;
   const auto targets = mine.blocks_of(step);
-  const uint64_t cell_offset =
-      cell_payload_offset(message_bytes(targets)) + message_bytes(targets.first(i));
+  const uint64_t cell_offset =  // asked for only there: it takes the lengths of all blocks
+      geometry_.in_cells
+          ? cell_payload_offset(message_bytes(targets)) + message_bytes(targets.first(i))
+          : 0;
   std::vector<Operand> operands = {local(target)};
   uint32_t arrival = match_.steps[index].arrivals;
   uint32_t posted = posted_begin_[index];

@@ -5,6 +5,7 @@
 // waiting for a send (before its source is overwritten, and at the end of the slice) cannot
 // deadlock.
 #include <algorithm>
+#include <tuple>
 
 #include "src/plan/emit.h"
 #include "src/plan/touch.h"
@@ -18,6 +19,18 @@ using schedule::Source;
 using schedule::Space;
 using schedule::Step;
 using schedule::StepKind;
+
+// Each of the shorter list is looked for in the longer one. Both are ordered and without overlaps.
+bool Emitter::overlap(const std::vector<Place>& a, const std::vector<Place>& b) {
+  const auto& [few, many] = a.size() < b.size() ? std::tie(a, b) : std::tie(b, a);
+  return std::any_of(few.begin(), few.end(), [&many = many](const Place& place) {
+    const auto next = std::upper_bound(
+        many.begin(), many.end(), place, [](const Place& wanted, const Place& other) {
+          return std::tie(wanted.base, wanted.begin) < std::tie(other.base, other.end);
+        });
+    return next != many.end() && next->base == place.base && next->begin < place.end;
+  });
+}
 
 uint64_t Emitter::length_of(Block block) const { return layout_.length(match_.schedule, block); }
 
@@ -138,6 +151,7 @@ void Emitter::emit_far(uint32_t index) {
     operands.push_back(local(block));
     lengths.push_back(length_of(block));
   }
+  const std::vector<Place> places = places_of(match_.schedule.blocks_of(step));
   for (uint32_t i = 0; i < matched.far_count; ++i) {
     Op op;
     op.code = OpCode::kStreamSend;
@@ -145,28 +159,44 @@ void Emitter::emit_far(uint32_t index) {
     op.value = lane.sends++;
     op.source_count = static_cast<uint16_t>(operands.size());
     op.lengths = add_lengths(lengths);
-    unsent_.push_back({step.lane, op.value, index});
+    unsent_.push_back({step.lane, op.value, places});
     emit(step.lane, op, operands);
   }
+}
+
+// In the order of memory, neighbours joined. The places of scratch blocks hold one slice, not the
+// whole length, and never overlap: there a block is its number.
+std::vector<Emitter::Place> Emitter::places_of(std::span<const Block> blocks) const {
+  std::vector<Place> places;
+  for (const Block block : blocks) {
+    if (block.space() == Space::kScratch) {
+      places.push_back({register_of(Base::kScratch), block.index(), block.index() + uint64_t{1}});
+      continue;
+    }
+    const Operand at = local(block);
+    const uint64_t bytes = length_of(block) * geometry_.element_bytes;
+    if (bytes > 0) places.push_back({at.base, at.offset, at.offset + bytes});
+  }
+  std::sort(places.begin(), places.end());
+  size_t kept = 0;
+  for (const Place& place : places) {
+    Place* last = kept == 0 ? nullptr : &places[kept - 1];
+    if (last != nullptr && last->base == place.base && place.begin <= last->end) {
+      last->end = std::max(last->end, place.end);
+    } else {
+      places[kept++] = place;
+    }
+  }
+  places.resize(kept);
+  return places;
 }
 
 // Before `blocks` are written: sends that still read them must be out.
 void Emitter::protect(const Step& step, std::span<const Block> blocks) {
   if (unsent_.empty()) return;
-  const auto overlaps = [&](Block a, Block b) {
-    // Scratch blocks never overlap; their places hold one slice, not the whole length.
-    if (a.space() == Space::kScratch || b.space() == Space::kScratch) return a == b;
-    const Operand x = local(a), y = local(b);
-    const uint64_t x_bytes = length_of(a) * geometry_.element_bytes;
-    const uint64_t y_bytes = length_of(b) * geometry_.element_bytes;
-    return x.base == y.base && x.offset < y.offset + y_bytes && y.offset < x.offset + x_bytes;
-  };
+  const std::vector<Place> written = places_of(blocks);
   std::erase_if(unsent_, [&](const Unsent& unsent) {
-    const auto sources = match_.schedule.blocks_of(match_.schedule.steps[unsent.step]);
-    const bool hit = std::any_of(blocks.begin(), blocks.end(), [&](Block target) {
-      return std::any_of(sources.begin(), sources.end(),
-                         [&](Block source) { return overlaps(target, source); });
-    });
+    const bool hit = overlap(written, unsent.places);
     if (hit && parts_of(unsent.lane) != parts_of(step.lane)) {
       emit(step.lane, {.code = OpCode::kAfter, .peer = unsent.lane, .value = kAllOps});
     } else if (hit) {
