@@ -188,35 +188,6 @@ class Measured(unittest.TestCase):
         self.assertIn("at most 16 hosts", done.stderr)
 
 
-class Pages(unittest.TestCase):
-    """docs/topologies: what is shown there is what the program says."""
-
-    def clusters(self):
-        return sorted(name for name in os.listdir(MACHINES) if name.endswith(".json"))
-
-    def test_pictures_are_those_of_their_files(self):
-        self.assertEqual(len(self.clusters()), 4)
-        for name in self.clusters():
-            drawn = os.path.join(MACHINES, name.replace(".json", ".svg"))
-            with self.subTest(name), tempfile.TemporaryDirectory() as folder:
-                path = os.path.join(folder, "picture.svg")
-                done = topo(os.path.join(MACHINES, name), "--svg", path)
-                self.assertEqual((done.returncode, done.stderr), (0, ""))
-                with open(path, encoding="utf-8") as new, open(drawn, encoding="utf-8") as known:
-                    text = new.read()
-                    self.assertEqual(text, known.read())
-                ElementTree.fromstring(text)
-
-    def test_what_the_page_shows_is_what_is_printed(self):
-        with open(os.path.join(MACHINES, "README.md"), encoding="utf-8") as page:
-            shown = re.findall(r"^    \$ tutti topo (\S+)\n((?:    [^$].*\n)+)", page.read(), re.MULTILINE)
-        self.assertEqual(sorted(name for name, _ in shown), self.clusters())
-        for name, text in shown:
-            with self.subTest(name):
-                self.assertEqual(re.sub(r"^    ", "", text, flags=re.MULTILINE),
-                                 topo(os.path.join(MACHINES, name)).stdout)
-
-
 class Files(unittest.TestCase):
     def write(self, text):
         folder = tempfile.TemporaryDirectory()
