@@ -27,6 +27,27 @@ Shares shares_of(Collective collective, const Parameters& p) {
                                                    : Shares::equal(tree_of(p));
 }
 
+Shape shape_over(Collective collective, const Parameters& p, const Shares& shares) {
+  Parameters whole = p;  // lanes do not cut it
+  whole.lanes = 1;
+  Shape shape;
+  if (collective == Collective::kAllGather) {
+    shape = shape_of<Collective::kAllGather>(whole);
+  } else if (collective == Collective::kReduceScatter) {
+    shape = shape_of<Collective::kReduceScatter>(whole);
+  } else {
+    const Partition cut = shares.partition();
+    shape = {.collective = collective,
+             .ranks = p.ranks,
+             .root = p.root,
+             .lanes = 1,
+             .input = cut,
+             .output = cut};
+  }
+  shape.lanes = p.lanes;
+  return shape;
+}
+
 // Outwards along the root's nodes, then inwards in the others.
 std::vector<Phase> broadcast_phases(const Levels& levels, size_t count) {
   std::vector<Phase> phases;
@@ -175,7 +196,7 @@ std::vector<Schedule> schedules_of(Collective collective, const Levels& levels,
 Cost count_cost(Collective collective, const Levels& levels, const Parameters& p) {
   const Shares shares = shares_of(collective, p);
   const NodeTree& tree = shares.tree();
-  const Shape shape = hierarchical_shape(collective, p);
+  const Shape shape = shape_over(collective, p, shares);
   Tally tally(shape, shares.units());
   if (is_symmetric(collective, shares)) {
     const auto tops = tree.children_of(tree.levels() - 1, 0);
@@ -229,24 +250,7 @@ class LastCost {
 }  // namespace
 
 Shape hierarchical_shape(Collective collective, const Parameters& p) {
-  Parameters whole = p;  // lanes do not cut it
-  whole.lanes = 1;
-  Shape shape;
-  if (collective == Collective::kAllGather) {
-    shape = shape_of<Collective::kAllGather>(whole);
-  } else if (collective == Collective::kReduceScatter) {
-    shape = shape_of<Collective::kReduceScatter>(whole);
-  } else {
-    const Partition cut = shares_of(collective, p).partition();
-    shape = {.collective = collective,
-             .ranks = p.ranks,
-             .root = p.root,
-             .lanes = 1,
-             .input = cut,
-             .output = cut};
-  }
-  shape.lanes = p.lanes;
-  return shape;
+  return shape_over(collective, p, shares_of(collective, p));
 }
 
 Schedule hierarchical_schedule(Collective collective, const Levels& levels, const Parameters& p,
@@ -254,7 +258,7 @@ Schedule hierarchical_schedule(Collective collective, const Levels& levels, cons
   const Shares shares = shares_of(collective, p);
   const std::vector<Teams> teams = shares.teams_of(rank);
   Builder builder(rank);
-  const Shape shape = hierarchical_shape(collective, p);
+  const Shape shape = shape_over(collective, p, shares);
   Weaver weaver = weaver_of(builder, shape, rank);
   const std::vector<Phase> phases = phases_of(collective, levels, shares.tree());
   const std::vector<uint16_t> lanes = lanes_of(phases, p.lanes);

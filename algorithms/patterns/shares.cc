@@ -38,9 +38,10 @@ uint64_t finest_unit(const NodeTree& tree) {
   return unit;
 }
 
-// Cuts every cell into `parts`. Units that do not go round go to the parts in turn, over all cells.
-std::vector<std::vector<Stretch>> split(const std::vector<Stretch>& cells, size_t parts) {
-  std::vector<std::vector<Stretch>> result(parts);
+// Cuts every cell into `parts`, of which visit(part, stretch) is told in the order of the cells.
+// Units that do not go round go to the parts in turn, over all cells.
+template <class Visit>
+void visit_parts(const std::vector<Stretch>& cells, size_t parts, const Visit& visit) {
   uint64_t turn = 0;
   for (const Stretch& cell : cells) {
     const uint64_t each = cell.width() / parts, rest = cell.width() % parts;
@@ -48,11 +49,27 @@ std::vector<std::vector<Stretch>> split(const std::vector<Stretch>& cells, size_
     for (size_t i = 0; i < parts; ++i) {
       const bool more = (i + parts - turn) % parts < rest;
       const uint64_t end = begin + each + (more ? 1 : 0);
-      result[i].push_back({begin, end});
+      visit(i, Stretch{begin, end});
       begin = end;
     }
     turn = (turn + rest) % parts;
   }
+}
+
+std::vector<std::vector<Stretch>> split(const std::vector<Stretch>& cells, size_t parts) {
+  std::vector<std::vector<Stretch>> result(parts);
+  for (std::vector<Stretch>& part : result) part.reserve(cells.size());
+  visit_parts(cells, parts, [&](size_t i, Stretch stretch) { result[i].push_back(stretch); });
+  return result;
+}
+
+// One part of them.
+std::vector<Stretch> part_of(const std::vector<Stretch>& cells, size_t parts, size_t wanted) {
+  std::vector<Stretch> result;
+  result.reserve(cells.size());
+  visit_parts(cells, parts, [&](size_t i, Stretch stretch) {
+    if (i == wanted) result.push_back(stretch);
+  });
   return result;
 }
 
@@ -65,7 +82,8 @@ Stretch common(Stretch a, Stretch b) {
 Shares Shares::equal(NodeTreePointer tree) {
   Shares shares(std::move(tree));
   shares.cuts_parts_ = false;
-  const uint64_t finest = finest_unit(*shares.tree_);
+  const uint64_t finest =
+      shares.regular_ ? static_cast<uint64_t>(shares.tree_->ranks()) : finest_unit(*shares.tree_);
   if (finest != 0) {
     shares.lay_out(finest);
     if (shares.cut()) return shares;
@@ -120,13 +138,17 @@ void Shares::classify() {
   std::map<std::vector<uint32_t>, uint32_t> known;
   for (size_t level = 0; level < tree_->levels(); ++level) {
     std::vector<uint32_t>& classes = classes_.emplace_back();
+    std::vector<uint32_t> key, before;  // neighbours are mostly alike
     for (uint32_t node = 0; node < tree_->nodes(level); ++node) {
-      std::vector<uint32_t> key = {static_cast<uint32_t>(level)};
+      key = {static_cast<uint32_t>(level)};
       for (const uint32_t child : tree_->children_of(level, node)) {
         key.push_back(level == 0 ? 0 : classes_[level - 1][child]);
       }
-      classes.push_back(known.try_emplace(key, static_cast<uint32_t>(known.size())).first->second);
+      const auto next = static_cast<uint32_t>(known.size());
+      classes.push_back(key == before ? classes.back()
+                                      : known.try_emplace(key, next).first->second);
       regular_ = regular_ && classes.back() == classes.front();
+      std::swap(key, before);
     }
   }
 }
@@ -135,11 +157,7 @@ void Shares::classify() {
 
 // Blocks end wherever somebody's holding ends. False where they would be too many.
 bool Shares::cut() {
-  if (regular_) {
-    const auto ranks = static_cast<uint64_t>(tree_->ranks());
-    for (uint64_t i = 0; i <= ranks; ++i) bounds_.push_back(length_ / ranks * i);
-    return true;
-  }
+  if (regular_) return true;  // the units are: there is one for each rank
   bounds_ = {0};
   for (const Stretch& interval : owned_) bounds_.push_back(interval.end);
   if (!cut_foreign(tree_->levels() - 1, 0, bounds_)) return false;
@@ -188,21 +206,19 @@ bool Shares::cut_nested(size_t level, uint32_t node, const Intervals& cells,
 Partition Shares::partition() const {
   if (bounds_.empty()) return Partition::equal(static_cast<uint32_t>(length_));
   const auto blocks = static_cast<uint32_t>(bounds_.size() - 1);
-  if (regular_) return Partition::equal(blocks);
   Partition cut{blocks, {}};
   for (const uint64_t bound : bounds_) cut.bounds.push_back(Fraction::of(bound, length_));
   return cut;
 }
 
-std::vector<uint32_t> Shares::blocks_of(Stretch interval) const {
-  std::vector<uint32_t> blocks;
-  if (interval.empty()) return blocks;
+void Shares::append_blocks(Stretch interval, std::vector<uint32_t>& blocks) const {
+  if (interval.empty()) return;
   if (cuts_parts_) {
     const auto order = tree_->ranks_of(tree_->levels() - 1, 0);
     for (uint64_t i = interval.begin; i < interval.end; ++i) {
       blocks.push_back(static_cast<uint32_t>(order[i]));
     }
-    return blocks;
+    return;
   }
   uint64_t first = interval.begin, last = interval.end;
   if (!bounds_.empty()) {
@@ -214,7 +230,6 @@ std::vector<uint32_t> Shares::blocks_of(Stretch interval) const {
     last = index(last);
   }
   for (uint64_t i = first; i < last; ++i) blocks.push_back(static_cast<uint32_t>(i));
-  return blocks;
 }
 
 // ---- who holds what ----------------------------------------------------------------------------
@@ -280,7 +295,7 @@ std::vector<Shares::Pieces> Shares::deal(size_t level, uint32_t node, const Inte
 // The part that a rank holds of the cells that its node of `level` deals out.
 Shares::Intervals Shares::held_by(size_t level, const Intervals& cells, int rank) const {
   const auto children = tree_->children_of(level, tree_->node_of(level, rank));
-  Intervals mine = split(cells, children.size())[tree_->child_of(level, rank)];
+  Intervals mine = part_of(cells, children.size(), tree_->child_of(level, rank));
   return level == 0 ? mine : held_by(level - 1, mine, rank);
 }
 
@@ -321,10 +336,34 @@ std::vector<Shares::Pieces> Shares::holders(size_t level, uint32_t node, uint32_
   return pieces;
 }
 
+// Where all subtrees are alike, the ranks of one place in the children of a node hold the same.
+Team Shares::rail(size_t level, int rank, const std::vector<Cell>& cells,
+                  const Intervals& mine) const {
+  const auto children = tree_->children_of(level, tree_->node_of(level, rank));
+  Team team{{}, std::vector<std::vector<uint32_t>>(children.size())};
+  size_t place = 0;
+  if (level > 0) {
+    const auto siblings = tree_->ranks_of(level - 1, tree_->node_of(level - 1, rank));
+    place =
+        static_cast<size_t>(std::find(siblings.begin(), siblings.end(), rank) - siblings.begin());
+  }
+  for (const uint32_t child : children) {
+    team.members.push_back(level == 0 ? static_cast<int>(child)
+                                      : tree_->ranks_of(level - 1, child)[place]);
+  }
+  for (size_t c = 0; c < cells.size(); ++c) {
+    append_blocks(mine[c], team.blocks[cells[c].child]);
+  }
+  return team;
+}
+
 Teams Shares::teams_at(size_t level, int rank, const std::vector<Cell>& cells) const {
   const uint32_t node = tree_->node_of(level, rank), me = tree_->child_of(level, rank);
   const size_t children = tree_->children_of(level, node).size();
   const Intervals mine = held_in_exchange(level, cells, rank);
+  if (regular_)
+    return {
+        level, static_cast<int>(children), static_cast<int>(me), {rail(level, rank, cells, mine)}};
   std::vector<std::vector<Pieces>> holders_of;  // by child and cell
   for (uint32_t child = 0; child < children; ++child) {
     holders_of.push_back(child == me ? std::vector<Pieces>(cells.size())
@@ -344,8 +383,7 @@ Teams Shares::teams_at(size_t level, int rank, const std::vector<Cell>& cells) c
         end = std::min(end, pieces[at[child]].at.end);
       }
       auto& blocks = teams.try_emplace(members, children).first->second[cells[c].child];
-      const std::vector<uint32_t> more = blocks_of({begin, end});
-      blocks.insert(blocks.end(), more.begin(), more.end());
+      append_blocks({begin, end}, blocks);
       begin = end;
     }
   }

@@ -83,8 +83,6 @@ class Shares {
   const schedule::NodeTree& tree() const { return *tree_; }
 
   Stretch owned_by(int rank) const { return owned_[static_cast<size_t>(rank)]; }
-  /// The blocks of an interval, as they are numbered in the buffer.
-  std::vector<uint32_t> blocks_of(Stretch interval) const;
 
   /// The teams of a rank at every level, from the innermost.
   std::vector<Teams> teams_of(int rank) const;
@@ -126,6 +124,9 @@ class Shares {
   Intervals held_in_exchange(size_t level, const std::vector<Cell>& cells, int rank) const;
   std::vector<Pieces> holders(size_t level, uint32_t node, uint32_t child,
                               const std::vector<Cell>& cells, const Intervals& wanted) const;
+  /// Those of the interval, as they are numbered in the buffer.
+  void append_blocks(Stretch interval, std::vector<uint32_t>& blocks) const;
+  Team rail(size_t level, int rank, const std::vector<Cell>& cells, const Intervals& mine) const;
   Teams teams_at(size_t level, int rank, const std::vector<Cell>& cells) const;
   void hold(size_t level, uint32_t node, const Intervals& dealt, const Visit& visit) const;
 
