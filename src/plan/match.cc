@@ -114,6 +114,20 @@ void find_far_lanes(Match& result, const MatchRequest& request) {
   }
 }
 
+// Ranks of one host exchange block by block; a message by stream is one micro-operation.
+bool is_streamed(const Match& match, const Step& step) {
+  const auto is_far = [&](int peer) { return !match.group->near(match.schedule.rank, peer); };
+  if (step.kind == StepKind::kSend) {
+    const auto peers = match.schedule.peers_of(step);
+    return std::any_of(peers.begin(), peers.end(),
+                       [&](uint32_t peer) { return is_far(static_cast<int>(peer)); });
+  }
+  const auto sources = match.schedule.sources_of(step);
+  return std::any_of(sources.begin(), sources.end(), [&](Source source) {
+    return source.is_message() && is_far(source.peer());
+  });
+}
+
 // Executors keep the operands of one step in arrays of fixed size.
 Status check_limits(const Match& match) {
   if (match.shape.lanes > kMaxLanes) {
@@ -121,9 +135,10 @@ Status check_limits(const Match& match) {
                                " lanes; a plan has at most " + std::to_string(kMaxLanes));
   }
   for (const Step& step : match.schedule.steps) {
-    if (step.block_count > kMaxBlocks) {
-      return Status::unsupported("a step with " + std::to_string(step.block_count) +
-                                 " blocks; a plan's has at most " + std::to_string(kMaxBlocks));
+    if (step.block_count > kMaxBlocks && is_streamed(match, step)) {
+      return Status::unsupported("a message of " + std::to_string(step.block_count) +
+                                 " blocks; between hosts it has at most " +
+                                 std::to_string(kMaxBlocks));
     }
     // A SEND is one copy however many receive it, or a post for each; what is pushed is limited by
     // the choice of mechanisms.

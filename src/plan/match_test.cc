@@ -178,6 +178,27 @@ TEST(Match, RefusesMessagesOfMoreBlocksThanAPlanCounts) {
   }
 }
 
+// Between ranks of a host blocks go one by one, however many a step has.
+TEST(Match, TakesMoreBlocksWithinAHost) {
+  constexpr int kRanks = 2 * (static_cast<int>(kMaxBlocks) + 2);
+  std::vector<int> hosts;
+  for (int rank = 0; rank < kRanks; ++rank) hosts.push_back(rank / 2);
+  MatchRequest request;
+  request.algorithm = find("all_reduce/hierarchical");
+  request.parameters.ranks = kRanks;
+  request.parameters.tree =
+      schedule::NodeTree::make({{hosts.begin(), hosts.end()}, std::vector<uint32_t>(kRanks, 0)})
+          .value();
+  request.group = group::group_on_hosts(hosts);
+  const Result<Match> made = plan::match(request);
+  ASSERT_TRUE(made.ok()) << made.status().message();
+  uint32_t most = 0;
+  for (const schedule::Step& step : made.value().schedule.steps) {
+    most = std::max(most, step.block_count);
+  }
+  EXPECT_GT(most, kMaxBlocks);
+}
+
 TEST(Match, RefusesMoreLanesThanArenasHave) {
   for (const uint16_t lanes : {kMaxLanes, kMaxLanes + 1}) {
     Lowering lowering{find("all_reduce/ring"), {.ranks = 2, .lanes = lanes}};

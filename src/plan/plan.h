@@ -93,7 +93,7 @@ struct Operand {
 inline constexpr uint32_t kNoMask = ~0u;
 inline constexpr uint32_t kNoPeer = ~0u;
 inline constexpr uint32_t kMaxTargets = 1024;       // of one move
-inline constexpr uint32_t kMaxBlocks = UINT16_MAX;  // of one step: Op counts in 16 bits
+inline constexpr uint32_t kMaxBlocks = UINT16_MAX;  // of a stream's Op, which counts in 16 bits
 inline constexpr uint32_t kMaxLanes = 8;            // each has a ring and a counter in every arena
 inline constexpr uint32_t kSlicesInFlight = 4;      // the most of a plan of several lanes
 

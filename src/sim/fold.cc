@@ -36,7 +36,8 @@ class Folder {
     const uint64_t each = std::max<uint64_t>(1, first.value().ops.size());
     const bool is_small = each * known_.size() <= limits_.proved;
     if (!is_small && folding != Folding::kSampled) return too_large(each);
-    if (!is_small) return sample(std::move(first).value());
+    know(0, first.value());
+    if (!is_small) return sample(each);
     for (size_t rank = 0; rank < known_.size(); ++rank) {
       if (Status status = know(rank); !status.ok()) return status;
     }
@@ -58,11 +59,15 @@ class Folder {
     const auto number = static_cast<int>(rank);
     Result<plan::Plan> plan = lower(job_, network_.group(), number);
     if (!plan.ok()) return plan.status();
-    RankProgram program = program_of(plan.value(), number, network_);
+    know(rank, plan.value());
+    return {};
+  }
+  void know(size_t rank, const plan::Plan& plan) {
+    const auto number = static_cast<int>(rank);
+    RankProgram program = program_of(plan, number, network_);
     Mates mates(number, program);
     known_[rank] =
         std::make_unique<KnownProgram>(KnownProgram{std::move(program), std::move(mates)});
-    return {};
   }
 
   // kNoMate for what is no message, and where the peer is not known.
@@ -106,7 +111,7 @@ class Folder {
   }
 
   // One class of ranks, and one of links for each level and way.
-  Result<Cast> sample(plan::Plan first) {
+  Result<Cast> sample(uint64_t operations) {
     const auto refuse = [&](const std::string& why) {
       return Status::unsupported("the " + std::to_string(known_.size()) +
                                  " ranks are too many to be simulated one by one, and cannot be "
@@ -115,9 +120,9 @@ class Folder {
     };
     if (!network_.is_sound() || !faults_.empty()) return refuse("some are made slow, or end");
     if (!is_uniform()) return refuse("the tree of levels is not uniform");
-    const uint64_t each = std::max<uint64_t>(1, first.ops.size() + job_.parameters.ranks);
+    const uint64_t each = operations + static_cast<uint64_t>(job_.parameters.ranks);
     const uint64_t most = std::max<uint64_t>(8, limits_.sampled / each);
-    for (const size_t rank : sampled_ranks(first, most)) {
+    for (const size_t rank : sampled_ranks(most)) {
       if (Status status = know(rank); !status.ok()) return status;
       ++cast_.checked;
     }
@@ -145,7 +150,7 @@ class Folder {
 
   // Rank 0 and its peers always, whatever `most` says; then the first ranks of what lies beside it
   // on each level, and others. No rank twice.
-  std::vector<size_t> sampled_ranks(const plan::Plan& first, uint64_t most) const {
+  std::vector<size_t> sampled_ranks(uint64_t most) const {
     std::vector<size_t> ranks = {0};
     std::vector<bool> taken(known_.size(), false);
     taken[0] = true;
@@ -153,7 +158,7 @@ class Folder {
       if (!taken[rank]) ranks.push_back(rank);
       taken[rank] = true;
     };
-    for (const Reference& one : program_of(first, 0, network_).references) take(one.peer);
+    for (const Reference& one : known_[0]->program.references) take(one.peer);
     const group::GroupView& group = *network_.group();
     const uint64_t share = std::max<uint64_t>(1, most / (2 * group.levels()));
     for (size_t level = 1; level < group.levels(); ++level) {
