@@ -37,10 +37,10 @@ class Emitter {
  private:
   using Ops = std::vector<Op>;
   /// Bytes of the memory that a register names.
-  struct Place {
+  struct TouchedBytes {
     uint32_t base;
     uint64_t begin, end;
-    auto operator<=>(const Place&) const = default;
+    auto operator<=>(const TouchedBytes&) const = default;
   };
 
   void open_lane(uint16_t lane);
@@ -59,8 +59,8 @@ class Emitter {
   bool lands_by_itself(uint32_t index) const;
   void await(const schedule::Step& step, const Message& message);
   void await_entry(int peer);
-  std::vector<Place> places_of(std::span<const schedule::Block> blocks) const;
-  static bool overlap(const std::vector<Place>& a, const std::vector<Place>& b);
+  std::vector<TouchedBytes> places_of(std::span<const schedule::Block> blocks) const;
+  static bool overlap(const std::vector<TouchedBytes>& a, const std::vector<TouchedBytes>& b);
   void protect(const schedule::Step& step, std::span<const schedule::Block> blocks);
   void close_lanes();
   void join();
@@ -101,7 +101,7 @@ class Emitter {
   struct Unsent {
     uint16_t lane;
     uint32_t ordinal;
-    std::vector<Place> places;  // that are read
+    std::vector<TouchedBytes> places;  // that are read
   };
   std::vector<Unsent> unsent_;  // sends by stream whose source must not be written yet
   uint64_t landing_bytes_ = 0;

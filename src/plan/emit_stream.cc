@@ -21,11 +21,11 @@ using schedule::Step;
 using schedule::StepKind;
 
 // Each of the shorter list is looked for in the longer one. Both are ordered and without overlaps.
-bool Emitter::overlap(const std::vector<Place>& a, const std::vector<Place>& b) {
+bool Emitter::overlap(const std::vector<TouchedBytes>& a, const std::vector<TouchedBytes>& b) {
   const auto& [few, many] = a.size() < b.size() ? std::tie(a, b) : std::tie(b, a);
-  return std::any_of(few.begin(), few.end(), [&many = many](const Place& place) {
+  return std::any_of(few.begin(), few.end(), [&many = many](const TouchedBytes& place) {
     const auto next = std::upper_bound(
-        many.begin(), many.end(), place, [](const Place& wanted, const Place& other) {
+        many.begin(), many.end(), place, [](const TouchedBytes& wanted, const TouchedBytes& other) {
           return std::tie(wanted.base, wanted.begin) < std::tie(other.base, other.end);
         });
     return next != many.end() && next->base == place.base && next->begin < place.end;
@@ -151,7 +151,7 @@ void Emitter::emit_far(uint32_t index) {
     operands.push_back(local(block));
     lengths.push_back(length_of(block));
   }
-  const std::vector<Place> places = places_of(match_.schedule.blocks_of(step));
+  const std::vector<TouchedBytes> places = places_of(match_.schedule.blocks_of(step));
   for (uint32_t i = 0; i < matched.far_count; ++i) {
     Op op;
     op.code = OpCode::kStreamSend;
@@ -166,8 +166,8 @@ void Emitter::emit_far(uint32_t index) {
 
 // In the order of memory, neighbours joined. The places of scratch blocks hold one slice, not the
 // whole length, and never overlap: there a block is its number.
-std::vector<Emitter::Place> Emitter::places_of(std::span<const Block> blocks) const {
-  std::vector<Place> places;
+std::vector<Emitter::TouchedBytes> Emitter::places_of(std::span<const Block> blocks) const {
+  std::vector<TouchedBytes> places;
   for (const Block block : blocks) {
     if (block.space() == Space::kScratch) {
       places.push_back({register_of(Base::kScratch), block.index(), block.index() + uint64_t{1}});
@@ -179,8 +179,8 @@ std::vector<Emitter::Place> Emitter::places_of(std::span<const Block> blocks) co
   }
   std::sort(places.begin(), places.end());
   size_t kept = 0;
-  for (const Place& place : places) {
-    Place* last = kept == 0 ? nullptr : &places[kept - 1];
+  for (const TouchedBytes& place : places) {
+    TouchedBytes* last = kept == 0 ? nullptr : &places[kept - 1];
     if (last != nullptr && last->base == place.base && place.begin <= last->end) {
       last->end = std::max(last->end, place.end);
     } else {
@@ -194,7 +194,7 @@ std::vector<Emitter::Place> Emitter::places_of(std::span<const Block> blocks) co
 // Before `blocks` are written: sends that still read them must be out.
 void Emitter::protect(const Step& step, std::span<const Block> blocks) {
   if (unsent_.empty()) return;
-  const std::vector<Place> written = places_of(blocks);
+  const std::vector<TouchedBytes> written = places_of(blocks);
   std::erase_if(unsent_, [&](const Unsent& unsent) {
     const bool hit = overlap(written, unsent.places);
     if (hit && parts_of(unsent.lane) != parts_of(step.lane)) {
