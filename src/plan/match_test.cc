@@ -178,17 +178,22 @@ TEST(Match, RefusesMessagesOfMoreBlocksThanAPlanCounts) {
   }
 }
 
-// Between ranks of a host blocks go one by one, however many a step has.
+// Between ranks of a host blocks go one by one, however many a step has: here half of 133120.
 TEST(Match, TakesMoreBlocksWithinAHost) {
-  constexpr int kRanks = 2 * (static_cast<int>(kMaxBlocks) + 2);
+  constexpr uint32_t kRanks = 2 * 65 * 32 * 32;  // on hosts of two, below three levels
   std::vector<int> hosts;
-  for (int rank = 0; rank < kRanks; ++rank) hosts.push_back(rank / 2);
+  std::vector<std::vector<uint32_t>> levels(4);
+  for (uint32_t rank = 0; rank < kRanks; ++rank) {
+    hosts.push_back(static_cast<int>(rank / 2));
+    for (const auto& [level, size] : {std::pair{0, 2}, {1, 130}, {2, 4160}}) {
+      levels[static_cast<size_t>(level)].push_back(rank / static_cast<uint32_t>(size));
+    }
+    levels[3].push_back(0);
+  }
   MatchRequest request;
   request.algorithm = find("all_reduce/hierarchical");
   request.parameters.ranks = kRanks;
-  request.parameters.tree =
-      schedule::NodeTree::make({{hosts.begin(), hosts.end()}, std::vector<uint32_t>(kRanks, 0)})
-          .value();
+  request.parameters.tree = schedule::NodeTree::make(levels).value();
   request.group = group::group_on_hosts(hosts);
   const Result<Match> made = plan::match(request);
   ASSERT_TRUE(made.ok()) << made.status().message();
