@@ -34,7 +34,12 @@ std::string Collectives::explain(const Request& request) {
           (plan.passes.empty() ? "" : ", " + plan.passes) + ", over " + membership_.transports() +
           (shares ? rounds_before(request, in_place) : "") + "\n";
   for (const select::Candidate& candidate : planner_.candidates(request, in_place)) {
-    text += "  " + std::string(candidate.algorithm->name) + ": ";
+    text += "  " + std::string(candidate.algorithm->name);
+    if (candidate.parameters.lanes > 1) text += ":" + std::to_string(candidate.parameters.lanes);
+    if (candidate.far_slices > 0) {
+      text += " in " + std::to_string(candidate.far_slices) + " slices between hosts";
+    }
+    text += ": ";
     text += candidate.rejected.empty()
                 ? "predicted " + std::to_string(candidate.predicted_ns / 1000) + " us" +
                       (candidate.overflows ? ", its slices hardly fit a frame" : "")

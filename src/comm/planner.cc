@@ -23,6 +23,12 @@ class Hash {
   uint64_t value_ = 0xcbf29ce484222325u;
 };
 
+select::Slicing slicing_of(const plan::Tuning& tuning) {
+  return {.frame_bytes = static_cast<double>(tuning.frame_bytes),
+          .stream_bytes = static_cast<double>(tuning.stream_bytes),
+          .memory_bytes = static_cast<double>(tuning.long_slice_bytes)};
+}
+
 }  // namespace
 
 Planner::Planner(PlannerOptions options)
@@ -30,6 +36,7 @@ Planner::Planner(PlannerOptions options)
       model_version_(select::version_of(options_.model)),
       prices_(options_.link ? select::LevelPrices(*options_.link)
                             : select::LevelPrices(options_.group, options_.cores, options_.model)) {
+  prices_.set_slicing(slicing_of(options_.tuning));
 }
 
 void Planner::set_options(const CallOptions& options) {
@@ -243,7 +250,9 @@ Result<const Prepared*> Planner::make(const Request& request, bool in_place, Rea
   auto prepared = std::make_unique<Prepared>();
   prepared->key = key_of(request, in_place, reach);
   prepared->registered = reach.registered;
-  prepared->plan = bind(*match.value(), {request.count, request.type, folded_op(request)});
+  plan::BindRequest wanted{request.count, request.type, folded_op(request)};
+  wanted.far_slices = chosen.value().far_slices;
+  prepared->plan = bind(*match.value(), wanted);
   // Of a rooted collective, what is right for both placements was chosen anyway.
   const bool any_placement =
       schedule::traits_of(request.collective).rooted() || !match.value()->placement_matters;

@@ -259,11 +259,34 @@ struct Mutated {
 
 void PrintTo(const Mutated& m, std::ostream* out) { *out << m.algorithm << " " << name_of(m.mode); }
 
+/// Whether a rank of a domain hears in every slice from one that waits for credit before it has
+/// published anything itself. The frames of a slice lie alike on all ranks, so both wait for
+/// the same: the message says that all the others have passed what lay there. Exact for plans of
+/// one lane; of several it does not tell lanes apart.
+bool is_given_credit(const PlanSet& set, uint32_t rank) {
+  const auto gives = [&](uint32_t peer) {
+    const std::vector<Op>& ops = set.plans[peer].ops;
+    return std::any_of(ops.begin(), ops.end(),
+                       [](const Op& op) { return op.code == OpCode::kCredit; });
+  };
+  const Plan& plan = set.plans[rank];
+  for (const Op& op : plan.ops) {
+    const bool awaits = op.code == OpCode::kWait || op.code == OpCode::kWaitCell;
+    if (awaits && gives(op.peer)) return true;
+    for (uint32_t i = 0; i < op.target_count; ++i) {
+      const uint32_t base = plan.operands[op.operands + i].base;
+      if (base >= register_of(Base::kFixed)) return false;
+    }
+    if (op.code == OpCode::kRaise) return false;
+  }
+  return false;
+}
+
 class PlanMutants : public testing::TestWithParam<Mutated> {
  protected:
   // Faults that no other micro-operation can make up for. Of the others some are none: what waits
   // longer, or in another order, may still be right, and a wait may be implied by a second one.
-  static bool is_fatal(const Mutant& mutant, const Mutated& m) {
+  static bool is_fatal(const Mutant& mutant, const Mutated& m, const PlanSet& set) {
     switch (mutant.fault) {
       case Fault::kNoEnd:
       case Fault::kNoRaise:
@@ -276,14 +299,10 @@ class PlanMutants : public testing::TestWithParam<Mutated> {
       case Fault::kShiftedOperand:
       case Fault::kShorter:
         return true;
-      // Entries and readers' signals say as much as a credit; so may the messages of other domains,
-      // and to who forwards a broadcast its message: the root had waited for all. So had the rank
-      // that rank 0 hears from before it sends anything, where three ranks fold and double.
+      // Entries and readers' signals say as much as a credit; so may messages of other domains.
       case Fault::kNoCredit:
-        if (mutant.rank == 0 && m.algorithm == "all_reduce/folded_doubling") return false;
-        if (mutant.rank == 0 && m.algorithm == "all_reduce/hierarchical_doubling") return false;
         return m.mode == Mode::kStaged && m.spread == Spread::kOneDomain &&
-               (mutant.rank == 0 || !m.algorithm.starts_with("broadcast/"));
+               !is_given_credit(set, mutant.rank);
       // Two lanes may both wait for a send before they overwrite its source.
       case Fault::kNoSent:
         return m.lanes == 1;
@@ -317,9 +336,12 @@ TEST_P(PlanMutants, AreRefusedOrRight) {
       for (const VerifyOptions& options : small_rings(set)) {
         right = right && verify_plans(set, options).ok();
       }
+      const bool none = mutant.fault == Fault::kNoCredit && set.plans[0].lanes.size() == 1 &&
+                        is_given_credit(set, mutant.rank);
+      EXPECT_TRUE(right || !none) << print(lowering) << ": " << mutant.what;
       if (!right) return;
       ++accepted[static_cast<size_t>(mutant.fault)];
-      EXPECT_FALSE(is_fatal(mutant, m)) << print(lowering) << ": " << mutant.what;
+      EXPECT_FALSE(is_fatal(mutant, m, set)) << print(lowering) << ": " << mutant.what;
     });
   }
   for (int i = 0; i < kFaults; ++i) {

@@ -1,6 +1,8 @@
 #include "src/select/level_prices.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
 #include "src/select/busiest.h"
@@ -34,6 +36,20 @@ std::vector<double> by_node(const std::vector<double>& uplinks, const group::Lev
     if (level->nodes[rank] == nodes.size()) nodes.push_back(uplinks[rank]);
   }
   return nodes;
+}
+
+constexpr double kUnaskedBytes = 64 << 10;  // between two hosts, in each lane
+constexpr uint64_t kSlicesInFlight = 4;     // of a plan of several lanes
+
+// The time that a slice of a plan waits at a level between hosts.
+double waits_ns(const LevelUse& use, const LinkModel& link, double slice_bytes,
+                bool flows_one_way) {
+  if (use.cost.depth == 0) return 0;
+  const double messages = std::max(1.0, static_cast<double>(use.cost.messages));
+  const double bytes = use.cost.bytes * slice_bytes / messages;
+  const double asked = bytes / (bytes + kUnaskedBytes);  // the part that goes when there is room
+  const double hops = flows_one_way ? 2 * asked : use.cost.depth + asked;
+  return hops * link.latency_ns + static_cast<double>(use.cost.messages) * link.message_ns;
 }
 
 // Blocks of one count of elements: all of a buffer's, or those of one share.
@@ -73,9 +89,19 @@ const Usage& LevelPrices::usage_of(const schedule::Algorithm& algorithm,
                                    const schedule::Parameters& parameters) {
   const Key key{algorithm.collective, algorithm.name,  parameters.ranks,     parameters.root,
                 parameters.lanes,     parameters.fold, parameters.tree.get()};
-  const auto [found, is_new] = known_.try_emplace(key);
-  if (is_new) found->second = use_of(algorithm, parameters);
-  return found->second;
+  const auto known = known_.find(key);
+  if (known != known_.end()) return known->second;
+  Usage usage;
+  if (algorithm.lane_levels != nullptr && parameters.lanes > 1) {
+    schedule::Parameters whole = parameters;  // lanes change nothing else
+    whole.lanes = 1;
+    usage = usage_of(algorithm, whole);
+    usage.lane_levels = algorithm.lane_levels(parameters);
+  } else {
+    usage = use_of(algorithm, parameters);
+    usage.flows_one_way = schedule::traits_of(algorithm.collective).rooted();
+  }
+  return known_.emplace(key, std::move(usage)).first->second;
 }
 
 Usage LevelPrices::use_of(const schedule::Algorithm& algorithm,
@@ -99,14 +125,76 @@ Usage LevelPrices::use_of(const schedule::Algorithm& algorithm,
   return usage;
 }
 
-double LevelPrices::price(const Usage& usage, double count_bytes) const {
-  double sum = 0;
-  for (size_t i = 0; i < usage.levels.size(); ++i) {
-    // The only one there is, where the algorithm's schedules say nothing of levels.
-    const PricedLevel& level = usage.levels.size() == 1 ? levels_.back() : levels_[i];
-    sum += predict_ns(usage.levels[i], level.link, count_bytes);
+// The only one there is, where the algorithm's schedules say nothing of levels.
+const PricedLevel& LevelPrices::level_of(const Usage& usage, size_t index) const {
+  return usage.levels.size() == 1 ? levels_.back() : levels_[index];
+}
+
+uint64_t LevelPrices::slices_of(const Usage& usage, double count_bytes) const {
+  const double published =
+      static_cast<double>(usage.cost.published.num) / static_cast<double>(usage.cost.published.den);
+  const double block_bytes = count_bytes / std::max<uint32_t>(1, usage.blocks);
+  const double most = std::max(
+      {1.0, published * count_bytes / slicing_.frame_bytes, block_bytes / slicing_.stream_bytes});
+  // A piece is not shorter than a cache line.
+  return static_cast<uint64_t>(std::ceil(std::min(most, std::max(1.0, block_bytes / 64))));
+}
+
+Price LevelPrices::price_of(const Usage& usage, double count_bytes) const {
+  const uint64_t slices = slices_of(usage, count_bytes);
+  if (!usage.lane_levels.empty() && slices > 1) {
+    Price best{.ns = std::numeric_limits<double>::infinity()};
+    for (uint64_t far = 1; far <= slices; far *= 2) {
+      const double ns = price_in_lanes(usage, count_bytes, far);
+      if (ns < best.ns) best = {ns, far};
+    }
+    if (best.far_slices > 0) return best;
   }
-  return sum;
+  Price price;
+  for (size_t i = 0; i < usage.levels.size(); ++i) {
+    const PricedLevel& level = level_of(usage, i);
+    const LevelUse& use = usage.levels[i];
+    price.ns += predict_ns(use, level.link, count_bytes);
+    if (level.maps) continue;
+    const auto more = static_cast<double>(slices - 1);
+    price.ns += more * waits_ns(use, level.link, count_bytes / static_cast<double>(slices),
+                                usage.flows_one_way);
+  }
+  return price;
+}
+
+// The first slice goes through all lanes; each of the others is as much later as the slowest of
+// them: a lane between hosts, what they move, or the rank, which does all lanes within its host.
+double LevelPrices::price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices) const {
+  const double slice_bytes = count_bytes / static_cast<double>(slices);
+  std::vector<double> lanes(usage.levels.size(), 0);  // by innermost level
+  for (const size_t level : usage.lane_levels) {
+    if (level < lanes.size()) ++lanes[level];
+  }
+  double first = 0, near = 0, slowest = 0, lane = 0, memory = 0;
+  for (size_t i = usage.levels.size(); i-- > 0;) {
+    const LevelUse& use = usage.levels[i];
+    const PricedLevel& level = level_of(usage, i);
+    const double once = predict_ns(use, level.link, slice_bytes);
+    first += once;
+    if (level.maps) {
+      near += once - use.cost.depth * level.link.latency_ns;
+      continue;
+    }
+    const double busy = once - use.cost.depth * level.link.latency_ns;
+    slowest = std::max(slowest, busy);
+    // With the levels further out that have no lane of their own.
+    lane += std::max(busy, waits_ns(use, level.link, slice_bytes, usage.flows_one_way));
+    memory += use.cost.bytes * slice_bytes;
+    if (lanes[i] == 0) continue;
+    slowest = std::max(slowest, lane / lanes[i]);
+    lane = 0;
+  }
+  const double in_flight = static_cast<double>(std::min<uint64_t>(slices, kSlicesInFlight));
+  memory += in_flight * slice_bytes * static_cast<double>(usage.cost.scratch.num) /
+            static_cast<double>(usage.cost.scratch.den);
+  if (lane > 0 || memory > slicing_.memory_bytes) return std::numeric_limits<double>::infinity();
+  return first + static_cast<double>(slices - 1) * std::max(slowest, near);
 }
 
 std::vector<LevelUse> LevelPrices::count(const schedule::Algorithm& algorithm,

@@ -1,6 +1,14 @@
 // The prices of candidates in a group: that of each level by the model of its links, from what is
 // counted once for each algorithm and parameters.
 //
+// A plan does a call in slices (Slicing). Between hosts every slice pays the latencies of its
+// messages again: a rank goes on to the next one when it has all that it waits for in this one, and
+// a message goes when the receiver has said that there is room for it, so in one round trip no more
+// moves than a slice and what may go unasked. Where a collective has a root, messages flow one way:
+// the ranks are in different slices, and only the room is waited for. Where lanes are phases,
+// slices of different levels go on at the same time, and lanes between hosts have slices of their
+// own, as many as cost the least.
+//
 // A call waits for its busiest rank (busiest.h), whose levels take their turns: a level takes what
 // the rank's messages take, and no less than the link of its node that carries them: all that
 // leaves the node takes that link.
@@ -19,11 +27,26 @@
 
 namespace tutti::select {
 
+/// How plans cut calls; by default they do not. Equal on all ranks.
+struct Slicing {
+  double frame_bytes = 1e300;   // what a rank publishes in a slice, at most
+  double stream_bytes = 1e300;  // of one block's piece in a message between hosts
+  double memory_bytes = 1e300;  // what long slices may take beside the buffers
+};
+
+/// The price of one call.
+struct Price {
+  double ns = 0;
+  uint64_t far_slices = 0;  // plan::BindRequest::far_slices: of lanes between hosts
+};
+
 /// All that is known of an algorithm with certain parameters.
 struct Usage {
   schedule::Cost cost;
-  uint32_t blocks = 0;           // of one count of elements
-  std::vector<LevelUse> levels;  // of the group's tree, as many as are priced
+  bool flows_one_way = false;       // it has a root
+  std::vector<size_t> lane_levels;  // Algorithm::lane_levels, of several lanes
+  uint32_t blocks = 0;              // of one count of elements
+  std::vector<LevelUse> levels;     // of the group's tree, as many as are priced
 };
 
 class LevelPrices {
@@ -41,8 +64,14 @@ class LevelPrices {
   /// The costs of the algorithm, asked for once, since it may have to be counted.
   const Usage& usage_of(const schedule::Algorithm& algorithm,
                         const schedule::Parameters& parameters);
+  void set_slicing(const Slicing& slicing) { slicing_ = slicing; }
+  /// Of a plan whose lanes all have short slices.
+  uint64_t slices_of(const Usage& usage, double count_bytes) const;
+  Price price_of(const Usage& usage, double count_bytes) const;
   /// Nanoseconds of one call.
-  double price(const Usage& usage, double count_bytes) const;
+  double price(const Usage& usage, double count_bytes) const {
+    return price_of(usage, count_bytes).ns;
+  }
   const std::vector<PricedLevel>& levels() const { return levels_; }
   /// The kind of link that the outermost nodes have.
   const LinkModel& slowest() const { return levels_.back().link; }
@@ -52,6 +81,8 @@ class LevelPrices {
                          const schedule::NodeTree*>;
 
   Usage use_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) const;
+  const PricedLevel& level_of(const Usage& usage, size_t index) const;
+  double price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices) const;
   size_t node_below(size_t level, int rank) const;
   std::vector<double> links_below(
       size_t level, const std::vector<std::vector<schedule::RankTraffic>>& traffic) const;
@@ -62,6 +93,7 @@ class LevelPrices {
   schedule::NodeTreePointer tree_;
   std::vector<PricedLevel> levels_;  // of the tree
   int most_counted_ = kMostCounted;
+  Slicing slicing_;
   std::map<Key, Usage> known_;
 };
 

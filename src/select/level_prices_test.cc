@@ -62,6 +62,63 @@ TEST(LevelPrices, LevelsAreCrossedOnceWhereOneOfThemIsSlow) {
   EXPECT_FALSE(picks_levels(equal, 64));
 }
 
+constexpr Slicing kSlicing{
+    .frame_bytes = 512 << 10, .stream_bytes = 1 << 20, .memory_bytes = 64 << 20};
+const std::string kSlowSites = sites(R"("latency_us": 20000, "port_GB_per_s": 5)",
+                                     R"({"count": 2, "children": [{"count": 4, "ranks": 4}]})");
+
+// In one lane both exchanges of the outermost level wait in each of 256 slices.
+TEST(LevelPrices, EverySliceWaitsForASlowLinkAgain) {
+  LevelPrices prices(group_of(kSlowSites), 8);
+  const auto* levels = registry::find(Collective::kAllReduce, "hierarchical");
+  schedule::Parameters parameters{.ranks = 32, .tree = prices.tree()};
+  const double bytes = 64 << 20, whole = prices.price(prices.usage_of(*levels, parameters), bytes);
+  prices.set_slicing(kSlicing);
+  const Usage& one = prices.usage_of(*levels, parameters);
+  const auto slices = static_cast<double>(prices.slices_of(one, bytes));
+  EXPECT_GT(slices, 200);
+  EXPECT_GT(prices.price(one, bytes), slices * 2 * 20e6);
+  EXPECT_EQ(prices.price_of(one, bytes).far_slices, 0u);
+  parameters.lanes = 3;
+  const Price apart = prices.price_of(prices.usage_of(*levels, parameters), bytes);
+  EXPECT_LT(apart.ns, 2 * whole);
+  EXPECT_GE(apart.far_slices, 1u);
+  EXPECT_LT(apart.far_slices, 16u);
+  // One slice of all would keep too much beside the buffers.
+  EXPECT_GT(prices.price_of(prices.usage_of(*levels, parameters), 64 * bytes).far_slices, 1u);
+}
+
+// A chain of ranks is in different slices: each waits for room, not for the end of the chain.
+TEST(LevelPrices, SlicesOfMessagesThatFlowOneWayFollowEachOther) {
+  LevelPrices prices(group_of(kSlowSites), 8);
+  prices.set_slicing(kSlicing);
+  const schedule::Parameters parameters{.ranks = 32, .tree = prices.tree()};
+  const auto price = [&](Collective collective, const char* name) {
+    const auto* algorithm = registry::find(collective, name);
+    return prices.price(prices.usage_of(*algorithm, parameters), 64 << 20);
+  };
+  EXPECT_LT(10 * price(Collective::kBroadcast, "chain"), price(Collective::kAllReduce, "ring"));
+}
+
+TEST(LevelPrices, PhasesAreApartWhereThatPays) {
+  LevelPrices prices(group_of(kSlowSites), 8);
+  prices.set_slicing(kSlicing);
+  const auto chosen = [&](uint64_t bytes, std::string_view forced) {
+    Query query = query_of(prices, 32, bytes);
+    query.forced = forced;
+    return choose(registry::algorithms(), query).value();
+  };
+  EXPECT_EQ(chosen(1024, "hierarchical").parameters.lanes, 1);
+  EXPECT_EQ(chosen(1024, "hierarchical").far_slices, 0u);
+  const Candidate large = chosen(64 << 20, "hierarchical");
+  EXPECT_GT(large.parameters.lanes, 1);
+  EXPECT_GT(large.far_slices, 0u);
+  EXPECT_EQ(chosen(64 << 20, "hierarchical:1").parameters.lanes, 1);  // who says how many gets them
+  const Candidate best = chosen(64 << 20, "");
+  EXPECT_NE(best.algorithm->loads, nullptr);
+  EXPECT_GT(best.parameters.lanes, 1);
+}
+
 // More ranks than are looked at, of which many share the uplink of a host.
 TEST(LevelPrices, LevelsAreChosenInVeryLargeGroupsToo) {
   const std::string children = R"({"count": 2, "children": [{"count": 64, "ranks": 8}]})";

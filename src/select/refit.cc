@@ -19,9 +19,10 @@ struct TimeParts {
   bool by_links = false;  // the rate is that of links, not of ranks
 };
 
-TimeParts time_parts_of(const LevelUse& use, const LinkModel& link, double bytes) {
+// `rounds`: how often the latencies are paid.
+TimeParts time_parts_of(const LevelUse& use, const LinkModel& link, double bytes, double rounds) {
   const double wire = use.cost.bytes * link.wire_ns_per_byte;
-  return {use.cost.depth * link.latency_ns, std::max(wire, use.links_ns_per_byte) * bytes,
+  return {rounds * use.cost.depth * link.latency_ns, std::max(wire, use.links_ns_per_byte) * bytes,
           use.links_ns_per_byte > wire};
 }
 
@@ -29,10 +30,12 @@ void listen(const Measured& one, LevelPrices& prices, std::vector<Said>& said) {
   const Usage& usage = prices.usage_of(*one.algorithm, one.parameters);
   const double expected = prices.price(usage, one.count_bytes);
   if (usage.levels.size() != prices.levels().size() || !(expected > 0)) return;
+  const bool again = usage.lane_levels.empty() && !usage.flows_one_way;
+  const auto rounds = again ? static_cast<double>(prices.slices_of(usage, one.count_bytes)) : 1.0;
   for (size_t i = 0; i < usage.levels.size(); ++i) {
     if (prices.levels()[i].maps) continue;
     const TimeParts parts =
-        time_parts_of(usage.levels[i], prices.levels()[i].link, one.count_bytes);
+        time_parts_of(usage.levels[i], prices.levels()[i].link, one.count_bytes, rounds);
     const auto add = [&](double part, std::vector<double>& factors) {
       if (part < kMostOfIt * expected) return;
       factors.push_back(std::max(one.median_ns - (expected - part), 0.0) / part);

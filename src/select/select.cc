@@ -107,6 +107,29 @@ std::string reasons(const std::vector<Candidate>& candidates, const Query& query
   return forced.empty() ? text : force_of(query) + "; there are " + names;
 }
 
+// Prices the candidate; where lanes are phases and nobody has said how many, with as many as cost
+// the least, and the fewest of those.
+void take_cheapest_lanes(Candidate& candidate, const Query& query, double bytes) {
+  const schedule::Algorithm& algorithm = *candidate.algorithm;
+  const auto price = [&](const schedule::Parameters& parameters) {
+    return query.prices->price_of(query.prices->usage_of(algorithm, parameters), bytes);
+  };
+  Price best = price(candidate.parameters);
+  schedule::Parameters tried = candidate.parameters;
+  tried.lanes = algorithm.max_lanes;
+  const bool chooses =
+      algorithm.lane_levels != nullptr && !query.vectors && parse_forced(query.forced).lanes == 0;
+  const size_t most = chooses ? algorithm.lane_levels(tried).size() : 1;
+  for (tried.lanes = 2; tried.lanes <= most; ++tried.lanes) {
+    const Price other = price(tried);
+    if (other.ns >= best.ns) continue;
+    best = other;
+    candidate.parameters.lanes = tried.lanes;
+  }
+  candidate.predicted_ns = best.ns;
+  candidate.far_slices = query.vectors ? 0 : best.far_slices;
+}
+
 }  // namespace
 
 std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algorithms,
@@ -123,10 +146,12 @@ std::vector<Candidate> rank_candidates(std::span<const schedule::Algorithm> algo
       candidates.push_back(std::move(candidate));
       continue;
     }
+    take_cheapest_lanes(candidate, query, bytes);
     const Usage& usage = query.prices->usage_of(algorithm, candidate.parameters);
     candidate.rejected = reject(usage.cost, query.limits);
-    candidate.overflows = overflows(usage, candidate.parameters.lanes, bytes, query.limits);
-    candidate.predicted_ns = query.prices->price(usage, bytes);
+    const bool shares = algorithm.lane_levels == nullptr;  // of the data are what lanes have
+    const auto cut = static_cast<uint16_t>(shares ? candidate.parameters.lanes : 1);
+    candidate.overflows = overflows(usage, cut, bytes, query.limits);
     if (query.vectors && algorithm.forwards) {  // a size round goes first
       candidate.predicted_ns += query.prices->price(usage, sizeof(uint64_t));
     }

@@ -27,7 +27,9 @@ struct Limits {
 
 struct Query {
   schedule::Collective collective = schedule::Collective::kAllReduce;
-  schedule::Parameters parameters;  // but for the lanes, which are the candidate's
+  // But for the lanes, which are the candidate's: as many as are forced, else one, or as many
+  // phases apart as cost the least.
+  schedule::Parameters parameters;
   uint64_t count = 0;
   uint32_t element_bytes = 1;
   bool in_place = false;
@@ -43,11 +45,12 @@ struct Candidate {
   const schedule::Algorithm* algorithm = nullptr;
   schedule::Parameters parameters;
   double predicted_ns = 0;
-  std::string rejected;  // why it may not run; empty: it may
+  std::string rejected;     // why it may not run; empty: it may
   // Its slices have so many blocks that, padded to cache lines, they hardly fit a frame. It runs
   // only where no other can. Messages between hosts and direct ones are not staged, so some would
   // have fitted; but how they travel is an affair of each host, and all ranks must choose alike.
   bool overflows = false;
+  uint64_t far_slices = 0;  // Price
 };
 
 /// Best first; those that may not run last.

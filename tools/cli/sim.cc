@@ -85,6 +85,10 @@ class Command {
             required(sim::network_of(required(topology::read_cluster_file(options.topology))))),
         prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores,
                 model_of(options.costs)) {
+    const plan::Tuning tuning;
+    prices_.set_slicing({.frame_bytes = static_cast<double>(tuning.frame_bytes),
+                         .stream_bytes = static_cast<double>(tuning.stream_bytes),
+                         .memory_bytes = static_cast<double>(tuning.long_slice_bytes)});
     if (options.root >= network_.ranks()) {
       throw PerfError("--root " + std::to_string(options.root) + " is not a rank: there are " +
                           std::to_string(network_.ranks()),
@@ -184,6 +188,7 @@ class Command {
     job.in_place = options_.in_place;
     job.request.count = count;
     job.request.type = kType;
+    job.request.far_slices = candidate.far_slices;
     job.calls = options_.calls;
     return job;
   }
