@@ -1,6 +1,6 @@
-// What an administrator or a user wrote for NCCL: lines NAME=VALUE of ~/.nccl.conf (or of the file
-// that NCCL_CONF_FILE names, instead) and of /etc/nccl.conf. The environment wins over both, and
-// the first file over the second. Names that Tutti does not read are passed over.
+// Settings that an administrator or a user wrote for NCCL: lines NAME=VALUE of ~/.nccl.conf (or of
+// the file that NCCL_CONF_FILE names, instead) and of /etc/nccl.conf. The environment wins over
+// both, and the first file over the second. Names that Tutti does not read are passed over.
 //
 // Runs when the library is loaded, before anything can have asked for a setting. NCCL puts the
 // lines into the environment of the process; here they stay in the library, since other threads may

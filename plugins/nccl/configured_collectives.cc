@@ -8,7 +8,7 @@ using namespace tutti::nccl;
 
 namespace {
 
-/// What a collective does not have it does not read.
+/// A collective reads only those that it has.
 struct Arguments {
   cudaStream_t stream;
   const void* send;

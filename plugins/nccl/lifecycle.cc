@@ -28,7 +28,7 @@ tuttiUniqueId id_of(const ncclUniqueId& id) {
   return ours;
 }
 
-/// What NCCL_COMM_BLOCKING says; like NCCL's it wins over configurations.
+/// The value of NCCL_COMM_BLOCKING, which wins over configurations, as in NCCL.
 std::optional<bool> blocking_of_process() {
   Setting setting;
   if (!find_setting("NCCL_COMM_BLOCKING", setting)) return std::nullopt;
@@ -221,7 +221,7 @@ ncclResult_t grow(ncclComm_t comm, const ncclUniqueId* id, const RankCall& call)
   });
 }
 
-/// What has no communicator behind it is ended already, as in NCCL: a split without a colour gives
+/// A handle without a communicator is ended already, as in NCCL: a split without a colour gives
 /// NULL, and programs end it with the others.
 ncclResult_t unless_null(ncclComm_t comm, ncclResult_t (*end)(ncclComm_t)) {
   return comm == nullptr ? ncclSuccess : part_of_group(end(comm));
@@ -259,8 +259,8 @@ ncclResult_t destroy(ncclComm_t comm) {
 
 ncclResult_t finalize(ncclComm_t comm) { return ask(comm, "ncclCommFinalize", tuttiCommFinalize); }
 
-/// One after the other: a second abort must know whether the first one was refused. Who asks
-/// for the asynchronous error behind it is never refused, so it is marked before.
+/// One after the other: a second abort must know whether the first one was refused. The question
+/// for the asynchronous error is never refused behind an abort, so the mark is set before.
 ncclResult_t abort(ncclComm_t comm) {
   constexpr char kName[] = "ncclCommAbort";
   if (const ncclResult_t bad = check_handle(comm, kName); bad != ncclSuccess) return bad;

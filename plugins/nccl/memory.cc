@@ -27,7 +27,7 @@ struct Allocation {
   uint32_t generation = 0;  // of the process that made it: what a fork inherits cannot be mapped
 };
 
-/// What ncclMemAlloc gave out of the host's. Under the process's mutex, also while it is made.
+/// The host memory that ncclMemAlloc gave out. Under the process's mutex, also while it is made.
 std::map<const void*, Allocation>& allocations() {
   // tidy: allow mutable (ncclMemFree gets nothing but the address)
   static auto* const allocations = new std::map<const void*, Allocation>;

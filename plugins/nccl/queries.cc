@@ -1,4 +1,4 @@
-// What a program asks about the library and about a communicator.
+// The questions of a program about the library and about a communicator.
 #include <cstdint>
 #include <new>
 #include <string>

@@ -55,7 +55,7 @@ struct Plan {
            (made->registration != nullptr || !is_shared()) &&
            (signals != nullptr || !brings_signals);
   }
-  /// What the process was told last says why.
+  /// The last error of the process says why.
   void fail(ncclResult_t result) {
     failure = result;
     message = last_message();
@@ -96,7 +96,7 @@ class OpenGroup {
   bool is_open_ = true;
 };
 
-/// What `put` puts into it for each plan, as one group of tutti.h: for each rank of this thread its
+/// Runs all that `put` adds for each plan as one group of tutti.h: for each rank of this thread its
 /// part. tutti.h refuses a whole group, but the peers of other communicators wait for their part:
 /// so it is made again without the plan that was refused.
 template <class Put>

@@ -51,7 +51,7 @@ Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
   return check_buffers(request, *comm->communicator);
 }
 
-// What nearly every call looks like is accepted by a few comparisons; check() judges the rest.
+// A few comparisons accept nearly every call; check() judges the rest.
 bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
   if (comm->state.load(std::memory_order_seq_cst) != State::kAlive) return false;
   constexpr uint64_t kOrdinaryCount = uint64_t{1} << 32;

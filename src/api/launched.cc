@@ -23,7 +23,7 @@ std::string origin_of(const bootstrap::Meeting& meeting) {
   return text;
 }
 
-/// What the calling thread saw; a worker may make the communicator.
+/// The call as its thread saw it; a worker may make the communicator.
 struct LaunchedCall {
   Process* process;
   CommConfig config;

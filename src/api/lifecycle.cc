@@ -30,14 +30,14 @@ Status check_not_inside(const tuttiComm& comm, const char* call) {
       "another thread");
 }
 
-/// What ends a communicator leaves this one caller to do it. An abort that comes too late for that
-/// makes a destroy that has begun an abort.
+/// Of several calls that end a communicator, one goes on from here. An abort that comes too late
+/// for that makes a destroy that has begun an abort.
 bool claim(tuttiComm_t comm, State from, bool abort) {
   if (abort) order_abort(comm);
   return comm->state.compare_exchange_strong(from, State::kEnding, std::memory_order_seq_cst);
 }
 
-/// What the communicator's worker waits for, operations included, ends soon.
+/// Soon ends everything that the communicator's worker waits for, operations included.
 void interrupt_busy(tuttiComm_t comm) {
   const Visitor visitor = visit(comm);
   if (comm->state.load(std::memory_order_seq_cst) == State::kBusy) comm->communicator->abort();

@@ -20,7 +20,7 @@
 namespace tutti::api {
 namespace {
 
-// Whoever aborts one of the two from now on ends the making; so does who did before.
+// An abort of the handle or of its parent ends the making, also one that came before.
 Status make_cancellable(Making& making) {
   Result<std::shared_ptr<Cancellation>> made = Cancellation::create();
   if (!made.ok()) return made.status();
@@ -115,7 +115,8 @@ Status conclude_unrun(const Making& making, const Status& reason) {
 
 Status make_now(const Making& making) { return conclude(making, run_maker(making)); }
 
-// A blocking call that failed leaves no handle. Who aborted it meanwhile waits to see its end.
+// A blocking call that failed leaves no handle. A thread that aborted it meanwhile waits for its
+// end.
 void take_back(const Making& making) {
   if (making.handle == nullptr) return;
   (void)change(making.handle, State::kFailed, State::kNone);

@@ -28,7 +28,7 @@ const Operation* Operations::find(int handle) const {
 
 namespace {
 
-// Who ends the communicator meanwhile waits for the visitor.
+// A thread that ends the communicator meanwhile waits for the visitor.
 Status create(tuttiRedOp_t* op, const void* scalar, int type, int residence, tuttiComm_t comm) {
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;

@@ -43,7 +43,7 @@ struct ThreadGroup {
   }
 };
 
-/// What the open group of this thread holds.
+/// The open group of this thread.
 Group& group() { return PerThread<ThreadGroup>::get().open; }
 
 /// An operation before it is known where it will run. Extras may be null, the handle too.

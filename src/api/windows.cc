@@ -87,7 +87,8 @@ Status deregister_window(tuttiComm_t comm, tuttiWindow_t window) {
     return Status::invalid_usage(
         "tuttiCommWindowDeregister: the open group has operations on this communicator");
   }
-  // What is queued or running is not waited for: it may wait for a peer that never comes.
+  // Operations that are queued or running are not waited for: they may wait for a peer that never
+  // comes.
   if (!window->comm.compare_exchange_strong(own, nullptr)) return find_comm(window, own);
   return comm->communicator->close_window(window->window);
 }

@@ -1,4 +1,4 @@
-// What is too small in src/base for a test file of its own: words, prng, log, io.
+// The parts of src/base that are too small for a test file of their own: words, prng, log, io.
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -271,7 +271,7 @@ TEST(Config, TheEnvironmentWinsOverFilesUnderEitherName) {
   ASSERT_TRUE(mixed.ok()) << mixed.status().message();
   EXPECT_EQ(mixed.value().log_level, LogLevel::kInfo);
   EXPECT_EQ(mixed.value().port, 7);
-  // What was found in a file is warned of with its place.
+  // A warning about a setting of a file names the place in it.
   EXPECT_EQ(mixed.value().warnings.size(), 2u);
   for (const std::string& warning : mixed.value().warnings) {
     EXPECT_NE(warning.find(" in /etc/nccl.conf"), std::string::npos) << warning;
@@ -286,7 +286,8 @@ TEST(Config, TheEnvironmentWinsOverFilesUnderEitherName) {
       << refused.status().message();
 }
 
-// What changes nothing here is accepted, and says so where a user may expect something of it.
+// A variable that changes nothing here is accepted, and where a user may expect an effect of it, a
+// line says that it has none.
 TEST(Config, SaysWhereNcclsVariablesDoNothing) {
   const Config quiet = accepted({{"NCCL_P2P_DISABLE", "1"},
                                  {"NCCL_SHM_DISABLE", "1"},

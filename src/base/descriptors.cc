@@ -78,7 +78,7 @@ Status DescriptorRoom::Claim::explain(Status error) const {
 DescriptorRoom::Claim::~Claim() {
   const std::lock_guard lock(room_.mutex_);
   room_.claimed_ -= descriptors_;
-  // What it claimed is open now, beside what the others have yet to open.
+  // Its own descriptors are open now, beside those that the other claims have yet to open.
   if (room_.claimed_ > 0) room_.open_before_ += descriptors_;
 }
 

@@ -43,7 +43,7 @@ TEST(Descriptors, ClaimsOfSeveralThreadsAddUp) {
                        return kept && has_soft(4000) && second.shortage().empty();
                      }),
             0);
-  // What is given back does not count any more.
+  // A claim that is given back does not count any more.
   EXPECT_EQ(in_child(1000, 4000,
                      [] {
                        Logger log(LogLevel::kOff);

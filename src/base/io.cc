@@ -102,7 +102,7 @@ bool wait_ready(int fd, short events, const Patience& patience) {
     if (entries[0].revents != 0) return true;
     patience.tell_if_due();
     patience.ask_if_due();
-    // What came while it was asked counts.
+    // Input that came while the patience was asked counts.
     if (patience.over()) return !patience.cancelled() && poll(entries, 1, 0) > 0;
   }
 }

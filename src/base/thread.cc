@@ -17,7 +17,8 @@ class Deaf {
   Deaf() {
     sigset_t all;
     sigfillset(&all);
-    // What a thread does itself is for its handlers: blocked, it would end the program unheard.
+    // Signals that a thread causes are for their handlers: blocked, they would end the program
+    // unheard.
     for (const int own : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS}) sigdelset(&all, own);
     pthread_sigmask(SIG_SETMASK, &all, &before_);
   }
@@ -35,7 +36,7 @@ Result<std::thread> start_thread(const std::string& name, std::function<void()> 
   constexpr size_t kMaxNameBytes = 15;
   const Deaf deaf;  // inherited: no window in which a signal is heard
   try {
-    // What the body lets through ends the thread, and not the process.
+    // An exception that leaves the body ends the thread, and not the process.
     std::thread thread([body = std::move(body)] { attempt(body); });
     pthread_setname_np(thread.native_handle(), name.substr(0, kMaxNameBytes).c_str());
     return thread;

@@ -23,13 +23,13 @@ constexpr uint64_t kLongestDialNs = 8 * kNanosecondsPerSecond;
 constexpr uint64_t kPauseNs = 20 * kNanosecondsPerMillisecond;
 // For who goes to say so.
 constexpr uint64_t kFarewellNs = 500 * kNanosecondsPerMillisecond;
-// Who was let in by the kernel, and hears nothing from the server for so long, has no server there.
+// A caller that the kernel has let in, and that hears nothing for so long, has no server there.
 constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
-// Whoever refuses the handshake this often means it, or is not our server.
+// A server that refuses the handshake this often means it, or is not ours.
 constexpr int kMaxRefusals = 3;
 // Where groups meet one after the other, an earlier one may not have left yet.
 constexpr int kMaxRefusalsAtPlace = 250;
-// Who has no descriptor for a socket may have one when another thread closes its own.
+// A thread without a descriptor for a socket may get one when another thread closes its own.
 constexpr int kMostWithoutSocket = 50;
 
 transport::Identity rank_identity(const UniqueId& id, int rank) {
@@ -90,7 +90,7 @@ std::string place_of(const Visit& visit) {
          " at the rendezvous " + places(visit.id);
 }
 
-/// What a rank that finds no server had better look at.
+/// Tells the user of a rank that finds no server where to look.
 std::string doubts(const UniqueId& id) {
   if (id.at_place || id.rank_0_opens) {
     return " (rank 0 opens that place: does it run? may this host connect to it? is it at the same "
@@ -235,8 +235,8 @@ std::optional<std::string> crossed_answer(int fd, const Turn& turn) {
   }
 }
 
-/// What comes before it says who is missing. None if the server was there for another occasion, and
-/// has hung up.
+/// Answers before the last one say who is missing. None if the server was there for another
+/// occasion, and has hung up.
 Result<std::optional<std::string>> receive_last_answer(int fd, const Turn& turn,
                                                        const Visit& visit) {
   const std::string prefix = place_of(visit) + ": ";

@@ -120,7 +120,7 @@ TEST(Scalable, AMissingRankIsNamedInItsPart) {
       << errors[0];
 }
 
-// Whoever waits for what the first rank of its part brings is told, though that rank is no more.
+// Ranks that wait for the answer of the first rank of their part are told, though it is no more.
 TEST(Scalable, APartWhoseFirstRankIsGoneIsToldThatTheMergeFailed) {
   const Places places(2);
   const KeptFd gone = testing_support::bring(places.ids[1], 3, {3, 3, 0, 2}, card(3));

@@ -31,8 +31,8 @@ void ServerLoop::run() {
   finished_.store(true, std::memory_order_release);
 }
 
-// The ranks would wait for a server that is gone. What found no memory is tried again until it can
-// at least be told.
+// Without this the ranks would wait for a server that is gone. A turn that finds no memory is tried
+// again until the ranks can at least be told.
 bool ServerLoop::turn_or_fail() {
   try {
     return turn();
@@ -178,8 +178,8 @@ void ServerLoop::hear_sessions() {
   }
 }
 
-// One who learns in time that its occasion will not be leaves. Who is still here when the server
-// ends comes again.
+// A stranger that learns in time that its occasion will not be leaves. One that is still here when
+// the server ends comes again.
 void ServerLoop::hear_strangers() {
   for (Stranger& stranger : strangers_) {
     stranger.session->hear();
@@ -207,7 +207,7 @@ void ServerLoop::join(Session& session) {
   Turn turn = session.request().turn;
   turn.occasion = options_.occasion;
   if (failure_.ok()) {
-    // Whoever comes first says how many stages there are; Group finds out who differs.
+    // The first rank to come says how many stages there are; Group finds out which ranks differ.
     if (groups_.empty() && served_ == 0) stages_ = std::clamp(turn.stages, 1, kMaxStages);
     const bool fits = turn.stages == stages_ && turn.stage < stages_;
     const Status status =

@@ -1,4 +1,4 @@
-// What a server does that no rank of rendezvous.h shows.
+// Behaviour of a server that no rank of rendezvous.h shows.
 #include "src/bootstrap/server.h"
 
 #include <gtest/gtest.h>

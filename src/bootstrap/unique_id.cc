@@ -63,7 +63,7 @@ Result<std::vector<Address>> decode_addresses(std::span<const uint8_t> bytes) {
   return addresses;
 }
 
-/// What ranks that hold the same key find by themselves for the same name.
+/// Bytes that all ranks with the same key find by themselves for the same name.
 template <size_t kBytes>
 std::array<uint8_t, kBytes> derive(const SecretKey& key, std::string_view label,
                                    std::string_view name) {

@@ -160,8 +160,8 @@ void Watch::after_visit(uint64_t ticket, uint64_t rest_ns) {
   }
 }
 
-// What there was to hear meanwhile is heard then. Returns the milliseconds until the next one has
-// rested; -1: none rests.
+// Descriptors that have rested are listened to again, and input that came meanwhile is heard.
+// Returns the milliseconds until the next one has rested; -1: none rests.
 int Watch::wake_rested() {
   const std::lock_guard lock(mutex_);
   const uint64_t now_ns = monotonic_ns();

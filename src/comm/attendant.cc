@@ -90,7 +90,7 @@ uint64_t Attendant::visit(Charge& charge) {
   const bool moved = access.moves() == charge.moves && stream.progress();
   if (!charge.link->status().ok()) return Watch::kForEver;
   if (!moved) {
-    // Whoever held the link may not write on.
+    // The thread that held the link may not write on.
     if (access.has_output()) watch_->hear_output(charge.fd);
     charge.moves = access.moves();
     charge.rest_ns = std::clamp(charge.rest_ns * 2, kShortestRestNs, kLongestRestNs);

@@ -126,7 +126,7 @@ TEST(Attendant, MovesWhatComes) {
   attendant.leave(second);
 }
 
-// What a call leaves behind is not forgotten, although there is no new event.
+// Input that a call leaves behind is not forgotten, although there is no new event.
 TEST(Attendant, ComesBackToALinkThatACallWasAt) {
   FakeLink link;
   Attendant attendant;

@@ -108,7 +108,7 @@ void CallRecorder::dump(const Status& reason) {
   env_.log->error_with(reason.message(), more);
 }
 
-// What is behind the reason in the log's one line: the call, and where everything else is.
+// The end of the log's one line, behind the reason: the call, and where everything else is.
 std::string CallRecorder::keep_record(const Status& reason) const {
   const uint64_t now_ns = env_.now_ns();
   const Result<trace::Snapshot> snapshot = trace::read(recorder_->file());

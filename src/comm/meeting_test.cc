@@ -39,7 +39,7 @@ using Three = Crowd<3>;
 
 constexpr uint64_t kOftenNs = 1'000'000;
 
-// Who waits in vain fails the test, and does not hang it.
+// A rank that waits in vain fails the test, and does not hang it.
 uint64_t in_a_minute() { return monotonic_ns() + 60 * kNanosecondsPerSecond; }
 
 // The looks disturb neither the meeting nor the next one.
@@ -93,7 +93,7 @@ TEST(Meeting, WhoIsGoneIsFoundBehindOneThatDoesNotAnswer) {
       << blobs.status().message();
 }
 
-// Whoever serves, and at whichever exchange.
+// Any rank may serve, and any exchange may be the one that is declined.
 TEST(Meeting, TheOthersAreToldWhoDeclines) {
   for (const int declines : {0, 1}) {
     const Two two;
@@ -200,7 +200,7 @@ TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
   mistaken.join();
 }
 
-// Whom only one of them waits for never comes: both are told at once.
+// A rank that only one of them waits for never comes: both are told at once.
 TEST(Meeting, RanksThatLeaveOutOthers) {
   const Three three;
   const Meeting::Purpose purpose{"tuttiCommShrink", in_a_minute()};

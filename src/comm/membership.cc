@@ -450,8 +450,8 @@ void Membership::give_up() const {
   mine.counter(0).failed.store(loss.word(), std::memory_order_release);
 }
 
-// Who is done first may call, fail and leave at once: then others could not map its arena any more,
-// and those that had would wait for them.
+// A rank that is done first may call, fail and leave at once. The others could not map its arena
+// any more then, and those that had would wait for them.
 Status Membership::await_domain() {
   const std::vector<exec::Peer> peers = this->peers();
   const exec::ArenaView& mine = peers[static_cast<size_t>(rank())].arena;

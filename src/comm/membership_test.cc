@@ -1,4 +1,4 @@
-// What ranks must agree on when a communicator is made, where each sees its own links only.
+// Ranks must agree when a communicator is made, though each sees its own links only.
 #include "src/comm/membership.h"
 
 #include <gtest/gtest.h>

@@ -191,7 +191,7 @@ void Planner::sign(Prepared& prepared, const Alike& alike, bool deterministic) c
   prepared.far_signature = hash_of(common);
 }
 
-// What every plan goes through when it is bound, whatever its layout.
+// Every plan goes through this when it is bound, whatever its layout.
 Status Planner::finish(Prepared& prepared, const select::Candidate& chosen, const Request& request,
                        const Alike& alike) {
   plan::Plan& plan = prepared.plan;

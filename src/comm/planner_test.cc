@@ -1,5 +1,5 @@
-// What the planner promises without any rank running: for every request some plan, and a repeated
-// call costs no new one.
+// The planner's promises, without any rank running: there is a plan for every request, and a
+// repeated call costs no new one.
 #include "src/comm/planner.h"
 
 #include <gtest/gtest.h>
@@ -96,8 +96,8 @@ TEST(LargeGroup, HasAPlanForEveryCollective) {
   }
 }
 
-// What a plan stages follows from the blocks of the rank's own SENDs: no match of a whole host is
-// made here, which takes gigabytes.
+// The bytes that a plan stages follow from the blocks of the rank's own SENDs: no match of a whole
+// host is made here, which takes gigabytes.
 TEST(LargeGroup, TakesNoAlgorithmThatDoesNotFit) {
   for (const int ranks : {1025, 2048, 4096}) {
     PlannerOptions options = on_one_host(ranks);

@@ -62,7 +62,8 @@ Result<std::unique_ptr<Prepared>> Planner::bind_vectors(const Request& request, 
   prepared->vectors.scratch = prepared->sizes;
   const plan::BindRequest bound{longest, request.type, folded_op(request), &prepared->vectors};
   prepared->plan = bind(*match.value(), bound);
-  // What every rank knows alike is signed; private counts have been compared pair by pair.
+  // The counts that every rank knows alike are signed; private ones have been compared pair by
+  // pair.
   CountView shared;
   if (!request.counts->is_private()) {
     shared = {.ranks = request.counts->ranks, .send_counts = request.counts->public_counts()};

@@ -6,7 +6,7 @@
 namespace tutti::comm {
 namespace {
 
-// Who asks whether a request is done while another thread takes its outcome.
+// One thread asks whether a request is done while another one takes its outcome.
 TEST(Completion, AnOutcomeStaysForWhoAsksBesides) {
   Completion completion;
   completion.add();

@@ -118,7 +118,7 @@ Status VectorCall::read_sizes(const Prepared& prepared) {
     const uint64_t stride = prepared.plan.scratch_bytes / blocks;
     std::memcpy(&sizes_[i], scratch + i * stride, sizeof sizes_[i]);
     if (sizes_[i] <= longest_) continue;
-    // Who began it is not known here; the last peer that was waited for need not be the one.
+    // The rank that began it is not known here; it need not be the peer that was waited for last.
     const int own = executor_.state().options().rank;
     return fail(
         static_cast<uint32_t>(own),

@@ -290,7 +290,7 @@ bool Window::touch(Access& access, const Part& part) const {
   return true;
 }
 
-// Who is dead is found where the caller looks at failures. But a process can also live on without
+// The caller finds a dead rank where it looks at failures. But a process can also live on without
 // the memory, when its main thread has ended before the others: nobody would ever find a failure.
 void Window::note_failed_copy(Access& access, const Part& part, const Status& problem) const {
   if (problem.code() != Code::kRemoteError) {
@@ -318,7 +318,7 @@ bool Window::advance_remote(Access& access, const Part& part) const {
 }
 
 int Window::close() {
-  // Whoever comes to a failed communicator's part shall learn of the failure.
+  // A rank that comes to the part of a failed communicator shall learn of the failure.
   if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kClosed);
   int busy = who_is_inside();
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
@@ -356,8 +356,8 @@ Status Window::left_alone(const Status& failure, const Status& outcome,
                                     "'s part of a window: keep that memory until it ends");
 }
 
-// Threads are waited for: each is inside for one piece and waits for nobody. Who comes again finds
-// the door shut, and is no concern. The dead stay inside.
+// Threads are waited for: each is inside for one piece and waits for nobody. A thread that comes
+// again finds the door shut, and need not be waited for. A dead rank stays inside.
 int Window::who_is_inside() const {
   const PartBoard& own = parts_[rank_].board;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {

@@ -31,7 +31,8 @@ bool waits_in_time(const Plan& plan, size_t index) {
 
 }  // namespace
 
-// The machine that writes down. What has no short form it answers with kFailed, and the walk ends.
+// The machine that writes down. It answers an operation without a short form with kFailed, and the
+// walk ends.
 class FastPath::Recorder {
  public:
   static constexpr uint64_t kSlicesATurn = 1;

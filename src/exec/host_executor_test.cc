@@ -127,7 +127,7 @@ TEST(HostExecutorAlone, EightRanks) {
   sweep(8, 1);
 }
 
-// Whoever waits for it would take, and pass on, what is not there.
+// A rank that waits for it would take, and pass on, bytes that are not there.
 TEST(HostExecutorAlone, WhatCouldNotBeReadIsNotSignalled) {
   constexpr int kRanks = 3;
   Domain domain(kRanks, 64 << 10, 1);
@@ -236,7 +236,7 @@ TEST(HostExecutorAlone, ShortFormWaitsForCreditOfSlots) {
   }
 }
 
-// What the slot holds is there, but of another call.
+// The slot is filled, but by another call.
 TEST(HostExecutorAlone, ShortFormComparesSignaturesOfSlots) {
   for (const bool interpreted : {true, false}) {
     Domain domain(2, 64 << 10, 1);

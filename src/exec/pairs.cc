@@ -90,10 +90,10 @@ void PairExecutor::start(std::span<const Transfer> transfers) {
   tell_lines();
 }
 
-// What others may wait for goes first, and what only this rank needs comes before it looks for what
-// they send: a look at a line that is about to be written takes it away from its writer. Long sends
-// come behind the lines: they may be what ends this process. A stream takes its sends in the order
-// of the call, long ones or not.
+// Messages that others may wait for go first. The rank's own work comes before it looks for their
+// messages, since a look at a line that is about to be written takes the line away from its writer.
+// Long sends come behind the lines: reading their buffers may end this process. A stream takes its
+// sends in the order of the call, long ones or not.
 Status PairExecutor::run(std::span<const Transfer> transfers) {
   if (!state_.status().ok()) return state_.status();
   const bool is_mine = line_up(transfers);

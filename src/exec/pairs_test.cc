@@ -106,7 +106,7 @@ TEST(Pairs, AReceiverThatLooksTooEarlyFindsNothing) {
   EXPECT_TRUE(got_large == large);
 }
 
-// What has been told of may be of the next message already.
+// Bytes that have been announced may be those of the next message already.
 TEST(Pairs, AMessageEndsBeforeWhatThereIs) {
   Ends ends;
   const std::vector<std::byte> first = contents(kPiece + 1000, 1),

@@ -88,7 +88,7 @@ void PlanProgress::tell(const PlanStanding& at, trace::Recorder& recorder, const
   tell_lines(recorder, stall);
 }
 
-// What is awaited comes first, as there may not be room for all.
+// The messages that this rank waits for come first, as there may not be room for all.
 void PlanProgress::tell_lines(trace::Recorder& recorder, const Stall& stall) const {
   const auto lines = std::count_if(tally_.begin(), tally_.end(),
                                    [](const Tally& tally) { return tally.messages > 0; });

@@ -81,8 +81,8 @@ class Shm final : public transport::Transport {
     return introduce(std::move(fd).value(), peer, patience);
   }
 
-  /// Whoever calls is served at once, even if another rank is meant: callers may be waiting for
-  /// each other in a circle. Their links are kept until they are asked for.
+  /// A caller is served at once, even if another rank is awaited: callers may be waiting for each
+  /// other in a circle. Their links are kept until they are asked for.
   Connection await(int peer, const Patience& patience) {
     while (!early_.contains(peer)) {
       Result<transport::Gate::Caller> caller = gate_.next(patience);

@@ -61,7 +61,7 @@ struct Child {
   }
 };
 
-/// What the rank in the child has.
+/// The rank in the child.
 struct Self {
   int rank = 0;
   int ranks = 0;

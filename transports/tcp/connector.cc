@@ -20,7 +20,8 @@ constexpr uint64_t kTimer = 0, kGate = 1, kFirstPeer = 2;
 constexpr uint64_t kCallPatienceNs = transport::Gate::kPatienceNs;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
 constexpr uint64_t kGateRestNs = 100'000'000;
-// Who has no descriptor for a call may have one when another thread closes its own: about a second.
+// A call that finds no descriptor may get one when another thread closes its own: for about a
+// second.
 constexpr int kMostWithoutSocket = 16;
 constexpr uint64_t kLooks = 4;  // in the time that a host may be silent
 
@@ -165,7 +166,7 @@ void Connector::answer(int caller, KeptFd call) {
   if (peer.link->answer(std::move(call), may_be_out(caller))) connected(caller);
 }
 
-// Who waits for a descriptor has not called yet.
+// A rank that waits for a descriptor has not called yet.
 bool Connector::may_be_out(int peer) const {
   const auto found = calls_.find(peer);
   return found == calls_.end() || found->second.stage != Stage::kQueued ||

@@ -22,7 +22,7 @@ TEST(Connector, WhoGaveUpBeforeItWasCalledSaysWhy) {
   EXPECT_EQ(heard, note);
 }
 
-// Whoever asks who is to blame calls ranks that it has nothing to do with.
+// A rank that asks which one is to blame calls ranks that it has nothing to do with.
 TEST(Connector, AProbeOfWhoIsGoneLeavesTheLinkAsItWas) {
   Rank low(0, 2);
   {

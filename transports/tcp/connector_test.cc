@@ -1,4 +1,4 @@
-// Who connects, in every order: two or more connectors over the loopback interface, served by hand
+// Ranks connect in every order: two or more connectors over the loopback interface, served by hand
 // where the order matters and by a thread of each where it should not.
 #include <gtest/gtest.h>
 #include <sys/socket.h>

@@ -142,8 +142,8 @@ void Exchange::conclude() {
   give_up(mismatch);
 }
 
-// What is half on the wire reads no memory of the caller's any more: that is his from now on, also
-// that of a region, which withdraw() says is done.
+// A message that is half on the wire reads no memory of the caller's any more. The memory is the
+// caller's from now on, also that of a region, which withdraw() says is done.
 void Exchange::give_up(Status fault) {
   fault_ = std::move(fault);
   outbound_.leave();

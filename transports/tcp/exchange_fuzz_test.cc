@@ -71,7 +71,7 @@ void check(const Exchange& exchange) {
   ASSERT_NE(exchange.fault_status().message().find("rank 1"), std::string_view::npos);
 }
 
-/// What an honest peer could send, as long as it keeps count of its positions.
+/// Sends only frames that an honest peer could send, as long as it keeps count of its positions.
 class HonestPeer {
  public:
   void append_message(std::vector<std::byte>& wire, uint32_t lane, std::mt19937& random) {
@@ -218,7 +218,7 @@ TEST(TcpFuzz, BytesWithoutCreditAreRefused) {
 
 const char* const kBeyond = "beyond the window's end";
 
-/// What the victim says of one frame.
+/// The victim's verdict on one frame.
 std::string verdict_of(const FrameHeader& header, Victim& victim, std::mt19937& random) {
   std::vector<std::byte> wire(kHeaderBytes + header.length);
   encode(header, wire.data());

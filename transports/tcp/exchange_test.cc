@@ -238,7 +238,7 @@ TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
   }
 }
 
-/// What the peer sends, and nothing of the payload.
+/// The header that the peer sends, and nothing of the payload.
 void feed(Exchange& to, const FrameHeader& header) {
   std::array<std::byte, kHeaderBytes> bytes;
   encode(header, bytes.data());
@@ -299,7 +299,7 @@ TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
   }
 }
 
-// What is refused must not look done, however much is.
+// A message that is refused must not look done, however many are refused.
 TEST(TcpExchange, MoreRefusalsThanAreRememberedEndTheLink) {
   constexpr uint32_t kRemembered = 1024;
   const auto region = [](uint32_t lane) { return ChannelId{1, 0, lane}; };
@@ -330,7 +330,7 @@ TEST(TcpExchange, MoreRefusalsThanAreRememberedEndTheLink) {
   }
 }
 
-// What has arrived is what was sent, and nothing was written beyond.
+// The bytes that arrived are those that were sent, and nothing was written beyond.
 void expect_untouched_rest(const std::vector<std::byte>& source,
                            const std::vector<std::byte>& target) {
   const auto differs = std::mismatch(source.begin(), source.end(), target.begin());

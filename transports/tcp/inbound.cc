@@ -49,7 +49,7 @@ void Inbound::take(const std::byte* source, uint64_t count) {
   }
 }
 
-// What the bytes so far make complete.
+// Ends the frame that the bytes so far complete.
 void Inbound::finish_frame() {
   if (target_ != nullptr) settle(*target_);
   if (answer_ != nullptr && answer_->complete()) {
@@ -59,7 +59,7 @@ void Inbound::finish_frame() {
   if (payload_left_ > 0) return;
   answer_ = nullptr;
   if (landing_.signal != nullptr) {
-    // The counter has no other writer. Whoever sees it sees the bytes.
+    // The counter has no other writer. A thread that sees it sees the bytes.
     landing_.signal->store(landing_.signal->load(std::memory_order_relaxed) + 1,
                            std::memory_order_release);
   }

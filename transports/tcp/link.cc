@@ -84,8 +84,8 @@ void TcpLink::on_note(std::function<void(transport::ChannelId)> hook) {
   exchange_.on_note(std::move(hook));
 }
 
-// What a message needs of memory while it is read or written, and does not get: it is half done,
-// and the stream of no use any more, whoever's thread it was.
+// A message that finds no memory while it is read or written is half done, and the stream is of no
+// use any more, whichever thread it was.
 template <class Work>
 void TcpLink::move_bytes(const Work& work) {
   try {
@@ -137,7 +137,7 @@ bool TcpLink::work() {
   move_bytes([&] {
     wrote = write_some();
     read = read_some();
-    // What came in may have been the credit for something large.
+    // The input may have been the credit for something large.
     if (read && !output_full_ && !failed_.load(std::memory_order_relaxed)) write_some();
   });
   output_pending_.store(!exchange_.idle(), std::memory_order_seq_cst);
@@ -317,7 +317,7 @@ void TcpLink::announce() {
 
 bool TcpLink::answer(KeptFd call, bool calling) {
   const std::lock_guard lock(mutex_);
-  // Who calls a second time has lost the connection that this rank still believes in.
+  // A peer that calls a second time has lost the connection that this rank still believes in.
   if (settled()) {
     say(call, Verdict::kGone);
     return false;
@@ -375,15 +375,16 @@ void TcpLink::note_fault() {
   shutdown(socket_.get(), SHUT_RDWR);
 }
 
-// What is on its way arrives before the end of the stream does. From here on nothing is read: the
-// caller's buffers are his again.
+// Messages on their way arrive before the end of the stream does. From here on nothing is read: the
+// buffers are the caller's again.
 bool TcpLink::hang_up() {
   const std::lock_guard lock(mutex_);
   // Over a connection that is lost nothing can be finished, and what was half out is the owner's.
   const bool first = !std::exchange(leaving_, true);
   open_ = false;
   if (first && !output_dead_) exchange_.leave();
-  // Who has never been met is told when it calls; who is being called, as soon as it answers.
+  // A peer that was never met is told when it calls; one that is being called, as soon as it
+  // answers.
   if (!connected()) return !wanted_ || failed_.load(std::memory_order_relaxed);
   return say_last_words();
 }

@@ -133,7 +133,7 @@ TEST(TcpLink, NothingIsReadAfterHangingUp) {
   for (const std::byte byte : links.received) ASSERT_EQ(byte, std::byte{0});
 }
 
-// Whoever reads may be a thread that has nobody to throw to, and what it has read by half makes
+// A thread that reads may have nobody to throw to, and a message that it has read by half makes
 // nonsense of the rest.
 TEST(TcpLink, WithoutMemoryToReadWithItIsDeadAndSaysWhy) {
   Links links;

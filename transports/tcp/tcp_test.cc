@@ -1,4 +1,4 @@
-// What is particular to TCP; what every transport must do is in tests/conformance.
+// Claims about TCP alone; the duties of every transport are in tests/conformance.
 #include "transports/tcp/tcp.h"
 
 #include <gtest/gtest.h>

@@ -17,10 +17,10 @@
 namespace tutti::bootstrap {
 namespace {
 
-/// Who started a rank; none where the name of the job says enough.
+/// The process that started a rank; none where the name of the job says enough.
 using Origin = std::optional<Starter>;
 
-/// What rank 0 posts.
+/// The text that rank 0 posts.
 struct Notice {
   UniqueId id;
   uint64_t made = 0;  // as in Start
@@ -74,7 +74,7 @@ bool of_one_job(const Origin& a, const Origin& b) {
   return a && b ? a->started_with(*b) : !a && !b;
 }
 
-/// What a rank reads of its job and of those that look the same.
+/// All that a rank reads of its job and of those that look the same.
 struct Sight {
   std::vector<Notice> own, others;
   bool leftovers = false;

@@ -23,7 +23,7 @@ class LocalFileTest : public testing::Test {
   }
   ~LocalFileTest() override { std::filesystem::remove_all(root_); }
 
-  /// What the living have posted under names that begin so; or an error's text.
+  /// All that living processes have posted under names that begin so; or the text of an error.
   std::vector<std::string> posted(const std::string& prefix) const {
     const Result<LocalFile::Found> found = LocalFile::find(folder_, prefix);
     if (!found.ok()) return {std::string(found.status().message())};
@@ -39,7 +39,7 @@ class LocalFileTest : public testing::Test {
     return std::string(LocalFile::find(folder_, prefix).status().message());
   }
 
-  /// What a process that was killed leaves behind.
+  /// Leaves a file behind as a process does that was killed.
   void leave_behind(const std::string& name, mode_t mode) const {
     mkdir(folder_.c_str(), 0700);
     std::ofstream(folder_ + "/" + name) << "oldold";

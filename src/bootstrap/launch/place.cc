@@ -35,7 +35,7 @@ Result<Meeting> meet_by_id(const Start& start) {
   if (text.empty()) return Status::unsupported("it is not set");
   if (const std::optional<Place> place = parse_place(text)) return meet_at(start, *place);
   if (!start.launch.ok()) return start.launch.status();
-  // Whoever made these bytes has the server.
+  // The process that made these bytes has the server.
   Result<UniqueId> id = UniqueId::from_text(text);
   if (!id.ok()) {
     return Status(id.status().code(), "TUTTI_ID: " + std::string(id.status().message()));

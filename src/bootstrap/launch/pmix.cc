@@ -118,7 +118,7 @@ class Pmix final : public LauncherExchange {
     return Status::system_error(std::string(call) + ": " + functions_.error(error));
   }
 
-  /// What the library returns is the caller's to free, by malloc's free.
+  /// The caller frees the values that the library returns, by malloc's free.
   template <class Convert>
   auto read(const char* key, uint32_t rank, uint16_t type, const Convert& convert) const
       -> Result<decltype(convert(nullptr))> {

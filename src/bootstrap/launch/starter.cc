@@ -41,7 +41,8 @@ std::optional<Facts> facts_of(pid_t process) {
                number(kStack)};
 }
 
-/// What it was started with: what it has set since does not show. False where it may not be read.
+/// Whether the process was started with these variables; those it has set since do not show. False
+/// where they may not be read.
 bool was_told(pid_t process, const std::vector<std::string>& place) {
   const std::string environment = read_whole(process, "environ");
   const std::vector<std::string_view> entries = split(environment, '\0');
