@@ -7,6 +7,7 @@
 //   --repeats N    timed calls, of which the median is printed (default 7)
 //   --reductions   all_reduce and reduce_scatter from 64 KiB to 256 MiB, and nothing else; GB/s are
 //                  of the bus: of what each rank must send at least
+//   --registered   the buffers are registered, so that peers read long ones where they lie
 //
 // Prints rows of a Markdown table: collective, processes, bytes a rank receives, us, GB/s, us of
 // the copy, copy / collective. Exit status: 0 all was right, 1 it was not, 2 the command line.
@@ -29,6 +30,7 @@ struct Options {
   int divide = 1;
   int repeats = 7;
   bool reductions = false;
+  bool registered = false;
 };
 
 enum class Kind : uint8_t { kAllGather, kAllToAll, kBroadcast, kAllReduce, kReduceScatter };
@@ -95,6 +97,23 @@ class Measurement {
         recv_(seat.allocate(words_ * sizeof(uint64_t))) {}
 
   bool run() {
+    if (options_.registered && !(hold(send_) && hold(recv_))) return false;
+    const bool measured = measure();
+    for (void* handle : handles_) tuttiCommDeregister(seat_.comm(), handle);
+    return measured;
+  }
+
+ private:
+  /// Registers it until the end of the measurement.
+  bool hold(const drivers::cuda::DeviceMemory& memory) {
+    void* handle = nullptr;
+    const tuttiResult_t result =
+        tuttiCommRegister(seat_.comm(), pointer(memory), memory.bytes(), &handle);
+    if (!good(result)) return false;
+    handles_.push_back(handle);
+    return true;
+  }
+  bool measure() {
     if (!is_right()) return false;
     const double call_us = median_us([&] { return enqueue(); });
     const size_t bytes = words_ * sizeof(uint64_t);
@@ -109,8 +128,6 @@ class Measurement {
     }
     return true;
   }
-
- private:
   uint64_t sent(int from, int to, size_t place) const {
     return sums(one_.kind) ? place + static_cast<size_t>(from) : word_of(from, to, place);
   }
@@ -198,6 +215,7 @@ class Measurement {
   const size_t block_;
   const drivers::cuda::DeviceMemory send_;
   const drivers::cuda::DeviceMemory recv_;
+  std::vector<void*> handles_;
 };
 
 void run_rank(Member& member, const Options& options) {
@@ -217,11 +235,12 @@ void run_rank(Member& member, const Options& options) {
 int main(int argc, char** argv) {
   using namespace tutti::testing_support;
   tutti::device_programs::Options options;
-  if (!read_options(argc, argv,
-                    {{"--ranks", into(options.ranks, 2, 8)},
-                     {"--divide", into(options.divide, 1)},
-                     {"--repeats", into(options.repeats, 1)}},
-                    {{"--reductions", &options.reductions}})) {
+  if (!read_options(
+          argc, argv,
+          {{"--ranks", into(options.ranks, 2, 8)},
+           {"--divide", into(options.divide, 1)},
+           {"--repeats", into(options.repeats, 1)}},
+          {{"--reductions", &options.reductions}, {"--registered", &options.registered}})) {
     return 2;
   }
   const TeamResult result = run_team(
