@@ -4,7 +4,7 @@
 
 #include "src/base/caught.h"
 #include "src/base/per_thread.h"
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
 
 namespace tutti::api {
 namespace {
@@ -157,7 +157,7 @@ Status check_can_wait(const char* call) {
 }
 
 Status drain(const comm::Communicator& communicator) {
-  exec::Backoff backoff(100);
+  Backoff backoff(100);
   while (communicator.pending.load(std::memory_order_acquire) > 0) {
     if (Status status = check_can_wait("this call"); !status.ok()) return status;
     backoff.pause();

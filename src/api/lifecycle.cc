@@ -48,7 +48,7 @@ Status in_progress() { return Status(Code::kInProgress, "the communicator is bei
 // A worker makes it, or makes something from it, and ends it when it is done.
 Status leave_to_worker(tuttiComm_t comm) {
   if (!comm->config.blocking) return in_progress();
-  exec::Backoff backoff(100);
+  Backoff backoff(100);
   while (comm->state.load(std::memory_order_acquire) != State::kEnded) backoff.pause();
   join_worker(comm);
   comm->state.store(State::kNone, std::memory_order_release);

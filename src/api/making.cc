@@ -15,7 +15,7 @@
 #include "src/base/caught.h"
 #include "src/base/clock.h"
 #include "src/base/thread.h"
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
 
 namespace tutti::api {
 namespace {
@@ -323,7 +323,7 @@ bool join_worker(tuttiComm* handle, State settled) {
 
 bool wait_for_use(tuttiComm* handle, const Patience& patience) {
   const comm::Communicator* communicator = handle->communicator.get();
-  exec::Backoff backoff(100);
+  Backoff backoff(100);
   bool interrupted = false;
   handle->presence.announce_change();
   while (!handle->presence.is_empty() ||

@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
 
 namespace tutti::api {
 namespace {
@@ -52,7 +52,7 @@ void Presence::announce_change() const {
 
 void Presence::wait_for_others() const {
   announce_change();
-  exec::Backoff backoff(kBarrierSpins);
+  Backoff backoff(kBarrierSpins);
   while (has_caller() || visitors_.load(std::memory_order_seq_cst) > 1) backoff.pause();
 }
 

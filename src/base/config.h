@@ -91,7 +91,7 @@ struct Config {
   uint64_t timeout_ns = kNoDeadline;
   uint64_t init_timeout_ns = kNoDeadline;
   uint64_t keepalive_ns = 60 * kNanosecondsPerSecond;
-  uint32_t spin_polls = 0;  // 0: exec::spins_for
+  uint32_t spin_polls = 0;  // 0: spins_for
 
   // Sizes.
   uint64_t inline_bytes = kMostInlineBytes;

@@ -1,6 +1,6 @@
 #include "src/comm/accesses.h"
 
-#include "src/exec/stall.h"
+#include "src/diagnosis/stall.h"
 
 namespace tutti::comm {
 
@@ -42,7 +42,7 @@ Status Accesses::outcome() const {
   return frame_.status().ok() ? access_.problem : frame_.status();
 }
 
-void Accesses::tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const {
+void Accesses::tell_progress(trace::Recorder& recorder, const diagnosis::Stall& stall) const {
   if (recorder.open_lines(1) == 0) return;
   trace::Exchange exchange{.peer = access_.peer};
   exchange.sends = access_.kind == Access::Kind::kPut || access_.kind == Access::Kind::kSignal;

@@ -26,7 +26,7 @@ class Accesses final : public Work, private exec::ProgressSource {
 
  private:
   void name(const Access& access, uint64_t own_timeout_ns);
-  void tell_progress(trace::Recorder& recorder, const exec::Stall& stall) const override;
+  void tell_progress(trace::Recorder& recorder, const diagnosis::Stall& stall) const override;
 
   CallFrame& frame_;
   Access access_;

@@ -6,8 +6,8 @@
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
-#include "src/exec/stall.h"
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
+#include "src/diagnosis/stall.h"
 
 namespace tutti::comm {
 namespace {
@@ -18,9 +18,9 @@ constexpr uint64_t kLongestCloseNs = 60 * kNanosecondsPerSecond;
 
 uint32_t spins_of(const Config& config, const Membership& members) {
   if (config.spin_polls > 0) return config.spin_polls;
-  return exec::spins_for({.sharing = members.domain_size(),
-                          .cores = members.cores(),
-                          .has_streams = members.domain_size() < members.ranks()});
+  return spins_for({.sharing = members.domain_size(),
+                    .cores = members.cores(),
+                    .has_streams = members.domain_size() < members.ranks()});
 }
 
 }  // namespace
@@ -92,8 +92,8 @@ Status Communicator::open() {
 
 Status Communicator::open_watch() {
   if (options_.watch == nullptr) return {};
-  Result<std::unique_ptr<PeerWatch>> peers =
-      PeerWatch::create(*options_.watch, *membership_, *executor_, *failure_);
+  Result<std::unique_ptr<diagnosis::PeerWatch>> peers = diagnosis::PeerWatch::create(
+      *options_.watch, *membership_->group(), executor_->state().stall(), *failure_);
   if (!peers.ok()) return peers.status();
   peer_watch_ = std::move(peers).value();
   failure_->look_with(peer_watch_.get());

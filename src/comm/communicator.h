@@ -27,10 +27,10 @@
 #include "src/comm/failure.h"
 #include "src/comm/membership.h"
 #include "src/comm/memory_table.h"
-#include "src/comm/peer_watch.h"
 #include "src/comm/replay_gate.h"
 #include "src/comm/request.h"
 #include "src/comm/transfers.h"
+#include "src/diagnosis/peer_watch.h"
 
 namespace tutti::comm {
 
@@ -227,7 +227,7 @@ class Communicator final {
   std::set<std::string> told_by_host_;  // under told_mutex_: operations
   std::shared_ptr<exec::CallOrder> call_order_;
   std::shared_ptr<ReplayGate> gate_;
-  std::unique_ptr<PeerWatch> peer_watch_;     // null without a watch
+  std::unique_ptr<diagnosis::PeerWatch> peer_watch_;  // null without a watch
   std::atomic<uint64_t> call_timeout_ns_{0};  // of the options; for threads that are in no call
   bool complete_ = false;                     // every rank can count on this one
 };

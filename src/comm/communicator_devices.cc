@@ -64,7 +64,7 @@ Status Communicator::open_device() {
   options.exchange = [this](const std::string& mine) { return gather_texts(mine); };
   options.failure = [this] { return failure_->check(); };
   options.cause = [this] { return failure_->cause(); };
-  options.fail = [this, calls = recorder.value().get()](Status why, const exec::Cause& cause) {
+  options.fail = [this, calls = recorder.value().get()](Status why, const diagnosis::Cause& cause) {
     const bool is_first = failure_->check().ok();
     failure_->fail(std::move(why), cause);
     if (!is_first) return;

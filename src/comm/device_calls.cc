@@ -41,9 +41,9 @@ std::vector<exec::Transfer> transfers_of(const Request& request) {
 }
 
 /// Of a call whose ranks know no more of it in common.
-uint32_t signature_of(const exec::DescribedCall& call) {
+uint32_t signature_of(const diagnosis::DescribedCall& call) {
   uint64_t hash = 0x9e3779b97f4a7c15u;
-  for (const uint64_t word : exec::words_of(call)) {
+  for (const uint64_t word : diagnosis::words_of(call)) {
     hash = (hash ^ word) * 0xc2b2ae3d27d4eb4fu;
     hash ^= hash >> 29;
   }

@@ -52,7 +52,9 @@ uint64_t mixed(uint64_t hash, uint64_t word) {
   return hash ^ hash >> 32;
 }
 
-/// As exec::DescribedCall has it; 0 is none.
+static_assert(exec::Registration::kOffsetBits == diagnosis::DescribedCall::kOffsetBits);
+
+/// As diagnosis::DescribedCall has it; 0 is none.
 uint64_t word_of(uint64_t handle, uint64_t offset) {
   const uint64_t number = (handle - DevicePlaces::kFirstHandle) % exec::Registration::kNumbers;
   return number << exec::Registration::kOffsetBits | offset;

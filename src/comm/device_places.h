@@ -31,7 +31,7 @@ struct DirectCall {
   bool in_place = false;  // that its plan is made for
   exec::PeerBuffers inputs, outputs;
   uint64_t first_copied = 0;  // exec::StreamedCall
-  uint64_t place = 0;         // exec::DescribedCall
+  uint64_t place = 0;         // diagnosis::DescribedCall
   uint32_t mark = 0;          // equal on ranks whose buffers lie alike
 };
 

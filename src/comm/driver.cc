@@ -356,7 +356,7 @@ Driver::Node* Driver::failed_in_line(const void* communicator) {
   return failed ? &node : nullptr;
 }
 
-void Driver::turn(exec::Backoff& backoff) {
+void Driver::turn(Backoff& backoff) {
   // One communicator that moves must not hide from the others that their peers are gone.
   constexpr uint32_t kMostTurns = 256;
   const bool moved = advance();
@@ -372,7 +372,7 @@ void Driver::turn(exec::Backoff& backoff) {
 }
 
 void Driver::run(uint32_t spins) {
-  exec::Backoff backoff(spins);
+  Backoff backoff(spins);
   while (!empty()) turn(backoff);
 }
 

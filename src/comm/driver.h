@@ -16,8 +16,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "src/base/wait.h"
 #include "src/comm/task.h"
-#include "src/exec/wait.h"
 
 namespace tutti::comm {
 
@@ -37,7 +37,7 @@ class Driver {
   bool empty() const { return nodes_.empty(); }
   /// Advances what is active once. Where nothing moved it waits a little; now and then it looks at
   /// what is rare: failures, deadlines.
-  void turn(exec::Backoff& backoff);
+  void turn(Backoff& backoff);
   /// Until all tasks are finished, waiting in between.
   void run(uint32_t spins);
 

@@ -47,7 +47,7 @@ void Engine::take(std::span<Task> tasks, bool as_group) {
 void Engine::loop() {
   constexpr size_t kMostKept = 4 * Driver::kMostSpares;
   Driver driver;
-  exec::Backoff backoff(20);
+  Backoff backoff(20);
   std::vector<Task> arrived;
   for (;;) {
     {

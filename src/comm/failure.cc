@@ -7,7 +7,7 @@ namespace tutti::comm {
 
 // A connection that could not be made or broke says more than that a rank is gone, which is all
 // that others tell.
-std::string Failure::describe(const exec::Loss& loss) const {
+std::string Failure::describe(const diagnosis::Loss& loss) const {
   const transport::Link* link =
       loss.rank == membership_.rank() ? nullptr : membership_.link(loss.rank);
   const Status own = link != nullptr ? link->status() : Status();
@@ -25,7 +25,7 @@ std::string Failure::describe(const exec::Loss& loss) const {
 
 void Failure::report(const std::string& text) { log_.warning("{}", text); }
 
-void Failure::fail(Status reason, const exec::Cause& cause) {
+void Failure::fail(Status reason, const diagnosis::Cause& cause) {
   const std::lock_guard lock(mutex_);
   if (failed_.load(std::memory_order_relaxed)) return;
   reason_ = std::move(reason);
@@ -34,14 +34,14 @@ void Failure::fail(Status reason, const exec::Cause& cause) {
   if (watch_ != nullptr) watch_->end();
 }
 
-exec::Cause Failure::cause() const {
+diagnosis::Cause Failure::cause() const {
   const std::lock_guard lock(mutex_);
   return cause_;
 }
 
-exec::Cause Failure::cause_or_self() const {
-  const exec::Cause known = cause();
-  return known.known() ? known : exec::Cause{membership_.rank(), -1};
+diagnosis::Cause Failure::cause_or_self() const {
+  const diagnosis::Cause known = cause();
+  return known.known() ? known : diagnosis::Cause{membership_.rank(), -1};
 }
 
 Failure::Failure(const Membership& membership, Logger& log)
@@ -56,7 +56,7 @@ Status Failure::check() {
     const auto loss = watch_ != nullptr ? watch_->judge() : std::nullopt;
     if (!loss) return check_leaving();
     fail(Status::remote_error(describe(*loss)),
-         loss->is_gone() ? exec::Cause{loss->rank, -1} : loss->cause);
+         loss->is_gone() ? diagnosis::Cause{loss->rank, -1} : loss->cause);
   }
   const std::lock_guard lock(mutex_);
   return reason_;
@@ -72,7 +72,7 @@ Status Failure::of_any_rank(const std::vector<exec::Peer>& peers) {
   for (const exec::Peer& peer : peers) {
     if (!peer.arena.valid()) continue;
     const uint64_t failed = peer.arena.counter(0).failed.load(std::memory_order_acquire);
-    const auto loss = exec::Loss::read(failed, peers.size());
+    const auto loss = diagnosis::Loss::read(failed, peers.size());
     if (loss && loss->rank != membership_.rank()) return Status::remote_error(describe(*loss));
   }
   return check();

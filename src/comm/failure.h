@@ -20,18 +20,18 @@
 
 #include "src/base/log.h"
 #include "src/comm/membership.h"
-#include "src/comm/peer_watch.h"
+#include "src/diagnosis/loss.h"
+#include "src/diagnosis/peer_watch.h"
 #include "src/exec/call_state.h"
-#include "src/exec/loss.h"
 
 namespace tutti::comm {
 
-class Failure final : public exec::Health {
+class Failure final : public diagnosis::Health {
  public:
   Failure(const Membership& membership, Logger& log);
 
   /// From now on check() asks it, too; null: no more. No other thread uses this object.
-  void look_with(PeerWatch* watch) { watch_ = watch; }
+  void look_with(diagnosis::PeerWatch* watch) { watch_ = watch; }
 
   /// Why the communicator is failed; OK if it is not.
   Status check() override;
@@ -40,11 +40,11 @@ class Failure final : public exec::Health {
   /// The same of any of the ranks: on this host at once, elsewhere when the watch has heard of it.
   Status of_any_rank(const std::vector<exec::Peer>& peers);
   /// The rank that the failure is about; not known if it is about none.
-  exec::Cause cause() const override;
+  diagnosis::Cause cause() const override;
   /// The same, or this rank.
-  exec::Cause cause_or_self() const;
+  diagnosis::Cause cause_or_self() const;
 
-  void fail(Status reason, const exec::Cause& cause);
+  void fail(Status reason, const diagnosis::Cause& cause);
   void abort(Status reason) { fail(std::move(reason), {}); }
   /// Because the user says so. Needs no memory.
   void abort() { abort(aborted_); }
@@ -65,19 +65,19 @@ class Failure final : public exec::Health {
   void report(const std::string& text) override;
 
  private:
-  std::string describe(const exec::Loss& loss) const;
+  std::string describe(const diagnosis::Loss& loss) const;
   Status check_leaving() const;
 
   const Membership& membership_;
   Logger& log_;
   const Status aborted_;  // what abort() says
-  PeerWatch* watch_ = nullptr;
+  diagnosis::PeerWatch* watch_ = nullptr;
   const std::atomic<bool>* abort_ordered_ = nullptr;
   std::function<bool()> wanted_elsewhere_;  // while the rank leaves
   std::atomic<bool> failed_{false};
   mutable std::mutex mutex_;
-  Status reason_;      // under mutex_
-  exec::Cause cause_;  // of it; under mutex_
+  Status reason_;           // under mutex_
+  diagnosis::Cause cause_;  // of it; under mutex_
 };
 
 }  // namespace tutti::comm

@@ -9,11 +9,11 @@
 #include "src/base/clock.h"
 #include "src/base/host_name.h"
 #include "src/base/setting_values.h"
+#include "src/base/wait.h"
 #include "src/base/words.h"
 #include "src/bootstrap/address.h"
 #include "src/comm/card.h"
-#include "src/exec/loss.h"
-#include "src/exec/wait.h"
+#include "src/diagnosis/loss.h"
 #include "src/group/levels.h"
 #include "src/topology/device_graph.h"
 #include "src/topology/text_file.h"
@@ -446,7 +446,7 @@ Status Membership::join() {
 void Membership::give_up() const {
   if (arena_.data() == nullptr) return;
   const exec::ArenaView mine(arena_.data(), options_.layout);
-  const exec::Loss loss{self_.rank, {self_.rank, -1}};
+  const diagnosis::Loss loss{self_.rank, {self_.rank, -1}};
   mine.counter(0).failed.store(loss.word(), std::memory_order_release);
 }
 
@@ -459,7 +459,7 @@ Status Membership::await_domain() {
   const exec::Joined own = single_copy_ ? exec::Joined::kAndCopies : exec::Joined::kYes;
   mine.counter(0).joined.store(own, std::memory_order_release);
   constexpr uint32_t kSpins = 100;
-  exec::Backoff backoff(kSpins);
+  Backoff backoff(kSpins);
   for (int peer = 0; peer < ranks(); ++peer) {
     const exec::Peer& other = peers[static_cast<size_t>(peer)];
     if (other.link == nullptr || !other.arena.valid()) continue;

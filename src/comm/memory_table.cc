@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
 
 namespace tutti::comm {
 namespace {
@@ -223,7 +223,7 @@ void MemoryTable::shut() {
   leave_attendant();
   if (std::exchange(is_shut_, true)) return;
   for (const auto& window : windows_) window->shut();
-  const uint64_t until_ns = monotonic_ns() + exec::kStretchPatienceNs;
+  const uint64_t until_ns = monotonic_ns() + kStretchPatienceNs;
   for (const auto& window : windows_) {
     while (window->who_is_inside() >= 0 && monotonic_ns() < until_ns) std::this_thread::yield();
   }
@@ -242,7 +242,7 @@ Status MemoryTable::close(Window* window, uint64_t deadline_ns) {
 // late, and the part must end all the same.
 Status MemoryTable::close_until(Window* window, uint64_t deadline_ns) {
   constexpr uint32_t kSpins = 100;
-  exec::Backoff backoff(kSpins);
+  Backoff backoff(kSpins);
   for (;;) {
     const int busy = window->close();
     if (busy < 0) return {};

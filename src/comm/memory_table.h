@@ -35,7 +35,7 @@ class MemoryTable {
         regions_(regions_before) {}
 
   /// Told whether links are attended from now on; null: nobody.
-  void tell(PeerWatch* watch) { watch_ = watch; }
+  void tell(diagnosis::PeerWatch* watch) { watch_ = watch; }
 
   /// Of device memory, which every rank has brought; collective.
   using AddOnDevice = std::function<uint64_t(const WindowMemory& mine)>;
@@ -89,7 +89,7 @@ class MemoryTable {
   exec::Registrations& registrations_;
   Failure& failure_;
   Attendant* const attendant_;
-  PeerWatch* watch_ = nullptr;
+  diagnosis::PeerWatch* watch_ = nullptr;
   std::vector<std::unique_ptr<Window>> windows_;  // also closed ones, which a call may still be in
   uint32_t regions_;
   std::vector<transport::Link*> attended_;

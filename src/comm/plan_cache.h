@@ -54,8 +54,8 @@ struct Prepared {
   uint32_t signature = 1;      // equal on ranks of a domain that make the same call; never 0
   uint32_t far_signature = 1;  // equal on all ranks that do
   bool registered = false;
-  trace::Label label;             // what the flight recorder says of it
-  exec::DescribedCall described;  // what messages say of it
+  trace::Label label;                  // what the flight recorder says of it
+  diagnosis::DescribedCall described;  // what messages say of it
   // v-collectives: what else the plan depends on.
   KeptCounts counts;
   std::vector<uint64_t> sizes;     // of forwarded blocks, by scratch block

@@ -146,8 +146,8 @@ Status Planner::check_fit(const plan::Plan& plan) const {
   return {};
 }
 
-exec::DescribedCall Planner::describe(const Request& request) const {
-  exec::DescribedCall described;
+diagnosis::DescribedCall Planner::describe(const Request& request) const {
+  diagnosis::DescribedCall described;
   described.collective = request.collective;
   described.type = request.type;
   described.op = request.op;

@@ -80,7 +80,7 @@ class Planner {
   }
 
   /// For messages, as far as it is known before there is a plan.
-  exec::DescribedCall describe(const Request& request) const;
+  diagnosis::DescribedCall describe(const Request& request) const;
 
   /// How long the request should take by the costs that algorithms declare. No plan is made.
   Result<double> predict_ns(const Request& request, bool in_place);

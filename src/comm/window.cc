@@ -97,7 +97,7 @@ Status Window::discard(const Status& problem, bool refused) {
   if (!refused) shut();
   if (close() < 0) return problem;
   cut_off();
-  return left_alone(problem, problem, exec::kStretchPatienceNs);
+  return left_alone(problem, problem, kStretchPatienceNs);
 }
 
 // Makes the board, exposes the memory, and says what the others need to know.
@@ -252,7 +252,7 @@ exec::Progress Window::advance_here(Access& access, const Part& part) const {
   do {
     Door door;
     {
-      const exec::Stay stay(inside);
+      const Stay stay(inside);
       door = part.board.door();
       touched = door == Door::kOpen && touch(access, part);
     }

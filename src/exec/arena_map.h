@@ -20,7 +20,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "src/exec/described_call.h"
+#include "src/diagnosis/contact.h"
+#include "src/diagnosis/described_call.h"
 #include "src/exec/transfer_log.h"
 #include "src/plan/plan.h"
 
@@ -29,7 +30,9 @@ namespace tutti::exec {
 inline constexpr size_t kLineBytes =
     128;  // two lines: the neighbour is prefetched with a polled one
 inline constexpr uint32_t kLanes = plan::kMaxLanes;
-inline constexpr uint32_t kRecentCalls = 4096;
+using diagnosis::CallLog;
+using diagnosis::DescribedCall;
+using diagnosis::kRecentCalls;
 inline constexpr uint32_t kCellsPerRegion = 64;
 inline constexpr uint32_t kCellRegions = 4;
 inline constexpr uint32_t kRingRegions = 4;
@@ -45,8 +48,8 @@ enum class Joined : uint32_t { kNotYet = 0, kYes, kAndCopies };
 /// `failed` is a Loss's word once this rank has given up on the communicator. A rank that waits for
 /// long writes whom it waits for (call number << 32 | rank), and when it was last awake to do so.
 /// Ranks of the same host write `lost`, a Loss's word, where the group has several, once they know
-/// why it cannot go on (comm::PeerWatch). `staged` is the StagingMark of the last timed move into
-/// the lane's ring.
+/// why it cannot go on (diagnosis::PeerWatch). `staged` is the StagingMark of the last timed move
+/// into the lane's ring.
 struct alignas(kLineBytes) Counter {
   std::atomic<uint64_t> progress;
   std::atomic<uint64_t> call;
@@ -166,6 +169,12 @@ class ArenaView {
   StagingReads& reads() const { return *reads_; }
   Flag& recent(uint32_t call) const { return recent_[call % kRecentCalls]; }
   CallLog::Run* log() const { return log_; }
+  /// The words that the diagnosis of slow and failed calls reads and writes.
+  diagnosis::RankWords words() const {
+    Counter& first = counters_[0];
+    return {&first.call, &first.failed, &first.waiting, &first.awake_ns, &first.lost,
+            recent_,     log_};
+  }
   std::byte* cells() const { return cells_; }
   std::byte* rings() const { return rings_; }
   std::byte* pairs() const { return pairs_; }

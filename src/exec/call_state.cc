@@ -4,9 +4,26 @@
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
-#include "src/exec/stall.h"
+#include "src/diagnosis/stall.h"
 
 namespace tutti::exec {
+namespace {
+
+diagnosis::StallOptions diagnosis_options(const ExecutorOptions& options) {
+  return {options.rank, options.communicator, options.epoch, options.slow_ns, options.recorder};
+}
+
+std::vector<diagnosis::Contact> contacts_of(const std::vector<Peer>& peers) {
+  std::vector<diagnosis::Contact> contacts;
+  for (const Peer& peer : peers) {
+    const bool has_words = peer.arena.valid();
+    contacts.push_back(
+        {has_words ? peer.arena.words() : diagnosis::RankWords(), peer.stream, peer.link});
+  }
+  return contacts;
+}
+
+}  // namespace
 
 CallState::CallState(const ExecutorOptions& options, std::vector<Peer> peers, Health& health)
     : options_(options),
@@ -22,7 +39,7 @@ CallState::CallState(const ExecutorOptions& options, std::vector<Peer> peers, He
     if (other && peers_[rank].arena.valid()) domain_.push_back(rank);
   }
   mine_.counter(0).call.store(uint64_t{number_} << 32, std::memory_order_release);
-  stall_ = std::make_unique<Stall>(options_, peers_, health_);
+  stall_ = std::make_unique<Stall>(diagnosis_options(options_), contacts_of(peers_), health_);
 }
 
 CallState::~CallState() = default;
@@ -41,12 +58,6 @@ void CallState::announce_far() {
 }
 
 void CallState::announce_to(uint32_t peer) { stall_->announce_call(peer, number_, log_.runs()); }
-
-std::string Health::because_of(const Cause& cause) const {
-  if (!cause.calls_differ()) return "because of " + name_of(cause.rank);
-  return "because the calls of " + name_of(cause.rank) + " and " + name_of(cause.witness) +
-         " differ";
-}
 
 void CallState::fail(Status status) {
   const bool differ = status.code() == Code::kInvalidUsage;
@@ -113,8 +124,9 @@ void CallState::close_buffers() {
   }
 }
 
-LongWait CallState::wait_at(uint32_t peer) const {
-  LongWait wait{&call_, number_, transfers_, peer, 0, 0};
+diagnosis::LongWait CallState::wait_at(uint32_t peer) const {
+  diagnosis::LongWait wait{
+      call_.what, call_.signature, call_.deadline_ns, number_, transfers_, peer, 0, 0};
   if (source_ == nullptr) return wait;
   const ProgressSource::Step at = source_->step();
   wait.lane = at.lane;

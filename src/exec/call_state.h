@@ -16,16 +16,22 @@
 
 #include "src/base/config.h"
 #include "src/base/status.h"
+#include "src/base/wait.h"
+#include "src/diagnosis/described_call.h"
+#include "src/diagnosis/health.h"
+#include "src/diagnosis/loss.h"
+#include "src/diagnosis/stall.h"
 #include "src/exec/arena_map.h"
-#include "src/exec/described_call.h"
-#include "src/exec/loss.h"
-#include "src/exec/wait.h"
 #include "src/plan/walk.h"
 #include "src/trace/recorder.h"
 #include "src/transport/transport.h"
 
 namespace tutti::exec {
 
+using diagnosis::Cause;
+using diagnosis::Health;
+using diagnosis::Loss;
+using diagnosis::Stall;
 using plan::Progress;
 
 /// How this rank reaches one other rank.
@@ -34,21 +40,6 @@ struct Peer {
   transport::Mapped* mapped = nullptr;
   transport::Stream* stream = nullptr;
   transport::Link* link = nullptr;
-};
-
-/// Asked now and then while waiting, and while much is moved; an error ends the run.
-class Health {
- public:
-  virtual ~Health() = default;
-  virtual Status check() = 0;
-  /// The rank that the error is about; not known if it is about none.
-  virtual Cause cause() const { return {}; }
-  /// A rank as messages name it.
-  virtual std::string name_of(int rank) const { return "rank " + std::to_string(rank); }
-  /// "because of rank 3"
-  std::string because_of(const Cause& cause) const;
-  /// A call is slow, and this is why.
-  virtual void report(const std::string& /*text*/) {}
 };
 
 struct ExecutorOptions {
@@ -77,18 +68,6 @@ struct Call {
   // without what only ranks of one domain have in common.
   uint32_t far_signature = 1;
 };
-
-/// Where a call stands that waits for long.
-struct LongWait {
-  const Call* call = nullptr;
-  uint32_t number = 0;     // of the call
-  uint32_t transfers = 0;  // so far: send and receive have no number
-  uint32_t peer = 0;       // that it waits for
-  uint32_t lane = 0;
-  uint32_t step = 0;
-};
-
-class Stall;
 
 /// A work as it shows itself during a long wait.
 class ProgressSource {
@@ -216,7 +195,7 @@ class CallState {
   bool compare_calls(uint32_t peer);
   bool check_after_moving();
   void tell_progress();
-  LongWait wait_at(uint32_t peer) const;
+  diagnosis::LongWait wait_at(uint32_t peer) const;
   void tell(const Loss& loss);
   void end_long_wait();
 

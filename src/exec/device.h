@@ -25,9 +25,9 @@
 #include <vector>
 
 #include "src/base/status.h"
+#include "src/diagnosis/described_call.h"
 #include "src/exec/arena_map.h"
 #include "src/exec/call_state.h"
-#include "src/exec/described_call.h"
 #include "src/exec/transfer.h"
 #include "src/plan/plan.h"
 #include "src/trace/recorder.h"

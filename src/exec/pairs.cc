@@ -4,7 +4,7 @@
 #include <cstring>
 #include <string>
 
-#include "src/exec/stall.h"
+#include "src/diagnosis/stall.h"
 #include "src/types/kernels.h"
 
 namespace tutti::exec {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "src/exec/stall.h"
+#include "src/diagnosis/stall.h"
 #include "src/schedule/layout.h"
 
 namespace tutti::exec {

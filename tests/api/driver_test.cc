@@ -89,7 +89,7 @@ class DriverTest : public testing::Test {
   /// After so many rounds that what is rare was looked at. No more: each gives the processor away.
   std::string advance_long() {
     constexpr int kRounds = 32;
-    backoff_ = exec::Backoff(0);
+    backoff_ = Backoff(0);
     for (int i = 0; i < kRounds; ++i) driver_.turn(backoff_);
     return finished();
   }
@@ -109,7 +109,7 @@ class DriverTest : public testing::Test {
   std::array<std::unique_ptr<Communicator>, kCommunicators> communicators_;
   std::vector<std::shared_ptr<Completion>> outcomes_;
   Driver driver_;
-  exec::Backoff backoff_{1000};
+  Backoff backoff_{1000};
   const int streams_[2] = {0, 0};
 };
 

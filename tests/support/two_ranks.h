@@ -38,7 +38,7 @@ class TwoRanks {
   }
 
  private:
-  class NoFailures final : public exec::Health {
+  class NoFailures final : public diagnosis::Health {
    public:
     Status check() override { return {}; }
   };

@@ -21,7 +21,7 @@ ALLOWED = {
     "src/comm/communicator.cc": "the end of a communicator and of a call that has thrown",
     "src/comm/task.cc": "the end of a task: who waits for it is told",
     "src/exec/call_state.cc": "the end of a call that fails: its peers are told",
-    "src/exec/stall.cc": "the last words to each of the peers",
+    "src/diagnosis/stall.cc": "the last words to each of the peers",
     # What is half done would be of no use to the next call.
     "src/transport/gate.cc": "a caller that is heard beside others",
     "transports/tcp/link.cc": "a message that is half on the wire",

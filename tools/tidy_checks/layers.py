@@ -12,7 +12,7 @@ from tidy_checks.finding import Finding
 # not in PUBLIC_ONLY may include src/base.
 _BELOW_REGISTRY = [
     "algorithms", "transports", "src/types", "src/trace", "src/topology", "src/schedule",
-    "src/transport", "src/group", "src/plan", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
+    "src/transport", "src/group", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
     "src/bootstrap", "src/comm",
 ]
 ARROWS = {
@@ -26,13 +26,15 @@ ARROWS = {
     "src/transport": [],
     "src/plan": ["src/schedule", "src/types", "src/group"],
     "src/select": ["src/schedule", "src/group", "src/topology"],
-    "src/exec": ["src/schedule", "src/group", "src/plan", "src/transport", "src/types", "src/trace"],
+    "src/diagnosis": ["src/schedule", "src/group", "src/transport", "src/bootstrap", "src/types", "src/trace"],
+    "src/exec": ["src/schedule", "src/group", "src/plan", "src/transport", "src/types", "src/trace",
+                 "src/diagnosis"],
     "src/sim": ["src/schedule", "src/group", "src/plan", "src/topology"],
     "src/drivers": ["src/topology"],
-    "src/engines": ["src/exec", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
+    "src/engines": ["src/exec", "src/diagnosis", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
     "src/bootstrap": ["src/transport"],
     "src/comm": ["src/types", "src/schedule", "src/group", "src/transport", "src/plan", "src/select", "src/exec",
-                 "src/bootstrap", "src/topology", "src/trace"],
+                 "src/diagnosis", "src/bootstrap", "src/topology", "src/trace"],
     "src/registry": _BELOW_REGISTRY,
     "src/api": ["src/types", "src/schedule", "src/transport", "src/bootstrap", "src/exec", "src/comm",
                 "src/registry", "src/trace", "include"],
@@ -51,7 +53,7 @@ VERIFIER = re.compile(r"src/(schedule|plan)/verify")
 OUTSIDE = {"tests", "perf", "tools", "docs"}
 
 VENDOR_FREE = {"src/base", "src/types", "src/trace", "src/topology", "src/schedule", "src/plan",
-               "src/select", "src/exec", "src/sim", "src/group", "algorithms"}
+               "src/select", "src/exec", "src/diagnosis", "src/sim", "src/group", "algorithms"}
 _VENDOR = re.compile(r"(cuda|cuda_\w+|nccl|nvml|hwloc|mpi|pmix|pmi2?|gdrapi)\.h$"
                      r"|(infiniband|rdma|ucp|ucs|uct|nvtx3|torch)/")
 

@@ -31,7 +31,7 @@ DeviceAddresses with_counters(DeviceAddresses addresses, const CapturedPages& pa
 struct CapturedCalls::Call {
   std::shared_ptr<CapturedCalls> of;
   uint32_t signature = 0;
-  exec::DescribedCall described;
+  diagnosis::DescribedCall described;
   uint64_t timeout_ns = 0;
   std::string what;
 };
@@ -142,7 +142,7 @@ void CapturedCalls::begin(const Call& call) {
 // The rank that is second to write its run finds the first one's: each writes before it looks.
 void CapturedCalls::announce(const Call& call) {
   const uint32_t place = number_ % CapturedPage::kRuns;
-  const exec::DescribedWords words = exec::words_of(call.described);
+  const diagnosis::DescribedWords words = diagnosis::words_of(call.described);
   for (size_t i = 0; i < words.size(); ++i) {
     page().described[place].words[i].store(words[i], std::memory_order_relaxed);
   }
@@ -179,17 +179,17 @@ std::optional<CapturedFinding> CapturedCalls::find_recent_difference() {
 CapturedFinding CapturedCalls::describe_difference(uint32_t number, size_t peer) const {
   const uint32_t place = number % CapturedPage::kRuns;
   const auto read = [&](size_t rank) {
-    exec::DescribedWords words;
+    diagnosis::DescribedWords words;
     for (size_t i = 0; i < words.size(); ++i) {
       words[i] = pages_.page(rank).described[place].words[i].load(std::memory_order_relaxed);
     }
-    return exec::read_call(words);
+    return diagnosis::read_call(words);
   };
   const auto own = read(rank_), its = read(peer);
   const std::string self = name_of_(static_cast<int>(rank_));
   const std::string other = name_of_(static_cast<int>(peer));
   std::optional<std::string> text;
-  if (own && its) text = exec::compare_text(self, *own, other, *its);
+  if (own && its) text = diagnosis::compare_text(self, *own, other, *its);
   Status status =
       Status::invalid_usage("run " + std::to_string(number) + " of calls in graphs differs: " +
                             text.value_or(self + " and " + other + " run different calls"));

@@ -27,15 +27,15 @@ namespace tutti::engines::cuda {
 
 /// The rank that the calls belong to, while it is there. Threads: any.
 struct CapturedOwner {
-  std::function<Status()> failure;                // of the communicator
-  std::function<void(Status, exec::Cause)> fail;  // the same from now on; peers see why
-  std::function<void()> publish;                  // peers see why it has failed
+  std::function<Status()> failure;                     // of the communicator
+  std::function<void(Status, diagnosis::Cause)> fail;  // the same from now on; peers see why
+  std::function<void()> publish;                       // peers see why it has failed
 };
 
 /// Why the communicator fails, and because of whom.
 struct CapturedFinding {
   Status status;
-  exec::Cause cause;
+  diagnosis::Cause cause;
 };
 
 class CapturedCalls final : public Guarded, public std::enable_shared_from_this<CapturedCalls> {

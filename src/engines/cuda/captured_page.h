@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "src/diagnosis/described_call.h"
 #include "src/drivers/cuda/memory.h"
 #include "src/engines/cuda/agreement.h"
 #include "src/engines/cuda/captured_words.h"
-#include "src/exec/described_call.h"
 #include "src/exec/device.h"
 #include "src/transport/arena.h"
 
@@ -27,7 +27,7 @@ struct CapturedPage {
   };
   /// The call of a run, for messages about calls that differ.
   struct alignas(exec::kLineBytes) Described {
-    std::array<std::atomic<uint64_t>, std::tuple_size_v<exec::DescribedWords>> words;
+    std::array<std::atomic<uint64_t>, std::tuple_size_v<diagnosis::DescribedWords>> words;
   };
   /// A rank is at most one run ahead of another one: nobody ends a run that somebody has not begun.
   static constexpr uint32_t kRuns = 2;

@@ -87,7 +87,7 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
 void CudaDeviceRank::take_graphs(CapturedPages pages) {
   CapturedOwner owner;
   owner.failure = [this] { return options_.failure(); };
-  owner.fail = [this](Status why, exec::Cause cause) { give_up(std::move(why), cause); };
+  owner.fail = [this](Status why, diagnosis::Cause cause) { give_up(std::move(why), cause); };
   owner.publish = [this] { publish_failure(); };
   captured_ = std::make_shared<CapturedCalls>(
       cuda_, context_, options_,
@@ -240,7 +240,7 @@ Status CudaDeviceRank::follow(CUstream stream) {
 }
 
 // The rank that is second to write its call finds the first one's: each writes before it looks.
-void CudaDeviceRank::announce(uint32_t signature, const exec::DescribedCall& described) {
+void CudaDeviceRank::announce(uint32_t signature, const diagnosis::DescribedCall& described) {
   const std::lock_guard lock(mutex_);
   ++number_;
   const auto number = static_cast<uint32_t>(number_);
@@ -267,12 +267,12 @@ Status CudaDeviceRank::compare(size_t peer, uint32_t number) const {
   if (ahead < 0) return {};  // it will compare
   const uint64_t theirs = other.device_recent(number).load(std::memory_order_acquire);
   if (theirs == word || theirs >> 32 != number) return {};
-  const auto own_call = exec::CallLog::find(mine().device_log(), number);
-  const auto its_call = exec::CallLog::find(other.device_log(), number);
+  const auto own_call = diagnosis::CallLog::find(mine().device_log(), number);
+  const auto its_call = diagnosis::CallLog::find(other.device_log(), number);
   std::optional<std::string> difference;
   if (own_call && its_call) {
-    difference = exec::compare_text(options_.name_of(options_.rank), *own_call,
-                                    options_.name_of(static_cast<int>(peer)), *its_call);
+    difference = diagnosis::compare_text(options_.name_of(options_.rank), *own_call,
+                                         options_.name_of(static_cast<int>(peer)), *its_call);
   }
   return Status::invalid_usage("call " + std::to_string(number) + " on device memory differs: " +
                                difference.value_or(options_.name_of(options_.rank) + " and " +
@@ -336,8 +336,8 @@ Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
   return {};
 }
 
-void CudaDeviceRank::give_up(Status why, exec::Cause cause) {
-  const uint64_t word = exec::Loss{options_.rank, cause}.word();
+void CudaDeviceRank::give_up(Status why, diagnosis::Cause cause) {
+  const uint64_t word = diagnosis::Loss{options_.rank, cause}.word();
   mine().device().failed.value.store(word, std::memory_order_release);
   options_.fail(std::move(why), cause);
   Sentry::get().wake();
@@ -398,7 +398,7 @@ bool CudaDeviceRank::heed_peers() {
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     const uint64_t word =
         options_.arenas[rank].device().failed.value.load(std::memory_order_acquire);
-    const auto loss = exec::Loss::read(word, options_.arenas.size());
+    const auto loss = diagnosis::Loss::read(word, options_.arenas.size());
     if (rank == rank_ || !loss) continue;
     if (const std::optional<Difference> found = find_recent_difference()) {
       give_up(found->status, {found->peer, options_.rank});
@@ -433,9 +433,9 @@ std::string CudaDeviceRank::where() const {
 void CudaDeviceRank::publish_failure() {
   std::atomic<uint64_t>& failed = mine().device().failed.value;
   if (failed.load(std::memory_order_relaxed) != 0) return;
-  const exec::Cause known = options_.cause();
-  const exec::Cause cause = known.known() ? known : exec::Cause{options_.rank, -1};
-  failed.store(exec::Loss{options_.rank, cause}.word(), std::memory_order_release);
+  const diagnosis::Cause known = options_.cause();
+  const diagnosis::Cause cause = known.known() ? known : diagnosis::Cause{options_.rank, -1};
+  failed.store(diagnosis::Loss{options_.rank, cause}.word(), std::memory_order_release);
 }
 
 void CudaDeviceRank::let_go() {

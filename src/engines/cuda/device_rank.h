@@ -96,11 +96,11 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   Status join(CUstream stream, const std::vector<exec::StreamPlace>& others);
   uint64_t next_place();
   Status differ(Difference found);
-  void announce(uint32_t signature, const exec::DescribedCall& described);
+  void announce(uint32_t signature, const diagnosis::DescribedCall& described);
   Status compare(size_t peer, uint32_t number) const;
   std::optional<Difference> find_difference(uint64_t number) const;
   Status follow(CUstream stream);
-  void give_up(Status why, exec::Cause cause);
+  void give_up(Status why, diagnosis::Cause cause);
   std::optional<int> find_late() const;
   std::optional<int> find_late_peer(const std::vector<PairStreams::Awaited>& awaited) const;
   std::optional<Difference> find_recent_difference() const;
@@ -129,7 +129,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   std::optional<drivers::cuda::CudaEvent> behind_;  // of the last call, in last_stream_
   std::optional<drivers::cuda::CudaEvent> beside_;  // in another stream of a group
   CUstream last_stream_ = nullptr;
-  exec::CallLog log_;
+  diagnosis::CallLog log_;
   CallWatch watch_;
   std::mutex mutex_;
   std::deque<Pending> pending_;  // under mutex_

@@ -1,14 +1,15 @@
-// What a rank does while a call takes long: it says whom it waits for, hears whom the others wait
-// for, and finds the rank that all of them wait for in the end.
+// A rank whose call takes long says which rank it waits for, hears which ranks the others wait for,
+// and finds the one that all of them wait for in the end.
 //
 // Ranks of one host read each other's words in the arenas, so a stopped rank cannot hide them;
 // ranks of other hosts tell each other by notes of the streams. A rank that waits says so again and
-// again: who has not been seen waiting for a while is the one that the others wait for, whatever it
-// does (computing before its next call, stopped, cut off). Who must name it asks those of whom
-// nothing was heard, one after the other along the chain of who waits for whom; their control
-// threads answer. Nothing here runs in a call that does not wait.
+// again: one that has not been seen waiting for a while is the one that the others wait for,
+// whatever it does (it computes before its next call, is stopped, or cut off). A rank that must
+// name the culprit asks those that it has not heard of, one after the other along the chain of
+// ranks that wait for each other; their control threads answer. Nothing here runs in a call that
+// does not wait.
 //
-// Threads: those of HostExecutor; cause_told_by() from any, answer() from the control thread.
+// Threads: that of the calls; cause_told_by() from any, answer() from the control thread.
 // Units: nanoseconds of CLOCK_MONOTONIC.
 // Errors: check() says why a call cannot go on, and cause() whom it is about.
 #pragma once
@@ -19,20 +20,51 @@
 #include <string>
 #include <vector>
 
-#include "src/exec/call_state.h"
+#include "src/diagnosis/contact.h"
+#include "src/diagnosis/health.h"
+#include "src/diagnosis/loss.h"
+#include "src/trace/recorder.h"
+#include "src/transport/transport.h"
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 
 /// Lanes of the notes beside the messages of streams (transport::Note).
 inline constexpr uint32_t kControlLane = ~0u;   // whom a rank waits for, what it is in
-inline constexpr uint32_t kNewsLane = ~0u - 1;  // comm::PeerWatch: who is gone
+inline constexpr uint32_t kNewsLane = ~0u - 1;  // diagnosis::PeerWatch: who is gone
 inline constexpr uint32_t kAskLane = ~0u - 2;   // what are you in?
 inline constexpr uint32_t kCallLane = ~0u - 3;  // what the call is that a rank waits in
 
+/// Where a call stands that waits for long.
+struct LongWait {
+  const char* what = "";   // for messages: "all_reduce"
+  uint32_t signature = 1;  // 0 for send and receive only, which not all ranks take part in
+  uint64_t deadline_ns = ~uint64_t{0};
+  uint32_t number = 0;     // of the call
+  uint32_t transfers = 0;  // so far: send and receive have no number
+  uint32_t peer = 0;       // that it waits for
+  uint32_t lane = 0;
+  uint32_t step = 0;
+};
+
+struct StallOptions {
+  int rank = 0;
+  uint64_t communicator = 0;
+  uint32_t epoch = 0;
+  uint64_t slow_ns = ~uint64_t{0};      // after which a call is reported
+  trace::Recorder* recorder = nullptr;  // told of long waits; may be null
+};
+
 class Stall {
  public:
-  /// `peers`, `health` and the arena of this rank outlive it.
-  Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Health& health);
+  /// The contacts are all ranks of the group, this one included; everything that they point to
+  /// outlives the object, as do `health` and the recorder.
+  Stall(const StallOptions& options, std::vector<Contact> contacts, Health& health);
+
+  int rank() const { return options_.rank; }
+  /// By rank.
+  const std::vector<Contact>& contacts() const { return contacts_; }
+  /// Where notes about this group go.
+  transport::ChannelId channel(uint32_t lane) const;
 
   /// A collective begins; only where there are streams.
   void entered(uint32_t number, uint32_t far_signature) {
@@ -47,10 +79,10 @@ class Stall {
       announce_new_call(peer, number, runs);
   }
   /// A wait that check() was told of has ended: who asks from now on hears nothing of it.
-  void ended() { mine_.counter(0).awake_ns.store(0, std::memory_order_release); }
+  void ended() { mine_.awake_ns->store(0, std::memory_order_release); }
   /// The waiting rank's call and the peer's are different ones.
   Status compare_calls(const LongWait& wait, uint32_t peer);
-  /// What the last error is about, as far as it is known.
+  /// The cause of the last error, as far as it is known.
   const Cause& cause() const { return cause_; }
   /// This rank gives up: says so to all ranks, and hangs up.
   void leave(uint32_t number, const Loss& loss);
@@ -58,7 +90,7 @@ class Stall {
   bool is_awaited() const;
   /// Why `peer` on another host gave up; not known if it has said nothing.
   Cause cause_told_by(uint32_t peer) const;
-  /// What is known of the peer of `exchange`.
+  /// Writes all that is known of the peer of `exchange` into it.
   void describe_peer(trace::Exchange& exchange) const;
   /// From the control thread: tells those who wait for this rank what it is in, if it does not
   /// itself.
@@ -67,7 +99,7 @@ class Stall {
   void answer(uint32_t peer);
 
  private:
-  /// What is known of another rank.
+  /// All that is known of another rank.
   struct Situation {
     bool known = false;
     uint32_t number = 0;   // of the call it is in, or was in last
@@ -113,12 +145,11 @@ class Stall {
   std::string waiting_ranks(uint32_t culprit, uint64_t now_ns) const;
   void tell_host(const Loss& loss) const;
   void tell_unless_left(uint32_t peer, const transport::Note& note);
-  transport::ChannelId channel(uint32_t lane) const;
 
-  ExecutorOptions options_;
-  const std::vector<Peer>& peers_;
+  StallOptions options_;
+  std::vector<Contact> contacts_;
   Health& health_;
-  ArenaView mine_;
+  RankWords mine_;
   bool has_streams_ = false;
   std::vector<uint32_t> far_signatures_;  // of the last calls, for peers that are behind
   std::vector<Heard> heard_;              // by rank
@@ -139,4 +170,4 @@ class Stall {
   Cause cause_;
 };
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

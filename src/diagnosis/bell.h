@@ -12,7 +12,7 @@
 #include "src/base/io.h"
 #include "src/base/status.h"
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 
 class Bell {
  public:
@@ -24,7 +24,7 @@ class Bell {
   int fd() const { return fd_.get(); }
   /// However often a rank rings, it is there once until it is answered.
   void ring(int rank);
-  /// Who has rung since the last time, in this order. Valid until the next call.
+  /// The ranks that have rung since the last answer, in this order. Valid until the next call.
   std::span<const int> answer();
 
  private:
@@ -36,4 +36,4 @@ class Bell {
   std::vector<uint8_t> has_rung_;  // under mutex_, by rank
 };
 
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

@@ -1,4 +1,4 @@
-#include "src/comm/peer_watch.h"
+#include "src/diagnosis/peer_watch.h"
 
 #include <sys/epoll.h>
 #include <sys/timerfd.h>
@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/comm/overlay.h"
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
+#include "src/diagnosis/overlay.h"
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 namespace {
 
 using bootstrap::Watch;
@@ -20,7 +20,7 @@ using bootstrap::Watch;
 // call.
 constexpr uint64_t kGraceNs = 100'000'000;
 // And after one could not be reached that it was never connected with: it may have left long ago,
-// because of what others saw and tell on. Below exec::Stall's patience with such a link.
+// because of what others saw and tell on. Below Stall's patience with such a link.
 constexpr uint64_t kUnmetGraceNs = 500'000'000;
 // Streams have input all the time while calls run, which then read it themselves.
 constexpr uint64_t kRestNs = 10'000'000;
@@ -43,21 +43,21 @@ void drain(int fd) {
 
 }  // namespace
 
-PeerWatch::PeerWatch(Watch& watch, const Membership& membership, exec::HostExecutor& executor,
-                     exec::Health& health)
+PeerWatch::PeerWatch(Watch& watch, const group::GroupView& group, Stall& stall, Health& health)
     : watch_(watch),
-      membership_(membership),
-      executor_(executor),
+      group_(group),
+      stall_(stall),
       health_(health),
-      peers_(executor.state().peers()),
-      rank_(membership.rank()),
-      bell_(membership.ranks()),
-      heard_(peers_.size()) {}
+      contacts_(stall.contacts()),
+      rank_(stall.rank()),
+      has_streams_(std::any_of(contacts_.begin(), contacts_.end(),
+                               [](const Contact& one) { return one.stream != nullptr; })),
+      bell_(static_cast<int>(contacts_.size())),
+      heard_(contacts_.size()) {}
 
-Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const Membership& membership,
-                                                     exec::HostExecutor& executor,
-                                                     exec::Health& health) {
-  std::unique_ptr<PeerWatch> made(new PeerWatch(watch, membership, executor, health));
+Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const group::GroupView& group,
+                                                     Stall& stall, Health& health) {
+  std::unique_ptr<PeerWatch> made(new PeerWatch(watch, group, stall, health));
   if (Status status = made->open(); !status.ok()) {
     made->end();  // no goodbye: the others are to learn that this rank is gone
     return Status(status.code(), health.name_of(made->rank_) +
@@ -69,7 +69,7 @@ Result<std::unique_ptr<PeerWatch>> PeerWatch::create(Watch& watch, const Members
 }
 
 Status PeerWatch::open() {
-  if (!membership_.has_streams()) return {};
+  if (!has_streams_) return {};
   streams_.reset(epoll_create1(EPOLL_CLOEXEC));
   if (!streams_.valid()) return errno_status("epoll_create1");
   if (Status status = bell_.open(); !status.ok()) return status;
@@ -80,8 +80,8 @@ Status PeerWatch::open() {
 }
 
 void PeerWatch::listen_to_all() {
-  for (int rank = 0; rank < membership_.ranks(); ++rank) {
-    const exec::Peer& other = peer(rank);
+  for (int rank = 0; rank < static_cast<int>(contacts_.size()); ++rank) {
+    const Contact& other = contact(rank);
     if (other.link == nullptr) continue;
     if (other.stream != nullptr) {
       other.stream->on_note([this, rank](transport::ChannelId id) {
@@ -90,12 +90,12 @@ void PeerWatch::listen_to_all() {
     }
     other.link->on_settled([this, rank] { settled(rank); });
   }
-  const std::vector<int> first_ranks = membership_.group()->host_first_ranks();
-  for (int rank : overlay_peers(first_ranks, rank_)) peer(rank).link->want();
+  const std::vector<int> first_ranks = group_.host_first_ranks();
+  for (int rank : overlay_peers(first_ranks, rank_)) contact(rank).link->want();
 }
 
 PeerWatch::~PeerWatch() {
-  for (const exec::Peer& peer : peers_) {
+  for (const Contact& peer : contacts_) {
     if (peer.stream == nullptr) continue;
     peer.stream->on_note({});
   }
@@ -103,8 +103,8 @@ PeerWatch::~PeerWatch() {
   if (has_failed()) return;
   transport::Note goodbye;
   goodbye.small[0] = static_cast<uint32_t>(News::kLeaves);
-  for (const exec::Peer& peer : peers_) {
-    if (peer.stream != nullptr) peer.stream->tell(channel(exec::kNewsLane), goodbye);
+  for (const Contact& peer : contacts_) {
+    if (peer.stream != nullptr) peer.stream->tell(stall_.channel(kNewsLane), goodbye);
   }
 }
 
@@ -114,8 +114,8 @@ bool PeerWatch::has_failed() const {
 
 void PeerWatch::finish_meeting() const {
   const uint64_t until_ns = monotonic_ns() + kMeetingNs;
-  exec::Backoff backoff(1);
-  for (const exec::Peer& peer : peers_) {
+  Backoff backoff(1);
+  for (const Contact& peer : contacts_) {
     const auto meets = [&] {
       return peer.link != nullptr && peer.link->state() == transport::Link::State::kWanted;
     };
@@ -141,21 +141,17 @@ Status PeerWatch::start_timer() {
   return watch(timer_.get(), Watch::News::kInput, [this] { return answer(); });
 }
 
-transport::ChannelId PeerWatch::channel(uint32_t lane) const {
-  return {executor_.state().options().communicator, executor_.state().options().epoch, lane};
-}
-
 bool PeerWatch::is_mine(transport::ChannelId id) const {
-  return id == channel(exec::kNewsLane) || id == channel(exec::kAskLane);
+  return id == stall_.channel(kNewsLane) || id == stall_.channel(kAskLane);
 }
 
 // ---- connections --------------------------------------------------------------------------------
 
 void PeerWatch::settled(int rank) {
-  const exec::Peer& other = peer(rank);
+  const Contact& other = contact(rank);
   const int fd = other.link->liveness_fd();
   if (fd < 0) {  // there is nothing to watch, or nobody to connect with
-    // What this rank lacked is the affair of the call that wanted the connection.
+    // If this rank lacked something, the call that wanted the connection says so.
     if (other.link->status().code() == Code::kRemoteError) could_not_meet(rank);
     return;
   }
@@ -166,17 +162,17 @@ void PeerWatch::settled(int rank) {
   }
   if (other.stream == nullptr) return;
   bell_.ring(rank);  // it may have sent notes before
-  std::optional<exec::Loss> known;
+  std::optional<Loss> known;
   {
     const std::lock_guard lock(loss_mutex_);
     if (told_) known = loss_;
   }
-  if (known) other.stream->tell(channel(exec::kNewsLane), note_of(*known));
+  if (known) other.stream->tell(stall_.channel(kNewsLane), note_of(*known));
 }
 
 Status PeerWatch::watch_connection(int rank, int fd) {
   Status status = watch(fd, Watch::News::kHangUp, [this, rank] { return hung_up(rank); });
-  if (!status.ok() || peer(rank).stream == nullptr) return status;
+  if (!status.ok() || contact(rank).stream == nullptr) return status;
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = rank;
@@ -200,7 +196,7 @@ uint64_t PeerWatch::hear_streams() {
 }
 
 void PeerWatch::hear_stream(int rank) {
-  const exec::Peer& other = peer(rank);
+  const Contact& other = contact(rank);
   const bool is_read =
       attended_.load(std::memory_order_acquire) && other.link->one_sided() != nullptr;
   if (!is_read) other.stream->progress();
@@ -212,7 +208,7 @@ void PeerWatch::hear_stream(int rank) {
 
 uint64_t PeerWatch::answer() {
   drain(timer_.get());
-  executor_.state().stall().answer();
+  stall_.answer();
   hear_host();
   return 0;
 }
@@ -225,17 +221,17 @@ uint64_t PeerWatch::read_notes() {
 }
 
 void PeerWatch::listen(int rank) {
-  const transport::Stream& stream = *peer(rank).stream;
+  const transport::Stream& stream = *contact(rank).stream;
   Heard& heard = heard_[static_cast<size_t>(rank)];
   transport::Note note;
-  const uint64_t news = stream.heard(channel(exec::kNewsLane), note);
+  const uint64_t news = stream.heard(stall_.channel(kNewsLane), note);
   if (std::exchange(heard.news, news) != news &&
       note.small[0] == static_cast<uint32_t>(News::kLost)) {
-    if (const auto loss = exec::Loss::read(note.large[0], peers_.size())) lost(*loss);
+    if (const auto loss = Loss::read(note.large[0], contacts_.size())) lost(*loss);
   }
-  const uint64_t asked = stream.heard(channel(exec::kAskLane), note);
+  const uint64_t asked = stream.heard(stall_.channel(kAskLane), note);
   if (std::exchange(heard.asked, asked) != asked) {
-    executor_.state().stall().answer(static_cast<uint32_t>(rank));
+    stall_.answer(static_cast<uint32_t>(rank));
   }
 }
 
@@ -243,18 +239,18 @@ void PeerWatch::listen(int rank) {
 
 bool PeerWatch::has_left(int rank) const {
   transport::Note note;
-  return peer(rank).stream->heard(channel(exec::kNewsLane), note) > 0 &&
+  return contact(rank).stream->heard(stall_.channel(kNewsLane), note) > 0 &&
          note.small[0] == static_cast<uint32_t>(News::kLeaves);
 }
 
 uint64_t PeerWatch::hung_up(int rank) {
   if (over_.load(std::memory_order_acquire)) return 0;
-  const exec::Peer& other = peer(rank);
+  const Contact& other = contact(rank);
   if (other.stream == nullptr) {
     hear_host();  // who gave up before it left in good order has said so
     if (other.link->status().ok()) return 0;
-    const uint64_t word = other.arena.counter(0).failed.load(std::memory_order_acquire);
-    lost(exec::Loss::read(word, peers_.size()).value_or(exec::Loss{rank, {}}));
+    const uint64_t word = other.words.failed->load(std::memory_order_acquire);
+    lost(Loss::read(word, contacts_.size()).value_or(Loss{rank, {}}));
     return 0;
   }
   while (other.stream->progress()) {  // its last words; it sends no more
@@ -265,18 +261,18 @@ uint64_t PeerWatch::hung_up(int rank) {
   if (has_left(rank)) return 0;
   // Any other failure is the calls' own affair: they differ.
   if (!status.ok() && status.code() != Code::kRemoteError) return 0;
-  lost({rank, executor_.state().stall().cause_told_by(static_cast<uint32_t>(rank))});
+  lost({rank, stall_.cause_told_by(static_cast<uint32_t>(rank))});
   return 0;
 }
 
-// Whoever gave up, of the same host, has no control thread to wake but its own.
+// A rank of this host that gives up cannot wake this control thread; it leaves a word in the arena.
 void PeerWatch::hear_host() {
   const uint64_t word = told_by_host().load(std::memory_order_acquire);
-  if (const auto loss = exec::Loss::read(word, peers_.size())) lost(*loss);
+  if (const auto loss = Loss::read(word, contacts_.size())) lost(*loss);
 }
 
 // The first one is told on; then one that says more, once.
-void PeerWatch::lost(const exec::Loss& loss) {
+void PeerWatch::lost(const Loss& loss) {
   if (over_.load(std::memory_order_acquire)) return;
   {
     const std::lock_guard lock(loss_mutex_);
@@ -294,31 +290,31 @@ void PeerWatch::lost(const exec::Loss& loss) {
 void PeerWatch::could_not_meet(int rank) {
   const std::lock_guard lock(loss_mutex_);
   if (loss_ || over_.load(std::memory_order_acquire)) return;
-  loss_ = exec::Loss{rank, {}};
+  loss_ = Loss{rank, {}};
   judged_at_ns_ = monotonic_ns() + kUnmetGraceNs;
   has_loss_.store(true, std::memory_order_release);
 }
 
-transport::Note PeerWatch::note_of(const exec::Loss& loss) {
+transport::Note PeerWatch::note_of(const Loss& loss) {
   transport::Note note;
   note.small[0] = static_cast<uint32_t>(News::kLost);
   note.large[0] = loss.word();
   return note;
 }
 
-void PeerWatch::tell(const exec::Loss& loss) {
-  if (!membership_.has_streams()) return;  // all see it themselves
-  for (int rank = 0; rank < membership_.ranks(); ++rank) {
-    const exec::Peer& other = peer(rank);
+void PeerWatch::tell(const Loss& loss) {
+  if (!has_streams_) return;  // all see it themselves
+  for (int rank = 0; rank < static_cast<int>(contacts_.size()); ++rank) {
+    const Contact& other = contact(rank);
     if (other.stream != nullptr) {
-      other.stream->tell(channel(exec::kNewsLane), note_of(loss));
-    } else if (rank != rank_ && other.arena.valid()) {
-      loss.tell(other.arena.counter(0).lost, peers_.size());
+      other.stream->tell(stall_.channel(kNewsLane), note_of(loss));
+    } else if (rank != rank_ && other.words.valid()) {
+      loss.tell(*other.words.lost, contacts_.size());
     }
   }
 }
 
-std::optional<exec::Loss> PeerWatch::judge() {
+std::optional<Loss> PeerWatch::judge() {
   if (!has_loss_.load(std::memory_order_acquire) &&
       told_by_host().load(std::memory_order_relaxed) == 0) {
     return std::nullopt;
@@ -328,4 +324,4 @@ std::optional<exec::Loss> PeerWatch::judge() {
   return loss_ && monotonic_ns() >= judged_at_ns_ ? loss_ : std::nullopt;
 }
 
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

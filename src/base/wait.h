@@ -13,7 +13,7 @@
 
 #include "src/base/clock.h"
 
-namespace tutti::exec {
+namespace tutti {
 
 /// How long who gives up waits for peers of other processes that are in the middle of a piece of
 /// work in its memory, which takes them a moment if they run.
@@ -104,4 +104,4 @@ class Backoff {
   uint64_t polls_ = 0;
 };
 
-}  // namespace tutti::exec
+}  // namespace tutti

@@ -1,9 +1,9 @@
-#include "src/comm/overlay.h"
+#include "src/diagnosis/overlay.h"
 
 #include <algorithm>
 #include <set>
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 
 std::vector<int> overlay_peers(std::span<const int> ring, int rank) {
   const auto self = std::find(ring.begin(), ring.end(), rank);
@@ -17,4 +17,4 @@ std::vector<int> overlay_peers(std::span<const int> ring, int rank) {
   return {peers.begin(), peers.end()};
 }
 
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

@@ -1,8 +1,8 @@
-#include "src/exec/loss.h"
+#include "src/diagnosis/loss.h"
 
 #include <gtest/gtest.h>
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 namespace {
 
 constexpr int kLast = static_cast<int>(Loss::kMostRanks) - 1;
@@ -52,4 +52,4 @@ TEST(Loss, WhatSaysMoreStaysTold) {
 }
 
 }  // namespace
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

@@ -1,16 +1,17 @@
-// What a rank learns of the others' ends besides what its calls see, and tells on.
+// Each rank learns here that another one has ended, also where no call of its own sees it, and
+// tells the others.
 //
-// A peer that is gone hangs up; one that leaves in good order says so before. Whoever sees that a
-// peer is gone tells the ranks it is connected with, which tell it on, once (and once again if they
-// then hear that calls differed, which is why others left). Since every rank keeps some connections
-// (overlay.h), all that are connected learn of it in milliseconds, in a call or in none. Ranks of
-// one host tell each other in the arenas, where calls look at once, and who is in none within a
-// second.
+// A peer that is gone hangs up; one that leaves in good order says so before. A rank that sees that
+// a peer is gone tells the ranks it is connected with, which tell it on, once (and once again if
+// they then hear that calls differed, which is why others left). Since every rank keeps some
+// connections (overlay.h), all that are connected learn of it in milliseconds, in a call or in
+// none. Ranks of one host tell each other in the arenas, where calls look at once, and who is in
+// none within a second.
 //
 // Everything happens on the control thread (bootstrap/watch.h): it wakes when a link hangs up, when
 // a stream that no call reads has input, and when a note for it has come, whoever read it.
 //
-// Owns: its entries of the watch; no link. Lifetime: within the membership's and the stall's; it is
+// Owns: its entries of the watch; no link. Lifetime: within the group's and the stall's; it is
 // destroyed when no link settles any more (Membership::stop_serving()).
 // Threads: any. Errors: create() fails if this rank could not be told of anything; a connection
 // that cannot be watched is reported, and calls still see that peer.
@@ -25,20 +26,19 @@
 
 #include "src/base/io.h"
 #include "src/bootstrap/watch.h"
-#include "src/comm/bell.h"
-#include "src/comm/membership.h"
-#include "src/exec/loss.h"
-#include "src/exec/stall.h"
+#include "src/diagnosis/bell.h"
+#include "src/diagnosis/loss.h"
+#include "src/diagnosis/stall.h"
+#include "src/group/view.h"
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 
 class PeerWatch {
  public:
-  /// What it is given outlives it.
+  /// All arguments outlive it.
   static Result<std::unique_ptr<PeerWatch>> create(bootstrap::Watch& watch,
-                                                   const Membership& membership,
-                                                   exec::HostExecutor& executor,
-                                                   exec::Health& health);
+                                                   const group::GroupView& group, Stall& stall,
+                                                   Health& health);
   /// Says goodbye to those who are connected, unless the group has failed.
   ~PeerWatch();
   PeerWatch(const PeerWatch&) = delete;
@@ -46,7 +46,7 @@ class PeerWatch {
 
   /// The loss because of which calls shall end: not before they had time to end by what was sent
   /// earlier. Cheap while there is none.
-  std::optional<exec::Loss> judge();
+  std::optional<Loss> judge();
   /// Before this rank leaves in good order, while links are still served: waits, for a second at
   /// most, until no connection is half made. The peer's end of it may be there already, and where
   /// it ends without a goodbye, the peer takes this rank for dead.
@@ -57,8 +57,7 @@ class PeerWatch {
   void attended(bool is) { attended_.store(is, std::memory_order_release); }
 
  private:
-  PeerWatch(bootstrap::Watch& watch, const Membership& membership, exec::HostExecutor& executor,
-            exec::Health& health);
+  PeerWatch(bootstrap::Watch& watch, const group::GroupView& group, Stall& stall, Health& health);
 
   struct Heard {
     uint64_t news = 0;
@@ -80,23 +79,23 @@ class PeerWatch {
   uint64_t answer();
   void listen(int peer);
   void hear_host();
-  void lost(const exec::Loss& loss);
+  void lost(const Loss& loss);
   void could_not_meet(int peer);
-  void tell(const exec::Loss& loss);
-  static transport::Note note_of(const exec::Loss& loss);
+  void tell(const Loss& loss);
+  static transport::Note note_of(const Loss& loss);
   bool has_left(int peer) const;
   bool has_failed() const;
-  const exec::Peer& peer(int rank) const { return peers_[static_cast<size_t>(rank)]; }
-  std::atomic<uint64_t>& told_by_host() const { return peer(rank_).arena.counter(0).lost; }
-  transport::ChannelId channel(uint32_t lane) const;
+  const Contact& contact(int rank) const { return contacts_[static_cast<size_t>(rank)]; }
+  std::atomic<uint64_t>& told_by_host() const { return *contact(rank_).words.lost; }
   bool is_mine(transport::ChannelId channel) const;
 
   bootstrap::Watch& watch_;
-  const Membership& membership_;
-  exec::HostExecutor& executor_;
-  exec::Health& health_;
-  const std::vector<exec::Peer>& peers_;
+  const group::GroupView& group_;
+  Stall& stall_;
+  Health& health_;
+  const std::vector<Contact>& contacts_;
   const int rank_;
+  bool has_streams_ = false;
 
   Fd streams_;  // an epoll set: what no call reads
   Bell bell_;   // rung by whoever reads a note for this thread, also under links' locks
@@ -108,12 +107,12 @@ class PeerWatch {
   std::vector<int> watched_;  // under watched_mutex_
 
   std::mutex loss_mutex_;
-  std::optional<exec::Loss> loss_;  // under loss_mutex_: the first, or one that says more
-  bool told_ = false;               // under loss_mutex_: others were told of it
-  uint64_t judged_at_ns_ = 0;       // under loss_mutex_
+  std::optional<Loss> loss_;   // under loss_mutex_: the first, or one that says more
+  bool told_ = false;          // under loss_mutex_: others were told of it
+  uint64_t judged_at_ns_ = 0;  // under loss_mutex_
   std::atomic<bool> has_loss_{false};
   std::atomic<bool> over_{false};
   std::atomic<bool> attended_{false};
 };
 
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

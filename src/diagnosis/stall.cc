@@ -1,17 +1,17 @@
-#include "src/exec/stall.h"
+#include "src/diagnosis/stall.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "src/base/caught.h"
 #include "src/base/clock.h"
+#include "src/base/wait.h"
 #include "src/base/words.h"
-#include "src/exec/loss.h"
-#include "src/exec/stall_notes.h"
-#include "src/exec/wait.h"
+#include "src/diagnosis/loss.h"
+#include "src/diagnosis/stall_notes.h"
 #include "src/trace/recorder.h"
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 namespace {
 
 // A peer that gave up may have done so because of one that died, which Health knows in a moment.
@@ -29,13 +29,13 @@ constexpr uint64_t kLastWordsNs = 100'000'000;
 constexpr uint64_t kAwakeNs = 250'000'000;
 
 // A note that waited for a connection would say what was.
-bool is_connected(const Peer& peer) {
+bool is_connected(const Contact& peer) {
   return peer.stream != nullptr && peer.link->state() == transport::Link::State::kConnected;
 }
 
 /// "all_reduce (call 7)", "send/recv".
 std::string name_of(const LongWait& wait) {
-  const std::string what = wait.call->what;
+  const std::string what = wait.what;
   return is_collective(wait) ? what + " (" + call_text(wait.number) + ")" : what;
 }
 
@@ -52,17 +52,17 @@ std::string mismatch_text(const LongWait& wait, uint32_t number, const std::stri
 
 }  // namespace
 
-Stall::Stall(const ExecutorOptions& options, const std::vector<Peer>& peers, Health& health)
+Stall::Stall(const StallOptions& options, std::vector<Contact> contacts, Health& health)
     : options_(options),
-      peers_(peers),
+      contacts_(std::move(contacts)),
       health_(health),
-      mine_(peers[static_cast<size_t>(options.rank)].arena) {
-  for (const Peer& peer : peers) has_streams_ = has_streams_ || peer.stream != nullptr;
+      mine_(contacts_[static_cast<size_t>(options.rank)].words) {
+  for (const Contact& peer : contacts_) has_streams_ = has_streams_ || peer.stream != nullptr;
   if (!has_streams_) return;
   far_signatures_.resize(kRecentCalls);
-  heard_.resize(peers.size());
-  answered_.resize(peers.size());
-  announced_.resize(peers.size());
+  heard_.resize(contacts_.size());
+  answered_.resize(contacts_.size());
+  announced_.resize(contacts_.size());
 }
 
 transport::ChannelId Stall::channel(uint32_t lane) const {
@@ -74,7 +74,7 @@ Status Stall::check(const LongWait& wait) {
   begin(wait, now_ns);
   say(wait, now_ns);
   if (Status lost = health_.check(); !lost.ok()) {
-    // Who is gone may have left because of calls that differ: that says more.
+    // A peer that is gone may have left because calls differ, and that says more than its end.
     Status status = compare_with_host(wait);
     if (status.ok()) status = hear(wait, now_ns);
     if (!status.ok()) return status;
@@ -83,8 +83,9 @@ Status Stall::check(const LongWait& wait) {
   }
   if (Status status = diagnose(wait); !status.ok()) return status;
   if (Status status = hear(wait, now_ns); !status.ok()) return status;
-  // Who is to blame must be known when it is to be said, so those who may know are asked before.
-  const uint64_t deadline_ns = wait.call->deadline_ns;
+  // The rank to blame must be known when the verdict is due, so ranks that may know are asked
+  // before.
+  const uint64_t deadline_ns = wait.deadline_ns;
   const uint64_t report_ns =
       options_.slow_ns < kNoDeadline - reported_ns_ ? reported_ns_ + options_.slow_ns : kNoDeadline;
   const uint64_t due_ns = std::min(deadline_ns, report_ns);
@@ -103,7 +104,7 @@ Status Stall::check(const LongWait& wait) {
 Status Stall::conclude(const LongWait& wait, uint32_t culprit, uint64_t now_ns) {
   const std::string text = name_of(wait) + " on " + health_.name_of(options_.rank);
   const std::string why = describe(wait, culprit, now_ns);
-  if (now_ns > wait.call->deadline_ns) {
+  if (now_ns > wait.deadline_ns) {
     cause_ = {static_cast<int>(culprit), -1};
     return Status::timeout(text + " passed its deadline: " + why);
   }
@@ -122,11 +123,10 @@ void Stall::begin(const LongWait& wait, uint64_t now_ns) {
 }
 
 void Stall::say(const LongWait& wait, uint64_t now_ns) {
-  Counter& counter = mine_.counter(0);
-  counter.waiting.store(pack(wait.number, wait.peer), std::memory_order_relaxed);
-  counter.awake_ns.store(now_ns, std::memory_order_release);
+  mine_.waiting->store(pack(wait.number, wait.peer), std::memory_order_relaxed);
+  mine_.awake_ns->store(now_ns, std::memory_order_release);
   if (options_.recorder != nullptr) options_.recorder->waits_for(wait.peer, wait.lane, wait.step);
-  const uint64_t pause_ns = kTellNs + peers_.size() * kTellPerStreamNs;
+  const uint64_t pause_ns = kTellNs + contacts_.size() * kTellPerStreamNs;
   if (!has_streams_ || now_ns - told_ns_ < pause_ns) return;
   told_ns_ = now_ns;
   transport::Note note;
@@ -135,7 +135,7 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
   note.large[0] = pack(static_cast<uint32_t>(Kind::kWaits), wait.peer);
   const bool is_new = is_collective(wait) && std::exchange(told_call_, wait.number) != wait.number;
   const auto call = is_new ? note_of_call(wait.number) : std::nullopt;
-  for (const Peer& peer : peers_) {
+  for (const Contact& peer : contacts_) {
     if (!is_connected(peer)) continue;
     if (call) peer.stream->tell_with_next(channel(kCallLane), *call);
     peer.stream->tell(channel(kControlLane), note);
@@ -146,12 +146,12 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
   // An answer says whom to ask next.
   if (!has_streams_ || (inquiry_ns_ == 0 && now_ns - heard_ns_ < kHearNs)) return {};
   heard_ns_ = now_ns;
-  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
-    if (peers_[peer].stream == nullptr) continue;
+  for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
+    if (contacts_[peer].stream == nullptr) continue;
     transport::Note note;
-    peers_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
+    contacts_[peer].stream->progress();  // nobody else may do it: this rank may wait for a near one
     if (Status status = judge_link(wait, peer); !status.ok()) return status;
-    const uint64_t serial = peers_[peer].stream->heard(channel(kControlLane), note);
+    const uint64_t serial = contacts_[peer].stream->heard(channel(kControlLane), note);
     Heard& heard = heard_[peer];
     if (serial == heard.serial) continue;
     heard.serial = serial;
@@ -164,14 +164,14 @@ Status Stall::hear(const LongWait& wait, uint64_t now_ns) {
 
 // Links know of mistakes before the deadline of a call that waits for somebody else.
 Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
-  Status status = peers_[peer].link->status();
+  Status status = contacts_[peer].link->status();
   if (status.code() == Code::kInvalidUsage) {  // a message and its receive do not match
     cause_ = {static_cast<int>(peer), options_.rank};
     return mismatch_at(wait, peer, std::move(status));
   }
   // Buffers of this rank, or memory that it has not; what a connection lacked that never was is the
   // affair of who needs it.
-  const bool mine = status.code() == Code::kSystemError && peers_[peer].link->liveness_fd() >= 0;
+  const bool mine = status.code() == Code::kSystemError && contacts_[peer].link->liveness_fd() >= 0;
   if (mine || status.code() == Code::kInvalidArgument) {
     cause_ = {options_.rank, -1};
     return status;
@@ -188,9 +188,9 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
   if (far_signatures_[number % kRecentCalls] == note.small[1]) return {};
   cause_ = {static_cast<int>(peer), options_.rank};
   transport::Note told;
-  const bool known = peers_[peer].stream->heard(channel(kCallLane), told) > 0;
+  const bool known = contacts_[peer].stream->heard(channel(kCallLane), told) > 0;
   const auto theirs = known && told.small[0] == number ? call_in(told) : std::nullopt;
-  const auto both = compare(peer, CallLog::find(mine_.log(), number), theirs);
+  const auto both = compare(peer, CallLog::find(mine_.log, number), theirs);
   if (both) return Status::invalid_usage(mismatch_text(wait, number, *both));
   return Status::invalid_usage(
       call_text(number) +
@@ -203,12 +203,12 @@ Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::N
 // Why a peer does not answer: its link is broken, it gave up, or it is in another call. Ranks of
 // one host are told of dead peers by Health; asking their links costs system calls.
 Status Stall::diagnose(const LongWait& wait) {
-  const Peer& other = peers_[wait.peer];
+  const Contact& other = contacts_[wait.peer];
   Cause cause;
-  if (other.arena.valid()) {
-    const uint64_t failed = other.arena.counter(0).failed.load(std::memory_order_acquire);
+  if (other.words.valid()) {
+    const uint64_t failed = other.words.failed->load(std::memory_order_acquire);
     if (failed == 0) return compare_calls(wait, wait.peer);
-    const auto loss = Loss::read(failed, peers_.size());
+    const auto loss = Loss::read(failed, contacts_.size());
     cause = loss ? loss->cause : Cause{static_cast<int>(wait.peer), -1};
   } else if (other.link != nullptr) {
     if (Status status = judge_link(wait, wait.peer); !status.ok()) return status;
@@ -225,15 +225,15 @@ Status Stall::diagnose(const LongWait& wait) {
   cause_ = cause;
   const std::string why = health_.name_of(static_cast<int>(wait.peer)) + " gave up " +
                           health_.because_of(cause) + "; rank " + std::to_string(options_.rank) +
-                          " cannot go on with " + wait.call->what;
+                          " cannot go on with " + wait.what;
   return hearsay(Status::remote_error(why), kHearsayNs);
 }
 
 // Of two whose calls differ each blames the other, and who gave up because of one of them blames
 // whom that one did. So a rank that hears of it looks itself.
 Status Stall::compare_with_host(const LongWait& wait) {
-  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
-    if (!peers_[peer].arena.valid()) continue;
+  for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
+    if (!contacts_[peer].words.valid()) continue;
     if (Status status = compare_calls(wait, peer); !status.ok()) return status;
   }
   return {};
@@ -247,34 +247,33 @@ Status Stall::hearsay(Status status, uint64_t patience_ns) {
 }
 
 Status Stall::compare_calls(const LongWait& wait, uint32_t peer) {
-  const ArenaView& other = peers_[peer].arena;
+  const RankWords& other = contacts_[peer].words;
   if (!is_collective(wait)) return {};
-  uint64_t word = other.counter(0).call.load(std::memory_order_acquire);
+  uint64_t word = other.call->load(std::memory_order_acquire);
   if (word == 0) return {};  // it has only just joined
   const auto ahead = static_cast<int32_t>(high(word) - wait.number);
-  uint64_t called = pack(wait.number, wait.call->signature);
-  if (ahead > 0) word = other.recent(wait.number).load(std::memory_order_acquire);
+  uint64_t called = pack(wait.number, wait.signature);
+  if (ahead > 0) word = other.recent_call(wait.number).load(std::memory_order_acquire);
   // It may have given up in that call, and come no further.
-  if (ahead < 0) called = mine_.recent(high(word)).load(std::memory_order_relaxed);
+  if (ahead < 0) called = mine_.recent_call(high(word)).load(std::memory_order_relaxed);
   if (high(word) != high(called) || word == called) return {};
   // Signatures hold all calls so far: the first that differs may lie back.
   uint32_t first = high(called);
   for (uint32_t back = 1; back < kRecentCalls; ++back) {
     const uint32_t number = high(called) - back;
-    const uint64_t theirs = other.recent(number).load(std::memory_order_acquire);
-    const uint64_t ours = mine_.recent(number).load(std::memory_order_relaxed);
+    const uint64_t theirs = other.recent_call(number).load(std::memory_order_acquire);
+    const uint64_t ours = mine_.recent_call(number).load(std::memory_order_relaxed);
     if (high(theirs) != number || high(ours) != number || theirs == ours) break;
     first = number;
   }
   cause_ = {static_cast<int>(peer), options_.rank};
-  const auto both =
-      compare(peer, CallLog::find(mine_.log(), first), CallLog::find(other.log(), first));
+  const auto both = compare(peer, CallLog::find(mine_.log, first), CallLog::find(other.log, first));
   if (both) return Status::invalid_usage(mismatch_text(wait, first, *both));
   return Status::invalid_usage(
       call_text(first) + " differs between ranks: " + health_.name_of(options_.rank) +
-      (first == wait.number ? std::string(" is in ") + wait.call->what
-                            : " made one call (it is in " + call_text(wait.number) + ", " +
-                                  wait.call->what + ", now)") +
+      (first == wait.number
+           ? std::string(" is in ") + wait.what
+           : " made one call (it is in " + call_text(wait.number) + ", " + wait.what + ", now)") +
       ", " + health_.name_of(static_cast<int>(peer)) +
       " called something else (collective, count, type, operation, root, placement or options); "
       "every rank must make the same calls in the same order");
@@ -290,7 +289,7 @@ std::optional<std::string> Stall::compare(uint32_t peer, const std::optional<Des
 
 // So that whoever finds that the calls differ can say how.
 std::optional<transport::Note> Stall::note_of_call(uint32_t number) const {
-  const auto call = CallLog::find(mine_.log(), number);
+  const auto call = CallLog::find(mine_.log, number);
   if (!call) return std::nullopt;
   transport::Note note;
   note.small[0] = number;
@@ -302,18 +301,18 @@ std::optional<transport::Note> Stall::note_of_call(uint32_t number) const {
 void Stall::announce_new_call(uint32_t peer, uint32_t number, uint32_t runs) {
   announced_[peer] = runs;
   const auto note = note_of_call(number);
-  if (note) peers_[peer].stream->tell_with_next(channel(kCallLane), *note);
+  if (note) contacts_[peer].stream->tell_with_next(channel(kCallLane), *note);
 }
 
 // Of a message that is not what its receiver's call expects. Its sender has said before it what it
 // is, and the receiver before its last word what it called.
 Status Stall::mismatch_at(const LongWait& wait, uint32_t peer, Status found) const {
   transport::Note note;
-  if (!is_collective(wait) || peers_[peer].stream->heard(channel(kCallLane), note) == 0 ||
+  if (!is_collective(wait) || contacts_[peer].stream->heard(channel(kCallLane), note) == 0 ||
       static_cast<int32_t>(wait.number - note.small[0]) < 0) {
     return found;
   }
-  const auto both = compare(peer, CallLog::find(mine_.log(), wait.number), call_in(note));
+  const auto both = compare(peer, CallLog::find(mine_.log, wait.number), call_in(note));
   if (!both) return found;
   return Status::invalid_usage("a message of " + name_of(wait) + " does not match: " + *both +
                                "; every rank must make the same calls in the same order");
@@ -331,8 +330,8 @@ void Stall::leave(uint32_t number, const Loss& loss) {
   {
     const std::lock_guard lock(leave_mutex_);
     left_ = true;
-    for (const Peer& peer : peers_) {
-      // What cannot be said for want of memory is not said; the streams end all the same.
+    for (const Contact& peer : contacts_) {
+      // Where there is no memory for a note, the peer only sees the stream end.
       if (peer.stream == nullptr) continue;
       attempt([&] {
         if (call) peer.stream->tell(channel(kCallLane), *call);
@@ -348,33 +347,33 @@ void Stall::leave(uint32_t number, const Loss& loss) {
 // Those of this host see it in this rank's arena if they wait for it, and here if they wait for
 // another one. They tell it to the hosts that they are connected with and this rank is not.
 void Stall::tell_host(const Loss& loss) const {
-  for (size_t rank = 0; rank < peers_.size(); ++rank) {
-    const ArenaView& arena = peers_[rank].arena;
-    if (static_cast<int>(rank) == options_.rank || !arena.valid()) continue;
-    loss.tell(arena.counter(0).lost, peers_.size());
+  for (size_t rank = 0; rank < contacts_.size(); ++rank) {
+    const RankWords& words = contacts_[rank].words;
+    if (static_cast<int>(rank) == options_.rank || !words.valid()) continue;
+    loss.tell(*words.lost, contacts_.size());
   }
 }
 
 // False while a peer has no room for what it is told. The control thread goes on with it.
 bool Stall::hang_up_all() const {
   bool told = true;
-  for (const Peer& peer : peers_) {
+  for (const Contact& peer : contacts_) {
     if (peer.stream != nullptr) told = peer.link->hang_up() && told;
   }
   return told;
 }
 
-// A rank that waits says so itself. What it says here is read from its arena, not from its call.
+// A rank that waits says so itself, in the thread of its call. This thread reads the words of the
+// arena, and nothing of the call.
 void Stall::answer() {
   if (!has_streams_) return;
-  const Counter& counter = mine_.counter(0);
-  const uint64_t awake_ns = counter.awake_ns.load(std::memory_order_acquire);
+  const uint64_t awake_ns = mine_.awake_ns->load(std::memory_order_acquire);
   if (awake_ns + kMostSilenceNs > monotonic_ns()) return;
   transport::Note mine;
-  mine.small[0] = high(counter.call.load(std::memory_order_acquire));
+  mine.small[0] = high(mine_.call->load(std::memory_order_acquire));
   mine.large[0] = pack(static_cast<uint32_t>(Kind::kElsewhere), 0);
-  for (uint32_t peer = 0; peer < peers_.size(); ++peer) {
-    transport::Stream* stream = peers_[peer].stream;
+  for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
+    transport::Stream* stream = contacts_[peer].stream;
     if (stream == nullptr) continue;
     stream->progress();
     transport::Note theirs;
@@ -386,10 +385,9 @@ void Stall::answer() {
 }
 
 void Stall::answer(uint32_t peer) {
-  const Counter& counter = mine_.counter(0);
-  const uint64_t awake_ns = counter.awake_ns.load(std::memory_order_acquire);
-  const uint64_t waiting = counter.waiting.load(std::memory_order_relaxed);
-  const uint32_t number = high(counter.call.load(std::memory_order_acquire));
+  const uint64_t awake_ns = mine_.awake_ns->load(std::memory_order_acquire);
+  const uint64_t waiting = mine_.waiting->load(std::memory_order_relaxed);
+  const uint32_t number = high(mine_.call->load(std::memory_order_acquire));
   const bool waits = awake_ns + kAwakeNs > monotonic_ns() && high(waiting) == number;
   transport::Note note;
   note.small[0] = number;
@@ -400,13 +398,13 @@ void Stall::answer(uint32_t peer) {
 
 void Stall::tell_unless_left(uint32_t peer, const transport::Note& note) {
   const std::lock_guard lock(leave_mutex_);
-  if (!left_) peers_[peer].stream->tell(channel(kControlLane), note);
+  if (!left_) contacts_[peer].stream->tell(channel(kControlLane), note);
 }
 
 Cause Stall::cause_told_by(uint32_t peer) const {
   transport::Note note;
-  if (peers_[peer].stream != nullptr) peers_[peer].stream->heard(channel(kControlLane), note);
-  return cause_in(note, peers_.size());
+  if (contacts_[peer].stream != nullptr) contacts_[peer].stream->heard(channel(kControlLane), note);
+  return cause_in(note, contacts_.size());
 }
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

@@ -1,8 +1,11 @@
-// Who is to blame, found by ranks that are connected with few: a network of notes without sockets.
-#include "src/exec/stall.h"
+// Ranks that are connected with few others find the one to blame: a network of notes without
+// sockets.
+#include "src/diagnosis/stall.h"
 
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -12,9 +15,8 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/transport/arena.h"
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 namespace {
 
 constexpr uint64_t kDeadlineNs = 700'000'000;
@@ -85,6 +87,21 @@ class FakeLink final : public transport::Link, public transport::Stream {
   transport::Capabilities capabilities_;
 };
 
+/// The words of a rank, which lie in its arena otherwise.
+class OwnWords {
+ public:
+  RankWords words() {
+    return {&call, &failed_, &waiting_, &awake_ns_, &lost_, recent_.data(), log_.data()};
+  }
+
+  std::atomic<uint64_t> call{0};
+
+ private:
+  std::atomic<uint64_t> failed_{0}, waiting_{0}, awake_ns_{0}, lost_{0};
+  std::vector<std::atomic<uint64_t>> recent_ = std::vector<std::atomic<uint64_t>>(kRecentCalls);
+  std::vector<CallLog::Run> log_ = std::vector<CallLog::Run>(CallLog::kRuns);
+};
+
 class Reports final : public Health {
  public:
   Status check() override { return {}; }
@@ -97,43 +114,39 @@ class Reports final : public Health {
 class Rank {
  public:
   Rank(Network& network, int rank, int ranks, uint64_t slow_ns = kNoDeadline) : rank_(rank) {
-    ExecutorOptions options;
+    StallOptions options;
     options.rank = rank;
-    options.ranks = ranks;
     options.slow_ns = slow_ns;
-    options.layout = ArenaLayout(4096, 0, ranks);
-    Result<transport::Arena> arena = transport::Arena::create("stall", options.layout.bytes());
-    EXPECT_TRUE(arena.ok());
-    arena_ = std::move(arena).value();
-    peers_.resize(static_cast<size_t>(ranks));
+    std::vector<Contact> contacts(static_cast<size_t>(ranks));
     for (int peer = 0; peer < ranks; ++peer) {
-      Peer& how = peers_[static_cast<size_t>(peer)];
+      Contact& how = contacts[static_cast<size_t>(peer)];
       if (peer == rank) {
-        how.arena = ArenaView(arena_.data(), options.layout);
+        how.words = own_.words();
         continue;
       }
       links_.push_back(std::make_unique<FakeLink>(network, rank, peer));
       how.link = links_.back().get();
       how.stream = links_.back().get();
     }
-    stall_ = std::make_unique<Stall>(options, peers_, reports_);
-    counter_ = &peers_[static_cast<size_t>(rank)].arena.counter(0);
+    stall_ = std::make_unique<Stall>(options, std::move(contacts), reports_);
   }
 
   void enter(uint32_t number = kNumber, uint32_t far_signature = 0) {
     number_ = number;
-    counter_->call.store(uint64_t{number} << 32 | Call().signature);
+    own_.call.store(uint64_t{number} << 32 | LongWait().signature);
     stall_->entered(number, far_signature);
   }
   Status wait_for(int peer, uint64_t deadline_ns = kNoDeadline) {
-    return wait_in({.deadline_ns = deadline_ns, .what = "all_reduce"}, peer);
+    return wait_in({.what = "all_reduce", .deadline_ns = deadline_ns}, peer);
   }
   /// A send has no number of its own: the last collective is what its wait comes with.
   Status wait_in_send(int peer, uint64_t deadline_ns) {
-    return wait_in({.signature = 0, .deadline_ns = deadline_ns, .what = "send/recv"}, peer);
+    return wait_in({.what = "send/recv", .signature = 0, .deadline_ns = deadline_ns}, peer);
   }
-  Status wait_in(const Call& call, int peer) {
-    return stall_->check({&call, number_, 0, static_cast<uint32_t>(peer), 0, 0});
+  Status wait_in(LongWait wait, int peer) {
+    wait.number = number_;
+    wait.peer = static_cast<uint32_t>(peer);
+    return stall_->check(wait);
   }
   /// Until it ends with an error.
   Status wait_in_vain_for(int peer) {
@@ -149,12 +162,10 @@ class Rank {
   const std::vector<std::string>& reports() const { return reports_.texts; }
 
  private:
-  transport::Arena arena_;
+  OwnWords own_;
   std::vector<std::unique_ptr<FakeLink>> links_;
-  std::vector<Peer> peers_;
   Reports reports_;
   std::unique_ptr<Stall> stall_;
-  Counter* counter_ = nullptr;
   const int rank_;
   uint32_t number_ = kNumber;
 };
@@ -329,43 +340,29 @@ TEST(Stall, AMistakeIsToldWhoeverIsWaitedFor) {
 class NearRanks {
  public:
   NearRanks() {
-    options_.ranks = 2;
-    options_.layout = ArenaLayout(4096, 0, 2);
-    for (int rank = 0; rank < 2; ++rank) {
-      arenas_.push_back(
-          std::move(transport::Arena::create("stall", options_.layout.bytes())).value());
-      peers_.push_back({.arena = ArenaView(arenas_.back().data(), options_.layout)});
-    }
-    stall_ = std::make_unique<Stall>(options_, peers_, reports_);
+    stall_ = std::make_unique<Stall>(
+        StallOptions(), std::vector<Contact>{{ranks_[0].words()}, {ranks_[1].words()}}, reports_);
   }
 
   void enter(size_t rank, uint32_t number, uint32_t signature) {
     const uint64_t word = uint64_t{number} << 32 | signature;
-    peers_[rank].arena.recent(number).store(word);
-    peers_[rank].arena.counter(0).call.store(word);
+    ranks_[rank].words().recent_call(number).store(word);
+    ranks_[rank].call.store(word);
   }
-  /// What rank 0 finds, which waits in this call.
+  /// The finding of rank 0, which waits in this call.
   Status compare(uint32_t number, uint32_t signature) {
-    Call call;
-    call.signature = signature;
-    call.what = "all_reduce";
-    return stall_->compare_calls({&call, number, 0, 1, 0, 0}, 1);
+    return stall_->compare_calls(
+        {.what = "all_reduce", .signature = signature, .number = number, .peer = 1}, 1);
   }
-  /// What rank 0 finds in a send when its deadline has passed as that of rank 1 has, which blames
-  /// it.
+  /// The finding of rank 0 in a send, when its deadline has passed as that of rank 1 has, which
+  /// blames it.
   Status blamed_by_who_gave_up() {
-    peers_[1].arena.counter(0).failed.store(Loss{1, {0, -1}}.word());
-    Call call;
-    call.signature = 0;
-    call.what = "send/recv";
-    call.deadline_ns = 1;
-    return stall_->check({&call, 0, 0, 1, 0, 0});
+    ranks_[1].words().failed->store(Loss{1, {0, -1}}.word());
+    return stall_->check({.what = "send/recv", .signature = 0, .deadline_ns = 1, .peer = 1});
   }
 
  private:
-  ExecutorOptions options_;
-  std::vector<transport::Arena> arenas_;
-  std::vector<Peer> peers_;
+  std::array<OwnWords, 2> ranks_;
   Reports reports_;
   std::unique_ptr<Stall> stall_;
 };
@@ -477,4 +474,4 @@ TEST(Stall, ReportsNameWhoIsToBlameAgainAndAgain) {
 }
 
 }  // namespace
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

@@ -1,5 +1,5 @@
-// Who learns of whose death: the graph of the overlay, flooded as comm::PeerWatch does.
-#include "src/comm/overlay.h"
+// News of a death reaches every rank: the graph of the overlay is flooded as PeerWatch does it.
+#include "src/diagnosis/overlay.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "src/base/prng.h"
 #include "src/group/levels.h"
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 namespace {
 
 using Ranks = uint64_t;  // a bit each
@@ -165,4 +165,4 @@ TEST(Overlay, AGraphWithTooFewConnectionsIsFound) {
 }
 
 }  // namespace
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

@@ -1,26 +1,26 @@
-// exec::Stall: who is it that all wait for?
+// diagnosis::Stall: who is it that all wait for?
 #include <algorithm>
 #include <vector>
 
 #include "src/base/clock.h"
 #include "src/base/words.h"
-#include "src/exec/loss.h"
-#include "src/exec/stall.h"
-#include "src/exec/stall_notes.h"
+#include "src/diagnosis/loss.h"
+#include "src/diagnosis/stall.h"
+#include "src/diagnosis/stall_notes.h"
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 
 Stall::Situation Stall::situation_of(uint32_t rank) const {
   Situation situation;
-  const Peer& peer = peers_[rank];
-  const auto ranks = static_cast<uint32_t>(peers_.size());
-  if (peer.arena.valid()) {
-    const Counter& counter = peer.arena.counter(0);
+  const Contact& peer = contacts_[rank];
+  const auto ranks = static_cast<uint32_t>(contacts_.size());
+  if (peer.words.valid()) {
+    const RankWords& words = peer.words;
     situation.known = true;
-    situation.seen_ns = counter.awake_ns.load(std::memory_order_acquire);
-    situation.number = high(counter.call.load(std::memory_order_acquire));
-    situation.peer = low(counter.waiting.load(std::memory_order_relaxed));
-    const auto loss = Loss::read(counter.failed.load(std::memory_order_acquire), ranks);
+    situation.seen_ns = words.awake_ns->load(std::memory_order_acquire);
+    situation.number = high(words.call->load(std::memory_order_acquire));
+    situation.peer = low(words.waiting->load(std::memory_order_relaxed));
+    const auto loss = Loss::read(words.failed->load(std::memory_order_acquire), ranks);
     if (loss) situation.cause = loss->cause;
   } else if (rank < heard_.size() && heard_[rank].serial > 0) {
     const Heard& heard = heard_[rank];
@@ -48,14 +48,14 @@ void Stall::describe_peer(trace::Exchange& exchange) const {
   exchange.blame = static_cast<uint32_t>(situation.cause.rank);
 }
 
-// What a peer has said stands: without this rank it does not come out of that call.
+// The last word of a peer stands: without this rank it does not come out of that call.
 bool Stall::is_awaited() const {
-  const uint32_t own = high(mine_.counter(0).call.load(std::memory_order_acquire));
-  for (const Peer& peer : peers_) {
+  const uint32_t own = high(mine_.call->load(std::memory_order_acquire));
+  for (const Contact& peer : contacts_) {
     uint32_t number = 0, whom = 0;
     transport::Note note;
-    if (peer.arena.valid()) {
-      const uint64_t waiting = peer.arena.counter(0).waiting.load(std::memory_order_acquire);
+    if (peer.words.valid()) {
+      const uint64_t waiting = peer.words.waiting->load(std::memory_order_acquire);
       number = high(waiting);
       whom = low(waiting);
     } else if (peer.stream != nullptr && peer.stream->heard(channel(kControlLane), note) > 0) {
@@ -76,7 +76,7 @@ uint64_t Stall::silence_ns(uint64_t now_ns) const {
   return std::min(kMostSilenceNs, (now_ns - since_ns_) / 2);
 }
 
-// What a rank has said since this one asks stands until the answer is found.
+// The word of a rank that has spoken since this one asks stands until the answer is found.
 bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
   if (situation.seen_ns == 0) return false;
   const bool told = inquiry_ns_ != 0 && situation.told_ns >= inquiry_ns_;
@@ -86,7 +86,7 @@ bool Stall::waits(const Situation& situation, uint64_t now_ns) const {
 // A rank of another host that is not seen waiting may not know that it should say so, since it is
 // not connected with this one.
 bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
-  if (peers_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
+  if (contacts_[rank].stream == nullptr || inquiry_ns_ == 0) return false;
   const Heard& heard = heard_[rank];
   if (heard.serial > 0 && heard.at_ns >= inquiry_ns_) return false;  // it did
   return heard.asked_ns < inquiry_ns_ || now_ns - heard.asked_ns < silence_ns(now_ns) / 2;
@@ -96,7 +96,7 @@ bool Stall::may_answer(uint32_t rank, uint64_t now_ns) const {
 // but a rank that was stopped while it waited may close one: it is the one not seen for longest.
 Stall::Trail Stall::find_culprit(const LongWait& wait, uint64_t now_ns) const {
   const auto self = static_cast<uint32_t>(options_.rank);
-  std::vector<bool> visited(peers_.size(), false);
+  std::vector<bool> visited(contacts_.size(), false);
   uint32_t at = wait.peer, oldest = wait.peer;
   uint64_t oldest_ns = ~uint64_t{0};
   while (at != self && !visited[at]) {
@@ -121,15 +121,15 @@ Stall::Trail Stall::inquire(const LongWait& wait, uint64_t now_ns) {
   heard_[trail.culprit].asked_ns = now_ns;
   transport::Note question;
   question.small[0] = wait.number;
-  peers_[trail.culprit].link->probe();  // one that has left in good order is no loss
-  peers_[trail.culprit].stream->tell(channel(kAskLane), question);
+  contacts_[trail.culprit].link->probe();  // one that has left in good order is no loss
+  contacts_[trail.culprit].stream->tell(channel(kAskLane), question);
   return trail;
 }
 
 /// "; ranks 0-4 wait for it". Nothing where nobody does any more: all others may have given up.
 std::string Stall::waiting_ranks(uint32_t culprit, uint64_t now_ns) const {
   std::vector<int> ranks;
-  for (uint32_t rank = 0; rank < peers_.size(); ++rank) {
+  for (uint32_t rank = 0; rank < contacts_.size(); ++rank) {
     if (rank == culprit) continue;
     const bool self = rank == static_cast<uint32_t>(options_.rank);
     if (self || waits(situation_of(rank), now_ns)) {
@@ -170,4 +170,4 @@ std::string Stall::describe(const LongWait& wait, uint32_t culprit, uint64_t now
          " (stopped, busy, or it has left the call)" + others;
 }
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

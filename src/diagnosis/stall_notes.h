@@ -1,4 +1,4 @@
-// The words of exec::Stall: what its notes hold, and how a call reads in a message.
+// The words of diagnosis::Stall: what its notes hold, and how a call reads in a message.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +7,12 @@
 #include <string>
 
 #include "src/base/clock.h"
-#include "src/exec/call_state.h"
-#include "src/exec/loss.h"
+#include "src/diagnosis/loss.h"
+#include "src/diagnosis/stall.h"
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 
-// Who has not been seen waiting for so long does something else.
+// A rank that has not been seen waiting for so long does something else.
 inline constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 
 // Note::large[0] on the control lane is kind << 32 | rank; large[1] of kGaveUp is a Loss's word.
@@ -43,6 +43,6 @@ inline std::string call_text(uint32_t number) { return "call " + std::to_string(
 
 // Only calls of the whole group have numbers that all ranks know; the last one's is not that of a
 // send.
-inline bool is_collective(const LongWait& wait) { return wait.call->signature != 0; }
+inline bool is_collective(const LongWait& wait) { return wait.signature != 0; }
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

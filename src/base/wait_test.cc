@@ -1,4 +1,4 @@
-#include "src/exec/wait.h"
+#include "src/base/wait.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ extern "C" int sched_yield() noexcept {
   return nanosleep(&turn, nullptr);
 }
 
-namespace tutti::exec {
+namespace tutti {
 namespace {
 
 // This test may lose the processor between two looks at the clock.
@@ -77,4 +77,4 @@ TEST(Spins, AreManyOnlyWhereEveryRankHasACoreAndNoPollIsASystemCall) {
 }
 
 }  // namespace
-}  // namespace tutti::exec
+}  // namespace tutti

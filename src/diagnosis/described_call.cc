@@ -1,4 +1,4 @@
-#include "src/exec/described_call.h"
+#include "src/diagnosis/described_call.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,7 @@
 #include <cstring>
 #include <vector>
 
-#include "src/exec/registrations.h"
-
-namespace tutti::exec {
+namespace tutti::diagnosis {
 namespace {
 
 using schedule::traits_of;
@@ -50,7 +48,7 @@ std::vector<Field> differences(const DescribedCall& one, const DescribedCall& ot
 
 std::string place_text(uint64_t place) {
   if (place == 0) return ", not in registered memory";
-  constexpr int kBits = Registration::kOffsetBits;
+  constexpr int kBits = DescribedCall::kOffsetBits;
   return ", at byte " + std::to_string(place & ((uint64_t{1} << kBits) - 1)) +
          " of registered device memory " + std::to_string(place >> kBits);
 }
@@ -171,4 +169,4 @@ std::optional<DescribedCall> CallLog::find(const Run* runs, uint32_t number) {
   return read_call(words);
 }
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

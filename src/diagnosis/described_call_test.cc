@@ -1,11 +1,11 @@
-// What two ranks called, side by side, and where a rank's calls are found again.
-#include "src/exec/described_call.h"
+// The calls of two ranks are compared in words, and the calls of a rank are found again by number.
+#include "src/diagnosis/described_call.h"
 
 #include <gtest/gtest.h>
 
 #include <memory>
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 namespace {
 
 using schedule::Collective;
@@ -139,4 +139,4 @@ TEST(CallLog, ForgetsTheOldest) {
 }
 
 }  // namespace
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

@@ -1,10 +1,10 @@
-// What a rank called, in words that other ranks can read: for the message of two ranks whose calls
-// differ, which names both and the field in which they do.
+// The description of a call in words that other ranks can read. When the calls of two ranks differ,
+// the message names both calls and the field in which they differ.
 //
-// Ranks of a host find it in each other's arenas, where a rank writes it when it makes another call
-// than the last time, so that calls that are repeated cost nothing; those of other hosts are told
-// by notes. Owns: nothing. Threads: a log has one writer. Errors: none; what is not known any more,
-// or was written over meanwhile, is nothing.
+// Ranks of a host find the description in each other's arenas, where a rank writes it when it makes
+// another call than the last time, so that calls that are repeated cost nothing; ranks of other
+// hosts are told by notes. Owns: nothing. Threads: a log has one writer. Errors: none; what is not
+// known any more, or was written over meanwhile, is nothing.
 #pragma once
 
 #include <array>
@@ -18,10 +18,11 @@
 #include "src/schedule/schedule.h"
 #include "src/types/types.h"
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 
 struct DescribedCall {
   static constexpr size_t kAlgorithmBytes = 24;
+  static constexpr int kOffsetBits = 40;  // of `place`
 
   schedule::Collective collective = schedule::Collective::kBarrier;
   types::DataType type = types::DataType::kInt8;
@@ -34,7 +35,7 @@ struct DescribedCall {
   uint32_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ
   uint32_t model = 0;   // the version of what the choice of the algorithm rests on
   // Where this rank's buffer that peers read lies: the number of its registration above its offset
-  // there (Registration::kOffsetBits). 0: peers read what was staged.
+  // there (kOffsetBits). 0: peers read what was staged.
   uint64_t place = 0;
   std::array<char, kAlgorithmBytes> algorithm{};  // cut off; not known if it is empty
 
@@ -44,7 +45,7 @@ struct DescribedCall {
   std::string_view algorithm_name() const;
 };
 
-/// What its first two words tell is all but counts, algorithm and place.
+/// The first two words hold everything but the counts, the algorithm and the place.
 using DescribedWords = std::array<uint64_t, 7>;
 DescribedWords words_of(const DescribedCall& call);
 /// Nothing if these are no words of a call.
@@ -81,4 +82,4 @@ class CallLog {
   DescribedCall last_;
 };
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

@@ -1,11 +1,11 @@
-#include "src/comm/bell.h"
+#include "src/diagnosis/bell.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <algorithm>
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 
 Bell::Bell(int ranks) : has_rung_(static_cast<size_t>(ranks)) {
   answered_.reserve(has_rung_.size());
@@ -36,4 +36,4 @@ std::span<const int> Bell::answer() {
   return answered_;
 }
 
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

@@ -11,11 +11,11 @@
 #include <span>
 #include <vector>
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 
 /// The ranks that `rank` is connected with from the start, in rising order; symmetric. Empty for
 /// all but the first ranks of hosts, and where there is one host. `first_ranks` has that of each
 /// host, rising (GroupView::host_first_ranks).
 std::vector<int> overlay_peers(std::span<const int> first_ranks, int rank);
 
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis

@@ -7,10 +7,10 @@
 #include <cstdint>
 #include <optional>
 
-namespace tutti::exec {
+namespace tutti::diagnosis {
 
-/// Because of whom a rank gave up. Who gives up because of it hands it on unchanged: the last one
-/// to hear of it learns what the first one saw.
+/// The rank because of which another one gave up. A rank that gives up because of that one hands
+/// the cause on unchanged, so the last rank to hear of it learns what the first one saw.
 struct Cause {
   int rank = -1;     // -1: not known
   int witness = -1;  // its calls and those of `rank` differ; -1: it was something else
@@ -62,4 +62,4 @@ struct Loss {
   static int rank_of(uint64_t field) { return static_cast<int>(field) - 1; }
 };
 
-}  // namespace tutti::exec
+}  // namespace tutti::diagnosis

@@ -1,10 +1,10 @@
-#include "src/comm/bell.h"
+#include "src/diagnosis/bell.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 
-namespace tutti::comm {
+namespace tutti::diagnosis {
 namespace {
 
 using testing::ElementsAre;
@@ -47,4 +47,4 @@ TEST(Bell, WhoRingsBeforeItIsOpenIsAnswered) {
 }
 
 }  // namespace
-}  // namespace tutti::comm
+}  // namespace tutti::diagnosis
