@@ -318,11 +318,11 @@ std::string DeviceCalls::explain(const Request& request, bool in_place, EngineWi
 
 // Nobody knows yet where the buffers will lie.
 std::string DeviceCalls::explain_direct(const Request& request, bool in_place) {
+  const std::string staged = "; in registered memory staged as well, since ";
+  if (!rank_->rings().empty()) return staged + "not all devices reach each other's memory";
   const Result<DirectCall> direct =
       DevicePlaces::shape_of(request, in_place, planner_->ranks(), frame_bytes_ + 1);
-  if (!direct.ok()) {
-    return "; in registered memory staged as well, since " + std::string(direct.status().message());
-  }
+  if (!direct.ok()) return staged + std::string(direct.status().message());
   const Result<const Prepared*> prepared =
       prepare(request, direct.value().in_place, {direct.value().mode, false});
   if (!prepared.ok()) return "; in registered memory: " + std::string(prepared.status().message());

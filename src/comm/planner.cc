@@ -36,7 +36,8 @@ Planner::Planner(PlannerOptions options)
       model_version_(select::version_of(options_.model)),
       prices_(options_.link ? select::LevelPrices(*options_.link)
                             : select::LevelPrices(options_.group, options_.cores, options_.model)) {
-  prices_.set_slicing(slicing_of(options_.tuning));
+  // A link of its own is that of devices, whose slices ask no peer between hosts for room.
+  if (!options_.link) prices_.set_slicing(slicing_of(options_.tuning));
 }
 
 void Planner::set_options(const CallOptions& options) {

@@ -123,9 +123,8 @@ bool is_streamed(const Match& match, const Step& step) {
                        [&](uint32_t peer) { return is_far(static_cast<int>(peer)); });
   }
   const auto sources = match.schedule.sources_of(step);
-  return std::any_of(sources.begin(), sources.end(), [&](Source source) {
-    return source.is_message() && is_far(source.peer());
-  });
+  return std::any_of(sources.begin(), sources.end(),
+                     [&](Source source) { return source.is_message() && is_far(source.peer()); });
 }
 
 // Executors keep the operands of one step in arrays of fixed size.

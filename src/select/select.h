@@ -45,7 +45,7 @@ struct Candidate {
   const schedule::Algorithm* algorithm = nullptr;
   schedule::Parameters parameters;
   double predicted_ns = 0;
-  std::string rejected;     // why it may not run; empty: it may
+  std::string rejected;  // why it may not run; empty: it may
   // Its slices have so many blocks that, padded to cache lines, they hardly fit a frame. It runs
   // only where no other can. Messages between hosts and direct ones are not staged, so some would
   // have fitted; but how they travel is an affair of each host, and all ranks must choose alike.
