@@ -19,7 +19,7 @@ struct Plan {
   static constexpr int64_t kUnknown = -2, kOfGpu = -1, kApart = 0, kMappable = 1;
 
   WindowCall call;
-  // What its memory is, its size both ways, and whether collectives may use it where it is a
+  // The kind of its memory, its size both ways, and whether collectives may use it where it is a
   // device's: of this rank, of all, and the least of all.
   static constexpr size_t kFacts = 4;
   int64_t mine[kFacts] = {};

@@ -24,8 +24,8 @@ tuttiResult_t run_vectors(tuttiComm_t comm, comm::Request request, const tuttiRe
 Status wrong(const comm::Request& request, const std::string& what);
 /// A call in which no rank moves anything still tells that its communicator failed.
 tuttiResult_t run_nothing(tuttiComm_t comm);
-/// What every operation on data must have: a handle that takes calls, a stream, a type, an
-/// operation.
+/// Checks the parts that every operation on data must have: a handle that takes calls, a stream, a
+/// type, an operation.
 Status check_operation(tuttiComm_t comm, const comm::Request& request, tuttiStream_t stream);
 /// Puts the user's own operation `op` into the request: a sum, scaled by what `extras` then holds.
 Status take_scaled(tuttiComm_t comm, int op, comm::Request& request, comm::Extras& extras);

@@ -8,7 +8,7 @@
 
 namespace tutti::api {
 
-/// What an entry point does, given as `work`. `comm` may be null. Costs nothing unless it throws.
+/// Runs an entry point, given as `work`. `comm` may be null. Costs nothing unless it throws.
 template <class Work>
 [[gnu::always_inline]] inline tuttiResult_t caught(tuttiComm_t comm, const Work& work) {
   try {

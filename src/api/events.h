@@ -1,4 +1,4 @@
-// What the log says, for information, of the process and of its communicators.
+// Lines of information in the log about the process and its communicators.
 //
 // Threads: any. Errors: none.
 #pragma once

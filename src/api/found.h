@@ -1,4 +1,4 @@
-// What a rank needs to be made, from what the process and the environment say.
+// All that a rank needs to be made, from the process and its environment.
 //
 // Threads: any. Errors: kInvalidUsage where the environment leaves no choice.
 #pragma once
@@ -25,7 +25,7 @@ struct Founding {
   comm::Exchange exchange;        // how it meets them
   std::function<void()> decline;  // instead: tells them that it does not; may be null
   std::string origin;             // for people: who started the rank; "" where its caller did
-  /// What the ranks call to meet: shows which of several networks they share.
+  /// The places that the ranks call to meet: they show which of several networks the ranks share.
   std::vector<bootstrap::Address> places;
 };
 

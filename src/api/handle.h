@@ -1,9 +1,10 @@
-// What stands behind the opaque handles of tutti.h.
+// The objects behind the opaque handles of tutti.h.
 //
 // Lifetime: a destroyed communicator's shell stays (a few hundred bytes), so that a stale handle is
 // an error and not a crash. Threads: `state` orders everything else: what a thread writes before it
-// stores the state, others read after they have loaded it. Who uses `communicator` says so by
-// `presence` before it loads the state, and what ends the communicator waits for it.
+// stores the state, others read after they have loaded it. A thread that uses
+// `communicator` says so by `presence` before it loads the state, and the end of the communicator
+// waits for it.
 #pragma once
 
 #include <atomic>
@@ -119,7 +120,7 @@ inline Visitor visit(tuttiComm_t comm) {
   return Visitor(comm == nullptr ? nullptr : &comm->presence);
 }
 
-/// What check_handle() says of one that is not alive.
+/// The answer of check_handle() about a handle that is not alive.
 Status refuse_handle(tuttiComm_t comm);
 /// OK if every call is allowed.
 inline Status check_handle(tuttiComm_t comm) {

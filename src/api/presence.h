@@ -1,4 +1,4 @@
-// Who is in a call on a communicator, so that what ends it frees it when nobody is inside any more.
+// Tells which threads are in a call on a communicator, which is freed when none is inside any more.
 //
 // A call says that it is inside and then reads the communicator's state; what ends a communicator
 // changes the state and then looks who is inside. One of the two must see the other, which takes a
@@ -7,7 +7,8 @@
 // not, does with two plain stores. Where the kernel has no such call each call pays for its own.
 //
 // A thread that a signal handler has interrupted in a call may come back: exit() runs what the
-// program has registered, in this very thread. What ends a communicator there must not wait for it.
+// program has registered, in this very thread. A call that ends a communicator there must not wait
+// for it.
 //
 // Threads: one Caller at a time, as tutti.h asks of those who use a communicator; the rest any.
 // Errors: none.

@@ -57,7 +57,7 @@ class Process {
   /// calls, which is that of all ranks: a launcher's fence does not say whose it is, and where a
   /// port is given there is only one.
   Turns& launches() { return launches_; }
-  /// How many of them were made. Who waits for its turn reads it when that has come.
+  /// How many of them were made. A thread that waits for its turn reads it when that has come.
   std::atomic<uint64_t>& launched() { return launched_; }
   /// Counts the ids at a place that every rank was told: equal on all ranks, since all ask for them
   /// in the same order.

@@ -14,7 +14,7 @@ namespace tutti::api {
 
 /// Copies what both versions know of the caller's structure over `known`, which holds the defaults
 /// of the rest. `field_ends`: where this version's fields end, from the last one that every
-/// structure has up to its whole size. What only a newer version knows must be zero.
+/// structure has up to its whole size. Fields that only a newer version knows must be zero.
 Status read_structure(const void* given, std::span<const size_t> field_ends, void* known);
 
 }  // namespace tutti::api

@@ -12,7 +12,7 @@
 
 namespace tutti::api {
 
-/// Who is told of an operation's outcome if submit() does not return it.
+/// Is told of an operation's outcome if submit() does not return it.
 using Handle = std::shared_ptr<comm::Completion>;
 
 /// Whether operations of this thread wait for the end of its group.

@@ -1,4 +1,4 @@
-// Who has come to the rendezvous, and what they brought: the rules, without sockets.
+// The ranks that have come to the rendezvous, and what they brought: the rules, without sockets.
 //
 // Errors: kInvalidUsage from join() is fatal for the whole group: the ranks disagree about it.
 // Threads: one.
@@ -17,7 +17,7 @@ namespace tutti::bootstrap {
 
 inline constexpr int kMaxRanks = 1 << 20;
 inline constexpr size_t kMaxBlobBytes = 16 << 10;
-/// What one rank may bring for many (rendezvous.h: groups that meet at several places).
+/// The bytes that one rank may bring for many (rendezvous.h: groups that meet at several places).
 inline constexpr size_t kMaxMergedBytes = 256 << 20;
 
 /// One meeting at a server: all `ranks` of a group bring something, and get everything.

@@ -26,7 +26,8 @@ namespace tutti::bootstrap {
 /// else of MASTER_ADDR. Empty where it names none, or none that resolves here.
 std::vector<Address> named_places(const Config& config, const Variables& variables);
 
-/// Who asks for an id, for messages ("rank 1 of 2"), and how long for the host's name to be known.
+/// The name of the one that asks for an id, for messages ("rank 1 of 2"), and how long it waits for
+/// the host's name to be known.
 struct Asker {
   std::string who;
   Patience patience{0};

@@ -3,7 +3,7 @@
 // Errors: kInvalidUsage when the ranks disagree (a rank twice, two group sizes): every rank is
 // told; kTimeout names the ranks that did not come; kRemoteError when the server refuses or goes
 // away, or when a rank aborts. Threads: blocking while the patience lasts and the server lives; any
-// thread. Who has not come is asked for and said when it takes long.
+// thread. When it takes long, the server is asked which ranks have not come, and they are named.
 #pragma once
 
 #include <cstdint>

@@ -42,9 +42,9 @@ struct ServerOptions {
   /// Ranks (rising) that the group does without, though it counts them: who is one of them is told
   /// so, and disturbs nobody.
   std::vector<int> left_out = {};
-  /// Who comes to another occasion (Turn) waits for that, without an answer: until this one is
-  /// over, when its connection is closed, or for so long that it must be a mistake, and then takes
-  /// part.
+  /// A rank that comes to another occasion (Turn) waits for that, without an answer: until this one
+  /// is over, when its connection is closed, or for so long that it must be a mistake, and then
+  /// takes part.
   int occasion = 0;
   uint64_t stranger_ns = 10 * kNanosecondsPerSecond;
 };

@@ -1,4 +1,4 @@
-// What the rendezvous server's thread does.
+// The thread of the rendezvous server.
 //
 // Owns: listeners (in gates), connections, the bell. Threads: run() on one; stop(), fail(),
 // finished() and failed() from any. Errors: none leave it: ranks are answered, and what cannot be

@@ -40,7 +40,7 @@ struct Request {
 std::array<uint8_t, kRequestBytes> encode_request(const Request& request);
 Request decode_request(const uint8_t* bytes);
 
-/// What a rank says that will not take part after all.
+/// The word of a rank that will not take part after all.
 inline constexpr uint8_t kAborted = '!';
 /// It is of another job, and nothing tells the ranks of the two apart.
 inline constexpr uint8_t kTwin = '2';
@@ -59,7 +59,7 @@ class Session {
 
   int fd() const { return fd_.get(); }
   int rank() const { return rank_; }
-  /// What to poll for.
+  /// The events to poll for.
   short events() const;
 
   /// Takes what has arrived; flush() sends what can be sent. Neither waits.

@@ -1,4 +1,4 @@
-// What all ranks of a job are given before they know each other: where to meet, and the job's key.
+// All ranks of a job are given this before they know each other: where to meet, and the job's key.
 //
 // 128 bytes, so that it fits where NCCL's id goes. Unless it is a public one it holds the key: it
 // is a secret, never logged and never on a command line. Bytes from outside are believed only

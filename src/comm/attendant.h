@@ -3,7 +3,7 @@
 //
 // It is a watch (bootstrap/watch.h) of the links' descriptors. A link that others have moved since
 // the last visit is left to them for a while: then a collective whose bytes come by the same socket
-// does not pay for a second poller. What they leave behind is found at the end of the rest.
+// does not pay for a second poller. Input that they leave behind is found at the end of the rest.
 //
 // Owns: the thread, from the first attend() on. Threads: attend() and leave() from any; leave()
 // returns when the thread is not in the link and will not be. Errors: kSystemError; a link that is

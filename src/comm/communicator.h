@@ -156,12 +156,12 @@ class Communicator final {
   /// Behind it: tells the other ranks if it was aborted, and people, by the log, if it showed that
   /// the calls of the ranks differ.
   void end_leaving();
-  /// What runs ends with this error soon. From any thread.
+  /// The running call ends with this error soon. From any thread.
   void abort(Status reason) { failure_->abort(std::move(reason)); }
   /// The same, because the user says so.
   void abort() { failure_->abort(); }
-  /// What an exception interrupts is half done, here and in what peers see: the communicator fails.
-  /// By whoever drives it. Returns the reason.
+  /// A call that an exception interrupts is half done, here and for the peers: the communicator
+  /// fails. By whoever drives it. Returns the reason.
   Status fail_after(const std::exception& error);
   /// The same of a call that the flight recorder is to see end.
   Status end_after(const std::exception& error);

@@ -40,7 +40,7 @@ uint64_t hash_of(const CountView& view);
 uint64_t offset_of(const CountView& view, const uint64_t* counts, const uint64_t* offsets,
                    uint32_t index);
 
-/// What the input of `rank` holds if it is packed.
+/// The elements of the input of `rank` if it is packed.
 uint64_t input_elements_of(const CountView& view, int rank);
 
 /// The longest share that this rank knows of.

@@ -41,7 +41,7 @@ class Driver {
   /// Until all tasks are finished, waiting in between.
   void run(uint32_t spins);
 
-  /// What a queue costs: how often a task's place in line was looked at, so far, and for how many
+  /// The cost of a queue: how often a task's place in line was looked at, so far, and for how many
   /// tasks there is memory.
   uint64_t looks() const { return looks_; }
   size_t room() const { return nodes_.size() + spare_nodes_.size(); }
@@ -70,7 +70,7 @@ class Driver {
     Node* node = nullptr;
     size_t seat = 0;  // which of the node's
   };
-  /// What a chain runs together: one task, or those of a group.
+  /// The tasks that a chain runs together: one, or those of a group.
   struct Stage {
     Chain* chain = nullptr;
     Stage* before = nullptr;  // null: it is the first, its members need not wait for this chain

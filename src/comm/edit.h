@@ -13,7 +13,7 @@
 
 namespace tutti::comm {
 
-/// What one rank wants; most of it must be equal on all of them.
+/// The wish of one rank; most of it must be equal on all of them.
 struct Proposal {
   std::string what;      // "split", "shrink", "grow"
   std::string argument;  // equal on all ranks: the excluded ranks, the new size

@@ -1,8 +1,8 @@
-// What the ranks of a host share about one rank's part of a window: the signals raised for it, and
+// The ranks of a host share this about one rank's part of a window: the signals raised for it, and
 // a door through which they go to its memory.
 //
-// Who copies is inside for one piece at a time, and only while the door is open. The owner changes
-// the door and then waits until nobody is inside: both sides store before they look.
+// A rank that copies is inside for one piece at a time, and only while the door is open. The owner
+// changes the door and then waits until nobody is inside: both sides store before they look.
 //
 // Owns: nothing; it is a view of memory that is mapped by all. Threads: a signal and an `inside`
 // have one writer, the rank they are named for; the door has its owner.

@@ -56,7 +56,7 @@ class Planner {
   /// The plan for `request`; valid until the next prepare() or prepare_vectors(), which may replace
   /// it.
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
-  /// What prepare() returned last, if that is the plan for this request, too; or null.
+  /// The result of the last prepare(), if that is the plan for this request, too; or null.
   const Prepared* repeat(const Request& request, bool in_place, Reach reach) {
     const PlanKey key = key_of(request, in_place, reach);  // may forget all plans
     return last_ != nullptr && last_->key == key ? last_ : nullptr;
@@ -107,7 +107,7 @@ class Planner {
     select::Candidate candidate;
   };
 
-  /// What the signature holds, or leaves out, beyond the request.
+  /// The parts that the signature holds, or leaves out, beyond the request.
   struct Alike {
     uint64_t shared_counts = 0;  // a hash of the count vectors that all ranks know
     bool any_placement = true;   // in place or not is each rank's own affair

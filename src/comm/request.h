@@ -15,7 +15,8 @@
 
 namespace tutti::comm {
 
-/// What the user set, for a call or for all that follow; equal on all ranks but for the last two.
+/// The options of the user for a call or for all that follow; equal on all ranks but for the last
+/// two.
 struct CallOptions {
   std::string algorithm;  // empty: chosen
   bool deterministic = false;
@@ -24,7 +25,7 @@ struct CallOptions {
   uint64_t timeout_ns = 0;  // 0: the communicator's; kNoDeadline: none
 };
 
-/// What few calls carry besides their arguments.
+/// Few calls carry these besides their arguments.
 struct Extras {
   std::optional<CallOptions> options;  // none: the communicator's
   types::Scalar scalar;                // of a scaled sum

@@ -1,4 +1,4 @@
-// What a rank keeps of its group so that ranks of it can meet again, whatever became of their
+// A rank keeps this of its group so that ranks of it can meet again, whatever became of their
 // connections: where each of them listens, and the group's key.
 //
 // Owns: this rank's listener. Nobody is served there until a meeting begins; who calls before waits

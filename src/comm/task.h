@@ -1,5 +1,5 @@
-// What is run elsewhere or later than where it was called: one operation of one communicator, and
-// who is told of its outcome.
+// An operation that runs elsewhere or later than where it was called: of one communicator, with
+// all that are told of its outcome.
 //
 // Owns: all it needs but the caller's buffers. Threads: a Completion from any; a Task belongs to
 // one.

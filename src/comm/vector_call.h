@@ -37,7 +37,7 @@ class VectorCall {
   /// That of the last begin().
   const Request& request() const { return request_; }
 
-  /// What to run now that the run before is complete; `prepared` is null if that was all.
+  /// The next plan to run once the run before is complete; `prepared` is null if that was all.
   struct Run {
     const Prepared* prepared = nullptr;
     exec::Call call;
@@ -49,7 +49,7 @@ class VectorCall {
   enum class Stage : uint8_t { kBegun, kCounts, kSizes, kData, kClosed };
   enum class Purpose : uint32_t { kData = 0, kCounts, kSizes };
 
-  /// What a rank tells each other rank in the count round. Elements.
+  /// The message of a rank to each other rank in the count round. Elements.
   struct Expectation {
     uint64_t sends = 0;     // to you
     uint64_t receives = 0;  // from you

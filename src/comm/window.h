@@ -50,7 +50,7 @@ struct Access {
 inline constexpr int kAccessKinds = 4;
 const char* name_of(Access::Kind kind);
 
-/// What a rank brings to a window, or to a registration for collectives.
+/// The memory that a rank brings to a window, or to a registration for collectives.
 struct WindowMemory {
   std::byte* base = nullptr;
   uint64_t bytes = 0;
@@ -61,8 +61,8 @@ struct WindowMemory {
   Status problem;  // not OK: this rank cannot take part, and all ranks shall know
 };
 
-/// What a rank tells the others of its share in what they do together; and what it means for them:
-/// `problem`, or kRemoteError with its words where a third rank is the cause.
+/// The words in which a rank tells the others of its share in a common step; and their meaning for
+/// the others: `problem`, or kRemoteError with its words where a third rank is the cause.
 std::string outcome_of(const Status& status);
 Status problem_of(const std::string& outcome, const Status& problem);
 

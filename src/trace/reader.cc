@@ -117,7 +117,7 @@ void read_lines(const Reading& reading, uint64_t word, CallRecord& call, uint64_
   }
 }
 
-// What is done has exchanged everything, whenever its lines were written last.
+// A call that is done has exchanged everything, whenever its lines were written last.
 void settle(CallRecord& call, uint64_t ended) {
   if (call.state == State::kRunning && call.order <= ended) call.state = State::kDone;
   if (call.state != State::kDone) return;

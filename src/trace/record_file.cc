@@ -43,7 +43,7 @@ Status append(int fd, const FailureRecord& failure, std::string_view file) {
   return {};
 }
 
-/// What its communicators left behind is no use to anybody after so many others.
+/// The record of a failed communicator is of no use to anybody after so many later ones.
 constexpr size_t kMostFiles = 64;
 
 void remove_oldest(int folder) {

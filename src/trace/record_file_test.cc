@@ -1,4 +1,4 @@
-// What a failed communicator leaves in a file: written, read, damaged, and not too much of it.
+// The file that a failed communicator leaves: written, read, damaged, and not too much of it.
 #include "src/trace/record_file.h"
 
 #include <gtest/gtest.h>

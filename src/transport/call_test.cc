@@ -292,7 +292,7 @@ TEST(Call, AStormOfDistantRanksIsLetIn) { EXPECT_EQ(not_let_in(kCallers, 10'000'
 // And from where it takes longer than the gate usually waits for anybody.
 TEST(Call, AStormFromAnotherContinentIsLetIn) { EXPECT_EQ(not_let_in(kCallers, 120'000'000), 0u); }
 
-// Whoever is put off may call as often as it takes, in the middle of a crowd that only says hello.
+// A caller that is put off may call as often as it takes, in a crowd that only says hello.
 TEST(Call, WhoIsPutOffIsNotRefused) {
   const JobKey key{};
   OpenGate open;

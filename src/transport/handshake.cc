@@ -71,8 +71,8 @@ std::string rank_name(int32_t rank) {
   return rank < 0 ? std::string("any rank") : "rank " + std::to_string(rank);
 }
 
-/// What both hellos must agree on before a proof is worth computing. Only a reason to refuse: that
-/// nothing was altered on the way is for the proofs to say.
+/// Compares the fields in which both hellos must agree before a proof is worth computing. Only a
+/// reason to refuse: that nothing was altered on the way is for the proofs to say.
 Status check_hello(const HelloBytes& bytes, const Identity& self, Role expected) {
   if (std::memcmp(bytes.data(), kMagic.data(), kMagic.size()) != 0) {
     return Status::remote_error("whoever is at the other end does not speak Tutti's protocol");
@@ -137,7 +137,7 @@ Status send_now(int fd, std::span<const uint8_t> bytes) {
   return send_all(fd, bytes.data(), bytes.size(), 0);
 }
 
-/// What recv() left behind, in words; an end of file is a peer that hung up, as a reset is.
+/// The error of recv() in words; an end of file is a peer that hung up, as a reset is.
 Status lost(ssize_t count) {
   if (count == 0 || errno == ECONNRESET || errno == EPIPE) {
     return Status::remote_error("the peer closed the connection");

@@ -1,5 +1,5 @@
-// What PMIx and PMI2 have in common: every rank puts texts, all meet at a fence, and then each can
-// get what the others have put.
+// The exchange that PMIx and PMI2 have in common: every rank puts texts, all meet at a fence, and
+// then each can get what the others have put.
 //
 // Threads: one call at a time, from any. Errors: kSystemError with the library's words. A fence
 // waits for all ranks without a bound of its own; meet_over() gives it one.
@@ -18,7 +18,7 @@ class LauncherExchange : public Support {
  public:
   virtual Status put(const std::string& key, const std::string& value) = 0;
   virtual Status fence() = 0;
-  /// What rank 0 put.
+  /// The text that rank 0 put.
   virtual Result<std::string> get(const std::string& key) = 0;
 };
 

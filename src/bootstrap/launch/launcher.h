@@ -26,8 +26,8 @@ struct Launch {
   /// Equal on all ranks, and another one for every job as far as the launcher tells jobs apart.
   std::string job;
   bool named = false;  // it does: no other job has this name
-  /// What tells this rank its place, as "RANK=0", for starter_of(). Empty: the launcher is not what
-  /// its variables say, and who started the rank tells nothing.
+  /// The variables that tell this rank its place, as "RANK=0", for starter_of(). Empty: the
+  /// launcher is not what its variables say, and who started the rank tells nothing.
   std::vector<std::string> place;
   std::string master_host;  // "" where nobody named one
   uint16_t master_port = 0;
@@ -55,7 +55,7 @@ std::span<const Launcher> launchers();
 
 Result<Launch> read_launch(const Launcher& launcher, const Variables& variables);
 
-/// What the first launcher in the table says that has left its variables.
+/// The word of the first launcher in the table that has left its variables.
 Result<Launch> find_launch(const Variables& variables);
 
 }  // namespace tutti::bootstrap

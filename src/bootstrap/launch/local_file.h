@@ -1,8 +1,8 @@
 // A secret handed from one process of a user to others on the same host: a file that only the user
 // can open, which is believed only while its maker lives.
 //
-// The maker holds a lock on it. What a killed job has left behind is therefore never taken for the
-// present one's, whatever the process numbers.
+// The maker holds a lock on it. The file of a killed job is therefore never taken for that of the
+// present one, whatever the process numbers.
 //
 // Owns: the file, until it is destroyed. Errors: say which path, what is wrong with it and what to
 // do. Threads: one. Lifetime: nothing of it is left afterwards, the folder neither if it is empty.

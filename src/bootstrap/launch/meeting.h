@@ -26,7 +26,7 @@
 
 namespace tutti::bootstrap {
 
-/// What a way has to work with.
+/// All that a way has to work with.
 struct Start {
   const Config& config;
   const Variables& variables;
@@ -64,7 +64,7 @@ struct Way {
 };
 std::span<const Way> ways();
 
-/// What a process remembers of its launched communicators; as in Start.
+/// A process remembers this of its launched communicators; as in Start.
 struct Launches {
   uint64_t made = 0;
   uint64_t tried = 0;
@@ -81,7 +81,7 @@ Result<Meeting> meet_by_pmi2(const Start& start);
 Result<Meeting> meet_by_file(const Start& start);
 Result<Meeting> meet_at_master(const Start& start);
 
-// What ways are made of.
+// The parts of ways.
 
 /// A new id with new secrets and its server, at the configuration's addresses, or at the loopback
 /// address where all ranks are on one host.
