@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/software_device/protocol/rank.h"
@@ -115,14 +116,21 @@ TEST(DeviceProtocol, IsNeverAccused) {
   }
 }
 
+// A thread may come so late that a peer has ended its rank before: then their accesses are ordered,
+// and the bytes are wrong. But no run is called right, and races are found in nearly all.
 TEST(DeviceProtocol, EveryPlantedFaultIsFoundByTheChecker) {
   const int times = tutti::testing_support::kSanitized ? 1 : 3;
   for (const char* fault : {"no_ready", "no_done", "flag_in_batch", "one_wait_too_few"}) {
     for (const char* way : {"--copied-flags", "--host-flags", "--threads"}) {
-      for (int i = 0; i < times; ++i) {
+      int races = 0;
+      const bool may_be_ordered = std::string_view(way) == "--threads";
+      for (int i = 0; i < times || (races == 0 && i < 10 * times); ++i) {
         const Outcome outcome = checked({"--fault=" + std::string(fault), way});
+        if (outcome.exit_code == kRaces) ++races;
+        if (outcome.exit_code == kWrongBytes && may_be_ordered) continue;
         EXPECT_EQ(outcome.exit_code, kRaces) << fault << " " << way << "\n" << outcome.output;
       }
+      EXPECT_GT(races, 0) << fault << " " << way;
     }
   }
 }
