@@ -228,6 +228,7 @@ Result<Edit> begin_edit(const EditCall& call) {
 
 tuttiResult_t start(const EditCall& call, const Edit& edit,
                     Child (*make)(const Edit&, const Patience&), Visitor visitor) {
+  const Inside inside;
   State was = call.comm->state.load(std::memory_order_acquire);
   const bool usable = was == State::kAlive || (was == State::kRevoked && call.may_be_revoked);
   if (!usable || !call.comm->state.compare_exchange_strong(was, State::kBusy)) {

@@ -116,12 +116,10 @@ Status finalize(tuttiComm_t comm) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_not_inside(*comm, "tuttiCommFinalize"); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommFinalize"); !status.ok()) return status;
+  const Inside inside;
   State alive = State::kAlive;
   if (!comm->state.compare_exchange_strong(alive, State::kBusy)) return check_handle(comm);
-  if (comm->config.blocking) {
-    const Inside inside;
-    return finish_finalizing(comm);
-  }
+  if (comm->config.blocking) return finish_finalizing(comm);
   start_worker(comm, [comm] { (void)finish_finalizing(comm); });
   return Status(Code::kInProgress, "the communicator is being finalized");
 }

@@ -243,6 +243,7 @@ Status check_makings(const std::vector<Making>& makings) {
 // to enqueue a call on a device.
 Status run_makings(std::vector<Making> makings) {
   if (makings.empty()) return {};
+  const Inside inside;
   Status in_progress;
   const Status ready = caught_status([&]() -> Status {
     const auto is_blocking = [](const Making& making) { return making.blocking; };
@@ -282,7 +283,6 @@ Status run_makings(std::vector<Making> makings) {
   });
   if (!prepared.ok()) drop_makings(makings, prepared);
   makings.clear();  // a maker may hold a place in a queue
-  const Inside inside;
   const Status first = prepared.ok() ? together->run() : prepared;
   return first.ok() ? in_progress : first;
 }

@@ -36,7 +36,8 @@ inline uintptr_t this_thread() {
 }
 
 /// While it exists this thread is in a call that may last and has no Caller: of a group, or one
-/// that makes communicators.
+/// that makes communicators. It begins before the call takes a state that others wait for: a signal
+/// handler may interrupt the thread at any instruction behind that.
 class Inside {
  public:
   Inside();
