@@ -7,16 +7,15 @@ namespace {
 // cost more than one small copy.
 constexpr uint64_t kDirectBytes = 8 << 10;
 
-/// As far as it says how long the buffers of a rank are.
-schedule::Shape buffers_of(const Request& request, int ranks) {
+}  // namespace
+
+schedule::Shape shape_of_buffers(const Request& request, int ranks) {
   schedule::Shape shape;
   shape.collective = request.collective;
   shape.ranks = ranks;
   shape.root = request.root;
   return shape;
 }
-
-}  // namespace
 
 CallBuffers::CallBuffers(const Membership& membership, MemoryTable& memory,
                          uint64_t single_copy_bytes)
@@ -60,12 +59,12 @@ Reach CallBuffers::reach_of(const Request& request) {
 
 uint64_t CallBuffers::send_elements(const Request& request) const {
   if (request.counts != nullptr) return input_elements_of(*request.counts, membership_.rank());
-  return schedule::input_elements(buffers_of(request, membership_.ranks()), membership_.rank(),
-                                  request.count);
+  return schedule::input_elements(shape_of_buffers(request, membership_.ranks()),
+                                  membership_.rank(), request.count);
 }
 
 bool CallBuffers::use_registered(const Request& request) {
-  const schedule::Shape shape = buffers_of(request, membership_.ranks());
+  const schedule::Shape shape = shape_of_buffers(request, membership_.ranks());
   const int rank = membership_.rank();
   const uint64_t size = types::size_of(request.type);
   const uint64_t send_bytes = schedule::input_elements(shape, rank, request.count) * size;

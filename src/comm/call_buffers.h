@@ -22,6 +22,9 @@ struct Placement {
   }
 };
 
+/// As far as it says how long the buffers of a rank are.
+schedule::Shape shape_of_buffers(const Request& request, int ranks);
+
 class CallBuffers {
  public:
   /// `single_copy_bytes`: from here on peers copy from and to ordinary memory, where all can;

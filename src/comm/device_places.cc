@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/comm/call_buffers.h"
 #include "src/exec/registrations.h"
 #include "src/schedule/layout.h"
 
@@ -29,17 +30,9 @@ ReadBuffer buffer_read_in(Collective collective) {
   }
 }
 
-schedule::Shape buffers_of(const Request& request, int ranks) {
-  schedule::Shape shape;
-  shape.collective = request.collective;
-  shape.ranks = ranks;
-  shape.root = request.root;
-  return shape;
-}
-
 /// Bytes of the buffer that peers read, on every rank.
 uint64_t bytes_read(const Request& request, int ranks) {
-  const schedule::Shape shape = buffers_of(request, ranks);
+  const schedule::Shape shape = shape_of_buffers(request, ranks);
   const bool of_output = buffer_read_in(request.collective) == ReadBuffer::kOutput;
   const uint64_t elements = of_output
                                 ? schedule::output_elements(shape, request.root, request.count)
@@ -122,7 +115,7 @@ Result<DirectCall> DevicePlaces::find(const Request& request, bool in_place, int
   }
   DirectCall call = direct.value();
   const uint64_t bytes = bytes_read(request, ranks);
-  const schedule::Shape shape = buffers_of(request, ranks);
+  const schedule::Shape shape = shape_of_buffers(request, ranks);
   const uint64_t out =
       schedule::output_elements(shape, rank, request.count) * types::size_of(request.type);
   const bool of_output = buffer_read_in(request.collective) == ReadBuffer::kOutput;
