@@ -1,10 +1,10 @@
 // Calls whose buffers lie in registered device memory, in ordinary memory, or each in another kind,
 // on processes that share device 0.
 //
-//   --ranks N --rounds R --seed S --kib K    random calls of up to K KiB a block, each compared
-//   with
-//                   what it must be; the input is written over right behind each call, memory is
-//                   deregistered while calls read it, and freed memory is replaced at its address
+//   --ranks N --rounds R --seed S --kib K
+//                   random calls of up to K KiB a block, each compared with what it must be; the
+//                   input is written over right behind each call, memory is deregistered while
+//                   calls read it, and freed memory is replaced at its address
 //   --fault differ  one rank passes a buffer at another place: all ranks learn which
 //   --fault sizes   one rank registers fewer bytes than the others: all ranks are refused
 //   --race 1        one rank writes to its input in another stream, which nothing orders
