@@ -45,6 +45,14 @@ class GpuCheck(unittest.TestCase):
         for part in ("2 processes", "4 processes", "kill", "abort"):
             self.assertIn(f"graphs, {part}: passed", done.stdout)
 
+    def test_small_calls_are_timed_and_what_needs_a_board_says_so(self):
+        done = check("--only", "small", "--only", "overlap", "--only", "mps", "--only", "torch")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        for ranks in (2, 4):
+            self.assertIn(f"| all_reduce | {ranks} |", done.stdout)
+        for part in ("a matrix product beside collectives", "mps", "torch"):
+            self.assertIn(f"{part}: skipped, ", done.stdout)
+
     def test_what_fails_and_what_hangs_shows_and_stops_nothing(self):
         done = check("--only", "planted", "--only", "device")
         self.assertEqual(done.returncode, 1)

@@ -37,6 +37,8 @@ class LevelsOverSockets(unittest.TestCase):
                      "-w", "1", "-v"],
                     env={**clean_environment(), **{name: str(value) for name, value in own.items()}},
                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
+            for rank in ranks:
+                self.addCleanup(rank.kill)
             said = [rank.communicate(timeout=100)[0] for rank in ranks]
             self.assertEqual([rank.returncode for rank in ranks], [0] * RANKS, "\n".join(said))
             return "\n".join(said)
