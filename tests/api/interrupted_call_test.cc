@@ -67,9 +67,12 @@ class Rank : testing_support::TeamRank {
       testing_support::await_waiting(1);
       return;
     }
-    // Without a pause: the signal may come as soon as the call has taken the state.
+    // The call is to wait for its peer when the signal comes: a handler that interrupts the C
+    // library's malloc() must not call what allocates.
+    constexpr uint64_t kUntilItWaitsNs = 100'000'000;
     tuttiResult_t state = tuttiSuccess;
     while (state != tuttiInProgress) tuttiCommGetAsyncError(comm_, &state);
+    testing_support::sleep_ns(kUntilItWaitsNs);
   }
 
   tuttiResult_t call() {
