@@ -121,8 +121,9 @@ struct Host {
 };
 
 Host& host() {
-  static Host* const one = new Host;
-  return *one;
+  static Host* const process = new Host;
+  thread_local Host thread;
+  return settings().thread_clocks != 0 ? thread : *process;
 }
 
 }  // namespace

@@ -9,7 +9,8 @@
 //
 // All ranks share one file of fixed tables. It knows what the device does and nothing of the host's
 // own loads and stores. The host of a process is one agent's worth of knowledge, whichever of its
-// threads acts; branches of a graph count as ordered.
+// threads acts, unless SOFTDEV_THREAD_CLOCKS says that each thread knows what itself waited for and
+// was told (hooks.h); branches of a graph count as ordered.
 #pragma once
 
 #include <cstddef>

@@ -30,6 +30,7 @@ constexpr Row kRows[] = {
     {"SOFTDEV_INIT_RESULT", &Settings::init_result},
     {"SOFTDEV_KERNELS", &Settings::kernels},
     {"SOFTDEV_STATISTICS", &Settings::statistics},
+    {"SOFTDEV_THREAD_CLOCKS", &Settings::thread_clocks},
 };
 constexpr const char* kCheckerName = "SOFTDEV_CHECKER";
 

@@ -21,6 +21,7 @@ struct Settings {
   long init_result = 0;      // what cuInit returns: a driver that cannot be used
   long kernels = 1;          // 0: images have no functions but those that tests register
   long statistics = 0;       // counters are printed when the process ends
+  long thread_clocks = 0;    // the checker knows nothing of order between a process's threads
   std::string checker;       // file of the happens-before checker, one for all ranks
 };
 
