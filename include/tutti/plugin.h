@@ -1,6 +1,7 @@
-/* What the plugins of this project need beside tutti.h. Programs have no use for it.
+/* A plugin of this project writes to Tutti's log by this header. Programs have no use for it.
  *
- * Threads: any. Errors: none. */
+ * Threads: any.
+ * Errors:  none. */
 #ifndef TUTTI_PLUGIN_H_
 #define TUTTI_PLUGIN_H_
 
@@ -12,9 +13,9 @@ extern "C" {
 
 typedef enum { tuttiLogError = 1, tuttiLogWarn = 2, tuttiLogInfo = 3 } tuttiLogLevel_t;
 
-/* One line in the log of the process, if TUTTI_LOG says as much; a warning that the library itself
- * has said as an error is not said again. Where the settings cannot be read it is one on the error
- * output, unless it is for information. */
+/* Writes one line to the log of the process if TUTTI_LOG includes its level. `text` ends with a NUL
+ * and is read during the call. A warning that the library itself has already logged as an error is
+ * left out. If the settings cannot be read, errors and warnings go to the error output. */
 TUTTI_API void tuttiLog(tuttiLogLevel_t level, const char* text);
 
 #ifdef __cplusplus

@@ -1,14 +1,16 @@
-/* Calls as values, with options and a handle of their own. A part of tutti.h, which includes it.
+/* A call can be a value, with options of its own and a request: a handle of this one call. A part
+ * of tutti.h, which includes it.
  *
- * A request is tested, waited for, waited for up to a limit, or tells by itself that its call has
- * completed, whatever the stream. In all of these the result is the call's.
+ * Whatever the stream, a request can be tested, waited for with or without a limit, or notify the
+ * caller when its call has completed. The result is always that of the call.
  *
- * Owns:    the library has the request until it is waited for; a handle may outlive its
- *          communicator. Once a wait has returned anything but tuttiInProgress the handle must not
- *          be used: it may be that of a later call.
- * Threads: any. A thread that comes while another one waits gets tuttiInvalidUsage.
- * Ends:    what fails, aborts or revokes a communicator completes its requests with that error, as
- *          a group that is refused, simulated or discarded does with tuttiInvalidUsage.
+ * Owns:    the library owns the request until a wait for it has returned anything but
+ *          tuttiInProgress. Then the handle must not be used any more, since it may already belong
+ *          to a later call. A request may outlive its communicator.
+ * Threads: any. A thread that waits for a request while another one does gets tuttiInvalidUsage.
+ * Ends:    when a communicator fails, is aborted or is revoked, its requests complete with that
+ *          error. The requests of a group that is refused, simulated or discarded complete with
+ *          tuttiInvalidUsage.
  */
 #ifndef TUTTI_REQUESTS_H_
 #define TUTTI_REQUESTS_H_
@@ -36,22 +38,22 @@ typedef enum {
   tuttiCollRecv = 13
 } tuttiCollective_t;
 
-/* The arguments of the function of the same name; what it does not have is not read. The
- * send_count, counts and offsets of tuttiAllGatherV() are here count, recv_counts and recv_offsets;
- * the counts of tuttiReduceScatterV() are send_counts. */
+/* The arguments of the function of the same name. Fields that this function has no argument for are
+ * not read. The send_count, counts and offsets of tuttiAllGatherV() are `count`, `recv_counts` and
+ * `recv_offsets` here, and the counts of tuttiReduceScatterV() are `send_counts`. */
 typedef struct {
   size_t size; /* sizeof(tuttiCall_t) */
   tuttiCollective_t collective;
   const void* send;
   void* recv;
   size_t count;
-  const size_t* send_counts; /* these four: of collectives with a count for each rank */
+  const size_t* send_counts; /* these four are for collectives with a count for each rank */
   const size_t* send_offsets;
   const size_t* recv_counts;
   const size_t* recv_offsets;
   tuttiDataType_t type;
   tuttiRedOp_t op;
-  int root; /* of a send or recv: the peer */
+  int root; /* for a send or a receive: the peer */
 } tuttiCall_t;
 
 #define TUTTI_CALL_INITIALIZER                                                               \
@@ -62,42 +64,48 @@ typedef struct {
 
 typedef struct tuttiRequest* tuttiRequest_t;
 
-/* The same as the function of the collective's name. `options` are this call's alone, in the place
- * of all that tuttiCommSetOptions() set; NULL: those. If `request` is not NULL it becomes the
- * call's handle, or NULL after an error; every handle ends with a wait. */
+/* Does the same as the function of the collective's name. `options` hold for this call alone and
+ * replace all options that tuttiCommSetOptions() set; NULL leaves those in force. If `request` is
+ * not NULL, *request becomes the handle of the call, or NULL after an error. The caller must wait
+ * for every handle, which frees it. `call` and `options` are read during this call. */
 TUTTI_API tuttiResult_t tuttiSubmit(const tuttiCall_t* call, tuttiComm_t comm, tuttiStream_t stream,
                                     const tuttiOptions_t* options, tuttiRequest_t* request);
-/* *done becomes 1 once the call has completed: at once on a BLOCKING stream, at its end in a group.
- * Then the result is the call's. */
+/* Sets *done to 1 if the call has completed, and then returns the call's result; else to 0. A call
+ * on a BLOCKING stream has completed at once, or in a group when the group ends. */
 TUTTI_API tuttiResult_t tuttiRequestTest(tuttiRequest_t request, int* done);
-/* Waits until the call has completed, frees the handle and returns the call's result. In the thread
- * that has yet to end the call's group it is tuttiInvalidUsage. */
+/* Waits until the call has completed, frees the handle and returns the call's result. It is
+ * tuttiInvalidUsage in the thread that has yet to end the call's group. */
 TUTTI_API tuttiResult_t tuttiRequestWait(tuttiRequest_t request);
-/* The same for at most so long (0: looks; UINT64_MAX: no limit). tuttiInProgress if the call has
- * not completed by then: the handle stays good, the call goes on, the communicator is as it was.
- * (A call that is to fail after a time has tuttiOptions_t.timeout_ns.) */
+/* The same, but waits for at most `timeout_ns` (0: not at all; UINT64_MAX: without a limit). If the
+ * call has not completed by then it returns tuttiInProgress; the handle stays valid, the call goes
+ * on, and the communicator is as it was. (For a call that should fail after some time, set
+ * tuttiOptions_t.timeout_ns.) */
 TUTTI_API tuttiResult_t tuttiRequestWaitFor(tuttiRequest_t request, uint64_t timeout_ns);
 
-/* `result` is the call's, of which tuttiGetLastError(NULL) has the text in the callback. */
+/* `result` is that of the call; during the callback tuttiGetLastError(NULL) has its message. */
 typedef void (*tuttiRequestCallback_t)(tuttiRequest_t request, tuttiResult_t result, void* context);
-/* Calls `callback` once when the call has completed, at once if it has. A request has at most one
- * callback: a second is tuttiInvalidUsage. To end the handle is still the caller's to do, in the
- * callback or anywhere else; a thread that waits meanwhile may return before the callback does.
+/* Has `callback` called once, with `context`, when the call has completed; at once if it has
+ * completed already. A request has at most one callback; a second one is tuttiInvalidUsage. The
+ * callback does not free the handle: the caller still waits for the request, in the callback or
+ * anywhere else. A wait in another thread may return before the callback does.
  *
- * Threads: the one that completes the call. For HOST streams that is the library's engine, which
- *          runs all HOST streams of the process: a callback is short. In a group of BLOCKING calls
- *          it is the thread that ends the group, when all of it has run; for a call that has
- *          completed the thread of this call.
- * Allowed: what does not wait, on the request and elsewhere: HOST streams, groups of calls on them,
- *          a wait for a request that has completed. Calls that would wait for operations there, or
- * end a communicator, are tuttiInvalidUsage. An exception that leaves it ends the process. To wake
- * a loop that polls descriptors, write to an eventfd. Ends:    when tuttiCommDestroy, Abort or
- * Finalize returns, the callbacks of the communicator's calls on HOST streams have returned. In a
- * forked child none is called. */
+ * Threads: the callback runs in the thread that completes the call. For HOST streams that is the
+ *          one thread that runs all HOST streams of the process, so a callback should be short. For
+ *          a group of calls on BLOCKING streams it is the thread that ends the group, when all of
+ *          the group has run; for a call that has completed already it is the calling thread.
+ * Allowed: a callback may do everything that does not wait, on this communicator and on others:
+ *          calls on HOST streams, groups of these, waits for requests that have completed. Calls
+ *          that would wait for operations, or that end a communicator, are tuttiInvalidUsage in it.
+ *          An exception that leaves the callback ends the process. To wake a loop that polls
+ *          descriptors, write to an eventfd.
+ * Ends:    when tuttiCommDestroy(), tuttiCommAbort() or tuttiCommFinalize() returns, the callbacks
+ *          of the communicator's calls on HOST streams have returned. A child of fork() runs none.
+ */
 TUTTI_API tuttiResult_t tuttiRequestNotify(tuttiRequest_t request, tuttiRequestCallback_t callback,
                                            void* context);
-/* When the call began to run, behind those before it, and when it had completed, by
- * CLOCK_MONOTONIC; 0: not yet, or it never ran. A call without elements takes no time. */
+/* Sets *began_ns to the time at which the call began to run, after those before it, and *ended_ns
+ * to the time at which it had completed, both by CLOCK_MONOTONIC. 0 means not yet, or that the call
+ * never ran. A call without elements takes no time. */
 TUTTI_API tuttiResult_t tuttiRequestGetTimes(tuttiRequest_t request, uint64_t* began_ns,
                                              uint64_t* ended_ns);
 

@@ -1,29 +1,39 @@
 /* Tutti: collective communication over any mix of links. The C API.
  *
- * Shapes and semantics are NCCL's under an own prefix, plus what NCCL lacks. A communicator is a
- * group of ranks; every rank calls the same collectives in the same order with matching arguments.
+ * The calls have the shapes and the semantics of NCCL's calls under a prefix of their own; some of
+ * them NCCL lacks. A communicator joins ranks; every rank calls the same collectives in the same
+ * order with matching arguments. A group is what a thread calls between tuttiGroupStart() and the
+ * tuttiGroupEnd() that matches it.
  *
- * Units:    counts are elements, sizes are bytes, times are nanoseconds unless a name says
- *           otherwise.
+ * This file has the types, communicators, settings and memory. It includes the other parts of the
+ * C API: streams.h, collectives.h (with send, receive and groups), requests.h and windows.h.
+ *
+ * Units:    counts are elements, sizes are bytes and times are nanoseconds, unless a name says
+ *           otherwise. Ranks count from 0.
  * Owns:     the caller owns every buffer, keeps it valid and does not write to it until the call
- *           has completed: for a BLOCKING stream on return, in a group on return of the outermost
- *           tuttiGroupEnd(); for a HOST stream after tuttiStreamSynchronize().
- * Threads:  different communicators may be used from different threads at the same time; one
- *           communicator by one thread at a time. Any thread may at any time abort, destroy or
- *           revoke it, deregister its memory and ask for its error, its size and its rank.
- * Ordering: operations of a communicator run in the order of their calls, whatever their streams.
- *           In a group collectives come first, in the order of their calls, then all sends and
- *           receives together, then puts, gets and signals, then waits for signals: no call of a
- *           group may use what another one of it gives.
+ *           has completed. A call on a BLOCKING stream has completed when it returns, or inside a
+ *           group when the outermost tuttiGroupEnd() returns; a call on a HOST stream has completed
+ *           after tuttiStreamSynchronize(); streams.h says when one on a device's stream has.
+ * Threads:  different communicators may be used from different threads at the same time, but one
+ *           communicator by one thread at a time only. As exceptions, any thread may at any time
+ *           abort, destroy or revoke a communicator, deregister memory from it, and ask for its
+ *           error, its size and its rank.
+ * Ordering: the operations of a communicator run in the order of their calls, whatever streams they
+ *           are on. The operations of a group run in this order: collectives, in the order of their
+ *           calls; all sends and receives together; puts, gets and signals; waits for signals. So
+ *           no call of a group may need the result of another call of the same group.
  * Errors:   every function but tuttiGetErrorString() and tuttiGetLastError() returns a
- *           tuttiResult_t; tuttiGetLastError() has the sentence that names the rank, the host, the
- *           operation and what to do. A call that was refused before it ran leaves the communicator
- *           usable. An error found while an operation runs (the ranks' calls differ:
- *           tuttiInvalidUsage; tuttiRemoteError, tuttiTimeout, tuttiSystemError, tuttiUnsupported,
- *           tuttiInternalError) is final: every later operation returns it, and so does
- *           tuttiCommGetAsyncError(), which tells the two apart. One-sided access: see windows.h.
- *           Where memory runs out a call is tuttiSystemError, and final if it had begun.
- *           In a forked child the parent's handles are tuttiInvalidUsage.
+ *           tuttiResult_t. After an error, tuttiGetLastError() returns a sentence that names the
+ *           rank, the host and the operation, and says what to do. A NULL pointer where a call
+ *           would write its answer is tuttiInvalidArgument. A call that was refused before it ran
+ *           leaves the communicator usable. An error that is found while an operation runs is
+ *           final: every later operation on the communicator returns it, and so does
+ *           tuttiCommGetAsyncError(), which thereby tells the two cases apart. Such an error is
+ *           tuttiInvalidUsage (the calls of the ranks differ), tuttiRemoteError, tuttiTimeout,
+ *           tuttiSystemError, tuttiUnsupported or tuttiInternalError. One-sided access has milder
+ *           rules, which windows.h gives. A call for which memory runs out returns
+ *           tuttiSystemError; the error is final if the operation had begun. A child of fork()
+ *           cannot use its parent's handles: they are tuttiInvalidUsage there.
  */
 #ifndef TUTTI_H_
 #define TUTTI_H_
@@ -42,21 +52,24 @@ extern "C" {
 
 #define TUTTI_API __attribute__((visibility("default")))
 
-/* ---- Results, types, operations (where NCCL has them, by its numbers) ---- */
+/* ---- Results, types, operations: where NCCL has them too, they have NCCL's numbers ---- */
 
 typedef enum {
   tuttiSuccess = 0,
   tuttiUnhandledCudaError = 1,
-  tuttiSystemError = 2,
-  tuttiInternalError = 3,
-  tuttiInvalidArgument = 4,
-  tuttiInvalidUsage = 5,
-  tuttiRemoteError = 6,
-  tuttiInProgress = 7,
+  tuttiSystemError = 2,     /* the operating system refused something */
+  tuttiInternalError = 3,   /* a defect in Tutti */
+  tuttiInvalidArgument = 4, /* an argument has a value that is never valid */
+  tuttiInvalidUsage = 5,    /* the call is not allowed here and now, or ranks' calls differ */
+  tuttiRemoteError = 6,     /* another rank failed or is gone */
+  tuttiInProgress = 7,      /* not finished yet; this is no failure */
   tuttiTimeout = 8,
-  tuttiUnsupported = 9
+  tuttiUnsupported = 9 /* this build or this machine cannot do it */
 } tuttiResult_t;
 
+/* Types of elements. tuttiBool is C's bool, a byte of 0 or 1. Of bools a sum or a maximum is 1 if
+ * any of them is 1, and a product or a minimum is 1 if all of them are 1. Bools have no average and
+ * no scaled sum. */
 typedef enum {
   tuttiInt8 = 0,
   tuttiUint8 = 1,
@@ -72,23 +85,23 @@ typedef enum {
   tuttiFloat8e5m2 = 11,
   tuttiInt16 = 12,
   tuttiUint16 = 13,
-  tuttiBool = 14 /* C's bool: a byte of 0 or 1. A sum or maximum is 1 if one is, a product or
-                    minimum if all are; it has no average and no scaled sum */
+  tuttiBool = 14
 } tuttiDataType_t;
 
-/* 16- and 8-bit floats are added in fp32 and rounded once per hop, in deterministic calls after
- * every addition; tuttiAvg scales floats by 1/n before adding and divides integers (toward zero)
- * after. A NaN on any rank makes the result NaN, for tuttiMax and tuttiMin as well. */
+/* Reductions. Floats of 16 and 8 bits are added in fp32; the sum is rounded to the type once per
+ * hop, or after every addition in deterministic calls (tuttiOptions_t). tuttiAvg over n ranks
+ * multiplies floats by 1/n before they are added, and divides the sum of integers by n, rounded
+ * toward zero. A NaN on any rank makes the result NaN, also for tuttiMax and tuttiMin. */
 typedef enum {
   tuttiSum = 0,
   tuttiProd = 1,
   tuttiMax = 2,
   tuttiMin = 3,
   tuttiAvg = 4,
-  tuttiBitAnd = 5, /* these three: of integers and bools */
+  tuttiBitAnd = 5, /* the three bitwise operations take integers and bools */
   tuttiBitOr = 6,
   tuttiBitXor = 7,
-  tuttiMaxRedOp = 0x7fffffff /* values between are what tuttiRedOpCreatePreMulSum made */
+  tuttiMaxRedOp = 0x7fffffff /* values in between come from tuttiRedOpCreatePreMulSum() */
 } tuttiRedOp_t;
 
 typedef struct tuttiComm* tuttiComm_t;
@@ -97,356 +110,288 @@ typedef struct {
   char internal[128];
 } tuttiUniqueId;
 
-/* ---- Streams, by value: streams.h ---- */
-
 #ifdef __cplusplus
 }
 #endif
-#include "streams.h"
+#include "streams.h" /* streams, which are passed by value */
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* ---- Communicators ---- */
 
+/* Sets *version to TUTTI_VERSION of the library that runs. */
 TUTTI_API tuttiResult_t tuttiGetVersion(int* version);
-/* Makes the id of one new group; one process calls it, or each if TUTTI_ID is HOST:PORT of rank 0.
- * The one process must live until the group is made; with TUTTI_PORT a host has one such id at a
- * time. It holds the group's key: hand it on by a trusted channel, unprinted. It never expires. */
+/* Makes the id by which the ranks of one new communicator find each other. One process calls it and
+ * hands the id to the others; if TUTTI_ID is set to HOST:PORT of rank 0, each process may call it
+ * itself. The process that calls it must live until the communicator is made. Where TUTTI_PORT is
+ * set, a host can have one such id at a time. The id contains the secret key of the communicator:
+ * pass it through a channel that you trust, and do not print it. It never expires. */
 TUTTI_API tuttiResult_t tuttiGetUniqueId(tuttiUniqueId* id);
-/* The same without the key, for a channel that others can read. Whoever uses the id has the job's
- * key in TUTTI_KEY_FILE (or TUTTI_KEY), from which the group's key follows; tuttiInvalidUsage
- * without it, here and where communicators are made. */
+/* Makes an id without the secret key, for a channel that others can read. The key then follows from
+ * the key of the job, which every process that uses the id has in TUTTI_KEY_FILE or TUTTI_KEY.
+ * Without one, this call is tuttiInvalidUsage, and so are the calls that make communicators. */
 TUTTI_API tuttiResult_t tuttiGetPublicId(tuttiUniqueId* id);
 
-/* By what calls on streams of devices run (docs/devices.md). Others run on the host. */
+/* The engines that can run calls on streams of devices (docs/devices.md). All other calls run on
+ * the host. */
 typedef enum {
   tuttiEngineAuto = 0,  /* the library chooses */
-  tuttiEngineHost = 1,  /* through host memory, by the host's processors */
+  tuttiEngineHost = 1,  /* the host's processors, through host memory */
   tuttiEngineCopy = 2,  /* copy engines, and streams that wait for each other: no kernels */
-  tuttiEngineKernel = 3 /* the same, with kernels for what is computed */
+  tuttiEngineKernel = 3 /* as tuttiEngineCopy, and kernels for reductions */
 } tuttiEngine_t;
 
-/* How a communicator is made. A structure of another version may be shorter or longer; what this
- * version does not know must be zero bytes. A NULL configuration: the defaults, or for a
- * communicator made from another one, that one's. */
+/* How a communicator is made. The structure of another version of Tutti may be shorter or longer;
+ * bytes that this version does not know must be zero. Where a function takes a pointer to it, NULL
+ * means the defaults or, for a communicator that is made from another one, that one's
+ * configuration. */
 typedef struct {
   size_t size;         /* sizeof(tuttiConfig_t) */
-  int blocking;        /* 1. 0: calls that make or end communicators return tuttiInProgress at once;
-                          poll tuttiCommGetAsyncError. Collectives are not concerned: streams are */
-  int engine;          /* a tuttiEngine_t, equal on all ranks: what its calls on streams of devices
-                          take where they can. AUTO: what TUTTI_ENGINE says */
-  const char* name;    /* for messages and traces, copied up to 128 bytes; NULL: none */
-  uint64_t timeout_ns; /* default deadline of its calls; 0: TUTTI_TIMEOUT (seconds);
-                          UINT64_MAX: none */
-  int least_ctas; /* thread blocks of each kernel that reduces device memory: at least so many */
-  int most_ctas;  /* and at most; the least wins. Up to 4096; 0: what TUTTI_LEAST_CTAS and
-                     TUTTI_CTAS say. Each rank's own affair: results do not depend on them */
+  int blocking;        /* 1 by default. With 0 the calls that make or end communicators return
+                          tuttiInProgress at once, and the caller polls tuttiCommGetAsyncError().
+                          It does not change collectives: their stream says whether they block */
+  int engine;          /* a tuttiEngine_t, equal on all ranks: the engine that calls on streams of
+                          devices use where they can. AUTO: the engine that TUTTI_ENGINE names */
+  const char* name;    /* for messages and traces; up to 128 bytes are copied. NULL: no name */
+  uint64_t timeout_ns; /* the time after which a call fails with tuttiTimeout, unless its options
+                          say otherwise. 0: TUTTI_TIMEOUT (in seconds); UINT64_MAX: none */
+  int least_ctas;      /* a kernel that reduces device memory has at least this many thread blocks:
+                          0 to 4096, where 0 stands for TUTTI_LEAST_CTAS. Ranks may have different
+                          numbers, on which results do not depend */
+  int most_ctas;       /* the same for the most thread blocks, where 0 stands for TUTTI_CTAS. If it
+                          is less than `least_ctas`, that one holds */
 } tuttiConfig_t;
 
 #define TUTTI_CONFIG_INITIALIZER \
   { sizeof(tuttiConfig_t), 1, 0, NULL, 0, 0, 0 }
 
-/* Collective over `ranks` ranks, as processes or as threads. Who does not come is waited for, and
- * named in the log after TUTTI_SLOW, until TUTTI_INIT_TIMEOUT (both seconds; default of the latter:
- * none) or tuttiCommAbort. All calls that make communicators set *comm at once. Blocking, they
- * return when it can be used, and *comm is NULL after an error. Not blocking, *comm answers
- * tuttiCommGetAsyncError alone until that no longer says tuttiInProgress; after an error it must be
- * destroyed. Between GroupStart and GroupEnd all of them are made concurrently by the outermost
- * GroupEnd: this is how one thread makes several ranks of one group; *comm must stay valid until
- * then. */
+/* Makes a communicator of `ranks` ranks, which are processes or threads; `rank` is this one's
+ * number. All ranks call it with the same id (collective).
+ * Waiting:  it waits for ranks that have not come yet, until TUTTI_INIT_TIMEOUT (seconds; by
+ *           default there is no limit) or tuttiCommAbort(). After TUTTI_SLOW seconds the log names
+ *           the missing ranks.
+ * Blocking: *comm is set at once. When the call returns, the communicator can be used, or *comm is
+ *           NULL after an error. Polling: without blocking (tuttiConfig_t) *comm is set too, and
+ *           the call returns tuttiInProgress. Until tuttiCommGetAsyncError() no longer answers
+ *           tuttiInProgress, *comm may otherwise only be destroyed or aborted. After an error it
+ *           must be destroyed.
+ * Groups:   the outermost tuttiGroupEnd() makes all communicators of a group concurrently. So one
+ *           thread can make several ranks of one communicator. `comm` must point to valid memory
+ *           until then. All calls that make communicators follow these rules. */
 TUTTI_API tuttiResult_t tuttiCommInitRank(tuttiComm_t* comm, int ranks, tuttiUniqueId id, int rank);
+/* The same with a configuration. */
 TUTTI_API tuttiResult_t tuttiCommInitRankConfig(tuttiComm_t* comm, int ranks, tuttiUniqueId id,
                                                 int rank, const tuttiConfig_t* config);
-/* The same for large groups: the ranks are spread over the servers of several ids, of which all
- * ranks give the same in the same order, at least one and at most one for each rank. Consecutive
- * ranks share an id; make ids in different processes, so that no process has to serve all. */
+/* The same for many ranks, which are spread over `id_count` ids so that no process has to serve all
+ * of them. Consecutive ranks share an id; make the ids in different processes. All ranks pass the
+ * same ids in the same order: at least 1, and at most as many as there are ranks. */
 TUTTI_API tuttiResult_t tuttiCommInitRankScalable(tuttiComm_t* comm, int ranks, int rank,
                                                   int id_count, const tuttiUniqueId* ids,
                                                   const tuttiConfig_t* config);
-/* The same without an id from the caller, for processes that a launcher started (torchrun, mpirun,
- * srun, or any loop that sets RANK, WORLD_SIZE and MASTER_ADDR): one rank per process, rank and
- * ranks as the launcher says. All ranks make their launched communicators in the same order.
+/* The same without an id, for processes that a launcher started: torchrun, mpirun, srun, or any
+ * loop that sets RANK, WORLD_SIZE and MASTER_ADDR. Each process is one rank; the launcher says
+ * which, and how many there are. All ranks make their launched communicators in the same order.
  *
- * The ranks meet by the first of these that applies: TUTTI_ID; the launcher's exchange (PMIx,
- * PMI2); a file of this user, if the launcher's variables say that all are on one host; MASTER_ADDR
- * at TUTTI_PORT (default: MASTER_PORT + 1). Where a place is all they have in common,
- * TUTTI_KEY_FILE holds their key; without one they are refused (tuttiInvalidUsage says what to set)
- * unless TUTTI_INSECURE is 1.
+ * The ranks meet by the first of these that there is:
+ *   1. TUTTI_ID;
+ *   2. the launcher's own exchange (PMIx, PMI2);
+ *   3. a file of this user, if the launcher's variables say that all ranks are on one host;
+ *   4. MASTER_ADDR at port TUTTI_PORT (by default MASTER_PORT + 1).
+ * A place alone, as in 1 and 4, gives the ranks no common secret. Then they need a key in
+ * TUTTI_KEY_FILE, or TUTTI_INSECURE set to 1; otherwise the call is tuttiInvalidUsage, with a
+ * message that says what to set.
  *
- * Jobs of one user on one host are kept apart where their launcher gives them names (torchrun, Open
- * MPI, Slurm), or each has its ranks started by a process of its own. Ranks of one job that several
- * processes have started (by hand, in two terminals) need one TUTTI_JOB. After an error a rank may
- * call it again: it meets the others if it failed on all ranks, and is told if it did not. */
+ * Jobs of one user on one host are kept apart by the name that their launcher gives them (torchrun,
+ * Open MPI, Slurm), else by the process that started their ranks. If several processes start the
+ * ranks of one job, for example by hand in two terminals, set one TUTTI_JOB for all of them.
+ * After an error a rank may call it again: it meets the others if the call failed on all ranks, and
+ * gets an error if it did not. */
 TUTTI_API tuttiResult_t tuttiCommInitLaunched(tuttiComm_t* comm, const tuttiConfig_t* config);
-/* The calling thread makes all ranks of a group in this process: comms[0 .. ranks), all or none. It
- * then drives them in groups, or from one thread each. Where the process uses CUDA, rank i has the
- * device devices[i], or with NULL device i; with NULL and more ranks than devices, all have what is
- * current in the calling thread, which this does not change. tuttiInvalidArgument: an entry is
- * negative, or there is no such device. */
+/* Makes all ranks of a communicator in the calling thread: comms[0 .. ranks) become theirs, or all
+ * of them NULL. Afterwards they are driven in groups, or by a thread for each of them. Where the
+ * process uses CUDA, rank i uses device devices[i], or device i if `devices` is NULL; if it is NULL
+ * and there are fewer devices than ranks, all use the device that is current in the calling thread.
+ * The current device is left as it is. A negative entry, or one for which there is no device, is
+ * tuttiInvalidArgument. */
 TUTTI_API tuttiResult_t tuttiCommInitAll(tuttiComm_t* comms, int ranks, const int* devices);
 
-/* ---- Communicators made from others ----
- * Each makes a new communicator; the old one stays as it was and either may be ended first. The
- * ranks meet again by sockets of their own, authenticated by the group's key, so that links that
- * died do not matter. A rank that calls waits for its own queued operations before; the old
- * communicator takes no other call meanwhile. A NULL configuration: the old communicator's. Split
- * and shrink block if the old one does, grow if the new one does. They wait as tuttiCommInitRank
- * does; an error names who did not come or who wants something else. */
+/* ---- Communicators that are made from others ----
+ * Each of these calls makes a new communicator. The old one stays as it was, and either of them may
+ * be ended first. The ranks meet again by new sockets, which the key of the old communicator
+ * protects, so that links that died do not matter.
+ * Waiting: the call first waits for this rank's own queued operations, then for the other ranks as
+ *          tuttiCommInitRank() does. An error names the ranks that did not come or that asked for
+ *          something else. The old communicator takes no other call meanwhile. Split and shrink
+ *          block if the old communicator is blocking; grow blocks if the new one is. */
 
 #define TUTTI_SPLIT_NOCOLOR -1
-/* All ranks call it; those with one colour (>= 0) form a communicator, ordered by key and then by
- * rank. With TUTTI_SPLIT_NOCOLOR *made is NULL; not blocking, ask `comm` when it is over. */
+/* Ranks that pass the same colour (0 or more) form a communicator, ordered by `key` and then by
+ * their old rank. All ranks of `comm` call it. A rank with TUTTI_SPLIT_NOCOLOR gets *made == NULL;
+ * if it does not block, tuttiCommGetAsyncError() of `comm` says when the split is over. */
 TUTTI_API tuttiResult_t tuttiCommSplit(tuttiComm_t comm, int color, int key, tuttiComm_t* made,
                                        const tuttiConfig_t* config);
 
 #define TUTTI_SHRINK_DEFAULT 0
-#define TUTTI_SHRINK_ABORT 1 /* what is in flight ends with an error; `comm` is then failed */
-/* The other ranks call it, with the same list, and keep their order; excluded ones may be dead. */
+#define TUTTI_SHRINK_ABORT 1 /* operations in flight end with an error, then `comm` has failed */
+/* Makes a communicator without the excluded ranks, which may be dead. All other ranks call it with
+ * the same list and keep their order. `flags` is one of the two values above. */
 TUTTI_API tuttiResult_t tuttiCommShrink(tuttiComm_t comm, const int* excluded, int excluded_count,
                                         tuttiComm_t* made, const tuttiConfig_t* config, int flags);
 
-/* For tuttiCommGrow; the process must live until it is over. As secret as any unique id. */
+/* Makes an id for tuttiCommGrow(). This process must live until the growth is over. The id is as
+ * secret as that of tuttiGetUniqueId(). */
 TUTTI_API tuttiResult_t tuttiCommGetUniqueId(tuttiComm_t comm, tuttiUniqueId* id);
-/* Adds ranks, up to `ranks` in all. All ranks of `comm` call it with rank -1 and keep their
- * numbers; one of them at least passes the id, the others may pass NULL. New ranks pass comm NULL,
- * the id, and a rank behind the old ones. */
+/* Makes a communicator with additional ranks, `ranks` in all. All ranks of `comm` call it with rank
+ * -1 and keep their numbers; at least one of them passes the id, and the others may pass NULL. A
+ * new rank passes NULL for `comm`, the id, and a rank number behind the old ones. */
 TUTTI_API tuttiResult_t tuttiCommGrow(tuttiComm_t comm, int ranks, const tuttiUniqueId* id,
                                       int rank, tuttiComm_t* made, const tuttiConfig_t* config);
 
 /* ---- The end of communicators ---- */
 
 #define TUTTI_REVOKE_DEFAULT 0
-/* Ends what is in flight, here and, with tuttiRemoteError, on the other ranks. Afterwards the
- * communicator can only be split, shrunk, destroyed or aborted; every rank should revoke it. */
+/* Ends the operations in flight, here and on the other ranks, where they return tuttiRemoteError.
+ * Afterwards the communicator can only be split, shrunk, destroyed or aborted. Every rank should
+ * revoke it. `flags` is TUTTI_REVOKE_DEFAULT. */
 TUTTI_API tuttiResult_t tuttiCommRevoke(tuttiComm_t comm, int flags);
-/* Waits for the rank's own queued operations; an error is why the communicator failed (one that
- * only an operation had is its stream's). Afterwards it can only be destroyed or aborted. */
+/* Waits for this rank's own queued operations, and returns the error for which the communicator has
+ * failed, if it has. (An error that concerned a single operation is reported by its stream.)
+ * Afterwards the communicator can only be destroyed or aborted. */
 TUTTI_API tuttiResult_t tuttiCommFinalize(tuttiComm_t comm);
-/* Waits for the rank's own queued operations, then frees; waits up to 10 s for those in its windows
- * (who stays inside is an error, of an abort, too), and up to 10 s for the other ranks, as long as
- * all are well and none waits for this one elsewhere: ranks may destroy in different orders. Of the
- * ranks of one group in one process only the last waits. A second destroy is tuttiInvalidUsage. */
+/* Waits and then frees the communicator. It waits for this rank's own queued operations, without a
+ * limit of its own; up to 10 s for ranks that are still accessing its windows (if one stays, that
+ * is an error); and up to 10 s for the other ranks, while all of them are well and none of them
+ * waits for this rank elsewhere, so that ranks may destroy communicators in different orders. Of
+ * several ranks in one process only the last one waits for the others. A second destroy is
+ * tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommDestroy(tuttiComm_t comm);
-/* Frees without waiting for peers; operations in flight return tuttiRemoteError on every rank. A
- * call that another thread is in returns before anything is freed; one that comes later, the end of
- * a group included, is tuttiInvalidUsage. A handle stays good for that as long as the process
- * lives; it is not looked at whether a pointer was ever a handle. While another thread destroys
- * the communicator, this is tuttiInvalidUsage, too, and makes that destroy an abort, also where it
- * waits for the other ranks. So is an end in a signal handler inside a call of this thread. */
+/* Frees the communicator without waiting for other ranks, except for those that are accessing its
+ * windows (see tuttiCommDestroy()). Operations in flight return tuttiRemoteError on every rank.
+ * A call that another thread is in returns before anything is freed; calls that come later, the end
+ * of a group included, are tuttiInvalidUsage. That holds for the life of the process, since ended
+ * handles stay known; but a pointer that never was a handle is not detected.
+ * While another thread destroys the communicator, this call turns that destroy into an abort, also
+ * where it waits for other ranks, and itself returns tuttiInvalidUsage.
+ * In a signal handler that interrupted a call of the same thread, abort and destroy are
+ * tuttiInvalidUsage. */
 TUTTI_API tuttiResult_t tuttiCommAbort(tuttiComm_t comm);
+/* Sets *ranks to the number of ranks. */
 TUTTI_API tuttiResult_t tuttiCommCount(tuttiComm_t comm, int* ranks);
+/* Sets *rank to this rank's number. */
 TUTTI_API tuttiResult_t tuttiCommUserRank(tuttiComm_t comm, int* rank);
-/* *error is tuttiSuccess; tuttiInProgress while the communicator is being made or ended; or why
- * it could not be made, is failed, or did not end well; then tuttiGetLastError() says which and
- * why. Other calls on a communicator in progress are refused with tuttiInvalidUsage, but
- * destroy, which ends it when it is made, and abort, now. */
+/* Sets *error to the state of the communicator: tuttiInProgress while it is being made or ended;
+ * the error for which it could not be made, has failed or did not end well, of which
+ * tuttiGetLastError() then has the sentence; tuttiSuccess otherwise. While it is tuttiInProgress
+ * all other calls on it are tuttiInvalidUsage, but for tuttiCommDestroy(), which ends it as soon as
+ * it is made, and tuttiCommAbort(), which ends it now. */
 TUTTI_API tuttiResult_t tuttiCommGetAsyncError(tuttiComm_t comm, tuttiResult_t* error);
+/* Returns a constant text for a result; it never fails. */
 TUTTI_API const char* tuttiGetErrorString(tuttiResult_t result);
-/* The last message of this communicator (NULL: of this thread). Valid until this thread asks again;
- * with NULL only until its next call that fails or finds an error. */
+/* Returns the last message of this communicator, or of this thread if `comm` is NULL. The text is
+ * valid until this thread asks again; with NULL only until this thread's next call that fails or
+ * finds an error. */
 TUTTI_API const char* tuttiGetLastError(tuttiComm_t comm);
 
-/* ---- Settings: the environment variables, as this process took them ---- */
+/* ---- Settings: the environment variables, as this process has read them ---- */
 
 typedef struct {
-  const char* name;      /* "TUTTI_LOG" */
-  const char* nccl_name; /* "NCCL_DEBUG"; "": NCCL has none */
-  const char* unit;      /* of a number; "": none */
-  const char* accepts;
-  const char* effect;
-  const char* origin; /* the variable the value came from, "NAME in SOURCE" for a default that
-                         was set; "": it is the library's own */
-  const char* value;  /* secrets are not shown. Valid until this thread asks again */
+  const char* name;      /* for example "TUTTI_LOG" */
+  const char* nccl_name; /* NCCL's variable that sets it too, for example "NCCL_DEBUG"; or "" */
+  const char* unit;      /* the unit of a number; "" if it has none */
+  const char* accepts;   /* which values it takes, in words */
+  const char* effect;    /* its effect, in words */
+  const char* origin;    /* the variable that the value came from; "NAME in SOURCE" if it came from
+                            tuttiSetDefault(); "" if it is the library's own default */
+  const char* value;     /* as text; secrets are not shown. Valid until this thread asks again */
 } tuttiSetting_t;
 
-/* The setting of this index, from 0; tuttiInvalidArgument beyond the last. */
+/* Describes the setting of this index, which counts from 0; an index beyond the last setting is
+ * tuttiInvalidArgument. */
 TUTTI_API tuttiResult_t tuttiGetSetting(int index, tuttiSetting_t* setting);
-/* A value for a variable that the environment does not have: for programs with configuration files.
- * `name` is Tutti's or NCCL's, `source` says where the value is from; the first of one name counts.
- * tuttiInvalidArgument where there is no such setting; tuttiInvalidUsage once the process has read
- * its settings, which any other call may do. */
+/* Gives a setting a value, unless the environment has its variable: for programs that read
+ * configuration files. `name` is Tutti's or NCCL's name of it, and `source` is a text for messages
+ * that says where the value is from. Of several calls for one name the first counts. An unknown
+ * name is tuttiInvalidArgument. The call is tuttiInvalidUsage once the process has read its
+ * settings, which any other call may do. */
 TUTTI_API tuttiResult_t tuttiSetDefault(const char* name, const char* value, const char* source);
 
-/* ---- Options: what a call would otherwise choose by itself ---- */
+/* ---- Options of calls ---- */
 
 typedef struct {
   size_t size;           /* sizeof(tuttiOptions_t) */
-  const char* algorithm; /* NULL: by TUTTI_ALGORITHM or NCCL_ALGO, else chosen. A name of
-                            docs/algorithms.md: "ring", "ring:2" (lanes) */
-  int deterministic;     /* 1: only schedules that reduce in the canonical order. The bits still
-                            depend on whether threads flush subnormal numbers (MXCSR, FPCR). 0 does
-                            not undo TUTTI_DETERMINISTIC */
-  int priority;          /* HOST streams and groups advance a lower one when no higher one can */
-  uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: the communicator's
-                            (tuttiConfig_t), else TUTTI_TIMEOUT (seconds); UINT64_MAX: none */
-  int engine;            /* a tuttiEngine_t. AUTO: the communicator's. Any other is what a call on a
-                            stream of a device runs by, or it is tuttiUnsupported with the reason */
+  const char* algorithm; /* a name of docs/algorithms.md: "ring", or "ring:2" for two lanes. NULL:
+                            that of TUTTI_ALGORITHM or NCCL_ALGO, else the library chooses */
+  int deterministic;     /* 1: only schedules that reduce in the canonical order, so that equal
+                            inputs give equal bits. (These still depend on whether threads flush
+                            subnormal numbers: MXCSR, FPCR.) 0 does not undo TUTTI_DETERMINISTIC */
+  int priority;          /* on HOST streams and in groups, a call of lower priority advances only
+                            when no call of higher priority can */
+  uint64_t timeout_ns;   /* a call that takes longer fails with tuttiTimeout. 0: as tuttiConfig_t or
+                            else TUTTI_TIMEOUT (in seconds) says; UINT64_MAX: no deadline */
+  int engine;            /* a tuttiEngine_t. AUTO: the communicator's. With any other, a call on a
+                            device's stream runs by that engine, or is tuttiUnsupported with the
+                            reason */
   int reserved;          /* 0 */
 } tuttiOptions_t;
 
 #define TUTTI_OPTIONS_INITIALIZER \
   { sizeof(tuttiOptions_t), NULL, 0, 0, 0, tuttiEngineAuto, 0 }
 
-/* For the calls on `comm` that follow; waits for what is queued. Every rank sets the same
- * algorithm, determinism and engine. Collectives that have no algorithm of this name are then
- * refused, barriers too. NULL: the defaults. */
+/* Sets the options of all later calls on `comm`; NULL sets the defaults. It first waits for queued
+ * operations. Every rank sets the same algorithm, determinism and engine. A collective for which
+ * there is no algorithm of the given name is then refused, barriers too. */
 TUTTI_API tuttiResult_t tuttiCommSetOptions(tuttiComm_t comm, const tuttiOptions_t* options);
 
-/* Writes what a call would run, the predicted cost, and why every other candidate lost, as text
- * with a final NUL; tuttiInvalidArgument with *needed set if `bytes` is too small. For
- * "all_to_all_v" and its like `count` is the longest share. Waits for what is queued. */
+/* Writes which algorithm a call would run, its predicted cost, and why each other candidate lost,
+ * as a text that ends with a NUL. `collective` is a name like "all_reduce", "all_to_all_v" or
+ * "send"; `count` is the count of the call, or the longest share where each rank has a count of its
+ * own. *needed becomes the size of the text in bytes; if `bytes` is less, the call is
+ * tuttiInvalidArgument. It waits for queued operations. */
 TUTTI_API tuttiResult_t tuttiExplain(tuttiComm_t comm, const char* collective, size_t count,
                                      tuttiDataType_t type, char* text, size_t bytes,
                                      size_t* needed);
 
-/* ---- Flight recorder ---- */
-
-/* Appends the last calls of every communicator of this process to the file, as text; NULL: to the
- * error output. `tutti trace dump` does the same from outside. Threads: any, at any time. */
+/* Appends the last calls of every communicator of this process to the file `path` as text, or
+ * writes them to the error output if it is NULL. `tutti trace dump` does the same from another
+ * process.
+ * Threads: any, at any time. */
 TUTTI_API tuttiResult_t tuttiTraceDump(const char* path);
 
 /* ---- Memory ---- */
 
-/* Memory that all ranks of this host can map: zeroed whole pages, the caller's until
- * tuttiMemFree(). 0 bytes: tuttiInvalidArgument. Ordinary memory works everywhere too. */
+/* Allocates memory that all ranks of this host can map: whole pages, filled with zeros. It is the
+ * caller's until tuttiMemFree(). Calls take ordinary memory as well, which they copy more often.
+ * 0 bytes are tuttiInvalidArgument. */
 TUTTI_API tuttiResult_t tuttiMemAlloc(void** memory, size_t bytes);
-/* Of tuttiMemAllocFor() (streams.h), too. NULL is allowed. What is still registered, or part of a
- * window, stays until that ends. */
+/* Frees memory of tuttiMemAlloc() or tuttiMemAllocFor() (streams.h). NULL is allowed. Memory that
+ * is still registered, or part of a window, exists until that ends. */
 TUTTI_API tuttiResult_t tuttiMemFree(void* memory);
-/* Collective: every rank registers one range of the same size (at most 1 TiB) that begins where
- * tuttiMemAlloc's memory begins. Collectives whose buffers all lie in registered ranges then run
- * without staging, from 8 KiB of output on (of all ranks' parts, where it holds them); those with a
- * count for each rank, sends and receives never do. Every rank must pass registered buffers, or
- * none, to one call. Deregistered memory is not used by calls that begin later, and what this rank
- * has mapped of the others' goes at once, or when a running call that uses registered memory ends;
- * of its own, what the others have mapped stays until they deregister it too. Registering waits for
- * what is queued. In a group it runs at its end, before the operations: *handle must stay valid
- * until then.
- * Device memory: all ranks register device memory, or none. It may begin anywhere; calls on streams
- * of the device then read it without staging, if it lies at the same place of the registration on
- * all ranks (docs/devices.md says which do). Where it cannot be shared it is no error. */
+/* Registers memory, so that collectives whose buffers all lie in registered ranges run without
+ * staging copies, from 8 KiB of output on (counted over all ranks' parts where the output holds
+ * them). Collectives with a count for each rank, sends and receives always use staging. All ranks
+ * call it (collective), and each registers one range of the same size (at most 1 TiB), which begins
+ * where memory of tuttiMemAlloc() begins. To one call every rank must pass registered buffers, or
+ * none may. *handle is valid until tuttiCommDeregister() or the communicator's end.
+ * Waiting: it waits for queued operations. In a group it runs when the group ends, before the
+ *          operations; `handle` must point to valid memory until then.
+ * Devices: all ranks register device memory, or none does. It may begin anywhere. Calls on streams
+ *          of the device then read it without staging, if it lies at the same place of the
+ *          registration on all ranks (docs/devices.md says which calls do). Where it cannot be
+ *          shared with another rank, calls use staging, and that is no error. */
 TUTTI_API tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes,
                                           void** handle);
+/* Ends this rank's part of the registration that has this handle. Calls that begin later do not use
+ * it. This rank unmaps the other ranks' memory at once, or when a running call that uses registered
+ * memory ends; other ranks keep this rank's memory mapped until they deregister too. */
 TUTTI_API tuttiResult_t tuttiCommDeregister(tuttiComm_t comm, void* handle);
-
-/* ---- Collectives ----
- * In place: all_reduce, reduce, broadcast, all_to_all: send == recv. all_gather, gather: send ==
- * recv + rank * count. reduce_scatter, scatter: recv == send + rank * count. Other overlaps are
- * errors. A buffer that only the root has is not looked at on other ranks and may be NULL there.
- * count 0 is legal. */
-
-TUTTI_API tuttiResult_t tuttiAllReduce(const void* send, void* recv, size_t count,
-                                       tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
-                                       tuttiStream_t stream);
-/* `count` elements from each rank; recv holds ranks * count. */
-TUTTI_API tuttiResult_t tuttiAllGather(const void* send, void* recv, size_t count,
-                                       tuttiDataType_t type, tuttiComm_t comm,
-                                       tuttiStream_t stream);
-/* `count` elements to each rank; send holds ranks * count. */
-TUTTI_API tuttiResult_t tuttiReduceScatter(const void* send, void* recv, size_t count,
-                                           tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
-                                           tuttiStream_t stream);
-/* `send`: on the root only. */
-TUTTI_API tuttiResult_t tuttiBroadcast(const void* send, void* recv, size_t count,
-                                       tuttiDataType_t type, int root, tuttiComm_t comm,
-                                       tuttiStream_t stream);
-/* `recv`: on the root only. */
-TUTTI_API tuttiResult_t tuttiReduce(const void* send, void* recv, size_t count,
-                                    tuttiDataType_t type, tuttiRedOp_t op, int root,
-                                    tuttiComm_t comm, tuttiStream_t stream);
-/* `count` elements from each rank; recv, on the root only, holds ranks * count. */
-TUTTI_API tuttiResult_t tuttiGather(const void* send, void* recv, size_t count,
-                                    tuttiDataType_t type, int root, tuttiComm_t comm,
-                                    tuttiStream_t stream);
-/* `count` elements to each rank; send, on the root only, holds ranks * count. */
-TUTTI_API tuttiResult_t tuttiScatter(const void* send, void* recv, size_t count,
-                                     tuttiDataType_t type, int root, tuttiComm_t comm,
-                                     tuttiStream_t stream);
-/* `count` elements between each pair of ranks; both buffers hold ranks * count. */
-TUTTI_API tuttiResult_t tuttiAllToAll(const void* send, void* recv, size_t count,
-                                      tuttiDataType_t type, tuttiComm_t comm, tuttiStream_t stream);
-TUTTI_API tuttiResult_t tuttiBarrier(tuttiComm_t comm, tuttiStream_t stream);
-
-/* ---- Collectives with a count for each rank ----
- * Counts and offsets are elements, one entry a rank; the vectors are read during the call and not
- * needed after it returns, whatever the stream. `offsets` say where in the buffer a rank's block
- * begins; NULL: packed in rank order. They are each rank's own affair. Counts may be 0, also all;
- * a buffer without elements may be NULL. Written blocks must not overlap. Counts on which ranks
- * disagree are an error, as any argument is that must be equal. These calls pass data through
- * staging memory, also between threads and with registered buffers; what is staged at a time
- * follows from the longest block, so blocks of similar size run best. */
-
-/* counts[r] elements from rank r; every rank passes the same counts, and send_count equal to its
- * own entry. In place: send is where this rank's block of recv begins. */
-TUTTI_API tuttiResult_t tuttiAllGatherV(const void* send, size_t send_count, void* recv,
-                                        const size_t* counts, const size_t* offsets,
-                                        tuttiDataType_t type, tuttiComm_t comm,
-                                        tuttiStream_t stream);
-/* counts[r] elements to rank r; every rank passes the same counts; send holds their sum, packed.
- * In place: recv is where this rank's block of send begins. */
-TUTTI_API tuttiResult_t tuttiReduceScatterV(const void* send, void* recv, const size_t* counts,
-                                            tuttiDataType_t type, tuttiRedOp_t op, tuttiComm_t comm,
-                                            tuttiStream_t stream);
-/* send_counts[r] elements to rank r, recv_counts[r] from it: what rank a sends to b must be what b
- * expects of a, or both fail with tuttiInvalidUsage. A rank knows its own counts only, so a small
- * exchange of counts goes first. In place: send == recv, equal counts and offsets both ways. */
-TUTTI_API tuttiResult_t tuttiAllToAllV(const void* send, const size_t* send_counts,
-                                       const size_t* send_offsets, void* recv,
-                                       const size_t* recv_counts, const size_t* recv_offsets,
-                                       tuttiDataType_t type, tuttiComm_t comm,
-                                       tuttiStream_t stream);
-
-/* ---- Scaled sums ----
- * The sum of what each rank brings, multiplied first by a scalar of that rank's own. Each product
- * is rounded to the type before it is added, integers wrap. Every rank passes such an operation to
- * the call; the scalars may differ. */
-
-typedef enum {
-  tuttiScalarDevice = 0,       /* `scalar` is read each time a call begins to run */
-  tuttiScalarHostImmediate = 1 /* `scalar` is read now */
-} tuttiScalarResidence_t;
-
-/* Local. The operation belongs to `comm` and serves calls of `type`. A call keeps what it needs, so
- * the operation may be destroyed as soon as the call has returned, in a group or on a HOST stream
- * too; memory named by tuttiScalarDevice stays until the call has completed. */
-TUTTI_API tuttiResult_t tuttiRedOpCreatePreMulSum(tuttiRedOp_t* op, void* scalar,
-                                                  tuttiDataType_t type,
-                                                  tuttiScalarResidence_t residence,
-                                                  tuttiComm_t comm);
-TUTTI_API tuttiResult_t tuttiRedOpDestroy(tuttiRedOp_t op, tuttiComm_t comm);
-
-/* ---- Point to point, groups ----
- * A send pairs with its peer's next receive: as many bytes, whatever types both sides give. A send
- * may return before that receive is called, if its bytes have room on the way; it need not. Sizes
- * that differ fail the communicator: tuttiInvalidUsage on the receiver. A send to oneself needs an
- * equal receive in the same group, else it is tuttiInvalidUsage, and no operation of the group
- * runs; outside of groups it always is. Calls between
- * GroupStart and the matching outermost GroupEnd progress together; GroupEnd reports the first
- * error. Groups belong to a thread and nest. A group in which a call was refused runs nothing; its
- * outermost GroupEnd returns the first refusal.
- * Communicators are made, then memory is registered, then the operations run. One thread may so
- * make several ranks of a group, register for them and drive them. */
-
-TUTTI_API tuttiResult_t tuttiSend(const void* send, size_t count, tuttiDataType_t type, int peer,
-                                  tuttiComm_t comm, tuttiStream_t stream);
-TUTTI_API tuttiResult_t tuttiRecv(void* recv, size_t count, tuttiDataType_t type, int peer,
-                                  tuttiComm_t comm, tuttiStream_t stream);
-TUTTI_API tuttiResult_t tuttiGroupStart(void);
-TUTTI_API tuttiResult_t tuttiGroupEnd(void);
-/* Ends the group as GroupEnd does, but runs nothing: *nanoseconds is what its operations should
- * take by the costs that algorithms declare, without the time that other ranks are late. It waits
- * for what HOST streams hold of their communicators. Requests of the group end with
- * tuttiInvalidUsage. A group that makes communicators or registers memory cannot be simulated. */
-TUTTI_API tuttiResult_t tuttiGroupSimulateEnd(uint64_t* nanoseconds);
-/* Closes this thread's groups; nothing in them runs. For a program that fails before their end. */
-TUTTI_API tuttiResult_t tuttiGroupDiscard(void);
 
 #ifdef __cplusplus
 }
 #endif
 
-#include "requests.h" /* calls as values */
-#include "windows.h"  /* one-sided access */
+#include "collectives.h" /* collectives, send, receive, groups */
+#include "requests.h"    /* calls as values, and requests */
+#include "windows.h"     /* one-sided access */
 
 #endif /* TUTTI_H_ */

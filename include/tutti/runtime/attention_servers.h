@@ -1,17 +1,19 @@
-// Attention on other ranks than the tokens' own (core attention disaggregation, DistCA,
-// arXiv:2510.18121): core attention has no weights and no state, so slices of long documents move,
-// with the keys and values that they attend to, to ranks with less of it. Every rank serves.
+// Attention can run on other ranks than those that hold the tokens (core attention disaggregation,
+// DistCA, arXiv:2510.18121). Core attention has no weights and no state, so slices of long
+// documents can move, with the keys and values that they attend to, to ranks with less work. Every
+// rank serves.
 //
 // Exact: slices of a document are pairs of a token of its head and one of its tail, of equal work
-// each; ranks in decreasing deficit take what gives most work for its bytes (deficit_fill). Bytes
-// are planned as the authors do, with all keys of a document, and sent as they are needed; we count
-// the output rows that go back, too. Not taken over: slices that are no head-tail pairs, and the
-// search for tasks' times: give weights through deficit_fill() yourself.
+// each; ranks in decreasing deficit take what gives most work for its bytes (deficit_fill). The
+// plan counts bytes as the authors do, with all keys of a document, although only the needed ones
+// are sent; it also counts the output rows that go back. Not taken over: slices that are no
+// head-tail pairs, and the search for tasks' times; for weights of your own call deficit_fill().
 //
 // Each query row is attended to in one place with all its keys, so that outputs equal those of one
-// process bit by bit. What goes over the network is two Reshardings, in tokens: queries (reversed:
-// outputs and the queries' gradients) and keys (reversed, with a sum: the keys' gradients). Keys
-// and values never exceed what an all_gather of them moves; with query rows the whole may.
+// process bit by bit. Two Reshardings, in tokens, say what goes over the network: that of queries,
+// which in reverse moves outputs and the queries' gradients, and that of keys, which in reverse and
+// with a sum moves the keys' gradients. The keys and values that move are never more than an
+// all_gather would move; together with query rows they may be.
 //
 // Units:   tokens, query-key pairs, bytes. One causal mask a document.
 // Errors:  throws Error and says what to change; kInfeasible where documents do not fit.
@@ -42,7 +44,8 @@ struct AttentionServerSpec {
   Bytes key_value{4};                    // of a row of keys and one of values
 };
 
-/// What a row has with grouped-query attention: query heads are a multiple of heads of keys.
+/// The sizes of rows with grouped-query attention, where the number of query heads is a multiple of
+/// the number of heads of keys. `element` is the size of one number.
 struct AttentionRowBytes {
   Bytes query{0};
   Bytes key_value{0};
@@ -70,8 +73,9 @@ struct TUTTI_RUNTIME_API AttentionPlan {
 TUTTI_RUNTIME_API AttentionPlan plan_attention(std::span<const AttentionDocument> documents,
                                                const AttentionServerSpec& spec);
 
-/// Into how many slices a long document may be cut with its traffic still hidden under the other
-/// work of its tokens: 2 (t B - q) / kv - 1.
+/// The number of slices into which a long document may be cut so that its traffic stays hidden
+/// under the other work of its tokens: 2 (t B - q) / kv - 1, with t ns_per_token and B
+/// bytes_per_ns.
 TUTTI_RUNTIME_API double most_hidden_slices(double ns_per_token, double bytes_per_ns,
                                             const AttentionRowBytes& bytes);
 

@@ -1,13 +1,15 @@
-// When disaggregated attention runs (attention_servers.h): under the communication of another
-// nano-batch, and in a pipeline.
+// Timelines of disaggregated attention (attention_servers.h): it runs under the communication of
+// another nano-batch, and in a pipeline.
 //
-// Ping-pong, exact: attention (CA) of each nano-batch in turn, then what is between two layers'
-// attentions (CI: what follows one and precedes the next, fused); on one communication track, per
-// layer, what enters attention and then what leaves it, for each nano-batch. Pipeline ticks, a
-// reconstruction: all stages run forward or all run backward in a tick, and stages without a
-// micro-batch serve attention; the ticks are as many as those of 1F1B, but a stage keeps
-// activations of up to twice as many micro-batches. Attention is shared equally by all ranks, and
-// exchanges are all_to_alls of equal blocks: what is exchanged in truth, a plan says.
+// Ping-pong, exact: each layer computes the attention (CA) of each nano-batch in turn, and then the
+// fused work between this attention and that of the next layer (CI). One communication track
+// carries, layer by layer and for each nano-batch, the data that enters attention and then the data
+// that leaves it.
+//
+// Pipeline ticks, a reconstruction: all stages run forward or all run backward in a tick, and
+// stages without a micro-batch serve attention; the ticks are as many as those of 1F1B, but a stage
+// keeps activations of up to twice as many micro-batches. Attention is shared equally by all ranks,
+// and exchanges are all_to_alls of equal blocks; the true sizes are those of an AttentionPlan.
 //
 // Units:   nanoseconds, bytes.
 // Errors:  throws Error and says which number to change.
@@ -20,7 +22,7 @@
 
 namespace tutti::runtime {
 
-/// What a nano-batch does in one layer.
+/// The times and messages of one nano-batch in one layer.
 struct AttentionLayer {
   Nanoseconds before{500'000};  // the layer's attention: norm, projections
   Nanoseconds attention{1'000'000};
@@ -39,12 +41,12 @@ struct PingPongSpec {
 };
 TUTTI_RUNTIME_API Timeline ping_pong(const PingPongSpec& spec);
 
-/// What each stage does at a time: all forward passes or all backward ones.
+/// The work of all stages at one time: they all run forward passes, or all backward ones.
 struct AttentionTick {
   bool backward = false;
   std::vector<int> micro_batch;  // of each stage; -1: it only serves attention
 };
-/// 2 * (micro_batches + stages - 1) of them, as many as those of 1F1B.
+/// The ticks of one step: 2 * (micro_batches + stages - 1), as many as 1F1B has.
 TUTTI_RUNTIME_API std::vector<AttentionTick> attention_ticks(int stages, int micro_batches);
 
 struct AttentionPipelineSpec {

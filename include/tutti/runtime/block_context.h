@@ -1,6 +1,6 @@
-// Context parallelism by blocks (FCP): sequences are cut into blocks that any rank may hold, placed
-// by their work; the keys and values that a rank lacks are pulled in congestion-free rounds under
-// the attention on those that it has.
+// Context parallelism by blocks (FCP): sequences are cut into blocks, which any rank may hold and
+// which are placed by their work. A rank pulls the keys and values that it lacks in congestion-free
+// rounds while it computes attention on those that it has.
 //
 // Exact: work of causal blocks, placement by lpt, rounds as many as the largest degree, merging in
 // block order, so that the bits do not depend on the placement. Not taken over: pairing of head and
@@ -37,9 +37,10 @@ struct TUTTI_RUNTIME_API ContextBlock {
   int64_t work() const;  // pairs
 };
 
-/// Keys and values of one block that a rank needs: its own, or pulled.
+/// One pair of a query block and a key block, by their places in ContextPlan::blocks. The rank
+/// holds the keys and values, or has pulled them.
 struct ContextNeed {
-  int query = 0;  // blocks
+  int query = 0;
   int key = 0;
 };
 
@@ -52,7 +53,8 @@ struct TUTTI_RUNTIME_API ContextPlan {
   Rounds rounds;
   Judgement balance;
 
-  /// What a rank computes: its query blocks with each key block up to them, in block order.
+  /// The pairs of blocks that a rank computes: its query blocks, each with every key block up to
+  /// it, in block order.
   std::vector<ContextNeed> needs_of(int rank) const;
 };
 TUTTI_RUNTIME_API ContextPlan plan_context(std::span<const int64_t> lengths, int ranks,
@@ -66,11 +68,13 @@ struct ContextTimes {
   Nanoseconds pull{0};  // of one block
   int coalesce = 1;     // rounds whose blocks are attended to together
 };
-/// Attention on what a rank has runs first, then on what every `coalesce` rounds bring.
+/// A rank computes attention on its own keys first, and then, after every `coalesce` rounds, on the
+/// keys that these brought.
 TUTTI_RUNTIME_API Timeline context_timeline(const ContextPlan& plan, const ContextTimes& times);
 
-/// The bandwidth, in bytes per ns, from which on pulling a block takes no longer than attending to
-/// it: 2-byte keys and values of kv_heads, 4 floating point operations a pair, head and dimension.
+/// The least bandwidth, in bytes per ns, at which pulling a block takes no longer than attention on
+/// it. Keys and values of kv_heads have 2 bytes a number; each pair takes 4 floating point
+/// operations for each head and dimension.
 TUTTI_RUNTIME_API double hiding_bandwidth(int64_t block, const AttentionShape& shape,
                                           double flops_per_ns);
 

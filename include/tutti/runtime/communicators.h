@@ -1,11 +1,10 @@
-// Communicators of groups, made when they are first asked for and kept: equal rank sets share one.
+// A cache of communicators: one is made for a set of ranks when it is first asked for, and kept.
 //
 // Owns:     the communicators it made, until it is destroyed. The parent stays the caller's and
-// must
-//           live as long.
+//           must live as long.
 // Ordering: every rank of the parent asks for the same partitions in the same order, whatever its
-//           own group; a call may be collective over the parent. Which calls are is computed, not
-//           negotiated, since every rank knows what all ranks have made.
+//           own group, since a call may be collective over the parent. Every rank knows what all
+//           ranks have made, so it computes which calls are, without asking.
 // Threads:  one at a time; the parent takes no other call meanwhile.
 // Errors:   throws Error for ranks outside of the parent or in two groups of one partition.
 #pragma once
@@ -35,7 +34,8 @@ class TUTTI_RUNTIME_API Communicators {
   tuttiComm_t of(std::span<const RankSet> disjoint);
   /// The group of these axes that this rank is in.
   tuttiComm_t of(const Mesh& mesh, std::span<const std::string> axes);
-  /// As of(), but never shared: two timelines' channels over the same ranks stay two.
+  /// Does the same as of(), but makes a new communicator each time: two timelines' channels over
+  /// the same ranks stay apart.
   tuttiComm_t make_own(std::span<const RankSet> disjoint);
 
   /// How many times ranks met to make communicators.

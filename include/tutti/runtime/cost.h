@@ -1,8 +1,9 @@
-// What work and transfers should take: shared by planners and simulations.
+// Costs of work and of transfers, as planners and simulations expect them.
 //
 // Units:   nanoseconds, bytes; work of attention in query-key pairs.
 // Errors:  throws Error for negative or not finite numbers, and for levels that do not fit the
-// ranks. Threads: values and pure functions; predicted() is a call on its communicator.
+//          ranks.
+// Threads: values and pure functions; predicted() is a call on its communicator.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ struct LinkClass {
   double bytes_per_ns = 1;  // GB/s
 };
 
-/// Nested places, the innermost first: two dies a package, four packages a node, nodes in a
-/// network. Ranks that agree on all places outside of a level talk over that level's links.
+/// One level of a nested machine, of which a Machine lists the innermost first: for example two
+/// dies in a package, four packages in a node, and nodes in a network. Ranks that differ in their
+/// place on this level and agree on all outer ones talk over this level's links.
 struct MachineLevel {
   int size = 1;  // places of the level below in one of this level
   LinkClass link;
@@ -45,21 +47,24 @@ TUTTI_RUNTIME_API Nanoseconds message_time(const LinkClass& link, Bytes bytes);
 /// past each rank, an all_reduce twice that. Sends and receives take `bytes` as the message.
 TUTTI_RUNTIME_API Nanoseconds collective_time(const Machine& machine, const RankSet& group,
                                               TaskKind kind, Bytes bytes);
-/// What the library says that its own choice takes on this communicator. Collective.
+/// The time that the library predicts for the algorithm that it would choose on this communicator.
+/// Collective.
 TUTTI_RUNTIME_API Nanoseconds predicted(tuttiComm_t comm, TaskKind kind, Bytes bytes);
 
-/// Pairs of a causal mask: `queries` rows that end with the last of `keys`.
+/// The number of query-key pairs under a causal mask, for `queries` rows of which the last one
+/// attends to all `keys`.
 TUTTI_RUNTIME_API int64_t causal_work(int64_t queries, int64_t keys);
 
-/// Of one layer, or of a rank's part of it.
+/// The heads of attention in one layer, or in a rank's part of it.
 struct AttentionShape {
   int64_t q_heads = 1;  // a multiple of kv_heads, which they share
   int64_t kv_heads = 1;
   int64_t head_dim = 1;
 };
 
-/// Measured times over a grid of two sizes; between its points bilinear, beyond the last ones in
-/// proportion to the product of the sizes (the peak rate).
+/// Measured times of attention over a grid of two sizes. Times between its points are interpolated
+/// bilinearly; beyond the last points they are in proportion to the product of the sizes, which
+/// assumes the peak rate.
 class TUTTI_RUNTIME_API WorkGrid {
  public:
   /// times[i * keys.size() + j] belongs to queries[i] and keys[j]; both ascending and positive.

@@ -1,11 +1,11 @@
-// One small exchange of counts for everybody who needs them: load-balancing losses, least-loaded
-// experts and capacities ask one ticket instead of exchanging three times a layer.
+// One small exchange of counts serves all that need them: load-balancing losses, least-loaded
+// experts and capacities ask one ticket instead of exchanging counts three times a layer.
 //
 // Owns:     a stream and the exchanges under way; the communicator is the caller's, and only this
 //           object's while one is (give it a communicator of its own).
 // Ordering: every rank posts the same layers in the same order; a rank that does not is named by
-// the
-//           wait (kRanksDiffer). post() returns at once, the exchange runs behind what is computed.
+//           the wait (kRanksDiffer). post() returns at once, the exchange runs behind what is
+//           computed.
 // Threads:  one at a time.
 // Errors:   throws Error for counts that are negative or do not sum to what was promised, tickets
 //           that were never given, were waited for, or are of a step that has ended.
@@ -24,11 +24,11 @@ struct CounterTicket {
   int64_t number = -1;
 };
 
-/// What all ranks posted for one layer.
+/// The counters that all ranks posted for one layer.
 struct Counts {
   int ranks = 0;
-  std::vector<int64_t> values;  // of rank r: counters from r * counters on
-  std::vector<int64_t> sums;    // over the ranks, one a counter
+  std::vector<int64_t> values;  // of all ranks in rank order, sums.size() for each
+  std::vector<int64_t> sums;    // of each counter over the ranks
 
   std::span<const int64_t> of(int rank) const {
     return std::span(values).subspan(static_cast<size_t>(rank) * sums.size(), sums.size());
@@ -49,7 +49,7 @@ class TUTTI_RUNTIME_API CounterSync {
   /// The optimizer has stepped: accumulation begins anew, and open tickets are void.
   void end_step();
 
-  /// Exchanges so far: what "one for all who need counts" means is a number.
+  /// The number of exchanges so far.
   int64_t exchanges() const;
 
  private:

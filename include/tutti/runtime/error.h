@@ -1,4 +1,4 @@
-// How the runtime layer says no: one exception type, for every header in this folder.
+// Errors of the runtime layer: one exception type for every header in this folder.
 //
 // Errors: a function that refuses its input throws before anything has happened: nothing is sent,
 //         allocated or changed. The sentence names the offending values and what to change. An

@@ -1,13 +1,16 @@
 // Runs a resharding over a communicator, the cheapest way that fits its shape.
 //
-// The way is a pure function of the resharding and the reduction, so all ranks take the same:
-//   kAllGather       shares in rank order, all to all ranks; tuttiAllGather where they are equal,
-//                    else tuttiAllGatherV. One buffer is enough: pass it as source and target.
-//   kReduceScatter   the reverse with a sum, in place likewise
-//   kAllToAll        one run of elements a pair, and at least half of all pairs have one
-//   kRounds          sends and receives, one group for each congestion-free round
+// The way is a pure function of the resharding and the reduction, so all ranks take the same one:
+//   kAllGather       every rank gets the shares of all ranks, in rank order, by tuttiAllGather
+//                    where they are equal, else by tuttiAllGatherV. One buffer is enough: pass it
+//                    as source and target.
+//   kReduceScatter   the reverse of kAllGather with a sum; it may be in place, too
+//   kAllToAll        one run of elements for each pair of ranks; at least half of the pairs
+//                    have one
+//   kRounds          sends and receives, in one group for each congestion-free round
 // Payloads are never staged here: each parcel goes from the source buffer to the target buffer in
-// one call. What stays on its rank is copied once, unless it stays in place; counters() has both.
+// one call. A parcel that stays on its rank is copied once, unless it stays in place; counters()
+// has both numbers of bytes.
 //
 // Owns:     nothing but scratch for reductions; buffers are the caller's.
 // Threads:  one at a time, as the communicator.
@@ -26,8 +29,8 @@
 
 namespace tutti::runtime {
 
-/// What happens to elements that arrive at one place from several ranks. Implementations are the
-/// only code here that looks at bytes.
+/// Combines elements that arrive at one place from several ranks. Implementations are the only code
+/// here that looks at the contents of elements.
 class TUTTI_RUNTIME_API Reduction {
  public:
   virtual ~Reduction() = default;
@@ -35,7 +38,7 @@ class TUTTI_RUNTIME_API Reduction {
   virtual void fold(void* target, const void* arrived, int64_t elements) const = 0;
   /// Makes the target the identity of the fold.
   virtual void clear(void* target, int64_t elements) const = 0;
-  /// The operation by which the library folds elements itself, if it can.
+  /// The type whose sum this fold is, if the library can fold it itself; else null.
   virtual const tuttiDataType_t* summed_type() const { return nullptr; }
 };
 
@@ -54,7 +57,8 @@ struct ExchangeCounters {
 
 class TUTTI_RUNTIME_API Exchange {
  public:
-  /// `reduction` null: no element of a target may arrive twice. It must outlive the exchange.
+  /// `element` is the size of an element. With a null `reduction` no element of a target may arrive
+  /// twice; any other one must outlive the exchange.
   Exchange(Resharding resharding, Bytes element, const Reduction* reduction = nullptr);
 
   ExchangeWay way() const { return way_; }
@@ -88,8 +92,9 @@ class TUTTI_RUNTIME_API Exchange {
   std::vector<int64_t> scratch_offset_;  // of each parcel; -1: it is not this rank's
 };
 
-/// Throws kRanksDiffer before anything else is sent where ranks computed different plans, and names
-/// them. Collective. `what` is for the message; the number is a fingerprint of the plan.
+/// Throws kRanksDiffer, with a sentence that names the ranks, if ranks pass different fingerprints
+/// of their plans. Collective; call it before anything is sent. `what` names the plan in the
+/// message.
 TUTTI_RUNTIME_API void agree(tuttiComm_t comm, uint64_t fingerprint, const char* what);
 TUTTI_RUNTIME_API uint64_t fingerprint(const Resharding& resharding);
 

@@ -1,6 +1,6 @@
-// What least-loaded experts move (the paper Least-Loaded Expert
-// Parallelism, LLEP):
-// tokens to the ranks that compute them, weights to helpers, and the helpers' gradients back.
+// Data movement of least-loaded experts (from the paper Least-Loaded Expert Parallelism, LLEP):
+// tokens go to the ranks that compute them, weights go to helpers, and the helpers' gradients go
+// back.
 //
 // Exact: the paper's algorithm (least_loaded_spill in assign.h), slices in the global order of an
 // expert's tokens (source rank, then the source's own order), one copy of the weights for each
@@ -10,7 +10,7 @@
 // Units:   tokens; weights in elements of the caller's.
 // Errors:  throws Error and says which number to change.
 // Threads: values. Every rank runs the exchange of weights, and its reverse, even if it moves
-// nothing.
+//          nothing.
 #pragma once
 
 #include <cstdint>
@@ -43,16 +43,19 @@ struct TokenRun {
   int target = 0;
   bool operator==(const TokenRun&) const = default;
 };
-/// counts[source * experts + expert] of all ranks; by expert, source, begin.
+/// The runs of all tokens, ordered by expert, source and begin. counts[source * experts + expert]
+/// is the number of tokens that a rank has for an expert.
 TUTTI_RUNTIME_API std::vector<TokenRun> route_tokens(const ExpertPlan& plan,
                                                      std::span<const int64_t> counts);
 
-/// A helper's copies: slot s of a rank is its s-th expert that lives elsewhere, in expert order.
+/// For each rank the experts of which it holds a copy as a helper: slot s has the s-th expert that
+/// it computes and that lives elsewhere, in expert order.
 TUTTI_RUNTIME_API std::vector<std::vector<int>> helper_slots(const ExpertPlan& plan);
-/// From the buffer of a rank's own experts to that of its slots, `elements` each.
+/// Moves weights from the buffers of ranks' own experts to the buffers of slots. Each expert has
+/// `elements` elements.
 TUTTI_RUNTIME_API Resharding push_weights(const ExpertPlan& plan, int64_t elements);
-/// From own experts' gradients with the slots' behind them, to the sums of own experts: run it with
-/// a sum.
+/// Moves gradients, to be run with a sum: the source buffer has those of a rank's own experts and,
+/// behind them, those of its slots; the target buffer gets the sums for its own experts.
 TUTTI_RUNTIME_API Resharding pull_gradients(const ExpertPlan& plan, int64_t elements);
 
 }  // namespace tutti::runtime

@@ -2,11 +2,13 @@
 // numbers.
 //
 // Units:   nanoseconds and bytes. Times of a pipeline are those of a rank's whole share of the
-// model. Errors:  throws Error and says which number to change. Threads: any.
+//          model.
+// Errors:  throws Error and says which number to change.
+// Threads: any.
 //
 // Sources: 1F1B and interleaved 1F1B, Megatron-LM (arXiv:2104.04473): exact, with the group sizes
-// of its present code; the double buffers of messages are ours. FSDP prefetch: ZeRO stage 3 as in
-// PyTorch FSDP and veScale-FSDP, a reconstruction. Buckets: PyTorch DDP.
+//          of its present code; the double buffers of messages are ours. FSDP prefetch: ZeRO stage
+//          3 as in PyTorch FSDP and veScale-FSDP, a reconstruction. Buckets: PyTorch DDP.
 #pragma once
 
 #include <functional>
@@ -36,7 +38,7 @@ struct PipelineSpec {
 /// chunk * ranks + rank; a task's tag is that of the item whose input it carries.
 TUTTI_RUNTIME_API Timeline pipeline(const PipelineSpec& spec);
 
-/// What a model and a batch are divided by.
+/// The numbers into which parallelism divides a model and a batch.
 struct BatchShape {
   int64_t batch = 0;        // sequences of a step
   int64_t micro_batch = 1;  // sequences
@@ -45,7 +47,7 @@ struct BatchShape {
   int64_t heads = 1;
   int64_t hidden = 1;
 };
-/// Micro-batches of each replica; throws where something does not divide.
+/// The number of micro-batches of each replica. Throws Error where something does not divide.
 TUTTI_RUNTIME_API int micro_batches_of(const BatchShape& shape);
 
 struct FsdpSpec {
@@ -77,8 +79,8 @@ struct DdpSpec {
 };
 TUTTI_RUNTIME_API Timeline ddp(const DdpSpec& spec);
 
-/// Every generator under its name, with an example for a number of ranks: what lists, draws and
-/// tests all of them.
+/// A generator with its name and an example for a number of ranks, for programs and tests that go
+/// through all of them.
 struct TimelineGenerator {
   const char* name;
   const char* summary;

@@ -27,7 +27,8 @@ struct GraphEdge {
   int64_t to = 0;  // aggregates what `from` has
 };
 
-/// Of each chunk, the other chunks that it needs, ascending. chunk_of_vertex is dense from 0.
+/// For each chunk the other chunks that it needs, in ascending order. chunk_of_vertex has numbers
+/// from 0 on, without gaps.
 TUTTI_RUNTIME_API std::vector<std::vector<int>> chunk_needs(std::span<const GraphEdge> edges,
                                                             std::span<const int> chunk_of_vertex);
 
@@ -47,7 +48,8 @@ struct GnnSpec {
   Bytes boundary{0};        // from each rank to each in it
 };
 
-/// First chunks first: by number, or without lag those that others need.
+/// The order in which chunks pass a stage: by number or, without lag, each behind those that it
+/// needs.
 TUTTI_RUNTIME_API std::vector<int> chunk_order(const GnnSpec& spec);
 /// Which epoch's embedding of a needed chunk a chunk uses: `epoch` or the one before.
 TUTTI_RUNTIME_API int version_of(const GnnSpec& spec, int epoch, int chunk, int needed);
@@ -62,10 +64,10 @@ TUTTI_RUNTIME_API LayerRange layers_of(const GnnSpec& spec, int stage);
 /// A stage of one rank computes all its layers in one task, one of a group a layer in each.
 TUTTI_RUNTIME_API Timeline gnn_pipeline(const GnnSpec& spec);
 
-/// Between all stages in one pass over all chunks.
+/// The bytes that all stages send each other in one pass over all chunks.
 TUTTI_RUNTIME_API Bytes stage_bytes(const GnnSpec& spec);
-/// Graph parallelism moves instead, in each layer, each vertex to every part that has a
-/// neighbour of it.
+/// The bytes that graph parallelism would move instead: in each layer, each vertex goes to every
+/// other part that has a neighbour of it.
 TUTTI_RUNTIME_API Bytes graph_parallel_bytes(std::span<const GraphEdge> edges,
                                              std::span<const int> part_of_vertex, int layers,
                                              Bytes row);

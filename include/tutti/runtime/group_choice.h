@@ -9,8 +9,7 @@
 // Units:   tokens; milliseconds as double, as the costs are fitted; bandwidths in GB/s, which the
 //          authors' code divides MiB by.
 // Errors:  throws kInvalidInput for tables that cannot be right, kInfeasible where a sequence fits
-// into
-//          no group.
+//          into no group.
 // Threads: pure functions, equal on all ranks.
 #pragma once
 

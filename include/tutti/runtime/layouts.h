@@ -9,8 +9,7 @@
 //
 // Units:   tokens, bytes, nanoseconds; rates in floating point operations per ns.
 // Errors:  throws kInvalidInput for models that cannot be, kInfeasible with the reasons where
-// nothing
-//          fits.
+//          nothing fits.
 // Threads: pure functions.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Who works together: rank sets as values, and meshes that name them.
+// Groups of ranks that work together: rank sets as values, and meshes that name them.
 //
 // A mesh factors ranks 0 .. n-1 into named axes, the first axis fastest, as NCCL-based trainers
 // write them: tp, cp, dp, pp. A second factorisation of the same ranks is a second mesh, made by

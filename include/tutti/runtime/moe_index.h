@@ -36,8 +36,8 @@ struct DispatchIndex {
 
 inline constexpr int64_t kDropless = -1;
 
-/// topk[t * k + j] is token t's j-th expert. `capacity` rows at most for each expert: its first
-/// tokens; kDropless: all.
+/// Builds the lists. topk[t * k + j] is the j-th expert of token t. Each expert gets at most
+/// `capacity` rows, those of its first tokens; with kDropless it gets all.
 TUTTI_RUNTIME_API DispatchIndex build_index(std::span<const int32_t> topk, int k, int experts,
                                             int64_t capacity = kDropless);
 /// Rows of an expert that a factor of at least 1 leaves room for: factor * tokens * k / experts,

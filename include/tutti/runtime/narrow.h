@@ -1,6 +1,7 @@
-// Less to send: experts at a fraction of the width (BigMac, DCCA), and tensor parallelism at the
-// bottleneck of low-rank layers (BOOST). The modules are the models' own affair; here is what they
-// ask of communication: volumes, widths that can be, and all_reduces that go together.
+// Narrow layers send less: experts at a fraction of the width (BigMac, DCCA), and tensor
+// parallelism at the bottleneck of low-rank layers (BOOST). Models implement the layers; this
+// header has their part of communication: volumes, possible widths, and all_reduces that run
+// together.
 //
 // Exact: the volumes of both papers, reproduced by tests. Statistics beside activations go in the
 // payload's own type in one buffer, or keep theirs as a second call of the same group.
@@ -31,7 +32,8 @@ struct MoeVolume {
   int64_t k = 1;
   int64_t ranks = 1;  // of ep
 };
-/// Sent in one step by all, forward and backward, for uniform routing: 8 b s l h k (ep - 1) / ep.
+/// The bytes that all ranks send in one step, forward and backward, if routing is uniform:
+/// 8 b s l h k (ep - 1) / ep, in the order of the fields.
 TUTTI_RUNTIME_API Bytes dispatch_volume(const MoeVolume& moe);
 
 struct LowRankShape {
@@ -41,8 +43,8 @@ struct LowRankShape {
   int64_t feed_forward = 1;
   int64_t rank = 1;  // of the bottleneck
 };
-/// All-reduced in the forward pass of one block: with full-rank layers, with low-rank layers cut as
-/// usual, and with these cut at their wide side.
+/// The bytes that the forward pass of one block all-reduces: with full-rank layers, with low-rank
+/// layers cut as usual, and with low-rank layers cut at their wide side.
 struct BlockVolumes {
   Bytes full_rank{0};
   Bytes low_rank{0};

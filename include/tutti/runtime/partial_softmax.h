@@ -1,6 +1,6 @@
-// Attention over parts of the keys, merged: the reduction that ring attention, disaggregated
-// attention and shared prefixes need (the merge of Hydragen, arXiv:2402.05099, and FlashAttention:
-// exact).
+// Merges attention over parts of the keys. It is the reduction that ring attention, disaggregated
+// attention and shared prefixes need (exactly the merge of Hydragen, arXiv:2402.05099, and of
+// FlashAttention).
 //
 // A partial result of one row is its output over some keys and the log of the sum of exponentials
 // over them (lse). Merging is associative and commutative up to rounding; for equal bits merge in
@@ -8,7 +8,8 @@
 //
 // Units:   an element of the reduction is one row: `width` outputs, then the lse.
 // Errors:  throws Error for an lse that is NaN; rows without any key have lse -infinity and output
-// 0. Threads: any.
+//          0.
+// Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +20,8 @@
 
 namespace tutti::runtime {
 
-/// acc becomes the merge of both; lse and outputs of equal shape, outputs row by row.
+/// Merges `output` and `lse` into `acc_output` and `acc_lse`. Both have the same shape: rows of
+/// outputs one behind the other, and one lse for each row.
 TUTTI_RUNTIME_API void merge_partials(std::span<double> acc_output, std::span<double> acc_lse,
                                       std::span<const double> output, std::span<const double> lse);
 

@@ -57,9 +57,9 @@ TUTTI_RUNTIME_API std::vector<int> choose_roots(std::span<const int64_t> costs, 
 TUTTI_RUNTIME_API Sharding tensor_sharding(const BucketPlan& plan, int tensor);
 
 /// One allocation for a bucket, for as long as it lives: tensors are slices of it, collectives run
-/// in place in registered memory, and the runtime copies nothing. Owns:     the memory, and its
-/// registration with the communicator, which must live longer. Ordering: construction and
-/// collectives are collective over the communicator.
+/// in place in registered memory, and the runtime copies nothing.
+/// Owns:     the memory, and its registration with the communicator, which must live longer.
+/// Ordering: construction and collectives are collective over the communicator.
 class TUTTI_RUNTIME_API BucketBuffer {
  public:
   /// float or double elements, all 0.

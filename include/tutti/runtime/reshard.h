@@ -1,8 +1,9 @@
-// What has to move when a sequence changes its sharding, and in which order nobody is crowded.
+// A resharding says which elements move when a sequence changes its sharding; rounds say in which
+// order they can move without congestion.
 //
 // A resharding is the intersection of two shardings: a list of parcels. The same list says how FSDP
 // redistributes, how a matrix comes to one root, how routed tokens and attention blocks travel, and
-// how a checkpoint of m ranks is read by n. Reversed, it is what gradients do.
+// how a checkpoint of m ranks is read by n. In reverse it moves gradients.
 //
 // Units:   elements. Offsets lie in the local buffers of the two shardings.
 // Errors:  throws Error where sizes or numbers of ranks differ, or a sharding is not valid.
@@ -35,13 +36,14 @@ struct Resharding {
   bool operator==(const Resharding&) const = default;
 };
 
-/// Who holds an element in both keeps it; where several ranks hold it, the holders take turns by
-/// target. Between different numbers of ranks (checkpoints) the result has the larger number.
+/// A rank that holds an element in both shardings keeps it. If several ranks hold it in `from`,
+/// they take turns as sources, by target. Between shardings of different numbers of ranks
+/// (checkpoints) the result has the larger number.
 TUTTI_RUNTIME_API Resharding reshard(const Sharding& from, const Sharding& to);
-/// The same parcels the other way. What replication handed out then arrives from several ranks and
-/// needs a reduction.
+/// The same parcels in the other direction. Elements that replication handed out then arrive from
+/// several ranks and need a reduction.
 TUTTI_RUNTIME_API Resharding reverse(const Resharding& resharding);
-/// Elements that leave their rank.
+/// The number of elements that leave their rank.
 TUTTI_RUNTIME_API int64_t moved(const Resharding& resharding);
 
 /// Indices of parcels, round by round; parcels that stay on their rank are in none.

@@ -30,12 +30,13 @@ struct RingSpec {
 
 /// Items are numbered rank * ranks + step. Two buffers a rank.
 TUTTI_RUNTIME_API Timeline ring(const RingSpec& spec);
-/// Likewise, step = outer * gpus + inner. Two buffers for each ring; the outer ring's messages are
-/// on the copy track, so that they hold up no hop of the inner one.
+/// The two-level ring; items are numbered as for ring(), with step = outer * gpus + inner. Each
+/// ring has two buffers. The outer ring's messages are on the copy track, so that they hold up no
+/// hop of the inner one.
 TUTTI_RUNTIME_API Timeline two_level_ring(const RingSpec& spec);
 
-/// How even a sharding makes ring attention with a sparse mask: query block i needs key block i - d
-/// for each offset d (a causal mask has all of them).
+/// The balance of ring attention with a sparse mask under a sharding: query block i needs key block
+/// i - d for each offset d (a causal mask has all of them).
 struct RingBalance {
   double worker = 1;  // the most work of a rank over the mean
   double time = 1;  // the sum over ring steps of the slowest rank, over an even spread of all work

@@ -1,5 +1,5 @@
-// Between nodes: messages that use several network cards, and tokens that change place with as few
-// bytes between nodes as there can be (Zeppelin).
+// Traffic between nodes (Zeppelin): messages that use several network cards, and a remapping of
+// tokens that moves as few bytes between nodes as possible.
 //
 // A message between nodes is cut into x pieces; each goes to a proxy in its node, over that proxy's
 // card to the proxy's counterpart, and from there to the target. The first piece needs no detour.
@@ -37,6 +37,7 @@ struct RoutedResharding {
 TUTTI_RUNTIME_API RoutedResharding routed(const Resharding& resharding, const NodeShape& nodes,
                                           int proxies);
 
+/// The time of a message of n bytes over x proxies, for bandwidths intra and nic:
 /// n (x - 1) / x / intra + n / (x nic) + n (x - 1) / x / intra.
 TUTTI_RUNTIME_API Nanoseconds routed_time(Bytes message, int proxies, const LinkClass& nic,
                                           const LinkClass& intra);

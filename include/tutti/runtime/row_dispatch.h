@@ -1,6 +1,6 @@
-// Routed rows by one-sided access: a token's row goes from where it lies straight to its place on
-// the expert's rank, and results come back the same way. No buffer in expert order at the sender,
-// no receive buffer to sort: on one host this is the one copy that there must be.
+// Routed rows by one-sided access: a token's row goes straight from its memory to its place on the
+// expert's rank, and results come back the same way. The sender has no buffer in expert order, and
+// the receiver has none to sort: on one host each row is copied once.
 //
 // The index lists are MoEBlaze's (moe_index.h); their use across ranks is our extension, since the
 // paper runs on one GPU. The width of a row is free: experts that work at r * h (BigMac, DCCA) use
@@ -9,13 +9,11 @@
 // Units:    rows of `row` bytes. Expert e lives on rank e / (experts / ranks).
 // Owns:     a window with room for `capacity` rows; results of combine() are the caller's memory.
 // Ordering: collective, its making and its end included; dispatch(), then combine(), then
-// dispatch()
-//           again. dispatch() begins with a barrier, so nobody writes rows that somebody still
-//           reads.
+//           dispatch() again. dispatch() begins with a barrier, so nobody writes rows that somebody
+//           still reads.
 // Threads:  one at a time, as the communicator.
 // Errors:   throws Error. Counts are known to all ranks, so that where rows do not fit all ranks
-// say
-//           so before anything is sent.
+//           say so before anything is sent.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Runs a timeline: the value that was checked and simulated, with real work and real communication.
+// Runs a timeline, the same value that was checked and simulated, with real work and communication.
 //
 // Each rank runs its own tasks: the compute track in the thread that calls, every other track that
 // has tasks in a thread of its own, communication in HOST streams, where comm high goes before comm
@@ -9,9 +9,9 @@
 //           as long and takes no other call meanwhile.
 // Threads:  one at a time. Callbacks of different tracks run at the same time.
 // Errors:   the constructor refuses a timeline that check() finds fault with, or that differs
-// between
-//           ranks. What a callback throws ends the run on every rank: it is thrown here, the others
-//           get kCommunication. Afterwards the runner can only be destroyed.
+//           between ranks. An exception of a callback ends the run on every rank: run() throws
+//           it on this rank and kCommunication on the others. Afterwards the runner can only be
+//           destroyed.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Who holds which elements: one data type for every way to spread a flat sequence over ranks.
+// A sharding says which rank holds which elements: one type for every way to spread a flat
+// sequence.
 //
 // A sharding lists intervals of a global index space, each with the rank that holds it. A rank's
 // local buffer is its intervals one behind the other, in the order of the list. Even cuts, ragged
@@ -33,14 +34,14 @@ struct TUTTI_RUNTIME_API Sharding {
   int copies = 1;     // each element is held by so many ranks
   std::vector<Shard> shards;
 
-  /// What one rank holds, in elements.
+  /// The number of elements that one rank holds.
   int64_t local_size(int rank) const;
   /// Where each shard begins in its rank's local buffer.
   std::vector<int64_t> local_offsets() const;
   bool operator==(const Sharding&) const = default;
 };
 
-/// Every element is held by exactly `copies` ranks, and by none of them twice.
+/// Throws Error unless exactly `copies` ranks hold each element, and none of them twice.
 TUTTI_RUNTIME_API void validate(const Sharding& sharding);
 
 /// Equal contiguous shares; `size` must be a multiple of `ranks`.

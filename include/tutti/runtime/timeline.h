@@ -77,11 +77,15 @@ struct History {
   std::vector<TaskSpan> spans;
 };
 
-/// Rules: 1 every item exactly once; 2 tasks are after tasks of their rank; 3 sends and receives
-/// match in order, tag and bytes; 4 members of a channel run the same collectives in one order; 5
-/// no circle of waiting, even where no message is buffered; 6 memory; 7 two accesses to a buffer,
-/// one of them a write, are ordered, and a read is behind a write. (Rule 8, equal plans on all
-/// ranks, is agree() in exchange.h with fingerprint().)
+/// A rule that a timeline breaks:
+///   1  every item is done exactly once
+///   2  a task is after tasks of its own rank only
+///   3  sends and receives match in order, tag and bytes
+///   4  all members of a channel run the same collectives in the same order
+///   5  no tasks wait for each other in a circle, even if no message is buffered
+///   6  no rank exceeds its memory
+///   7  two accesses to a buffer, one of them a write, are ordered, and a read follows a write
+/// That all ranks have equal plans is checked by agree() of exchange.h with fingerprint().
 struct Finding {
   int rule = 0;
   int task = -1;  // -1: none in particular

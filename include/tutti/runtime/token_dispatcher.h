@@ -1,18 +1,18 @@
-// Tokens to experts over two groups: experts spread over ep, each of them split over etp (MoE
-// Parallel Folding, arXiv:2504.14960, and the dispatcher of Megatron-Core; exact).
+// Sends tokens to experts over two groups: experts are spread over ep, and each of them is split
+// over etp (MoE Parallel Folding, arXiv:2504.14960, and the dispatcher of Megatron-Core; exact).
 //
-// Forward: rows in expert order, all_to_all in ep, all_gather in etp, sorted by local expert;
-// experts; the same backwards with reduce_scatter in etp, which adds the parts of a split expert.
-// There is one point where the host waits: the exchange of counts in prepare().
+// dispatch() puts rows into expert order, runs an all_to_all in ep and an all_gather in etp, and
+// sorts the rows by local expert. combine() goes back the same way, with a reduce_scatter in etp,
+// which adds the parts of a split expert. The host waits at one point only: for the exchange of
+// counts in prepare().
 //
 // Units:    rows of `width` floats. Expert e belongs to place e / (experts / ep) of ep.
 // Owns:     staging rows; communicators are the caller's, and only this object's while it works.
 // Ordering: collective over all ranks of etp x ep, which are one group of a mesh with both axes,
-// etp
-//           before ep (mesh.groups({"etp", "ep"})).
+//           etp before ep (mesh.groups({"etp", "ep"})).
 // Threads:  one at a time.
 // Errors:   throws Error: experts that ep does not divide, groups that do not multiply, wrong
-// sizes.
+//           sizes.
 #pragma once
 
 #include <cstdint>
@@ -35,13 +35,16 @@ class TUTTI_RUNTIME_API TokenDispatcher {
  public:
   TokenDispatcher(const DispatcherGroups& groups, int experts, int width);
 
-  /// capacity: of this rank's own tokens for each expert, or kDropless.
+  /// `topk` is as for build_index(), for this rank's tokens. `capacity` is the most of this rank's
+  /// own tokens for each expert, or kDropless.
   const DispatchIndex& prepare(std::span<const int32_t> topk, int k, int64_t capacity = kDropless);
-  /// x: this rank's tokens. Returns the rows of this rank's experts, by expert; offsets() has where
-  /// each begins. They are valid, and to be overwritten with results, until combine().
+  /// `x` has the rows of this rank's tokens. Returns the rows of this rank's experts, ordered by
+  /// expert, of which each begins at its entry of offsets(). The caller overwrites them with the
+  /// results; they are valid until combine().
   std::span<float> dispatch(std::span<const float> x);
   const std::vector<int64_t>& offsets() const { return offsets_; }
-  /// out: this rank's tokens, weighted sums of their experts' results.
+  /// `weights` has one entry for each slot of this rank's tokens. `out` gets the rows of this
+  /// rank's tokens: the weighted sums of their experts' results.
   void combine(std::span<const float> weights, std::span<float> out);
 
  private:

@@ -1,8 +1,7 @@
-// Whole numbers that know what they count: a time is not added to a size by mistake.
+// Whole numbers with a unit, so that a time is not added to a size by mistake.
 //
 // Units:  Nanoseconds and Bytes are signed 64-bit integers, so that equal inputs give equal plans
-// on
-//         every rank. Elements, tokens and units of work are plain int64_t.
+//         on every rank. Elements, tokens and units of work are plain int64_t.
 // Errors: sums are not checked; the planners check the products that can overflow.
 #pragma once
 
