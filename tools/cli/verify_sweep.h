@@ -26,7 +26,7 @@ struct SweepOptions {
 struct Findings {
   const schedule::Algorithm* algorithm = nullptr;
   uint64_t cases = 0;
-  uint64_t skipped = 0;         // samples that only --deep looks at
+  uint64_t skipped = 0;         // samples that only --deep looks at, or that are too much for it
   std::set<int> ranks[2];       // verified: separate, in place
   uint32_t least_credit = 0;    // of the case that needs most
   int first_not_canonical = 0;  // the least number of ranks on one node, tree folds; 0: none
