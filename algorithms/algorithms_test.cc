@@ -124,7 +124,8 @@ std::vector<Parameters> with_trees(const Algorithm& algorithm, int ranks) {
   return all;
 }
 
-// What v-collectives ask: whether a share's blocks keep to themselves, and who forwards.
+// V-collectives need two facts: whether a share's blocks keep to themselves, and which ranks
+// forward.
 TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   const Collective collective = algorithm().collective;
   if (collective != Collective::kAllGather && collective != Collective::kReduceScatter &&
@@ -144,7 +145,8 @@ TEST_P(EveryAlgorithm, DeclaresWhatUnequalCountsNeed) {
   EXPECT_EQ(needs_equal_counts, algorithm().needs_equal_counts);
 }
 
-// What runs after a size round: every scratch block is written once, and nothing else changed.
+// Checks the form that runs after a size round: every scratch block is written once, and nothing
+// else has changed.
 TEST_P(EveryAlgorithm, IsRightWithSingleAssignment) {
   for (int ranks = 1; ranks <= 9; ++ranks) {
     for (const Parameters& p : with_trees(algorithm(), ranks)) {

@@ -1,8 +1,8 @@
 // The part of fmt that is not templates, compiled once instead of in each file that logs.
 //
 // libtutti.so may not depend on libfmt.so, and Debian ships no static libfmt. FMT_HEADER_ONLY would
-// compile all of it in every such file. What other files instantiate is named here: fmt's headers
-// tell them that the library has it.
+// compile all of it in every such file. This file names the templates that other files instantiate:
+// fmt's headers tell them that the library has them.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -1,7 +1,7 @@
 // The part of Highway that is not in its headers: which instruction sets this processor has.
 //
-// libtutti.so may not depend on libhwy.so, and Debian ships no static libhwy. What the headers call
-// is small: two functions behind HWY_DYNAMIC_DISPATCH, two for tests, and Abort.
+// libtutti.so may not depend on libhwy.so, and Debian ships no static libhwy. The headers call
+// little of it: two functions behind HWY_DYNAMIC_DISPATCH, two for tests, and Abort.
 // hwy/aligned_allocator.h and hwy/print.h are not served: code that uses them does not link.
 //
 // Threads: call from anywhere. The two setters are for tests, before other threads start.

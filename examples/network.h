@@ -55,7 +55,7 @@ inline Values initial_parameters(int layer) {
   return parameters;
 }
 
-/// What one micro-batch has computed so far in this step.
+/// The results of one micro-batch so far in this step.
 struct MicroBatch {
   Values activations[kLayerCount + 1];  // the inputs, then each layer's outputs
   Values slope;                         // of the loss, by the outputs of the layer at hand

@@ -50,7 +50,7 @@ History measured(tuttiComm_t comm, const Timeline& timeline,
   return runner.gather();
 }
 
-/// What a bucket's all_reduce takes here on the slowest rank: the median of the buckets of a run
+/// The time of a bucket's all_reduce here on the slowest rank: the median of the buckets of a run
 /// without overlap.
 Nanoseconds bucket_time(tuttiComm_t comm, int ranks, std::vector<std::vector<float>>& buckets) {
   const Timeline timeline = ddp(spec_for(ranks, Nanoseconds(0), false));

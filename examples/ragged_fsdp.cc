@@ -108,7 +108,7 @@ class Trainer {
     return values;
   }
 
-  /// What a number of the timeline's buffers stands for. Tracks ask at the same time.
+  /// The memory for a number of the timeline's buffers. Tracks ask for it at the same time.
   Values& memory(int buffer) {
     const std::lock_guard lock(mutex_);
     Values& values = memory_[buffer];

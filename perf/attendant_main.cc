@@ -1,6 +1,7 @@
-// What an open window costs collectives: its thread (src/comm/attendant.h) looks at the sockets
-// that they use. all_reduces of one size on three communicators in turn, over and over: with a
-// window, without, and once more without, which shows what a ratio is worth on this machine.
+// Measures the cost of an open window for collectives: the thread of windows (src/comm/attendant.h)
+// looks at the sockets that collectives use. all_reduces of one size on three communicators in
+// turn, over and over: with a window, without, and once more without, which shows what a ratio is
+// worth on this machine.
 //
 //   attendant [ROUNDS [RANKS]]
 //
@@ -37,7 +38,7 @@ void check(tuttiResult_t result) {
   if (result != tuttiSuccess) throw PerfError(tuttiGetLastError(nullptr), kExitLibrary);
 }
 
-/// What the kernel says of the thread so far.
+/// The kernel's account of the thread so far.
 struct Thread {
   double run_ns = 0;
   double turns = 0;  // on a processor

@@ -1,4 +1,4 @@
-// What the tools' commands take, and what they say about what they do not take.
+// The commands of the tools accept what they should, and say what is wrong with other arguments.
 #include "perf/command_line.h"
 
 #include <gtest/gtest.h>

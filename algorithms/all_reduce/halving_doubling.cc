@@ -11,7 +11,7 @@ using namespace schedule;
 
 namespace {
 
-// What a rank receives in the first phase it sends in the second, and the reverse.
+// The bytes that a rank receives in the first phase it sends in the second, and the reverse.
 Cost cost_of(const Parameters& p) {
   if (p.ranks == 1) return {};
   const patterns::HalvingLoad load = patterns::halving_load(p.ranks);

@@ -1,4 +1,4 @@
-// Who talks to whom when everybody talks at once, or in rounds of doubling distance.
+// The partners of a rank when all ranks talk at once, or in rounds of doubling distance.
 #pragma once
 
 #include <span>

@@ -30,7 +30,7 @@ struct Pairing {
   }
 };
 
-// Who, in a group of so many members, holds the shares of this place.
+// The member that holds the shares of this place in a group of so many members.
 int holder_of(int place, int members) {
   while (place >= members) {
     place -= static_cast<int>(std::bit_floor(static_cast<unsigned>(place)));

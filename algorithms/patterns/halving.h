@@ -30,7 +30,7 @@ struct HalvingRound {
 };
 HalvingRound halving_round(int ranks, int round, int rank);
 
-/// What the busiest ranks do in all rounds. Every rank sends ranks - 1 shares.
+/// The load of the busiest ranks in all rounds. Every rank sends ranks - 1 shares.
 struct HalvingLoad {
   uint32_t messages = 0;        // sent, or received
   uint32_t total_messages = 0;  // sent and received by one rank

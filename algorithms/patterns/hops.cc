@@ -16,7 +16,7 @@ using namespace schedule;
 
 namespace {
 
-// What one lane of this rank does. `shares_` are the newest values of all shares, by offset from
+// The steps of one lane of this rank. `shares_` are the newest values of all shares, by offset from
 // this rank: inputs at first, sums later.
 class ReducingLane {
  public:

@@ -1,4 +1,5 @@
-// What algorithms rely on when they use a pattern, for sizes the verifier is too slow for, too.
+// Facts on which algorithms rely when they use a pattern, also for sizes that are too large for the
+// verifier.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What the ranks of a measurement share beside what is measured: barrier and exchange of small
-// values.
+// The board that the ranks of a measurement share beside the measured library: a barrier, and an
+// exchange of small values.
 //
 // It belongs to the measurement: the same board serves Tutti and MPI, so that neither warms its own
 // queues between timed loops. Where this program starts the ranks it is a piece of memory
@@ -32,7 +32,7 @@ inline void relax_processor() {
 
 class Board {
  public:
-  /// What one rank hands in at a time.
+  /// The bytes that one rank hands in at a time.
   static constexpr size_t kNoteBytes = 256;
   using Note = std::array<uint64_t, kNoteBytes / sizeof(uint64_t)>;
 
@@ -43,7 +43,8 @@ class Board {
 
   virtual int ranks() const = 0;
 
-  /// Waits for all ranks. Errors: PerfError once any rank has failed, so that nobody waits forever.
+  /// Waits for all ranks.
+  /// Errors: PerfError once any rank has failed, so that nobody waits forever.
   virtual void barrier() = 0;
   /// From any rank or the parent, at any time.
   virtual void fail() noexcept = 0;

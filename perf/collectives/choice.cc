@@ -3,7 +3,7 @@
 namespace tutti::perf {
 namespace {
 
-/// What stands between a mark and the next comma.
+/// The text between a mark and the next comma.
 std::string after(std::string_view line, std::string_view mark) {
   const size_t found = line.find(mark);
   if (found == std::string_view::npos) return "?";

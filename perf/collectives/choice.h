@@ -1,4 +1,4 @@
-// What the library says it would run, for two columns of the table.
+// The algorithm that the library says it would run, for two columns of the table.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct Choice {
 /// From tuttiExplain, so for ordinary buffers and out of place. Not collective.
 Choice choice_of(const Communicator& communicator, const Operation& operation);
 
-/// Reads the first line of tuttiExplain's text: "... ranks: ring, staged, 4 slices, over shm".
-/// What is missing is "?".
+/// Reads the first line of tuttiExplain's text: "... ranks: ring, staged, 4 slices, over shm". A
+/// missing field is "?".
 Choice parse_choice(std::string_view explanation);
 
 }  // namespace tutti::perf

@@ -1,4 +1,4 @@
-// What each collective moves: buffer sizes, the blocks of its result, and nccl-tests' bandwidth
+// The data of each collective: buffer sizes, the blocks of its result, and nccl-tests' bandwidth
 // rules. One row per collective; everything else in perf/ reads the row.
 #pragma once
 
@@ -27,7 +27,7 @@ enum class Collective {
   kHypercube,
 };
 
-/// What a buffer of a call holds.
+/// The number of elements in a buffer of a call.
 enum class Extent {
   kNothing,
   kCount,    // `count` elements

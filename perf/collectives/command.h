@@ -21,14 +21,15 @@ int run_command(std::vector<std::string> command, const Variables& environment);
 /// PerfError.
 void check_writable(const std::string& path);
 
-/// What a process returns that is done with its output: `status`, or kExitFailed in place of
+/// The exit status of a process that is done with its output: `status`, or kExitFailed in place of
 /// kExitOk where not all of it could be written; that is said on stderr.
 int status_of_output(int status);
 
 /// Where the running program lies, with symbolic links followed.
 std::string program_folder();
 
-/// A file that goes with its owner. Errors: PerfError.
+/// A file that goes with its owner.
+/// Errors: PerfError.
 class TemporaryFile {
  public:
   TemporaryFile();

@@ -1,6 +1,7 @@
 // Runs a function once per rank. A crew is `processes` processes of `threads` threads, and every
-// thread is a rank. Who starts the processes and what board their ranks share differs (run_crew
-// here, run_launched in launched.h); what a process does with its ranks does not (run_process).
+// thread is a rank. Crews differ in how the processes are started and which board their ranks share
+// (run_crew here, run_launched in launched.h); each process runs its ranks in the same way
+// (run_process).
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace tutti::perf {
 
-/// What a rank knows of its group.
+/// A rank's knowledge of its group.
 struct RankContext {
   int rank;
   int ranks;

@@ -9,7 +9,7 @@
 
 namespace tutti::perf {
 
-/// What one rank's buffers look like after a checked call.
+/// The mistakes in one rank's buffers after a checked call.
 struct BufferMistakes {
   Mistakes output;
   Mistakes input;  // which must not have changed
@@ -17,7 +17,7 @@ struct BufferMistakes {
   size_t count() const { return output.count + input.count; }
 };
 
-/// What is wrong on all ranks, and the first wrong element of the first such rank.
+/// The mistakes on all ranks, and the first wrong element of the first rank that has one.
 struct Finding {
   size_t wrong_elements = 0;
   int wrong_ranks = 0;

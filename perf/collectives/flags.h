@@ -40,12 +40,13 @@ struct Flag {
   const char* meaning;
   const char* group;
   FlagKind kind;
-  /// Once per value. Errors: PerfError, without the flag's name.
+  /// Once per value.
+  /// Errors: PerfError, without the flag's name.
   void (*apply)(const std::string& value, Draft& draft);
 
-  /// What --vs does not use: it has a loop and tables of its own.
+  /// Whether --vs does not use the flag, since it has a loop and tables of its own.
   bool only_without_vs() const;
-  /// What only --vs uses.
+  /// Whether only --vs uses the flag.
   bool only_with_vs() const;
 
   Argument argument() const { return {names, value, meaning, standard, group}; }

@@ -11,7 +11,9 @@
 
 namespace tutti::perf {
 
-/// What a launcher says; nothing if none started this process, or only this one. Errors: PerfError.
+/// The launcher's description of the job; nothing if no launcher started this process, or only this
+/// one.
+/// Errors: PerfError.
 std::optional<bootstrap::Launch> this_launch();
 
 /// A command line for parse_options(): the processes that a launcher started are the last word on

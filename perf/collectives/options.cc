@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kDefaultBytes = size_t{32} << 20;
 constexpr size_t kMostSizes = 100'000;
 
-/// What follows a size below the greatest; empty: nothing does.
+/// The size that follows one below the greatest; empty: none does.
 std::optional<size_t> next_size(const SizeOptions& sizes, size_t bytes) {
   if (sizes.factor <= 1) {
     if (sizes.step_bytes > sizes.max_bytes - bytes) return std::nullopt;
@@ -115,7 +115,8 @@ void check_matrix(const PerfOptions& options) {
   }
 }
 
-/// What nccl-tests reads from the environment, beside what belongs to the report and to groups.
+/// Takes the variables that nccl-tests reads from the environment, but those for the report and for
+/// groups.
 void settle_environment(PerfOptions& options) {
   if (std::getenv("NCCL_TESTS_DEVICE") != nullptr) {
     options.notes.emplace_back(
@@ -148,7 +149,7 @@ void check_device(const PerfOptions& options) {
                   kExitUsage);
 }
 
-/// What no single flag can say by itself.
+/// Settles the options that follow from several flags together.
 PerfOptions settle(Draft& draft) {
   PerfOptions& options = draft.options;
   const CollectiveTraits& traits = traits_of(options.collective);

@@ -1,4 +1,4 @@
-// What `tutti perf` was asked to do. The flags themselves are in flags.h.
+// The options of `tutti perf`. The flags themselves are in flags.h.
 #pragma once
 
 #include <cstddef>
@@ -23,10 +23,10 @@ struct SizeOptions {
 
 enum class Average { kRank0 = 0, kMean = 1, kMin = 2, kMax = 3 };
 
-/// What follows each call inside the timed loop. nccl-tests' -z 3 is `stepped`.
+/// The waits after each call inside the timed loop. nccl-tests' -z 3 is `stepped`.
 enum class Blocking { kNo = 0, kWaitAndBarrier = 1, kWait = 2 };
 
-/// What the report holds beyond nccl-tests' columns.
+/// The parts of the report beyond nccl-tests' columns.
 struct ReportOptions {
   bool percentiles = false;
   bool per_iteration = false;
@@ -95,7 +95,8 @@ struct PerfOptions {
   size_t largest_bytes() const;
 };
 
-/// "64", "1K", "4M", "1.5G" (powers of 1024). Errors: PerfError.
+/// "64", "1K", "4M", "1.5G" (powers of 1024).
+/// Errors: PerfError.
 size_t parse_bytes(const std::string& text);
 
 /// argv[0] is skipped. On --help and on errors prints, and sets *exit_code instead of returning
@@ -104,7 +105,8 @@ std::optional<PerfOptions> parse_options(const CollectiveTraits& collective, int
                                          const char* const* argv, int* exit_code);
 
 /// The root must be a rank of the group. Called again under a launcher, which decides how many
-/// ranks there are. Errors: PerfError.
+/// ranks there are.
+/// Errors: PerfError.
 void check_group(const PerfOptions& options, int ranks);
 
 }  // namespace tutti::perf

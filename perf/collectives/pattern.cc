@@ -16,7 +16,7 @@ constexpr int kLargestCopied = 100;
 constexpr uint64_t kBits = 0x7F;      // that bitwise operations work on
 constexpr int kLargestSum = 1 << 20;  // enough to be told apart, in every type
 
-/// What fills a buffer like which no result is: integers stay between -128 and 128, and floats far
+/// A filling that differs from every result: integers stay between -128 and 128, and floats far
 /// below this, or off it.
 std::byte poison_of(const DataType& type) { return std::byte(type.is_float ? 0x5A : 0x80); }
 
@@ -57,14 +57,14 @@ int rounded_addends(const DataType& type) {
   return addends;
 }
 
-/// What the sum may come to that is divided for an average.
+/// The largest sum that is divided for an average.
 int dividend_budget(const DataType& type) {
   if (type.id == tuttiUint16) return (1 << 16) - 1;
   return type.id == tuttiUint8 ? 255 : sum_budget(type);
 }
 
-/// What the addends of an average are multiples of. Integers: of the number of ranks, or cutting
-/// would hide a difference; floats: of what keeps quotients from being subnormal.
+/// The addends of an average are multiples of this number: for integers the number of ranks, or
+/// cutting would hide a difference; for floats one that keeps quotients from being subnormal.
 int unit_of(const DataType& type, tuttiRedOp_t op, int ranks) {
   if (op != tuttiAvg) return 1;
   if (rounds(type, op, ranks)) {
@@ -73,7 +73,7 @@ int unit_of(const DataType& type, tuttiRedOp_t op, int ranks) {
   return !type.is_float && ranks <= dividend_budget(type) ? ranks : 1;
 }
 
-/// What all contributors at an index may come to, in units.
+/// The largest result of all contributors at an index, in units.
 int budget_of(const DataType& type, tuttiRedOp_t op, int ranks) {
   if (op == tuttiProd) return type.exponent_budget;
   if (op == kMulSum) return sum_budget(type) / 2;  // scalars of up to 2 follow

@@ -31,7 +31,7 @@
 
 namespace tutti::perf {
 
-/// What a check found: how many elements are wrong, and the first of them.
+/// The result of a check: how many elements are wrong, and the first of them.
 struct Mistakes {
   size_t count = 0;
   size_t element = 0;
@@ -55,7 +55,7 @@ class Pattern {
 
   /// The input of `rank` at `index`, and the exact result over all ranks.
   double input(int rank, size_t index) const;
-  /// What the input counts in the result: in a scaled sum, its product with the rank's scalar.
+  /// The input's contribution to the result: in a scaled sum, its product with the rank's scalar.
   double contribution(int rank, size_t index) const;
   double reduced(size_t index) const;
 

@@ -1,4 +1,4 @@
-// What a check must see: faults of a reduction, planted in its arithmetic, for every type and
+// A check must see faults of a reduction that are planted in its arithmetic, for every type and
 // operation. (pattern_test.cc: that a right result passes, and that blocks are where they belong.)
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ namespace {
 
 constexpr uint64_t kSeed = 11;
 
-/// What every rank counts at every index: [index][rank].
+/// The contribution of every rank at every index: [index][rank].
 using Table = std::vector<std::vector<double>>;
 
 Table contributions_of(const Pattern& pattern, int ranks, size_t count) {
@@ -120,7 +120,8 @@ class Reduction {
   const Table stale_ = contributions_of(Pattern(type_, op_, ranks_, kSeed - 1), ranks_, count_);
 };
 
-// What counts is which faults the results tell apart, which no sanitizer looks at.
+// The tests ask which faults the results tell apart, which sanitizers cannot see, so fewer numbers
+// do there.
 std::vector<int> numbers_of_ranks() {
   if (testing_support::kSanitized) return {2, 3, 8, 61};
   return {2, 3, 4, 5, 8, 20, 61, 127, 128};

@@ -47,7 +47,7 @@ void for_all_patterns(Visit&& visit) {
   }
 }
 
-// What lets the check demand the exact bits: no order of adding rounds.
+// The check can demand the exact bits because no order of adding rounds.
 TEST(Pattern, EveryPartialResultInEveryOrderIsExactInTheType) {
   std::mt19937 random(3);
   for_all_patterns([&](const DataType& type, tuttiRedOp_t op, int ranks, const Pattern& pattern) {

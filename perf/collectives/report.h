@@ -36,7 +36,7 @@ struct Line {
   std::string measured_at;       // "2026-11-21 14:03:59"
 };
 
-/// What the table and the JSON file say of a whole run.
+/// The results of a whole run, for the table and the JSON file.
 struct Results {
   std::vector<Participant> ranks;
   std::vector<Line> lines;

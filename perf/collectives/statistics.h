@@ -13,7 +13,7 @@ namespace tutti::perf {
 double quantile(std::vector<double> values, double fraction);
 double median(std::vector<double> values);
 
-/// What is said of the times of single iterations.
+/// A summary of the times of single iterations.
 struct Summary {
   double least = 0;
   double greatest = 0;

@@ -1,5 +1,5 @@
-// Who sends how much to whom in a call with uneven blocks. What an all_to_all_v sends can be
-// chosen, by the variables NCCL_TESTS_ALLTOALLV_* of nccl-tests.
+// The number of elements from each rank to each in a call with uneven blocks. Those of an
+// all_to_all_v can be chosen, by the variables NCCL_TESTS_ALLTOALLV_* of nccl-tests.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,8 @@ struct TrafficMatrix {
 };
 
 /// Rows of as many numbers as there are rows, each multiplied by `scale`. `name` is what a mistake
-/// is said of. Errors: PerfError.
+/// is said of.
+/// Errors: PerfError.
 TrafficMatrix parse_traffic_matrix(const std::string& text, double scale, const std::string& name);
 
 /// The blocks of an all_to_all_v. Cheap to copy.
@@ -49,7 +50,7 @@ class Traffic {
   size_t between(size_t total, int from, int to, int ranks) const;
   /// The largest buffer of any rank, in elements.
   size_t largest(size_t total, int ranks) const;
-  /// What a sweep has in place of the size that was asked for.
+  /// The size that a sweep takes in place of the one that was asked for.
   size_t settled(size_t total, int ranks) const { return matrix_ ? largest(total, ranks) : total; }
 
  private:
@@ -58,7 +59,8 @@ class Traffic {
   size_t element_bytes_ = 1;
 };
 
-/// By NCCL_TESTS_ALLTOALLV_MATRIX_FILE and _MATRIX_SCALE, or _SPREAD. Errors: PerfError.
+/// By NCCL_TESTS_ALLTOALLV_MATRIX_FILE and _MATRIX_SCALE, or _SPREAD.
+/// Errors: PerfError.
 Traffic traffic_asked_for();
 /// NCCL_TESTS_ALLTOALLV_PRINT_SUMMARY.
 bool traffic_summary_asked_for();

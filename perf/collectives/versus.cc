@@ -25,7 +25,7 @@ struct Configuration {
 
 const std::vector<Configuration>& known_configurations() {
   static const std::vector<Configuration> known = {
-      // What a user gets who sets nothing: vader, single copy by process_vm_readv.
+      // The default of a user who sets nothing: vader, single copy by process_vm_readv.
       {"ompi", {"--mca", "pml", "ob1"}, {}},
       {"ompi-nocma",
        {"--mca", "pml", "ob1", "--mca", "btl_vader_single_copy_mechanism", "none"},

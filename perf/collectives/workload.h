@@ -38,7 +38,7 @@ struct PreparedCase {
   bool in_place;
   InPlaceOffsets offsets;  // in elements; in place only
 
-  /// What the table calls size: the bytes of the larger buffer.
+  /// The size in the table: the bytes of the larger buffer.
   size_t size_bytes() const;
 };
 
@@ -55,7 +55,7 @@ class Workload {
   /// Changes a bit in every cache line of the iteration's input, on ranks that have one: what
   /// readers still hold of it is stale. Costs no more than that, so it can run before every call.
   void renew(const PreparedCase& one, size_t iteration);
-  /// What is wrong after a call on a refilled pair: in the output, and in an input that must not
+  /// The mistakes after a call on a refilled pair: in the output, and in an input that must not
   /// change.
   BufferMistakes check(const PreparedCase& one, size_t iteration) const;
   /// Makes one element of the output wrong, if there is such an element.

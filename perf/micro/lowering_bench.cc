@@ -1,4 +1,5 @@
-// What lowering costs rank 1 of 128 on one host: match() once a schedule, bind() at each new count.
+// Measures the cost of lowering for rank 1 of 128 on one host: match() once a schedule, bind() at
+// each new count.
 #include <benchmark/benchmark.h>
 
 #include <string>

@@ -1,7 +1,7 @@
-// What the TCP transport costs over a bare socket: both are measured in turn, in the same run, on
-// loopback connections made alike. On a shared machine quote only "ratio" (time of Tutti / time of
-// the bare socket, medians over the rounds) or, where others compute meanwhile, "best_ratio" (of
-// minima).
+// Measures the cost of the TCP transport over a bare socket: both are measured in turn, in the same
+// run, on loopback connections made alike. On a shared machine quote only "ratio" (time of Tutti /
+// time of the bare socket, medians over the rounds) or, where others compute meanwhile,
+// "best_ratio" (of minima).
 //
 //   ping_pong/8      both sides spin; time per round trip
 //   stream/1048576   one direction; time per message, the receiver keeps two receives posted

@@ -2,7 +2,7 @@
  * the collectives with a configuration of 2.31 (docs/decisions/0019).
  *
  * A header of C, written from tables of facts (docs/drop_in.md says which). tests/nccl compares it
- * with the CUDA toolkit's nccl.h where one is installed. What a call does here is stated in
+ * with the CUDA toolkit's nccl.h where one is installed. The behaviour of a call is stated in
  * docs/drop_in.md; where that is silent, the function of tutti.h with the same name rules.
  *
  * Structs with a size, a magic number and a version only ever grow at the end: a caller built

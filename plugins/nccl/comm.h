@@ -1,8 +1,9 @@
-// What ncclComm_t points to: a communicator of tutti.h and what NCCL keeps beside it.
+// The object behind ncclComm_t: a communicator of tutti.h and the state that NCCL has beside it.
 //
-// Threads: as tutti.h says of communicators; asking for the asynchronous error, deregistering and
-// aborting from any thread at any time. Lifetime: the shell outlives the communicator (a few
-// hundred bytes), so that a stale handle is an error and not a crash.
+// Threads:  as tutti.h says of communicators; asking for the asynchronous error, deregistering and
+//           aborting from any thread at any time.
+// Lifetime: the shell outlives the communicator (a few hundred bytes), so that a stale handle is an
+//           error and not a crash.
 #pragma once
 
 #include <array>
@@ -21,7 +22,7 @@
 
 namespace tutti::nccl {
 
-/// What NCCL adds to the states of tutti.h.
+/// The states that NCCL adds to those of tutti.h.
 enum class State : uint32_t { kNone = 0, kInUse = 0x6e63636d, kSuspended, kAborted, kDestroyed };
 
 }  // namespace tutti::nccl
@@ -34,7 +35,7 @@ struct ncclWindow_vidmem {
 
 namespace tutti::nccl {
 
-/// What is known of a communicator before it is made.
+/// The facts about a communicator that are known before it is made.
 struct Traits {
   int device = 0;
   bool blocking = true;      // its own calls
@@ -123,7 +124,8 @@ int number_of(const Enum& value) {
   return number;
 }
 
-/// What NCCL does not have becomes a value that tutti.h does not have and its type can hold.
+/// A type that NCCL does not have becomes a number that tutti.h does not have and its type can
+/// hold.
 inline tuttiDataType_t type_of(const ncclDataType_t& type) {
   constexpr int kUnknown = 15;
   const int number = number_of(type);

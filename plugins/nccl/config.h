@@ -4,7 +4,7 @@
 // fields that its version did not have yet hold whatever the caller left there.
 //
 // Errors: a sentence with the field and what it may be. Depends on nothing of the library, so that
-// tests can give it any bytes.
+//         tests can give it any bytes.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace tutti::nccl {
 
-/// What Tutti takes from a configuration. The rest (clusters, networks) is checked, because a
-/// program that runs here should run on NCCL, and has no effect.
+/// The options that Tutti takes from a configuration. The rest (clusters, networks) is checked,
+/// because a program that runs here should run on NCCL, and has no effect.
 struct CommConfig {
   bool given = false;  // false: NULL was passed
   bool blocking = true;
@@ -24,7 +24,7 @@ struct CommConfig {
   int most_ctas = 0;             // maxCTAs
 };
 
-/// What is wrong with it; empty: nothing, and `read` is set.
+/// A text that says what is wrong with the configuration; empty: nothing is, and `read` is set.
 std::string read_config(const ncclConfig_t* config, CommConfig& read);
 
 }  // namespace tutti::nccl

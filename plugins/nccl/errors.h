@@ -1,8 +1,10 @@
 // Results and messages at the border between NCCL's names and tutti.h.
 //
-// Owns: the last message. Threads: any. Errors: the message of a failure is kept for
-// ncclGetLastError, and logged once, since many programs never ask for it; whether the failure is
-// one of the open group, group.h is told.
+// Owns:    the last message.
+// Threads: any.
+// Errors:  the message of a failure is kept for ncclGetLastError, and logged once, since many
+//          programs never ask for it; whether the failure is one of the open group, group.h is
+//          told.
 #pragma once
 
 #include <string>
@@ -18,7 +20,7 @@ ncclResult_t refuse(const char* function, const std::string& why);       // nccl
 ncclResult_t misuse(const char* function, const std::string& why);       // ncclInvalidUsage
 ncclResult_t unsupported(const char* function, const std::string& why);  // ncclInvalidUsage
 
-/// What a call of tutti.h returned, as NCCL says it; keeps the message of a failure.
+/// The result of a call of tutti.h as one of NCCL's; keeps the message of a failure.
 ncclResult_t translate(tuttiResult_t result);
 
 /// The message kept last, of any thread, as NCCL has it: the thread that asks is often a watchdog.

@@ -1,4 +1,4 @@
-// What the drop-in keeps for the whole process, and forks.
+// The state that the drop-in keeps for the whole process, and its protection at forks.
 //
 // All of it is under one lock, which a fork waits for: the child must not find it held by a thread
 // that it does not have. A call that repeats takes it every 10 ms at most (device_memory.h). The

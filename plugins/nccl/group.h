@@ -1,8 +1,8 @@
 // The open group of a thread: NCCL's rules on top of tutti.h's groups.
 //
-// tutti.h holds the operations and the communicators that are being made. What only the drop-in
-// refuses must keep the group from running too, and windows, which are collective, must wait for
-// its end: one thread may register them for several ranks.
+// tutti.h holds the operations and the communicators that are being made. A call that only the
+// drop-in refuses must keep the group from running too, and windows, which are collective, must
+// wait for its end: one thread may register them for several ranks.
 //
 // Threads: a group belongs to its thread.
 #pragma once
@@ -26,8 +26,9 @@ bool in_group();
 bool is_outermost();
 
 /// Passes on the result of a function whose failure is the open group's: what a program puts into a
-/// group, and what makes or ends communicators. The first one keeps the group from running. What a
-/// program only asks for, or tries out, is none of the group's business, as with NCCL.
+/// group, and what makes or ends communicators. The first one keeps the group from running. Calls
+/// by which a program only asks for something, or tries it out, do not concern the group, as with
+/// NCCL.
 ncclResult_t part_of_group(ncclResult_t result);
 
 /// Registers the window: now, or behind the open group.

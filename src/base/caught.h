@@ -6,7 +6,8 @@
 // the user's is above, the outermost loop of a thread of the library catches. The few other places
 // are a table, tools/tidy_checks/catches.py, each with its reason.
 //
-// Errors: std::bad_alloc is kSystemError, anything else kInternalError. Threads: any.
+// Errors:  std::bad_alloc is kSystemError, anything else kInternalError.
+// Threads: any.
 #pragma once
 
 #include <exception>
@@ -15,11 +16,11 @@
 
 namespace tutti {
 
-/// What the exception means. Needs no memory to say that there is none.
+/// The Status that an exception stands for. A Status for lack of memory is made without memory.
 Status status_of(const std::exception& error);
 
-/// What `work` returns, or the Status of what it throws. The end of a cancelled thread, which is no
-/// std::exception, passes through.
+/// The Status that `work` returns, or that of the exception it throws. The end of a cancelled
+/// thread, which is no std::exception, passes through.
 template <class Work>
 Status caught_status(const Work& work) {
   try {

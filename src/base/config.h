@@ -8,8 +8,11 @@
 // us; but where nothing could go on without it, it is refused (Setting::needed). Whether a
 // transport or an algorithm has the name that a value gives, registry::read_settings() says.
 //
-// Units: at the end of each name. Errors: kInvalidArgument, kSystemError (key file). Threads: a
-// value, read-only once made. Secrets never leave through Setting::show.
+// Units:   at the end of each name.
+// Errors:  kInvalidArgument, kSystemError (key file).
+// Threads: a value, read-only once made.
+//
+// Secrets never leave through Setting::show.
 #pragma once
 
 #include <array>
@@ -34,7 +37,7 @@ enum class SocketFamily { kAny, kIpv4, kIpv6 };
 enum class StagingStores { kMeasured, kCached, kStreaming };
 /// By what a call on a stream of a device is to run, where that can be had.
 enum class EngineWish : uint8_t { kAuto, kHost, kCopyEngine, kKernel };
-/// What a cell holds (src/plan/plan.h).
+/// The most bytes that a message inside a cell has (src/plan/plan.h).
 inline constexpr uint64_t kMostInlineBytes = 1024;
 inline constexpr uint32_t kMostCtas = 4096;  // thread blocks of a kernel
 
@@ -64,7 +67,7 @@ struct Config {
   static Result<Config> from_environment(const Variables& variables = process_environment(),
                                          std::span<const Default> defaults = {});
 
-  // Who we are.
+  // This process and its job.
   std::string id;                // HOST:PORT, or the digits of an id: src/bootstrap reads them
   std::optional<SecretKey> key;  // from TUTTI_KEY or TUTTI_KEY_FILE
   std::string key_file;
@@ -73,7 +76,7 @@ struct Config {
   std::string job;      // empty: as the launcher calls it
   uint16_t port = 0;    // 0: any
 
-  // What to use.
+  // Transports, algorithms and limits.
   std::vector<std::string> transports;  // empty: all, in order of registration
   std::vector<std::pair<std::string, std::string>> algorithms;  // "all_reduce", "ring:2"
   NcclAlgorithms nccl_algorithms;  // for collectives that `algorithms` does not name
@@ -118,7 +121,7 @@ struct Config {
   std::string nccl_net;
   std::string nccl_log_subsystems;
 
-  // What to say.
+  // Messages.
   LogLevel log_level = LogLevel::kWarning;
   std::string log_file;
   uint64_t slow_ns = 60 * kNanosecondsPerSecond;
@@ -128,7 +131,7 @@ struct Config {
   /// The variable that set it, and where if not in the environment ("NCCL_DEBUG in FILE"), or
   /// nothing for the library's own value; by the name in settings().
   std::map<std::string, std::string, std::less<>> origins;
-  /// What should be said once a logger exists.
+  /// Warnings about the settings, to be logged once there is a logger.
   std::vector<std::string> warnings;
 };
 

@@ -7,7 +7,8 @@
 // unless more is needed, because some programs close every number up to the limit.
 // docs/several_hosts.md tells programs that use select() what to do.
 //
-// Threads: any. Errors: none; what cannot be raised stays as it is.
+// Threads: any.
+// Errors:  none; what cannot be raised stays as it is.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ struct DescriptorLimits {
 };
 DescriptorLimits descriptor_limits();
 
-/// What the soft limit is raised to where that is enough.
+/// The soft limit is raised to this number where that is enough.
 inline constexpr uint64_t kRaisedTo = 65536;
 
 /// Lets this process have `wanted` descriptors, or as many as the hard limit allows. False: it may
@@ -37,7 +38,8 @@ class DescriptorRoom {
  public:
   explicit DescriptorRoom(Logger& log) : log_(log) {}
 
-  /// What a communicator that is being made will hold. Those of several threads add up.
+  /// The descriptors that a communicator will hold when it is made. Claims of several threads add
+  /// up.
   class Claim {
    public:
     Claim(DescriptorRoom& room, uint64_t descriptors);
@@ -47,7 +49,7 @@ class DescriptorRoom {
 
     /// As many more, now that more is known.
     void add(uint64_t descriptors);
-    /// What does not fit below the hard limit. Empty: it fits.
+    /// A text that says how many descriptors are missing below the hard limit. Empty: none are.
     const std::string& shortage() const { return shortage_; }
     /// The error of what was claimed for, with the shortage if that may be why.
     Status explain(Status error) const;

@@ -1,9 +1,9 @@
-// What a forked child must not have of its parent.
+// A forked child must not keep some things of its parent.
 //
 // Descriptors: as long as the child holds a socket, the peer does not learn that the parent died,
-// and who connects to a listener waits for a process that never accepts. Linux closes on exec, not
-// on fork, so a handler of pthread_atfork replaces them in the child: the numbers stay taken, since
-// the child has the parent's objects too, and lead nowhere.
+// and a process that connects to a listener waits for one that never accepts. Linux closes on exec,
+// not on fork, so a handler of pthread_atfork replaces them in the child: the numbers stay taken,
+// since the child has the parent's objects too, and lead nowhere.
 //
 // A fork may come at any time, in a thread of the program's. So such a descriptor is a KeptFd from
 // the call that makes it to the one that closes it, whoever has it meanwhile.
@@ -11,8 +11,9 @@
 // Nothing can be done about a child made without fork()'s handlers (vfork, posix_spawn, clone): it
 // ends the state by exec.
 //
-// Owns: a KeptFd closes its descriptor. Threads: any; a fork waits for those that are about to make
-// or close one. Errors: none.
+// Owns:    a KeptFd closes its descriptor.
+// Threads: any; a fork waits for those that are about to make or close one.
+// Errors:  none.
 #pragma once
 
 #include <mutex>
@@ -26,7 +27,8 @@ namespace tutti {
 class KeptFd {
  public:
   KeptFd() = default;
-  /// What `make` makes: a system call that does not wait. -1: none, and errno says why.
+  /// Keeps the descriptor that `make` returns, which makes one system call that does not wait. If
+  /// `make` returns -1, errno says why.
   template <class Make>
   static KeptFd open(Make make) {
     const std::lock_guard no_fork(forks());

@@ -1,9 +1,12 @@
 // Descriptors and exact, bounded socket I/O: what every blocking step of a connection stands on.
 //
-// Owns: an Fd closes its descriptor. Units: nanoseconds of CLOCK_MONOTONIC for deadlines. Errors:
-// Status with errno's text; the caller adds who was meant. Threads: no state. A socket may be
-// blocking or not: the calls here poll first and never sleep longer than the deadline. EINTR never
-// shows.
+// Owns:    an Fd closes its descriptor.
+// Units:   nanoseconds of CLOCK_MONOTONIC for deadlines.
+// Errors:  Status with errno's text; the caller adds who was meant.
+// Threads: no state.
+//
+// A socket may be blocking or not: the calls here poll first and never sleep longer than the
+// deadline. EINTR never shows.
 #pragma once
 
 #include <cstddef>
@@ -43,7 +46,8 @@ class Fd {
   int fd_ = -1;
 };
 
-/// What the system calls it, and where descriptors ran out, which limit to raise.
+/// The system's text for an error number; where descriptors ran out it also names the limit to
+/// raise.
 std::string errno_text(int error);
 
 /// kSystemError "`what`: text of errno".
@@ -52,7 +56,7 @@ Status errno_status(std::string_view what);
 /// The same of a bind() to a port of the system's choice: where none is left, what to do.
 Status bind_status(std::string_view what);
 
-/// What remains until the deadline as poll() wants it: rounded up, at most one minute.
+/// The time until the deadline in milliseconds for poll(): rounded up, at most one minute.
 int poll_timeout_ms(uint64_t deadline_ns);
 
 /// Waits for poll() events (or an error condition of the descriptor); false when the deadline

@@ -1,8 +1,10 @@
 // One line per message to the error output or a file. Handed in; there is no global logger.
 //
-// Owns: the log file. Threads: any; a line is written by one write(), so lines of several threads
-// and processes do not mix. Errors: create() fails if the file cannot be opened; a message that
-// cannot be written is dropped.
+// Owns:    the log file.
+// Threads: any; a line is written by one write(), so lines of several threads and processes do not
+//          mix.
+// Errors:  create() fails if the file cannot be opened; a message that cannot be written is
+//          dropped.
 #pragma once
 
 #include <fmt/core.h>
@@ -24,7 +26,7 @@ class Logger {
   /// To the error output.
   explicit Logger(LogLevel level);
 
-  /// What the configuration asks for; says the configuration's warnings.
+  /// Makes the logger that the configuration asks for, and logs the configuration's warnings.
   static Result<std::unique_ptr<Logger>> create(const Config& config);
 
   bool enabled(LogLevel level) const { return level <= level_ && level != LogLevel::kOff; }

@@ -2,9 +2,10 @@
 // it makes sense, and not in silence. It is what the waits of a communicator that is being made
 // have in common.
 //
-// Owns: copies share the cancellation, and for whom they wait. Units: nanoseconds of
-// CLOCK_MONOTONIC. Errors: reason() says which end it was. Threads: one waits; cancel() and
-// cancelled() from any.
+// Owns:    copies share the cancellation, and for whom they wait.
+// Units:   nanoseconds of CLOCK_MONOTONIC.
+// Errors:  reason() says which end it was.
+// Threads: one waits; cancel() and cancelled() from any.
 #pragma once
 
 #include <algorithm>
@@ -80,7 +81,7 @@ class Patience {
   /// -1: it cannot be cancelled.
   int cancellation_fd() const { return cancellation_ == nullptr ? -1 : cancellation_->fd(); }
 
-  /// What is said from now on should it take long: "rank 1 waits for ...".
+  /// Sets the text that is logged from now on if the wait takes long: "rank 1 waits for ...".
   void waits_for(std::string what) const;
   /// When it is said next.
   uint64_t tells_at_ns() const { return slowness_ == nullptr ? kNoDeadline : slowness_->next_ns; }

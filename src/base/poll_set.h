@@ -2,9 +2,12 @@
 // before they close. A closed one would stay in it for as long as a forked child holds a copy, and
 // wake the thread again and again.
 //
-// Owns: PollSet its own descriptor, PolledFd the descriptor it was given. Threads: one, but
-// PollSet::fd() and list() from any. Errors: Status with errno's text. Lifetime: a set outlives
-// what is in it. A forked child holds neither (base/fork.h): what it does to them reaches nobody.
+// Owns:     PollSet its own descriptor, PolledFd the descriptor it was given.
+// Threads:  one, but PollSet::fd() and list() from any.
+// Errors:   Status with errno's text.
+// Lifetime: a set outlives what is in it.
+//
+// A forked child holds neither (base/fork.h): what it does to them reaches nobody.
 #pragma once
 
 #include <sys/epoll.h>
@@ -24,7 +27,7 @@ class PollSet {
 
   /// Readable while something in the set is ready.
   int fd() const { return fd_.get(); }
-  /// What is ready now, by the tags; does not wait.
+  /// The descriptors that are ready now, by their tags. Does not wait.
   std::span<const epoll_event> ready(std::span<epoll_event> events) const;
 
  private:

@@ -1,8 +1,8 @@
 // The processors that a process may use: its affinity mask (taskset, cpusets of containers) and its
-// quota (cpu.max of its control groups). What is online says nothing of either.
+// quota (cpu.max of its control groups). The list of processors that are online shows neither.
 //
-// Threads: any; the mask is the calling thread's. Errors: a text of a peer that is none is no
-// processors at all.
+// Threads: any; the mask is the calling thread's.
+// Errors:  a text of a peer that is none is no processors at all.
 #pragma once
 
 #include <cstdint>

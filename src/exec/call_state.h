@@ -4,8 +4,9 @@
 // Every kind of work runs inside of it: plans, sends and receives, window accesses. It knows no
 // plan: what a work can say of itself during a long wait it says through ProgressSource.
 //
-// Owns: what is known of slow calls (Stall). Threads: one at a time. Errors: the first one sticks;
-// peers of the domain see it in the arena.
+// Owns:    what is known of slow calls (Stall).
+// Threads: one at a time.
+// Errors:  the first one sticks; peers of the domain see it in the arena.
 #pragma once
 
 #include <cstdint>
@@ -116,7 +117,7 @@ class CallState {
   void describe(const DescribedCall& call) { log_.begin(number_ + 1, call); }
   /// Before a message of this call goes to a rank of another host.
   void announce_to(uint32_t peer);
-  /// What the call can say of itself from now on; null: nothing.
+  /// Sets the source of the call's progress for others that ask; null: there is none.
   void show(const ProgressSource* source) { source_ = source; }
   const Call& call() const { return call_; }
   /// Collectives so far.
@@ -167,7 +168,7 @@ class CallState {
   bool is_leaving() const { return leaving_; }
   /// Every rank learns of it after all, also if it has failed already.
   void end_leaving();
-  /// What of a long wait others may ask for.
+  /// The part of a long wait that others may ask for.
   Stall& stall() { return *stall_; }
 
   /// From now on, until end_exposure() or an error, peers may touch this call's buffers, and this
@@ -248,7 +249,7 @@ Status CallState::wait(Advance advance) {
         if (++moving_turns % kMovingTurns == 0) check_while_moving();
         break;
       case Progress::kBlocked:
-        // What moves in streams may be the notes of others that wait: no reason not to look.
+        // Movement in streams may come from the notes of others that wait, so rare checks go on.
         if (has_streams_ && poll_streams()) {
           backoff.reset();
           if (polls % kStreamPolls == 0) check_rare();

@@ -100,7 +100,7 @@ inline int64_t element(int rank, uint64_t i) {
   return static_cast<int64_t>((i * 7 + rank * 13) % 101);
 }
 
-// What rank `rank` must find at `i` of its output.
+// The value that rank `rank` must find at `i` of its output.
 inline int64_t expected(const Case& c, int rank, uint64_t i) {
   const int n = c.parameters.ranks;
   const auto sum = [&](uint64_t at) {

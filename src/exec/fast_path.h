@@ -24,8 +24,8 @@ class FastPath {
 
   Status run(HostExecutor& executor, const Call& call) const;
 
-  /// What the next call of the same plan will store first: from the frame of this one, in lines.
-  /// Wrong behind the last frame of the ring, one call in some 250.
+  /// The lines that the next call of the same plan will store first, relative to the frame of this
+  /// call. The guess is wrong behind the last frame of the ring, one call in some 250.
   struct Claim {
     uint64_t offset = 0;
     uint32_t lines = 0;

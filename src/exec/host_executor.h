@@ -4,7 +4,9 @@
 // thread can drive many communicators; run() is both with waiting between. Micro-operations are
 // interpreted; plans of one lane and one slice may have a shorter form (fast_path.h).
 //
-// Owns: what a rank counts on from call to call. Threads: one at a time. Errors: CallState's.
+// Owns:    what a rank counts on from call to call.
+// Threads: one at a time.
+// Errors:  CallState's.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +49,8 @@ class HostExecutor final : private ProgressSource {
       prefetch_to_write(static_cast<const std::byte*>(next_stored_) + line * kPrefetchedBytes);
     }
   }
-  /// What the next call claims. `lines` 0: nothing.
+  /// Sets the cache lines that the next call will store first, which begin() then prefetches.
+  /// `lines` 0: none.
   void claim_next(const void* stored, uint32_t lines) {
     next_stored_ = lines > 0 ? stored : this;
     next_lines_ = lines;

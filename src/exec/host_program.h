@@ -1,6 +1,8 @@
-// What a host needs of a plan beside the plan itself: its kernels, found once.
+// A plan's kernels, found once, which a host needs beside the plan itself.
 //
-// Owns: a table; the plan stays where it is and as it is. Threads: a value. Errors: none.
+// Owns:    a table; the plan stays where it is and as it is.
+// Threads: a value.
+// Errors:  none.
 #pragma once
 
 #include <vector>

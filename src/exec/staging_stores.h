@@ -83,7 +83,7 @@ class StagingMark {
   uint64_t word_;
 };
 
-/// What the clock says about both kinds, for each class of sizes.
+/// Measured times of both kinds of stores, for each class of sizes.
 class StagingChoice {
  public:
   /// Of the moves with the chosen kind one in so many is timed, by lot: moves to near and to far
@@ -143,10 +143,10 @@ class StagingChoice {
   Prng lots_{1};  // any: only that it keeps no step with the calls matters
 };
 
-/// What the other ranks of the domain pay for reading.
+/// Measured times that the other ranks of the domain need for reading.
 class StagingReaders {
  public:
-  /// Who has published nothing since it was looked at so often reads no more.
+  /// A reader that has published nothing over so many looks is taken to read no more.
   static constexpr uint32_t kGoneLooks = 64;
 
   explicit StagingReaders(const std::vector<const StagingReads*>& readers);

@@ -24,13 +24,13 @@ struct Tuning {
   uint64_t pipeline_slice_cost_bytes = 4 << 10;
   uint64_t pipeline_bytes = 16 << 10;  // shorter are no slices
   uint64_t region_bytes = 1 << 20;     // of a staging ring; the lanes of a plan share so much
-  // What is in flight in such a pipeline stays in the caches: its frames use so much of a region
-  // (512 KiB, and what pads them).
+  // The data in flight in such a pipeline should stay in the caches, so its frames use so much of a
+  // region (512 KiB, and what pads them).
   uint64_t pipeline_region_bytes = 516 << 10;
   // Pipelines of so many bytes fill the third level cache with what the user sends and receives.
-  // What is in flight then stays only in the second level one: a frame of so many bytes in each
-  // region (more where it has blocks for many ranks). And copies to the user are by vectors, or
-  // bypass the cache.
+  // Then only the second level cache has room for the data in flight: frames have so many bytes in
+  // each region (more where they have blocks for many ranks), and copies to the user are made by
+  // vectors or bypass the cache.
   uint64_t long_pipeline_bytes = 8 << 20;
   uint64_t long_frame_bytes = 256 << 10;
   uint64_t read_bytes = 256 << 10;       // single copy: bytes of one read

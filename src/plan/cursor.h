@@ -6,7 +6,9 @@
 // within a region; the move to the next region is the only moment at which a writer must know that
 // all readers have passed what lay there ("credit").
 //
-// Threads: values. Units: bytes, but for RingCursor, whose unit is its user's. Errors: none.
+// Threads: values.
+// Units:   bytes, but for RingCursor, whose unit is its user's.
+// Errors:  none.
 #pragma once
 
 #include <algorithm>
@@ -83,7 +85,7 @@ class CellCursor {
   uint32_t parts_ = 0;  // of it, that are taken; 0: it is no tiny one's
 };
 
-/// What a lane counts on from call to call.
+/// The counts that a lane continues from call to call.
 struct LaneCursor {
   uint64_t progress = 1;  // the lane counter's value between two slices
   RingCursor ring;

@@ -29,8 +29,8 @@ TEST(CellCursor, OtherFramesHaveCellsOfTheirOwn) {
   EXPECT_EQ(cursor.take(1, true, 6), part(6, 0));
 }
 
-// What lies in a region may be overwritten once everybody has passed all frames in it, those that
-// share its last cell included.
+// A region may be overwritten once every rank has passed all frames in it, those that share its
+// last cell included.
 TEST(CellCursor, ARegionIsReleasedBehindItsLastTinyFrame) {
   CellCursor cursor(1, 2);
   uint64_t progress = 1;

@@ -32,7 +32,7 @@ bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning
 // next.
 bool pipelines(const Match& match) { return match.flows_one_way && !match.far; }
 
-// What a rank publishes, by the declared cost of the algorithm.
+// The bytes that a rank publishes, by the declared cost of the algorithm.
 uint64_t published_bytes(const Match& match, const BindRequest& request) {
   const double published = static_cast<double>(match.published.num) / match.published.den;
   const auto bytes = static_cast<double>(request.count * types::size_of(request.type));

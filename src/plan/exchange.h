@@ -1,8 +1,9 @@
-// What a rank exchanges with its peers in one slice, message by message: for whoever asks how far a
-// call has come. No plan needs it to run, so it is not kept but made from the match when it is
-// asked for.
+// The messages that a rank exchanges with its peers in one slice, for questions about how far a
+// call has come. No plan needs them to run, so they are not kept but made from the match when asked
+// for.
 //
-// Threads: values. Errors: none.
+// Threads: values.
+// Errors:  none.
 #pragma once
 
 #include <cstdint>

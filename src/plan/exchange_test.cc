@@ -20,7 +20,7 @@ struct Sum {
 };
 using Pairs = std::map<std::tuple<uint32_t, uint32_t>, Sum>;  // by source and target
 
-/// What `rank` says of the messages it sends, or of those it receives.
+/// Adds the messages that `rank` sends, or those that it receives, by its own account.
 void add(Pairs& pairs, const Match& match, uint32_t rank, bool sends, uint64_t count) {
   const schedule::Layout layout(match.shape, count);
   each_exchange(match, [&](const Exchange& exchange) {

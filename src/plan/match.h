@@ -49,7 +49,7 @@ struct PushTarget {
   uint32_t blocks = 0;
 };
 
-/// What a step of my schedule turns into.
+/// A step of this rank's schedule with the facts about the other ranks that lowering needs.
 struct MatchedStep {
   // SEND
   bool near = false;    // someone of my domain receives it: `message` holds
@@ -116,8 +116,8 @@ struct MatchRequest {
   group::GroupPointer group;
   Mode mode = Mode::kStaged;
   bool in_place = false;  // this rank's buffers
-  // What the hazard pass assumes of every rank: a rank may be in place. Equal on all ranks; of no
-  // effect for rooted collectives, where it looks at both placements.
+  // Whether the hazard pass assumes that every rank may be in place. Equal on all ranks; without
+  // effect for rooted collectives, for which the pass looks at both placements.
   bool hazards_in_place = false;
   // Every value gets a scratch block of its own (schedule/single_assignment.h).
   bool single_assignment = false;

@@ -17,7 +17,7 @@
 // CREDIT, at the first write to a ring region, waits until every rank has passed what last used it.
 //
 // Threads: a plan is immutable and may be run by any one thread at a time per communicator.
-// Units: offsets in bytes, lengths in elements.
+// Units:   offsets in bytes, lengths in elements.
 #pragma once
 
 #include <array>
@@ -74,7 +74,7 @@ constexpr PeerBase peer_base_of(uint32_t base) {
   return static_cast<PeerBase>(behind % static_cast<uint32_t>(PeerBase::kCount));
 }
 
-/// What moves with the slice: added to base + offset when a micro-operation runs.
+/// The term that changes with the slice: it is added to base + offset when a micro-operation runs.
 enum class Shift : uint32_t {
   kNone = 0,     // cells, landing zones, single-slice user memory
   kPiece = 1,    // user memory: the offset of the slice's piece within the block
@@ -118,7 +118,8 @@ struct Op {
   bool stages = false;
 };
 
-/// Who executes the micro-operations of a lane. Engines of devices get numbers of their own.
+/// The engine that executes the micro-operations of a lane. Engines of devices have numbers of
+/// their own.
 enum class Engine : uint8_t { kHost = 0, kDevice = 1 };
 
 /// Where the bytes of a base lie.
@@ -163,10 +164,11 @@ struct Plan {
   types::ReduceOp operation = types::ReduceOp::kSum;  // that moves fold by
   // By fixed base, then by what a base of a rank is.
   std::array<MemoryKind, 8> memory{};
-  // What explain and the flight recorder print.
+  // Texts that explain and the flight recorder print.
   std::string algorithm;
   std::string passes;  // names of the passes that changed something
-  // What it was bound from, if that outlives it: for who asks how far a call has come (exchange.h).
+  // The match that the plan was bound from, if that outlives the plan; exchange.h tells from it how
+  // far a call has come.
   const Match* match = nullptr;
   schedule::Layout layout;
 };

@@ -1,7 +1,7 @@
 // Proves plans before they run: the micro-operations of all ranks, executed symbolically.
 //
-// What is proved of the plans of one or several consecutive calls, on rings so small that frames
-// and cells are used again within the run:
+// The verifier proves these claims about the plans of one or several consecutive calls, on rings so
+// small that frames and cells are used again within the run:
 //   values    every output element is exactly the required contributions of this call, each once,
 //             scaled and divided as an average wants it
 //   races     no two accesses to one byte of any memory, one of them a write, without an order
@@ -18,9 +18,11 @@
 // last write before it whatever the timing: all interleavings compute the same values as this one.
 //
 // Each lane is a thread of its own, though an executor may run them in one: engines may differ by
-// lane. What is proved is the plan; that an executor does what it says is for that one's tests.
+// lane. The proof is about the plan; that an executor follows it is the claim of that executor's
+// tests.
 //
-// Errors: the Status is the counter-example: ranks, calls, slices, micro-operations and the memory.
+// Errors:  the Status is the counter-example: ranks, calls, slices, micro-operations and the
+//          memory.
 // Threads: pure.
 #pragma once
 

@@ -241,8 +241,8 @@ void Machine::transfer(Transfer& send, Transfer& receive) {
   send.done = receive.done = true;
 }
 
-// A send counts as out when it has been received: no transport need buffer it. What it then tells
-// the sender is only that its source is free.
+// A send counts as out when it has been received: no transport need buffer it. That tells the
+// sender only that its source is free.
 bool Machine::await_transfer(const Context& at, bool sends) {
   const Op& op = *at.op;
   const uint32_t poster = sends ? op.lane : at.at->lane;
@@ -259,7 +259,7 @@ bool Machine::await_transfer(const Context& at, bool sends) {
   return true;
 }
 
-// What every element of the output must hold when the call returns.
+// Checks the value that every element of the output must hold when the call returns.
 void Machine::check_output(uint32_t rank) {
   const uint32_t call = ranks_[rank].call;
   const PlanSet& set = set_of(call);

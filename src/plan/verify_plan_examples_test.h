@@ -1,4 +1,4 @@
-// What the tests of this folder share.
+// Example plans that the tests of this folder share.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What can be seen of plans without running them: that all ranks count on the same, that count
-// vectors of both sides of a pair agree, and that every index names something.
+// Checks of plans without running them: all ranks count alike, the count vectors of both sides of a
+// pair agree, and every index names something.
 #pragma once
 
 #include <span>

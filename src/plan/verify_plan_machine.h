@@ -20,8 +20,8 @@
 
 namespace tutti::plan::verifier {
 
-/// What a thread did at one moment. Of the user's own deeds around a call `phase` says which:
-/// kPrologue before the rank enters, kDone after it has returned.
+/// One action of a thread. For the user's own actions around a call, `phase` is kPrologue before
+/// the rank enters it and kDone after it has returned.
 struct Deed {
   uint32_t call = 0;
   uint32_t slice = 0;
@@ -119,7 +119,7 @@ class Machine {
     std::vector<std::vector<Clock>> passed;  // [slice][ops passed], for other lanes
   };
 
-  /// What one engine of a rank counts on, and where it stands.
+  /// The counts of one engine of a rank, and its position in the plan.
   struct Drive {
     Cursors cursors;
     Walk<RankMachine, FaultyRules> walk;

@@ -26,7 +26,7 @@ struct Part {
   ValueId value = kUndefined;
 };
 
-/// Who touches memory, and what he knows.
+/// The thread that touches memory, and its knowledge of other threads.
 struct Actor {
   Moment now;
   const Clock* clock = nullptr;

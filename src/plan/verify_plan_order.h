@@ -14,7 +14,7 @@ struct Moment {
   uint32_t time = 0;
 };
 
-/// What one thread knows of the time of all threads.
+/// One thread's knowledge of the time of all threads: a vector clock.
 class Clock {
  public:
   Clock() = default;

@@ -80,7 +80,7 @@ Machine::Place Machine::flag_place(uint32_t rank, uint64_t cell, bool entry) con
   return {memory_of(rank, kCells), {cell, cell + bytes}};
 }
 
-// What a lane has left when its slice ends.
+// Checks that a lane leaves nothing open when its slice ends.
 void Machine::check_closed(const Context& at) {
   const Position& where = *at.at;
   const LanePlan& plan = plan_of(at.rank).lanes[where.lane];

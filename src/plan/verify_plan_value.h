@@ -43,7 +43,7 @@ class Values {
   ValueId divide(ValueId id);
   ValueId fold(std::span<const ValueId> sources);
 
-  /// What byte `at` of the range holds.
+  /// The value of byte `at` of the range, in words.
   std::string describe(ValueId id, uint64_t at) const;
 
  private:

@@ -23,7 +23,7 @@ using schedule::Space;
 using schedule::Step;
 using schedule::StepKind;
 
-/// What goes from each rank to each other one; shared counts are the first row.
+/// The counts from each rank to each other one; shared counts are the first row.
 using Matrix = std::vector<std::vector<uint64_t>>;
 
 // Zeros, ones, several pieces, and one share much longer than all others.

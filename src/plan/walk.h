@@ -40,8 +40,8 @@
 // fork, behind and join say every order between lanes of a rank: nothing for one host thread, a
 // join of clocks for the verifier, an event for streams.
 //
-// Threads: one at a time. Errors: none of its own; a plan is taken to be one that verify_plans()
-// accepts.
+// Threads: one at a time.
+// Errors:  none of its own; a plan is taken to be one that verify_plans() accepts.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ namespace tutti::plan {
 
 enum class Answer : uint8_t { kGoOn, kNotYet, kFailed };
 
-/// What advance() did. kMoved: calling it again at once may do more.
+/// The outcome of advance(). kMoved: another call at once may do more.
 enum class Progress : uint8_t { kDone, kMoved, kBlocked, kFailed };
 
 enum class Phase : uint8_t { kPrologue, kSlices, kEpilogue, kDone };

@@ -14,7 +14,7 @@
 
 namespace tutti::plan::machines {
 
-/// What ranks wait for, and the order in which they go on.
+/// The events that ranks wait for, and the order in which ranks go on.
 class Alarm {
  public:
   enum class Kind : uint8_t { kCounter, kFlag, kMessage };

@@ -24,7 +24,7 @@ bool walk_through(Walk<Machine>& walk, Machine& machine) {
   return progress == Progress::kDone;
 }
 
-/// What all ranks have to do, rank by rank: some queues.
+/// The work of all ranks: for each rank some queues.
 using Queues = std::vector<std::vector<std::deque<Item>*>>;
 
 // Takes queues in random order, from each as much as it gives, until all are empty.

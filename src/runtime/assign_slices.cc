@@ -116,7 +116,8 @@ class DeficitFill {
     const int64_t held = slice.end - slice.begin;
     if (item.grain == 0) return item.cost() <= cost ? held : 0;
     const int64_t grain_cost = item.grain * item.unit_cost;
-    // What remains must end on the grain, so a slice that leaves may be short only as a whole.
+    // The rest must end on the grain, so a slice that leaves may be short only if it is the whole
+    // item.
     const int64_t grains = (cost + grain_cost / 2) / grain_cost;
     const int64_t kept = (held - std::min(held, grains * item.grain) + item.grain - 1) / item.grain;
     return held - std::min(held, kept * item.grain);

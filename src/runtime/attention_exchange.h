@@ -1,5 +1,5 @@
-// What timelines of disaggregated attention have in common: one nano-batch or stage of a rank that
-// enters attention, is attended to and leaves it.
+// The common part of timelines of disaggregated attention: one nano-batch or stage of a rank enters
+// attention, is attended to and leaves it.
 #pragma once
 
 #include <string>

@@ -128,7 +128,7 @@ void attend(const double* query, const double* keys, int64_t row, double* output
   }
 }
 
-/// What the documents of a home hold, one behind the other.
+/// The values of a home's documents, one behind the other.
 std::vector<double> held(const Documents& documents, int home, int width) {
   std::vector<double> all;
   for (int d = 0; d < std::ssize(documents); ++d) {

@@ -92,7 +92,7 @@ class CounterSync::Impl {
   }
 
   void end_step() {
-    // What was posted has been sent: its exchange ends before its memory goes.
+    // Posted counts are being sent: their exchange must end before their memory is freed.
     tuttiResult_t result = tuttiSuccess;
     for (auto& [number, posted] : open_) {
       const tuttiResult_t own = tuttiRequestWait(posted.request);

@@ -1,4 +1,4 @@
-// What memory plans and their timelines have in common.
+// The common part of memory plans and their timelines.
 #pragma once
 
 #include "tutti/runtime/memory_plan.h"

@@ -51,7 +51,7 @@ Nanoseconds backward_time(const MemoryModel& model, const MemoryPlan& plan) {
   return time;
 }
 
-/// What lives on the device while each pass runs, in the order of execution.
+/// The most memory that lives on the device while the passes run, in the order of execution.
 Bytes walked_peak(const MemoryModel& model, const MemoryPlan& plan) {
   const std::vector<ActivationPlace> places = places_of(model, plan);
   const int blocks = static_cast<int>(model.blocks.size()), interval = swap_interval(model);

@@ -140,7 +140,7 @@ TEST(RuntimeMemoryPlan, WithoutALimitEverythingStays) {
   EXPECT_EQ(search_memory(even_model(), Bytes(1 << 20)), (MemoryPlan{6, 0, 0, 0}));
 }
 
-/// What a rank holds while it runs, so that an early reuse shows.
+/// The memory of a rank while it runs, with contents by which an early reuse is seen.
 class Store {
  public:
   Store(const MemoryModel& model, int rank, int ranks) : model_(model), rank_(rank) {

@@ -92,7 +92,7 @@ TEST(RuntimeMoeIndex, RefusesChoicesThatCannotBe) {
   EXPECT_REFUSED(reduce_rows(build_index(Ids{0}, 1, 1), out, out, 1, out), "do not fit");
 }
 
-/// What a rank's tokens look like; small integers, so that every sum is exact.
+/// The tokens of a rank: small integers, so that every sum is exact.
 std::vector<float> tokens_of(int rank, int tokens, int width) {
   std::vector<float> x;
   for (int i = 0; i < tokens * width; ++i) x.push_back(float((rank * 31 + i * 7) % 23 - 11));

@@ -48,7 +48,7 @@ class PingPongRank {
     return std::to_string(nano) + "." + std::to_string(layer);
   }
 
-  /// What follows the attention of the layer before, and precedes that of this layer.
+  /// Adds the work between the attention of the layer before and that of this layer.
   void add_between(int n, int layer, int left = -1) {
     TimelineTask task;
     task.rank = rank_;

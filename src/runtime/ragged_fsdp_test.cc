@@ -228,7 +228,7 @@ TEST(RuntimeBucketPlan, QuantisedSharesAreTheQuantisedTensor) {
   EXPECT_NE(by_shares(tensor_sharding(plan_bucket(Tensors{{5, 1}, {96, 1}}, 4, 1), 1)), whole);
 }
 
-/// What needs the whole matrix: every element depends on all of it.
+/// An update that needs the whole matrix: every element depends on all others.
 void update(std::vector<double>& matrix) {
   double norm = 0;
   for (const double x : matrix) norm += x * x;

@@ -30,7 +30,7 @@ RowDispatch::RowDispatch(tuttiComm_t comm, int experts, int64_t capacity, Bytes 
 }
 
 RowDispatch::~RowDispatch() {
-  // Who fetches results last has fetched them when all have come here.
+  // When all ranks have come here, every rank has fetched its results.
   tuttiBarrier(comm_, tuttiBlocking());
   tuttiCommWindowDeregister(comm_, window_);
   tuttiMemFree(memory_);

@@ -191,8 +191,8 @@ Timeline crossing(Bytes chunk) {
   return timeline;
 }
 
-// W3. Whoever is scheduled late may miss it once, but were the short transfer behind the whole long
-// one, it never ended first.
+// W3. A run in which a thread is scheduled late may miss it, but if the short transfer came behind
+// the whole long one, it would never end first.
 TEST(RuntimeRun, AHighPriorityTransferPassesALongOneBetweenItsChunks) {
   bool passed = false;
   run_ranks(2, [&](tuttiComm_t comm, int rank) {

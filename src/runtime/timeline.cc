@@ -105,7 +105,8 @@ void check_buffers(const Timeline& timeline, const TimelineGraph& graph,
     const TimelineTask& task = timeline.tasks[at(t)];
     for (const int buffer : task.writes) accesses[{task.rank, buffer}].push_back({t, true});
     for (const int buffer : task.reads) {
-      // What reads and writes needs a writer before it, too: its read is an access of its own.
+      // A task that reads and writes a buffer needs a writer before it, too: its read is an access
+      // of its own.
       accesses[{task.rank, buffer}].push_back({t, false});
     }
   }

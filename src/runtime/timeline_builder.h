@@ -1,4 +1,4 @@
-// What generators put timelines together with.
+// Helpers with which generators build timelines.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What of a timeline waits for what: tracks, meetings of communication, and their order.
+// The order in a timeline: which task waits for which, by tracks and by meetings of communication.
 #pragma once
 
 #include <cstdint>

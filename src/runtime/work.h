@@ -1,4 +1,4 @@
-// What the strategies of assign.h have in common.
+// The common part of the strategies of assign.h.
 #pragma once
 
 #include <vector>
@@ -29,7 +29,7 @@ class BinState {
   std::vector<int64_t> memory_;
 };
 
-/// What the slice moves: nothing at home, or where it has none.
+/// The bytes that the slice moves: none if it stays at its home or has none.
 Bytes bytes_moved(const WorkItem& item, int64_t units, int bin);
 
 /// Sorts by item and begin, and joins neighbours in one bin.

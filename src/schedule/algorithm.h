@@ -1,8 +1,8 @@
-// What an algorithm is to the rest of the library: one value of type Algorithm, named in one line
-// of src/registry. Verifier, selection, benchmarks and docs iterate over those values.
+// To the rest of the library an algorithm is one value of type Algorithm, named in one line of
+// src/registry. Verifier, selection, benchmarks and docs iterate over those values.
 //
-// Threads: the functions are pure: same arguments, same result, no state. Errors: none; they serve
-// every number of ranks and root, and up to max_lanes lanes.
+// Threads: the functions are pure: same arguments, same result, no state.
+// Errors:  none; they serve every number of ranks and root, and up to max_lanes lanes.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct Parameters {
 inline bool always(const Parameters&) { return true; }
 inline bool never(const Parameters&) { return false; }
 
-/// What one call costs, as the algorithm's author declares it; the verifier counts and compares.
+/// The cost of one call, as the algorithm's author declares it; the verifier counts and compares.
 /// Bytes are in units of one `count` (the argument of the call), so 2*(n-1)/n is a ring's
 /// all-reduce.
 struct Cost {
@@ -68,8 +68,8 @@ struct Algorithm {
   std::string_view summary;  // one line: what it does
   std::string_view wins;     // one line: when to use it
   std::string_view source;   // paper or origin
-  // What NCCL_ALGO calls NCCL's algorithm of this idea for this collective: "Ring"; empty: it has
-  // none. One algorithm of a collective has a name.
+  // The name that NCCL_ALGO has for NCCL's algorithm of this idea for this collective: "Ring";
+  // empty: there is none. One algorithm of a collective has a name.
   std::string_view nccl_name = {};
   uint16_t max_lanes = 1;
   bool in_place = true;  // false: declared unsupported, the caller's input must not be the output

@@ -5,7 +5,9 @@
 // In a v-collective the shares of a buffer (one for each rank) have sizes and places of their own,
 // and the same fractions cut every share by itself.
 //
-// Units: elements. Threads: values. Errors: none; callers pass blocks that a Shape has.
+// Units:   elements.
+// Threads: values.
+// Errors:  none; callers pass blocks that a Shape has.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +42,7 @@ struct Partition {
   bool operator==(const Partition&) const = default;
 };
 
-/// What all ranks of a group know about a collective before any count: the same on every rank.
+/// The facts about a collective that all ranks know before any count: the same on every rank.
 struct Shape {
   Collective collective = Collective::kAllReduce;
   int ranks = 1;

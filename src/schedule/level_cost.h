@@ -1,8 +1,10 @@
-// What an algorithm costs at each level of the tree in which the ranks live, counted from its
-// schedules: no author has to declare it.
+// The cost of an algorithm at each level of the tree in which the ranks live, counted from its
+// schedules, so that no author has to declare it.
 //
-// A message belongs to the level of its two ends. Threads: pure. Units: bytes are in units of one
-// `count`. Errors: schedules that do not match themselves are kInternalError.
+// A message belongs to the level of its two ends.
+// Threads: pure.
+// Units:   bytes are in units of one `count`.
+// Errors:  schedules that do not match themselves are kInternalError.
 #pragma once
 
 #include <cstddef>

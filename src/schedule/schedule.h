@@ -15,7 +15,8 @@
 //          lanes of its rank; that is the only order between lanes.
 //
 // Ordering: `steps` is in an order in which one thread can run all lanes of the rank without
-// looking ahead: every `after` names a smaller index. Threads: values; share them read-only.
+//           looking ahead: every `after` names a smaller index.
+// Threads:  values; share them read-only.
 #pragma once
 
 #include <cstdint>
@@ -52,9 +53,9 @@ struct Buffer {
   }
 };
 
-/// All that tells one collective from another. What it means follows: an element of the output is
-/// the fold of all ranks' contributions, or the contribution of the part's rank (of the root, where
-/// only the root has input).
+/// All that tells one collective from another. The meaning follows from it: an element of the
+/// output is the fold of all ranks' contributions, or the contribution of the part's rank (of the
+/// root, where only the root has input).
 struct Traits {
   const char* name;  // on the command line, in text schedules and in messages: "all_reduce"
   bool reduces;      // combines contributions with an operation

@@ -18,7 +18,7 @@ namespace {
 
 using namespace verifier;
 
-// What is true in every placement.
+// The facts that are true in every placement.
 struct Common {
   Matching matching;
   std::vector<StepRef> order;

@@ -1,6 +1,6 @@
 // Proves a collective before it runs: every rank's schedule, symbolically, for every count at once.
 //
-// What is proved:
+// The verifier proves:
 //   values    every element of every rank's output is exactly the required contributions, each once
 //   matching  the messages of every channel pair up: as many, as many blocks, of the same sizes
 //   deadlock  with `least_credit` nothing ever waits in a circle, neither with a thread for every
@@ -17,9 +17,10 @@
 // cannot deadlock where this one does not. It follows that a MOVE naming one channel twice needs
 // credit 2: at rendezvous the second is never offered.
 //
-// Errors: the Status is the counter-example: rank, step as text, what was expected, what was
-// found. Any bytes may be verified; work and memory are bounded, a schedule beyond the bounds is
-// refused. Threads: pure.
+// Errors:  the Status is the counter-example: rank, step as text, what was expected, what was
+//          found. Any bytes may be verified; work and memory are bounded, a schedule beyond the
+//          bounds is refused.
+// Threads: pure.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +47,7 @@ struct VerifyOptions {
       true;  // false: trusts the lanes; costs ranks * lanes * steps where they share blocks
 };
 
-/// What is true of a schedule that was accepted.
+/// Facts about a schedule that was accepted.
 struct Verdict {
   Cost cost;
   LevelLoads loads;           // if a tree was given
@@ -68,17 +69,17 @@ struct Verdict {
   /// its own row and column.
   bool forwards = false;
 
-  /// Some block holds elements that belong to another rank's share than its own: right only
-  /// because all counts are equal. No v-collective runs such a schedule. What an all_to_all
-  /// forwards through scratch is excepted: a size round tells it.
+  /// Some block holds elements that belong to another rank's share than its own: right only because
+  /// all counts are equal. No v-collective runs such a schedule. Blocks that an all_to_all forwards
+  /// through scratch are excepted, since a size round tells their sizes.
   bool needs_equal_counts = false;
 };
 
 Result<Verdict> verify(const Shape& shape, std::span<const Schedule> schedules,
                        const VerifyOptions& options = {});
 
-/// The same in each of `placements`, in their order, whatever options.placement says. What does not
-/// depend on the placement is proved once.
+/// The same in each of `placements`, in their order, whatever options.placement says. Claims that
+/// do not depend on the placement are proved once.
 std::vector<Result<Verdict>> verify(const Shape& shape, std::span<const Schedule> schedules,
                                     std::span<const Placement> placements,
                                     const VerifyOptions& options);

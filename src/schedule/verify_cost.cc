@@ -57,7 +57,7 @@ std::vector<uint64_t> sent_widths(const Program& program) {
   return widths;
 }
 
-// What all messages bring to each rank.
+// The sum of all messages to each rank.
 struct Received {
   std::vector<uint32_t> messages;
   std::vector<Wide> bytes;

@@ -1,5 +1,5 @@
-// What an atom holds: an expression over the ranks' contributions, and which atom of their inputs
-// it is about.
+// The value of an atom: an expression over the ranks' contributions, and the atom of their inputs
+// that it is about.
 //
 // Expressions are hash-consed, so equal ones have equal numbers; nothing is ever decided by a hash
 // alone. A node is a pair (its operands in rising order: the operation commutes) or a list of

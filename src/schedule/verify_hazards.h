@@ -2,7 +2,7 @@
 // different lanes to one atom, one of them a write, must be ordered in every execution: vector
 // clocks.
 //
-// What orders two steps:
+// Two steps are ordered by these rules:
 //   - steps of one lane run one after the other; so a rank with one lane cannot race
 //   - a step begins when every step it comes `after` is complete
 //   - a message proves that everything *before* its SEND is done; not that the SEND itself is,

@@ -171,7 +171,7 @@ class Evaluation {
     return {};
   }
 
-  // What a v-collective must know: whose counts decide how long this is.
+  // Notes, for v-collectives, whose counts decide how long this block is.
   void note_shares(StepRef ref, Block target, const Region& region) {
     const bool scratch = target.space() == Space::kScratch;
     const Block block = scratch ? program_.schedule(ref.rank).scratch[target.index()] : target;

@@ -1,5 +1,4 @@
-// What a flight recorder looks like in memory: a file that other processes read while it is
-// written.
+// The memory layout of a flight recorder: a file that other processes read while it is written.
 //
 //   page 0            Header
 //   kNamesAt          kNames texts of kNameBytes: what the small numbers in records stand for
@@ -11,11 +10,12 @@
 // algorithms by number of a text in the file.
 //
 // Ordering: one writer at a time per record. It sets `order` to 0, writes the other words, and sets
-// `order` to the record's number; a reader that sees one number before and after has a whole
-// record. What changes later (state, end, wait, lines) are single words, each valid when its bit in
-// `progress` says so. A line is written like a record; its `order` holds that of the record it
-// belongs to, so one that was overwritten for another call is known, and a revision, because a call
-// writes its lines again and again. Threads: every word that changes is atomic.
+//           `order` to the record's number; a reader that sees one number before and after has a
+//           whole record. The fields that change later (state, end, wait, lines) are single words,
+//           each valid when its bit in `progress` says so. A line is written like a record; its
+//           `order` holds that of the record it belongs to, so one that was overwritten for another
+//           call is known, and a revision, because a call writes its lines again and again.
+// Threads:  every word that changes is atomic.
 #pragma once
 
 #include <atomic>
@@ -31,7 +31,7 @@ inline constexpr const char* kFileLabel = "tutti-trace";
 
 enum class State : uint8_t { kNone = 0, kQueued = 1, kRunning = 2, kDone = 3, kFailed = 4 };
 
-/// What a call's number counts: each kind of call has numbers of its own, rising from 1.
+/// The series in which a call is numbered: each kind of call has numbers of its own, rising from 1.
 enum class Series : uint8_t { kCollective = 0, kTransfers = 1, kOneSided = 2, kDevice = 3 };
 
 /// Record::progress: call number << 32 | Series << 16 | bits | State.
@@ -44,7 +44,7 @@ inline constexpr uint32_t kSeriesAt = 16;
 inline constexpr uint64_t kSeriesMask = 0xff;
 
 /// Record::wait: peer (20 bits) << 44 | lane (4) << 40 | step (12) << 28 | milliseconds since the
-/// start of the call (28) when the wait was first noticed. What is larger is shown as the largest.
+/// start of the call (28) when the wait was first noticed. Larger values are stored as the largest.
 inline constexpr uint64_t kMostStep = (1u << 12) - 1;
 inline constexpr uint64_t kMostMilliseconds = (1u << 28) - 1;
 
@@ -62,7 +62,7 @@ struct alignas(64) Record {
 };
 static_assert(sizeof(Record) == 64);
 
-/// What is known of a peer that a call exchanges bytes with, when its line was written.
+/// The state of a peer with which a call exchanges bytes, as known when its line was written.
 enum class PeerState : uint8_t { kUnknown = 0, kElsewhere = 1, kWaits = 2, kGaveUp = 3 };
 
 /// One direction of what a call exchanges with one peer: for a collective all of it, else one

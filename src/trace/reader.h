@@ -1,8 +1,10 @@
 // Reads flight recorders: of this process or another one, running or stopped.
 //
-// Owns: what it returns are copies. Threads: any. Units: nanoseconds of CLOCK_MONOTONIC, which the
-// processes of a host share. Errors: kRemoteError for a file that is no recorder of this version;
-// kSystemError where a process cannot be looked into (it needs the same user).
+// Owns:    what it returns are copies.
+// Threads: any.
+// Units:   nanoseconds of CLOCK_MONOTONIC, which the processes of a host share.
+// Errors:  kRemoteError for a file that is no recorder of this version; kSystemError where a
+//          process cannot be looked into (it needs the same user).
 #pragma once
 
 #include <sys/types.h>
@@ -28,7 +30,7 @@ struct ExchangeRecord {
   uint64_t moved = 0;  // of the bytes
   uint32_t messages = 0;
   uint32_t complete = 0;  // of the messages
-  // What was known of the peer then:
+  // The peer's state as it was known then:
   PeerState state = PeerState::kUnknown;
   uint32_t call = 0;   // the last collective it entered
   uint32_t blame = 0;  // whom it waits for, or gave up because of
@@ -87,11 +89,11 @@ std::vector<pid_t> find_processes();
 std::string to_text(const Snapshot& snapshot, uint64_t now_ns);
 /// One line for a call, without a line end.
 std::string to_line(const CallRecord& call, uint64_t now_ns);
-/// What it exchanges: a line each, without line ends, where most is missing first; at most `most`,
-/// and one that says how many there are more.
+/// The exchanges of the call, a line for each without its line end, those with the most missing
+/// first: at most `most`, and one that says how many more there are.
 std::vector<std::string> to_lines(const CallRecord& call, size_t most);
-/// What the last call did when the communicator failed, in a few words: "in all_reduce, call 2,
-/// after it had waited 1.4 s for rank 3". Empty if nothing was under way.
+/// The last call and its state when the communicator failed, in a few words: "in all_reduce, call
+/// 2, after it had waited 1.4 s for rank 3". Empty if nothing was under way.
 std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns);
 std::string to_json(const std::vector<Snapshot>& snapshots);
 

@@ -2,15 +2,16 @@
 //
 // The ring is a memfd whose descriptor stays open, so that `tutti trace dump` finds it in
 // /proc/PID/fd, also while the process is stopped. A small call costs a few plain stores and no
-// clock: its start is known of every kSampled-th, and when it waits for long. What it exchanges
-// with each peer is written when it has waited for some milliseconds and now and then from there
-// on, and when it fails; that of sends and receives, which may differ in peers and types, from the
-// start.
+// clock: its start is known of every kSampled-th, and when it waits for long. Its exchange with
+// each peer is written when it has waited for some milliseconds and now and then from there on, and
+// when it fails; that of sends and receives, which may differ in peers and types, from the start.
 //
-// Owns: the file and its mapping. Threads: queue() by the thread that queues, everything else by
-// the one that runs calls; begin() only while nothing is queued. Units: bytes, nanoseconds of
-// CLOCK_MONOTONIC. Errors: create() alone; a call that finds the ring full of unfinished ones is
-// counted and not recorded.
+// Owns:    the file and its mapping.
+// Threads: queue() by the thread that queues, everything else by the one that runs calls; begin()
+//          only while nothing is queued.
+// Units:   bytes, nanoseconds of CLOCK_MONOTONIC.
+// Errors:  create() alone; a call that finds the ring full of unfinished ones is counted and not
+//          recorded.
 #pragma once
 
 #include <algorithm>
@@ -34,7 +35,7 @@ struct RecorderOptions {
   uint64_t records = 1024;  // rounded up to a power of two; 0: nobody can read it
 };
 
-/// What a call is, ready to be stored: made once per plan.
+/// The fields of a call that are the same for each call of a plan, ready to be stored.
 struct Label {
   uint64_t what = 0;
   uint64_t bytes = 0;
@@ -76,7 +77,8 @@ class Recorder {
   Recorder(const Recorder&) = delete;
   Recorder& operator=(const Recorder&) = delete;
 
-  /// The number of a text in the file; 0, which reads as "?", when there is no room. Threads: one.
+  /// The number of a text in the file; 0, which reads as "?", when there is no room.
+  /// Threads: one.
   uint8_t name(std::string_view text);
 
   /// A call begins; of a collective `number` is its call number.

@@ -1,8 +1,10 @@
 // The caller's side of a gate: one attempt in steps, for a thread that makes many at once, and
 // pass_gate(), which repeats it while its patience lasts.
 //
-// Owns: the socket, until take(). Threads: one. Errors: those of connect() and of the handshake;
-// Attempts says which of them are worth another attempt.
+// Owns:    the socket, until take().
+// Threads: one.
+// Errors:  those of connect() and of the handshake; Attempts says which of them are worth another
+//          attempt.
 #pragma once
 
 #include <poll.h>
@@ -51,7 +53,7 @@ class Call {
 };
 
 /// Being hung up on before the gate has said anything is no refusal, nor is being put off: it is
-/// busy with others. What it says then may be lost, so a refusal without a reason counts when it
+/// busy with others. Its answer may then be lost, so a refusal without a reason counts when it
 /// comes again and again.
 class Attempts {
  public:

@@ -3,16 +3,17 @@
 //
 // At most kMaxHalfOpen callers are listened to at a time, each for kPatienceNs and for the bytes of
 // a handshake. When more are waiting, those that have said least for longest make room, so that a
-// flood of silent connections keeps nobody out; a rank that meets this calls again (call.h). Who
-// has said hello keeps its place though others wait, for its proof is on the way: for kAnswerNs
-// from its arrival, or a few round trips of its connection if that is longer. So all ranks of a job
-// may call at once, from far away. Nothing a caller does makes the gate fail. Where descriptors run
-// out, those who wait are hung up on with one that is kept for this, so that they call again and
-// nobody's poll() returns for a caller that cannot be let in.
+// flood of silent connections keeps nobody out; a rank that meets this calls again (call.h). A
+// caller that has said hello keeps its place though others wait, for its proof is on the way: for
+// kAnswerNs from its arrival, or a few round trips of its connection if that is longer. So all
+// ranks of a job may call at once, from far away. Nothing a caller does makes the gate fail. Where
+// descriptors run out, those who wait are hung up on with one that is kept for this, so that they
+// call again and nobody's poll() returns for a caller that cannot be let in.
 //
-// Owns: the listener and the callers that have not proved themselves. Threads: one. Errors: next()
-// gives kTimeout telling what was refused meanwhile, and what accept() cannot do (descriptors run
-// out).
+// Owns:    the listener and the callers that have not proved themselves.
+// Threads: one.
+// Errors:  next() gives kTimeout telling what was refused meanwhile, and what accept() cannot do
+//          (descriptors run out).
 #pragma once
 
 #include <poll.h>

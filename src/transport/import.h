@@ -1,9 +1,9 @@
 // Memory that a peer registered, as it lies here: what stands behind Mapped::import().
 //
-// Owns: an ImportCache its mappings; an Import one use of one, which it gives back, so that neither
-// mapping nor descriptor outlives what it was for. The link outlives its imports. Threads: a cache
-// locks inside; an Import is a value. Errors: kInvalidArgument for what is no handle; else as the
-// caller's way to open it.
+// Owns:    an ImportCache its mappings; an Import one use of one, which it gives back, so that
+//          neither mapping nor descriptor outlives what it was for. The link outlives its imports.
+// Threads: a cache locks inside; an Import is a value.
+// Errors:  kInvalidArgument for what is no handle; else as the caller's way to open it.
 #pragma once
 
 #include <functional>
@@ -19,7 +19,7 @@
 
 namespace tutti::transport {
 
-/// What a link has mapped of its peer: every file once, for as long as somebody uses it.
+/// The files of its peer that a link has mapped: each once, for as long as somebody uses it.
 class ImportCache {
  public:
   using Open = std::function<Result<Fd>()>;

@@ -1,6 +1,7 @@
-// What a rank's transports are made from, and where it lives.
+// The values from which a rank's transports are made, and the place where the rank lives.
 //
-// Threads: read-only after construction. Lifetime: outlives the transports made from it.
+// Threads:  read-only after construction.
+// Lifetime: outlives the transports made from it.
 #pragma once
 
 #include <array>

@@ -1,18 +1,19 @@
-// What carries messages between two ranks. Everything above this file works with any transport,
-// everything below transports/<name>/ with any collective.
+// A transport carries messages between two ranks. Everything above this file works with any
+// transport, everything below transports/<name>/ with any collective.
 //
 // A Transport belongs to one member (rank) of a communicator. It publishes a card; every rank sees
 // all cards and picks, for each peer, the first registered transport that reaches it. connect()
-// then gives a Link. What a link can do is fixed in capabilities() before use, and nobody calls
-// what is not there (mapped(), stream() or one_sided() is null). To comm::Membership the ranks with
-// mapped links are one domain; Communicator::reach_of() chooses a call's plan::Mode by what all
-// links of the domain can do, and lowering the mechanisms by that mode. What a link costs it does
-// not say: those are constants of src/select/select.cc.
+// then gives a Link. The abilities of a link are fixed in capabilities() before use, and nobody
+// calls what is not there (mapped(), stream() or one_sided() is null). To comm::Membership the
+// ranks with mapped links are one domain; Communicator::reach_of() chooses a call's plan::Mode by
+// what all links of the domain can do, and lowering the mechanisms by that mode. A link does not
+// know its costs, which are constants of src/select/select.cc.
 //
-// Owns: the communicator owns its transports; a transport outlives its links. Threads: connect()
-// from one thread, serve() from any; a Stream and a Mapped from several threads (they lock inside).
-// Errors: a broken link keeps its first error in status(); it never comes back. Ordering: per
-// channel, first in, first out; nothing is promised between channels.
+// Owns:     the communicator owns its transports; a transport outlives its links.
+// Threads:  connect() from one thread, serve() from any; a Stream and a Mapped from several threads
+//           (they lock inside).
+// Errors:   a broken link keeps its first error in status(); it never comes back.
+// Ordering: per channel, first in, first out; nothing is promised between channels.
 #pragma once
 
 #include <atomic>
@@ -31,15 +32,15 @@
 
 namespace tutti::transport {
 
-/// What a link offers beside messages. A peer that is not mapped is of another domain, and reached
-/// by STREAM alone.
+/// The abilities of a link beside messages. A peer that is not mapped is of another domain, and
+/// reached by STREAM alone.
 struct Capabilities {
   bool mapped = false;       // arena and registered memory are addressable: INLINE, SLOT...
   bool all_memory = false;   // and every other byte, at the peer's own address: one process
   bool single_copy = false;  // read() and write() reach the peer's ordinary memory
 };
 
-/// Who shares a link: the same pair of ranks may carry several lanes of several communicators.
+/// One of the users of a link: a pair of ranks may carry several lanes of several communicators.
 struct ChannelId {
   uint64_t communicator = 0;  // equal on all members, unique in the job
   uint32_t epoch = 0;         // messages of another epoch are refused
@@ -188,7 +189,7 @@ class Link {
   virtual int liveness_fd() const { return -1; }
 
   /// A link may have no connection until its first use: a message, a get or a put of either side.
-  /// Notes are kept until then. What has been asked of it meanwhile is done in order afterwards.
+  /// Notes are kept until then. Requests that come meanwhile are served in order afterwards.
   enum class State : uint8_t { kIdle, kWanted, kConnected, kFailed };
   virtual State state() const { return status().ok() ? State::kConnected : State::kFailed; }
   /// Connects though there is nothing to send. Never waits.
@@ -211,16 +212,16 @@ class Transport {
  public:
   virtual ~Transport() = default;
   virtual std::string_view name() const = 0;
-  /// What peers need to reach this rank: at most kMaxCardBytes bytes, no secrets.
+  /// The text that peers need to reach this rank: at most kMaxCardBytes bytes, no secrets.
   virtual std::string card() const = 0;
   /// Decided by the two cards alone and symmetric, so that both sides agree without talking.
   virtual bool reaches(std::string_view peer_card) const = 0;
-  /// What the cards of ranks have in common whose links are mapped, so that every rank knows who is
-  /// near whom. Empty: none are.
+  /// A text that the cards of two ranks have in common if links between them are mapped, so that
+  /// every rank knows which ranks are near each other. Empty: no links are mapped.
   virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
   /// Whether its links are mapped: all of them or none.
   virtual bool maps_memory() const { return false; }
-  /// What a node of ranks is called that this transport connects: "process", "host", "network".
+  /// The name of the level of ranks that this transport connects: "process", "host", "network".
   virtual std::string_view level() const = 0;
   /// The most that a link holds: room for them is made before links are.
   virtual size_t descriptors_per_link() const = 0;

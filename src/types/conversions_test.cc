@@ -24,7 +24,7 @@ constexpr DataType kNarrow[] = {DataType::kFloat16, DataType::kBfloat16, DataTyp
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 
-// What a kernel stores: one, which every type has, scaled by the value.
+// The code that a kernel stores for a value: one, which every type has, scaled by it.
 Raw code_of(DataType type, float value) {
   const Raw one = reference::format_of(type)->encode(1);
   const auto* const source = reinterpret_cast<const std::byte*>(&one);

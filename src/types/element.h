@@ -1,4 +1,5 @@
-// What the kernels know about each element type: how it lies in memory and what it is folded in.
+// The facts about each element type for kernels: its form in memory, and the type in which it is
+// folded.
 //
 // Threads: constants only.
 #pragma once

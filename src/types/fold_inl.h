@@ -226,8 +226,9 @@ class AnyFold {
   }
 
   // A binary counter: after k sources, `pending` holds one complete subtree per set bit of k, and
-  // adding a source carries as adding one does. What is left at the end has partners missing.
-  // Where sources cost little, four at a time are added, as one subtree that stays in registers.
+  // adding a source carries as adding one does. The subtrees that are left at the end lack
+  // partners. Where sources cost little, four at a time are added, as one subtree that stays in
+  // registers.
   template <class D, class P>
   HWY_INLINE Wide<kType, D> tree(D d, P piece) const {
     Wide<kType, D> pending[std::bit_width(uint32_t{kMaxSources})];

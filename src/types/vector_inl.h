@@ -70,7 +70,7 @@ struct Piece {
 
 #if HWY_TARGET == HWY_AVX3
 
-// Less than a vector. What the mask leaves out is neither read nor written.
+// Less than a vector. Elements that the mask leaves out are neither read nor written.
 struct ShortPiece {
   static constexpr size_t kMostBytes = 64;
   size_t offset;

@@ -19,7 +19,7 @@ constexpr auto kHang = std::chrono::seconds(30);
 class Stream {
  public:
   Stream() { EXPECT_OK(tuttiStreamCreate(&stream_), nullptr); }
-  /// What was queued on it has been ended.
+  /// The operation that was queued on it has been ended.
   ~Stream() { EXPECT_EQ(tuttiStreamDestroy(stream_), tuttiRemoteError); }
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
@@ -87,8 +87,8 @@ tuttiResult_t async_error_of(tuttiComm_t comm) {
   return error;
 }
 
-/// The operation of one communicator holds up that of another on their stream. What ends the other
-/// one waits for neither.
+/// The operation of one communicator holds up that of another on their stream. The call that ends
+/// the other one waits for neither.
 void end_in_line(const std::function<void(tuttiComm_t held)>& end) {
   const Stream stream;
   const Pair holding(true, stream), held(true, stream);
@@ -158,7 +158,7 @@ TEST(AbortQueued, EndsADestroyThatWaitsForASplit) {
   }
 }
 
-// Who asks for the error does not wait for what another thread begins meanwhile.
+// A thread that asks for the error does not wait for a call that another thread begins meanwhile.
 TEST(AbortQueued, WhoAsksForTheErrorWaitsForNoFinalize) {
   constexpr int kRounds = 40, kWatchdogs = 4;
   for (int round = 0; round < kRounds; ++round) {

@@ -1,6 +1,6 @@
-// One thread uses a communicator while another ends it, as the watchdogs of NCCL's users do. What
-// these tests look for is seen by the address and the thread sanitizer; without them they see hangs
-// and wrong answers.
+// One thread uses a communicator while another ends it, as the watchdogs of NCCL's users do. The
+// address and the thread sanitizer see the faults that these tests look for; without them the tests
+// see hangs and wrong answers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -222,8 +222,8 @@ TEST(Abort, EndsACallThatWaits) {
   waiting.join();
 }
 
-// Who aborts as soon as its communicator is made ends the first call of all others, however late
-// they are with the making of theirs.
+// A rank that aborts as soon as its communicator is made ends the first call of all others, however
+// late they make theirs.
 TEST(Abort, RightAfterTheMaking) {
   constexpr int kCrew = 4, kRounds = 12;
   for (int round = 0; round < kRounds; ++round) {

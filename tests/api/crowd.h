@@ -1,7 +1,8 @@
 // Ranks as threads of the test's own process, for tests of the API.
 //
-// Owns: the communicators of run_ranks. Threads: one per rank; the test's thread waits. Errors: a
-// communicator that cannot be made is a failure of the test.
+// Owns:    the communicators of run_ranks.
+// Threads: one per rank; the test's thread waits.
+// Errors:  a communicator that cannot be made is a failure of the test.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 
 namespace tutti::api_test {
 
-/// What a rank does with its communicator, which is destroyed afterwards unless it became null.
+/// A rank's work with its communicator, which is destroyed afterwards unless it became null.
 using RankBody = std::function<void(tuttiComm_t& comm, int rank)>;
 void run_ranks(int ranks, const RankBody& body, const tuttiConfig_t* config = nullptr);
 
@@ -22,11 +23,11 @@ void set_deadline(tuttiComm_t comm, uint64_t milliseconds);
 
 /// Polls until the communicator is no longer in progress, but not for ever.
 tuttiResult_t settle(tuttiComm_t comm);
-/// What a call that made or ended the communicator came to, whether it blocks or not.
+/// The result of a call that made or ended the communicator, whether it blocks or not.
 tuttiResult_t outcome_of(tuttiResult_t result, tuttiComm_t comm);
 
-/// Aborts one that does not block and is being made, until it is over. Whoever makes it may be
-/// faster than the call, which then has nothing left to end.
+/// Aborts one that does not block and is being made, until it is over. The making may be faster
+/// than the call, which then has nothing left to end.
 void abort_making(tuttiComm_t comm);
 
 /// Until the communicator is, or is no longer, in the hands of another call.

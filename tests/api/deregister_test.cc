@@ -138,7 +138,7 @@ TEST(Deregister, DoesNotWaitForAStream) {
   take_back_while(on_a_stream, Network::kTcp);
 }
 
-// What this looks for is seen by the thread sanitizer, too.
+// The thread sanitizer, too, sees the faults that this test looks for.
 TEST(Deregister, LeavesCallsInOtherMemoryAlone) {
   run(2, Network::kDefault, [](Member& member) {
     Rank rank(member);

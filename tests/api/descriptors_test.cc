@@ -1,6 +1,6 @@
 // Descriptors and mappings. A rank that has no descriptors left when a window is registered: every
-// rank gets an error that says so, nothing hangs, and the communicator is as good as before. What
-// is registered and deregistered leaves nothing behind.
+// rank gets an error that says so, nothing hangs, and the communicator is as good as before.
+// Registering and deregistering leaves nothing behind.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>

@@ -292,8 +292,8 @@ TEST_F(HeldUp, ALongQueueCostsTheSameForEachTask) {
   EXPECT_LE(driver_.room(), Driver::kMostSpares) << "of finished tasks memory is kept";
 }
 
-// What came over the network for one communicator must not lie until another one stands still, nor
-// may idle connections cost a system call each in every turn.
+// Data that came over the network for one communicator must not wait until another one stands
+// still, nor may idle connections cost a system call each in every turn.
 TEST_F(HeldUp, StreamsAreMovedBesideWhatMoves) {
   constexpr uint32_t kTurns = 10 * Driver::kMostTurnsAPoll;
   for (uint32_t i = 0; i < kTurns; ++i) {

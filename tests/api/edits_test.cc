@@ -102,7 +102,8 @@ TEST(Edits, RefusedArguments) {
   });
 }
 
-// Whoever wants something else learns of it, and of whom, and the parent is as good as before.
+// A rank that wants something else learns of it and of the ranks that differ, and the parent is as
+// good as before.
 TEST(Edits, RanksThatDisagree) {
   run_ranks(3, [](tuttiComm_t& comm, int rank) {
     tuttiComm_t made = nullptr;

@@ -98,7 +98,7 @@ int touch_handles(Handles& mine) {
   return said ? 0 : at;
 }
 
-// Whoever calls there when the parent is gone would wait for a process that never answers.
+// A process that connects there when the parent is gone would wait for one that never answers.
 bool has_listener() {
   constexpr int kMostDescriptors = 1024;
   for (int fd = 0; fd < kMostDescriptors; ++fd) {

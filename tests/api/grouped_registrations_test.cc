@@ -144,8 +144,8 @@ TEST_F(GroupedRegistrations, KeepTheirCommunicatorUntilTheGroupEnds) {
   EXPECT_EQ(tuttiGroupDiscard(), tuttiSuccess);
 }
 
-// What the group does is on a window that another thread ends meanwhile: it is not freed by the
-// registration, which comes first.
+// The group's operations use a window that another thread ends meanwhile: the registration, which
+// runs first, does not free it.
 TEST_F(GroupedRegistrations, LeaveAWindowThatTheGroupUses) {
   tuttiWindow_t old[kRanks] = {}, windows[kRanks] = {};
   ASSERT_EQ(tuttiGroupStart(), tuttiSuccess);

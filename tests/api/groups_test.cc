@@ -348,7 +348,7 @@ TEST(Groups, Simulated) {
       }
       EXPECT_EQ(values, std::vector<float>(values.size(), 1));
     }
-    // What was simulated is not counted as a call: the ranks are still together.
+    // Simulated calls are not counted as calls: the ranks are still together.
     float one = 1, sum = 0;
     EXPECT_OK(tuttiAllReduce(&one, &sum, 1, tuttiFloat32, tuttiSum, comm, tuttiBlocking()), comm);
     EXPECT_EQ(sum, 2);
@@ -406,7 +406,7 @@ TEST(Groups, AThreadThatEndsDiscardsItsGroup) {
   });
 }
 
-/// What a thread calls at the very end: in the second round of the destructors of its keys.
+/// A call that a thread makes at its very end: in the second round of the destructors of its keys.
 struct LastCall {
   pthread_key_t key = 0;
   int rounds = 0;

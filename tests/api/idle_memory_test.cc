@@ -1,4 +1,4 @@
-// What communicators cost that nobody uses: jobs make hundreds of them.
+// The memory of communicators that nobody uses stays small: jobs make hundreds of them.
 #include <gtest/gtest.h>
 
 #include <algorithm>

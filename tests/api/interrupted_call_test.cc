@@ -21,7 +21,7 @@ using testing_support::Member;
 
 enum class Way { kCall, kGroup, kMaking, kFinalize };
 
-// What the handler needs.
+// The handler's inputs and its output.
 tuttiComm_t interrupted = nullptr;
 std::atomic<uint64_t>* answers = nullptr;
 

@@ -242,7 +242,7 @@ TEST(Lifecycle, NotBlockingWithoutAThread) {
   }
 }
 
-// Who cannot begin tells those who would wait for it.
+// A rank that cannot begin tells the ranks that would wait for it.
 TEST(Lifecycle, TheOthersHearOfAMakingWithoutAThread) {
   const tuttiConfig_t config = nonblocking();
   const tuttiUniqueId id = new_id();

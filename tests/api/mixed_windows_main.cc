@@ -53,7 +53,7 @@ struct Options {
 enum class Kind { kNothing, kHeap, kPages, kGlobal, kAllocated, kInsideAllocated };
 constexpr uint64_t kKinds = 6;
 
-/// What every rank knows of a rank's part.
+/// The facts about a rank's part that every rank knows.
 struct Part {
   Kind kind = Kind::kNothing;
   uint64_t bytes = 0;
@@ -242,7 +242,7 @@ class Rank : testing_support::TeamRank {
     return true;
   }
 
-  /// What should be in a rank's part: of my own all, of another's my slice.
+  /// The bytes that a rank's part should hold: all of my own part, and my slice of another's.
   std::vector<unsigned char>& mirror(int window, int rank) {
     return mirror_[static_cast<size_t>(window * options_.ranks + rank)];
   }
@@ -305,7 +305,8 @@ class Rank : testing_support::TeamRank {
     return false;
   }
 
-  // Whoever has signalled its end has put before. Everybody's operations, as they must have been.
+  // A rank that has signalled its end has put before that. Checks the effects of all ranks'
+  // operations.
   bool judge(int round) {
     for (int origin = 0; origin < options_.ranks; ++origin) {
       uint64_t signals[kWindows] = {};

@@ -25,7 +25,7 @@ struct Swap {
   void expect_done(int rank, const char* what) const { EXPECT_EQ(other, 2 - rank) << what; }
 };
 
-/// What a group may hold besides, and whether `swap` was part of it.
+/// Other calls that a group may hold beside `swap`, and whether `swap` was part of it.
 struct Company {
   const char* what;
   std::function<void(Swap& swap)> add;

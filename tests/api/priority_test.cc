@@ -1,4 +1,4 @@
-// What tuttiOptions_t.priority changes: which of two calls that could both begin does so first.
+// tuttiOptions_t.priority decides which of two calls that could both begin does so first.
 #include <gtest/gtest.h>
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// What a flight recorder says of a call in flight: whom it waits for, what has come from each peer
+// A flight recorder says of a call in flight whom it waits for, and what has come from each peer
 // and what has not, in which call. A late rank reads it from outside before it makes the call.
 #include <gtest/gtest.h>
 
@@ -28,7 +28,7 @@ constexpr uint64_t kLimitNs = 120'000'000'000;
 constexpr int kRanks = 4;
 constexpr int kLate = kRanks - 1;
 
-/// A process of every rank. What `body` returns is a failure, unless it is tuttiSuccess.
+/// A process of every rank. The rank fails if `body` returns anything but tuttiSuccess.
 void expect_ok(Network network, const std::function<tuttiResult_t(Member&, tuttiComm_t)>& body) {
   TeamShape shape = TeamShape::processes(kRanks);
   shape.environment.assign(kRanks, {{"TUTTI_LOG", "off"}});

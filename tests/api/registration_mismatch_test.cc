@@ -1,4 +1,5 @@
-// What a registration exchanges among the ranks is no collective of the user's, whatever its size.
+// The exchange of a registration among the ranks is not taken for a collective of the user's,
+// whatever its size.
 #include <gtest/gtest.h>
 
 #include <vector>

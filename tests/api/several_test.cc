@@ -145,7 +145,7 @@ TEST(Several, RanksPlaceTheirBuffersAsTheyLike) {
   });
 }
 
-// What the others pass for the buffer that only the root has is not looked at.
+// The library ignores what other ranks pass for the buffer that only the root has.
 TEST(Several, OnlyTheRootKnowsWhetherItsCallIsInPlace) {
   run_ranks(3, [](tuttiComm_t& comm, int rank) {
     for (const size_t count : {10u, 50'000u}) {

@@ -347,7 +347,8 @@ TEST(Submit, OptionsAreTheCallsAlone) {
                 comm);
       EXPECT_EQ(recv, 3.0f);
     }
-    // What the call asks for is what it gets: this algorithm never reduces in the canonical order.
+    // The call gets the options that it asks for: this algorithm never reduces in the canonical
+    // order.
     options.algorithm = "ring";
     options.deterministic = 1;
     const tuttiResult_t result = tuttiSubmit(&call, comm, tuttiBlocking(), &options, nullptr);

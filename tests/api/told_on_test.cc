@@ -69,7 +69,8 @@ TEST(ToldOn, ADeadlineOfWhomNobodyWaitsFor) {
 /// A call that would succeed, since it waits for nobody.
 using Easy = std::function<tuttiResult_t(tuttiComm_t comm)>;
 
-// Who has learned of the end from the asynchronous error learns the same from the next call.
+// A rank that has learned of the end from the asynchronous error learns the same from its next
+// call.
 void expect_no_more_calls(const Easy& easy) {
   run_ranks(3, [&](tuttiComm_t& comm, int rank) {
     if (rank == 0) {

@@ -49,7 +49,7 @@ void run_rank(Member& member) {
   tuttiCommAbort(comm);
 }
 
-// What cannot be received to is written by this process itself, and ends it.
+// Memory into which the kernel cannot receive is written by this process itself, which ends it.
 TEST(UnusableBuffer, SentToAnotherHostIsTheFaultOfItsRank) {
   const auto shape = testing_support::TeamShape::of(kRanks, false, testing_support::Network::kTcp);
   const auto result = testing_support::run_team(

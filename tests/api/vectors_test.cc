@@ -24,7 +24,7 @@ using testing_support::mix;
 constexpr uint64_t kHangMs = 60'000;
 constexpr int kGap = -7;  // between blocks; nobody may touch it
 
-// What rank `from` has for rank `to` at `index`.
+// The value that rank `from` has for rank `to` at `index`.
 int value(int from, int to, size_t index) {
   return static_cast<int>(mix(static_cast<uint64_t>(from * 64 + to), index) & 0xffff);
 }

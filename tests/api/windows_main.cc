@@ -64,7 +64,7 @@ class Rank : testing_support::TeamRank {
            right(std::strcmp(mine() + 100, text) == 0, "a put to myself is not there");
   }
 
-  // What my neighbour puts is all there when its signal is, and it puts again when I say so.
+  // All data of my neighbour's put is there when its signal is, and it puts again when I say so.
   bool turn(int round) {
     const tuttiStream_t stream = round % 2 == 0 ? tuttiBlocking() : queue_;
     const size_t bytes = round % 3 == 0 ? 8 : kBytes;

@@ -3,7 +3,9 @@
 // The suite knows no transport by name. For each registered one it looks for the most distant
 // setting in which it works: other hosts, other processes of one host, threads of one process.
 //
-// Owns: everything it makes. Threads: links are made by one thread per rank. Errors: Status.
+// Owns:    everything it makes.
+// Threads: links are made by one thread per rank.
+// Errors:  Status.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -56,7 +58,7 @@ class Crew {
   /// Everyone with everyone; rank r starts with peer r + 1 and goes round. A connection that is
   /// made at the first use is made now.
   Status connect_all();
-  /// What rank `from` gets when it connects to `to` alone; `card` may be another `to`'s.
+  /// The result for rank `from` of connecting to `to` alone; `card` may be another `to`'s.
   Status connect_one(int from, int to, uint64_t deadline_ns);
   Status connect_one(int from, int to, const std::string& card, uint64_t deadline_ns);
 

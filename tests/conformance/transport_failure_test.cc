@@ -143,7 +143,7 @@ TEST_P(TransportFailure, WhatWasSentBeforeClosingArrives) {
       std::vector<std::byte> target(source.size());
       const Buffer piece{target.data(), target.size()};
       const auto received = link.stream()->receive(kChannel, 1, {&piece, 1});
-      // What this rank says meanwhile must not throw away what the other has sent.
+      // Bytes that this rank sends meanwhile must not discard those that the other has sent.
       const std::byte noise[100] = {};
       const ConstBuffer noise_piece{noise, sizeof noise};
       const auto noisy = [&] {

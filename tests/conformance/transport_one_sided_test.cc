@@ -22,7 +22,7 @@ constexpr uint32_t kSignals = 4;
 constexpr ChannelId kRegion{kCommunicator, 1, 7};
 constexpr ChannelId kOther{kCommunicator, 1, 8};
 
-/// What rank 0 exposes to rank 1, and rank 0 moving its link until the test ends.
+/// Memory that rank 0 exposes to rank 1, and a thread that moves rank 0's link until the test ends.
 class TransportOneSided : public TransportTest {
  protected:
   bool open() {

@@ -183,7 +183,7 @@ class Rank {
   std::vector<std::unique_ptr<CallMemory>> memory_;
 };
 
-/// What the communicators of a process share.
+/// The objects that the communicators of a process share.
 struct Surroundings {
   Surroundings() { config.spin_polls = 50; }
 

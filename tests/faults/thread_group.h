@@ -1,6 +1,8 @@
 // Communicators of one process, made by hand, so that a test can reach into the plans of one rank.
 //
-// Owns: everything. Threads: run() makes one per rank. Lifetime: all communicators end together.
+// Owns:     everything.
+// Threads:  run() makes one per rank.
+// Lifetime: all communicators end together.
 #pragma once
 
 #include <functional>
@@ -13,7 +15,7 @@
 
 namespace tutti::faults {
 
-/// What a rank's plans become before they are run; the rank is the first argument.
+/// A change to a rank's plan before it runs; the rank is the first argument.
 using Tamper = std::function<void(int rank, plan::Plan& plan)>;
 
 struct GroupOptions {

@@ -51,7 +51,7 @@ class Structure {
     return reinterpret_cast<const Config*>(memory_.get());
   }
   const char* text() const { return text_.data(); }
-  /// What lies behind the structure in the input.
+  /// The bytes behind the structure in the input.
   Bytes rest() const { return rest_; }
 
  private:

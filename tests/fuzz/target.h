@@ -1,10 +1,11 @@
-// What reads bytes of a peer, a file or the environment, as one function over any bytes.
+// Each parser of bytes from a peer, a file or the environment, as a function that takes any bytes.
 //
 // A target calls the parser and requires what must hold whatever comes: no access out of bounds
 // (the sanitizers look), no value that says something else than its bytes, no secret in a message.
 // The driver (fuzz_main.cc) and libFuzzer (entry.cc) run the same targets.
 //
-// Errors: require() ends the process. Threads: one.
+// Errors:  require() ends the process.
+// Threads: one.
 #pragma once
 
 #include <cstdint>

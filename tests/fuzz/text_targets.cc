@@ -59,7 +59,7 @@ Variables variables_of(std::string_view text) {
   for (const std::string_view line : split(text, '\n')) {
     const size_t equals = line.find('=');
     if (equals == std::string_view::npos) continue;
-    // What a path leads to is not the parser's affair.
+    // The contents of the file at a path are not the parser's affair.
     const std::string_view name = line.substr(0, equals);
     if (name != "TUTTI_KEY_FILE") variables.emplace(name, line.substr(equals + 1));
   }
@@ -82,7 +82,7 @@ void require_no_secret(const Variables& variables, std::string_view message) {
     const auto found = variables.find(name);
     if (found == variables.end() || found->second.size() < kShort) continue;
     if (!alone(variables, found->second)) continue;
-    // What is no id is no secret either: a message shows it.
+    // A value that is no id is no secret either: a message shows it.
     const bool digits =
         found->second.find_first_not_of("0123456789abcdefABCDEF") == std::string::npos;
     if (name == std::string_view("TUTTI_ID") && !(digits && found->second.size() >= 32)) continue;

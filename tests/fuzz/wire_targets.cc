@@ -243,7 +243,7 @@ std::vector<std::string> corpus_handshake() {
           transcript.caller.substr(0, transport::kHelloBytes), ""};
 }
 
-/// What a member with the key may say at the rendezvous, on either side.
+/// A member with the key may send these bytes at the rendezvous, on either side.
 bool run_rendezvous(Bytes input) {
   Wire wire(input);
   bootstrap::Session session(KeptFd(std::move(wire.ours)), 0);

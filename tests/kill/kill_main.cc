@@ -1,7 +1,7 @@
 // kill: ranks in an endless mixed loop, one is killed at a random instant, and the others must get
 // an error that names it within one second, and leave nothing behind. Or it is stopped: then they
-// have a deadline of two seconds, and within three they must get an error that blames it. What
-// fails while the machine stands still is repeated.
+// have a deadline of two seconds, and within three they must get an error that blames it. A round
+// that fails while the machine stands still is repeated.
 //
 //   --seed S  --repetitions N  --ranks N  --network default|tcp|mixed  --signal kill|stop
 //   --algorithm NAME (all_reduce by it alone; one_sided: puts and waits for signals instead)
@@ -42,8 +42,8 @@ using testing_support::RankState;
 using testing_support::sleep_ns;
 
 constexpr uint64_t kSecond = 1'000'000'000;
-// What the design promises is judged without a sanitizer: with one it once took 5.6 s beside other
-// tests, for all survivors at the same moment, so for the death itself to be seen.
+// The design's limits are judged without a sanitizer: with one the news once took 5.6 s beside
+// other tests, for all survivors at the same moment, so for the death itself to be seen.
 constexpr uint64_t kSlower = testing_support::kSanitized ? 10 : 1;
 constexpr uint64_t kStopDeadlineNs = 2 * kSecond;
 constexpr const char* kStopDeadline = "2";

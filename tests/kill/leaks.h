@@ -1,6 +1,7 @@
-// What dead processes may leave behind, and how to see it.
+// Finds the files, sockets and memory that dead processes may leave behind.
 //
-// Threads: no state. Errors: what cannot be read counts as absent.
+// Threads: no state.
+// Errors:  what cannot be read counts as absent.
 #pragma once
 
 #include <sys/types.h>

@@ -149,7 +149,7 @@ TEST_P(Late, ARankThatPassedNoCountIsNamedAtTheDeadline) {
     const tuttiResult_t result = sum(comm, odd ? 0 : 1000);
     const std::string message = odd ? "" : tuttiGetLastError(comm);
     if (odd && result != tuttiSuccess) member.fail(tuttiGetLastError(comm));
-    // Who gave up because of another that did hears of its timeout.
+    // A rank that gives up because another one did hears of that one's timeout.
     if (!odd && result != tuttiTimeout && result != tuttiRemoteError) member.fail("no timeout");
     if (!odd && message.find("rank 2") == std::string::npos) member.fail(message);
     if (result == tuttiTimeout &&
@@ -164,7 +164,7 @@ TEST_P(Late, ARankThatPassedNoCountIsNamedAtTheDeadline) {
 INSTANTIATE_TEST_SUITE_P(Networks, Late,
                          testing::Values(Network::kDefault, Network::kTcp, Network::kMixed));
 
-/// What the command prints; empty if it failed.
+/// The output of a command; empty if it failed.
 std::string run_command(const std::string& command) {
   std::FILE* pipe = popen(command.c_str(), "r");
   if (pipe == nullptr) return "";

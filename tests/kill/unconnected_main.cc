@@ -1,5 +1,5 @@
-// unconnected: twelve processes, each connected with few others (tests/support/sparse.h). What one
-// of them does must be known to those that are not connected with it.
+// unconnected: twelve processes, each connected with few others (tests/support/sparse.h). News of
+// one of them must reach those that are not connected with it.
 //
 //   --case death   one is killed while nobody is in a call: within a second all others have failed
 //                  and name it
@@ -16,8 +16,8 @@
 //   --late yes     of case leave: the one begins to leave before it is connected with anybody
 //   --asleep yes   the others look once, after a while: all that happens is the control threads'
 //
-// Whatever it is, nobody tells it to another one twice. What fails while the machine stands still
-// is repeated.
+// No process tells another one any news twice. A round that fails while the machine stands still is
+// repeated.
 //
 // Exit status: 0 all was right, 1 it was not, 2 the command line is wrong.
 #include <signal.h>
@@ -69,7 +69,7 @@ struct Options {
   bool late = false;
 };
 
-/// Who looks once, after a while.
+/// Whether a rank looks at its communicator only once, after a while.
 bool is_asleep(const Options& options, int rank) {
   const bool near = rank / options.per_host == kVictim / options.per_host;
   return options.asleep || (options.what == "quit" && near);

@@ -4,7 +4,7 @@
  *   beside nccl PATH first|last     the drop-in, and NCCL opened at PATH
  *   beside tutti PATH first|last    NCCL, and the drop-in opened at PATH
  *
- * What is opened at PATH is opened and used before the other, or after it. */
+ * The library at PATH is opened and used before the other one, or after it. */
 #include <dlfcn.h>
 
 #include "tests/nccl/ranks.h"

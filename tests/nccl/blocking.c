@@ -1,4 +1,4 @@
-/* What NCCL_COMM_BLOCKING makes of communicators: blocking WANTED [CONFIGURED].
+/* Checks whether NCCL_COMM_BLOCKING decides if communicators block: blocking WANTED [CONFIGURED].
  * They should be WANTED (1: blocking), whatever the configuration says. */
 #include "tests/nccl/ranks.h"
 

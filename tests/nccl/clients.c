@@ -1,5 +1,4 @@
-/* What clients of NCCL are known to do, one function each: clients NAME
- * [RANKS]. */
+/* Calls that clients of NCCL are known to make, one function each: clients NAME [RANKS]. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdbool.h>

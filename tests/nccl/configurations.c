@@ -1,7 +1,7 @@
 /* ncclConfig_t of any size and version: configurations RANKS.
  *
  * A program has the struct of its header, which has grown at its end from 24 bytes (2.14) to 120
- * (2.32). What lies behind it, and what its version did not have, is not to be looked at. */
+ * (2.32). The library must not read bytes behind it, nor fields that its version did not have. */
 #include "tests/nccl/ranks.h"
 
 #define LEAST 24
@@ -114,7 +114,7 @@ static void check_long_name(Member m, ncclComm_t base) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What an old program left behind its fields is no text and no number. */
+/* Bytes that an old program has behind its fields are read neither as text nor as numbers. */
 static void check_rubbish(Member m, ncclComm_t base) {
   Space space;
   const Version old = {LEAST, 21400};
@@ -132,7 +132,7 @@ static void set(Space* space, size_t at, int value) {
   memcpy(space->bytes + at, &value, sizeof value);
 }
 
-/* What NCCL takes, and what it does not. */
+/* Values that NCCL takes are taken, and those that it refuses are refused. */
 static void check_values(Member m, ncclComm_t base) {
   static const struct {
     size_t at;

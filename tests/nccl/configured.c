@@ -177,7 +177,7 @@ static void check_sizes(Member m, ncclComm_t comm) {
   refused(sum(comm, &space.config), ncclInvalidArgument, "NCCL_COLLCONFIG_INITIALIZER", m.rank);
 }
 
-/* What the options ask for is what the call does. */
+/* The call does what its options ask for. */
 static void check_effects(Member m, ncclComm_t comm) {
   ncclConfigExt_t algorithm = text(tuttiNcclAlgorithm, "ring");
   ncclConfigExt_t order = number(tuttiNcclDeterministic, 1);

@@ -24,7 +24,7 @@ ssize_t write(int fd, const void* bytes, size_t count) {
   return syscall(SYS_write, fd, bytes, count);
 }
 
-/* What pthread_atfork calls. */
+/* The functions that pthread_atfork registers. */
 typedef void (*Handler)(void);
 int __register_atfork(Handler before, Handler in_parent, Handler in_child, void* library) {
   int (*next)(Handler, Handler, Handler, void*) = NULL;

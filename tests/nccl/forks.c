@@ -35,7 +35,7 @@ static int pass_over(struct dl_phdr_info* info, size_t size, void* nothing) {
   return 1;
 }
 
-/* What takes the locks of the drop-in, and the one of the C library that a fork does not free. */
+/* Takes the locks of the drop-in, and the one of the C library that a fork does not free. */
 static int use_locks(ncclComm_t inherited) {
   alarm(30);
   dl_iterate_phdr(pass_over, NULL);

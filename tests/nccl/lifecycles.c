@@ -128,8 +128,7 @@ static void check_children(Member m, ncclComm_t comm) {
   check_sum(comm, m.rank);
 }
 
-/* What a split without a colour gave may be ended as any other, in a group
- * too. */
+/* The handle that a split without a colour gave may be ended like any other, in a group too. */
 static void check_null(Member m, ncclComm_t comm) {
   int mine = 1, sum = 0;
   ok(ncclGroupStart(), "GroupStart", m.rank);

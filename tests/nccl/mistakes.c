@@ -1,5 +1,5 @@
-/* What must not spoil more than itself, one function each: mistakes NAME
- * [RANKS]. */
+/* Mistakes of programs that must not spoil anything else, one function each: mistakes NAME [RANKS].
+ */
 #include <pthread.h>
 #include <sys/resource.h>
 
@@ -29,7 +29,7 @@ static void refused_aborts(Member m) {
   refused(ncclGroupEnd(), ncclInvalidUsage, "the end of the open group", m.rank);
   is(planned == NULL, "nothing of the group is made", m.rank);
 
-  /* What others are told of a failure must not be hidden by a refused abort. */
+  /* A refused abort must not hide the failure of which others are told. */
   meet(m);
   if (m.rank == 0) {
     ok(ncclCommAbort(comm), "CommAbort", m.rank);
@@ -83,7 +83,7 @@ static void empty_windows(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What a program tries out between start and end is no part of the group. */
+/* Calls by which a program tries something out between start and end are no part of the group. */
 static void probes_in_groups(Member m) {
   ncclComm_t comm = join(m);
   int mine = 1, sum = 0;
@@ -141,7 +141,7 @@ static void simulated_windows(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What is no communicator of this library, whatever its bytes are. */
+/* Pointers that are no communicators of this library are refused, whatever bytes they point to. */
 static void foreign_handles(Member m) {
   static uint64_t bytes[64];
   int mine = 1, sum = 0, count = 0;
@@ -175,7 +175,8 @@ static void windows_grouped_differently(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What is exchanged for a window is no sum of the program: it had this count, type, operation. */
+/* The exchange for a window is not taken for a sum of the program, though it had this count, type
+ * and operation. */
 static void a_window_for_a_sum(Member m) {
   ncclComm_t comm = join(m);
   ncclWindow_t window = NULL;
@@ -201,7 +202,7 @@ static void a_last_call_that_differs(Member m) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What is wrong with one communicator of a group is not the others' affair. */
+/* A mistake with one communicator of a group does not concern the others. */
 static void windows_beside_a_finalized_communicator(Member m) {
   ncclComm_t comm = join(m), finalized = NULL;
   ncclWindow_t window = NULL, none = NULL;
@@ -326,7 +327,7 @@ static void no_threads(Member m) {
   for (int i = 0; i < 2; ++i) ok(ncclCommDestroy(comms[i]), "CommDestroy", m.rank);
 }
 
-/* What cannot be is said at once, in a group, too, and nothing is written to so many places. */
+/* An impossible number of ranks is refused at once, in a group, too, and no handle is written. */
 static void wrong_numbers_of_ranks(Member m) {
   ncclComm_t comms[2] = {NULL, NULL};
   const int devices[2] = {0, -1};

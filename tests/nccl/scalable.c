@@ -33,7 +33,7 @@ static void check_ids(Member m, int first, int count) {
   ok(ncclCommDestroy(comm), "CommDestroy", m.rank);
 }
 
-/* What was in *comm before is gone, however the call is refused. */
+/* The call clears *comm, however it is refused. */
 static void check_refused(Member m, int rank, int count, ncclUniqueId* ids, const char* why) {
   ncclComm_t comm = (ncclComm_t)&m;
   refused(ncclCommInitRankScalable(&comm, m.ranks, rank, count, ids, NULL), ncclInvalidArgument,

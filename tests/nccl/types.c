@@ -88,7 +88,7 @@ static void check_reductions(Member m, ncclComm_t comm, Type type) {
   }
 }
 
-/* What the rank has, with all bits of the element in use. */
+/* Fills in the rank's values, with all bits of the element in use. */
 static void fill(Buffer* buffer, Type type, int rank) {
   for (int i = 0; i < COUNT * type.bytes; ++i) buffer->bytes[i] = (char)(rank * 41 + i * 7);
 }

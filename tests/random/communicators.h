@@ -20,7 +20,7 @@ enum class Origin : uint8_t {
 inline constexpr int kOrigins = 5;
 const char* name_of(Origin origin);
 
-/// What its ranks' configuration says about calls that make and end it.
+/// Whether calls that make and end it block, by its ranks' configuration.
 enum class Mode : uint8_t { kUnsaid, kBlocking, kNotBlocking };
 inline constexpr int kModes = 3;
 const char* name_of(Mode mode);
@@ -47,7 +47,7 @@ struct Communicator {
   int rank_of(int member) const;
 };
 
-/// What all ranks do to communicators before a batch.
+/// A change that all ranks make to communicators before a batch.
 struct Change {
   Origin origin = Origin::kId;
   uint32_t from = 0;                // of a split, shrink or grow

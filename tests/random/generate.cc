@@ -1,5 +1,5 @@
-// make_job: from a seed and a number to a job. What is drawn in which order decides what a seed
-// means: a change here changes every seed.
+// make_job: from a seed and a number to a job. The order of the draws decides which job a seed
+// stands for: a change here changes every seed.
 #include <algorithm>
 #include <iterator>
 #include <map>

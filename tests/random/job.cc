@@ -37,8 +37,8 @@ bool Batch::of_several() const {
 
 namespace {
 
-// Whoever waits for a call that another rank issues later must not keep that rank from issuing it:
-// options of functions wait for what their communicator has queued.
+// A rank that waits for a call that another rank issues later must not keep that rank from issuing
+// it: options of functions wait for what their communicator has queued.
 bool may_differ(const Batch& batch) {
   return batch.grouped() || (batch.way == Way::kTwoHost && batch.handles);
 }

@@ -1,8 +1,9 @@
-// What the random driver runs: jobs of calls, all of it a function of a seed and a job number.
+// Jobs of calls for the random driver, each a function of a seed and a job number.
 //
 // Every rank makes the same job for itself, so nothing has to be agreed on and any job can be run
-// again alone. Ranks in calls are those of the call's communicator. Threads: no state. Units:
-// counts in elements.
+// again alone. Ranks in calls are those of the call's communicator.
+// Threads: no state.
+// Units:   counts in elements.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,7 @@
 
 namespace tutti::random_calls {
 
-/// What a call's input holds.
+/// The kind of values in a call's input.
 enum class Values : uint8_t {
   kAny,      // any bits: nothing is rounded because nothing is computed, or integers wrap
   kExact,    // floats of which no order of the reduction rounds anything
@@ -37,7 +38,7 @@ enum class Arrival : uint8_t {
 };
 const char* name_of(Arrival arrival);
 
-/// What one rank does to the part of a window of another one, or to its own.
+/// An access of one rank to the part of a window of another one, or to its own.
 struct Access {
   int origin = 0;
   int target = 0;
@@ -53,7 +54,7 @@ enum class Kind : uint8_t { kCollective, kPairs, kOneSided };
 /// Of a scaled sum: when the library reads the scalar.
 enum class Scalar : uint8_t { kNone, kImmediate, kDevice };
 
-/// What tuttiOptions_t says, of one call or of a communicator.
+/// The fields of tuttiOptions_t, for one call or for a communicator.
 struct CallOptions {
   std::string algorithm = {};  // empty: chosen
   bool deterministic = false;
@@ -128,7 +129,7 @@ struct Job {
   size_t calls() const;
 };
 
-/// What a rank allocates for buffers, for sends and for receives each.
+/// The bytes that a rank allocates for buffers of sends, and again for those of receives.
 inline constexpr uint64_t kRegionBytes = 8 << 20;
 inline constexpr size_t kMaxBatch = 4;
 

@@ -77,7 +77,7 @@ CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(cal
   const uint64_t shift = testing_support::mix(call.seed, static_cast<uint64_t>(rank)) % 8 * size;
   const bool has_input = reference::has_input(p, rank);
   const bool has_output = reference::has_output(p, rank);
-  // What is passed for a buffer that only the root has is not looked at: null here.
+  // The library ignores the pointer for a buffer that only the root has: null here.
   in_place_ = call.in_place && has_input && has_output;
   if (in_place_) {
     output_ = std::make_unique<Block>(std::max(in, out), shift, recv_region);
@@ -226,7 +226,7 @@ std::string CallMemory::check_input() const {
   return check_range(part + reference::output_elements(p, rank_), elements);
 }
 
-// What lies between shares is as it was: the input that shares the buffer, or poison.
+// Checks that bytes between shares are as they were: the input that shares the buffer, or poison.
 std::string CallMemory::check_gap(uint64_t index, uint64_t got) const {
   const reference::Problem& p = call_.problem;
   const bool shared = in_place_ && p.collective == reference::Collective::kAllToAllV;

@@ -1,8 +1,10 @@
 // The buffers of one call on one rank: filled before, checked after.
 //
 // Every buffer lies between guard bytes. After a call its buffers are overwritten, at once for half
-// of the calls, because a peer that still reads them is as wrong as one that writes there. Owns:
-// the memory, unless it is a part of a region. Threads: one. Units: bytes.
+// of the calls, because a peer that still reads them is as wrong as one that writes there.
+// Owns:    the memory, unless it is a part of a region.
+// Threads: one.
+// Units:   bytes.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +61,7 @@ class Block {
   uint64_t bytes_ = 0;
 };
 
-/// What to pass for one transfer of a call.
+/// The arguments to pass for one transfer of a call.
 struct TransferMemory {
   size_t ordinal = 0;
   bool is_send = false;
@@ -91,7 +93,8 @@ class CallMemory {
   void set_scalar();
   void forget_scalar();
 
-  /// What is wrong with the result, or "". The buffers are gone afterwards.
+  /// Returns a text that says what is wrong with the result, or "". The buffers are gone
+  /// afterwards.
   std::string check();
 
  private:

@@ -96,7 +96,8 @@ bool can_reduce(const std::string& type, const std::string& op) {
   return reference::can_scale(element);
 }
 
-// What no call can have: an operation where nothing is reduced, two hosts in one process, ...
+// Whether a call can have both features: not, for example, an operation where nothing is reduced,
+// or two hosts in one process.
 bool can_be(size_t a, const std::string& of_a, size_t b, const std::string& of_b, int max_ranks) {
   if (a == kCollective) {
     const Call call = example_of(of_a);

@@ -1,7 +1,8 @@
 // The contents of inputs: a function of call, rank and index, periodic with a prime number of
 // elements, so that 64 MiB are written and compared by tables.
 //
-// Threads: immutable once made. Units: indices in elements.
+// Threads: immutable once made.
+// Units:   indices in elements.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@ class Pattern {
   explicit Pattern(const Call& call) : call_(call) {}
 
   uint64_t bits(int rank, uint64_t index) const;
-  /// What a rank multiplies its input of a scaled sum by.
+  /// The scalar by which a rank multiplies its input of a scaled sum.
   uint64_t scalar(int rank) const;
 
  private:
@@ -30,9 +31,9 @@ class Pattern {
 
 /// Bits of a transferred element; `ordinal` is the number of the transfer in its call.
 uint64_t transfer_bits(const Call& call, size_t ordinal, uint64_t index);
-/// What access `ordinal` of the call puts.
+/// The byte at `index` that access `ordinal` of the call puts.
 std::byte put_byte(const Call& call, size_t ordinal, uint64_t index);
-/// What a rank's part of a communicator's window holds from the beginning.
+/// The byte at `offset` that a rank's part of a communicator's window holds from the beginning.
 std::byte window_byte(uint32_t communicator, int rank, uint32_t window, uint64_t offset);
 
 }  // namespace tutti::random_calls

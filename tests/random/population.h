@@ -1,6 +1,7 @@
 // The communicators of a job while it is drawn: which there are, and what becomes of them.
 //
-// Threads: one. Lifetime: job and dice outlive it; the job's shape is drawn before.
+// Threads:  one.
+// Lifetime: job and dice outlive it; the job's shape is drawn before.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ class Population {
   /// Gives the job its first communicator.
   Population(Job& job, testing_support::Dice& dice, const Limits& limits);
 
-  /// What becomes of them before a batch.
+  /// Draws the changes to communicators before a batch.
   std::vector<Change> draw_changes();
   /// One that there is now.
   uint32_t pick(bool with_windows);

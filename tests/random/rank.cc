@@ -84,7 +84,7 @@ class Rank {
     return complete_all(batch);
   }
 
-  // What this rank needs for its part of the calls.
+  // Prepares the memory that this rank needs for its part of the calls.
   void prepare(const Batch& batch) {
     Regions& regions = seats_.regions();
     regions.send.reset();
@@ -109,7 +109,7 @@ class Rank {
     }
   }
 
-  // What arrives one-sided arrives beside all calls of the batch.
+  // One-sided data arrives beside all calls of the batch.
   bool complete_all(const Batch& batch) {
     const size_t calls = batch.calls.size();
     for (size_t i = 0; i < calls; ++i) {

@@ -33,7 +33,7 @@ Seats::~Seats() {
 void Seats::abandon() {
   for (auto& [number, seat] : seats_) {
     if (seat.comm == nullptr) continue;
-    // What is in flight uses the seat's memory until the abort is over.
+    // Operations in flight use the seat's memory until the abort is over.
     if (tuttiCommAbort(seat.comm) == tuttiInProgress) testing_support::await_settled(seat.comm);
   }
   seats_.clear();
@@ -155,7 +155,7 @@ bool Seats::split(const Change& change) {
   return comm == nullptr || verdict_.wrong("a communicator without a colour");
 }
 
-// Who is excluded waits, too: it must not come to the others' meeting with a next split or shrink.
+// An excluded rank waits, too: it must not come to the others' meeting with a next split or shrink.
 bool Seats::shrink(const Change& change) {
   const Seat* seat = find(change.from);
   if (seat == nullptr) return true;

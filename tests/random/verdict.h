@@ -1,4 +1,4 @@
-// What a rank says about the results of calls: the first failure goes to the watchdog.
+// A rank's verdict about the results of calls: the first failure goes to the watchdog.
 #pragma once
 
 #include <string>

@@ -51,7 +51,7 @@ struct Plan {
   }
 };
 
-/// What rank `rank` brings as element `i` of call `call`.
+/// The value that rank `rank` brings as element `i` of call `call`.
 int64_t element(uint64_t call, int rank, size_t i) {
   return static_cast<int64_t>(call) + 1000 * rank + static_cast<int64_t>(i);
 }

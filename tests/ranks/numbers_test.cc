@@ -1,5 +1,5 @@
-// What 32 bits count begins anew behind its last, and nobody notices; slow_numbers_test.cc makes
-// many calls of it.
+// Counts of 32 bits begin anew behind their last value, and nobody notices; slow_numbers_test.cc
+// makes many calls of it.
 #include <gtest/gtest.h>
 
 #include "tests/support/subprocess.h"

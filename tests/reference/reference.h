@@ -1,7 +1,9 @@
 // The serial reference: what every rank must find in its output, one element at a time.
 //
 // Nothing is stored: inputs are a function, so 64 MiB on nine ranks cost no memory. Shares no code
-// with the library. Threads: no state. Units: counts and indices in elements.
+// with the library.
+// Threads: no state.
+// Units:   counts and indices in elements.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +64,7 @@ struct Problem {
 /// much for each other, as in place they must.
 void spread_counts(Problem& problem, bool symmetric);
 
-/// What goes from a rank to another one.
+/// The number of elements that go from a rank to another one.
 uint64_t share(const Problem& problem, int from, int to);
 /// Where the share of `peer` begins in a buffer of `rank` that has one for each.
 uint64_t offset(const Problem& problem, bool output, int rank, int peer);

@@ -95,7 +95,7 @@ TEST(Reference, MovesBlocks) {
   EXPECT_TRUE(row(Collective::kBarrier, 0).empty());
 }
 
-// What lies between shares is -1.
+// Elements between shares are -1.
 TEST(Reference, MovesSharesThatDiffer) {
   Problem p{.type = tuttiInt32, .ranks = 3};
   const auto row = [&](Collective collective, int rank, std::vector<uint64_t> counts,

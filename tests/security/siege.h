@@ -1,6 +1,8 @@
-// What the besieged ranks and the besiegers share: doors, the id that is waited for, counts.
+// The memory that the besieged ranks and the besiegers share: doors, the id that is waited for,
+// counts.
 //
-// Lies in memory that all processes map. Threads: atomics; doors of a rank under their lock.
+// Lies in memory that all processes map.
+// Threads: atomics; doors of a rank under their lock.
 #pragma once
 
 #include <sys/socket.h>

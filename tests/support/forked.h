@@ -1,4 +1,4 @@
-// What a child finds that is forked now.
+// Finds what a child inherits that is forked now.
 #pragma once
 
 #include <sys/socket.h>

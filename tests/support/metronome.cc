@@ -22,10 +22,10 @@ namespace {
 
 constexpr size_t kMostProcessors = 64;
 constexpr uint64_t kBeatNs = 1'000'000;
-// What a busy machine makes of a beat; a grace period takes 9 ms there, and 40 ms at times.
+// The length of a beat on a busy machine; a grace period takes 9 ms there, and 40 ms at times.
 constexpr uint64_t kUsualNs = 20'000'000;
 constexpr uint64_t kUsualOfKernelNs = 150'000'000;
-// What is left of a second after it is room enough for all that ranks do in it.
+// After it enough of a second is left for all that ranks do in one.
 constexpr uint64_t kStandstillNs = 250'000'000;
 
 uint64_t beyond(uint64_t usual_ns, uint64_t gap_ns) {

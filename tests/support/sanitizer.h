@@ -1,4 +1,5 @@
-// What takes too long, or says nothing new, where every access to memory is looked at.
+// Tests ask here whether a sanitizer looks at every access to memory, where some work takes too
+// long or says nothing new.
 #pragma once
 
 namespace tutti::testing_support {

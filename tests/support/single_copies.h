@@ -12,7 +12,8 @@ inline constexpr const char* kNoSingleCopies =
     "this machine does not permit process_vm_writev between processes of one parent "
     "(ptrace_scope, a container)";
 
-/// What a container's profile does, for this thread and those that it starts. False: errno.
+/// Refuses copies by the kernel as a container's profile does, for this thread and those that it
+/// starts. False: errno.
 bool refuse_single_copies();
 
 }  // namespace tutti::testing_support

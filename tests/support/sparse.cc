@@ -51,7 +51,7 @@ class SparseLink final : public transport::Link, public transport::Stream {
     const std::lock_guard lock(mutex_);
     call_ = std::move(call);
   }
-  /// What the other side wanted is wanted here, too.
+  /// Wants the connection here if the other side wanted it.
   void look() {
     if (connected() && !wanted_.exchange(true)) inner_->want();
   }

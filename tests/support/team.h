@@ -1,9 +1,10 @@
 // Ranks of one job: forked processes, each with one or more ranks as threads, and a watchdog.
 //
 // Every process gets its environment before its first call of the library, so a job may differ from
-// the one before it in any variable. Owns: the processes and the board; when run_team returns, no
-// process is left. Threads: requires that the caller has no other thread, because it forks. Units:
-// times in nanoseconds of the monotonic clock.
+// the one before it in any variable.
+// Owns:    the processes and the board; when run_team returns, no process is left.
+// Threads: requires that the caller has no other thread, because it forks.
+// Units:   times in nanoseconds of the monotonic clock.
 #pragma once
 
 #include <atomic>
@@ -25,7 +26,7 @@ void sleep_ns(uint64_t duration_ns);
 
 enum class RankState : uint32_t { kRunning = 0, kDone, kFailed };
 
-/// What a rank tells the watchdog; lies in memory that all processes share.
+/// A rank's state for the watchdog, in memory that all processes share.
 struct RankSlot {
   std::atomic<RankState> state;
   std::atomic<uint64_t> step;  // a number the body understands
@@ -75,7 +76,7 @@ enum class Network : uint8_t {
   kMixed,  // two hosts: the first half of the processes and the others
 };
 const char* name_of(Network network);
-/// What a process of so many must set.
+/// The environment that one process of so many must have.
 Environment environment_of(Network network, int process, int processes);
 
 struct TeamShape {
@@ -107,8 +108,8 @@ using Body = std::function<void(Member&)>;
 using StepName = std::function<std::string(uint64_t step)>;
 
 /// Runs the body for every rank. A rank that has not finished after `limit_ns` is reported with the
-/// name of its step, and every process is killed. What fails while the machine stood still for
-/// seconds says nothing (metronome.h), so it runs again, a few times.
+/// name of its step, and every process is killed. A failure while the machine stood still for
+/// seconds says nothing (metronome.h), so the team runs again, a few times.
 TeamResult run_team(const TeamShape& shape, const Body& body, const StepName& name,
                     uint64_t limit_ns);
 

@@ -1,6 +1,8 @@
-// What the ranks of tests over a team begin with: the communicator of all of them.
+// Makes the communicator of all ranks, with which tests over a team begin.
 //
-// Owns: nothing; the body ends what it makes. Threads: one. Errors: reported to the team.
+// Owns:    nothing; the body ends what it makes.
+// Threads: one.
+// Errors:  reported to the team.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// What a gate demands and an everyday run of the tests has no time for.
+// Tests ask here whether to be thorough, as a gate demands and an everyday run has no time for.
 #pragma once
 
 #include <cstdlib>

@@ -50,7 +50,7 @@ constexpr const char* kIntroduction =
     "v-collective runs it. *Forwards*: an all_to_all_v with it takes a size round first.\n"
     "*NCCL* is what NCCL_ALGO calls it.\n";
 
-/// What is true for all of kRanks, every placement, list and tree folds.
+/// Facts that are true for all of kRanks, every placement, list and tree folds.
 struct Findings {
   Status status;
   uint32_t least_credit = 0;

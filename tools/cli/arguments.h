@@ -1,4 +1,4 @@
-// What arguments of several commands name: help, algorithms, numbers of ranks.
+// Arguments that several commands have: help, algorithms, numbers of ranks.
 //
 // Errors: parse_ranks gives none for a text that is not understood or asks for too much.
 #pragma once

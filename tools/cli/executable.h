@@ -1,6 +1,7 @@
-// What kind of file a command is, as far as preloading a library into it goes.
+// The kind of file that a command is, as far as preloading a library into it goes.
 //
-// Threads: any. Errors: none; what cannot be read is kUnknown, and the kernel will say why.
+// Threads: any.
+// Errors:  none; what cannot be read is kUnknown, and the kernel will say why.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What `tutti print` prints, `tutti verify --text` proves.
+// `tutti verify --text` proves the output of `tutti print`.
 #include "tools/cli/print.h"
 
 #include <gtest/gtest.h>

@@ -190,7 +190,7 @@ struct Answer {
 // tidy: allow mutable (a signal handler has no other way to the child's number)
 volatile sig_atomic_t child = 0;
 
-/// What the terminal sends reaches the child by itself.
+/// Passes a signal on to the child, unless the terminal sent it, which reaches the child by itself.
 void forward(int number, siginfo_t* info, void*) {
   if (info->si_code != SI_KERNEL && child > 0) kill(child, number);
 }
@@ -204,13 +204,13 @@ void forward_signals() {
   action.sa_flags = SA_SIGINFO | SA_RESTART;
   for (const int number : kForwarded) {
     struct sigaction before = {};
-    // What this program was told to ignore the child ignores too (nohup).
+    // Signals that this program was told to ignore (nohup) the child ignores too.
     if (sigaction(number, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
     sigaction(number, &action, nullptr);
   }
 }
 
-/// What a fork must not change for the command.
+/// The state that a fork must not change for the command.
 struct Inherited {
   sigset_t mask;
   struct sigaction on_child;
@@ -277,7 +277,8 @@ int start(char** command) {
   Inherited inherited = {};
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, &inherited.mask);
-  // Who ignores SIGCHLD, as a starter may have left it, never learns how the child ended.
+  // A process that ignores SIGCHLD, as a starter may have left it, never learns how its child
+  // ended.
   struct sigaction standard = {};
   standard.sa_handler = SIG_DFL;
   sigaction(SIGCHLD, &standard, &inherited.on_child);

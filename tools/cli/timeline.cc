@@ -25,7 +25,7 @@ using perf::CommandLine;
 constexpr uint64_t kMostTime = 1'000'000'000'000;  // ns
 constexpr uint64_t kMostBytes = uint64_t{1} << 50;
 
-/// What every generator is asked for.
+/// The numbers that every generator is given.
 struct Common {
   int ranks = 4;
   int64_t forward = 1'000'000;

@@ -45,7 +45,7 @@ bool read_options(int argc, char** argv, TraceOptions& options) {
   return options.files.empty() || !options.process;
 }
 
-/// What has been found, and what has not.
+/// The snapshots that were found, and whether any could not be read.
 struct Found {
   std::vector<trace::Snapshot> snapshots;
   bool refused = false;

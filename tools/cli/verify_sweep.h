@@ -22,7 +22,7 @@ struct SweepOptions {
   unsigned threads = 1;
 };
 
-/// What was found for one algorithm.
+/// The findings for one algorithm.
 struct Findings {
   const schedule::Algorithm* algorithm = nullptr;
   uint64_t cases = 0;

@@ -226,7 +226,7 @@ class Generator {
   uint32_t step_ = 0;
 };
 
-// What selection and lowering were promised about the original must hold of its replacement.
+// The promises to selection and lowering about the original must hold for its replacement.
 bool keeps(const Verdict& promised, const Verdict& found) {
   return same_cost(promised.cost, found.cost) && found.least_credit <= promised.least_credit &&
          found.canonical >= promised.canonical && found.agrees >= promised.agrees &&

@@ -1,7 +1,8 @@
 // Which plans are proved: an algorithm lowered in every way the library may lower it, on small
-// groups and counts. What `tutti verify --plans` and the tests run.
+// groups and counts. `tutti verify --plans` and the tests run it.
 //
-// Errors: the first counter-example of each case, with the case that gave it. Threads: pure.
+// Errors:  the first counter-example of each case, with the case that gave it.
+// Threads: pure.
 #pragma once
 
 #include <cstdint>

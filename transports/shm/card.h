@@ -1,6 +1,7 @@
-// What decides whether two processes can share memory, as text that every rank sees.
+// A text, seen by every rank, that decides whether two processes can share memory.
 //
-// Errors: read() gives nothing for text that write() did not make. Threads: a value.
+// Errors:  read() gives nothing for text that write() did not make.
+// Threads: a value.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
 // Shared memory with one peer, once both sides have introduced themselves.
 //
-// Owns: the connected socket, the mapping of the peer's arena and of what was imported. Threads:
-// status(), read() and write() from any; import() locks. Errors: kRemoteError once the peer is
-// gone.
+// Owns:    the connected socket, the mapping of the peer's arena and of what was imported.
+// Threads: status(), read() and write() from any; import() locks.
+// Errors:  kRemoteError once the peer is gone.
 #pragma once
 
 #include <sys/types.h>
@@ -20,7 +20,7 @@
 
 namespace tutti::transports::shm {
 
-/// Who is at the other end. introduce() finds the process ids out.
+/// The rank at the other end. introduce() finds the process ids out.
 struct Peer {
   int rank = -1;
   std::string host_id;

@@ -5,8 +5,9 @@
 // peer that closes its link says goodbye first: its end of file is then no death. Messages that are
 // no goodbye are others' affair, and wake nobody.
 //
-// Owns: the connected socket, a pidfd, and the descriptor that gathers both. Threads: check() from
-// any. Errors: kRemoteError, sticky, from check().
+// Owns:    the connected socket, a pidfd, and the descriptor that gathers both.
+// Threads: check() from any.
+// Errors:  kRemoteError, sticky, from check().
 #pragma once
 
 #include <sys/types.h>
@@ -22,7 +23,7 @@ namespace tutti::transports::shm {
 
 class Liveness {
  public:
-  /// Who still waits for a peer this long after its goodbye waits in vain.
+  /// A rank that still waits for a peer this long after its goodbye waits in vain.
   static constexpr uint64_t kGraceNs = 1'000'000'000;
 
   Liveness(KeptFd socket, pid_t process);

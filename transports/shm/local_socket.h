@@ -2,8 +2,9 @@
 // is left behind by kill -9. Anybody on the host may connect; the peer's user is checked, then the
 // handshake.
 //
-// Errors: Status with errno's text; the caller adds who was meant. Threads: no state. Units:
-// deadlines of CLOCK_MONOTONIC.
+// Errors:  Status with errno's text; the caller adds who was meant.
+// Threads: no state.
+// Units:   deadlines of CLOCK_MONOTONIC.
 #pragma once
 
 #include <sys/types.h>
@@ -30,7 +31,7 @@ Result<KeptFd> dial_locally(const std::string& name, const Patience& patience);
 /// kUnsupported if the other end belongs to another user.
 Status check_user(int socket);
 
-/// What travels beside the bytes of a message, vouched for by the kernel.
+/// The facts beside the bytes of a message for which the kernel vouches.
 struct Attachment {
   Fd descriptor;
   pid_t process = 0;  // the sender in the receiver's view; 0 if it is not visible from here

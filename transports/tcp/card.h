@@ -1,6 +1,7 @@
-// What a rank publishes for its TCP connections: "tutti-tcp-2 ADDRESS PORT HOST-ID".
+// The text that a rank publishes for its TCP connections: "tutti-tcp-2 ADDRESS PORT HOST-ID".
 //
-// Read from peers, so nothing in it is believed before it is checked. Threads: no state.
+// Read from peers, so nothing in it is believed before it is checked.
+// Threads: no state.
 #pragma once
 
 #include <optional>

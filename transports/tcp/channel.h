@@ -5,8 +5,10 @@
 // + kEagerBytes: posted receives have their targets, the rest fits the ring. A grant is worth a
 // frame when half of the quota is used up; a large receive is granted at once.
 //
-// Owns: the ring; messages belong to the pool. Threads: under the stream's mutex. Units: bytes,
-// positions (frame.h). Errors: a const char* says what the peer did wrong; null is fine.
+// Owns:    the ring; messages belong to the pool.
+// Threads: under the stream's mutex.
+// Units:   bytes, positions (frame.h).
+// Errors:  a const char* says what the peer did wrong; null is fine.
 #pragma once
 
 #include <array>
@@ -21,7 +23,7 @@
 
 namespace tutti::transports::tcp {
 
-/// What a peer sent and what this side expected instead.
+/// A message of a peer that differs from the one that this side expected.
 struct Mismatch {
   uint32_t sent_signature = 0;
   uint64_t sent_bytes = 0;
@@ -77,7 +79,7 @@ class ReceiveSide {
   void drop_all(MessagePool& pool);
 
  private:
-  /// What the ring holds in front of the bytes of a message.
+  /// The record in the ring before the bytes of a message.
   struct Record {
     uint64_t bytes;
     uint32_t signature;

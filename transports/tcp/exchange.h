@@ -4,10 +4,11 @@
 // With several flows a link will have one Inbound and one Outbound for each, over the same
 // channels and tickets; `position` in every frame already says where it belongs.
 //
-// Owns: channels, message records, batches. The bytes stay the caller's until the ticket is done.
-// Threads: sent() and received() are lock-free where the answer allows; the rest under the
-// stream's mutex. Errors: fault_status() once a commit() or receive() has found one; nothing moves
-// after that.
+// Owns:    channels, message records, batches. The bytes stay the caller's until the ticket is
+//          done.
+// Threads: sent() and received() are lock-free where the answer allows; the rest under the stream's
+//          mutex.
+// Errors:  fault_status() once a commit() or receive() has found one; nothing moves after that.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +52,7 @@ class Exchange {
   const TicketWindow& sent() const { return sent_; }
   const TicketWindow& received() const { return received_; }
 
-  // What to write, and how much of it was written.
+  // The bytes to write next, and the count of those that were written.
   std::span<const iovec> gather() { return outbound_.gather(); }
   void wrote(size_t count) { outbound_.wrote(count); }
   bool idle() const { return outbound_.idle(); }

@@ -1,5 +1,5 @@
-// What goes over the wire: a header of fixed size, and for DATA, PUT and ANSWER up to
-// kMaxFrameBytes of one message.
+// The frames on the wire: a header of fixed size, and for DATA, PUT and ANSWER up to kMaxFrameBytes
+// of one message.
 //
 //   bytes  0..2 "TUF"   3 type   4..7 length   8..15 communicator   16..19 epoch   20..23 lane
 //         24..27 signature   28..31 expected signature   32..39 message bytes   40..47 position
@@ -42,7 +42,7 @@ enum class FrameType : uint8_t {
 inline constexpr size_t kHeaderBytes = 48;
 inline constexpr uint32_t kMaxFrameBytes = 256 * 1024;
 inline constexpr uint64_t kRecordBytes = 16;
-/// What a channel may send before its receiver has asked for anything.
+/// The bytes that a channel may send before its receiver has asked for anything.
 inline constexpr uint64_t kEagerBytes = 64 * 1024;
 
 struct FrameHeader {

@@ -6,9 +6,11 @@
 // own call is out. The higher rank takes any call until it is connected. So two calls that cross
 // end as one connection, and neither side sends a message before that is settled.
 //
-// Owns: the socket. Threads: any; one mutex, which progress() only tries, so that threads that
-// poll the same link do not queue up behind each other. Errors: the first one stays in status().
-// Closing waits, at most a second, until the peer's kernel has what sent() has promised.
+// Owns:    the socket.
+// Threads: any; one mutex, which progress() only tries, so that threads that poll the same link do
+//          not queue up behind each other.
+// Errors:  the first one stays in status(). Closing waits, at most a second, until the peer's
+//          kernel has what sent() has promised.
 #pragma once
 
 #include <atomic>
@@ -23,14 +25,14 @@
 
 namespace tutti::transports::tcp {
 
-/// What a caller is told, in the byte behind the handshake.
+/// The answer to a caller, in the byte behind the handshake.
 enum class Verdict : char {
   kTaken = 'Y',     // this is the connection
   kDeclined = 'N',  // another call will be; if this one ends before, call again
   kGone = 'G',      // there is none, or was: the link failed
 };
 
-/// Who connects the links of a rank.
+/// The object that connects the links of a rank.
 class Dialer {
  public:
   virtual ~Dialer() = default;

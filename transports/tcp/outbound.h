@@ -2,8 +2,11 @@
 // one-sided messages have a queue of their own, without credit, that takes turns with all channels.
 //
 // A batch of frames is fixed once and written in as many calls as the kernel needs. Control frames
-// go first. Owns: the batch and its headers; messages in the batch go back to the pool when
-// written. Threads: under the stream's mutex. Units: bytes. Errors: none.
+// go first.
+// Owns:    the batch and its headers; messages in the batch go back to the pool when written.
+// Threads: under the stream's mutex.
+// Units:   bytes.
+// Errors:  none.
 #pragma once
 
 #include <array>
@@ -36,7 +39,7 @@ class Outbound {
   /// Whether an answer that is not written yet reads this region.
   bool reads(const transport::ChannelId& region) const;
 
-  /// What to write next; empty when there is nothing.
+  /// The bytes to write next; empty when there are none.
   std::span<const iovec> gather();
   /// That many bytes of it were written.
   void wrote(size_t count);

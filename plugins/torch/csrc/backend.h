@@ -5,11 +5,13 @@
 // when the first message needs it: what goes to one peer waits for nothing but its own receiver.
 //
 // The base names of c10d's methods are overridden, which exist in all versions of PyTorch from 2.9
-// on; newer names forward to them. What a version adds is guarded by its headers' own macros.
+// on; newer names forward to them. Additions of a version are guarded by its headers' own macros.
 //
-// Owns: the lanes; the store and the options are shared. Threads: any; the calls of one thread run
-// in its order. Errors: DistBackendError where a call failed, ValueError and TypeError where it
-// was refused; a failed call is final for its lane. Units: milliseconds.
+// Owns:    the lanes; the store and the options are shared.
+// Threads: any; the calls of one thread run in its order.
+// Errors:  DistBackendError where a call failed, ValueError and TypeError where it was refused; a
+//          failed call is final for its lane.
+// Units:   milliseconds.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -37,8 +39,8 @@ using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-/// Who is told of something, with what arguments. Threads: any; hooks run without a lock, in the
-/// thread that tells.
+/// Functions that are told of an event, with its arguments.
+/// Threads: any; hooks run without a lock, in the thread that tells.
 template <class... Arguments>
 class Hooks {
  public:
@@ -155,7 +157,7 @@ class ProcessGroupTutti : public c10d::Backend {
   void abort() override;
   void shutdown() override;
 
-  /// What a collective of so many elements would run, and why: tuttiExplain().
+  /// The algorithm that a collective of so many elements would run, and the reason: tuttiExplain().
   std::string explain(const std::string& collective, size_t count, at::ScalarType type);
 
  private:

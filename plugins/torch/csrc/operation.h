@@ -1,9 +1,11 @@
-// What a collective of c10d becomes, as a value: copies into memory that Tutti can read, calls of
-// tutti.h, copies out of memory that it wrote. Nothing has run yet, so that several operations can
-// become one (a coalesced call), or be simulated.
+// A collective of c10d becomes an Operation, a value: copies into memory that Tutti can read, calls
+// of tutti.h, copies out of memory that it wrote. Nothing has run yet, so that several operations
+// can become one (a coalesced call), or be simulated.
 //
-// Owns: keeps every tensor that its calls point to. Threads: a value; run() in one thread at a
-// time. Errors: CallError of a call, c10::Error of a copy. Units: milliseconds.
+// Owns:    keeps every tensor that its calls point to.
+// Threads: a value; run() in one thread at a time.
+// Errors:  CallError of a call, c10::Error of a copy.
+// Units:   milliseconds.
 #pragma once
 
 #include <ATen/ATen.h>
@@ -56,7 +58,7 @@ class Operation {
 
   /// Several calls run together, as a group. `what` names them in errors.
   void run(tuttiComm_t comm, std::chrono::milliseconds timeout, const std::string& what);
-  /// What the calls should take, in nanoseconds, without running them.
+  /// The predicted time of the calls in nanoseconds, without running them.
   uint64_t predict(tuttiComm_t comm, const std::string& what);
 
  private:

@@ -245,8 +245,8 @@ struct Folded {
   const at::Tensor& output;
 };
 
-/// What the library cannot reduce goes to its rank and is reduced there. `memory` has the parts for
-/// all ranks, `counts` their lengths.
+/// Elements that the library cannot reduce go to the rank of their result and are reduced there.
+/// `memory` has the parts for all ranks, `counts` their lengths.
 void exchange_and_fold(Operation& made, Group group, const at::Tensor& memory,
                        const std::vector<size_t>& counts, const Folded& folded) {
   const auto& [op, output] = folded;

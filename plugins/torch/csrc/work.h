@@ -1,8 +1,11 @@
 // The handle of one call: c10d's Work with a future, over an operation that a lane runs.
 //
-// Owns: its operation, and so the tensors, until it has run; the results for as long as it lives.
-// Threads: any, at any time. Errors: wait() throws what the operation did; a wait that ends by its
-// own limit leaves the operation and the communicator as they are. Units: milliseconds.
+// Owns:    its operation, and so the tensors, until it has run; the results for as long as it
+//          lives.
+// Threads: any, at any time.
+// Errors:  wait() throws what the operation did; a wait that ends by its own limit leaves the
+//          operation and the communicator as they are.
+// Units:   milliseconds.
 #pragma once
 
 #include <ATen/ThreadLocalState.h>
@@ -21,7 +24,7 @@ namespace tutti_torch {
 class Lane;
 class Recording;
 
-/// What is known of a call when it is made.
+/// The facts about a call that are known when it is made.
 struct Call {
   c10d::OpType type = c10d::OpType::UNKNOWN;
   const char* title = "";           // for profiles and messages: "tutti:all_reduce"
@@ -61,7 +64,7 @@ class WorkTutti : public c10d::Work {
   const std::shared_ptr<Lane>& lane() const { return lane_; }
   /// For a call that is recorded (batch.h): whoever waits for it has the recording issued.
   void set_recording(std::weak_ptr<Recording> recording) { recording_ = std::move(recording); }
-  /// What a recording does with the operations of several calls.
+  /// Gives the operation to a recording, which joins those of several calls.
   Operation take_operation() { return std::move(*operation_); }
 
  private:
