@@ -16,7 +16,16 @@ namespace {
 bool is_captured(const exec::StreamPlace& place) { return place.capture != 0; }
 
 Status check_alike(const Member& member) {
-  if (std::all_of(member.places.begin(), member.places.end(), is_captured)) return {};
+  const auto& places = member.places;
+  if (std::all_of(places.begin(), places.end(), is_captured)) {
+    const bool one_graph = std::all_of(places.begin(), places.end(), [&](const auto& place) {
+      return place.capture == places.front().capture;
+    });
+    if (one_graph) return {};
+    return Status::invalid_usage(
+        "sends and receives of one group are on streams that are captured into several graphs: "
+        "put those of each graph into a group of their own");
+  }
   return Status::invalid_usage(
       "sends and receives of one group are on streams of which only some are captured: put those "
       "of the captured ones into a group of their own");
@@ -79,12 +88,6 @@ Status leave_crossing(const Put& put) {
   return put.member->task.communicator->call_order()->end(put.member->places);
 }
 
-// Transfers in slots take turns by numbers that rise, which a graph cannot hold.
-bool is_direct_in_graphs(const Member& member) {
-  const auto* request = std::get_if<comm::Request>(&member.task.work);
-  return request != nullptr && request->counts == nullptr && is_direct(member.task, member.streams);
-}
-
 // Its handles are told when all of the group have been put.
 Status put_direct(const Member& member) {
   comm::Task task = member.task;
@@ -100,7 +103,7 @@ Status put_direct(const Member& member) {
 Status put_round(std::vector<Put>& round) {
   for (Put& put : round) {
     if (Status status = open_to_graphs(*put.member); !status.ok()) return status;
-    put.direct = is_direct_in_graphs(*put.member);
+    put.direct = is_direct(put.member->task, put.member->streams);
     if (put.direct) continue;
     if (Status status = enter_crossing(put); !status.ok()) return status;
   }

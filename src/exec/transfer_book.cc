@@ -5,22 +5,20 @@
 
 namespace tutti::exec {
 
-TransferBook::TransferBook(std::vector<ArenaView> arenas, int rank, uint64_t pair_bytes,
-                           std::function<std::string(int)> name_of)
-    : arenas_(std::move(arenas)),
+TransferBook::TransferBook(std::vector<TransferLog::CalledEntry*> entries, int rank,
+                           uint64_t pair_bytes, std::function<std::string(int)> name_of)
+    : entries_(std::move(entries)),
       rank_(static_cast<size_t>(rank)),
       pair_bytes_(pair_bytes),
       name_of_(std::move(name_of)) {
-  for (size_t peer = 0; peer < arenas_.size(); ++peer) {
-    for (const bool sends : {false, true}) {
-      logs_.emplace_back(arenas_[rank_].device_transfers(peer, sends));
-    }
+  for (size_t way = 0; way < 2 * entries_.size(); ++way) {
+    logs_.emplace_back(entries_[rank_] + way * TransferLog::kEntries);
   }
 }
 
 // Where the peer writes its end of what this rank sends, or receives.
 const TransferLog::CalledEntry* TransferBook::entries_of(size_t peer, bool sends) const {
-  return arenas_[peer].device_transfers(rank_, !sends);
+  return entries_[peer] + way_of(rank_, !sends) * TransferLog::kEntries;
 }
 
 TransferBook::Dispute TransferBook::describe(size_t peer, bool sends,
@@ -36,6 +34,9 @@ TransferBook::Dispute TransferBook::describe(size_t peer, bool sends,
         ": more than the " + std::to_string(pair_bytes_) +
         " bytes that can be on their way: call what goes both ways in one group on both ranks, "
         "or on neither";
+  }
+  if (found.mine.bytes == found.theirs.bytes && found.mine.slot != found.theirs.slot) {
+    advice = ", at another place of its graph: capture the same calls into one graph on both ranks";
   }
   return {Status::invalid_usage("transfer " + std::to_string(found.number) + " from " +
                                 (sends ? own : other) + " to " + (sends ? other : own) +
@@ -56,13 +57,16 @@ bool TransferBook::is_exchange(size_t peer) const {
 }
 
 std::optional<TransferBook::Dispute> TransferBook::announce(
-    std::span<const Transfer> transfers, std::optional<schedule::Collective> part_of) {
+    std::span<const Transfer> transfers, std::optional<schedule::Collective> part_of,
+    std::span<const uint32_t> slots) {
   std::optional<Dispute> first;
   count(transfers);
-  for (const Transfer& transfer : transfers) {
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    const Transfer& transfer = transfers[i];
     if (transfer.peer == rank_) continue;
     TransferLog& log = logs_[way_of(transfer.peer, transfer.is_send)];
-    const uint32_t number = log.begin({transfer.bytes, part_of, is_exchange(transfer.peer)});
+    const uint8_t slot = slots.empty() ? uint8_t{0} : static_cast<uint8_t>(slots[i]);
+    const uint32_t number = log.begin({transfer.bytes, part_of, is_exchange(transfer.peer), slot});
     const auto found = log.compare(entries_of(transfer.peer, transfer.is_send), number);
     if (found && !first) first = describe(transfer.peer, transfer.is_send, *found);
   }
@@ -71,12 +75,23 @@ std::optional<TransferBook::Dispute> TransferBook::announce(
 
 std::optional<TransferBook::Dispute> TransferBook::find_recent() const {
   constexpr uint32_t kMost = 64;
-  for (size_t peer = 0; peer < arenas_.size(); ++peer) {
+  for (size_t peer = 0; peer < entries_.size(); ++peer) {
     for (const bool sends : {false, true}) {
       const TransferLog& log = logs_[way_of(peer, sends)];
       if (const auto found = log.compare_last(entries_of(peer, sends), kMost)) {
         return describe(peer, sends, *found);
       }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<int> TransferBook::find_late(std::span<const Transfer> transfers) const {
+  for (const Transfer& transfer : transfers) {
+    if (transfer.peer == rank_) continue;
+    const uint32_t number = logs_[way_of(transfer.peer, transfer.is_send)].number();
+    if (!TransferLog::has_begun(entries_of(transfer.peer, transfer.is_send), number)) {
+      return static_cast<int>(transfer.peer);
     }
   }
   return std::nullopt;

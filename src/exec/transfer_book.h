@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "src/base/status.h"
-#include "src/exec/arena_map.h"
 #include "src/exec/transfer.h"
 #include "src/exec/transfer_log.h"
 
@@ -22,9 +21,10 @@ namespace tutti::exec {
 
 class TransferBook {
  public:
-  /// `arenas` by rank; `pair_bytes`: so much from one rank to another can be on its way;
-  /// `name_of`: a rank, in messages.
-  TransferBook(std::vector<ArenaView> arenas, int rank, uint64_t pair_bytes,
+  /// `entries` of each rank: those of its receives from rank 0, its sends there, its receives from
+  /// rank 1, and so on, TransferLog::kEntries each. `pair_bytes`: so much from one rank to another
+  /// can be on its way; `name_of`: a rank, in messages.
+  TransferBook(std::vector<TransferLog::CalledEntry*> entries, int rank, uint64_t pair_bytes,
                std::function<std::string(int)> name_of);
 
   /// A transfer that `peer` called otherwise than this rank.
@@ -34,11 +34,16 @@ class TransferBook {
   };
 
   /// Tells the peers of the transfers, of a v-collective or of sends and receives; the first that
-  /// differs from what a peer has called before. Those with this rank itself are left out.
+  /// differs from what a peer has called before. Those with this rank itself are left out. `slots`:
+  /// of the first piece of each; empty: they follow from what was called before.
   std::optional<Dispute> announce(std::span<const Transfer> transfers,
-                                  std::optional<schedule::Collective> part_of);
+                                  std::optional<schedule::Collective> part_of,
+                                  std::span<const uint32_t> slots = {});
   /// The first difference among the last transfers with each peer.
   std::optional<Dispute> find_recent() const;
+  /// The first of the transfers' peers that has not called as many with this rank as this rank with
+  /// it.
+  std::optional<int> find_late(std::span<const Transfer> transfers) const;
 
  private:
   static size_t way_of(size_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
@@ -47,7 +52,7 @@ class TransferBook {
   const TransferLog::CalledEntry* entries_of(size_t peer, bool sends) const;
   Dispute describe(size_t peer, bool sends, const TransferLog::Disparity& found) const;
 
-  std::vector<ArenaView> arenas_;
+  std::vector<TransferLog::CalledEntry*> entries_;  // by rank
   size_t rank_;
   uint64_t pair_bytes_;
   std::function<std::string(int)> name_of_;

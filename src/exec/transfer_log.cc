@@ -7,15 +7,19 @@ namespace {
 
 constexpr int kPartAt = 56;  // 0: a send or receive; else a collective's number + 1
 constexpr uint64_t kInExchange = uint64_t{1} << 55;
-constexpr uint64_t kBytesMask = kInExchange - 1;
+constexpr int kSlotAt = 51;
+constexpr uint64_t kSlotMask = 15, kBytesMask = (uint64_t{1} << kSlotAt) - 1;
 
 uint64_t word_of(const CalledTransfer& transfer) {
   const uint64_t part = transfer.part_of ? static_cast<uint64_t>(*transfer.part_of) + 1 : 0;
-  return part << kPartAt | (transfer.in_exchange ? kInExchange : 0) | (transfer.bytes & kBytesMask);
+  const uint64_t slot = transfer.slot & kSlotMask;
+  return part << kPartAt | (transfer.in_exchange ? kInExchange : 0) | slot << kSlotAt |
+         (transfer.bytes & kBytesMask);
 }
 
 CalledTransfer read_transfer(uint64_t word) {
-  CalledTransfer transfer{word & kBytesMask, std::nullopt, (word & kInExchange) != 0};
+  CalledTransfer transfer{word & kBytesMask, std::nullopt, (word & kInExchange) != 0,
+                          static_cast<uint8_t>(word >> kSlotAt & kSlotMask)};
   const uint64_t part = word >> kPartAt;
   if (part > 0 && part <= schedule::kCollectives) {
     transfer.part_of = static_cast<schedule::Collective>(part - 1);
@@ -51,6 +55,12 @@ std::string text_of(const CalledTransfer& transfer, bool is_send) {
 }
 
 }  // namespace
+
+bool TransferLog::has_begun(const CalledEntry* theirs, uint32_t number) {
+  const uint64_t word = theirs[number % kEntries].word.load(std::memory_order_acquire);
+  return word == 0 ? number == 0
+                   : static_cast<int32_t>(static_cast<uint32_t>(word >> 32) - number) >= 0;
+}
 
 uint32_t TransferLog::begin(const CalledTransfer& transfer) {
   const uint64_t what = word_of(transfer);

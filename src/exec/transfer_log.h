@@ -24,6 +24,7 @@ struct CalledTransfer {
   uint64_t bytes = 0;
   std::optional<schedule::Collective> part_of = {};  // a v-collective; none: a send or a receive
   bool in_exchange = false;  // one group has much for the peer and much from it
+  uint8_t slot = 0;          // of its first piece, where its graph fixes that
 
   bool operator==(const CalledTransfer&) const = default;
 };
@@ -48,6 +49,8 @@ class TransferLog {
     uint32_t number = 0;
     CalledTransfer mine, theirs;  // equal if it was an earlier one that differed
   };
+  /// Whether the other end has told of transfer `number`, which this one has.
+  static bool has_begun(const CalledEntry* theirs, uint32_t number);
   /// Whether transfer `number` differs between this log and the other end's, as far as is known.
   std::optional<Disparity> compare(const CalledEntry* theirs, uint32_t number) const;
   /// The first difference among the last `most` transfers.

@@ -31,6 +31,25 @@ TEST_F(TransferLogs, TheSecondOfTwoEndsFindsTheDifference) {
             "rank 1: send of 400 bytes; rank 0: recv of 404 bytes");
 }
 
+TEST_F(TransferLogs, SlotsOfGraphsAreComparedAndNeverTakenForBytes) {
+  const CalledTransfer sent{.bytes = uint64_t{1} << 50, .slot = 1};
+  source_.begin(sent);
+  target_.begin({.bytes = sent.bytes});
+  const auto found = target_.compare(sent_.data(), 1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->theirs, sent);
+  EXPECT_EQ(found->mine.slot, 0);
+  EXPECT_EQ(found->mine.bytes, sent.bytes);
+}
+
+TEST_F(TransferLogs, TellWhetherTheOtherEndHasBegunATransfer) {
+  EXPECT_FALSE(TransferLog::has_begun(sent_.data(), 1));
+  for (uint32_t i = 0; i < TransferLog::kEntries + 2; ++i) source_.begin(of_bytes(8));
+  EXPECT_TRUE(TransferLog::has_begun(sent_.data(), 1));
+  EXPECT_TRUE(TransferLog::has_begun(sent_.data(), TransferLog::kEntries + 2));
+  EXPECT_FALSE(TransferLog::has_begun(sent_.data(), TransferLog::kEntries + 3));
+}
+
 TEST_F(TransferLogs, EqualOnesDoNotDifferHoweverFarOneEndIsAhead) {
   for (uint64_t i = 0; i < 3 * TransferLog::kEntries; ++i) source_.begin(of_bytes(i));
   for (uint64_t i = 0; i < 3 * TransferLog::kEntries; ++i) {

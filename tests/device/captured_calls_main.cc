@@ -8,6 +8,10 @@
 //   --fault abort   another thread of one rank aborts meanwhile
 //   --fault early   a communicator is destroyed before its graph, which is then run once more
 //   --fault differ  the last rank has captured one word more: every rank hears which calls differ
+//   --fault sizes   the same of sends and receives in a ring: every neighbour of that rank hears it
+//   --fault late    the last rank does not launch its graph of sends and receives: the deadline of
+//   the
+//                   others names it
 //
 // A line for each rank says what it did. Exit status: 0 right, 1 not, 2 the command line.
 #include <signal.h>
@@ -76,7 +80,8 @@ class Rank {
   void kill_one();
   void abort_one();
   void end_early();
-  void differ();
+  void differ(CallSpec::Kind kind);
+  void be_late();
   uint64_t replays() const { return replays_; }
   uint64_t calls() const { return calls_; }
 
@@ -107,6 +112,7 @@ class Rank {
   void replay(Dice& dice, const Graph& graph, const std::vector<Placed>& calls);
   bool check();
   void check_failed(uint64_t since_ns);
+  std::string launch_until_failed(const Graph& graph);
 
   Member& member_;
   Seat& seat_;
@@ -346,9 +352,25 @@ void Rank::end_early() {
   member_.meet();
 }
 
-void Rank::differ() {
+/// Returns the error of communicator 0.
+std::string Rank::launch_until_failed(const Graph& graph) {
+  const uint64_t since_ns = now_ns();
+  graph.launch(stream(0));
+  ++replays_;
+  tuttiResult_t error = tuttiSuccess;
+  while (error == tuttiSuccess && now_ns() - since_ns < 5000 * kMsNs) {
+    tuttiCommGetAsyncError(comms_[0], &error);
+  }
+  std::string text = tuttiGetLastError(comms_[0]);
+  (void)streams_[0].synchronize();
+  check_failed(since_ns);
+  return text;
+}
+
+void Rank::differ(CallSpec::Kind kind) {
   std::vector<Placed> calls = one_of_each();
   for (Placed& call : calls) call.spec.comm = 0;
+  std::swap(calls.front(), calls[kind]);
   Placed& first = calls.front();
   const bool is_last = member_.rank() == member_.ranks() - 1;
   if (is_last) ++first.spec.count;
@@ -356,20 +378,31 @@ void Rank::differ() {
               pieces_.on_device(first.spec.recv_words(member_.ranks()))};
   const std::unique_ptr<Graph> graph = capture_simple(calls);
   if (!member_.meet()) return;
-  const uint64_t since_ns = now_ns();
-  graph->launch(stream(0));
-  ++replays_;
-  tuttiResult_t error = tuttiSuccess;
-  while (error == tuttiSuccess && now_ns() - since_ns < 5000 * kMsNs) {
-    tuttiCommGetAsyncError(comms_[0], &error);
-  }
-  const std::string text = tuttiGetLastError(comms_[0]);
-  (void)streams_[0].synchronize();
-  check_failed(since_ns);
+  const std::string text = launch_until_failed(*graph);
   const size_t words = first.spec.count - (is_last ? 1 : 0);
+  const size_t unit = kind == CallSpec::kRing ? sizeof(uint64_t) : 1;
   for (const size_t count : {words, words + 1}) {
-    if (text.find(" of " + std::to_string(count) + " ") != text.npos) continue;
+    if (text.find(" of " + std::to_string(count * unit) + " ") != text.npos) continue;
     member_.fail("it does not hear of a call of " + std::to_string(count) + " words: " + text);
+  }
+  member_.meet();
+}
+
+void Rank::be_late() {
+  tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+  options.timeout_ns = 300 * kMsNs;
+  if (!went(member_, tuttiCommSetOptions(comms_[0], &options), comms_[0], "its options")) return;
+  std::vector<Placed> calls = {one_of_each()[CallSpec::kRing]};
+  calls[0].spec.comm = 0;
+  const std::unique_ptr<Graph> graph = capture_simple(calls);
+  const int last = member_.ranks() - 1;
+  if (member_.rank() != last) {
+    const std::string text = launch_until_failed(*graph);
+    const std::string wanted = "rank " + std::to_string(last);
+    const size_t at = text.find("passed its deadline: " + wanted);
+    if (at == text.npos || text.find("has not come to this run", at) == text.npos) {
+      member_.fail("the deadline does not name " + wanted + ": " + text);
+    }
   }
   member_.meet();
 }
@@ -384,7 +417,9 @@ void run_rank(Member& member, const Options& options) {
   if (options.fault == "kill") return rank.kill_one();
   if (options.fault == "abort") return rank.abort_one();
   if (options.fault == "early") return rank.end_early();
-  if (options.fault == "differ") return rank.differ();
+  if (options.fault == "differ") return rank.differ(CallSpec::kAllReduce);
+  if (options.fault == "sizes") return rank.differ(CallSpec::kRing);
+  if (options.fault == "late") return rank.be_late();
   const uint64_t start_ns = now_ns();
   for (int i = 0; i < options.graphs; ++i) {
     if (!rank.run_graph(static_cast<uint64_t>(i))) return;

@@ -48,6 +48,13 @@ class CapturedCalls(unittest.TestCase):
         for ranks in (2, 4):
             self.check("--fault", "differ", "--ranks", ranks)
 
+    def test_ranks_whose_captured_transfers_differ_hear_of_both_ends(self):
+        for ranks in (2, 3):
+            self.check("--fault", "sizes", "--ranks", ranks)
+
+    def test_a_deadline_names_the_rank_that_does_not_launch_its_graph(self):
+        self.check("--fault", "late", "--ranks", 2)
+
     def test_a_graph_may_run_behind_its_communicators_end(self):
         self.check("--fault", "early")
 

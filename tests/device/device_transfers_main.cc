@@ -6,6 +6,8 @@
 //   --rounds N   calls or groups of every rank (default 24)
 //   --seed S     what to draw from (default 1)
 //   --kib N      a transfer has at most so many KiB (default 512)
+//   --replays N  the calls of every other round are captured into a graph, which runs so many times
+//                (default 0: all are eager)
 //
 // Fails, too, if anything went through the host. Exit status: 0 right, 1 not, 2 the command line.
 #include <dlfcn.h>
@@ -15,6 +17,7 @@
 #include <functional>
 #include <optional>
 
+#include "tests/device/graphs.h"
 #include "tests/device/seat.h"
 #include "tests/software_device/hooks.h"
 #include "tests/support/dice.h"
@@ -31,6 +34,7 @@ struct Options {
   int rounds = 24;
   uint64_t seed = 1;
   int kib = 512;
+  int replays = 0;
 
   size_t most_words() const { return static_cast<size_t>(kib) * 1024 / sizeof(uint64_t); }
 };
@@ -66,7 +70,10 @@ class Rank {
 
   void run() {
     const std::optional<uint64_t> before = allocations();
-    auto other = drivers::cuda::CudaStream::create(drivers::cuda::find().value());
+    Result<softdev::Client> client = softdev::Client::open();
+    if (!client.ok()) return member_.fail(std::string(client.status().message()));
+    client_ = &client.value();
+    auto other = drivers::cuda::CudaStream::create(client_->cuda());
     if (!other.ok()) return member_.fail(std::string(other.status().message()));
     other_ = &other.value();
     for (int round = 0; round < options_.rounds; ++round) {
@@ -122,20 +129,48 @@ class Rank {
   bool run_round(uint64_t round) {
     const auto way = static_cast<Way>(testing_support::mix(options_.seed + 7, round) % kWays);
     const std::vector<Message> messages = draw(round, way);
+    const auto put = [&] {
+      return way == Way::kShares ? call_shares(messages) : call(messages, way, round);
+    };
+    if (options_.replays == 0 || round % 2 == 0) return run_once(messages, round, put);
+    bool is_put = false;
+    const auto stream = static_cast<drivers::cuda::CUstream>(seat_.stream().handle);
+    const Graph graph(*client_, stream, [&] {
+      follow(other_->get(), stream);
+      is_put = put();
+      follow(stream, other_->get());
+    });
+    for (int run = 0; is_put && run < options_.replays; ++run) {
+      const auto launch = [&] { return graph.launch(stream), true; };
+      is_put = run_once(messages, round + 1000 * static_cast<uint64_t>(run), launch);
+    }
+    return is_put;
+  }
+
+  /// With data that differ from those of other runs.
+  bool run_once(const std::vector<Message>& messages, uint64_t run,
+                const std::function<bool()>& put) {
     seat_.fill(recv_, Words(ranks_ * block(), kUntouched));
     Words words(ranks_ * block());
     for_mine(messages, [&](const Message& message, bool sends, size_t at) {
       for (size_t i = 0; sends && i < message.words; ++i) {
-        words[at + i] = word_of(message.source, message.target, at + i + round * 977);
+        words[at + i] = word_of(message.source, message.target, at + i + run * 977);
       }
     });
     seat_.fill(send_, words);
-    if (!(way == Way::kShares ? call_shares(messages) : call(messages, way, round))) return false;
+    if (!put()) return false;
     if (!seat_.synchronize() || !other_->synchronize().ok()) {
       member_.fail("a stream failed");
       return false;
     }
-    return check(messages, round);
+    return check(messages, run);
+  }
+
+  /// All that is put into `behind` from now on comes behind what `before` holds.
+  void follow(drivers::cuda::CUstream behind, drivers::cuda::CUstream before) const {
+    const auto event = drivers::cuda::CudaEvent::create(client_->cuda());
+    (void)event.value().record(before);
+    (void)event.value().make_wait(behind);
   }
 
   /// visit(message, sends, word of the buffer) for this rank's ends; the second message with a peer
@@ -224,22 +259,22 @@ class Rank {
         seat_.comm(), "tuttiAllToAllV");
   }
 
-  bool check(const std::vector<Message>& messages, uint64_t round) {
+  bool check(const std::vector<Message>& messages, uint64_t run) {
     Words expected(ranks_ * block(), kUntouched);
     for_mine(messages, [&](const Message& message, bool sends, size_t at) {
       if (sends) return;
       const size_t in_block = at - static_cast<size_t>(message.source) * block();
       const size_t from = static_cast<size_t>(message.target) * block() + in_block;
       for (size_t i = 0; i < message.words; ++i) {
-        expected[at + i] = word_of(message.source, message.target, from + i + round * 977);
+        expected[at + i] = word_of(message.source, message.target, from + i + run * 977);
       }
     });
     const Words got = seat_.read(recv_, ranks_ * block());
     const auto [found, wanted] = std::mismatch(got.begin(), got.end(), expected.begin());
     if (found == got.end()) return true;
     char text[160];
-    std::snprintf(text, sizeof text, "round %d: word %zu of recv is %016llx, not %016llx",
-                  static_cast<int>(round), static_cast<size_t>(found - got.begin()),
+    std::snprintf(text, sizeof text, "run %d: word %zu of recv is %016llx, not %016llx",
+                  static_cast<int>(run), static_cast<size_t>(found - got.begin()),
                   static_cast<unsigned long long>(*found),
                   static_cast<unsigned long long>(*wanted));
     member_.fail(text);
@@ -252,6 +287,7 @@ class Rank {
   const size_t ranks_;
   const drivers::cuda::DeviceMemory send_;
   const drivers::cuda::DeviceMemory recv_;
+  const softdev::Client* client_ = nullptr;
   const drivers::cuda::CudaStream* other_ = nullptr;
 };
 
@@ -266,7 +302,8 @@ int main(int argc, char** argv) {
                     {{"--ranks", into(options.ranks, 2, kMaxRanks)},
                      {"--rounds", into(options.rounds, 1)},
                      {"--seed", into(options.seed)},
-                     {"--kib", into(options.kib, 16)}})) {
+                     {"--kib", into(options.kib, 16)},
+                     {"--replays", into(options.replays, 0)}})) {
     return 2;
   }
   const auto body = [&](Member& member) {

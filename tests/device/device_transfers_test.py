@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Sends, receives and shares on device memory go by copy engines in every way of calling them: with one
-hardware queue, in random order with slow streams, among three to five ranks, and nothing crosses."""
+hardware queue, in random order with slow streams, among three to five ranks, in graphs, and nothing crosses."""
 
 import os
 import subprocess
@@ -32,6 +32,11 @@ class DeviceTransfers(unittest.TestCase):
 
     def test_three_queues_and_an_odd_number_of_ranks(self):
         self.check("--rounds", "8", "--seed", "3", "--ranks", "5", SOFTDEV_CHANNELS="3")
+
+    def test_graphs_of_transfers_run_again_and_again_beside_eager_ones(self):
+        self.check("--rounds", "12", "--seed", "4", "--replays", "3", SOFTDEV_CHANNELS="1")
+        self.check("--rounds", "12", "--seed", "5", "--replays", "3", "--kib", "2048", "--ranks", "3",
+                   SOFTDEV_SKEW_US="300", SOFTDEV_PIECE_BYTES="4096")
 
     def test_what_goes_through_the_host_is_noticed(self):
         done = run("--rounds", "2", TUTTI_DEVICE_RING_BYTES="0")

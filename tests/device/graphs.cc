@@ -60,12 +60,47 @@ uint64_t* Pieces::pinned(size_t words) {
   return reinterpret_cast<uint64_t*>(bytes);
 }
 
+namespace {
+
+size_t all_shares(const CallSpec& call, int ranks) {
+  size_t words = 0;
+  for (int i = 0; i < ranks; ++i) words += call.share(i);
+  return words;
+}
+
+/// Of what rank `from` sends to `to`.
+size_t words_to(const CallSpec& call, int from, int to, int ranks) {
+  return call.share((to - from + ranks) % ranks);
+}
+
+/// Where that begins in the input of `from`.
+size_t place_to(const CallSpec& call, int from, int to, int ranks) {
+  size_t place = 0;
+  for (int before = 0; before < to; ++before) place += words_to(call, from, before, ranks);
+  return place;
+}
+
+uint64_t word_of_shares(const CallSpec& call, uint64_t run, int rank, int ranks, size_t place) {
+  for (int from = 0; from < ranks; ++from) {
+    const bool gathers = call.kind == CallSpec::kAllGatherV;
+    const size_t words = gathers ? call.share(from) : words_to(call, from, rank, ranks);
+    const size_t before = gathers ? 0 : place_to(call, from, rank, ranks);
+    if (place < words) return sent_word(call, run, from, before + place);
+    place -= words;
+  }
+  return 0;
+}
+
+}  // namespace
+
 size_t CallSpec::send_words(int ranks) const {
+  if (kind == kAllToAllV) return all_shares(*this, ranks);
   const bool parts = kind == kReduceScatter || kind == kAllToAll;
   return parts ? count * static_cast<size_t>(ranks) : count;
 }
 
 size_t CallSpec::recv_words(int ranks) const {
+  if (kind == kAllToAllV || kind == kAllGatherV) return all_shares(*this, ranks);
   const bool parts = kind == kAllGather || kind == kAllToAll;
   return parts ? count * static_cast<size_t>(ranks) : count;
 }
@@ -88,6 +123,9 @@ uint64_t got_word(const CallSpec& call, uint64_t run, int rank, int ranks, size_
       return sent_word(call, run, static_cast<int>(place / call.count), me + place % call.count);
     case CallSpec::kRing:
       return sent_word(call, run, (rank + ranks - 1) % ranks, place);
+    case CallSpec::kAllGatherV:
+    case CallSpec::kAllToAllV:
+      return word_of_shares(call, run, rank, ranks, place);
     default:
       break;
   }
@@ -112,6 +150,27 @@ tuttiResult_t put_ring(const CallSpec& call, const CallBuffers& at, tuttiComm_t 
   return tuttiGroupEnd();
 }
 
+tuttiResult_t put_shares(const CallSpec& call, const CallBuffers& at, tuttiComm_t comm,
+                         tuttiStream_t stream) {
+  int rank = 0, ranks = 0;
+  tuttiCommUserRank(comm, &rank);
+  tuttiCommCount(comm, &ranks);
+  void* const send = reinterpret_cast<void*>(at.send);
+  void* const recv = reinterpret_cast<void*>(at.recv);
+  std::vector<size_t> sent, received;
+  for (int peer = 0; peer < ranks; ++peer) {
+    const bool gathers = call.kind == CallSpec::kAllGatherV;
+    sent.push_back(words_to(call, rank, peer, ranks));
+    received.push_back(gathers ? call.share(peer) : words_to(call, peer, rank, ranks));
+  }
+  if (call.kind == CallSpec::kAllGatherV) {
+    return tuttiAllGatherV(send, call.share(rank), recv, received.data(), nullptr, tuttiUint64,
+                           comm, stream);
+  }
+  return tuttiAllToAllV(send, sent.data(), nullptr, recv, received.data(), nullptr, tuttiUint64,
+                        comm, stream);
+}
+
 }  // namespace
 
 tuttiResult_t put_call(const CallSpec& call, const CallBuffers& at, tuttiComm_t comm,
@@ -129,6 +188,9 @@ tuttiResult_t put_call(const CallSpec& call, const CallBuffers& at, tuttiComm_t 
       return tuttiAllToAll(send, recv, call.count, tuttiUint64, comm, stream);
     case CallSpec::kRing:
       return put_ring(call, at, comm, stream);
+    case CallSpec::kAllGatherV:
+    case CallSpec::kAllToAllV:
+      return put_shares(call, at, comm, stream);
     default:
       return tuttiAllReduce(send, recv, call.count, tuttiUint64, tuttiSum, comm, stream);
   }

@@ -49,12 +49,27 @@ class Pieces {
 
 /// A call, and what its outputs hold when it is done. Counts are of words of 8 bytes.
 struct CallSpec {
-  enum Kind : int { kAllReduce, kAllGather, kBroadcast, kReduceScatter, kAllToAll, kRing, kKinds };
+  enum Kind : int {
+    kAllReduce,
+    kAllGather,
+    kBroadcast,
+    kReduceScatter,
+    kAllToAll,
+    kRing,  // every rank sends to the next one
+    kAllGatherV,
+    kAllToAllV,
+    kKinds
+  };
   int kind = kAllReduce;
   size_t count = 1;
   int root = 0;
   int comm = 0;
   uint64_t number = 0;  // in the values
+  /// Of a call with a count for each rank: of rank `number`'s block in an all_gather_v, and of what
+  /// each rank sends to the one `number` behind it in an all_to_all_v. Some have none.
+  size_t share(int number) const {
+    return number % 3 == 1 ? 0 : count / static_cast<size_t>(1 + number);
+  }
   size_t send_words(int ranks) const;
   size_t recv_words(int ranks) const;
 };

@@ -6,6 +6,7 @@
 #include "src/base/clock.h"
 #include "src/drivers/cuda/capture.h"
 #include "src/drivers/cuda/context.h"
+#include "src/exec/pairs.h"
 #include "src/plan/walk.h"
 
 namespace tutti::engines::cuda {
@@ -25,13 +26,27 @@ DeviceAddresses with_counters(DeviceAddresses addresses, const CapturedPages& pa
   return addresses;
 }
 
+std::vector<exec::TransferLog::CalledEntry*> transfers_of_all(const CapturedPages& pages) {
+  std::vector<exec::TransferLog::CalledEntry*> all;
+  for (size_t rank = 0; rank < pages.ranks(); ++rank) all.push_back(pages.transfers(rank));
+  return all;
+}
+
+uint64_t timeout_until(uint64_t deadline_ns) {
+  const uint64_t now_ns = monotonic_ns();
+  if (deadline_ns == kNoDeadline) return kNoDeadline;
+  return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
 }  // namespace
 
 /// One call in a graph, which keeps it.
 struct CapturedCalls::Call {
   std::shared_ptr<CapturedCalls> of;
   uint32_t signature = 0;
-  diagnosis::DescribedCall described;
+  std::optional<diagnosis::DescribedCall> described;  // of a call of all ranks
+  std::vector<exec::Transfer> transfers;
+  std::vector<uint32_t> slots;  // of the transfers' first pieces
   uint64_t timeout_ns = 0;
   std::string what;
 };
@@ -45,7 +60,9 @@ CapturedCalls::CapturedCalls(const drivers::cuda::Cuda& cuda, drivers::cuda::CUc
       pages_(std::move(parts.pages)),
       kernels_(std::move(parts.kernels)),
       addresses_(with_counters(std::move(parts.addresses), pages_)),
-      owner_(std::move(parts.owner)) {}
+      pairs_(pages_.with_words(std::move(parts.slots))),
+      owner_(std::move(parts.owner)),
+      book_(transfers_of_all(pages_), options.rank, pairs_.slots.pair_bytes(), options.name_of) {}
 
 CapturedCalls::~CapturedCalls() {
   Sentry::get().forget(*this);
@@ -65,30 +82,86 @@ void CapturedCalls::leave(std::unique_ptr<DeviceRing> ring) {
   if (is_kept) (void)Sentry::get().watch(*this);
 }
 
-Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
-  auto* const stream = static_cast<CUstream>(call.where.stream);
-  auto kept = std::make_shared<Call>();
-  kept->of = shared_from_this();
-  kept->signature = call.call.signature;
-  kept->described = call.described;
-  const uint64_t now_ns = monotonic_ns();
-  const uint64_t deadline_ns = call.call.deadline_ns;
-  kept->timeout_ns = deadline_ns == kNoDeadline ? kNoDeadline
-                     : deadline_ns > now_ns     ? deadline_ns - now_ns
-                                                : 0;
-  kept->what = call.call.what;
-  auto* const data = kept.get();
-  auto* const graph = static_cast<drivers::cuda::CUgraph>(call.where.graph);
-  if (Status s = drivers::cuda::keep_with(cuda_, graph, std::move(kept)); !s.ok()) return s;
+// From there on the graph keeps the call.
+Status CapturedCalls::begin_in_graph(const exec::StreamPlace& where, std::shared_ptr<Call> call) {
+  call->of = shared_from_this();
+  auto* const data = call.get();
+  auto* const graph = static_cast<drivers::cuda::CUgraph>(where.graph);
+  if (Status s = drivers::cuda::keep_with(cuda_, graph, std::move(call)); !s.ok()) return s;
   const auto run = [](void* begun) {
     const Call& one = *static_cast<const Call*>(begun);
     one.of->begin(one);
   };
-  if (Status s = drivers::cuda::call_on_host(cuda_, stream, run, data); !s.ok()) return s;
+  return drivers::cuda::call_on_host(cuda_, static_cast<CUstream>(where.stream), run, data);
+}
+
+Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
+  auto kept = std::make_shared<Call>();
+  kept->signature = call.call.signature;
+  kept->described = call.described;
+  kept->timeout_ns = timeout_until(call.call.deadline_ns);
+  kept->what = call.call.what;
+  if (Status s = begin_in_graph(call.where, std::move(kept)); !s.ok()) return s;
+  auto* const stream = static_cast<CUstream>(call.where.stream);
   const auto rank = static_cast<uint32_t>(rank_), ranks = static_cast<uint32_t>(pages_.ranks());
   if (Status s = put_steps(stream, steps_before(rank, ranks), false); !s.ok()) return s;
   if (Status s = put_plan(stream, call, cursors); !s.ok()) return s;
   return put_steps(stream, steps_behind(rank, ranks), true);
+}
+
+// The order of calls has made all streams wait for what is before, and what comes behind for all of
+// them (exec::CallOrder); here they wait for each other.
+Status CapturedCalls::put(exec::StreamedTransfers& call) {
+  if (Status s = exec::check_own_transfers(call.transfers, static_cast<int>(rank_)); !s.ok()) {
+    return s;
+  }
+  const Result<std::shared_ptr<CapturedPairs>> pairs = pairs_of(call.where.front());
+  if (!pairs.ok()) return pairs.status();
+  auto kept = std::make_shared<Call>();
+  kept->signature = call.call.signature;
+  kept->described = call.described;
+  kept->transfers.assign(call.transfers.begin(), call.transfers.end());
+  kept->slots = pairs.value()->first_slots(call.transfers);
+  kept->timeout_ns = timeout_until(call.call.deadline_ns);
+  kept->what = call.call.what;
+  auto* const stream = static_cast<CUstream>(call.where.front().stream);
+  const auto others = std::span(call.where).subspan(1);
+  for (const exec::StreamPlace& other : others) {
+    if (Status s = follow(stream, static_cast<CUstream>(other.stream)); !s.ok()) return s;
+  }
+  if (Status s = begin_in_graph(call.where.front(), std::move(kept)); !s.ok()) return s;
+  if (Status s = pairs.value()->put(stream, call.transfers); !s.ok()) return s;
+  if (Status s = pairs.value()->finish(pages_.over(rank_), 1); !s.ok()) return s;
+  for (const exec::StreamPlace& other : others) {
+    if (Status s = follow(static_cast<CUstream>(other.stream), stream); !s.ok()) return s;
+  }
+  return {};
+}
+
+// All that is put into `behind` from now on comes behind what `before` holds.
+Status CapturedCalls::follow(CUstream behind, CUstream before) const {
+  if (behind == before) return {};
+  const Result<drivers::cuda::CudaEvent> there = [&] {
+    const drivers::cuda::UncapturedScope uncaptured(cuda_);
+    return drivers::cuda::CudaEvent::create(cuda_);
+  }();
+  if (!there.ok()) return there.status();
+  if (Status s = there.value().record(before); !s.ok()) return s;
+  return there.value().make_wait(behind);
+}
+
+// Each capture counts its pieces by itself, so that a rank may give one up and begin anew.
+Result<std::shared_ptr<CapturedPairs>> CapturedCalls::pairs_of(const exec::StreamPlace& where) {
+  std::erase_if(captures_, [](const auto& one) { return one.second.expired(); });
+  for (const auto& [id, known] : captures_) {
+    if (id != where.capture) continue;
+    if (std::shared_ptr<CapturedPairs> pairs = known.lock()) return pairs;
+  }
+  auto made = std::make_shared<CapturedPairs>(&cuda_, pairs_);
+  auto* const graph = static_cast<drivers::cuda::CUgraph>(where.graph);
+  if (Status s = drivers::cuda::keep_with(cuda_, graph, made); !s.ok()) return s;
+  captures_.emplace_back(where.capture, made);
+  return made;
 }
 
 Status CapturedCalls::put_steps(CUstream stream, const CapturedSteps& steps, bool ends) {
@@ -127,11 +200,11 @@ void CapturedCalls::begin(const Call& call) {
   {
     const std::lock_guard lock(mutex_);
     page().over.value.store(0, std::memory_order_relaxed);
-    ++number_;
-    run_ = {number_, &call, deadline_after(call.timeout_ns)};
+    has_run_.store(true, std::memory_order_relaxed);
+    if (call.described) ++number_;
+    run_ = {call.described ? number_ : 0, &call, deadline_after(call.timeout_ns)};
     if (owner_ && owner_->failure().ok()) {
-      announce(call);
-      if (const std::optional<CapturedFinding> found = find_in_last_runs()) {
+      if (const std::optional<CapturedFinding> found = compare(call)) {
         owner_->fail(found->status, found->cause);
       }
     }
@@ -139,10 +212,22 @@ void CapturedCalls::begin(const Call& call) {
   Sentry::get().wake();
 }
 
+// A peer that has found a difference lets this rank's stream go on, to the run behind.
+std::optional<CapturedFinding> CapturedCalls::compare(const Call& call) {
+  if (call.described) {
+    announce(call);
+    if (std::optional<CapturedFinding> found = find_in_last_runs(2)) return found;
+  }
+  const auto part_of = call.described ? std::optional(call.described->collective) : std::nullopt;
+  auto found = book_.announce(call.transfers, part_of, call.slots);
+  if (!found) return std::nullopt;
+  return CapturedFinding{std::move(found->status), {found->peer, static_cast<int>(rank_)}};
+}
+
 // The rank that is second to write its run finds the first one's: each writes before it looks.
 void CapturedCalls::announce(const Call& call) {
   const uint32_t place = number_ % CapturedPage::kRuns;
-  const diagnosis::DescribedWords words = diagnosis::words_of(call.described);
+  const diagnosis::DescribedWords words = diagnosis::words_of(*call.described);
   for (size_t i = 0; i < words.size(); ++i) {
     page().described[place].words[i].store(words[i], std::memory_order_relaxed);
   }
@@ -163,9 +248,8 @@ std::optional<CapturedFinding> CapturedCalls::find_difference(uint32_t number) c
   return std::nullopt;
 }
 
-// A peer that has found the difference lets this rank's stream go on, to the run behind.
-std::optional<CapturedFinding> CapturedCalls::find_in_last_runs() const {
-  for (uint32_t number = number_; number > 0 && number_ - number < CapturedPage::kRuns; --number) {
+std::optional<CapturedFinding> CapturedCalls::find_in_last_runs(uint32_t most) const {
+  for (uint32_t number = number_; number > 0 && number_ - number < most; --number) {
     if (std::optional<CapturedFinding> found = find_difference(number)) return found;
   }
   return std::nullopt;
@@ -173,7 +257,10 @@ std::optional<CapturedFinding> CapturedCalls::find_in_last_runs() const {
 
 std::optional<CapturedFinding> CapturedCalls::find_recent_difference() {
   const std::lock_guard lock(mutex_);
-  return find_in_last_runs();
+  if (auto run = find_in_last_runs(CapturedPage::kRuns)) return run;
+  auto found = book_.find_recent();
+  if (!found) return std::nullopt;
+  return CapturedFinding{std::move(found->status), {found->peer, static_cast<int>(rank_)}};
 }
 
 CapturedFinding CapturedCalls::describe_difference(uint32_t number, size_t peer) const {
@@ -198,7 +285,7 @@ CapturedFinding CapturedCalls::describe_difference(uint32_t number, size_t peer)
 
 std::optional<CapturedFinding> CapturedCalls::heed_deadline() const {
   if (monotonic_ns() <= run_->deadline_ns) return std::nullopt;
-  int late = -1;
+  int late = book_.find_late(run_->call->transfers).value_or(-1);
   for (size_t rank = 0; rank < pages_.ranks() && late < 0; ++rank) {
     const uint64_t last = pages_.page(rank).last.value.load(std::memory_order_acquire);
     if (last < run_->number) late = static_cast<int>(rank);
@@ -216,6 +303,12 @@ void CapturedCalls::let_go() const {
     if (rank == rank_) continue;
     for (CapturedPage::SharedLine& word : pages_.page(rank).words) {
       word.value.store(kBeyondAll, std::memory_order_release);
+    }
+    CapturedPairWords& pair = pages_.pair(rank_, rank);
+    for (auto* const words : {&pair.full, &pair.empty}) {
+      for (CapturedPage::SharedLine& word : *words) {
+        word.value.store(kBeyondAll, std::memory_order_release);
+      }
     }
   }
 }

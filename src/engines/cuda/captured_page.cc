@@ -11,19 +11,14 @@ namespace tutti::engines::cuda {
 
 using drivers::cuda::CUdeviceptr;
 
-namespace {
-
-constexpr uint64_t kBytes = exec::ArenaLayout::page(sizeof(CapturedPage));
-
-}  // namespace
-
 Result<CapturedPages> CapturedPages::open(const drivers::cuda::Cuda& cuda,
                                           const exec::DeviceRankOptions& options) {
   CapturedPages made;
-  Result<transport::Arena> mine = transport::Arena::create("tutti-graphs", kBytes);
-  Status status = mine.ok() ? give_to_all(options, mine.value().fd()) : mine.status();
-  const auto offers =
-      options.exchange(status.ok() ? std::to_string(mine.value().fd()) : outcome_text(status));
+  made.arenas_.resize(options.arenas.size());
+  const auto self = static_cast<size_t>(options.rank);
+  Status status = made.make(options);
+  const auto offers = options.exchange(status.ok() ? std::to_string(made.arenas_[self].fd())
+                                                   : outcome_text(status));
   if (!offers.ok()) return offers.status();
   std::vector<int> numbers;
   for (const std::string& text : offers.value()) {
@@ -31,9 +26,7 @@ Result<CapturedPages> CapturedPages::open(const drivers::cuda::Cuda& cuda,
   }
   Descriptors descriptors = take_from_all(options, numbers);
   if (Status problem = first_problem(offers.value(), options); !problem.ok()) return problem;
-  made.arenas_.resize(options.arenas.size());
-  made.arenas_[static_cast<size_t>(options.rank)] = std::move(mine).value();
-  status = made.import(static_cast<size_t>(options.rank), descriptors);
+  status = made.import(self, descriptors);
   if (status.ok()) status = made.register_all(cuda);
   const auto outcomes = options.exchange(outcome_text(status));
   if (!outcomes.ok()) return outcomes.status();
@@ -41,12 +34,32 @@ Result<CapturedPages> CapturedPages::open(const drivers::cuda::Cuda& cuda,
   return made;
 }
 
+uint64_t CapturedPages::word_bytes() const {
+  return exec::ArenaLayout::page(sizeof(CapturedPage) + ranks() * sizeof(CapturedPairWords));
+}
+
+uint64_t CapturedPages::bytes() const {
+  return word_bytes() + exec::ArenaLayout::page(2 * ranks() * exec::ArenaLayout::kTransferLogBytes);
+}
+
+// All slots are free.
+Status CapturedPages::make(const exec::DeviceRankOptions& options) {
+  const auto self = static_cast<size_t>(options.rank);
+  Result<transport::Arena> arena = transport::Arena::create("tutti-graphs", bytes());
+  if (!arena.ok()) return arena.status();
+  arenas_[self] = std::move(arena).value();
+  for (size_t peer = 0; peer < ranks(); ++peer) {
+    for (CapturedPage::SharedLine& word : pair(self, peer).empty) word.value.store(1);
+  }
+  return give_to_all(options, arenas_[self].fd());
+}
+
 Status CapturedPages::import(size_t self, Descriptors& descriptors) {
   for (size_t rank = 0; rank < descriptors.size(); ++rank) {
     if (rank == self) continue;
     Result<Fd>& descriptor = descriptors[rank];
     if (!descriptor.ok()) return descriptor.status();
-    Result<transport::Arena> arena = transport::Arena::adopt(descriptor.value().release(), kBytes);
+    Result<transport::Arena> arena = transport::Arena::adopt(descriptor.value().release(), bytes());
     if (!arena.ok()) return arena.status();
     arenas_[rank] = std::move(arena).value();
     arenas_[rank].close_descriptor();
@@ -56,7 +69,7 @@ Status CapturedPages::import(size_t self, Descriptors& descriptors) {
 
 Status CapturedPages::register_all(const drivers::cuda::Cuda& cuda) {
   for (const transport::Arena& arena : arenas_) {
-    auto registered = drivers::cuda::RegisteredMemory::create(cuda, arena.data(), arena.bytes());
+    auto registered = drivers::cuda::RegisteredMemory::create(cuda, arena.data(), word_bytes());
     if (!registered.ok()) return registered.status();
     registered_.push_back(std::move(registered).value());
   }
@@ -70,6 +83,26 @@ CUdeviceptr CapturedPages::word(size_t rank, CapturedWord word) const {
 
 CUdeviceptr CapturedPages::over(size_t rank) const {
   return registered_[rank].address() + offsetof(CapturedPage, over);
+}
+
+exec::TransferLog::CalledEntry* CapturedPages::transfers(size_t rank) const {
+  return reinterpret_cast<exec::TransferLog::CalledEntry*>(arenas_[rank].data() + word_bytes());
+}
+
+PairAddresses CapturedPages::with_words(PairAddresses slots) const {
+  constexpr uint64_t kFull = offsetof(CapturedPairWords, full);
+  constexpr uint64_t kEmpty = offsetof(CapturedPairWords, empty);
+  const auto words_of = [&](size_t rank, size_t peer) {
+    return registered_[rank].address() + sizeof(CapturedPage) + peer * sizeof(CapturedPairWords);
+  };
+  for (size_t peer = 0; peer < ranks(); ++peer) {
+    const CUdeviceptr mine = words_of(slots.rank, peer), theirs = words_of(peer, slots.rank);
+    slots.sends[peer].own = theirs + kFull;
+    slots.sends[peer].other = mine + kEmpty;
+    slots.receives[peer].own = theirs + kEmpty;
+    slots.receives[peer].other = mine + kFull;
+  }
+  return slots;
 }
 
 }  // namespace tutti::engines::cuda

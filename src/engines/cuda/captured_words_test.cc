@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <set>
 #include <string>
 #include <utility>
+
+#include "src/engines/cuda/orders_test.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -45,10 +46,15 @@ class Explorer {
     State state;
     state.places.assign(lines_.size(), 0);
     state.words.assign(size_t{kCapturedWords} * ranks, {0, -1});
-    visit(std::move(state));
+    orders_.visit(
+        std::move(state), lines_.size(),
+        [&](const State& now, size_t line) {
+          return now.places[line] == lines_[line].steps.size();
+        },
+        [&](const State& now, size_t line) { return advance(now, line); });
   }
-  const std::string& fault() const { return fault_; }
-  size_t states() const { return seen_.size(); }
+  const std::string& fault() const { return orders_.fault; }
+  size_t states() const { return orders_.states(); }
 
  private:
   struct State {
@@ -61,40 +67,22 @@ class Explorer {
     return size_t{step.rank} * kCapturedWords + static_cast<size_t>(step.word);
   }
 
-  void visit(State first) {
-    std::vector<State> open{std::move(first)};
-    while (!open.empty() && fault_.empty()) {
-      const State state = std::move(open.back());
-      open.pop_back();
-      if (!seen_.insert(state).second) continue;
-      const size_t before = open.size();
-      bool ended = true;
-      for (size_t i = 0; i < lines_.size(); ++i) {
-        if (state.places[i] == lines_[i].steps.size()) continue;
-        ended = false;
-        advance(state, i, open);
-      }
-      if (!ended && open.size() == before && fault_.empty()) fault_ = "stands still";
-    }
-  }
-
-  void advance(const State& state, size_t line, std::vector<State>& open) {
+  std::optional<State> advance(const State& state, size_t line) {
     const auto& [step, run] = lines_[line].steps[state.places[line]];
     const auto& [value, writer] = state.words[index(step)];
-    if (step.waits && value < step.value) return;
+    if (step.waits && value < step.value) return std::nullopt;
     if (step.waits && writer != run) {
-      fault_ = "a run takes the word of another one";
-      return;
+      orders_.fault = "a run takes the word of another one";
+      return std::nullopt;
     }
     State next = state;
     ++next.places[line];
     if (!step.waits) next.words[index(step)] = {step.value, run};
-    open.push_back(std::move(next));
+    return next;
   }
 
   const std::vector<Line> lines_;
-  std::set<State> seen_;
-  std::string fault_;
+  Orders<State> orders_;
 };
 
 /// Several runs one after the other on each rank; their roots differ, so they are not all of one

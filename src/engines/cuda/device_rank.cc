@@ -51,6 +51,13 @@ Result<FoldKernels> load_kernels(const drivers::cuda::Cuda& cuda,
   return mine;
 }
 
+std::vector<exec::TransferLog::CalledEntry*> entries_of(
+    const std::vector<exec::ArenaView>& arenas) {
+  std::vector<exec::TransferLog::CalledEntry*> entries;
+  for (const exec::ArenaView& arena : arenas) entries.push_back(arena.device_transfers(0, false));
+  return entries;
+}
+
 plan::Cursors first_cursors(uint64_t ring_bytes) {
   plan::Cursors cursors;
   cursors.lanes[0] = {kFirstProgress, plan::RingCursor(region_of(ring_bytes))};
@@ -91,7 +98,8 @@ void CudaDeviceRank::take_graphs(CapturedPages pages) {
   owner.publish = [this] { publish_failure(); };
   captured_ = std::make_shared<CapturedCalls>(
       cuda_, context_, options_,
-      CapturedCalls::Parts{std::move(pages), std::move(owner), kernels_, addresses()});
+      CapturedCalls::Parts{std::move(pages), std::move(owner), kernels_, addresses(),
+                           ring_->captured_slots()});
 }
 
 CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context,
@@ -108,7 +116,8 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
       walk_(plan::Engine::kDevice),
       cursors_(first_cursors(options_.ring_bytes)),
       pairs_(&cuda, ring_->pair_addresses()),
-      book_(options_.arenas, options_.rank, pairs_.slots().pair_bytes(), options_.name_of),
+      book_(entries_of(options_.arenas), options_.rank, pairs_.slots().pair_bytes(),
+            options_.name_of),
       log_(mine().device_log()),
       watch_(options_) {}
 
@@ -184,6 +193,11 @@ Status CudaDeviceRank::enqueue(exec::StreamedTransfers call) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (!scope.status().ok()) return scope.status();
+  if (call.where.front().capture != 0) {
+    Status captured = captured_->put(call);
+    if (captured.ok()) call.over(captured);
+    return captured;
+  }
   auto* const stream = static_cast<CUstream>(call.where.front().stream);
   if (Status status = follow(stream); !status.ok()) return status;
   if (Status status = join(stream, call.where); !status.ok()) return status;
@@ -367,10 +381,10 @@ std::optional<int> CudaDeviceRank::find_late() const {
 
 // Of the first step of a group that waits: in a later one a peer may be late because of others.
 std::optional<int> CudaDeviceRank::find_late_peer(
-    const std::vector<PairStreams::Awaited>& awaited) const {
+    const std::vector<CountedPairs::Awaited>& awaited) const {
   std::optional<int> late;
   uint64_t first = ~uint64_t{0};
-  for (const PairStreams::Awaited& one : awaited) {
+  for (const CountedPairs::Awaited& one : awaited) {
     const exec::DevicePair& pair = options_.arenas[one.peer].device_pair(rank_);
     const exec::DevicePage::Word& word = one.sends ? pair.taken : pair.sent;
     const auto step = one.step_at(word.value.load(std::memory_order_acquire));

@@ -69,8 +69,8 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   struct Pending {
     CallWatch::Watched call;
     uint64_t deadline_ns = 0;
-    std::vector<uint64_t> awaited = {};                   // of each rank's counter
-    std::vector<PairStreams::Awaited> pair_awaited = {};  // of words of pairs
+    std::vector<uint64_t> awaited = {};                    // of each rank's counter
+    std::vector<CountedPairs::Awaited> pair_awaited = {};  // of words of pairs
     std::function<void(const Status&)> over;
     std::shared_ptr<const exec::PeerMemory> reads[2] =
         {};  // what of the peers, if it is not staged
@@ -102,7 +102,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   Status follow(CUstream stream);
   void give_up(Status why, diagnosis::Cause cause);
   std::optional<int> find_late() const;
-  std::optional<int> find_late_peer(const std::vector<PairStreams::Awaited>& awaited) const;
+  std::optional<int> find_late_peer(const std::vector<CountedPairs::Awaited>& awaited) const;
   std::optional<Difference> find_recent_difference() const;
   bool heed_peers();
   void heed_deadline();
@@ -124,7 +124,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   plan::Walk<StreamMachine> walk_;
   plan::Cursors cursors_;
   std::vector<CUdeviceptr> inputs_, outputs_;  // of the call that is being put, by rank
-  PairStreams pairs_;
+  CountedPairs pairs_;
   exec::TransferBook book_;                         // under mutex_
   std::optional<drivers::cuda::CudaEvent> behind_;  // of the last call, in last_stream_
   std::optional<drivers::cuda::CudaEvent> beside_;  // in another stream of a group

@@ -59,7 +59,7 @@ exec::DeviceCounts CudaDeviceRank::count(const plan::Plan& plan, bool scales,
 }
 
 exec::DeviceCounts CudaDeviceRank::count(std::span<const exec::Transfer> transfers) {
-  PairStreams counting(nullptr, ring_->pair_addresses());
+  CountedPairs counting(nullptr, ring_->pair_addresses());
   (void)counting.put(nullptr, transfers);
   (void)counting.finish(0, 1);
   return counting.counts();

@@ -6,6 +6,7 @@
 
 #include "src/base/words.h"
 #include "src/engines/cuda/agreement.h"
+#include "src/engines/cuda/captured_pairs.h"
 
 namespace tutti::engines::cuda {
 namespace {
@@ -41,6 +42,7 @@ DeviceRing::DeviceRing(const drivers::cuda::Cuda& cuda, drivers::cuda::CUdevice 
       rank_(static_cast<size_t>(options.rank)),
       ring_bytes_((options.ring_bytes + kLine - 1) / kLine * kLine),
       slots_(options.ring_bytes, options.arenas.size()),
+      captured_slots_(slots_.with(CapturedPairs::kSlots)),
       places_(options.arenas.size(), RingPlace::kDevice),
       moving_(options.arenas.size(), true),
       reached_(options.arenas.size()),
@@ -104,8 +106,9 @@ Status DeviceRing::share(const exec::DeviceRankOptions& options, Status ready) {
 
 Status DeviceRing::make(const exec::DeviceRankOptions& options) {
   mine_.reset();
-  Result<SharedRing> ring =
-      SharedRing::make(cuda_, device_, places_[rank_], ring_bytes_ + options.ring_bytes);
+  const uint64_t peers = places_.size() - 1;
+  const uint64_t bytes = ring_bytes_ + peers * (slots_.pair_bytes() + captured_slots_.pair_bytes());
+  Result<SharedRing> ring = SharedRing::make(cuda_, device_, places_[rank_], bytes);
   if (!ring.ok()) return ring.status();
   mine_.emplace(std::move(ring).value());
   Result<Fd> exported = mine_->export_descriptor();
@@ -280,6 +283,22 @@ PairAddresses DeviceRing::pair_addresses() const {
     addresses.receives.push_back(
         {theirs_[peer]->address() + ring_bytes_ + slots_.offset(peer, rank_), own + kTaken,
          other + kSent});
+  }
+  return addresses;
+}
+
+PairAddresses DeviceRing::captured_slots() const {
+  PairAddresses addresses;
+  addresses.rank = static_cast<uint32_t>(rank_);
+  addresses.slots = captured_slots_;
+  const uint64_t begin = ring_bytes_ + (places_.size() - 1) * slots_.pair_bytes();
+  addresses.sends.resize(places_.size());
+  addresses.receives.resize(places_.size());
+  for (size_t peer = 0; peer < theirs_.size(); ++peer) {
+    if (peer == rank_) continue;
+    addresses.sends[peer].slots = mine_->address() + begin + captured_slots_.offset(rank_, peer);
+    addresses.receives[peer].slots =
+        theirs_[peer]->address() + begin + captured_slots_.offset(peer, rank_);
   }
   return addresses;
 }

@@ -1,6 +1,6 @@
 // The memory by which the ranks of a host reach each other from device to device: of every rank a
-// ring for collectives and behind it, as long, slots for its peers, mapped by all; and the counters
-// in the arenas, made known to the driver.
+// ring for collectives and behind it slots for its peers, for eager calls as long as the ring and
+// for calls in graphs, mapped by all; and the counters in the arenas, made known to the driver.
 //
 // A ring lies in its rank's device memory if the devices of all peers reach it, and in pinned host
 // memory otherwise. The driver says whether they do where it knows both devices; else it is seen
@@ -39,6 +39,8 @@ class DeviceRing {
   drivers::cuda::CUdevice device() const { return device_; }
   DeviceAddresses addresses() const;
   PairAddresses pair_addresses() const;
+  /// Where the slots of calls in graphs lie: no words.
+  PairAddresses captured_slots() const;
   /// Of this rank's `finished`.
   CUdeviceptr finished() const;
 
@@ -83,7 +85,7 @@ class DeviceRing {
   const drivers::cuda::CUdevice device_;
   const size_t rank_;
   const uint64_t ring_bytes_;  // without the slots
-  const PairSlots slots_;
+  const PairSlots slots_, captured_slots_;
   std::string own_reason_;         // why this rank's ring is pinned from the first
   std::vector<RingPlace> places_;  // by rank
   std::vector<bool> moving_;       // by rank: it offers a ring in this round

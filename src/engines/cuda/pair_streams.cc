@@ -15,6 +15,12 @@ PairSlots::PairSlots(uint64_t bytes, size_t ranks) {
   slot_bytes_ = std::min(share / kSlots, kMostBytes) / kLine * kLine;
 }
 
+PairSlots PairSlots::with(uint64_t slots) const {
+  PairSlots other = *this;
+  other.slots_ = slots;
+  return other;
+}
+
 PairStreams::PairStreams(const drivers::cuda::Cuda* cuda, PairAddresses addresses)
     : cuda_(cuda), addresses_(std::move(addresses)), ways_(2 * addresses_.sends.size()) {}
 
@@ -22,15 +28,15 @@ PairStreams::PairStreams(const drivers::cuda::Cuda* cuda, PairAddresses addresse
 void PairStreams::line_up(std::span<const Transfer> transfers) {
   next_.assign(transfers.size(), kNone);
   open_.clear();
-  for (OneWay& way : ways_) way.in_group = {};
   for (uint32_t i = 0; i < transfers.size(); ++i) {
     const Transfer& transfer = transfers[i];
     if (transfer.peer == addresses_.rank || transfer.bytes == 0) continue;
-    OneWay& way = way_of(transfer.peer, transfer.is_send);
+    const Way index = way_of(transfer.peer, transfer.is_send);
+    OneWay& way = ways_[index];
     if (way.current == kNone) {
       way.current = i;
       way.moved = 0;
-      open_.push_back(static_cast<size_t>(&way - ways_.data()));
+      open_.push_back(index);
     } else {
       next_[way.last] = i;
     }
@@ -38,7 +44,7 @@ void PairStreams::line_up(std::span<const Transfer> transfers) {
   }
   // Each rank begins with the peer behind it, so that not all read from one at a time.
   const size_t ways = ways_.size();
-  std::sort(open_.begin(), open_.end(), [&](size_t a, size_t b) {
+  std::sort(open_.begin(), open_.end(), [&](Way a, Way b) {
     const size_t begin = 2 * size_t{addresses_.rank};
     return (a + ways - begin) % ways < (b + ways - begin) % ways;
   });
@@ -70,11 +76,12 @@ Status PairStreams::put(drivers::cuda::CUstream stream, std::span<const Transfer
   counts_ = {};
   copies_.clear();
   words_.clear();
+  begin();
   line_up(transfers);
   copy_own(transfers);
   step_ = 0;
   do {
-    if (!step(transfers)) return status_;
+    if (!put_step(transfers)) return status_;
     ++step_;
   } while (!open_.empty());
   return status_;
@@ -82,57 +89,39 @@ Status PairStreams::put(drivers::cuda::CUstream stream, std::span<const Transfer
 
 // Receives are one step behind sends: the peer's signal is on its way while
 // this rank's copies run.
-bool PairStreams::step(std::span<const Transfer> transfers) {
-  const auto takes_part = [&](size_t way) { return way % 2 == 1 || step_ > 0; };
-  for (const size_t way : open_) {
-    if (takes_part(way)) wait(way);
+bool PairStreams::put_step(std::span<const Transfer> transfers) {
+  const auto takes_part = [&](Way way) { return sends(way) || step_ > 0; };
+  for (const Way way : open_) {
+    if (takes_part(way)) wait(way, words_);
   }
   if (!put_words()) return false;
-  for (const size_t way : open_) {
+  for (const Way way : open_) {
     if (takes_part(way)) copy(way, transfers[ways_[way].current]);
   }
   if (!put_copies()) return false;
-  for (const size_t way : open_) {
-    if (takes_part(way)) signal(way, transfers[ways_[way].current]);
+  for (const Way way : open_) {
+    if (!takes_part(way)) continue;
+    signal(way, words_);
+    advance(way, transfers[ways_[way].current]);
   }
-  std::erase_if(open_, [&](size_t way) { return ways_[way].current == kNone; });
+  std::erase_if(open_, [&](Way way) { return ways_[way].current == kNone; });
   return true;
 }
 
-void PairStreams::wait(size_t index) {
-  OneWay& way = ways_[index];
-  const bool sends = index % 2 == 1;
-  const uint64_t before = sends ? PairSlots::kSlots : 0;
-  if (way.pieces + 1 <= before) return;  // a slot that nothing has lain in
-  const uint64_t value = way.pieces + 1 - before;
-  if (way.in_group.last == 0) way.in_group = {index / 2, sends, value, value, step_};
-  way.in_group.last = value;
-  if (value <= way.awaited) return;
-  const size_t peer = index / 2;
-  words_.wait_at_least_64(sends ? addresses_.sends[peer].other : addresses_.receives[peer].other,
-                          value);
-  way.awaited = value;
-}
-
-void PairStreams::copy(size_t index, const Transfer& transfer) {
-  const OneWay& way = ways_[index];
-  const bool sends = index % 2 == 1;
+void PairStreams::copy(Way way, const Transfer& transfer) {
   const uint64_t slot_bytes = addresses_.slots.slot_bytes();
-  const CUdeviceptr slots =
-      sends ? addresses_.sends[index / 2].slots : addresses_.receives[index / 2].slots;
-  const CUdeviceptr slot = slots + way.pieces % PairSlots::kSlots * slot_bytes;
-  const CUdeviceptr user = reinterpret_cast<CUdeviceptr>(transfer.data) + way.moved;
-  const uint64_t bytes = std::min(transfer.bytes - way.moved, slot_bytes);
-  sends ? copies_.add(slot, user, bytes) : copies_.add(user, slot, bytes);
+  const CUdeviceptr slot = end_of(way).slots + slot_of(way) * slot_bytes;
+  const uint64_t moved = ways_[way].moved;
+  const CUdeviceptr user = reinterpret_cast<CUdeviceptr>(transfer.data) + moved;
+  const uint64_t bytes = std::min(transfer.bytes - moved, slot_bytes);
+  sends(way) ? copies_.add(slot, user, bytes) : copies_.add(user, slot, bytes);
 }
 
-void PairStreams::signal(size_t index, const Transfer& transfer) {
+// To the way's next piece.
+void PairStreams::advance(Way index, const Transfer& transfer) {
   OneWay& way = ways_[index];
   ++way.pieces;
   way.moved += std::min(transfer.bytes - way.moved, addresses_.slots.slot_bytes());
-  words_.write_64(
-      index % 2 == 1 ? addresses_.sends[index / 2].own : addresses_.receives[index / 2].own,
-      way.pieces);
   if (way.moved < transfer.bytes) return;
   way.current = next_[way.current];
   way.moved = 0;
@@ -142,14 +131,6 @@ Status PairStreams::finish(CUdeviceptr word, uint64_t value) {
   words_.write_64(word, value);
   put_words();
   return status_;
-}
-
-std::vector<PairStreams::Awaited> PairStreams::awaited() const {
-  std::vector<Awaited> all;
-  for (const OneWay& way : ways_) {
-    if (way.in_group.last > 0) all.push_back(way.in_group);
-  }
-  return all;
 }
 
 bool PairStreams::put_copies() {
@@ -168,6 +149,35 @@ bool PairStreams::put_words() {
   if (cuda_ != nullptr) status_ = words_.submit(*cuda_, stream_);
   words_.clear();
   return status_.ok();
+}
+
+CountedPairs::CountedPairs(const drivers::cuda::Cuda* cuda, PairAddresses addresses)
+    : PairStreams(cuda, std::move(addresses)), highest_(ways()), in_group_(ways()) {}
+
+void CountedPairs::begin() { in_group_.assign(ways(), {}); }
+
+void CountedPairs::wait(Way way, drivers::cuda::MemoryOps& words) {
+  const uint64_t before = sends(way) ? slots().slots() : 0;
+  if (pieces(way) + 1 <= before) return;  // a slot that nothing has lain in
+  const uint64_t value = pieces(way) + 1 - before;
+  Awaited& in_group = in_group_[way];
+  if (in_group.last == 0) in_group = {peer_of(way), sends(way), value, value, step()};
+  in_group.last = value;
+  if (value <= highest_[way]) return;
+  words.wait_at_least_64(end_of(way).other, value);
+  highest_[way] = value;
+}
+
+void CountedPairs::signal(Way way, drivers::cuda::MemoryOps& words) {
+  words.write_64(end_of(way).own, pieces(way) + 1);
+}
+
+std::vector<CountedPairs::Awaited> CountedPairs::awaited() const {
+  std::vector<Awaited> all;
+  for (const Awaited& one : in_group_) {
+    if (one.last > 0) all.push_back(one);
+  }
+  return all;
 }
 
 }  // namespace tutti::engines::cuda

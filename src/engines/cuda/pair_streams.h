@@ -1,10 +1,13 @@
 // Sends and receives by copy engines: what a rank puts into a CUDA stream for a group of transfers.
 //
-// An ordered pair of ranks has slots in the sender's memory. A transfer goes in pieces of a slot;
-// all pieces of a pair are counted, across calls. The sender's stream waits until the slot is free
-// (the receiver's `taken`), copies a piece into it, and raises `sent`; the receiver's waits for
-// that, copies the piece out and raises `taken`. So a stream writes its own rank's memory only, and
-// each word has one writer.
+// An ordered pair of ranks has slots in the sender's memory. A transfer goes in pieces of a slot.
+// The sender's stream waits until the slot is free, copies a piece into it, and says so; the
+// receiver's waits for that, copies the piece out and says so. By which words they say it is the
+// concern of the classes below PairStreams.
+//
+// CountedPairs, for eager calls: all pieces of a pair are counted, across calls. The sender raises
+// `sent`, the receiver `taken`. So a stream writes its own rank's memory only, and each word has
+// one writer. captured_pairs.h has those of calls in graphs.
 //
 // Pieces of one group go in *steps*: step k holds the (k+1)-th piece of every direction in which
 // this rank sends and the k-th of every one in which it receives. First all waits of the step, then
@@ -12,13 +15,13 @@
 // and no cycle of ranks, stands still, though a stream does one thing after the other: let the
 // ranks' groups be numbered such that both ends of a transfer are in groups of one number, and name
 // a step by the number of its group and its own. A wait for `sent` is for a signal that the peer
-// gives in the step before, of the same group; a wait for `taken` is for a piece kSlots earlier of
-// the pair, which the peer takes kSlots - 1 >= 1 steps earlier, or in an earlier group. So every
-// wait is for a signal of an earlier step, and the first of the steps that are not done can be
-// done.
+// gives in the step before, of the same group; with n slots, a wait for one that is free is for a
+// piece n earlier of the pair, which the peer takes n - 1 >= 1 steps earlier, or in an earlier
+// group. So every wait is for a signal of an earlier step, and the first of the steps that are not
+// done can be done.
 //
 // Where one end has a group and the other one calls each transfer by itself there is no such
-// number. Then transfers of up to kSlots pieces go well wherever those of NCCL do, between two
+// number. Then transfers of up to n pieces go well wherever those of NCCL do, between two
 // ranks, since sending them waits for nothing of the same group; longer ones may stand still.
 //
 // Threads: one at a time. Contexts: the stream's is current. Errors: of put(); some of the group
@@ -43,10 +46,13 @@ class PairSlots {
 
   PairSlots() = default;
   PairSlots(uint64_t bytes, size_t ranks);
+  /// As long as these, but so many for each pair: at least two.
+  PairSlots with(uint64_t slots) const;
 
   /// 0: there is no room.
   uint64_t slot_bytes() const { return slot_bytes_; }
-  uint64_t pair_bytes() const { return kSlots * slot_bytes_; }
+  uint64_t slots() const { return slots_; }
+  uint64_t pair_bytes() const { return slots_ * slot_bytes_; }
   /// Where the slots of `source` for `target` begin in the memory of `source`.
   uint64_t offset(size_t source, size_t target) const {
     return (target < source ? target : target - 1) * pair_bytes();
@@ -54,11 +60,13 @@ class PairSlots {
 
  private:
   uint64_t slot_bytes_ = 0;
+  uint64_t slots_ = kSlots;
 };
 
 /// Where this rank's streams find its two ends with a peer.
 struct PairAddresses {
-  /// Of one direction. The stream writes `own` and waits for `other`.
+  /// Of one direction. The stream writes `own`, the first of one or several words, and waits for
+  /// `other`, of which there are as many.
   struct PairEnd {
     drivers::cuda::CUdeviceptr slots = 0;
     drivers::cuda::CUdeviceptr own = 0;
@@ -73,6 +81,9 @@ class PairStreams {
  public:
   /// `cuda` null: nothing is put anywhere, only counted.
   PairStreams(const drivers::cuda::Cuda* cuda, PairAddresses addresses);
+  virtual ~PairStreams() = default;
+  PairStreams(const PairStreams&) = delete;
+  PairStreams& operator=(const PairStreams&) = delete;
 
   const PairSlots& slots() const { return addresses_.slots; }
   Status put(drivers::cuda::CUstream stream, std::span<const exec::Transfer> transfers);
@@ -80,6 +91,63 @@ class PairStreams {
   Status finish(drivers::cuda::CUdeviceptr word, uint64_t value);
   /// Since put() began.
   const exec::DeviceCounts& counts() const { return counts_; }
+
+ protected:
+  /// One direction with a peer: 2 * peer, and 1 more for what this rank sends.
+  using Way = size_t;
+  static size_t peer_of(Way way) { return way / 2; }
+  static bool sends(Way way) { return way % 2 == 1; }
+  static Way way_of(size_t peer, bool sends) { return 2 * peer + (sends ? 1 : 0); }
+  size_t ways() const { return ways_.size(); }
+  const PairAddresses::PairEnd& end_of(Way way) const {
+    return sends(way) ? addresses_.sends[peer_of(way)] : addresses_.receives[peer_of(way)];
+  }
+  /// So many pieces were put into streams before the next one.
+  uint64_t pieces(Way way) const { return ways_[way].pieces; }
+  uint64_t slot_of(Way way) const { return pieces(way) % slots().slots(); }
+  /// The step that is being put.
+  uint64_t step() const { return step_; }
+
+  /// A group begins.
+  virtual void begin() {}
+  /// Adds what the next piece of the way waits for: its slot is free, or full.
+  virtual void wait(Way way, drivers::cuda::MemoryOps& words) = 0;
+  /// Adds what says that the next piece of the way is in its slot, or out of it.
+  virtual void signal(Way way, drivers::cuda::MemoryOps& words) = 0;
+
+ private:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+  struct OneWay {
+    uint64_t pieces = 0;                     // that have been put into streams
+    uint32_t current = kNone, last = kNone;  // of the group's transfers; kNone: no more
+    uint64_t moved = 0;                      // of the current one
+  };
+
+  void line_up(std::span<const exec::Transfer> transfers);
+  void copy_own(std::span<const exec::Transfer> transfers);
+  bool put_step(std::span<const exec::Transfer> transfers);
+  void copy(Way way, const exec::Transfer& transfer);
+  void advance(Way way, const exec::Transfer& transfer);
+  bool put_copies();
+  bool put_words();
+
+  const drivers::cuda::Cuda* const cuda_;
+  const PairAddresses addresses_;
+  drivers::cuda::CUstream stream_ = nullptr;
+  std::vector<OneWay> ways_;
+  std::vector<uint32_t> next_;  // of the group's transfers: what the same way has behind it
+  std::vector<Way> open_;       // ways that have something left
+  drivers::cuda::CopyBatch copies_;
+  drivers::cuda::MemoryOps words_;
+  uint64_t step_ = 0;
+  exec::DeviceCounts counts_;
+  Status status_;
+};
+
+/// Of eager calls: one word for each direction, which counts.
+class CountedPairs final : public PairStreams {
+ public:
+  CountedPairs(const drivers::cuda::Cuda* cuda, PairAddresses addresses);
 
   /// A word of a peer's that the stream waits for, once a step: `taken` of what it sends there, or
   /// `sent`.
@@ -99,37 +167,12 @@ class PairStreams {
   std::vector<Awaited> awaited() const;
 
  private:
-  static constexpr uint32_t kNone = ~uint32_t{0};
-  /// One direction with a peer.
-  struct OneWay {
-    uint64_t pieces = 0;   // that have been put into streams
-    uint64_t awaited = 0;  // the highest value of the other end's word that a stream waits for
-    Awaited in_group;      // the same, of this group
-    uint32_t current = kNone, last = kNone;  // of the group's transfers; kNone: no more
-    uint64_t moved = 0;                      // of the current one
-  };
+  void begin() override;
+  void wait(Way way, drivers::cuda::MemoryOps& words) override;
+  void signal(Way way, drivers::cuda::MemoryOps& words) override;
 
-  OneWay& way_of(size_t peer, bool sends) { return ways_[2 * peer + (sends ? 1 : 0)]; }
-  void line_up(std::span<const exec::Transfer> transfers);
-  void copy_own(std::span<const exec::Transfer> transfers);
-  bool step(std::span<const exec::Transfer> transfers);
-  void wait(size_t way);
-  void copy(size_t way, const exec::Transfer& transfer);
-  void signal(size_t way, const exec::Transfer& transfer);
-  bool put_copies();
-  bool put_words();
-
-  const drivers::cuda::Cuda* const cuda_;
-  const PairAddresses addresses_;
-  drivers::cuda::CUstream stream_ = nullptr;
-  std::vector<OneWay> ways_;    // 2 * peer, and 1 more for what this rank sends
-  std::vector<uint32_t> next_;  // of the group's transfers: what the same way has behind it
-  std::vector<size_t> open_;    // ways that have something left
-  drivers::cuda::CopyBatch copies_;
-  drivers::cuda::MemoryOps words_;
-  uint64_t step_ = 0;
-  exec::DeviceCounts counts_;
-  Status status_;
+  std::vector<uint64_t> highest_;  // by way: the value of the other end's word that a stream awaits
+  std::vector<Awaited> in_group_;  // by way: the same, of this group
 };
 
 }  // namespace tutti::engines::cuda

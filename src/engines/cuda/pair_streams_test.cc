@@ -14,7 +14,7 @@ constexpr size_t kRanks = 4;
 constexpr uint64_t kSlot = 1024;
 
 /// Rank 0 of four, with slots of a KiB.
-PairStreams first_of_four() {
+CountedPairs first_of_four() {
   PairAddresses addresses;
   addresses.slots = PairSlots((kRanks - 1) * PairSlots::kSlots * kSlot, kRanks);
   for (uint64_t peer = 0; peer < kRanks; ++peer) {
@@ -22,7 +22,7 @@ PairStreams first_of_four() {
     addresses.sends.push_back({base, base + 128, base + 256});
     addresses.receives.push_back({base + (1 << 20), base + 384, base + 512});
   }
-  return PairStreams(nullptr, std::move(addresses));
+  return CountedPairs(nullptr, std::move(addresses));
 }
 
 Transfer transfer(bool is_send, uint32_t peer, uint64_t bytes) {
@@ -60,7 +60,7 @@ TEST(PairSlots, NeedRoomAndAPeer) {
 }
 
 TEST(PairStreams, BothWaysOfAnExchangeShareTheirSteps) {
-  PairStreams streams = first_of_four();
+  CountedPairs streams = first_of_four();
   const auto counts = put(streams, {transfer(true, 1, 2 * kSlot), transfer(false, 1, 2 * kSlot)});
   EXPECT_EQ(counts.copies, 4u);
   EXPECT_EQ(counts.batches, 3u);     // in; out and in; out
@@ -69,7 +69,7 @@ TEST(PairStreams, BothWaysOfAnExchangeShareTheirSteps) {
 }
 
 TEST(PairStreams, ASenderWaitsOnceItsSlotsAreFull) {
-  PairStreams streams = first_of_four();
+  CountedPairs streams = first_of_four();
   EXPECT_EQ(put(streams, {transfer(true, 2, PairSlots::kSlots * kSlot)}).operations,
             PairSlots::kSlots + 1);
   EXPECT_TRUE(streams.awaited().empty());
@@ -86,7 +86,7 @@ TEST(PairStreams, ASenderWaitsOnceItsSlotsAreFull) {
 }
 
 TEST(PairStreams, MessagesOfAWayFollowEachOther) {
-  PairStreams streams = first_of_four();
+  CountedPairs streams = first_of_four();
   const auto counts = put(streams, {transfer(false, 1, kSlot + 1), transfer(false, 3, 10),
                                     transfer(false, 1, 5), transfer(false, 1, 0)});
   EXPECT_EQ(counts.copies, 4u);
@@ -98,7 +98,7 @@ TEST(PairStreams, MessagesOfAWayFollowEachOther) {
 }
 
 TEST(PairStreams, TransfersWithThisRankAreOneCopyAndEmptyOnesNone) {
-  PairStreams streams = first_of_four();
+  CountedPairs streams = first_of_four();
   const auto counts = put(streams, {transfer(true, 0, 10 * kSlot), transfer(true, 1, 0),
                                     transfer(false, 0, 10 * kSlot)});
   EXPECT_EQ(counts.copies, 1u);
