@@ -192,7 +192,7 @@ class Plan {
   const Options& options_;
 };
 
-/// What a peer puts later is ordered behind this by barriers that pass through other processes. The
+/// A peer's later puts are ordered behind this by barriers that pass through other processes. The
 /// thread sanitizer cannot see that, so it does not look here.
 __attribute__((no_sanitize("thread"))) bool are_equal(const std::vector<unsigned char>& wanted,
                                                       const unsigned char* found) {
