@@ -88,6 +88,56 @@ class Models(unittest.TestCase):
         for log in logs:
             self.assertIn("the library's own model", log)
 
+    def measured(self, **variables):
+        """Which ranks' first communicators say that they measured; nothing is kept of the calls."""
+        logs = self.perf(TUTTI_MEASURE="start", TUTTI_TRACE_RECORDS="0", **variables)
+        return ["what was measured when it was made: network" in log for log in logs], logs
+
+    def test_what_was_measured_at_start_the_next_job_chooses_by(self):
+        self.assertEqual(self.measured()[0], [True] * len(HOSTS))
+        kept = [path.read_text(encoding="utf-8") for host in HOSTS for path in self.kept(host)]
+        self.assertEqual(len(kept), len(HOSTS))
+        self.assertEqual(set(kept), {kept[0]})
+        level = json.loads(kept[0])["levels"][0]
+        self.assertGreater(level["latency_ns"], 0)
+        self.assertGreater(level["ns_per_byte"], 0)
+        for host in HOSTS[1:]:
+            self.kept(host)[0].unlink()
+        measured, logs = self.measured()
+        self.assertEqual(measured, [False] * len(HOSTS))
+        for log in logs:
+            self.assertIn("what rank 0 (process", log)
+
+    def test_a_file_of_other_hosts_is_ignored_and_measured_over(self):
+        self.measured()
+        path = self.kept("beta")[0]
+        for host in HOSTS:
+            model = json.loads(self.kept(host)[0].read_text(encoding="utf-8"))
+            self.kept(host)[0].write_text(json.dumps({**model, "hosts": "3-0123456789abcdef"}), encoding="utf-8")
+        measured, logs = self.measured()
+        self.assertEqual(measured, [True] * len(HOSTS))
+        self.assertIn(f"ignored: {path}: is of other hosts", logs[HOSTS.index("beta")])
+        self.assertEqual(json.loads(path.read_text(encoding="utf-8"))["hosts"],
+                         path.name[len("model-"):-len(".json")])
+
+    def test_where_nothing_can_be_kept_a_line_says_so(self):
+        (self.path / "beta").write_text("no folder", encoding="utf-8")
+        measured, logs = self.measured()
+        self.assertEqual(measured, [True] * len(HOSTS))
+        self.assertEqual(["the network is measured again next time" in log for log in logs],
+                         [False, True, False], logs)
+        self.assertEqual([len(self.kept(host)) for host in ("alpha", "gamma")], [1, 1])
+
+    def test_nothing_is_measured_where_a_file_says_what_messages_cost(self):
+        model = self.path / "tuning.json"
+        model.write_text('{"tutti_model": 1}', encoding="utf-8")
+        self.assertEqual(self.measured(TUTTI_TUNING=str(model))[0], [False] * len(HOSTS))
+        cluster = self.path / "cluster.json"
+        cluster.write_text(json.dumps({
+            "tutti_topology": 1, "levels": [{"name": "row", "latency_us": 5}, {"name": "host"}],
+            "tree": {"children": [{"name": host} for host in HOSTS]}}), encoding="utf-8")
+        self.assertEqual(self.measured(TUTTI_TOPOLOGY=str(cluster))[0], [False] * len(HOSTS))
+
     def test_links_that_were_measured_are_a_model(self):
         self.job("topo", "--measure")
         self.assertEqual(len(self.kept("alpha")), 1)

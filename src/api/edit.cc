@@ -124,6 +124,7 @@ Child divide(const Edit& edit, const Patience& patience) {
     return cards;
   };
   founding.decline = [meeting] { meeting->decline(); };
+  if (edit.parent->model().is_known) founding.inherited = edit.parent->model().model;
   return found(*edit.process, founding, edit.config, patience);
 }
 

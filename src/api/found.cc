@@ -52,6 +52,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
       exec::ArenaLayout(environment.ring_bytes, exec::PairExecutor::kPairBytes, founding.ranks);
   membership.patience = patience;
   membership.exchange = founding.exchange;
+  membership.inherited = founding.inherited;
   membership.make_room = [&claim](uint64_t descriptors) { claim.add(descriptors); };
   transport::Member& self = membership.self;
   self.rank = founding.rank;

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,9 +23,10 @@ struct Founding {
   int ranks = 1;
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
   transport::JobKey key{};
-  comm::Exchange exchange;        // how it meets them
-  std::function<void()> decline;  // instead: tells them that it does not; may be null
-  std::string origin;             // for people: who started the rank; "" where its caller did
+  comm::Exchange exchange;                 // how it meets them
+  std::function<void()> decline;           // instead: tells them that it does not; may be null
+  std::optional<select::Model> inherited;  // of the group that it is part of
+  std::string origin;  // for people: who started the rank; "" where its caller did
   /// The places that the ranks call to meet: they show which of several networks the ranks share.
   std::vector<bootstrap::Address> places;
 };

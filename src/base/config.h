@@ -85,6 +85,7 @@ struct Config {
   std::string topology_file;       // the cluster; empty: nobody says what is above hosts
   std::string tuning_file;         // the model by which algorithms are chosen; empty: none
   std::string cache_folder;        // where what was measured is kept; empty: nowhere
+  bool measures_at_start = false;  // a network of which nobody says anything
   std::string host_topology_file;  // this host, in NCCL's XML; empty: found out
   std::string host_topology_dump;  // where it is written; empty: nowhere
   bool lazy_connect = true;

@@ -245,6 +245,15 @@ std::string show_cache(const Config& config) {
   return config.cache_folder.empty() ? "off" : config.cache_folder;
 }
 
+bool take_measuring(std::string_view value, Config& config) {
+  config.measures_at_start = value == "start";
+  return value == "start" || value == "off";
+}
+
+std::string show_measuring(const Config& config) {
+  return config.measures_at_start ? "start" : "off";
+}
+
 std::string show_nccl_blocking(const Config& config) {
   return config.nccl_blocking ? show_switch(*config.nccl_blocking) : "(by configuration)";
 }
@@ -300,6 +309,10 @@ constexpr Setting kSettings[] = {
      "Where is kept what calls between hosts have taken, for later communicators of the same "
      "hosts; default: tutti in XDG_CACHE_HOME or ~/.cache",
      take_cache, show_cache},
+    {"TUTTI_MEASURE", "", "", "off, start",
+     "Where nothing is known of the network between hosts, start: it is measured when a "
+     "communicator is made, in a second at most",
+     take_measuring, show_measuring},
     {"TUTTI_HOST_TOPOLOGY", "NCCL_TOPO_FILE", "", "path of a file in NCCL's XML of topologies",
      "The devices of this host are those of the file, not those that are found (tutti topo)",
      take_text<&Config::host_topology_file>,

@@ -27,8 +27,9 @@ uint32_t spins_of(const Config& config, const Membership& members) {
 
 Result<std::unique_ptr<Communicator>> Communicator::create(CommunicatorOptions options) {
   std::unique_ptr<Communicator> made(new Communicator(std::move(options)));
+  const Patience patience = made->options_.membership.patience;
   if (Status status = made->join(); !status.ok()) return status;
-  if (Status status = made->open(); !status.ok()) return status;
+  if (Status status = made->open(patience); !status.ok()) return status;
   made->complete_ = true;
   return made;
 }
@@ -43,6 +44,7 @@ Status Communicator::join() {
   Result<std::unique_ptr<Membership>> membership = Membership::create(std::move(joining));
   if (!membership.ok()) return membership.status();
   membership_ = std::move(membership).value();
+  model_ = membership_->model();
   // Both were for joining, and hold descriptors and the communicator it came from.
   options_.membership.exchange = nullptr;
   options_.membership.make_room = nullptr;
@@ -66,7 +68,15 @@ exec::ExecutorOptions Communicator::executor_options() const {
   return execution;
 }
 
-Status Communicator::open() {
+void Communicator::open_collectives(PlannerOptions planning) {
+  collectives_ = std::make_unique<Collectives>(
+      *membership_, *executor_, *frame_,
+      CallBuffers(*membership_, *memory_, config().single_copy_bytes), std::move(planning));
+  active_ = collectives_.get();
+  set_options({.algorithm = {}, .deterministic = config().deterministic});
+}
+
+Status Communicator::open(const Patience& patience) {
   const Membership& members = *membership_;
   const uint32_t before = config().calls_before;
   failure_ = std::make_unique<Failure>(members, *options_.membership.env->log);
@@ -79,14 +89,11 @@ Status Communicator::open() {
   const uint64_t timeout_ns = options_.timeout_ns > 0 ? options_.timeout_ns : config().timeout_ns;
   frame_ =
       std::make_unique<CallFrame>(executor_->state(), *failure_, *memory_, *calls_, timeout_ns);
-  collectives_ = std::make_unique<Collectives>(
-      members, *executor_, *frame_, CallBuffers(members, *memory_, config().single_copy_bytes),
-      planner_options());
+  open_collectives(planner_options());
   transfers_ = std::make_unique<Transfers>(*executor_, *frame_, before);
   accesses_ = std::make_unique<Accesses>(*frame_, before);
-  active_ = collectives_.get();
-  set_options({.algorithm = {}, .deterministic = config().deterministic});
   if (Status status = open_watch(); !status.ok()) return status;
+  if (Status status = measure_network(patience); !status.ok()) return status;
   return open_device();
 }
 

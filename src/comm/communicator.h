@@ -58,6 +58,8 @@ class Communicator final {
   int rank() const { return membership_->rank(); }
   int ranks() const { return membership_->ranks(); }
   const Membership& membership() const { return *membership_; }
+  /// By which algorithms are chosen; equal on all ranks, and never another one.
+  const AgreedModel& model() const { return model_; }
   /// Of the rank; without a context it has no device.
   const exec::StreamPlace& device_place() const { return options_.device_place; }
   std::shared_ptr<const Roster> roster() const { return membership_->roster(); }
@@ -195,8 +197,13 @@ class Communicator final {
 
   const Config& config() const { return *options_.membership.env->config; }
   Status join();
-  Status open();
+  Status open(const Patience& patience);
+  void open_collectives(PlannerOptions planning);
   Status open_watch();
+  Status measure_network(const Patience& patience);
+  Status add_up(std::span<double> numbers, const Patience& patience);
+  Status finish(Status begun, const Patience& patience);
+  bool is_first_of_host() const;
   bool keeps_model() const;
   void keep_model();
   Status open_device();
@@ -212,6 +219,7 @@ class Communicator final {
 
   CommunicatorOptions options_;
   std::unique_ptr<Membership> membership_;
+  AgreedModel model_;
   std::unique_ptr<Failure> failure_;
   std::unique_ptr<CallRecorder> calls_;
   std::unique_ptr<exec::HostExecutor> executor_;

@@ -1,11 +1,14 @@
-// A communicator leaves to later ones of the same hosts how long its calls have taken.
+// The model of a communicator: the one that ranks measure when it is made, where they have none,
+// and the one that it leaves to later ones of the same hosts by how long its calls have taken.
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <vector>
 
+#include "src/base/wait.h"
 #include "src/comm/communicator.h"
+#include "src/comm/link_survey.h"
 #include "src/trace/reader.h"
 
 namespace tutti::comm {
@@ -25,18 +28,105 @@ double median_of(std::vector<uint64_t>& times) {
   return static_cast<double>(*middle);
 }
 
+// A rank that has come and stops is waited for this long, as in the other waits of a making.
+constexpr uint64_t kSilenceNs = 60 * kNanosecondsPerSecond;
+
+// As CallFrame::timeout_of() takes it.
+uint64_t timeout_left(const Patience& patience) {
+  const uint64_t now_ns = monotonic_ns(), deadline_ns = patience.at_most(kSilenceNs).deadline_ns();
+  return deadline_ns > now_ns ? deadline_ns - now_ns : 1;
+}
+
 }  // namespace
+
+// The ranks have met, so nobody but who is one of them can tell what the network costs: pairs of
+// them measure, and a sum in which each number has one term that is not 0 tells all of them. Then
+// the calls of the user are planned by another model than that sum, so by another planner.
+Status Communicator::measure_network(const Patience& patience) {
+  if (!config().measures_at_start || model_.is_known || options_.model != nullptr) return {};
+  const LinkSurvey survey(*membership_->group());
+  if (survey.pairs().empty()) return {};
+  std::vector<double> found(survey.numbers(), 0);
+  Status status = survey.measure(
+      rank(),
+      [&](std::span<const exec::Transfer> transfers) {
+        return finish(begin(transfers, timeout_left(patience), queue(transfers)), patience);
+      },
+      found);
+  if (status.ok()) status = add_up(found, patience);
+  if (!status.ok()) {
+    return Status(status.code(), "while the network was measured (TUTTI_MEASURE=start): " +
+                                     std::string(status.message()));
+  }
+  model_.model.levels = survey.rates(found);
+  model_.is_known = true;
+  model_.origin = "what was measured when it was made: " + describe(model_.model.levels);
+  open_collectives(planner_options());
+  Logger& log = *options_.membership.env->log;
+  log.info("rank {} of id {:016x}: algorithms are chosen by {}", rank(), id(), model_.origin);
+  if (!is_first_of_host() || config().cache_folder.empty()) return {};
+  const Status kept = ModelOffers::keep(config().cache_folder, {model_.hosts, model_.model});
+  if (!kept.ok()) {
+    log.warning("the network is measured again next time, as what was found is not kept: {}",
+                kept.message());
+  }
+  return {};
+}
+
+// By whatever algorithm would be chosen if nobody forced one: those that a user forces are for
+// calls of the user, and may be none for this one.
+Status Communicator::add_up(std::span<double> numbers, const Patience& patience) {
+  PlannerOptions planning = planner_options();
+  planning.forced.clear();
+  open_collectives(std::move(planning));
+  Request sum;
+  sum.collective = schedule::Collective::kAllReduce;
+  sum.type = types::DataType::kFloat64;
+  sum.count = numbers.size();
+  sum.send = sum.recv = numbers.data();
+  Extras extras;
+  extras.options = options();
+  extras.options->timeout_ns = timeout_left(patience);
+  sum.extras = &extras;
+  return finish(begin(sum, queue(sum)), patience);
+}
+
+// Drives a work that has begun, or has not, to its end; a making may be taken back meanwhile.
+Status Communicator::finish(Status begun, const Patience& patience) {
+  Backoff backoff(executor_->state().options().spins);
+  while (begun.ok()) {
+    const exec::Progress progress = advance();
+    if (progress == exec::Progress::kDone) break;
+    if (progress == exec::Progress::kMoved) {
+      backoff.reset();
+      continue;
+    }
+    const bool rare = backoff.pause();
+    if (rare) patience.ask_if_due();
+    if (rare && failure().ok() && (patience.cancelled() || patience.senseless())) {
+      abort(patience.reason(""));
+    }
+    (void)idle(rare);
+  }
+  Status status = begun.ok() ? outcome() : std::move(begun);
+  conclude(status);
+  return status;
+}
+
+bool Communicator::is_first_of_host() const {
+  const std::vector<int> first = membership_->group()->host_first_ranks();
+  return std::find(first.begin(), first.end(), rank()) != first.end();
+}
 
 // Of a group of several hosts the first rank of each host does: ranks of one host cost each other
 // what the library knows by itself. A model that a file gave is not measured over.
 bool Communicator::keeps_model() const {
   const group::GroupView& group = *membership_->group();
   if (config().cache_folder.empty() || !complete_ || collectives_ == nullptr || group.hosts() < 2 ||
-      membership_->model().is_tuned || options_.model != nullptr) {
+      model_.is_tuned || options_.model != nullptr) {
     return false;
   }
-  const std::vector<int> first = group.host_first_ranks();
-  return std::find(first.begin(), first.end(), rank()) != first.end();
+  return is_first_of_host();
 }
 
 // By the flight recorder, which has timed the calls anyway. The model of the living group stays as
@@ -69,8 +159,7 @@ void Communicator::keep_model() {
   const std::optional<select::Model> better = collectives_->planner().refit(all);
   if (!better) return;
   const Env& env = *options_.membership.env;
-  const Status kept =
-      ModelOffers::keep(config().cache_folder, {membership_->model().hosts, *better});
+  const Status kept = ModelOffers::keep(config().cache_folder, {model_.hosts, *better});
   if (!kept.ok()) env.log->info("the measured model is not kept: {}", kept.message());
 }
 

@@ -33,7 +33,7 @@ PlannerOptions Communicator::planner_options() const {
   planning.calls = calls_.get();
   planning.tuning = tuning_of(config, options_.membership.layout.region_bytes(), *membership_);
   planning.cores = membership_->least_cores();
-  planning.model = options_.model != nullptr ? *options_.model : membership_->model().model;
+  planning.model = options_.model != nullptr ? *options_.model : model_.model;
   planning.forced = select::forces_of(config, options_.algorithms);
   return planning;
 }

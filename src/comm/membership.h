@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,8 @@ struct MembershipOptions {
   EngineWish engine = EngineWish::kAuto;  // equal on all ranks
   Patience patience{0};
   Exchange exchange;
+  // Of the group that this one is part of, where it has one: counts if hosts keep none.
+  std::optional<select::Model> inherited;
   bootstrap::Watch* watch = nullptr;  // serves the transports; outlives the membership
   // Told how many descriptors the links to come will hold; none: nobody wants to know.
   std::function<void(uint64_t descriptors)> make_room;

@@ -17,6 +17,11 @@ Status Membership::agree_on_model() {
   if (!agreed.ok()) return agreed.status();
   model_ = std::move(agreed).value();
   model_cards_ = {};
+  if (!model_.is_known && options_.inherited) {
+    model_.model = *options_.inherited;
+    model_.origin = "the model of the group that this one is part of";
+    model_.is_known = true;
+  }
   for (const std::string& line : model_.warnings) options_.env->log->warning("{}", line);
   options_.env->log->info("rank {} of id {:016x}: algorithms are chosen by {}", rank(),
                           self_.communicator, model_.origin);

@@ -143,6 +143,7 @@ Result<AgreedModel> ModelOffers::agree(std::span<const std::string> cards,
         useless.insert(text);
       } else if (chosen.empty()) {
         chosen = text;
+        agreed.is_known = true;
         agreed.model = parsed.value().model;
         agreed.origin =
             fmt::format("what {} has kept of these hosts", name_of(static_cast<int>(other)));
@@ -171,7 +172,7 @@ Result<AgreedModel> ModelOffers::agree(std::span<const std::string> cards,
   }
   agreed.model = tuning_->model;
   agreed.origin = "TUTTI_TUNING=" + tuning_file_;
-  agreed.is_tuned = true;
+  agreed.is_tuned = agreed.is_known = true;
   return agreed;
 }
 

@@ -28,6 +28,7 @@ struct AgreedModel {
   std::string origin = "the library's own model";  // for people
   std::string hosts;                  // select::name_of_hosts(), as the group's model is kept
   bool is_tuned = false;              // by a file
+  bool is_known = false;              // to anybody but the library: equal on all ranks
   std::vector<std::string> warnings;  // of this rank
 };
 

@@ -18,8 +18,6 @@ namespace {
 using random_calls::Call;
 using random_calls::CallMemory;
 
-constexpr uint64_t kMakingNs = 60'000'000'000;
-
 /// An all-gather between threads.
 class Table {
  public:
@@ -84,7 +82,7 @@ class Rank {
     membership.transports = registry::transports();
     membership.layout =
         exec::ArenaLayout(options_.ring_bytes, exec::PairExecutor::kPairBytes, options_.ranks);
-    membership.patience = monotonic_ns() + kMakingNs;
+    membership.patience = monotonic_ns() + options_.making_ns;
     transport::Member& self = membership.self;
     self.rank = rank;
     self.ranks = options_.ranks;
@@ -94,9 +92,13 @@ class Rank {
     self.bind_address = "127.0.0.1";
     membership.exchange = [this](std::string_view card,
                                  const Patience&) -> Result<std::vector<std::string>> {
-      return table_.exchange(rank_, card);
+      std::vector<std::string> cards = table_.exchange(rank_, card);
+      const Status met = options_.after_meeting ? options_.after_meeting(rank_) : Status();
+      if (!met.ok()) return met;
+      return cards;
     };
     auto made = comm::Communicator::create(std::move(wanted));
+    if (!made.ok() && options_.ended) options_.ended(rank, made.status());
     if (!made.ok()) return fail("create", made.status());
     communicator_ = std::move(made).value();
     return true;
@@ -195,6 +197,7 @@ struct Surroundings {
 std::string run_group(const GroupOptions& options, Finding& finding,
                       const std::function<void(int rank, Rank&)>& body) {
   Surroundings surroundings;
+  surroundings.config.measures_at_start = options.measures;
   Table table(options.ranks);
   // Ranks end together, so that none takes memory away that another still reads.
   std::vector<std::unique_ptr<Rank>> ranks;

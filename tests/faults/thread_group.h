@@ -26,6 +26,11 @@ struct GroupOptions {
   uint64_t deadline_ns = 60'000'000'000;  // of one call of find_fault(): what takes longer hangs
   Tamper tamper;
   std::vector<select::Model> models;  // by rank; empty: as the communicator agrees
+  bool measures = false;              // TUTTI_MEASURE=start
+  uint64_t making_ns = 60'000'000'000;
+  // Called by each rank when all cards are there; an error ends its making.
+  std::function<Status(int rank)> after_meeting;
+  std::function<void(int rank, const Status&)> ended;  // told of makings that failed
 };
 
 /// Runs the collectives of jobs on every rank and checks them as the random driver does, until a
