@@ -38,7 +38,7 @@ StepIndex go_up(Builder& builder, const Parameters& p, int tree, int rank) {
 
   std::vector<int> members = place.children;
   members.push_back(rank);
-  const std::vector<Operand> sources = patterns::in_rank_order(members, rank, mine);
+  const std::vector<MoveSource> sources = patterns::in_rank_order(members, rank, mine);
   const StepIndex reduced = builder.move(output(tree), sources, p.fold);
   return is_root ? reduced : builder.send(output(tree), place.parent);
 }

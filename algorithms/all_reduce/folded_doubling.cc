@@ -33,7 +33,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   }
   Block sum = input(0);
   const auto fold = [&](int peer, bool peer_is_lower) {
-    Operand sources[] = {Operand::local(sum), Operand::message(peer)};
+    MoveSource sources[] = {MoveSource::local(sum), MoveSource::message(peer)};
     if (peer_is_lower) std::swap(sources[0], sources[1]);
     builder.move(output(0), sources);
     sum = output(0);

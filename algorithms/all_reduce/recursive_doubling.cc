@@ -20,7 +20,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
     const Doubling part = patterns::doubling(p.ranks, round, rank);
     if (!part.targets.empty()) builder.send(sum, part.targets);
     if (part.source < 0) continue;
-    Operand sources[] = {Operand::local(sum), Operand::message(part.source)};
+    MoveSource sources[] = {MoveSource::local(sum), MoveSource::message(part.source)};
     if (!part.lower) std::swap(sources[0], sources[1]);
     builder.move(output(0), sources);
     sum = output(0);

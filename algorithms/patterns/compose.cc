@@ -62,12 +62,12 @@ class Phase {
   StepIndex move(const Step& step) {
     const auto sources = phase_.sources_of(step);
     std::vector<std::vector<Block>> lists(sources.size());  // operands only view their blocks
-    std::vector<Operand> operands;
+    std::vector<MoveSource> operands;
     for (size_t i = 0; i < sources.size(); ++i) {
       const Source source = sources[i];
       if (!source.is_message()) lists[i] = renamed(phase_.blocks_of(step, source));
-      operands.push_back(source.is_message() ? Operand::message(source.peer())
-                                             : Operand::local(lists[i]));
+      operands.push_back(source.is_message() ? MoveSource::message(source.peer())
+                                             : MoveSource::local(lists[i]));
     }
     return builder_.move(renamed(phase_.blocks_of(step)), operands, step.fold);
   }

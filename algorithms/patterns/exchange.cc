@@ -7,7 +7,7 @@
 namespace tutti::algorithms::patterns {
 
 using schedule::Block;
-using schedule::Operand;
+using schedule::MoveSource;
 
 int doubling_rounds(int ranks) { return std::bit_width(static_cast<unsigned>(ranks - 1)); }
 
@@ -17,17 +17,17 @@ std::vector<int> others(int ranks, int rank) {
   return peers;
 }
 
-std::vector<Operand> in_rank_order(std::span<const int> members, int rank, const Block& mine) {
+std::vector<MoveSource> in_rank_order(std::span<const int> members, int rank, const Block& mine) {
   std::vector<int> sorted(members.begin(), members.end());
   std::sort(sorted.begin(), sorted.end());
-  std::vector<Operand> sources;
+  std::vector<MoveSource> sources;
   for (int member : sorted) {
-    sources.push_back(member == rank ? Operand::local(mine) : Operand::message(member));
+    sources.push_back(member == rank ? MoveSource::local(mine) : MoveSource::message(member));
   }
   return sources;
 }
 
-std::vector<Operand> in_rank_order(int ranks, int rank, const Block& mine) {
+std::vector<MoveSource> in_rank_order(int ranks, int rank, const Block& mine) {
   std::vector<int> members(static_cast<size_t>(ranks));
   std::iota(members.begin(), members.end(), 0);
   return in_rank_order(members, rank, mine);

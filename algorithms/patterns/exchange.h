@@ -17,9 +17,9 @@ std::vector<int> others(int ranks, int rank);
 
 /// Sources of a reduction in rank order: `mine` for `rank`, the next message for each other member.
 /// Everybody who reduces the same members in this order gets the same bits.
-std::vector<schedule::Operand> in_rank_order(std::span<const int> members, int rank,
-                                             const schedule::Block& mine);
-std::vector<schedule::Operand> in_rank_order(int ranks, int rank, const schedule::Block& mine);
+std::vector<schedule::MoveSource> in_rank_order(std::span<const int> members, int rank,
+                                                const schedule::Block& mine);
+std::vector<schedule::MoveSource> in_rank_order(int ranks, int rank, const schedule::Block& mine);
 
 /// Completes a cost where every rank publishes and receives as much as the busiest.
 schedule::Cost balanced(int ranks, schedule::Cost cost);

@@ -150,7 +150,7 @@ void finish(Builder& builder, const Shape& shape, const Weaver& weaver, int rank
     targets.push_back(output(is_part ? 0 : block));
   }
   if (sources.empty()) return;
-  const Operand operands[] = {Operand::local(sources)};
+  const MoveSource operands[] = {MoveSource::local(sources)};
   builder.move(targets, operands);
 }
 

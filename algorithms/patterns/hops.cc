@@ -42,8 +42,8 @@ class ReducingLane {
       if (first) share = hop.offset(i) == 0 ? output(ring_.lane) : builder_.scratch(share);
       sums.push_back(share);
     }
-    const Operand sources[] = {Operand::message(ring_.at(rank_, -hop.distance)),
-                               Operand::local(values)};
+    const MoveSource sources[] = {MoveSource::message(ring_.at(rank_, -hop.distance)),
+                                  MoveSource::local(values)};
     builder_.lane(ring_.lane);
     builder_.move(sums, sources);
   }

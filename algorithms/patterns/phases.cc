@@ -97,7 +97,7 @@ std::vector<uint32_t> parts_of(const Algorithm& algorithm, const Schedule& sched
                                uint32_t child, uint32_t children) {
   const Traits& traits = traits_of(algorithm.collective);
   if (block.space() == Space::kScratch) block = schedule.scratch[block.index()];
-  const Buffer& buffer = block.space() == Space::kInput ? traits.input : traits.output;
+  const BufferShape& buffer = block.space() == Space::kInput ? traits.input : traits.output;
   if (buffer.parts) return {block.index()};
   if (traits.input.parts || traits.output.parts) return {child};
   std::vector<uint32_t> all;

@@ -11,7 +11,7 @@ namespace tutti::algorithms::patterns {
 template <schedule::Collective kCollective>
 schedule::Shape shape_of(const schedule::Parameters& p) {
   const schedule::Traits& traits = schedule::traits_of(kCollective);
-  const auto cut = [&](const schedule::Buffer& buffer) {
+  const auto cut = [&](const schedule::BufferShape& buffer) {
     if (buffer.holder == schedule::Holder::kNobody) return schedule::Partition{};
     const auto counts = static_cast<uint32_t>(buffer.parts ? p.ranks : 1);
     return schedule::Partition::equal(counts * p.lanes);

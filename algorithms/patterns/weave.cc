@@ -54,14 +54,14 @@ void Weaver::move(const Schedule& schedule, const Step& step, const Teams& teams
   const Names names = named(schedule, schedule.blocks_of(step), teams, team);
   if (names.empty()) return;
   std::vector<std::vector<Block>> lists(sources.size());  // operands only view their blocks
-  std::vector<Operand> operands;
+  std::vector<MoveSource> operands;
   for (size_t i = 0; i < sources.size(); ++i) {
     const Source source = sources[i];
     if (source.is_message()) {
-      operands.push_back(Operand::message(team.members[static_cast<size_t>(source.peer())]));
+      operands.push_back(MoveSource::message(team.members[static_cast<size_t>(source.peer())]));
     } else {
       lists[i] = values_of(named(schedule, schedule.blocks_of(step, source), teams, team));
-      operands.push_back(Operand::local(lists[i]));
+      operands.push_back(MoveSource::local(lists[i]));
     }
   }
   for (const uint32_t name : names) {

@@ -20,7 +20,7 @@ Schedule schedule_of(const Parameters& p, int rank) {
   Block sum = input(0);
   int first = rank;  // of the ranks in the sum
   for (const patterns::Subtree& child : place.children) {
-    Operand sources[] = {Operand::local(sum), Operand::message(child.rank)};
+    MoveSource sources[] = {MoveSource::local(sum), MoveSource::message(child.rank)};
     if (child.first < first) std::swap(sources[0], sources[1]);
     const Block next = is_root                          ? output(0)
                        : sum.space() == Space::kScratch ? sum

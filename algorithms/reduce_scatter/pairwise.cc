@@ -15,8 +15,8 @@ Schedule schedule_of(const Parameters& p, int rank) {
   Block sum = input(rank);
   for (int distance = 1; distance < p.ranks; ++distance) {
     const int target = (rank + distance) % p.ranks;
-    const Operand sources[] = {Operand::local(sum),
-                               Operand::message((rank - distance + p.ranks) % p.ranks)};
+    const MoveSource sources[] = {MoveSource::local(sum),
+                                  MoveSource::message((rank - distance + p.ranks) % p.ranks)};
     builder.send(input(target), target);
     builder.move(output(0), sources);
     sum = output(0);

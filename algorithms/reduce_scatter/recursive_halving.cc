@@ -38,7 +38,7 @@ class Sums {
       if (first) block = share == rank_ ? output(0) : builder_.scratch(block);
       sums.push_back(block);
     }
-    const Operand sources[] = {Operand::local(values), Operand::message(handover.peer)};
+    const MoveSource sources[] = {MoveSource::local(values), MoveSource::message(handover.peer)};
     builder_.move(sums, sources);
   }
 

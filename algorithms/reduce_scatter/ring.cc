@@ -33,7 +33,8 @@ Schedule schedule_of(const Parameters& p, int rank) {
       const Ring ring = Ring::of(p, lane);
       const bool last = round == p.ranks - 1;
       const Block mine = input(ring.part(last ? rank : ring.at(rank, -round - 1)));
-      const Operand sources[] = {Operand::message(ring.at(rank, -1)), Operand::local(mine)};
+      const MoveSource sources[] = {MoveSource::message(ring.at(rank, -1)),
+                                    MoveSource::local(mine)};
       passed[lane] = last ? output(lane) : builder.scratch(mine);
       builder.lane(lane);
       builder.move(passed[lane], sources);

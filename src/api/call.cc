@@ -54,8 +54,8 @@ tuttiResult_t run_barrier(const Target& target) {
 }
 
 tuttiResult_t run_transfer(const tuttiCall_t& call, bool is_send, const Target& target) {
-  const Message message{is_send ? call.send : call.recv, call.count, number_of(call.type),
-                        call.root, is_send};
+  const TransferArguments message{is_send ? call.send : call.recv, call.count, number_of(call.type),
+                                  call.root, is_send};
   return run_transfer(target.comm, message, target.stream, target.extras, target.handle);
 }
 

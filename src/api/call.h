@@ -30,7 +30,7 @@ Status check_operation(tuttiComm_t comm, const comm::Request& request, tuttiStre
 /// Puts the user's own operation `op` into the request: a sum, scaled by what `extras` then holds.
 Status take_scaled(tuttiComm_t comm, int op, comm::Request& request, comm::Extras& extras);
 
-struct Message {
+struct TransferArguments {
   const void* memory;
   size_t count;
   int type;  // a tuttiDataType_t, if it is one
@@ -38,7 +38,7 @@ struct Message {
   bool is_send;
 };
 
-tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream,
+tuttiResult_t run_transfer(tuttiComm_t comm, const TransferArguments& message, tuttiStream_t stream,
                            const comm::Extras* extras = nullptr, const Handle* handle = nullptr);
 
 /// The options in force for a call or communicator that is given these; null: the defaults.

@@ -15,7 +15,7 @@ namespace {
 
 bool is_captured(const exec::StreamPlace& place) { return place.capture != 0; }
 
-Status check_alike(const Member& member) {
+Status check_alike(const GroupMember& member) {
   const auto& places = member.places;
   if (std::all_of(places.begin(), places.end(), is_captured)) {
     const bool one_graph = std::all_of(places.begin(), places.end(), [&](const auto& place) {
@@ -33,12 +33,12 @@ Status check_alike(const Member& member) {
 
 /// One captured call while it is put into its graph.
 struct Put {
-  Member* member = nullptr;
+  GroupMember* member = nullptr;
   bool direct = false;  // else it crosses to the host
   std::shared_ptr<comm::CapturedTask> task;
 };
 
-size_t streams_of(const Member& member) {
+size_t streams_of(const GroupMember& member) {
   std::vector<void*> streams;
   for (const exec::StreamPlace& place : member.places) {
     if (std::find(streams.begin(), streams.end(), place.stream) == streams.end()) {
@@ -50,7 +50,7 @@ size_t streams_of(const Member& member) {
 
 // Graphs keep the order of the calls from the first captured one on, so those before it end first:
 // no rank waits for another one's capture.
-Status open_to_graphs(const Member& member) {
+Status open_to_graphs(const GroupMember& member) {
   comm::Communicator& communicator = *member.task.communicator;
   if (communicator.is_replayed()) return {};
   if (Status status = drain(communicator); !status.ok()) return status;
@@ -59,11 +59,11 @@ Status open_to_graphs(const Member& member) {
 
 // The graph has the task before it has anything that names it.
 Status enter_crossing(Put& put) {
-  Member& member = *put.member;
+  GroupMember& member = *put.member;
   comm::Communicator& communicator = *member.task.communicator;
   const Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
-  const Result<comm::Engine*> engine = process.value()->engine();
+  const Result<comm::StreamEngine*> engine = process.value()->engine();
   if (!engine.ok()) return engine.status();
   comm::Task task = member.task;
   task.handles.clear();  // told of the capture, not of runs
@@ -89,7 +89,7 @@ Status leave_crossing(const Put& put) {
 }
 
 // Its handles are told when all of the group have been put.
-Status put_direct(const Member& member) {
+Status put_direct(const GroupMember& member) {
   comm::Task task = member.task;
   task.handles.clear();
   exec::CallOrder& order = *task.communicator->call_order();
@@ -115,10 +115,10 @@ Status put_round(std::vector<Put>& round) {
 }
 
 // A communicator's calls follow each other; so each round has the next one of every communicator.
-std::vector<std::vector<Put>> rounds_of(std::vector<Member>& members) {
+std::vector<std::vector<Put>> rounds_of(std::vector<GroupMember>& members) {
   std::vector<std::vector<Put>> rounds;
   std::map<const tuttiComm*, size_t> next;
-  for (Member& member : members) {
+  for (GroupMember& member : members) {
     const size_t round = next[member.comm]++;
     if (round == rounds.size()) rounds.emplace_back();
     rounds[round].push_back({&member, false, nullptr});
@@ -128,24 +128,24 @@ std::vector<std::vector<Put>> rounds_of(std::vector<Member>& members) {
 
 }  // namespace
 
-Result<std::vector<Member>> take_captured(std::vector<Member>& members) {
-  const auto any = [](const Member& member) {
+Result<std::vector<GroupMember>> take_captured(std::vector<GroupMember>& members) {
+  const auto any = [](const GroupMember& member) {
     return std::any_of(member.places.begin(), member.places.end(), is_captured);
   };
-  for (const Member& member : members) {
+  for (const GroupMember& member : members) {
     if (!any(member)) continue;
     if (Status status = check_alike(member); !status.ok()) return status;
   }
   const auto captured = std::stable_partition(members.begin(), members.end(),
-                                              [&](const Member& m) { return !any(m); });
-  std::vector<Member> taken(std::make_move_iterator(captured),
-                            std::make_move_iterator(members.end()));
+                                              [&](const GroupMember& m) { return !any(m); });
+  std::vector<GroupMember> taken(std::make_move_iterator(captured),
+                                 std::make_move_iterator(members.end()));
   members.erase(captured, members.end());
   order_for_streams(taken);
   return taken;
 }
 
-Status put_captured(std::vector<Member>& members) {
+Status put_captured(std::vector<GroupMember>& members) {
   const Status put = caught_status([&]() -> Status {
     for (std::vector<Put>& round : rounds_of(members)) {
       if (Status status = put_round(round); !status.ok()) return status;

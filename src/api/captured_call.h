@@ -12,8 +12,8 @@ namespace tutti::api {
 
 /// Those on captured streams, taken out of the members, as order_for_streams() has them.
 /// kInvalidUsage: only some streams of one member are captured.
-Result<std::vector<Member>> take_captured(std::vector<Member>& members);
+Result<std::vector<GroupMember>> take_captured(std::vector<GroupMember>& members);
 /// Puts them into their graphs; their handles are told.
-Status put_captured(std::vector<Member>& members);
+Status put_captured(std::vector<GroupMember>& members);
 
 }  // namespace tutti::api

@@ -53,7 +53,7 @@ Status check(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
 
 // A few comparisons accept nearly every call; check() judges the rest.
 bool is_ordinary(tuttiComm_t comm, const Request& request, tuttiStream_t stream) {
-  if (comm->state.load(std::memory_order_seq_cst) != State::kAlive) return false;
+  if (comm->state.load(std::memory_order_seq_cst) != CommState::kAlive) return false;
   constexpr uint64_t kOrdinaryCount = uint64_t{1} << 32;
   const auto ranks = static_cast<uint64_t>(comm->communicator->ranks());
   const bool known = request.type < types::DataType::kBool && request.op <= types::ReduceOp::kAvg &&

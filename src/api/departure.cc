@@ -51,7 +51,7 @@ Lounge::Ranks Lounge::park(std::unique_ptr<comm::Communicator> rank) {
   const std::lock_guard lock(mutex_);
   // Without memory for it the rank ends here and now.
   attempt([&] {
-    Group& group = groups_[communicator];
+    GroupInUse& group = groups_[communicator];
     // Its destroy is over: an abort that comes later is none of those who leave for it.
     if (group.in_use > 1) rank->heed_abort(nullptr);
     group.parked.push_back(std::move(rank));

@@ -32,14 +32,14 @@ class Lounge {
   Ranks strike(uint64_t communicator);
 
  private:
-  struct Group {
+  struct GroupInUse {
     int in_use = 0;
     Ranks parked;
   };
   Ranks take_if_complete(uint64_t communicator);
 
   std::mutex mutex_;
-  std::map<uint64_t, Group> groups_;  // under mutex_
+  std::map<uint64_t, GroupInUse> groups_;  // under mutex_
 };
 
 /// Waits for what is queued and for the other ranks, as said above, and frees. For the other ranks

@@ -76,7 +76,7 @@ Result<Agreement> meet(const Edit& edit, const Patience& patience) {
   const bool serves = edit.members.front() == edit.roster->rank;
   const DescriptorRoom::Claim room(edit.process->descriptors(),
                                    kOwn + (serves ? edit.members.size() : 0));
-  comm::Meeting::Purpose purpose{edit.call, patience};
+  comm::Meeting::MeetingPurpose purpose{edit.call, patience};
   // A rank whose communicator fails before it has come does not come; what it does then, to go on,
   // is not what others still wait for.
   purpose.occasion = edit.needs_health ? kOfHealthy : kOfOthers;
@@ -201,7 +201,7 @@ Result<Edit> begin_edit(const EditCall& call) {
   if (call.made == nullptr) return Status::invalid_argument(name + ": made is null");
   hand_out(call.made, nullptr);
   if (call.comm == nullptr) return Status::invalid_argument(name + ": comm is null");
-  const bool revoked = call.comm->state.load(std::memory_order_acquire) == State::kRevoked;
+  const bool revoked = call.comm->state.load(std::memory_order_acquire) == CommState::kRevoked;
   if (!revoked || !call.may_be_revoked) {
     if (Status status = check_handle(call.comm); !status.ok()) return status;
   }
@@ -230,9 +230,10 @@ Result<Edit> begin_edit(const EditCall& call) {
 tuttiResult_t start(const EditCall& call, const Edit& edit,
                     Child (*make)(const Edit&, const Patience&), Visitor visitor) {
   const Inside inside;
-  State was = call.comm->state.load(std::memory_order_acquire);
-  const bool usable = was == State::kAlive || (was == State::kRevoked && call.may_be_revoked);
-  if (!usable || !call.comm->state.compare_exchange_strong(was, State::kBusy)) {
+  CommState was = call.comm->state.load(std::memory_order_acquire);
+  const bool usable =
+      was == CommState::kAlive || (was == CommState::kRevoked && call.may_be_revoked);
+  if (!usable || !call.comm->state.compare_exchange_strong(was, CommState::kBusy)) {
     return refuse(call.comm, check_handle(call.comm));
   }
   visitor = Visitor(nullptr);  // from here on whoever ends the parent leaves it to this call

@@ -56,7 +56,7 @@ tuttiResult_t result_of(Code code) {
 }
 
 bool is_inherited(const tuttiComm& comm) {
-  return comm.state.load(std::memory_order_relaxed) == State::kInherited;
+  return comm.state.load(std::memory_order_relaxed) == CommState::kInherited;
 }
 
 Status inherited(const char* what) {
@@ -98,34 +98,34 @@ const char* last_error(tuttiComm* comm) {
 
 namespace {
 
-Status refusal(tuttiComm_t comm, State state) {
+Status refusal(tuttiComm_t comm, CommState state) {
   switch (state) {
-    case State::kAlive:
+    case CommState::kAlive:
       return {};
-    case State::kPlanned:
+    case CommState::kPlanned:
       return Status::invalid_usage(
           "the communicator is made by the end of the open group and cannot be used before");
-    case State::kMaking:
+    case CommState::kMaking:
       return Status::invalid_usage(
           "the communicator is being made: poll tuttiCommGetAsyncError until it no longer says "
           "tuttiInProgress");
-    case State::kFailed:
+    case CommState::kFailed:
       return Status::invalid_usage("the communicator could not be made, destroy it: " +
                                    std::string(comm->failure.message()));
-    case State::kBusy:
+    case CommState::kBusy:
       return Status::invalid_usage(
           "the communicator is being split, shrunk, grown or finalized: poll "
           "tuttiCommGetAsyncError until it no longer says tuttiInProgress, or end the group");
-    case State::kFinalized:
+    case CommState::kFinalized:
       return Status::invalid_usage("the communicator is finalized and can only be destroyed");
-    case State::kRevoked:
+    case CommState::kRevoked:
       return Status::invalid_usage(
           "the communicator is revoked: it can only be shrunk, split or destroyed");
-    case State::kInherited:
+    case CommState::kInherited:
       return inherited("the communicator");
-    case State::kEnding:
-    case State::kEnded:
-    case State::kNone:
+    case CommState::kEnding:
+    case CommState::kEnded:
+    case CommState::kNone:
       break;
   }
   return Status::invalid_usage("the communicator has been destroyed, or is none");
@@ -140,9 +140,9 @@ Status refuse_handle(tuttiComm_t comm) {
 
 Status check_readable(tuttiComm_t comm) {
   if (comm == nullptr) return Status::invalid_argument("the communicator is null");
-  const State state = comm->state.load(std::memory_order_seq_cst);
+  const CommState state = comm->state.load(std::memory_order_seq_cst);
   const bool readable =
-      state == State::kBusy || state == State::kFinalized || state == State::kRevoked;
+      state == CommState::kBusy || state == CommState::kFinalized || state == CommState::kRevoked;
   return readable ? Status() : refusal(comm, state);
 }
 

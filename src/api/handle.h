@@ -26,7 +26,7 @@
 
 namespace tutti::api {
 
-enum class State : uint32_t {
+enum class CommState : uint32_t {
   kNone = 0,   // never made, or destroyed
   kPlanned,    // made by the end of the group that is open
   kMaking,     // a worker makes it
@@ -43,7 +43,7 @@ enum class State : uint32_t {
 }  // namespace tutti::api
 
 struct tuttiComm {
-  std::atomic<tutti::api::State> state{tutti::api::State::kNone};
+  std::atomic<tutti::api::CommState> state{tutti::api::CommState::kNone};
   std::unique_ptr<tutti::comm::Communicator> communicator;
   tutti::api::Presence presence;
   std::mutex error_mutex;
@@ -66,7 +66,7 @@ struct tuttiComm {
 struct tuttiRequest {
   static constexpr uint32_t kAlive = 0x72657175;
   static constexpr uint32_t kWaited = 0x77616974;     // a thread waits for it, and will free it
-  static constexpr uint32_t kInherited = 0x666f726b;  // as State::kInherited
+  static constexpr uint32_t kInherited = 0x666f726b;  // as CommState::kInherited
 
   std::atomic<uint32_t> state{0};
   std::shared_ptr<tutti::comm::Completion> completion = std::make_shared<tutti::comm::Completion>();
@@ -83,7 +83,7 @@ namespace tutti::api {
 /// The handle of a HOST stream.
 struct HostStream {
   std::shared_ptr<comm::Completion> completion = std::make_shared<comm::Completion>();
-  bool inherited = false;  // as State::kInherited
+  bool inherited = false;  // as CommState::kInherited
 };
 
 /// A C caller may pass any integer as an enumeration; reading it as one would be undefined.
@@ -125,7 +125,7 @@ Status refuse_handle(tuttiComm_t comm);
 /// OK if every call is allowed.
 inline Status check_handle(tuttiComm_t comm) {
   const bool is_alive =
-      comm != nullptr && comm->state.load(std::memory_order_seq_cst) == State::kAlive;
+      comm != nullptr && comm->state.load(std::memory_order_seq_cst) == CommState::kAlive;
   return is_alive ? Status() : refuse_handle(comm);
 }
 /// OK if its rank, its size and its failure can be asked: also while something is made from it, and

@@ -15,7 +15,7 @@ namespace tutti::api {
 namespace {
 
 /// For people: `tutti explain` shows it.
-std::string origin_of(const bootstrap::Meeting& meeting) {
+std::string origin_of(const bootstrap::LaunchMeeting& meeting) {
   const bootstrap::Launch& launch = meeting.launch;
   std::string text = "rank " + std::to_string(launch.rank) + " of " + std::to_string(launch.ranks) +
                      " by " + launch.how + "; met by " + meeting.way;
@@ -28,10 +28,10 @@ struct LaunchedCall {
   Process* process;
   CommConfig config;
   Variables variables;
-  std::shared_ptr<Turns::Place> place;
+  std::shared_ptr<Turns::PlaceInLine> place;
 };
 
-Result<bootstrap::Meeting> meet(const LaunchedCall& call, const Patience& patience) {
+Result<bootstrap::LaunchMeeting> meet(const LaunchedCall& call, const Patience& patience) {
   const Config& environment = *call.process->env().config;
   const std::string earlier =
       "a launched communicator that was begun before this one is not made yet";
@@ -43,9 +43,9 @@ Result<bootstrap::Meeting> meet(const LaunchedCall& call, const Patience& patien
 
 Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& call,
                                                            const Patience& patience) {
-  Result<bootstrap::Meeting> met = meet(call, patience);
+  Result<bootstrap::LaunchMeeting> met = meet(call, patience);
   if (!met.ok()) return met.status();
-  bootstrap::Meeting meeting = std::move(met).value();
+  bootstrap::LaunchMeeting meeting = std::move(met).value();
   Founding founding = founding_of(*call.process->env().config, {meeting.id}, meeting.launch.ranks,
                                   meeting.launch.rank);
   founding.origin = origin_of(meeting);

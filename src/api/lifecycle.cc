@@ -32,15 +32,15 @@ Status check_not_inside(const tuttiComm& comm, const char* call) {
 
 /// Of several calls that end a communicator, one goes on from here. An abort that comes too late
 /// for that makes a destroy that has begun an abort.
-bool claim(tuttiComm_t comm, State from, bool abort) {
+bool claim(tuttiComm_t comm, CommState from, bool abort) {
   if (abort) order_abort(comm);
-  return comm->state.compare_exchange_strong(from, State::kEnding, std::memory_order_seq_cst);
+  return comm->state.compare_exchange_strong(from, CommState::kEnding, std::memory_order_seq_cst);
 }
 
 /// Soon ends everything that the communicator's worker waits for, operations included.
 void interrupt_busy(tuttiComm_t comm) {
   const Visitor visitor = visit(comm);
-  if (comm->state.load(std::memory_order_seq_cst) == State::kBusy) comm->communicator->abort();
+  if (comm->state.load(std::memory_order_seq_cst) == CommState::kBusy) comm->communicator->abort();
 }
 
 Status in_progress() { return Status(Code::kInProgress, "the communicator is being ended"); }
@@ -49,15 +49,15 @@ Status in_progress() { return Status(Code::kInProgress, "the communicator is bei
 Status leave_to_worker(tuttiComm_t comm) {
   if (!comm->config.blocking) return in_progress();
   Backoff backoff(100);
-  while (comm->state.load(std::memory_order_acquire) != State::kEnded) backoff.pause();
+  while (comm->state.load(std::memory_order_acquire) != CommState::kEnded) backoff.pause();
   join_worker(comm);
-  comm->state.store(State::kNone, std::memory_order_release);
+  comm->state.store(CommState::kNone, std::memory_order_release);
   return comm->outcome;
 }
 
 Status end_claimed(tuttiComm_t comm) {
-  if (comm->config.blocking) return end_communicator(comm, State::kNone);
-  start_worker(comm, [comm] { (void)end_communicator(comm, State::kEnded); });
+  if (comm->config.blocking) return end_communicator(comm, CommState::kNone);
+  start_worker(comm, [comm] { (void)end_communicator(comm, CommState::kEnded); });
   return in_progress();
 }
 
@@ -67,35 +67,35 @@ Status end(tuttiComm_t comm, bool abort, const char* call) {
   if (Status status = check_no_group(comm, call); !status.ok()) return status;
   bool ended_making = false;
   for (;;) {
-    const State state = comm->state.load(std::memory_order_acquire);
+    const CommState state = comm->state.load(std::memory_order_acquire);
     switch (state) {
-      case State::kAlive:
-      case State::kFinalized:
-      case State::kRevoked:
+      case CommState::kAlive:
+      case CommState::kFinalized:
+      case CommState::kRevoked:
         if (claim(comm, state, abort)) return end_claimed(comm);
         break;
-      case State::kFailed:
+      case CommState::kFailed:
         if (!claim(comm, state, abort)) break;
         join_worker(comm);
-        comm->state.store(State::kNone, std::memory_order_release);
+        comm->state.store(CommState::kNone, std::memory_order_release);
         return {};
-      case State::kBusy:
+      case CommState::kBusy:
         if (abort) interrupt_busy(comm);
         [[fallthrough]];
-      case State::kMaking:
+      case CommState::kMaking:
         if (claim(comm, state, abort)) return leave_to_worker(comm);
         ended_making = abort;
         break;
-      case State::kPlanned:  // then it is not made, when the group ends
+      case CommState::kPlanned:  // then it is not made, when the group ends
         if (abort) order_abort(comm);
-        if (comm->state.load(std::memory_order_acquire) != State::kPlanned) break;
+        if (comm->state.load(std::memory_order_acquire) != CommState::kPlanned) break;
         return check_handle(comm);
-      case State::kEnding:
+      case CommState::kEnding:
         if (abort) order_abort(comm);
         [[fallthrough]];
       default:
         // A blocking maker that was told to end may have left nothing before it could be claimed.
-        if (ended_making && state == State::kNone) return {};
+        if (ended_making && state == CommState::kNone) return {};
         return check_handle(comm);
     }
   }
@@ -105,9 +105,10 @@ Status finish_finalizing(tuttiComm_t comm) {
   (void)wait_for_use(comm, kNoDeadline);
   const Status failure = comm->communicator->failure();
   if (failure.ok()) tell(*comm, *comm->communicator, "finalized");
-  State busy = State::kBusy;
-  if (!comm->state.compare_exchange_strong(busy, State::kFinalized, std::memory_order_acq_rel)) {
-    (void)end_communicator(comm, State::kEnded);
+  CommState busy = CommState::kBusy;
+  if (!comm->state.compare_exchange_strong(busy, CommState::kFinalized,
+                                           std::memory_order_acq_rel)) {
+    (void)end_communicator(comm, CommState::kEnded);
   }
   return failure;
 }
@@ -117,8 +118,8 @@ Status finalize(tuttiComm_t comm) {
   if (Status status = check_not_inside(*comm, "tuttiCommFinalize"); !status.ok()) return status;
   if (Status status = check_no_group(comm, "tuttiCommFinalize"); !status.ok()) return status;
   const Inside inside;
-  State alive = State::kAlive;
-  if (!comm->state.compare_exchange_strong(alive, State::kBusy)) return check_handle(comm);
+  CommState alive = CommState::kAlive;
+  if (!comm->state.compare_exchange_strong(alive, CommState::kBusy)) return check_handle(comm);
   if (comm->config.blocking) return finish_finalizing(comm);
   start_worker(comm, [comm] { (void)finish_finalizing(comm); });
   return Status(Code::kInProgress, "the communicator is being finalized");
@@ -137,8 +138,8 @@ Status revoke(tuttiComm_t comm, int flags) {
   comm::Communicator& communicator = *comm->communicator;
   Status reason = Status::remote_error("rank " + std::to_string(communicator.rank()) +
                                        " revoked the communicator");
-  State alive = State::kAlive;
-  if (!comm->state.compare_exchange_strong(alive, State::kRevoked)) return check_handle(comm);
+  CommState alive = CommState::kAlive;
+  if (!comm->state.compare_exchange_strong(alive, CommState::kRevoked)) return check_handle(comm);
   communicator.abort(std::move(reason));
   comm->presence.wait_for_others();
   (void)drain(communicator);
@@ -166,11 +167,11 @@ Status get_failure(tuttiComm_t comm, tuttiResult_t* error) {
   return {};
 }
 
-Status get_settled(tuttiComm_t comm, State state, tuttiResult_t* error) {
-  if (state == State::kAlive || state == State::kFinalized) return get_failure(comm, error);
-  if (state == State::kFailed) *error = report(comm, comm->failure);
-  if (state == State::kRevoked) *error = take_child_failure(comm);
-  if (state == State::kEnded) *error = report(comm, comm->outcome);
+Status get_settled(tuttiComm_t comm, CommState state, tuttiResult_t* error) {
+  if (state == CommState::kAlive || state == CommState::kFinalized) return get_failure(comm, error);
+  if (state == CommState::kFailed) *error = report(comm, comm->failure);
+  if (state == CommState::kRevoked) *error = take_child_failure(comm);
+  if (state == CommState::kEnded) *error = report(comm, comm->outcome);
   return {};
 }
 
@@ -181,18 +182,18 @@ Status get_async_error(tuttiComm_t comm, tuttiResult_t* error) {
   }
   *error = tuttiSuccess;
   for (;;) {
-    const State state = comm->state.load(std::memory_order_acquire);
+    const CommState state = comm->state.load(std::memory_order_acquire);
     switch (state) {
-      case State::kMaking:
-      case State::kBusy:
-      case State::kEnding:
+      case CommState::kMaking:
+      case CommState::kBusy:
+      case CommState::kEnding:
         *error = tuttiInProgress;
         return {};
-      case State::kAlive:
-      case State::kFinalized:
-      case State::kRevoked:
-      case State::kFailed:
-      case State::kEnded:
+      case CommState::kAlive:
+      case CommState::kFinalized:
+      case CommState::kRevoked:
+      case CommState::kFailed:
+      case CommState::kEnded:
         if (join_worker(comm, state)) return get_settled(comm, state, error);
         break;
       default:

@@ -57,7 +57,7 @@ Result<std::unique_ptr<comm::Communicator>> run_maker(const Making& making) {
   }
 }
 
-bool change(tuttiComm* handle, State from, State to) {
+bool change(tuttiComm* handle, CommState from, CommState to) {
   return handle->state.compare_exchange_strong(from, to, std::memory_order_acq_rel);
 }
 
@@ -72,9 +72,9 @@ void let_go(const Making& making) {
 void fail(const Making& making, const Status& reason) {
   if (making.handle == nullptr || is_inherited(*making.handle)) return;
   making.handle->failure = reason;
-  if (change(making.handle, State::kMaking, State::kFailed)) return;
-  if (change(making.handle, State::kPlanned, State::kFailed)) return;
-  making.handle->state.store(State::kEnded, std::memory_order_release);
+  if (change(making.handle, CommState::kMaking, CommState::kFailed)) return;
+  if (change(making.handle, CommState::kPlanned, CommState::kFailed)) return;
+  making.handle->state.store(CommState::kEnded, std::memory_order_release);
 }
 
 // Everything but the caller's variable, which a worker must not touch.
@@ -98,8 +98,8 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
   if (making.handle == nullptr) return {};
   look_for_device_memory();
   making.handle->communicator = std::move(made).value();
-  if (!change(making.handle, State::kMaking, State::kAlive)) {
-    (void)end_communicator(making.handle, State::kEnded);
+  if (!change(making.handle, CommState::kMaking, CommState::kAlive)) {
+    (void)end_communicator(making.handle, CommState::kEnded);
   }
   return {};
 }
@@ -119,7 +119,7 @@ Status make_now(const Making& making) { return conclude(making, run_maker(making
 // end.
 void take_back(const Making& making) {
   if (making.handle == nullptr) return;
-  (void)change(making.handle, State::kFailed, State::kNone);
+  (void)change(making.handle, CommState::kFailed, CommState::kNone);
   hand_out(making.out, nullptr);
 }
 
@@ -204,7 +204,7 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
   making.handle->config = config;
   making.handle->lounge = &process.value()->lounge();
   // A watchdog may abort it as soon as it is handed out.
-  making.handle->state.store(in_group() ? State::kPlanned : State::kMaking,
+  making.handle->state.store(in_group() ? CommState::kPlanned : CommState::kMaking,
                              std::memory_order_release);
   making.out = out;
   making.blocking = config.blocking;
@@ -266,7 +266,8 @@ Status run_makings(std::vector<Making> makings) {
     return ready;
   }
   for (const Making& making : makings) {
-    if (making.handle != nullptr) (void)change(making.handle, State::kPlanned, State::kMaking);
+    if (making.handle != nullptr)
+      (void)change(making.handle, CommState::kPlanned, CommState::kMaking);
   }
   for (Making& making : makings) {
     if (making.blocking) continue;
@@ -289,9 +290,9 @@ Status run_makings(std::vector<Making> makings) {
 
 void free_parent(const Making& making) {
   tuttiComm* parent = making.parent;
-  if (parent == nullptr || change(parent, State::kBusy, making.parent_was)) return;
+  if (parent == nullptr || change(parent, CommState::kBusy, making.parent_was)) return;
   if (is_inherited(*parent)) return;
-  (void)end_communicator(parent, State::kEnded);
+  (void)end_communicator(parent, CommState::kEnded);
 }
 
 void drop_makings(const std::vector<Making>& makings, const Status& reason) {
@@ -314,7 +315,7 @@ void join_worker(tuttiComm* handle) {
 }
 
 // A worker is started after its state is stored, and kept under the mutex.
-bool join_worker(tuttiComm* handle, State settled) {
+bool join_worker(tuttiComm* handle, CommState settled) {
   const std::lock_guard lock(handle->worker_mutex);
   if (handle->state.load(std::memory_order_acquire) != settled) return false;
   if (handle->worker.joinable()) handle->worker.join();
@@ -348,7 +349,7 @@ bool is_awaited_elsewhere() {
 
 }  // namespace
 
-Status end_communicator(tuttiComm* handle, State ended) {
+Status end_communicator(tuttiComm* handle, CommState ended) {
   (void)wait_for_use(handle, kNoDeadline);
   handle->operations = {};
   Status outcome;

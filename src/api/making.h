@@ -24,7 +24,7 @@ struct Making {
   tuttiComm_t* out = nullptr;   // where the caller finds the handle; used until the call is over.
                                 // Null: the caller is gone, and the handle stays as a failed one
   tuttiComm* parent = nullptr;  // busy meanwhile
-  State parent_was = State::kAlive;
+  CommState parent_was = CommState::kAlive;
   bool blocking = true;
   exec::StreamPlace device;                    // that was current in the calling thread
   std::shared_ptr<Cancellation> cancellation;  // from run_makings() on
@@ -52,7 +52,7 @@ void start_worker(tuttiComm* handle, const std::function<void()>& work);
 void join_worker(tuttiComm* handle);
 /// The same in a state in which it is done. Another thread may change that state and start the next
 /// worker at any time, which is not waited for: then false.
-bool join_worker(tuttiComm* handle, State settled);
+bool join_worker(tuttiComm* handle, CommState settled);
 /// After a change of state, until nobody is in a call on the handle and nothing is queued; false if
 /// the patience is over before. An abort may come while a destroy, a finalize or an edit waits
 /// here, and then what it waits for ends soon.
@@ -62,6 +62,6 @@ bool wait_for_use(tuttiComm* handle, const Patience& patience);
 void order_abort(tuttiComm* handle);
 /// Ends the communicator of a handle in state kEnding, as `abort` says, and stores `ended`. An
 /// error says that a peer is still inside a window's memory.
-Status end_communicator(tuttiComm* handle, State ended);
+Status end_communicator(tuttiComm* handle, CommState ended);
 
 }  // namespace tutti::api

@@ -18,8 +18,8 @@ void append_transfers(comm::Task& task, const exec::Transfer& transfer) {
 // A communicator's planner is the engine's as long as something of it is queued. A communicator is
 // kept from being freed only while nothing here waits for another one, whose end may be the next
 // that another thread is going to ask for.
-Status drain_all(const std::vector<Member>& members) {
-  for (const Member& member : members) {
+Status drain_all(const std::vector<GroupMember>& members) {
+  for (const GroupMember& member : members) {
     const Visitor visitor = visit(member.comm);
     if (Status status = check_handle(member.comm); !status.ok()) return status;
     if (Status status = drain(*member.comm->communicator); !status.ok()) return status;
@@ -30,10 +30,10 @@ Status drain_all(const std::vector<Member>& members) {
 }  // namespace
 
 // Those that go from device to device are in a task of their own: a peer's may be alone.
-bool join_transfers(std::vector<Member>& members, Member& member) {
+bool join_transfers(std::vector<GroupMember>& members, GroupMember& member) {
   const auto* transfer = std::get_if<exec::Transfer>(&member.task.work);
   if (transfer == nullptr) return false;
-  const auto earlier = std::find_if(members.begin(), members.end(), [&](const Member& other) {
+  const auto earlier = std::find_if(members.begin(), members.end(), [&](const GroupMember& other) {
     return other.comm == member.comm && other.task.is_transfer() &&
            is_direct(other.task, other.streams) == is_direct(member.task, member.streams);
   });
@@ -41,8 +41,8 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
   comm::Task& task = earlier->task;
   append_transfers(task, *transfer);
   earlier->streams.insert(earlier->streams.end(), member.streams.begin(), member.streams.end());
-  const comm::Task::Stream& stream = member.task.stream;
-  const auto known = [&](const comm::Task::Stream& other) {
+  const comm::Task::TaskStream& stream = member.task.stream;
+  const auto known = [&](const comm::Task::TaskStream& other) {
     return other.completion == stream.completion;
   };
   if (!known(task.stream) &&
@@ -62,7 +62,7 @@ bool join_transfers(std::vector<Member>& members, Member& member) {
 
 namespace {
 
-Status find_places(Member& member) {
+Status find_places(GroupMember& member) {
   member.places.clear();
   if (std::none_of(member.streams.begin(), member.streams.end(), is_of_device)) return {};
   for (const tuttiStream_t& stream : member.streams) {
@@ -78,7 +78,7 @@ Status find_places(Member& member) {
 }
 
 /// Null, and none: no call of the communicator is in a graph.
-OrderedStreams ordered_streams_of(const Member& member) {
+OrderedStreams ordered_streams_of(const GroupMember& member) {
   OrderedStreams ordered{member.task.communicator->call_order(), {}};
   for (size_t i = 0; ordered.order != nullptr && i < member.places.size(); ++i) {
     if (is_of_device(member.streams[i])) ordered.places.push_back(member.places[i]);
@@ -91,19 +91,20 @@ OrderedStreams ordered_streams_of(const Member& member) {
 // Ranks may name operations of different kinds in different orders, and need not all have each
 // kind: with the collectives first on every rank, then the transfers, then what never waits, nobody
 // waits for what its peer has behind something of another kind.
-void order(std::vector<Member>& members) {
-  const auto kind_of = [](const Member& member) {
+void order(std::vector<GroupMember>& members) {
+  const auto kind_of = [](const GroupMember& member) {
     const auto* access = std::get_if<comm::Access>(&member.task.work);
     if (access != nullptr) return access->kind == comm::Access::Kind::kWaitSignal ? 3 : 2;
     return member.task.is_request() ? 0 : 1;
   };
-  std::stable_sort(members.begin(), members.end(),
-                   [&](const Member& a, const Member& b) { return kind_of(a) < kind_of(b); });
+  std::stable_sort(members.begin(), members.end(), [&](const GroupMember& a, const GroupMember& b) {
+    return kind_of(a) < kind_of(b);
+  });
 }
 
 // Another thread may have ended a communicator since the call.
-Status enter(std::vector<Member>& members) {
-  for (Member& member : members) {
+Status enter(std::vector<GroupMember>& members) {
+  for (GroupMember& member : members) {
     member.visitor = visit(member.comm);
     if (Status status = check_handle(member.comm); !status.ok()) return status;
     if (Status status = member.task.check(); !status.ok()) return status;
@@ -113,12 +114,12 @@ Status enter(std::vector<Member>& members) {
 }
 
 // The operations of a communicator follow each other, those of several run side by side.
-Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
+Status predict(std::vector<GroupMember>& members, uint64_t& nanoseconds) {
   if (Status status = drain_all(members); !status.ok()) return status;
   if (Status status = enter(members); !status.ok()) return status;
   std::map<const tuttiComm*, double> times;
   double longest = 0;
-  for (Member& member : members) {
+  for (GroupMember& member : members) {
     const Result<double> predicted = member.task.predict_ns();
     if (!predicted.ok()) return predicted.status();
     longest = std::max(longest, times[member.comm] += predicted.value());
@@ -127,32 +128,32 @@ Status predict(std::vector<Member>& members, uint64_t& nanoseconds) {
   return {};
 }
 
-void tell_all(const std::vector<Member>& members, const Status& status) {
-  for (const Member& member : members) member.task.tell(status);
+void tell_all(const std::vector<GroupMember>& members, const Status& status) {
+  for (const GroupMember& member : members) member.task.tell(status);
 }
 
-bool is_among(const std::vector<Member>& members, const tuttiComm* comm) {
+bool is_among(const std::vector<GroupMember>& members, const tuttiComm* comm) {
   return std::any_of(members.begin(), members.end(),
-                     [comm](const Member& member) { return member.comm == comm; });
+                     [comm](const GroupMember& member) { return member.comm == comm; });
 }
 
 // Also where the communicator has work there: a communicator is driven by one thread at a time, and
 // to wait for that work before the group has begun may be to wait for ever, since a peer may do it
 // only behind what the group has of another communicator.
-bool needs_engine(const Member& member) {
+bool needs_engine(const GroupMember& member) {
   const comm::Communicator& communicator = *member.comm->communicator;
   if (communicator.pending.load(std::memory_order_acquire) > 0) return true;
   if (communicator.is_replayed()) return true;
   if (std::any_of(member.streams.begin(), member.streams.end(), is_of_device)) return true;
-  const auto is_host = [](const comm::Task::Stream& stream) { return stream.order != nullptr; };
+  const auto is_host = [](const comm::Task::TaskStream& stream) { return stream.order != nullptr; };
   const auto& more = member.task.more_streams;
   return is_host(member.task.stream) || std::any_of(more.begin(), more.end(), is_host);
 }
 
 // All streams of devices come to their first point before one of them waits at its second one: what
 // it waits for may need another one that shares its queue in the hardware.
-Status enter_devices(std::vector<Member>& members, OnDevices& on) {
-  for (Member& member : members) {
+Status enter_devices(std::vector<GroupMember>& members, OnDevices& on) {
+  for (GroupMember& member : members) {
     Result<Crossings> made = cross(member.task, {member.streams, member.places});
     if (!made.ok()) return made.status();
     on.crossings.insert(on.crossings.end(), made.value().begin(), made.value().end());
@@ -180,35 +181,35 @@ Status leave_devices(const OnDevices& on) {
   return first;
 }
 
-Status check_engines(const std::vector<Member>& members) {
-  for (const Member& member : members) {
+Status check_engines(const std::vector<GroupMember>& members) {
+  for (const GroupMember& member : members) {
     if (Status s = check_engine(member.task, member.streams); !s.ok()) return s;
   }
   return {};
 }
 
-void order_for_streams(std::vector<Member>& members) {
-  const auto place = [](const Member& member) {
+void order_for_streams(std::vector<GroupMember>& members) {
+  const auto place = [](const GroupMember& member) {
     return std::pair(member.task.is_transfer(), member.comm->communicator->id());
   };
   std::stable_sort(members.begin(), members.end(),
-                   [&](const Member& a, const Member& b) { return place(a) < place(b); });
+                   [&](const GroupMember& a, const GroupMember& b) { return place(a) < place(b); });
 }
 
-std::vector<Member> take_direct(std::vector<Member>& members) {
+std::vector<GroupMember> take_direct(std::vector<GroupMember>& members) {
   const auto direct = std::stable_partition(
       members.begin(), members.end(),
-      [](const Member& member) { return !is_direct(member.task, member.streams); });
-  std::vector<Member> taken(std::make_move_iterator(direct),
-                            std::make_move_iterator(members.end()));
+      [](const GroupMember& member) { return !is_direct(member.task, member.streams); });
+  std::vector<GroupMember> taken(std::make_move_iterator(direct),
+                                 std::make_move_iterator(members.end()));
   members.erase(direct, members.end());
   order_for_streams(taken);
   return taken;
 }
 
-Status enqueue_direct(std::vector<Member>& members) {
+Status enqueue_direct(std::vector<GroupMember>& members) {
   Status first;
-  for (Member& member : members) {
+  for (GroupMember& member : members) {
     const OrderedStreams ordered = ordered_streams_of(member);
     Status status = ordered.places.empty() ? Status() : ordered.order->begin(ordered.places);
     if (status.ok()) {

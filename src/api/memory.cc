@@ -139,7 +139,7 @@ tuttiResult_t tuttiCommRegister(tuttiComm_t comm, void* memory, size_t bytes, vo
   return tutti::api::caught(comm, [&]() -> tuttiResult_t {
     using namespace tutti::api;
     if (handle != nullptr) *handle = nullptr;
-    return register_memory({comm, [memory, bytes, handle](const Registration& one) {
+    return register_memory({comm, [memory, bytes, handle](const RegistrationCall& one) {
                               return register_range(one.comm, memory, bytes, handle);
                             }});
   });

@@ -8,7 +8,7 @@
 namespace tutti::api {
 namespace {
 
-Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
+Status check(tuttiComm_t comm, const TransferArguments& message, tuttiStream_t stream) {
   if (Status status = check_handle(comm); !status.ok()) return status;
   if (Status status = check_stream(stream); !status.ok()) return status;
   const auto refusal = [&](const char* why) {
@@ -25,7 +25,7 @@ Status check(tuttiComm_t comm, const Message& message, tuttiStream_t stream) {
 
 }  // namespace
 
-tuttiResult_t run_transfer(tuttiComm_t comm, const Message& message, tuttiStream_t stream,
+tuttiResult_t run_transfer(tuttiComm_t comm, const TransferArguments& message, tuttiStream_t stream,
                            const comm::Extras* extras, const Handle* handle) {
   if (comm == nullptr) return refuse(comm, check_handle(comm));
   const Caller caller(comm->presence);

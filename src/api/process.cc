@@ -94,10 +94,10 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   return made;
 }
 
-Result<comm::Engine*> Process::engine() {
+Result<comm::StreamEngine*> Process::engine() {
   const std::lock_guard lock(mutex_);
   if (engine_ != nullptr) return engine_.get();
-  Result<std::unique_ptr<comm::Engine>> made = comm::Engine::create();
+  Result<std::unique_ptr<comm::StreamEngine>> made = comm::StreamEngine::create();
   if (!made.ok()) return made.status();
   engine_ = std::move(made).value();
   return engine_.get();
@@ -108,7 +108,7 @@ bool Process::is_awaited() {
   return std::ranges::any_of(handles_, [](tuttiComm& handle) {
     if (handle.presence.has_caller()) return false;
     const Visitor visitor(&handle.presence);
-    if (handle.state.load(std::memory_order_seq_cst) != State::kAlive) return false;
+    if (handle.state.load(std::memory_order_seq_cst) != CommState::kAlive) return false;
     const comm::Communicator& communicator = *handle.communicator;
     return communicator.pending.load(std::memory_order_acquire) == 0 && communicator.is_awaited();
   });
@@ -169,8 +169,8 @@ Patience Process::patience(std::shared_ptr<Cancellation> cancellation) const {
 
 void Process::disinherit() {
   for (tuttiComm& handle : handles_) {
-    if (handle.state.load(std::memory_order_relaxed) != State::kNone) {
-      handle.state.store(State::kInherited, std::memory_order_relaxed);
+    if (handle.state.load(std::memory_order_relaxed) != CommState::kNone) {
+      handle.state.store(CommState::kInherited, std::memory_order_relaxed);
     }
   }
   for (tuttiRequest& request : requests_) {

@@ -41,7 +41,7 @@ class Process {
   bootstrap::Watch& watch() { return *watch_; }
   DescriptorRoom& descriptors() { return *descriptors_; }
   /// Started at the first use.
-  Result<comm::Engine*> engine();
+  Result<comm::StreamEngine*> engine();
   comm::Attendant& attendant() { return attendant_; }
   Lounge& lounge() { return lounge_; }
 
@@ -94,12 +94,12 @@ class Process {
   std::atomic<uint64_t> launched_{0};
   std::atomic<uint64_t> ids_{0};
   std::mutex mutex_;
-  std::unique_ptr<comm::Engine> engine_;      // under mutex_
-  std::deque<tuttiComm> handles_;             // under mutex_; addresses are stable
-  std::deque<tuttiWindow> windows_;           // under mutex_; addresses are stable
-  std::deque<tuttiRequest> requests_;         // under mutex_; addresses are stable
-  std::vector<tuttiRequest*> free_requests_;  // under mutex_
-  std::set<HostStream*> streams_;             // under mutex_; owned
+  std::unique_ptr<comm::StreamEngine> engine_;  // under mutex_
+  std::deque<tuttiComm> handles_;               // under mutex_; addresses are stable
+  std::deque<tuttiWindow> windows_;             // under mutex_; addresses are stable
+  std::deque<tuttiRequest> requests_;           // under mutex_; addresses are stable
+  std::vector<tuttiRequest*> free_requests_;    // under mutex_
+  std::set<HostStream*> streams_;               // under mutex_; owned
   std::map<std::byte*, std::shared_ptr<const transport::Arena>> arenas_;         // under mutex_
   std::map<std::byte*, std::unique_ptr<exec::DeviceAllocation>> device_memory_;  // under mutex_
 };

@@ -14,35 +14,38 @@ namespace tutti::api {
 namespace {
 
 /// Peers wait for what an exception interrupts.
-Status run_one(const Registration& registration) {
+Status run_one(const RegistrationCall& registration) {
   tuttiComm_t comm = registration.comm;
   const Visitor visitor = visit(comm);
   try {
     return registration.run(registration);
   } catch (const std::exception& error) {
-    const bool usable = comm->state.load(std::memory_order_seq_cst) == State::kAlive;
+    const bool usable = comm->state.load(std::memory_order_seq_cst) == CommState::kAlive;
     return usable ? comm->communicator->fail_after(error) : status_of(error);
   }
 }
 
 /// Of one communicator.
-struct Series {
+struct RegistrationSeries {
   tuttiComm_t comm;
-  std::vector<const Registration*> registrations;
+  std::vector<const RegistrationCall*> registrations;
   Status outcome;
 
   void run() {
-    for (const Registration* registration : registrations) {
+    for (const RegistrationCall* registration : registrations) {
       const Status status = run_one(*registration);
       if (outcome.ok()) outcome = status;
     }
   }
 };
 
-std::vector<Series> by_communicator(const std::vector<Registration>& registrations) {
-  std::vector<Series> all;
-  for (const Registration& registration : registrations) {
-    const auto is_own = [&](const Series& series) { return series.comm == registration.comm; };
+std::vector<RegistrationSeries> by_communicator(
+    const std::vector<RegistrationCall>& registrations) {
+  std::vector<RegistrationSeries> all;
+  for (const RegistrationCall& registration : registrations) {
+    const auto is_own = [&](const RegistrationSeries& series) {
+      return series.comm == registration.comm;
+    };
     auto own = std::find_if(all.begin(), all.end(), is_own);
     if (own == all.end()) own = all.insert(own, {registration.comm, {}, {}});
     own->registrations.push_back(&registration);
@@ -51,14 +54,14 @@ std::vector<Series> by_communicator(const std::vector<Registration>& registratio
 }
 
 // The last one's in this thread, once it is known that every other has a thread.
-Status run_together(std::vector<Series>& all) {
+Status run_together(std::vector<RegistrationSeries>& all) {
   std::promise<bool> decide;
   const std::shared_future<bool> decision = decide.get_future().share();
   std::vector<std::thread> threads;
   threads.reserve(all.size());
   Status missing;
   while (missing.ok() && threads.size() + 1 < all.size()) {
-    Series& series = all[threads.size()];
+    RegistrationSeries& series = all[threads.size()];
     missing = caught_status([&] {
       Result<std::thread> thread = start_thread("tutti-register", [&series, decision] {
         if (decision.get()) series.run();
@@ -78,7 +81,7 @@ Status run_together(std::vector<Series>& all) {
 
 }  // namespace
 
-tuttiResult_t register_memory(Registration registration) {
+tuttiResult_t register_memory(RegistrationCall registration) {
   {
     const Visitor visitor = visit(registration.comm);
     const Status status = check_handle(registration.comm);
@@ -88,12 +91,13 @@ tuttiResult_t register_memory(Registration registration) {
   return report(registration.comm, run_one(registration));
 }
 
-Status run_registrations(const std::vector<Registration>& registrations) {
+Status run_registrations(const std::vector<RegistrationCall>& registrations) {
   if (registrations.empty()) return {};
-  std::vector<Series> all = by_communicator(registrations);
+  std::vector<RegistrationSeries> all = by_communicator(registrations);
   if (Status status = run_together(all); !status.ok()) return status;
-  const auto failed = std::find_if(all.begin(), all.end(),
-                                   [](const Series& series) { return !series.outcome.ok(); });
+  const auto failed = std::find_if(all.begin(), all.end(), [](const RegistrationSeries& series) {
+    return !series.outcome.ok();
+  });
   return failed == all.end() ? Status() : failed->outcome;
 }
 

@@ -12,18 +12,18 @@
 
 namespace tutti::api {
 
-struct Registration {
+struct RegistrationCall {
   tuttiComm_t comm;
   /// Checks the handle again: another thread may have ended it meanwhile.
-  std::function<Status(const Registration&)> run;
+  std::function<Status(const RegistrationCall&)> run;
   bool operated_on = false;  // operations of the group follow on this communicator
 };
 
 /// Now, or with the open group.
-tuttiResult_t register_memory(Registration registration);
+tuttiResult_t register_memory(RegistrationCall registration);
 
 /// Those of one communicator in the order of the calls, all of them even if one fails: other ranks
 /// take part in each. The first error.
-Status run_registrations(const std::vector<Registration>& registrations);
+Status run_registrations(const std::vector<RegistrationCall>& registrations);
 
 }  // namespace tutti::api

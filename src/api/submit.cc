@@ -19,11 +19,11 @@ namespace {
 // Several communicators advance between two polls of one of them: yield early.
 constexpr uint32_t kGroupSpins = 100;
 
-struct Group {
+struct OpenGroup {
   PlainTransfers plain;  // none if there are members
-  std::vector<Member> members;
+  std::vector<GroupMember> members;
   std::vector<Making> makings;
-  std::vector<Registration> registrations;
+  std::vector<RegistrationCall> registrations;
   Status refusal;                         // of the first call that was refused: nothing runs
   std::shared_ptr<comm::Completion> own;  // of the operations on BLOCKING streams; null: none
 };
@@ -31,12 +31,12 @@ struct Group {
 // tidy: allow mutable (the C API's groups belong to a thread)
 constinit thread_local int group_depth = 0;
 
-void abandon_group(Group group);
-Status run_group(Group group);
+void abandon_group(OpenGroup group);
+Status run_group(OpenGroup group);
 
 /// A thread may end without having ended its group.
 struct ThreadGroup {
-  Group open;
+  OpenGroup open;
   ~ThreadGroup() {
     group_depth = 0;  // what the thread calls after this is in no group
     abandon_group(std::move(open));
@@ -44,7 +44,7 @@ struct ThreadGroup {
 };
 
 /// The open group of this thread.
-Group& group() { return PerThread<ThreadGroup>::get().open; }
+OpenGroup& group() { return PerThread<ThreadGroup>::get().open; }
 
 /// An operation before it is known where it will run. Extras may be null, the handle too.
 template <class Work>
@@ -73,7 +73,7 @@ comm::Task make_task(const Submission<Work>& asked) {
   return task;
 }
 
-comm::Task::Stream stream_of(Group& group, tuttiStream_t stream) {
+comm::Task::TaskStream stream_of(OpenGroup& group, tuttiStream_t stream) {
   if (is_of_device(stream)) {
     // tidy: allow mutable (what fails there is told by the communicator)
     static const auto nobody = std::make_shared<comm::Completion>();
@@ -86,7 +86,7 @@ comm::Task::Stream stream_of(Group& group, tuttiStream_t stream) {
   return {static_cast<HostStream*>(stream.handle)->completion, stream.handle};
 }
 
-Result<comm::Engine*> find_engine() {
+Result<comm::StreamEngine*> find_engine() {
   Result<Process*> process = Process::current();
   if (!process.ok()) return process.status();
   return process.value()->engine();
@@ -94,7 +94,7 @@ Result<comm::Engine*> find_engine() {
 
 template <class Work>
 Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
-  Result<comm::Engine*> engine = find_engine();
+  Result<comm::StreamEngine*> engine = find_engine();
   if (!engine.ok()) return engine.status();
   comm::Task task = make_task(asked);
   const Status status = caught_status([&] {
@@ -107,10 +107,10 @@ Status enqueue(const Submission<Work>& asked, tuttiStream_t stream) {
 }
 
 // Beside others, plain transfers are a task like these.
-void settle(Group& group) {
+void settle(OpenGroup& group) {
   if (group.plain.empty()) return;
   group.members.reserve(1);  // what is taken is not lost
-  comm::Task::Stream stream = stream_of(group, tuttiBlocking());
+  comm::Task::TaskStream stream = stream_of(group, tuttiBlocking());
   const tuttiComm_t comm = group.plain.comm();
   comm::Task task = group.plain.take();
   task.stream = std::move(stream);
@@ -120,15 +120,15 @@ void settle(Group& group) {
 
 // Options that the communicator gets before the group ends are for later calls.
 template <class Work>
-Status collect(Group& group, const Submission<Work>& asked, tuttiStream_t stream) {
+Status collect(OpenGroup& group, const Submission<Work>& asked, tuttiStream_t stream) {
   std::vector<tuttiStream_t> streams{stream};  // before the task, whose handle must be told
-  Member member{asked.comm, make_task(asked), std::move(streams)};
+  GroupMember member{asked.comm, make_task(asked), std::move(streams)};
   const Status kept = caught_status([&] {
     settle(group);
     comm::Extras& extras = member.task.extras;
     if (!extras.options) extras.options = member.task.communicator->options();
     member.task.stream = stream_of(group, stream);
-    std::vector<Member>& members = group.members;
+    std::vector<GroupMember>& members = group.members;
     if (!join_transfers(members, member)) members.push_back(std::move(member));
     return Status();
   });
@@ -149,7 +149,7 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
   }
   const bool is_blocking = stream.kind == tuttiStreamBlocking;
   if (is_of_device(stream) || (is_blocking && comm->communicator->is_replayed())) [[unlikely]] {
-    Group alone;
+    OpenGroup alone;
     const Status kept = collect(alone, asked, stream);
     return report(comm, kept.ok() ? run_group(std::move(alone)) : kept);
   }
@@ -166,9 +166,9 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
 
 // A group with a HOST stream, or a device's, belongs to the engine as a whole: a communicator is
 // driven by one thread at a time. `tasks` has room for all.
-Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& tasks,
+Status queue_group(OpenGroup& group, comm::StreamEngine& engine, std::vector<comm::Task>& tasks,
                    const OnDevices& on) {
-  for (Member& member : group.members) tasks.push_back(std::move(member.task));
+  for (GroupMember& member : group.members) tasks.push_back(std::move(member.task));
   const Status taken = caught_status([&] {
     engine.submit(tasks);
     return Status();
@@ -183,8 +183,8 @@ Status queue_group(Group& group, comm::Engine& engine, std::vector<comm::Task>& 
   return left.ok() ? waited : left;
 }
 
-Status drive_group(Group& group, comm::Driver& driver) {
-  for (Member& member : group.members) {
+Status drive_group(OpenGroup& group, comm::Driver& driver) {
+  for (GroupMember& member : group.members) {
     member.task.announce();
     member.visitor = Visitor(nullptr);  // as in queue_group()
     driver.add(std::move(member.task));
@@ -193,26 +193,26 @@ Status drive_group(Group& group, comm::Driver& driver) {
   return group.own == nullptr ? Status() : group.own->wait();
 }
 
-Status run_members(Group& group) {
-  std::vector<Member>& members = group.members;
-  comm::Engine* engine = nullptr;
+Status run_members(OpenGroup& group) {
+  std::vector<GroupMember>& members = group.members;
+  comm::StreamEngine* engine = nullptr;
   std::vector<comm::Task> tasks;
   std::optional<comm::Driver> driver;
   OnDevices on;
   std::optional<DeferredCallbacks> deferred;  // the communicators are the driver's until its end
-  std::vector<Member> direct, captured;
+  std::vector<GroupMember> direct, captured;
   const Status ready = caught_status([&]() -> Status {
     order(members);
     if (Status status = enter(members); !status.ok()) return status;
     if (Status status = check_engines(members); !status.ok()) return status;
-    Result<std::vector<Member>> taken = take_captured(members);
+    Result<std::vector<GroupMember>> taken = take_captured(members);
     if (!taken.ok()) return taken.status();
     captured = std::move(taken).value();
     direct = take_direct(members);
     // Before any task is counted as pending: a group may hold several of one communicator.
     if (std::none_of(members.begin(), members.end(), needs_engine)) {
       size_t handles = 0;
-      for (const Member& member : members) handles += member.task.handles.size();
+      for (const GroupMember& member : members) handles += member.task.handles.size();
       if (handles > 0) deferred.emplace(handles);
       driver.emplace();
       return {};
@@ -221,7 +221,7 @@ Status run_members(Group& group) {
       if (Status status = check_can_wait("tuttiGroupEnd"); !status.ok()) return status;
     }
     tasks.reserve(members.size());
-    Result<comm::Engine*> found = find_engine();
+    Result<comm::StreamEngine*> found = find_engine();
     if (!found.ok()) return found.status();
     engine = found.value();
     return enter_devices(members, on);
@@ -241,13 +241,13 @@ Status run_members(Group& group) {
   return kept.ok() ? run : kept;
 }
 
-bool operates_on(const Group& group, const tuttiComm* comm) {
+bool operates_on(const OpenGroup& group, const tuttiComm* comm) {
   return (!group.plain.empty() && group.plain.comm() == comm) || is_among(group.members, comm);
 }
 
 // Communicators and registrations first: what they wait for is that other ranks do the same, never
 // an operation.
-Status run_group(Group group) {
+Status run_group(OpenGroup group) {
   const Status settled = caught_status([&] {
     settle(group);
     return Status();
@@ -259,7 +259,8 @@ Status run_group(Group group) {
     tell_all(group.members, group.refusal);
     return group.refusal;
   }
-  for (Registration& one : group.registrations) one.operated_on = is_among(group.members, one.comm);
+  for (RegistrationCall& one : group.registrations)
+    one.operated_on = is_among(group.members, one.comm);
   const Status made = run_makings(std::move(group.makings));
   const Status registered = caught_status([&] { return run_registrations(group.registrations); });
   const Status ran = run_members(group);
@@ -267,16 +268,16 @@ Status run_group(Group group) {
   return made.ok() || (made.code() == Code::kInProgress && !behind.ok()) ? behind : made;
 }
 
-bool holds_plain_only(const Group& group) {
+bool holds_plain_only(const OpenGroup& group) {
   return !group.plain.empty() && group.makings.empty() && group.registrations.empty() &&
          group.refusal.ok();
 }
 
 // Others wait for its requests, and for communicators that are busy for it. The caller's variables
 // may have been on the stack that is gone.
-void abandon_group(Group group) {
+void abandon_group(OpenGroup group) {
   attempt([&] { settle(group); });
-  const auto of_parent = [](const Member& member) { return is_inherited(*member.comm); };
+  const auto of_parent = [](const GroupMember& member) { return is_inherited(*member.comm); };
   const bool inherited = !check_makings(group.makings).ok() ||
                          std::any_of(group.members.begin(), group.members.end(), of_parent);
   if (inherited || (group.makings.empty() && group.members.empty())) return;
@@ -301,7 +302,7 @@ tuttiResult_t submit(tuttiComm_t comm, const exec::Transfer& transfer, tuttiStre
   const bool is_plain = extras == nullptr && handle == nullptr &&
                         stream.kind == tuttiStreamBlocking && !may_have_device_memory();
   if (group_depth > 0 && is_plain) {
-    Group& open = group();
+    OpenGroup& open = group();
     if (open.members.empty() && open.plain.add(comm, transfer)) return tuttiSuccess;
   }
   return submit_work<exec::Transfer>({comm, transfer, extras, handle}, stream);
@@ -336,7 +337,7 @@ bool add_to_group(const Making& making) {
   return true;
 }
 
-bool add_to_group(const Registration& registration) {
+bool add_to_group(const RegistrationCall& registration) {
   if (group_depth == 0) return false;
   group().registrations.push_back(registration);
   return true;
@@ -349,10 +350,10 @@ bool group_operates_on(const tuttiComm* comm) {
 bool group_uses(const tuttiComm* comm) {
   if (group_depth == 0) return false;
   const std::vector<Making>& makings = group().makings;
-  const std::vector<Registration>& registrations = group().registrations;
+  const std::vector<RegistrationCall>& registrations = group().registrations;
   return group_operates_on(comm) ||
          std::any_of(registrations.begin(), registrations.end(),
-                     [comm](const Registration& one) { return one.comm == comm; }) ||
+                     [comm](const RegistrationCall& one) { return one.comm == comm; }) ||
          std::any_of(makings.begin(), makings.end(),
                      [comm](const Making& making) { return making.parent == comm; });
 }
@@ -369,7 +370,7 @@ tuttiResult_t group_end() {
   }
   if (--group_depth > 0) return tuttiSuccess;
   const Inside inside;
-  Group& ended = group();
+  OpenGroup& ended = group();
   if (holds_plain_only(ended)) return report(nullptr, ended.plain.run());
   return report(nullptr, run_group(std::exchange(ended, {})));
 }
@@ -380,7 +381,7 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
   }
   if (nanoseconds != nullptr) *nanoseconds = 0;
   if (--group_depth > 0) return tuttiSuccess;
-  Group ended = std::exchange(group(), {});
+  OpenGroup ended = std::exchange(group(), {});
   Status simulated;
   const Status status = caught_status([&]() -> Status {
     if (!ended.refusal.ok()) return ended.refusal;
@@ -403,7 +404,7 @@ tuttiResult_t group_simulate_end(uint64_t* nanoseconds) {
 bool waits_for_group_end(const Handle& handle) {
   if (group_depth == 0) return false;
   const auto& members = group().members;
-  return std::any_of(members.begin(), members.end(), [&](const Member& member) {
+  return std::any_of(members.begin(), members.end(), [&](const GroupMember& member) {
     const auto& handles = member.task.handles;
     return std::find(handles.begin(), handles.end(), handle) != handles.end();
   });
@@ -412,7 +413,7 @@ bool waits_for_group_end(const Handle& handle) {
 tuttiResult_t group_discard() {
   if (group_depth == 0) return tuttiSuccess;
   group_depth = 0;
-  Group discarded = std::exchange(group(), {});
+  OpenGroup discarded = std::exchange(group(), {});
   discarded.refusal =
       caught_status([] { return Status::invalid_usage("the group was discarded"); });
   (void)run_group(std::move(discarded));

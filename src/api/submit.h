@@ -51,7 +51,7 @@ tuttiResult_t refuse(tuttiComm* comm, const Status& status);
 
 /// The making belongs to the open group from now on; false if there is none.
 bool add_to_group(const Making& making);
-bool add_to_group(const Registration& registration);
+bool add_to_group(const RegistrationCall& registration);
 /// The open group holds operations on the communicator.
 bool group_operates_on(const tuttiComm* comm);
 /// It holds anything that needs the communicator.

@@ -25,14 +25,14 @@ struct Side {
   const uint64_t* offsets;  // null: packed
 };
 
-struct Interval {
+struct AddressInterval {
   uintptr_t begin;
   uintptr_t end;
 };
 
 // The shares of a side that hold anything, in address order.
-std::vector<Interval> intervals_of(const Side& side, uint64_t element_bytes) {
-  std::vector<Interval> all;
+std::vector<AddressInterval> intervals_of(const Side& side, uint64_t element_bytes) {
+  std::vector<AddressInterval> all;
   const auto base = reinterpret_cast<uintptr_t>(side.buffer);
   uint64_t packed = 0;
   for (size_t i = 0; i < side.counts.size(); ++i) {
@@ -42,11 +42,11 @@ std::vector<Interval> intervals_of(const Side& side, uint64_t element_bytes) {
     const uintptr_t begin = base + offset * element_bytes;
     all.push_back({begin, begin + side.counts[i] * element_bytes});
   }
-  std::ranges::sort(all, {}, &Interval::begin);
+  std::ranges::sort(all, {}, &AddressInterval::begin);
   return all;
 }
 
-bool any_overlap(const std::vector<Interval>& a, const std::vector<Interval>& b) {
+bool any_overlap(const std::vector<AddressInterval>& a, const std::vector<AddressInterval>& b) {
   for (size_t i = 0, k = 0; i < a.size() && k < b.size();) {
     if (a[i].begin < b[k].end && b[k].begin < a[i].end) return true;
     if (a[i].end < b[k].end) {
@@ -58,8 +58,8 @@ bool any_overlap(const std::vector<Interval>& a, const std::vector<Interval>& b)
   return false;
 }
 
-bool overlaps_itself(const std::vector<Interval>& sorted) {
-  return std::ranges::adjacent_find(sorted, [](const Interval& a, const Interval& b) {
+bool overlaps_itself(const std::vector<AddressInterval>& sorted) {
+  return std::ranges::adjacent_find(sorted, [](const AddressInterval& a, const AddressInterval& b) {
            return a.end > b.begin;
          }) != sorted.end();
 }
@@ -88,7 +88,7 @@ Status check_side(const Request& request, const Side& side, uint64_t& end) {
 // Shares that are written keep apart, from one another and from what is read.
 Status check_overlaps(const Request& request, const Side& send, const Side& recv, bool in_place) {
   const uint64_t size = types::size_of(request.type);
-  const std::vector<Interval> written = intervals_of(recv, size);
+  const std::vector<AddressInterval> written = intervals_of(recv, size);
   if (overlaps_itself(written)) return wrong(request, "two blocks of recv overlap");
   if (in_place || !any_overlap(intervals_of(send, size), written)) return {};
   return wrong(request, "send and recv overlap without being in place as tutti.h defines it");

@@ -48,7 +48,7 @@ struct WindowCall {
   int flags;
 };
 
-Status register_window(const Registration& registration, const WindowCall& call) {
+Status register_window(const RegistrationCall& registration, const WindowCall& call) {
   tuttiComm_t comm = registration.comm;
   const Visitor visitor = visit(comm);
   if (Status status = check_handle(comm); !status.ok()) return status;
@@ -131,7 +131,7 @@ tuttiResult_t tuttiCommWindowRegister(tuttiComm_t comm, void* base, size_t bytes
     if (window != nullptr) *window = nullptr;
     const WindowCall call{base, bytes, window, flags};
     return register_memory(
-        {comm, [call](const Registration& one) { return register_window(one, call); }});
+        {comm, [call](const RegistrationCall& one) { return register_window(one, call); }});
   });
 }
 

@@ -223,7 +223,7 @@ TEST(SocketIo, ShortReadsDeadlineAndHangUp) {
 
 TEST(Turns, GoInTheOrderOfTheirPlaces) {
   Turns line;
-  std::vector<std::shared_ptr<Turns::Place>> places;
+  std::vector<std::shared_ptr<Turns::PlaceInLine>> places;
   for (int i = 0; i < 8; ++i) places.push_back(line.take());
   std::vector<uint64_t> order;
   std::vector<std::thread> threads;
@@ -241,7 +241,8 @@ TEST(Turns, GoInTheOrderOfTheirPlaces) {
 
 TEST(Turns, APlaceThatIsGivenUpHoldsNobodyUp) {
   Turns line;
-  std::shared_ptr<Turns::Place> first = line.take(), second = line.take(), third = line.take();
+  std::shared_ptr<Turns::PlaceInLine> first = line.take(), second = line.take(),
+                                      third = line.take();
   second.reset();
   EXPECT_FALSE(third->await(monotonic_ns())) << "the first one is still there";
   first.reset();

@@ -7,15 +7,15 @@ namespace tutti {
 namespace {
 
 /// Made when the library is loaded, while there is memory.
-struct Prepared {
+struct PreparedStatuses {
   const Status exhausted = Status::system_error(
       "no memory is left for the call: free some, or raise the limit of this process (ulimit -v, "
       "its control group)");
   const Status unexpected = Status::internal_error("an unexpected exception, a defect in Tutti");
 };
 
-const Prepared& prepared() {
-  static const auto* const prepared = new Prepared;
+const PreparedStatuses& prepared() {
+  static const auto* const prepared = new PreparedStatuses;
   return *prepared;
 }
 

@@ -33,7 +33,7 @@ Status Patience::reason(std::string late) const {
 
 Patience Patience::as_long_as(Sense sense) const {
   Patience asking = *this;
-  asking.purpose_ = std::make_shared<Purpose>(Purpose{std::move(sense), 0, {}});
+  asking.purpose_ = std::make_shared<WaitPurpose>(WaitPurpose{std::move(sense), 0, {}});
   return asking;
 }
 

@@ -104,7 +104,7 @@ class Patience {
     std::string what;
   };
 
-  struct Purpose {
+  struct WaitPurpose {
     Sense sense;
     uint64_t next_ns = 0;
     Status status;
@@ -112,7 +112,7 @@ class Patience {
 
   uint64_t deadline_ns_;
   std::shared_ptr<Cancellation> cancellation_;
-  std::shared_ptr<Purpose> purpose_;
+  std::shared_ptr<WaitPurpose> purpose_;
   std::shared_ptr<Slowness> slowness_;
 };
 

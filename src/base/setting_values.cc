@@ -131,18 +131,18 @@ bool is_host(std::string_view text) {
 
 }  // namespace
 
-std::optional<Place> parse_place(std::string_view text) {
+std::optional<HostPort> parse_place(std::string_view text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return std::nullopt;
   const auto port = parse_integer<uint16_t>(text.substr(colon + 1));
   if (!port || *port == 0) return std::nullopt;
   const std::string_view host = text.substr(0, colon);
-  if (is_host(host)) return Place{std::string(host), *port};
+  if (is_host(host)) return HostPort{std::string(host), *port};
   if (!host.starts_with('[') || !host.ends_with(']')) return std::nullopt;
   const std::string inner(host.substr(1, host.size() - 2));
   in6_addr six{};
   if (inet_pton(AF_INET6, inner.c_str(), &six) != 1) return std::nullopt;
-  return Place{inner, *port};
+  return HostPort{inner, *port};
 }
 
 std::optional<bool> parse_switch(std::string_view text) { return look_up(kSwitches, text); }

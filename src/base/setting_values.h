@@ -20,12 +20,12 @@ std::string show_bytes(uint64_t bytes);
 std::optional<uint64_t> parse_seconds(std::string_view text);
 std::string show_seconds(uint64_t nanoseconds);
 
-struct Place {
+struct HostPort {
   std::string host;  // a name or a numeric address
   uint16_t port = 0;
 };
 /// HOST:PORT or [IPv6]:PORT. Whether the host can be found is not looked at.
-std::optional<Place> parse_place(std::string_view text);
+std::optional<HostPort> parse_place(std::string_view text);
 
 /// 1/0, true/false, yes/no, on/off.
 std::optional<bool> parse_switch(std::string_view text);

@@ -18,12 +18,12 @@ namespace tutti {
 
 class Turns {
  public:
-  class Place {
+  class PlaceInLine {
    public:
-    Place(Turns& line, uint64_t number) : line_(line), number_(number) {}
-    ~Place() { give_up(); }
-    Place(const Place&) = delete;
-    Place& operator=(const Place&) = delete;
+    PlaceInLine(Turns& line, uint64_t number) : line_(line), number_(number) {}
+    ~PlaceInLine() { give_up(); }
+    PlaceInLine(const PlaceInLine&) = delete;
+    PlaceInLine& operator=(const PlaceInLine&) = delete;
 
     /// Places are counted from 0.
     uint64_t number() const { return number_; }
@@ -36,10 +36,10 @@ class Turns {
     const uint64_t number_;
   };
 
-  std::shared_ptr<Place> take() {
+  std::shared_ptr<PlaceInLine> take() {
     const std::lock_guard lock(mutex_);
     held_.insert(next_);
-    return std::make_shared<Place>(*this, next_++);
+    return std::make_shared<PlaceInLine>(*this, next_++);
   }
 
  private:

@@ -13,11 +13,11 @@ namespace tutti::bootstrap {
 namespace {
 
 /// A socket address of either family.
-struct Endpoint {
+struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t bytes = 0;
 
-  Endpoint(const Address& address, uint16_t port) {
+  SocketAddress(const Address& address, uint16_t port) {
     if (address.family == 4) {
       auto* four = reinterpret_cast<sockaddr_in*>(&storage);
       four->sin_family = AF_INET;
@@ -35,7 +35,7 @@ struct Endpoint {
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&storage); }
 };
 
-Result<KeptFd> open_socket(const Endpoint& endpoint, int type = SOCK_STREAM) {
+Result<KeptFd> open_socket(const SocketAddress& endpoint, int type = SOCK_STREAM) {
   KeptFd fd = KeptFd::open(
       [&] { return socket(endpoint.storage.ss_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0); });
   if (!fd.valid()) return errno_status("socket");
@@ -131,7 +131,7 @@ bool Address::loopback() const {
 bool Address::link_local() const { return family == 4 && bytes[0] == 169 && bytes[1] == 254; }
 
 Result<Listener> listen_on(const Address& address, uint16_t port) {
-  const Endpoint endpoint(address, port);
+  const SocketAddress endpoint(address, port);
   Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return fd.status();
   const int socket = fd.value().get();
@@ -163,7 +163,7 @@ void keep_alive(int socket) {
 }
 
 Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patience) {
-  const Endpoint endpoint(address, port);
+  const SocketAddress endpoint(address, port);
   Result<KeptFd> fd = open_socket(endpoint);
   if (!fd.ok()) return Status(Code::kUnsupported, std::string(fd.status().message()));
   const int socket = fd.value().get();
@@ -178,7 +178,7 @@ Result<KeptFd> dial(const Address& address, uint16_t port, const Patience& patie
 
 std::optional<Address> source_towards(const Address& address) {
   constexpr uint16_t kAnyPort = 9;  // a datagram socket only asks the routing table
-  const Endpoint endpoint(address, kAnyPort);
+  const SocketAddress endpoint(address, kAnyPort);
   const Result<KeptFd> fd = open_socket(endpoint, SOCK_DGRAM);
   if (!fd.ok() || connect(fd.value().get(), endpoint.get(), endpoint.bytes) < 0) return {};
   sockaddr_storage storage{};

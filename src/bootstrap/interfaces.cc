@@ -54,13 +54,13 @@ bool is_bridge(const std::string& name) {
                      [&](std::string_view prefix) { return name.starts_with(prefix); });
 }
 
-enum class Kind { kNetwork, kBridge, kLinkLocal, kNoCarrier, kLoopback };  // best first
+enum class InterfaceKind { kNetwork, kBridge, kLinkLocal, kNoCarrier, kLoopback };  // best first
 
-Kind kind_of(const Interface& interface) {
-  if (interface.address.loopback()) return Kind::kLoopback;
-  if (!interface.carrier) return Kind::kNoCarrier;
-  if (interface.address.link_local()) return Kind::kLinkLocal;
-  return is_bridge(interface.name) ? Kind::kBridge : Kind::kNetwork;
+InterfaceKind kind_of(const Interface& interface) {
+  if (interface.address.loopback()) return InterfaceKind::kLoopback;
+  if (!interface.carrier) return InterfaceKind::kNoCarrier;
+  if (interface.address.link_local()) return InterfaceKind::kLinkLocal;
+  return is_bridge(interface.name) ? InterfaceKind::kBridge : InterfaceKind::kNetwork;
 }
 
 int rank_of(const Interface& interface) {
@@ -129,8 +129,8 @@ Result<std::vector<Interface>> choose_interfaces(const std::vector<Interface>& a
 }
 
 std::vector<Interface> worth_announcing(std::vector<Interface> chosen, const Places& places) {
-  const Kind best = kind_of(chosen.front());
-  const bool choice = chosen.size() > 1 && kind_of(chosen[1]) != Kind::kLoopback;
+  const InterfaceKind best = kind_of(chosen.front());
+  const bool choice = chosen.size() > 1 && kind_of(chosen[1]) != InterfaceKind::kLoopback;
   auto rest = chosen.begin();
   if (choice && places) {
     const auto found = find_towards(chosen, places());

@@ -28,7 +28,7 @@ Result<SecretKey> key_of(const Config& config, std::string_view name) {
 }
 
 /// An earlier group may not have left the place yet.
-Result<std::unique_ptr<Server>> open_when_free(const Place& place, const UniqueId& id,
+Result<std::unique_ptr<Server>> open_when_free(const HostPort& place, const UniqueId& id,
                                                const Config& config, const Patience& patience) {
   constexpr uint64_t kPatienceNs = 5 * kNanosecondsPerSecond;
   constexpr uint64_t kPauseNs = 10'000'000;
@@ -55,7 +55,7 @@ std::vector<Address> named_places(const Config& config, const Variables& variabl
   return addresses.ok() ? std::move(addresses).value() : std::vector<Address>();
 }
 
-Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name,
+Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_view name,
                        const Asker& asker) {
   const Result<SecretKey> key = key_of(config, name);
   if (!key.ok()) return key.status();
@@ -67,7 +67,7 @@ Result<UniqueId> id_at(const Place& place, const Config& config, std::string_vie
   return id;
 }
 
-Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence,
+Result<UniqueId> id_at(const HostPort& place, const Config& config, uint64_t sequence,
                        const Patience& patience) {
   const std::string name = "id #" + std::to_string(sequence) + "@" + std::to_string(place.port);
   const Asker asker{"process " + std::to_string(getpid()), patience};
@@ -83,7 +83,7 @@ Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequen
 
 /// A name may mean another address here than elsewhere (Debian: 127.0.1.1 for the host's own), so
 /// rank 0 listens on its own addresses as well.
-Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& id,
+Result<std::unique_ptr<Server>> open_place(const HostPort& place, const UniqueId& id,
                                            const Config& config, bool one_host) {
   UniqueId served = id;
   if (!one_host && !Address::parse(place.host).ok()) {
@@ -112,8 +112,8 @@ Result<std::vector<std::string>> exchange_at(const Config& config, std::span<con
   std::unique_ptr<Server> server;
   if (me.rank == 0 && id.rank_0_opens) {
     // The id may come from a rank that resolved the name; this one's environment has the name.
-    const Place place =
-        parse_place(config.id).value_or(Place{id.addresses.front().text(), id.port});
+    const HostPort place =
+        parse_place(config.id).value_or(HostPort{id.addresses.front().text(), id.port});
     Result<std::unique_ptr<Server>> opened = open_when_free(place, id, config, me.patience);
     if (!opened.ok()) return opened.status();
     server = std::move(opened).value();

@@ -35,16 +35,16 @@ struct Asker {
 
 /// `name` tells the groups apart that meet there one after the other. UniqueId::keyless says that
 /// TUTTI_INSECURE took the place of a key.
-Result<UniqueId> id_at(const Place& place, const Config& config, std::string_view name,
+Result<UniqueId> id_at(const HostPort& place, const Config& config, std::string_view name,
                        const Asker& asker);
 
 /// The same for ids that programs hand to their ranks: each process that asks as often as the
 /// others gets the same id, which says that rank 0 opens the place (exchange_at).
-Result<UniqueId> id_at(const Place& place, const Config& config, uint64_t sequence,
+Result<UniqueId> id_at(const HostPort& place, const Config& config, uint64_t sequence,
                        const Patience& patience);
 
 /// Opens the place of an id. `one_host`: all ranks are on this one.
-Result<std::unique_ptr<Server>> open_place(const Place& place, const UniqueId& id,
+Result<std::unique_ptr<Server>> open_place(const HostPort& place, const UniqueId& id,
                                            const Config& config, bool one_host);
 
 struct Newcomer {

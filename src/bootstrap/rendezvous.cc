@@ -154,7 +154,7 @@ Status send_request(int fd, const Turn& turn, std::string_view blob, const Patie
                     std::string_view after = {}) {
   const uint64_t now_ns = monotonic_ns();
   const uint64_t left_ns = std::max(patience.deadline_ns(), now_ns) - now_ns;
-  Request request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
+  RequestHeader request{turn, blob.size(), left_ns / kNanosecondsPerMillisecond};
   if (patience.slow_ns() != kNoDeadline) {
     constexpr uint64_t kNewsPerReport = 4;  // so that what is said is not old
     const uint64_t slow_ms = patience.slow_ns() / kNanosecondsPerMillisecond;
@@ -207,7 +207,7 @@ Result<std::string> receive_answer(int fd, const Turn& turn, const Patience& pat
   if (Status status = receive_exactly(fd, header.data(), header.size(), patience); !status.ok()) {
     return status;
   }
-  const Answer answer = decode_answer(header.data());
+  const AnswerHeader answer = decode_answer(header.data());
   const bool good = answer.code == Code::kOk;
   const uint64_t most_good =
       static_cast<uint64_t>(turn.ranks) * (turn.most_bytes() + sizeof(uint32_t));
@@ -300,7 +300,7 @@ void decline_merge(std::span<const UniqueId> ids, int index) {
   if (index != 0) decline(Visit{ids[0], index, parts, {0}}, {parts, 0, 1, 3});
 }
 
-void decline_last_stage(std::span<const UniqueId> ids, const Part& part, int ranks,
+void decline_last_stage(std::span<const UniqueId> ids, const RanksOfId& part, int ranks,
                         uint64_t farewell_ns) {
   Visit visit{ids[static_cast<size_t>(part.index)], part.first, ranks, {0}};
   visit.farewell_ns = farewell_ns;
@@ -355,18 +355,18 @@ void decline(const Visit& visit) {
 
 void decline(std::span<const UniqueId> ids, int rank, int ranks) {
   if (ids.size() == 1) return decline(Visit{ids[0], rank, ranks, {0}});
-  const Part part = part_of(rank, ranks, static_cast<int>(ids.size()));
+  const RanksOfId part = part_of(rank, ranks, static_cast<int>(ids.size()));
   const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, {0}};
   decline(visit, {part.ranks, part.first, 0, part.index == 0 ? 3 : 2});
   decline_merge(ids, part.index);
 }
 
-Part part_at(int index, int ranks, int parts) {
+RanksOfId part_at(int index, int ranks, int parts) {
   const int least = ranks / parts, longer = ranks % parts;
   return {index, index * least + std::min(index, longer), least + (index < longer ? 1 : 0)};
 }
 
-Part part_of(int rank, int ranks, int parts) {
+RanksOfId part_of(int rank, int ranks, int parts) {
   const int least = ranks / parts, longer = ranks % parts;
   const int in_longer = longer * (least + 1);
   const bool is_longer = rank < in_longer;
@@ -383,7 +383,7 @@ Result<std::vector<std::string>> exchange(std::span<const UniqueId> ids, int ran
                                     " ranks: at least one, at most one each");
   }
   if (ids.size() == 1) return exchange(ids[0], rank, ranks, blob, patience);
-  const Part part = part_of(rank, ranks, static_cast<int>(ids.size()));
+  const RanksOfId part = part_of(rank, ranks, static_cast<int>(ids.size()));
   const Visit visit{ids[static_cast<size_t>(part.index)], rank, ranks, patience};
   const int stages = part.index == 0 ? 3 : 2;  // the first is where the parts are merged, too
   const Result<std::vector<std::string>> own =

@@ -59,12 +59,12 @@ void decline(std::span<const UniqueId> ids, int rank, int ranks);
 
 /// The ranks that meet at one of several ids: runs whose sizes differ by at most one, longer ones
 /// first, as NCCL spreads them.
-struct Part {
+struct RanksOfId {
   int index = 0;
   int first = 0;
   int ranks = 0;
 };
-Part part_of(int rank, int ranks, int parts);
-Part part_at(int index, int ranks, int parts);
+RanksOfId part_of(int rank, int ranks, int parts);
+RanksOfId part_at(int index, int ranks, int parts);
 
 }  // namespace tutti::bootstrap

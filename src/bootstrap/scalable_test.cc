@@ -78,7 +78,7 @@ TEST(Scalable, PartsAreRunsOfNearlyEqualSize) {
   for (const auto& [ranks, parts] : Pairs{{10, 3}, {8, 4}, {5, 5}, {7, 1}, {1000, 7}}) {
     int next = 0;
     for (int index = 0; index < parts; ++index) {
-      const Part part = part_of(next, ranks, parts);
+      const RanksOfId part = part_of(next, ranks, parts);
       EXPECT_EQ(part.index, index);
       EXPECT_EQ(part.first, next);
       EXPECT_EQ(part.ranks, ranks / parts + (index < ranks % parts ? 1 : 0));

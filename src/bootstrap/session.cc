@@ -19,7 +19,7 @@ constexpr uint64_t kRequestPatienceNs = 10 * kNanosecondsPerSecond;
 constexpr uint64_t kAnswerPatienceNs = 60 * kNanosecondsPerSecond;
 constexpr uint64_t kLongestPatienceMs = uint64_t{1} << 40;
 
-uint64_t news_every_ns(const Request& request) {
+uint64_t news_every_ns(const RequestHeader& request) {
   if (request.news_ms == 0 || request.news_ms > kLongestPatienceMs) return kNoDeadline;
   return request.news_ms * kNanosecondsPerMillisecond;
 }
@@ -28,7 +28,7 @@ bool try_again(int error) { return error == EAGAIN || error == EWOULDBLOCK || er
 
 }  // namespace
 
-std::array<uint8_t, kRequestBytes> encode_request(const Request& request) {
+std::array<uint8_t, kRequestBytes> encode_request(const RequestHeader& request) {
   std::array<uint8_t, kRequestBytes> bytes{};
   put_little(&bytes[0], static_cast<uint32_t>(request.turn.ranks), 4);
   put_little(&bytes[4], request.blob_bytes, 4);
@@ -42,7 +42,7 @@ std::array<uint8_t, kRequestBytes> encode_request(const Request& request) {
   return bytes;
 }
 
-Request decode_request(const uint8_t* bytes) {
+RequestHeader decode_request(const uint8_t* bytes) {
   const auto number = [&](size_t at, size_t size) {
     return static_cast<int>(static_cast<int32_t>(get_little(bytes + at, size)));
   };
@@ -53,7 +53,7 @@ Request decode_request(const uint8_t* bytes) {
           get_little(bytes + 24, 8)};
 }
 
-Answer decode_answer(const uint8_t* bytes) {
+AnswerHeader decode_answer(const uint8_t* bytes) {
   return {static_cast<Code>(get_little(bytes, 4)), get_little(bytes + 8, 8)};
 }
 

@@ -31,25 +31,25 @@ inline constexpr size_t kRequestBytes = 40;
 inline constexpr size_t kAnswerBytes = 16;
 inline constexpr size_t kMaxMessageBytes = 4096;
 
-struct Request {
+struct RequestHeader {
   Turn turn;
   size_t blob_bytes = 0;
   uint64_t patience_ms = 0;
   uint64_t news_ms = 0;  // 0: none
 };
-std::array<uint8_t, kRequestBytes> encode_request(const Request& request);
-Request decode_request(const uint8_t* bytes);
+std::array<uint8_t, kRequestBytes> encode_request(const RequestHeader& request);
+RequestHeader decode_request(const uint8_t* bytes);
 
 /// The word of a rank that will not take part after all.
 inline constexpr uint8_t kAborted = '!';
 /// It is of another job, and nothing tells the ranks of the two apart.
 inline constexpr uint8_t kTwin = '2';
 
-struct Answer {
+struct AnswerHeader {
   Code code = Code::kOk;
   uint64_t bytes = 0;
 };
-Answer decode_answer(const uint8_t* bytes);
+AnswerHeader decode_answer(const uint8_t* bytes);
 /// Header and body of an answer: shared, because all ranks of a group get the same bytes.
 std::shared_ptr<const std::string> encode_answer(Code code, std::string_view body);
 
@@ -67,7 +67,7 @@ class Session {
   void flush();
   /// The whole request has arrived (and no answer was given).
   bool asks() const { return asked_ && answer_ == nullptr; }
-  const Request& request() const { return request_; }
+  const RequestHeader& request() const { return request_; }
   std::string take_blob() { return std::move(blob_); }
   /// When the rank gives up, a little before it does; once there is an answer, when it has taken
   /// none of it for too long.
@@ -99,7 +99,7 @@ class Session {
   const int rank_;
   std::array<uint8_t, kRequestBytes> header_{};
   size_t received_ = 0;  // of header and blob together
-  Request request_;
+  RequestHeader request_;
   std::string blob_;
   bool asked_ = false;
   uint64_t expiry_ns_;

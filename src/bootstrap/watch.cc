@@ -63,7 +63,7 @@ Status Watch::attend(int fd, News news, Visit visit) {
   event.data.u64 = next_ticket_;
   auto kept = std::make_shared<const Visit>(std::move(visit));
   const auto [entry, is_new] =
-      entries_.emplace(next_ticket_, Entry{fd, news, event.events, false, std::move(kept)});
+      entries_.emplace(next_ticket_, Attended{fd, news, event.events, false, std::move(kept)});
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
     const int error = errno;
     entries_.erase(entry);

@@ -48,14 +48,14 @@ class Watch {
   void remove(int fd);
 
  private:
-  struct Entry {
+  struct Attended {
     int fd = -1;
     News news = News::kHangUp;
     uint32_t events = 0;
     bool output = false;  // the next visit comes for it, too
     std::shared_ptr<const Visit> visit;
   };
-  using Entries = std::map<uint64_t, Entry>;  // by ticket: a descriptor number may come again
+  using Entries = std::map<uint64_t, Attended>;  // by ticket: a descriptor number may come again
 
   Watch(Fd epoll, Fd bell) : epoll_(std::move(epoll)), bell_(std::move(bell)) {}
 

@@ -44,7 +44,7 @@ Status Accesses::outcome() const {
 
 void Accesses::tell_progress(trace::Recorder& recorder, const diagnosis::Stall& stall) const {
   if (recorder.open_lines(1) == 0) return;
-  trace::Exchange exchange{.peer = access_.peer};
+  trace::ExchangeState exchange{.peer = access_.peer};
   exchange.sends = access_.kind == Access::Kind::kPut || access_.kind == Access::Kind::kSignal;
   exchange.bytes = access_.bytes;
   exchange.moved = access_.moved;

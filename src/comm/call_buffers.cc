@@ -25,7 +25,7 @@ CallBuffers::CallBuffers(const Membership& membership, MemoryTable& memory,
       direct_(membership.all_memory() && membership.domain_size() > 1),
       reads_peers_(membership.single_copy() && single_copy_bytes > 0) {}
 
-Placement CallBuffers::placement_of(const Request& request) const {
+BufferDistance CallBuffers::placement_of(const Request& request) const {
   const schedule::Traits& traits = schedule::traits_of(request.collective);
   const bool both = traits.input.held_by(membership_.rank(), request.root) &&
                     traits.output.held_by(membership_.rank(), request.root);

@@ -13,7 +13,7 @@
 namespace tutti::comm {
 
 /// Whether and where a call's buffers are one: `recv` lies `offset` bytes behind `send`.
-struct Placement {
+struct BufferDistance {
   bool possible = false;
   uintptr_t offset = 0;  // modulo 2^64
   bool holds(const Request& request) const {
@@ -31,7 +31,7 @@ class CallBuffers {
   /// 0: never.
   CallBuffers(const Membership& membership, MemoryTable& memory, uint64_t single_copy_bytes);
 
-  Placement placement_of(const Request& request) const;
+  BufferDistance placement_of(const Request& request) const;
   bool is_in_place(const Request& request) const { return placement_of(request).holds(request); }
   /// Of all ranks' shares.
   uint64_t output_bytes(const Request& request) const;

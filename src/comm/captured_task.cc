@@ -6,7 +6,7 @@
 
 namespace tutti::comm {
 
-CapturedTask::CapturedTask(Task task, size_t streams, Engine& engine,
+CapturedTask::CapturedTask(Task task, size_t streams, StreamEngine& engine,
                            std::shared_ptr<ReplayGate> gate)
     : task_(std::move(task)), streams_(streams), engine_(engine), gate_(std::move(gate)) {
   task_.is_replay = true;

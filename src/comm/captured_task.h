@@ -21,7 +21,7 @@ class CapturedTask {
  public:
   /// `streams`: that have to come, each of them once for a run. The engine lives as long as the
   /// process. `gate`: of the task's communicator.
-  CapturedTask(Task task, size_t streams, Engine& engine, std::shared_ptr<ReplayGate> gate);
+  CapturedTask(Task task, size_t streams, StreamEngine& engine, std::shared_ptr<ReplayGate> gate);
   CapturedTask(const CapturedTask&) = delete;
   CapturedTask& operator=(const CapturedTask&) = delete;
 
@@ -39,7 +39,7 @@ class CapturedTask {
   Task task_;  // each run has a copy
   std::vector<std::shared_ptr<exec::Crossing>> crossings_;
   const size_t streams_;
-  Engine& engine_;
+  StreamEngine& engine_;
   const std::shared_ptr<ReplayGate> gate_;
   std::mutex mutex_;
   size_t arrived_ = 0;  // under mutex_: of this run

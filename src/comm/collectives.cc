@@ -21,7 +21,7 @@ bool Collectives::is_in_place(const Request& request) const {
 
 inline Result<const Prepared*> Collectives::prepare(const Request& request) {
   if (repeat_.is(request)) return planner_.prepare(request, repeat_.placement.holds(request), {});
-  const Placement placement = buffers_.placement_of(request);
+  const BufferDistance placement = buffers_.placement_of(request);
   if (buffers_.is_always_staged(buffers_.output_bytes(request))) repeat_ = {request, placement};
   return planner_.prepare(request, placement.holds(request), buffers_.reach_of(request));
 }

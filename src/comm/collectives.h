@@ -46,7 +46,7 @@ class Collectives final : public Work {
   /// A call that only repeats another one, on any buffers, need not work this out again.
   struct Repeat {
     Request last{.root = -1};  // which no call has
-    Placement placement;
+    BufferDistance placement;
     bool is(const Request& request) const {
       return request.count == last.count && request.collective == last.collective &&
              request.type == last.type && request.op == last.op && request.root == last.root;

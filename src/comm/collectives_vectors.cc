@@ -5,7 +5,7 @@ namespace tutti::comm {
 
 // Null if nothing of the call is left to run.
 Result<const Prepared*> Collectives::next_vector_run(exec::Call& call) {
-  Result<VectorCall::Run> run = vectors_.next();
+  Result<VectorCall::PlanRun> run = vectors_.next();
   if (!run.ok()) return run.status();
   const Prepared* prepared = run.value().prepared;
   // The algorithm of the rounds before is not the call's.

@@ -138,7 +138,8 @@ void Communicator::keep_model() {
   using Key = std::tuple<std::string, std::string, int, uint64_t>;
   std::map<Key, std::vector<uint64_t>> times;  // collective, algorithm, root and bytes
   for (const trace::CallRecord& call : recorded.value().calls) {
-    if (call.series != trace::Series::kCollective || call.state != trace::State::kDone) continue;
+    if (call.series != trace::Series::kCollective || call.state != trace::RecordState::kDone)
+      continue;
     if (call.start_ns == 0 || call.end_ns <= call.start_ns) continue;
     times[{call.collective, call.algorithm, call.root, call.bytes}].push_back(call.end_ns -
                                                                               call.start_ns);

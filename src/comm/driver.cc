@@ -57,10 +57,10 @@ Status run_for(Communicator& communicator, const Work& work) {
 Driver::Driver() { spare_chains_.reserve(kMostSpares); }
 
 // All memory that a task needs to end, or to start the next one, is taken here.
-Driver::Node& Driver::new_node() {
+Driver::QueuedTask& Driver::new_node() {
   make_room(active_, nodes_.size() + 1);
   make_room(in_line_, nodes_.size() + 1);
-  Node& node = take_out(spare_nodes_, nodes_);
+  QueuedTask& node = take_out(spare_nodes_, nodes_);
   node.self = std::prev(nodes_.end());
   node.number = ++added_;
   node.begun = node.done = false;
@@ -70,7 +70,7 @@ Driver::Node& Driver::new_node() {
 
 void Driver::add(Task task) {
   Communicator& communicator = *task.communicator;
-  Node* node = nullptr;
+  QueuedTask* node = nullptr;
   const Status lined_up = run_for(communicator, [&] {
     node = &new_node();
     node->priority = task.priority;
@@ -83,11 +83,11 @@ void Driver::add(Task task) {
   finish(*node, lined_up);
 }
 
-void Driver::line_up(Node& node) {
+void Driver::line_up(QueuedTask& node) {
   node.seats.reserve(2 + node.task.more_streams.size());
   take_communicators_seat(node);
   take_seat(node, node.task.stream.order, node.task.group);
-  for (const Task::Stream& other : node.task.more_streams) {
+  for (const Task::TaskStream& other : node.task.more_streams) {
     take_seat(node, other.order, node.task.group);
   }
   for (const Seat& seat : node.seats) promote(seat.stage->before, node.priority);
@@ -117,7 +117,7 @@ void Driver::free_chain(const Chain& chain) {
 }
 
 // Behind what the chain holds; beside what belongs to the same group.
-void Driver::take_seat(Node& node, const void* order, uint64_t group) {
+void Driver::take_seat(QueuedTask& node, const void* order, uint64_t group) {
   if (order == nullptr) return;
   Chain& chain = chain_of(order);
   const bool joins = group != 0 && !chain.stages.empty() && chain.stages.back().group == group;
@@ -128,7 +128,7 @@ void Driver::take_seat(Node& node, const void* order, uint64_t group) {
   if (stage.before != nullptr) ++node.blocked;
 }
 
-void Driver::take_communicators_seat(Node& node) {
+void Driver::take_communicators_seat(QueuedTask& node) {
   Chain& chain = chain_of(node.task.communicator);
   chain.is_communicators = true;
   const auto later = node.task.is_replay ? first_to_wait(chain) : chain.stages.end();
@@ -139,7 +139,7 @@ void Driver::take_communicators_seat(Node& node) {
 /// replay.
 std::list<Driver::Stage>::iterator Driver::first_to_wait(Chain& chain) {
   return std::find_if(chain.stages.begin(), chain.stages.end(), [](const Stage& stage) {
-    const auto waits = [](const Member& member) {
+    const auto waits = [](const StageMember& member) {
       return !member.node->begun && !member.node->task.is_replay;
     };
     return std::all_of(stage.members.begin(), stage.members.end(), waits);
@@ -148,7 +148,7 @@ std::list<Driver::Stage>::iterator Driver::first_to_wait(Chain& chain) {
 
 // The task gets a stage of its own, which joins the chain when it needs no more memory. `later` may
 // be the end.
-void Driver::take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator later,
+void Driver::take_seat_before(QueuedTask& node, Chain& chain, std::list<Stage>::iterator later,
                               uint64_t group) {
   std::list<Stage> made;
   Stage& stage = take_out(spare_stages_, made);
@@ -161,7 +161,7 @@ void Driver::take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterat
   if (!is_last) {
     stage.before = std::exchange(later->before, &stage);
     stage.priority = later->priority;
-    for (const Member& member : later->members) {
+    for (const StageMember& member : later->members) {
       stage.priority = std::max(stage.priority, member.node->priority);
       if (stage.before == nullptr && ++member.node->blocked == 1) std::erase(active_, member.node);
     }
@@ -177,7 +177,7 @@ void Driver::take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterat
 // The last member gets the place.
 void Driver::leave(const Seat& seat) {
   Stage& stage = *seat.stage;
-  const Member last = stage.members.back();
+  const StageMember last = stage.members.back();
   stage.members[seat.place] = last;
   last.node->seats[last.seat].place = seat.place;
   stage.members.pop_back();
@@ -194,7 +194,7 @@ void Driver::end_first_stages(Chain& chain) {
     Stage& first = chain.stages.front();
     first.before = nullptr;
     looks_ += first.members.size();
-    for (const Member& member : first.members) {
+    for (const StageMember& member : first.members) {
       if (--member.node->blocked == 0) activate(*member.node);
     }
   }
@@ -212,12 +212,12 @@ void Driver::promote(Stage* stage, int priority) {
     next->priority = priority;
     raised_.push_back(next->before);
     looks_ += next->members.size();
-    for (const Member& member : next->members) raise(*member.node, priority);
+    for (const StageMember& member : next->members) raise(*member.node, priority);
   }
   trim(raised_);
 }
 
-void Driver::raise(Node& node, int priority) {
+void Driver::raise(QueuedTask& node, int priority) {
   if (node.priority >= priority) return;
   node.priority = priority;
   if (node.blocked == 0) {
@@ -227,15 +227,15 @@ void Driver::raise(Node& node, int priority) {
   for (const Seat& seat : node.seats) raised_.push_back(seat.stage->before);
 }
 
-void Driver::activate(Node& node) {
-  const auto place =
-      std::upper_bound(active_.begin(), active_.end(), &node, [](const Node* a, const Node* b) {
+void Driver::activate(QueuedTask& node) {
+  const auto place = std::upper_bound(
+      active_.begin(), active_.end(), &node, [](const QueuedTask* a, const QueuedTask* b) {
         return a->priority != b->priority ? a->priority > b->priority : a->number < b->number;
       });
   active_.insert(place, &node);
 }
 
-void Driver::finish(Node& node, const Status& status) {
+void Driver::finish(QueuedTask& node, const Status& status) {
   if (node.blocked == 0) std::erase(active_, &node);
   for (const Seat& seat : node.seats) leave(seat);
   node.seats.clear();
@@ -247,7 +247,7 @@ void Driver::finish(Node& node, const Status& status) {
 }
 
 // True if the work is done, with this status.
-bool Driver::run_on(Node& node, bool& moved, Status& status) {
+bool Driver::run_on(QueuedTask& node, bool& moved, Status& status) {
   Communicator& communicator = *node.task.communicator;
   bool done = true;
   status = run_for(communicator, [&]() -> Status {
@@ -269,7 +269,7 @@ bool Driver::run_on(Node& node, bool& moved, Status& status) {
 
 // True if the task is finished. Of a failed one nobody waits for the streams: they may be held up
 // by anything, and its host memory is theirs until they are past it.
-bool Driver::step(Node& node, bool& moved) {
+bool Driver::step(QueuedTask& node, bool& moved) {
   if (!node.done) {
     if (!run_on(node, moved, node.outcome)) return false;
     node.done = true;
@@ -287,7 +287,7 @@ bool Driver::advance() {
   int priority = 0;
   uint32_t begun = 0;
   for (size_t i = 0; i < active_.size();) {
-    Node& node = *active_[i];
+    QueuedTask& node = *active_[i];
     if (moved && node.priority < priority) break;
     // A queue of tasks of which none has to wait is no single turn: others want theirs.
     if (!node.begun && begun++ >= kMostBegun) {
@@ -311,7 +311,7 @@ bool Driver::idle(bool rare) {
   bool moved = false;
   // A task that has not begun, or is done, has no deadline to pass: its communicator would look at
   // the call before.
-  for (Node* node : active_) {
+  for (QueuedTask* node : active_) {
     Communicator& communicator = *node->task.communicator;
     (void)run_for(communicator, [&] {
       moved = communicator.idle(rare && node->begun && !node->done) || moved;
@@ -331,13 +331,13 @@ void Driver::retire_failed() {
     if (chain.is_communicators && !chain.stages.empty()) in_line_.push_back(order);
   }
   for (const void* communicator : in_line_) {
-    while (Node* const node = failed_in_line(communicator)) end_failed(*node);
+    while (QueuedTask* const node = failed_in_line(communicator)) end_failed(*node);
   }
   in_line_.clear();
   if (nodes_.size() <= kMostSpares) trim(in_line_);
 }
 
-void Driver::end_failed(Node& node) {
+void Driver::end_failed(QueuedTask& node) {
   Communicator& communicator = *node.task.communicator;
   finish(node, run_for(communicator, [&] {
            communicator.give_up();  // so begin() starts nothing
@@ -347,11 +347,11 @@ void Driver::end_failed(Node& node) {
 
 // The first operation of the communicator, since its operations end in their order. Null: there is
 // none, or it need not wait. The communicator may be freed once its last operation has been told.
-Driver::Node* Driver::failed_in_line(const void* communicator) {
+Driver::QueuedTask* Driver::failed_in_line(const void* communicator) {
   ++looks_;
   const auto chain = chains_.find(communicator);
   if (chain == chains_.end()) return nullptr;
-  Node& node = *chain->second.stages.front().members.front().node;
+  QueuedTask& node = *chain->second.stages.front().members.front().node;
   const bool failed = node.blocked > 0 && !node.task.communicator->failure().ok();
   return failed ? &node : nullptr;
 }

@@ -55,9 +55,9 @@ class Driver {
     Stage* stage = nullptr;
     size_t place = 0;  // among the stage's members
   };
-  struct Node {
+  struct QueuedTask {
     Task task;
-    std::list<Node>::iterator self;
+    std::list<QueuedTask>::iterator self;
     uint64_t number = 0;  // rising
     int priority = 0;     // its own, or that of what waits for it
     bool begun = false;
@@ -66,8 +66,8 @@ class Driver {
     uint32_t blocked = 0;     // seats in stages that are not the first
     std::vector<Seat> seats;  // one in every chain that it is in
   };
-  struct Member {
-    Node* node = nullptr;
+  struct StageMember {
+    QueuedTask* node = nullptr;
     size_t seat = 0;  // which of the node's
   };
   /// The tasks that a chain runs together: one, or those of a group.
@@ -75,8 +75,8 @@ class Driver {
     Chain* chain = nullptr;
     Stage* before = nullptr;  // null: it is the first, its members need not wait for this chain
     uint64_t group = 0;
-    int priority = 0;             // the highest of what waits for it
-    std::vector<Member> members;  // unfinished; none if all failed in line
+    int priority = 0;                  // the highest of what waits for it
+    std::vector<StageMember> members;  // unfinished; none if all failed in line
   };
   /// Of a communicator or stream.
   struct Chain {
@@ -86,27 +86,28 @@ class Driver {
   };
   using Chains = std::unordered_map<const void*, Chain>;
 
-  Node& new_node();
-  void line_up(Node& node);
+  QueuedTask& new_node();
+  void line_up(QueuedTask& node);
   Chain& chain_of(const void* order);
   void free_chain(const Chain& chain);
-  void take_seat(Node& node, const void* order, uint64_t group);
-  void take_communicators_seat(Node& node);
-  void take_seat_before(Node& node, Chain& chain, std::list<Stage>::iterator later, uint64_t group);
+  void take_seat(QueuedTask& node, const void* order, uint64_t group);
+  void take_communicators_seat(QueuedTask& node);
+  void take_seat_before(QueuedTask& node, Chain& chain, std::list<Stage>::iterator later,
+                        uint64_t group);
   std::list<Stage>::iterator first_to_wait(Chain& chain);
   void leave(const Seat& seat);
   void end_first_stages(Chain& chain);
   void promote(Stage* stage, int priority);
-  void raise(Node& node, int priority);
-  void activate(Node& node);
+  void raise(QueuedTask& node, int priority);
+  void activate(QueuedTask& node);
   bool advance();
-  bool step(Node& node, bool& moved);
-  bool run_on(Node& node, bool& moved, Status& status);
+  bool step(QueuedTask& node, bool& moved);
+  bool run_on(QueuedTask& node, bool& moved, Status& status);
   bool idle(bool rare);
   void retire_failed();
-  Node* failed_in_line(const void* communicator);
-  void end_failed(Node& node);
-  void finish(Node& node, const Status& status);
+  QueuedTask* failed_in_line(const void* communicator);
+  void end_failed(QueuedTask& node);
+  void finish(QueuedTask& node, const Status& status);
 
   uint64_t added_ = 0;
   uint64_t looks_ = 0;
@@ -115,10 +116,10 @@ class Driver {
   uint32_t unpolled_turns_ = 0;  // since streams were last moved
   uint32_t turns_a_poll_ = kLeastTurnsAPoll;
   Chains chains_;
-  std::list<Node> nodes_;
-  std::vector<Node*> active_;  // by priority, then age
+  std::list<QueuedTask> nodes_;
+  std::vector<QueuedTask*> active_;  // by priority, then age
   // Reused, so that a queue in use allocates nothing; at most kMostSpares of each.
-  std::list<Node> spare_nodes_;
+  std::list<QueuedTask> spare_nodes_;
   std::list<Stage> spare_stages_;
   std::vector<Chains::node_type> spare_chains_;
   std::vector<Stage*> raised_;        // of promote()

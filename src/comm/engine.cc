@@ -7,15 +7,15 @@
 
 namespace tutti::comm {
 
-Result<std::unique_ptr<Engine>> Engine::create() {
-  std::unique_ptr<Engine> made(new Engine);
+Result<std::unique_ptr<StreamEngine>> StreamEngine::create() {
+  std::unique_ptr<StreamEngine> made(new StreamEngine);
   Result<std::thread> thread = start_thread("tutti-engine", [raw = made.get()] { raw->loop(); });
   if (!thread.ok()) return thread.status();
   made->thread_ = std::move(thread).value();
   return made;
 }
 
-Engine::~Engine() {
+StreamEngine::~StreamEngine() {
   if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
@@ -25,11 +25,11 @@ Engine::~Engine() {
   thread_.join();
 }
 
-void Engine::submit(Task& task) { take({&task, 1}, false); }
+void StreamEngine::submit(Task& task) { take({&task, 1}, false); }
 
-void Engine::submit(std::span<Task> group) { take(group, true); }
+void StreamEngine::submit(std::span<Task> group) { take(group, true); }
 
-void Engine::take(std::span<Task> tasks, bool as_group) {
+void StreamEngine::take(std::span<Task> tasks, bool as_group) {
   {
     const std::lock_guard lock(mutex_);
     const size_t wanted = inbox_.size() + tasks.size();
@@ -44,7 +44,7 @@ void Engine::take(std::span<Task> tasks, bool as_group) {
   wake_.notify_one();
 }
 
-void Engine::loop() {
+void StreamEngine::loop() {
   constexpr size_t kMostKept = 4 * Driver::kMostSpares;
   Driver driver;
   Backoff backoff(20);

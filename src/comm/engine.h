@@ -16,12 +16,12 @@
 
 namespace tutti::comm {
 
-class Engine {
+class StreamEngine {
  public:
-  static Result<std::unique_ptr<Engine>> create();
-  ~Engine();
-  Engine(const Engine&) = delete;
-  Engine& operator=(const Engine&) = delete;
+  static Result<std::unique_ptr<StreamEngine>> create();
+  ~StreamEngine();
+  StreamEngine(const StreamEngine&) = delete;
+  StreamEngine& operator=(const StreamEngine&) = delete;
 
   /// Announces the task and takes it. Where there is no memory for it, this throws, and the task is
   /// as it was.
@@ -30,7 +30,7 @@ class Engine {
   void submit(std::span<Task> group);
 
  private:
-  Engine() = default;
+  StreamEngine() = default;
   void loop();
   void take(std::span<Task> tasks, bool as_group);
 

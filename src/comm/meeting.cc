@@ -31,9 +31,10 @@ constexpr uint64_t kForOthersNs = 2 * kNanosecondsPerSecond;
 
 }  // namespace
 
-Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, Purpose purpose)
+Meeting::Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members,
+                 MeetingPurpose purpose)
     : roster_(std::move(roster)), members_(std::move(members)), purpose_(std::move(purpose)) {
-  const Place& place = roster_->places[static_cast<size_t>(members_.front())];
+  const RankAddress& place = roster_->places[static_cast<size_t>(members_.front())];
   visit_.id.addresses = {place.address};
   visit_.id.port = place.port;
   visit_.id.key = bootstrap::derive_key(roster_->key, "meeting");
@@ -117,7 +118,7 @@ Status Meeting::look_for_members() {
   const uint64_t end_ns = monotonic_ns() + kLookNs;
   for (size_t i = 0; i < members_.size() && monotonic_ns() < end_ns; ++i) {
     const int member = members_[looked_++ % members_.size()];
-    const Place& place = roster_->places[static_cast<size_t>(member)];
+    const RankAddress& place = roster_->places[static_cast<size_t>(member)];
     const Status status =
         bootstrap::dial(place.address, place.port, purpose_.patience.at_most(kDialNs)).status();
     if (purpose_.patience.cancelled()) return {};  // this rank's own end

@@ -23,7 +23,7 @@ namespace tutti::comm {
 
 class Meeting {
  public:
-  struct Purpose {
+  struct MeetingPurpose {
     std::string what;  // for messages: "split"
     Patience patience{0};
     uint64_t look_ns = 60 * kNanosecondsPerSecond;  // for members that cannot come any more
@@ -32,7 +32,7 @@ class Meeting {
   };
 
   /// Of `members` (ranks of the roster, rising, this rank among them).
-  Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, Purpose purpose);
+  Meeting(std::shared_ptr<const Roster> roster, std::vector<int> members, MeetingPurpose purpose);
 
   /// Everybody's blob, in the order of the members, who all call it. Each has a server of its own:
   /// whoever comes early for the next one, or for the next meeting, waits for that.
@@ -50,7 +50,7 @@ class Meeting {
 
   const std::shared_ptr<const Roster> roster_;
   const std::vector<int> members_;
-  const Purpose purpose_;
+  const MeetingPurpose purpose_;
   bool all_have_come_ = false;
   size_t looked_ = 0;  // for how many members
   bootstrap::Visit visit_;

@@ -19,7 +19,7 @@ template <int kRanks>
 struct Crowd {
   Crowd() {
     bootstrap::Listener listeners[kRanks];
-    std::vector<Place> places;
+    std::vector<RankAddress> places;
     for (auto& one : listeners) {
       const auto address = bootstrap::Address::parse("127.0.0.1").value();
       one = bootstrap::listen_on(address, 0).value();
@@ -45,7 +45,7 @@ uint64_t in_a_minute() { return monotonic_ns() + 60 * kNanosecondsPerSecond; }
 // The looks disturb neither the meeting nor the next one.
 TEST(Meeting, RanksMeetTwiceThoughTheyAreLookedForMeanwhile) {
   const Two two;
-  const Meeting::Purpose purpose{"tuttiCommSplit", in_a_minute(), kOftenNs};
+  const Meeting::MeetingPurpose purpose{"tuttiCommSplit", in_a_minute(), kOftenNs};
   std::thread late([&] {
     Meeting meeting(two.rosters[1], {0, 1}, purpose);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -80,7 +80,7 @@ TEST(Meeting, WhoIsGoneIsFoundBehindOneThatDoesNotAnswer) {
   ASSERT_EQ(listen(three.rosters[1]->listener.get(), 0), 0);
   std::vector<Result<KeptFd>> callers;  // until the kernel leaves further ones unanswered
   for (int i = 0; i < 4; ++i) {
-    const Place& silent = three.rosters[0]->places[1];
+    const RankAddress& silent = three.rosters[0]->places[1];
     callers.push_back(bootstrap::dial(silent.address, silent.port, deadline_after(50 * kOftenNs)));
   }
   ASSERT_EQ(callers.back().status().code(), Code::kTimeout);
@@ -97,7 +97,7 @@ TEST(Meeting, WhoIsGoneIsFoundBehindOneThatDoesNotAnswer) {
 TEST(Meeting, TheOthersAreToldWhoDeclines) {
   for (const int declines : {0, 1}) {
     const Two two;
-    const Meeting::Purpose purpose{"tuttiCommSplit", in_a_minute(), kOftenNs};
+    const Meeting::MeetingPurpose purpose{"tuttiCommSplit", in_a_minute(), kOftenNs};
     std::thread other([&] {
       Meeting meeting(two.rosters[declines], {0, 1}, purpose);
       EXPECT_TRUE(meeting.exchange("").ok());
@@ -114,7 +114,7 @@ TEST(Meeting, TheOthersAreToldWhoDeclines) {
 // It is in the same place with the same key, and counts itself among the members.
 TEST(Meeting, WhoIsLeftOutIsToldAndDisturbsNobody) {
   const Three three;
-  const Meeting::Purpose shrink{"tuttiCommShrink", in_a_minute()};
+  const Meeting::MeetingPurpose shrink{"tuttiCommShrink", in_a_minute()};
   std::thread serves([&] {
     const auto blobs = Meeting(three.rosters[0], {0, 1}, shrink).exchange("a");
     ASSERT_TRUE(blobs.ok()) << blobs.status().message();
@@ -135,7 +135,7 @@ TEST(Meeting, WhoIsLeftOutIsToldAndDisturbsNobody) {
 TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
   for (const int early : {0, 1}) {
     const Two two;
-    Meeting::Purpose next{"tuttiCommShrink", in_a_minute()};
+    Meeting::MeetingPurpose next{"tuttiCommShrink", in_a_minute()};
     next.occasion = 1;
     std::atomic<bool> in_next = false;
     std::thread other([&] {
@@ -143,7 +143,7 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
       const auto blobs = Meeting(two.rosters[early], {0, 1}, next).exchange("early");
       EXPECT_TRUE(blobs.ok()) << blobs.status().message();
     });
-    Meeting::Purpose last{"tuttiCommSplit", in_a_minute()};
+    Meeting::MeetingPurpose last{"tuttiCommSplit", in_a_minute()};
     int asked = 0;
     last.sense = [&] {  // long enough for the other one to come
       if (in_next) ++asked;
@@ -165,7 +165,7 @@ TEST(Meeting, WhoComesToTheNextOccasionWaitsUntilTheOthersDo) {
 TEST(Meeting, AFailureLeavesStrangersAlone) {
   for (int round = 0; round < 50; ++round) {
     const Three three;
-    Meeting::Purpose next{"tuttiCommShrink", in_a_minute()};
+    Meeting::MeetingPurpose next{"tuttiCommShrink", in_a_minute()};
     next.occasion = 1;
     std::thread early([&] {
       const auto blobs = Meeting(three.rosters[1], {0, 1}, next).exchange("1");
@@ -187,7 +187,7 @@ TEST(Meeting, AFailureLeavesStrangersAlone) {
 // Each waits for the other in another meeting, and nothing ends either of them.
 TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
   const Two two;
-  Meeting::Purpose other{"tuttiCommShrink", in_a_minute()};
+  Meeting::MeetingPurpose other{"tuttiCommShrink", in_a_minute()};
   other.occasion = 1;
   std::thread mistaken([&] {
     const auto blobs = Meeting(two.rosters[1], {0, 1}, other).exchange("shrink");
@@ -203,7 +203,7 @@ TEST(Meeting, WhoComesToAnotherOccasionByMistakeTakesPartInTheEnd) {
 // A rank that only one of them waits for never comes: both are told at once.
 TEST(Meeting, RanksThatLeaveOutOthers) {
   const Three three;
-  const Meeting::Purpose purpose{"tuttiCommShrink", in_a_minute()};
+  const Meeting::MeetingPurpose purpose{"tuttiCommShrink", in_a_minute()};
   const auto expect_refused = [&](int rank, const std::vector<int>& members) {
     const auto blobs = Meeting(three.rosters[rank], members, purpose).exchange("");
     EXPECT_EQ(blobs.status().code(), Code::kInvalidUsage);

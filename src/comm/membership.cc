@@ -160,7 +160,7 @@ Status Membership::open_roster() {
 }
 
 Status Membership::read_place(int rank, std::string_view text) {
-  Place& place = roster_->places[static_cast<size_t>(rank)];
+  RankAddress& place = roster_->places[static_cast<size_t>(rank)];
   const Profile& profile = profiles_[static_cast<size_t>(rank)];
   place.host = profile.host;
   place.process = profile.process;
@@ -178,7 +178,7 @@ Status Membership::read_place(int rank, std::string_view text) {
 }
 
 std::string Membership::write_card() const {
-  const Place& place = roster_->places[static_cast<size_t>(self_.rank)];
+  const RankAddress& place = roster_->places[static_cast<size_t>(self_.rank)];
   std::vector<std::string> texts = {host_name(),
                                     std::to_string(getpid()),
                                     std::to_string(member_id()),
@@ -320,7 +320,7 @@ Patience Membership::patience_with(int peer) const {
 // host: between hosts something else may refuse a connection.
 Status Membership::look_for(int peer) const {
   constexpr uint64_t kDialNs = kNanosecondsPerSecond / 4;
-  const Place& place = roster_->places[static_cast<size_t>(peer)];
+  const RankAddress& place = roster_->places[static_cast<size_t>(peer)];
   const Status status =
       bootstrap::dial(place.address, place.port, deadline_after(kDialNs)).status();
   if (status.code() != Code::kRemoteError) return {};

@@ -16,7 +16,7 @@
 
 namespace tutti::comm {
 
-struct Place {
+struct RankAddress {
   std::string host;  // its name, for messages
   int64_t process = 0;
   bootstrap::Address address;
@@ -26,12 +26,12 @@ struct Place {
 struct Roster {
   int rank = 0;
   transport::JobKey key{};
-  std::vector<Place> places;  // by rank
-  KeptFd listener;            // none in a group of one
+  std::vector<RankAddress> places;  // by rank
+  KeptFd listener;                  // none in a group of one
 
   /// "rank 3 (process 4711 on node7)".
   std::string describe(int of) const {
-    const Place& place = places[static_cast<size_t>(of)];
+    const RankAddress& place = places[static_cast<size_t>(of)];
     return "rank " + std::to_string(of) + " (process " + std::to_string(place.process) + " on " +
            place.host + ")";
   }

@@ -108,8 +108,8 @@ void Task::adopt() {
   if (request->counts != nullptr) request->counts = &counts.view();
 }
 
-bool Task::is_on(const Stream& one) const {
-  const auto is_same = [&](const Stream& other) { return other.order == one.order; };
+bool Task::is_on(const TaskStream& one) const {
+  const auto is_same = [&](const TaskStream& other) { return other.order == one.order; };
   return is_same(stream) || std::any_of(more_streams.begin(), more_streams.end(), is_same);
 }
 
@@ -124,7 +124,7 @@ void Task::announce() {
                           : communicator->queue(std::get<Access>(work));
   }
   stream.completion->add();
-  for (const Stream& other : more_streams) other.completion->add();
+  for (const TaskStream& other : more_streams) other.completion->add();
   communicator->pending.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -135,7 +135,7 @@ void Task::finish(const Status& status) {
   attempt([&] { communicator->conclude(status); });
   tell(status);
   communicator->pending.fetch_sub(1, std::memory_order_release);
-  for (const Stream& other : more_streams) other.completion->finish(status);
+  for (const TaskStream& other : more_streams) other.completion->finish(status);
   stream.completion->finish(status);
 }
 

@@ -56,7 +56,7 @@ class Completion {
 };
 
 struct Task {
-  struct Stream {
+  struct TaskStream {
     std::shared_ptr<Completion> completion;
     const void* order = nullptr;  // tasks with equal ones that are not null keep their order
   };
@@ -69,15 +69,15 @@ struct Task {
   uint64_t ticket = 0;     // Communicator::queue
   bool is_replay = false;  // of a graph: its streams have come, so it goes before what waits
   uint64_t group = 0;      // not 0: those of one group do not wait for each other's streams
-  Stream stream;
-  std::vector<Stream> more_streams;                  // of transfers that a group has joined
+  TaskStream stream;
+  std::vector<TaskStream> more_streams;              // of transfers that a group has joined
   std::vector<std::shared_ptr<Completion>> handles;  // told too; counted when they were made
   // Of device streams: the work begins when all are open, and is told of when all are over.
   std::vector<std::shared_ptr<exec::Fence>> fences;
 
   std::span<const exec::Transfer> transfers() const;  // if it is_transfer()
   /// Whether it keeps the order of this stream.
-  bool is_on(const Stream& stream) const;
+  bool is_on(const TaskStream& stream) const;
   bool is_request() const { return std::holds_alternative<Request>(work); }
   bool is_transfer() const { return !is_request() && !std::holds_alternative<Access>(work); }
   /// Whether it may run; nothing has begun after an error. Without announce().

@@ -12,30 +12,30 @@ using schedule::Collective;
 void VectorCall::begin(const Request& request, uint64_t deadline_ns) {
   request_ = request;
   deadline_ns_ = deadline_ns;
-  stage_ = Stage::kBegun;
+  stage_ = RoundStage::kBegun;
   in_place_ = is_in_place(request, executor_.state().options().rank);
   longest_ = longest_of(*request.counts);
   sizes_.clear();
 }
 
-Result<VectorCall::Run> VectorCall::next() {
-  const Stage done = std::exchange(stage_, Stage::kClosed);
-  if (done == Stage::kBegun && request_.counts->is_private()) return run_counts();
-  if (done == Stage::kCounts) {
+Result<VectorCall::PlanRun> VectorCall::next() {
+  const RoundStage done = std::exchange(stage_, RoundStage::kClosed);
+  if (done == RoundStage::kBegun && request_.counts->is_private()) return run_counts();
+  if (done == RoundStage::kCounts) {
     if (Status status = read_counts(); !status.ok()) return status;
-    if (longest_ == 0) return Run{};
+    if (longest_ == 0) return PlanRun{};
     const Result<bool> forwards = planner_.forwards(request_, longest_, in_place_);
     if (!forwards.ok()) return forwards.status();
     if (forwards.value()) return run_sizes();
   }
-  if (done == Stage::kSizes) {
+  if (done == RoundStage::kSizes) {
     if (Status status = read_sizes(*sizes_round_); !status.ok()) return status;
   }
-  return done == Stage::kData || done == Stage::kClosed ? Run{} : run_data();
+  return done == RoundStage::kData || done == RoundStage::kClosed ? PlanRun{} : run_data();
 }
 
-VectorCall::Run VectorCall::run_of(const Prepared& prepared, const void* send, void* recv,
-                                   Purpose purpose) const {
+VectorCall::PlanRun VectorCall::run_of(const Prepared& prepared, const void* send, void* recv,
+                                       RoundPurpose purpose) const {
   exec::Call call;
   call.send = send;
   call.recv = recv;
@@ -43,16 +43,16 @@ VectorCall::Run VectorCall::run_of(const Prepared& prepared, const void* send, v
   call.what = name_of(request_);
   // The rounds are plans of words, so their signatures lack the call's own type.
   const auto mix = [&](uint32_t signature) {
-    if (purpose == Purpose::kData) return signature;
+    if (purpose == RoundPurpose::kData) return signature;
     const auto salt = static_cast<uint32_t>(purpose) << 8 | static_cast<uint32_t>(request_.type);
     return ((signature ^ salt) * 0x9e3779b1u) | 1u;
   };
   call.signature = mix(prepared.signature);
   call.far_signature = mix(prepared.far_signature);
-  return {&prepared, call, purpose == Purpose::kData};
+  return {&prepared, call, purpose == RoundPurpose::kData};
 }
 
-Result<VectorCall::Run> VectorCall::run_counts() {
+Result<VectorCall::PlanRun> VectorCall::run_counts() {
   const CountView& view = *request_.counts;
   told_.resize(view.ranks);
   heard_.resize(view.ranks);
@@ -66,8 +66,8 @@ Result<VectorCall::Run> VectorCall::run_counts() {
   words.count = sizeof(Expectation) / sizeof(uint64_t);
   const Result<const Prepared*> prepared = planner_.prepare(words, false, {});
   if (!prepared.ok()) return prepared.status();
-  stage_ = Stage::kCounts;
-  return run_of(*prepared.value(), told_.data(), heard_.data(), Purpose::kCounts);
+  stage_ = RoundStage::kCounts;
+  return run_of(*prepared.value(), told_.data(), heard_.data(), RoundPurpose::kCounts);
 }
 
 // Both sides of a pair see the same four numbers and say the same.
@@ -100,13 +100,14 @@ Status VectorCall::read_counts() {
   return {};
 }
 
-Result<VectorCall::Run> VectorCall::run_sizes() {
+Result<VectorCall::PlanRun> VectorCall::run_sizes() {
   const Result<const Prepared*> prepared = planner_.prepare_sizes(request_, longest_, in_place_);
   if (!prepared.ok()) return prepared.status();
   sizes_round_ = prepared.value();
   delivered_.resize(request_.counts->ranks);
-  stage_ = Stage::kSizes;
-  return run_of(*sizes_round_, request_.counts->send_counts, delivered_.data(), Purpose::kSizes);
+  stage_ = RoundStage::kSizes;
+  return run_of(*sizes_round_, request_.counts->send_counts, delivered_.data(),
+                RoundPurpose::kSizes);
 }
 
 // The schedule's scratch holds the sizes of what will lie there.
@@ -137,12 +138,12 @@ Status VectorCall::fail(uint32_t blamed, const std::string& why) {
   return executor_.state().status();
 }
 
-Result<VectorCall::Run> VectorCall::run_data() {
+Result<VectorCall::PlanRun> VectorCall::run_data() {
   const Result<const Prepared*> prepared =
       planner_.prepare_vectors(request_, longest_, in_place_, sizes_);
   if (!prepared.ok()) return prepared.status();
-  stage_ = Stage::kData;
-  return run_of(*prepared.value(), request_.send, request_.recv, Purpose::kData);
+  stage_ = RoundStage::kData;
+  return run_of(*prepared.value(), request_.send, request_.recv, RoundPurpose::kData);
 }
 
 }  // namespace tutti::comm

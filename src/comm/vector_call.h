@@ -33,21 +33,21 @@ class VectorCall {
   void begin(const Request& request, uint64_t deadline_ns);
 
   /// Something may be left to run after the present run, if that succeeded.
-  bool open() const { return stage_ != Stage::kClosed; }
+  bool open() const { return stage_ != RoundStage::kClosed; }
   /// That of the last begin().
   const Request& request() const { return request_; }
 
   /// The next plan to run once the run before is complete; `prepared` is null if that was all.
-  struct Run {
+  struct PlanRun {
     const Prepared* prepared = nullptr;
     exec::Call call;
     bool carries_data = false;
   };
-  Result<Run> next();
+  Result<PlanRun> next();
 
  private:
-  enum class Stage : uint8_t { kBegun, kCounts, kSizes, kData, kClosed };
-  enum class Purpose : uint32_t { kData = 0, kCounts, kSizes };
+  enum class RoundStage : uint8_t { kBegun, kCounts, kSizes, kData, kClosed };
+  enum class RoundPurpose : uint32_t { kData = 0, kCounts, kSizes };
 
   /// The message of a rank to each other rank in the count round. Elements.
   struct Expectation {
@@ -56,19 +56,20 @@ class VectorCall {
     uint64_t longest = 0;   // of all my shares
   };
 
-  Result<Run> run_counts();
+  Result<PlanRun> run_counts();
   Status read_counts();
-  Result<Run> run_sizes();
+  Result<PlanRun> run_sizes();
   Status read_sizes(const Prepared& prepared);
   Status fail(uint32_t blamed, const std::string& why);
-  Result<Run> run_data();
-  Run run_of(const Prepared& prepared, const void* send, void* recv, Purpose purpose) const;
+  Result<PlanRun> run_data();
+  PlanRun run_of(const Prepared& prepared, const void* send, void* recv,
+                 RoundPurpose purpose) const;
 
   Planner& planner_;
   exec::HostExecutor& executor_;
   Request request_;
   uint64_t deadline_ns_ = 0;
-  Stage stage_ = Stage::kClosed;
+  RoundStage stage_ = RoundStage::kClosed;
   bool in_place_ = false;
   uint64_t longest_ = 0;
   std::vector<Expectation> told_, heard_;  // by rank

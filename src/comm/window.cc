@@ -19,7 +19,7 @@ constexpr uint64_t kStretchBytes = 16 * kPieceBytes;
 constexpr uint64_t kEndingNs = 1'000'000'000;
 
 // The lines of what a rank tells the others.
-enum Line : size_t { kBytes, kOffset, kAddress, kRegion, kBoardHandle, kMemoryHandle, kLines };
+enum PartLine : size_t { kBytes, kOffset, kAddress, kRegion, kBoardHandle, kMemoryHandle, kLines };
 
 Result<uint64_t> number_in(std::string_view text) {
   const auto number = parse_integer<uint64_t>(text);
@@ -115,7 +115,7 @@ Result<std::string> Window::open(const WindowMemory& mine) {
 }
 
 void Window::expose(const WindowMemory& mine) {
-  Part& own = parts_[rank_];
+  WindowPart& own = parts_[rank_];
   own.bytes = mine.bytes;
   own.memory = mine.base;
   own.owner = mine.owner;
@@ -125,7 +125,7 @@ void Window::expose(const WindowMemory& mine) {
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
     transport::Link* link = members_.link(static_cast<int>(peer));
     if (link == nullptr || link->mapped() != nullptr || link->one_sided() == nullptr) continue;
-    Part& part = parts_[peer];
+    WindowPart& part = parts_[peer];
     part.remote = link->one_sided();
     part.stream = link->stream();
     part.remote->expose(region_, {mine.base, mine.bytes, own.board.signals(peer), kSignals});
@@ -142,7 +142,7 @@ Status Window::connect(int peer, const std::string& text) {
   for (const auto* number : {&bytes, &offset, &address, &region}) {
     if (!number->ok()) return number->status();
   }
-  Part& part = parts_[static_cast<size_t>(peer)];
+  WindowPart& part = parts_[static_cast<size_t>(peer)];
   part.bytes = bytes.value();
   part.region = region_;
   part.region.lane = static_cast<uint32_t>(region.value());
@@ -162,7 +162,7 @@ Status Window::connect(int peer, const std::string& text) {
 }
 
 Status Window::find_memory(int peer, std::string_view handle, uint64_t offset) {
-  Part& part = parts_[static_cast<size_t>(peer)];
+  WindowPart& part = parts_[static_cast<size_t>(peer)];
   if (part.thread) {
     part.memory = reinterpret_cast<std::byte*>(part.address);
   } else if (!handle.empty()) {
@@ -180,7 +180,7 @@ Status Window::find_memory(int peer, std::string_view handle, uint64_t offset) {
 Status Window::check(const Access& access) const {
   const std::string what = std::string(name_of(access.kind)) + ": ";
   if (access.peer >= parts_.size()) return Status::invalid_argument(what + "peer is not a rank");
-  const Part& part = parts_[access.peer];
+  const WindowPart& part = parts_[access.peer];
   const auto peer = [&] { return members_.name_of(static_cast<int>(access.peer)); };
   if (access.signal >= kSignals) {
     return Status::invalid_argument(what + "signal " + std::to_string(access.signal) +
@@ -228,7 +228,7 @@ Status Window::out_of_reach(const Access& access) const {
 }
 
 exec::Progress Window::advance(Access& access) {
-  const Part& part = parts_[access.peer];
+  const WindowPart& part = parts_[access.peer];
   if (access.kind == Access::Kind::kWaitSignal) {
     uint64_t& waited = waited_[access.peer * kSignals + access.signal];
     const PartBoard::Word& mine = parts_[rank_].board.signals(access.peer)[access.signal];
@@ -244,7 +244,7 @@ exec::Progress Window::advance(Access& access) {
 
 // The owner uses its memory for other things once it has changed the door, and waits for those
 // inside.
-exec::Progress Window::advance_here(Access& access, const Part& part) const {
+exec::Progress Window::advance_here(Access& access, const WindowPart& part) const {
   PartBoard::Word& inside = part.board.inside(rank_);
   const uint64_t rest = access.bytes - access.moved;
   const uint64_t until = access.moved + std::min(rest, kStretchBytes);
@@ -265,7 +265,7 @@ exec::Progress Window::advance_here(Access& access, const Part& part) const {
 
 // One piece, and behind the last one the signal. False if it failed: Access::problem says why, or
 // the peer is dead.
-bool Window::touch(Access& access, const Part& part) const {
+bool Window::touch(Access& access, const WindowPart& part) const {
   const uint64_t bytes = std::min(access.bytes - access.moved, kPieceBytes);
   std::byte* const here = access.local + access.moved;
   const uint64_t there = access.offset + access.moved;
@@ -292,7 +292,7 @@ bool Window::touch(Access& access, const Part& part) const {
 
 // The caller finds a dead rank where it looks at failures. But a process can also live on without
 // the memory, when its main thread has ended before the others: nobody would ever find a failure.
-void Window::note_failed_copy(Access& access, const Part& part, const Status& problem) const {
+void Window::note_failed_copy(Access& access, const WindowPart& part, const Status& problem) const {
   if (problem.code() != Code::kRemoteError) {
     access.problem = problem.code() == Code::kUnsupported ? out_of_reach(access) : problem;
     return;
@@ -303,7 +303,7 @@ void Window::note_failed_copy(Access& access, const Part& part, const Status& pr
   if (part.link->status().ok()) access.problem = problem;
 }
 
-bool Window::advance_remote(Access& access, const Part& part) const {
+bool Window::advance_remote(Access& access, const WindowPart& part) const {
   const bool gets = access.kind == Access::Kind::kGet;
   if (access.ticket == 0 && gets) {
     access.ticket = part.remote->get(part.region, access.offset, {access.local, access.bytes});
@@ -322,7 +322,7 @@ int Window::close() {
   if (parts_[rank_].board.door() == Door::kOpen) parts_[rank_].board.set(Door::kClosed);
   int busy = who_is_inside();
   for (size_t peer = 0; peer < parts_.size(); ++peer) {
-    const Part& part = parts_[peer];
+    const WindowPart& part = parts_[peer];
     if (part.remote == nullptr || part.remote->withdraw(region_)) continue;
     part.stream->progress();  // the call that would move it may be long in coming
     busy = static_cast<int>(peer);
@@ -331,7 +331,7 @@ int Window::close() {
 }
 
 void Window::cut_off() {
-  for (const Part& part : parts_) {
+  for (const WindowPart& part : parts_) {
     // Its last words are not waited for: whoever finds the failure ends all links, and waits.
     if (part.remote != nullptr && !part.remote->withdraw(region_)) (void)part.link->hang_up();
   }
@@ -361,7 +361,7 @@ Status Window::left_alone(const Status& failure, const Status& outcome,
 int Window::who_is_inside() const {
   const PartBoard& own = parts_[rank_].board;
   for (uint32_t peer = 0; peer < parts_.size(); ++peer) {
-    const Part& part = parts_[peer];
+    const WindowPart& part = parts_[peer];
     if (!part.board.valid() || peer == rank_) continue;
     const auto inside = [&] { return own.inside(peer).load(std::memory_order_seq_cst) != 0; };
     while (part.thread && inside()) std::this_thread::yield();

@@ -102,7 +102,7 @@ class Window {
   Status left_alone(const Status& failure, const Status& outcome, uint64_t patience_ns) const;
 
  private:
-  struct Part {
+  struct WindowPart {
     uint64_t bytes = 0;
     transport::Import arena;              // its memory lies in; may be none
     std::byte* memory = nullptr;          // as it lies here; null: it does not
@@ -124,10 +124,10 @@ class Window {
   void expose(const WindowMemory& mine);
   Status connect(int peer, const std::string& text);
   Status find_memory(int peer, std::string_view handle, uint64_t offset);
-  exec::Progress advance_here(Access& access, const Part& part) const;
-  bool touch(Access& access, const Part& part) const;
-  void note_failed_copy(Access& access, const Part& part, const Status& problem) const;
-  bool advance_remote(Access& access, const Part& part) const;
+  exec::Progress advance_here(Access& access, const WindowPart& part) const;
+  bool touch(Access& access, const WindowPart& part) const;
+  void note_failed_copy(Access& access, const WindowPart& part, const Status& problem) const;
+  bool advance_remote(Access& access, const WindowPart& part) const;
   Status gone(const Access& access) const;
   Status out_of_reach(const Access& access) const;
 
@@ -135,8 +135,8 @@ class Window {
   const uint32_t rank_;
   transport::ChannelId region_;
   transport::Arena memory_of_board_;
-  std::vector<Part> parts_;       // by rank
-  std::vector<uint64_t> waited_;  // [source][signal]: how many this rank has waited for
+  std::vector<WindowPart> parts_;  // by rank
+  std::vector<uint64_t> waited_;   // [source][signal]: how many this rank has waited for
 };
 
 }  // namespace tutti::comm

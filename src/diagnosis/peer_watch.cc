@@ -34,7 +34,7 @@ constexpr int kMostLooks = 100;
 constexpr uint64_t kMeetingNs = 1'000'000'000;
 
 // Note::small[0] on the lane of news; a loss is large[0], as in the arenas.
-enum class News : uint32_t { kLost = 1, kLeaves = 2 };
+enum class NewsKind : uint32_t { kLost = 1, kLeaves = 2 };
 
 void drain(int fd) {
   uint64_t count = 0;
@@ -102,7 +102,7 @@ PeerWatch::~PeerWatch() {
   for (int fd : watched_) watch_.remove(fd);
   if (has_failed()) return;
   transport::Note goodbye;
-  goodbye.small[0] = static_cast<uint32_t>(News::kLeaves);
+  goodbye.small[0] = static_cast<uint32_t>(NewsKind::kLeaves);
   for (const Contact& peer : contacts_) {
     if (peer.stream != nullptr) peer.stream->tell(stall_.channel(kNewsLane), goodbye);
   }
@@ -222,11 +222,11 @@ uint64_t PeerWatch::read_notes() {
 
 void PeerWatch::listen(int rank) {
   const transport::Stream& stream = *contact(rank).stream;
-  Heard& heard = heard_[static_cast<size_t>(rank)];
+  PeerVisits& heard = heard_[static_cast<size_t>(rank)];
   transport::Note note;
   const uint64_t news = stream.heard(stall_.channel(kNewsLane), note);
   if (std::exchange(heard.news, news) != news &&
-      note.small[0] == static_cast<uint32_t>(News::kLost)) {
+      note.small[0] == static_cast<uint32_t>(NewsKind::kLost)) {
     if (const auto loss = Loss::read(note.large[0], contacts_.size())) lost(*loss);
   }
   const uint64_t asked = stream.heard(stall_.channel(kAskLane), note);
@@ -240,7 +240,7 @@ void PeerWatch::listen(int rank) {
 bool PeerWatch::has_left(int rank) const {
   transport::Note note;
   return contact(rank).stream->heard(stall_.channel(kNewsLane), note) > 0 &&
-         note.small[0] == static_cast<uint32_t>(News::kLeaves);
+         note.small[0] == static_cast<uint32_t>(NewsKind::kLeaves);
 }
 
 uint64_t PeerWatch::hung_up(int rank) {
@@ -297,7 +297,7 @@ void PeerWatch::could_not_meet(int rank) {
 
 transport::Note PeerWatch::note_of(const Loss& loss) {
   transport::Note note;
-  note.small[0] = static_cast<uint32_t>(News::kLost);
+  note.small[0] = static_cast<uint32_t>(NewsKind::kLost);
   note.large[0] = loss.word();
   return note;
 }

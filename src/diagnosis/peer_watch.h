@@ -59,7 +59,7 @@ class PeerWatch {
  private:
   PeerWatch(bootstrap::Watch& watch, const group::GroupView& group, Stall& stall, Health& health);
 
-  struct Heard {
+  struct PeerVisits {
     uint64_t news = 0;
     uint64_t asked = 0;
     uint64_t visit = 0;  // the last one that came to its stream
@@ -100,8 +100,8 @@ class PeerWatch {
   Fd streams_;  // an epoll set: what no call reads
   Bell bell_;   // rung by whoever reads a note for this thread, also under links' locks
   Fd timer_;
-  std::vector<Heard> heard_;  // by rank; of the control thread
-  uint64_t visits_ = 0;       // of hear_streams()
+  std::vector<PeerVisits> heard_;  // by rank; of the control thread
+  uint64_t visits_ = 0;            // of hear_streams()
 
   std::mutex watched_mutex_;
   std::vector<int> watched_;  // under watched_mutex_

@@ -132,7 +132,7 @@ void Stall::say(const LongWait& wait, uint64_t now_ns) {
   transport::Note note;
   note.small[0] = wait.number;
   note.small[1] = far_signatures_[wait.number % kRecentCalls];
-  note.large[0] = pack(static_cast<uint32_t>(Kind::kWaits), wait.peer);
+  note.large[0] = pack(static_cast<uint32_t>(NoteKind::kWaits), wait.peer);
   const bool is_new = is_collective(wait) && std::exchange(told_call_, wait.number) != wait.number;
   const auto call = is_new ? note_of_call(wait.number) : std::nullopt;
   for (const Contact& peer : contacts_) {
@@ -181,7 +181,8 @@ Status Stall::judge_link(const LongWait& wait, uint32_t peer) {
 
 // The peer's call is compared by whoever is as far or further: who is behind cannot know.
 Status Stall::judge_note(const LongWait& wait, uint32_t peer, const transport::Note& note) {
-  if (kind_of(note) != Kind::kWaits && kind_of(note) != Kind::kGaveUp) return {};  // unsigned
+  if (kind_of(note) != NoteKind::kWaits && kind_of(note) != NoteKind::kGaveUp)
+    return {};  // unsigned
   const uint32_t number = note.small[0];
   const auto behind = static_cast<int32_t>(wait.number - number);
   if (behind < 0 || behind >= static_cast<int32_t>(kRecentCalls)) return {};
@@ -324,7 +325,7 @@ void Stall::leave(uint32_t number, const Loss& loss) {
   transport::Note note;
   note.small[0] = number;
   note.small[1] = far_signatures_[number % kRecentCalls];
-  note.large[0] = pack(static_cast<uint32_t>(Kind::kGaveUp), 0);
+  note.large[0] = pack(static_cast<uint32_t>(NoteKind::kGaveUp), 0);
   note.large[1] = loss.word();
   const auto call = loss.cause.calls_differ() ? note_of_call(number) : std::nullopt;
   {
@@ -371,7 +372,7 @@ void Stall::answer() {
   if (awake_ns + kMostSilenceNs > monotonic_ns()) return;
   transport::Note mine;
   mine.small[0] = high(mine_.call->load(std::memory_order_acquire));
-  mine.large[0] = pack(static_cast<uint32_t>(Kind::kElsewhere), 0);
+  mine.large[0] = pack(static_cast<uint32_t>(NoteKind::kElsewhere), 0);
   for (uint32_t peer = 0; peer < contacts_.size(); ++peer) {
     transport::Stream* stream = contacts_[peer].stream;
     if (stream == nullptr) continue;
@@ -380,7 +381,7 @@ void Stall::answer() {
     const uint64_t serial = stream->heard(channel(kControlLane), theirs);
     if (serial == answered_[peer]) continue;
     answered_[peer] = serial;
-    if (kind_of(theirs) == Kind::kWaits) tell_unless_left(peer, mine);
+    if (kind_of(theirs) == NoteKind::kWaits) tell_unless_left(peer, mine);
   }
 }
 
@@ -391,8 +392,8 @@ void Stall::answer(uint32_t peer) {
   const bool waits = awake_ns + kAwakeNs > monotonic_ns() && high(waiting) == number;
   transport::Note note;
   note.small[0] = number;
-  note.large[0] = waits ? pack(static_cast<uint32_t>(Kind::kAnswers), low(waiting))
-                        : pack(static_cast<uint32_t>(Kind::kElsewhere), 0);
+  note.large[0] = waits ? pack(static_cast<uint32_t>(NoteKind::kAnswers), low(waiting))
+                        : pack(static_cast<uint32_t>(NoteKind::kElsewhere), 0);
   tell_unless_left(peer, note);
 }
 

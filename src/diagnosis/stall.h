@@ -91,7 +91,7 @@ class Stall {
   /// Why `peer` on another host gave up; not known if it has said nothing.
   Cause cause_told_by(uint32_t peer) const;
   /// Writes all that is known of the peer of `exchange` into it.
-  void describe_peer(trace::Exchange& exchange) const;
+  void describe_peer(trace::ExchangeState& exchange) const;
   /// From the control thread: tells those who wait for this rank what it is in, if it does not
   /// itself.
   void answer();

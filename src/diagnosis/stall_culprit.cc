@@ -28,15 +28,15 @@ Stall::Situation Stall::situation_of(uint32_t rank) const {
     situation.seen_ns = situation.told_ns = heard.at_ns;
     situation.number = heard.note.small[0];
     situation.peer = low(heard.note.large[0]);
-    const Kind kind = kind_of(heard.note);
-    if (kind == Kind::kElsewhere || kind == Kind::kGaveUp) situation.seen_ns = 0;
+    const NoteKind kind = kind_of(heard.note);
+    if (kind == NoteKind::kElsewhere || kind == NoteKind::kGaveUp) situation.seen_ns = 0;
     situation.cause = cause_in(heard.note, ranks);
   }
   if (situation.peer >= ranks) situation.seen_ns = 0;
   return situation;
 }
 
-void Stall::describe_peer(trace::Exchange& exchange) const {
+void Stall::describe_peer(trace::ExchangeState& exchange) const {
   const Situation situation = situation_of(exchange.peer);
   if (!situation.known) return;
   exchange.call = situation.number;
@@ -59,7 +59,7 @@ bool Stall::is_awaited() const {
       number = high(waiting);
       whom = low(waiting);
     } else if (peer.stream != nullptr && peer.stream->heard(channel(kControlLane), note) > 0) {
-      const bool waits = kind_of(note) == Kind::kWaits || kind_of(note) == Kind::kAnswers;
+      const bool waits = kind_of(note) == NoteKind::kWaits || kind_of(note) == NoteKind::kAnswers;
       number = waits ? note.small[0] : own;
       whom = low(note.large[0]);
     } else {

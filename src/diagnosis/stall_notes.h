@@ -18,18 +18,20 @@ inline constexpr uint64_t kMostSilenceNs = kNanosecondsPerSecond;
 // Note::large[0] on the control lane is kind << 32 | rank; large[1] of kGaveUp is a Loss's word.
 // kWaits is said by the call, which knows its signature; kAnswers and kElsewhere by the control
 // thread.
-enum class Kind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
+enum class NoteKind : uint32_t { kWaits = 1, kGaveUp = 2, kElsewhere = 3, kAnswers = 4 };
 
 constexpr uint64_t pack(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
 constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
 constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
 
-inline Kind kind_of(const transport::Note& note) { return static_cast<Kind>(high(note.large[0])); }
+inline NoteKind kind_of(const transport::Note& note) {
+  return static_cast<NoteKind>(high(note.large[0]));
+}
 
 /// Not known if it says nothing of the kind.
 inline Cause cause_in(const transport::Note& note, size_t ranks) {
   const auto loss =
-      kind_of(note) == Kind::kGaveUp ? Loss::read(note.large[1], ranks) : std::nullopt;
+      kind_of(note) == NoteKind::kGaveUp ? Loss::read(note.large[1], ranks) : std::nullopt;
   return loss ? loss->cause : Cause();
 }
 

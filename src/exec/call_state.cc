@@ -128,7 +128,7 @@ diagnosis::LongWait CallState::wait_at(uint32_t peer) const {
   diagnosis::LongWait wait{
       call_.what, call_.signature, call_.deadline_ns, number_, transfers_, peer, 0, 0};
   if (source_ == nullptr) return wait;
-  const ProgressSource::Step at = source_->step();
+  const ProgressSource::StepPlace at = source_->step();
   wait.lane = at.lane;
   wait.step = at.step;
   return wait;

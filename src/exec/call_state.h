@@ -73,14 +73,14 @@ struct Call {
 /// A work as it shows itself during a long wait.
 class ProgressSource {
  public:
-  struct Step {
+  struct StepPlace {
     uint32_t lane = 0;
     uint32_t step = 0;  // of the schedule
   };
 
   virtual ~ProgressSource() = default;
   /// Where it stands, if it has steps.
-  virtual Step step() const { return {}; }
+  virtual StepPlace step() const { return {}; }
   /// Writes the lines of the running call.
   virtual void tell_progress(trace::Recorder& recorder, const Stall& stall) const = 0;
 };

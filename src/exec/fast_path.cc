@@ -147,11 +147,11 @@ void FastPath::add_await(Handler handler, uint32_t peer, uint32_t value, uint32_
   instructions_.push_back(instruction);
 }
 
-FastPath::Place FastPath::place_of(const Operand& operand, uint32_t op) const {
+FastPath::FastOperand FastPath::place_of(const Operand& operand, uint32_t op) const {
   // Pieces and scratch of the one slice begin where the whole does.
   const bool in_slot = operand.shift == plan::Shift::kFrame;
   const plan::Shift shift = in_slot ? operand.shift : plan::Shift::kNone;
-  Place place{operand.base, Place::kReady, operand.offset, 0, shift, op, plan_};
+  FastOperand place{operand.base, FastOperand::kReady, operand.offset, 0, shift, op, plan_};
   if (operand.shift != plan::Shift::kCell) return place;
   place.cell = operand.offset / plan::kCellStride * plan::kCellStride;
   place.offset -= place.cell;
@@ -227,14 +227,14 @@ void FastPath::add_signal(uint64_t value) {
 // stands, as a walk would.
 class FastPath::Shown final : public ProgressSource {
  public:
-  Shown(const Context& context, const Place& place)
+  Shown(const FastRun& context, const FastOperand& place)
       : executor_(*context.executor), plan_(*place.plan), at_(context.at(place.op)) {
     executor_.state().show(this);
   }
   Shown(const Shown&) = delete;
   ~Shown() override { executor_.state().show(nullptr); }
 
-  Step step() const override { return PlanStanding{&plan_, &at_}.step(); }
+  StepPlace step() const override { return PlanStanding{&plan_, &at_}.step(); }
   void tell_progress(trace::Recorder& recorder, const Stall& stall) const override {
     executor_.progress().tell({&plan_, &at_}, recorder, stall);
   }
@@ -245,8 +245,8 @@ class FastPath::Shown final : public ProgressSource {
   Position at_;
 };
 
-Status FastPath::await_first_credit(const Context& context) const {
-  Place place;  // the first op
+Status FastPath::await_first_credit(const FastRun& context) const {
+  FastOperand place;  // the first op
   place.plan = plan_;
   HostExecutor& executor = *context.executor;
   const Position at = context.at(0);
@@ -258,9 +258,10 @@ Status FastPath::await_first_credit(const Context& context) const {
 }
 
 template <class Ready>
-[[gnu::noinline]] bool FastPath::await(const Context& context, const Place& place, Ready ready) {
+[[gnu::noinline]] bool FastPath::await(const FastRun& context, const FastOperand& place,
+                                       Ready ready) {
   CallState& state = context.state();
-  if (place.peer != Place::kReady) state.expect(place.peer);
+  if (place.peer != FastOperand::kReady) state.expect(place.peer);
   Backoff backoff(state.options().spins);
   while (!ready()) {
     if (!backoff.pause()) continue;
@@ -273,8 +274,8 @@ template <class Ready>
 }
 
 // The place's address once it may be read; null after a failure.
-inline const std::byte* FastPath::in_time(const Context& context, const Place& place) {
-  if (place.peer == Place::kReady) return context.base(place.base) + place.offset;
+inline const std::byte* FastPath::in_time(const FastRun& context, const FastOperand& place) {
+  if (place.peer == FastOperand::kReady) return context.base(place.base) + place.offset;
   const std::byte* cell = context.base(place.base) + context.frame.cell + place.cell;
   const Flag& flag = *reinterpret_cast<const Flag*>(cell);
   const auto raised = [&] { return flag.load(std::memory_order_acquire) == context.flag; };
@@ -285,7 +286,7 @@ inline const std::byte* FastPath::in_time(const Context& context, const Place& p
 }
 
 template <size_t kBytes>
-bool FastPath::publish(const Context& context, const Instruction& op, const Place* sources) {
+bool FastPath::publish(const FastRun& context, const Instruction& op, const FastOperand* sources) {
   std::byte* cell = context.cells() + op.cell;
   const std::byte* from = context.base(sources->base) + sources->offset;
   std::memcpy(cell + op.payload, from, kBytes != 0 ? kBytes : op.bytes);
@@ -293,29 +294,33 @@ bool FastPath::publish(const Context& context, const Instruction& op, const Plac
   return true;
 }
 
-bool FastPath::store_to_cell(const Context& context, const Instruction& op, const Place* sources) {
+bool FastPath::store_to_cell(const FastRun& context, const Instruction& op,
+                             const FastOperand* sources) {
   const std::byte* from = context.base(sources->base) + sources->offset;
   std::memcpy(context.cells() + op.cell + op.payload, from, op.bytes);
   return true;
 }
 
-bool FastPath::raise(const Context& context, const Instruction& op, const Place* /*sources*/) {
+bool FastPath::raise(const FastRun& context, const Instruction& op,
+                     const FastOperand* /*sources*/) {
   auto* flag = reinterpret_cast<Flag*>(context.cells() + op.cell);
   flag->store(context.flag, std::memory_order_release);
   return true;
 }
 
-bool FastPath::wait(const Context& context, const Instruction& op, const Place* /*sources*/) {
+bool FastPath::wait(const FastRun& context, const Instruction& op, const FastOperand* /*sources*/) {
   return in_time(context, op.target) != nullptr;
 }
 
-bool FastPath::signal(const Context& context, const Instruction& op, const Place* /*sources*/) {
+bool FastPath::signal(const FastRun& context, const Instruction& op,
+                      const FastOperand* /*sources*/) {
   const uint64_t value = context.progress + op.length;
   context.state().mine().counter(0).progress.store(value, std::memory_order_release);
   return true;
 }
 
-bool FastPath::reach(const Context& context, const Instruction& op, const Place* /*sources*/) {
+bool FastPath::reach(const FastRun& context, const Instruction& op,
+                     const FastOperand* /*sources*/) {
   CallState& state = context.state();
   const Counter& counter = state.peers()[op.target.peer].arena.counter(0);
   const uint64_t wanted = context.progress + op.length;
@@ -331,7 +336,7 @@ bool FastPath::reach(const Context& context, const Instruction& op, const Place*
 }
 
 template <size_t kBytes>
-bool FastPath::copy(const Context& context, const Instruction& op, const Place* sources) {
+bool FastPath::copy(const FastRun& context, const Instruction& op, const FastOperand* sources) {
   const std::byte* from = in_time(context, *sources);
   if (from == nullptr) return false;
   std::byte* to = context.base(op.target.base) + op.target.offset;
@@ -339,14 +344,15 @@ bool FastPath::copy(const Context& context, const Instruction& op, const Place* 
   return true;
 }
 
-bool FastPath::copy_slot(const Context& context, const Instruction& op, const Place* sources) {
+bool FastPath::copy_slot(const FastRun& context, const Instruction& op,
+                         const FastOperand* sources) {
   std::memcpy(context.address(op.target), context.address(*sources), op.bytes);
   return true;
 }
 
 // kSources: 0 if it is not known here.
 template <uint32_t kSources>
-bool FastPath::fold(const Context& context, const Instruction& op, const Place* sources) {
+bool FastPath::fold(const FastRun& context, const Instruction& op, const FastOperand* sources) {
   const std::byte* addresses[kSources != 0 ? kSources : types::kMaxSources];
   const uint32_t count = kSources != 0 ? kSources : op.source_count;
   for (uint32_t i = 0; i < count; ++i) {
@@ -359,10 +365,10 @@ bool FastPath::fold(const Context& context, const Instruction& op, const Place* 
 }
 
 // Of several sources, or with stores that may bypass the cache, where slots are concerned.
-bool FastPath::move(const Context& context, const Instruction& op, const Place* sources) {
+bool FastPath::move(const FastRun& context, const Instruction& op, const FastOperand* sources) {
   const std::byte* addresses[types::kMaxSources];
   for (uint32_t i = 0; i < op.source_count; ++i) {
-    const bool ready = sources[i].peer == Place::kReady;
+    const bool ready = sources[i].peer == FastOperand::kReady;
     addresses[i] = ready ? context.address(sources[i]) : in_time(context, sources[i]);
     if (addresses[i] == nullptr) return false;
   }

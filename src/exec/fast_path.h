@@ -26,15 +26,15 @@ class FastPath {
 
   /// The lines that the next call of the same plan will store first, relative to the frame of this
   /// call. The guess is wrong behind the last frame of the ring, one call in some 250.
-  struct Claim {
+  struct NextStores {
     uint64_t offset = 0;
     uint32_t lines = 0;
   };
-  const Claim& claim() const { return claim_; }
+  const NextStores& claim() const { return claim_; }
 
  private:
   // A source, a target, or what is waited for.
-  struct Place {
+  struct FastOperand {
     static constexpr uint32_t kReady = ~0u;
     uint32_t base = 0;                       // register
     uint32_t peer = kReady;                  // whose cell or counter is waited for; kReady: no wait
@@ -45,7 +45,7 @@ class FastPath {
     const plan::Plan* plan = nullptr;
   };
   /// One run.
-  struct Context {
+  struct FastRun {
     HostExecutor* executor;
     plan::Frame frame;  // of the one slice
     uint64_t progress;  // when it begins
@@ -57,7 +57,7 @@ class FastPath {
     CallState& state() const { return executor->state(); }
     std::byte* base(uint32_t number) const { return executor->machine().base(number); }
     std::byte* cells() const { return state().mine().cells() + frame.cell; }  // mine
-    std::byte* address(const Place& place) const {
+    std::byte* address(const FastOperand& place) const {
       const uint64_t shift = place.shift == plan::Shift::kFrame ? frame.frame : 0;
       return base(place.base) + place.offset + shift;
     }
@@ -65,15 +65,15 @@ class FastPath {
   class Recorder;
   class Shown;
   struct Instruction;
-  using Handler = bool (*)(const Context&, const Instruction&, const Place*);
+  using Handler = bool (*)(const FastRun&, const Instruction&, const FastOperand*);
   struct Instruction {
     Handler handler;
     HostProgram::Kernels kernels;
     uint64_t length;  // elements; signal, reach: the signal
     uint64_t bytes;
-    uint64_t cell;     // publish: the cell's offset from the frame
-    uint64_t payload;  // publish: the payload's offset from the cell
-    Place target;      // wait, reach: for what
+    uint64_t cell;       // publish: the cell's offset from the frame
+    uint64_t payload;    // publish: the payload's offset from the cell
+    FastOperand target;  // wait, reach: for what
     uint32_t first_source;
     uint32_t source_count;
     uint32_t slot_of;  // plan::Op::peer of a move
@@ -82,35 +82,36 @@ class FastPath {
   void choose_claim();
   void add_await(Handler handler, uint32_t peer, uint32_t value, uint32_t index);
   bool add_move(const plan::Op& op, uint32_t index);
-  Place place_of(const plan::Operand& operand, uint32_t op) const;
+  FastOperand place_of(const plan::Operand& operand, uint32_t op) const;
   void add_flag(uint64_t cell);
   void add_signal(uint64_t value);
 
-  Status await_first_credit(const Context& context) const;
+  Status await_first_credit(const FastRun& context) const;
   template <class Ready>
-  static bool await(const Context& context, const Place& place, Ready ready);
-  static const std::byte* in_time(const Context& context, const Place& place);
+  static bool await(const FastRun& context, const FastOperand& place, Ready ready);
+  static const std::byte* in_time(const FastRun& context, const FastOperand& place);
   template <size_t kBytes>
-  static bool publish(const Context& context, const Instruction& op, const Place* sources);
-  static bool store_to_cell(const Context& context, const Instruction& op, const Place* sources);
-  static bool raise(const Context& context, const Instruction& op, const Place* sources);
-  static bool wait(const Context& context, const Instruction& op, const Place* sources);
-  static bool signal(const Context& context, const Instruction& op, const Place* sources);
-  static bool reach(const Context& context, const Instruction& op, const Place* sources);
+  static bool publish(const FastRun& context, const Instruction& op, const FastOperand* sources);
+  static bool store_to_cell(const FastRun& context, const Instruction& op,
+                            const FastOperand* sources);
+  static bool raise(const FastRun& context, const Instruction& op, const FastOperand* sources);
+  static bool wait(const FastRun& context, const Instruction& op, const FastOperand* sources);
+  static bool signal(const FastRun& context, const Instruction& op, const FastOperand* sources);
+  static bool reach(const FastRun& context, const Instruction& op, const FastOperand* sources);
   template <size_t kBytes>
-  static bool copy(const Context& context, const Instruction& op, const Place* sources);
-  static bool copy_slot(const Context& context, const Instruction& op, const Place* sources);
+  static bool copy(const FastRun& context, const Instruction& op, const FastOperand* sources);
+  static bool copy_slot(const FastRun& context, const Instruction& op, const FastOperand* sources);
   template <uint32_t kSources>
-  static bool fold(const Context& context, const Instruction& op, const Place* sources);
-  static bool move(const Context& context, const Instruction& op, const Place* sources);
+  static bool fold(const FastRun& context, const Instruction& op, const FastOperand* sources);
+  static bool move(const FastRun& context, const Instruction& op, const FastOperand* sources);
 
   std::vector<Instruction> instructions_;
-  std::vector<Place> sources_;
+  std::vector<FastOperand> sources_;
   const plan::Plan* plan_ = nullptr;
   const HostProgram* program_ = nullptr;  // while it is compiled
   uint32_t my_cells_ = 0;                 // register
   bool awaits_credit_ = false;            // before everything
-  Claim claim_;
+  NextStores claim_;
 };
 
 // Inline because what a small call stores on its way counts: the processor keeps some 64 stores for
@@ -127,7 +128,7 @@ inline Status FastPath::run(HostExecutor& executor, const Call& call) const {
   const plan::LanePlan& plan = plan_->lanes[0];
   plan::Cursors& cursors = executor.cursors();
   plan::LaneCursor& lane = cursors.lanes[0];
-  const Context context{&executor, plan::take_frame(plan, lane, cursors.cells, lane.progress),
+  const FastRun context{&executor, plan::take_frame(plan, lane, cursors.cells, lane.progress),
                         lane.progress, state.cell_flag(lane.progress + 1)};
   if (plan.frame_bytes > 0) [[unlikely]]
     executor.machine().reach_frame(0, context.frame.frame, plan.frame_bytes);

@@ -18,10 +18,10 @@ plan::Plan first_of_two(const char* algorithm, uint64_t count) {
   return plan::bind(plan::match_all(lowering).value()[0], {count}, {});
 }
 
-FastPath::Claim claim_of(const plan::Plan& plan) {
+FastPath::NextStores claim_of(const plan::Plan& plan) {
   const std::optional<FastPath> path = FastPath::compile(HostProgram(plan), 0);
   EXPECT_TRUE(path.has_value());
-  return path.has_value() ? path->claim() : FastPath::Claim{};
+  return path.has_value() ? path->claim() : FastPath::NextStores{};
 }
 
 uint64_t published_cell(const plan::Plan& plan) {

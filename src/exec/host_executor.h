@@ -60,7 +60,7 @@ class HostExecutor final : private ProgressSource {
   Progress advance_walk();
   Progress advance_among_buffers();
   PlanStanding standing() const { return {plan_, walk_.positions()}; }
-  Step step() const override { return standing().step(); }
+  StepPlace step() const override { return standing().step(); }
   void tell_progress(trace::Recorder& recorder, const Stall& stall) const override;
 
   CallState state_;

@@ -61,7 +61,7 @@ void HostMachine::start(const HostProgram& program) {
   program_ = &program;
   plan_ = program.plan;
   for (uint32_t i = 0; i < plan_->lanes.size(); ++i) {
-    Lane& lane = lanes_[i];
+    LaneProgress& lane = lanes_[i];
     lane.piece_of = ~uint64_t{0};
     lane.received.resize(plan_->lanes[i].receives);
     lane.sent.resize(plan_->lanes[i].sends);
@@ -70,7 +70,7 @@ void HostMachine::start(const HostProgram& program) {
 }
 
 void HostMachine::opened(const Position& at) {
-  Lane& lane = lanes_[at.lane];
+  LaneProgress& lane = lanes_[at.lane];
   const plan::LanePlan& plan = plan_->lanes[at.lane];
   if (plan.frame_bytes > 0) reach_frame(at.lane, at.frame.frame, plan.frame_bytes);
   if (plan.cells > 0) reach_cells(at.frame.cell);
@@ -82,7 +82,7 @@ void HostMachine::opened(const Position& at) {
 
 // The part of a block of `length` elements that belongs to the slice.
 void HostMachine::set_piece(const Position& at, uint64_t length) {
-  Lane& lane = lanes_[at.lane];
+  LaneProgress& lane = lanes_[at.lane];
   if (lane.piece_of == length) return;
   lane.piece_of = length;
   const schedule::Extent piece = plan::piece_of(*plan_, at.lane, at.slice, length);
@@ -94,7 +94,7 @@ void HostMachine::set_piece(const Position& at, uint64_t length) {
 }
 
 Answer HostMachine::move(const Position& at, const Op& op) {
-  Lane& lane = lanes_[at.lane];
+  LaneProgress& lane = lanes_[at.lane];
   set_piece(at, op.length);
   if (lane.piece_length == 0) return Answer::kGoOn;
   std::byte* targets[plan::kMaxTargets];
@@ -120,7 +120,7 @@ Answer HostMachine::move(const Position& at, const Op& op) {
 // Writes to slots may be timed, and reads of what a writer has timed are timed, too.
 bool HostMachine::move_by(const HostProgram::Kernels& kernels, const types::FoldCall& call,
                           const StagedMove& staged) {
-  const Lane& lane = lanes_[staged.lane];
+  const LaneProgress& lane = lanes_[staged.lane];
   if (kernels.streaming == nullptr) {
     const StagingMark mark = lane.marked_by == staged.owner ? lane.mark : StagingMark(0);
     read_staging_(staged.bytes, mark, staged.progress, 1, [&] { kernels.as_told(call); });
@@ -155,7 +155,7 @@ bool HostMachine::move_in_pieces(types::FoldKernel kernel, types::FoldCall call,
 }
 
 Answer HostMachine::read(const Position& at, const Op& op) {
-  Lane& lane = lanes_[at.lane];
+  LaneProgress& lane = lanes_[at.lane];
   set_piece(at, op.length);
   if (lane.piece_length == 0) return Answer::kGoOn;
   if (state_.is_shut_out()) return Answer::kNotYet;
@@ -250,7 +250,7 @@ Answer HostMachine::entered(const Position& at, uint32_t member) {
 }
 
 Answer HostMachine::post(const Position& at, const Op& op) {
-  Lane& lane = lanes_[at.lane];
+  LaneProgress& lane = lanes_[at.lane];
   const ExecutorOptions& options = state_.options();
   const transport::ChannelId channel{options.communicator, options.epoch, at.lane};
   const bool sends = op.code == plan::OpCode::kStreamSend;

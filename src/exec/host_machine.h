@@ -114,7 +114,7 @@ class HostMachine {
                const StagedMove& staged);
 
  private:
-  struct Lane {
+  struct LaneProgress {
     PopulatedRing populated;
     std::array<uint64_t, 5> shift{};  // by plan::Shift
     StagingMark mark{0};              // of the peer that was waited for last
@@ -131,7 +131,7 @@ class HostMachine {
   bool move_in_pieces(types::FoldKernel kernel, types::FoldCall call, std::byte** targets,
                       const std::byte** sources);
   void set_piece(const plan::Position& at, uint64_t length);
-  std::byte* address(const Lane& lane, const plan::Operand& operand) const {
+  std::byte* address(const LaneProgress& lane, const plan::Operand& operand) const {
     return registers_[operand.base] + operand.offset +
            lane.shift[static_cast<uint32_t>(operand.shift)];
   }
@@ -142,7 +142,7 @@ class HostMachine {
   const HostProgram* program_ = nullptr;
   const plan::Plan* plan_ = nullptr;   // the program's
   std::vector<std::byte*> registers_;  // plan::register_of
-  std::vector<Lane> lanes_;
+  std::vector<LaneProgress> lanes_;
   std::vector<uint64_t> passed_;  // [lane]: every rank of the domain is known to have come so far
   PopulatedRing populated_cells_;
   StagingWriter write_staging_;

@@ -134,7 +134,7 @@ bool PairExecutor::line_up(std::span<const Transfer> transfers) {
   return is_mine;
 }
 
-inline trace::Exchange PairExecutor::exchange_of(const Active& active) const {
+inline trace::ExchangeState PairExecutor::exchange_of(const Active& active) const {
   const Transfer& transfer = active.transfer;
   return {.peer = transfer.peer,
           .sends = transfer.is_send,
@@ -157,7 +157,7 @@ void PairExecutor::tell_lines() const {
 void PairExecutor::tell_progress(trace::Recorder& recorder, const Stall& stall) const {
   const uint32_t room = recorder.open_lines(active_.size());
   for (uint32_t i = 0; i < room; ++i) {
-    trace::Exchange exchange = exchange_of(active_[i]);
+    trace::ExchangeState exchange = exchange_of(active_[i]);
     stall.describe_peer(exchange);
     recorder.set_line(i, exchange);
   }

@@ -77,7 +77,7 @@ class PairExecutor final : public ProgressSource {
                       Move move);
   void write_piece(const Active& active, const PairChannel& channel, uint64_t at, uint64_t bytes);
   void read_piece(const Active& active, const PairChannel& channel, uint64_t at, uint64_t bytes);
-  trace::Exchange exchange_of(const Active& active) const;
+  trace::ExchangeState exchange_of(const Active& active) const;
   void tell_lines() const;
   static size_t place_of(const Transfer& transfer) {
     return 2 * size_t{transfer.peer} + (transfer.is_send ? 1 : 0);

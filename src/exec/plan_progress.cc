@@ -22,8 +22,8 @@ bool has_posted(const plan::Plan& plan, const Position& lane) {
 
 }  // namespace
 
-ProgressSource::Step PlanStanding::step() const {
-  ProgressSource::Step found;
+ProgressSource::StepPlace PlanStanding::step() const {
+  ProgressSource::StepPlace found;
   while (found.lane + 1 < plan->lanes.size() &&
          lanes[found.lane].slice == plan::slices_of(*plan, found.lane)) {
     ++found.lane;
@@ -98,7 +98,7 @@ void PlanProgress::tell_lines(trace::Recorder& recorder, const Stall& stall) con
     for (uint32_t i = 0; i < tally_.size() && line < room; ++i) {
       const Tally& tally = tally_[i];
       if (tally.messages == 0 || (tally.complete == tally.messages) != complete) continue;
-      trace::Exchange exchange{.peer = i / 2, .sends = i % 2 == 1};
+      trace::ExchangeState exchange{.peer = i / 2, .sends = i % 2 == 1};
       exchange.bytes = tally.bytes;
       exchange.moved = tally.moved;
       exchange.messages = tally.messages;

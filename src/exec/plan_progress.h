@@ -20,7 +20,7 @@ struct PlanStanding {
   const plan::Position* lanes = nullptr;  // one for each of the plan's
 
   /// Of the first lane that is not done.
-  ProgressSource::Step step() const;
+  ProgressSource::StepPlace step() const;
 };
 
 class PlanProgress {

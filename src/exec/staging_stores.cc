@@ -20,7 +20,7 @@ float MoveCost::mean() const {
   return std::accumulate(sorted.begin(), sorted.begin() + kept, 0.0F) / static_cast<float>(kept);
 }
 
-bool StagingChoice::took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns) {
+bool StagingChoice::took(uint64_t bytes, StoreChoice turn, uint64_t duration_ns, uint64_t now_ns) {
   Class& c = class_of(bytes);
   c.cost[turn.streaming].add(bytes, duration_ns);
   if (c.trial > 0) {
@@ -57,9 +57,9 @@ StagingReaders::StagingReaders(const std::vector<const StagingReads*>& readers) 
 StoreCosts StagingReaders::look(uint64_t bytes) {
   const uint32_t size_class = staging_class(bytes);
   StoreCosts most{};
-  for (Reader& reader : readers_) {
+  for (ReaderCosts& reader : readers_) {
     const uint64_t word = reader.reads->costs[size_class].load(std::memory_order_relaxed);
-    Told& told = reader.told[size_class];
+    ReportedCosts& told = reader.told[size_class];
     if (word != told.word) told = {word, 0};
     const auto costs = std::bit_cast<StoreCosts>(word);
     if (costs[false] == 0 || costs[true] == 0 || told.looks >= kGoneLooks) continue;

@@ -104,23 +104,23 @@ class StagingChoice {
   /// write is read from a cache.
   static constexpr float kWorthOfCache = 2;
 
-  struct Turn {
+  struct StoreChoice {
     bool streaming = false;
     bool timed = false;
   };
 
   /// How pieces of so many bytes are written.
-  Turn chosen(uint64_t bytes) { return {class_of(bytes).streaming, false}; }
+  StoreChoice chosen(uint64_t bytes) { return {class_of(bytes).streaming, false}; }
 
   /// The same for the next piece, which may also be asked for its time.
-  Turn next(uint64_t bytes) {
+  StoreChoice next(uint64_t bytes) {
     Class& c = class_of(bytes);
     if (c.trial > 0) return {!c.streaming, true};
     return {c.streaming, lots_.below(kTimedEvery) == 0};
   }
 
   /// A timed turn took so long. True when it is time to choose() again.
-  bool took(uint64_t bytes, Turn turn, uint64_t duration_ns, uint64_t now_ns);
+  bool took(uint64_t bytes, StoreChoice turn, uint64_t duration_ns, uint64_t now_ns);
 
   /// `readers`: what the slowest reader of pieces of this class pays; zeros: what it did before.
   void choose(uint64_t bytes, const StoreCosts& readers);
@@ -155,16 +155,16 @@ class StagingReaders {
   StoreCosts look(uint64_t bytes);
 
  private:
-  struct Told {
+  struct ReportedCosts {
     uint64_t word = 0;
     uint32_t looks = kGoneLooks;  // that found this word
   };
-  struct Reader {
+  struct ReaderCosts {
     const StagingReads* reads;
-    std::array<Told, kStagingClasses> told;
+    std::array<ReportedCosts, kStagingClasses> told;
   };
 
-  std::vector<Reader> readers_;
+  std::vector<ReaderCosts> readers_;
 };
 
 /// Writes staging memory as the setting says.
@@ -186,7 +186,7 @@ class StagingWriter {
   void operator()(uint64_t bytes, bool is_copy, Order order, Write&& write) {
     if (bytes < kLeastStagingBytes) return write(false);
     if (stores_ != StagingStores::kMeasured) return write(stores_ == StagingStores::kStreaming);
-    const StagingChoice::Turn turn = is_copy ? choice_.next(bytes) : choice_.chosen(bytes);
+    const StagingChoice::StoreChoice turn = is_copy ? choice_.next(bytes) : choice_.chosen(bytes);
     if (!turn.timed) return write(turn.streaming);
     const uint64_t begin_ns = monotonic_ns();
     write(turn.streaming);

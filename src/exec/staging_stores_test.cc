@@ -20,7 +20,7 @@ class Simulation {
 
   void run(int moves) {
     for (int i = 0; i < moves; ++i) {
-      const StagingChoice::Turn turn = choice.next(kBytes);
+      const StagingChoice::StoreChoice turn = choice.next(kBytes);
       const bool is_near = readers > 1 && i % readers == 0;
       const double cached = is_near ? kNearNs : cached_ns;
       const auto ns = static_cast<uint64_t>(turn.streaming ? streaming_ns : cached);

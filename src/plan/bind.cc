@@ -9,8 +9,8 @@ namespace tutti::plan {
 
 namespace {
 
-UserStores user_stores(const Match& match, const BindRequest& request, const Geometry& geometry,
-                       const Tuning& tuning) {
+UserStores user_stores(const Match& match, const BindRequest& request,
+                       const SliceGeometry& geometry, const Tuning& tuning) {
   using Of = UserStores::Of;
   using types::StoreHint;
   const uint64_t bytes =
@@ -27,7 +27,7 @@ UserStores user_stores(const Match& match, const BindRequest& request, const Geo
 }  // namespace
 
 Plan bind(const Match& match, const BindRequest& request, const Tuning& tuning) {
-  const Geometry geometry = measure(match, request, tuning);
+  const SliceGeometry geometry = measure(match, request, tuning);
   Plan plan = Emitter(match, request, geometry).run();
   const auto note = [&](bool changed, const char* pass) {
     if (!changed) return;

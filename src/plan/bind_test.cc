@@ -20,7 +20,7 @@ Match match_of(const char* name, int ranks, Mode mode = Mode::kStaged,
   return match_all({find(name), {.ranks = ranks}, spread, mode}).value()[0];
 }
 
-TEST(Geometry, SmallMessagesTravelInCells) {
+TEST(SliceGeometry, SmallMessagesTravelInCells) {
   const Match match = match_of("all_reduce/one_shot", 4);
   const auto in_cells = [&](uint64_t count) {
     return measure(match, {count, types::DataType::kInt8}, {}).in_cells;
@@ -30,7 +30,7 @@ TEST(Geometry, SmallMessagesTravelInCells) {
   EXPECT_FALSE(in_cells(kCellPayloadBytes + 1));
 }
 
-TEST(Geometry, ManyMessagesNeedManyCells) {
+TEST(SliceGeometry, ManyMessagesNeedManyCells) {
   Tuning tuning;
   const Match match = match_of("all_reduce/ring", 4);  // six messages a rank
   tuning.cells_per_region = 6;
@@ -40,15 +40,15 @@ TEST(Geometry, ManyMessagesNeedManyCells) {
 }
 
 // All ranks must cut alike, whatever they send themselves.
-TEST(Geometry, IsTheSameOnAllRanks) {
+TEST(SliceGeometry, IsTheSameOnAllRanks) {
   for (const schedule::Algorithm& algorithm : registry::algorithms()) {
     for (const Lowering& lowering : lowerings(algorithm, 5)) {
       const Result<std::vector<Match>> matches = match_all(lowering);
       for (uint64_t count : small_counts(lowering)) {
         const BindRequest request{count, types::DataType::kFloat32};
-        const Geometry first = measure(matches.value()[0], request, small_tuning(false));
+        const SliceGeometry first = measure(matches.value()[0], request, small_tuning(false));
         for (const Match& match : matches.value()) {
-          const Geometry other = measure(match, request, small_tuning(false));
+          const SliceGeometry other = measure(match, request, small_tuning(false));
           EXPECT_EQ(first.slices, other.slices) << print(lowering);
           EXPECT_EQ(first.stride, other.stride) << print(lowering);
         }
@@ -57,7 +57,7 @@ TEST(Geometry, IsTheSameOnAllRanks) {
   }
 }
 
-TEST(Geometry, FramesStayNearTheirLimit) {
+TEST(SliceGeometry, FramesStayNearTheirLimit) {
   const Match match = match_of("all_reduce/two_shot", 4);
   const Tuning tuning;
   const BindRequest request{100'000'000, types::DataType::kFloat32};
@@ -65,7 +65,7 @@ TEST(Geometry, FramesStayNearTheirLimit) {
   EXPECT_GT(plan.slices, 100u);
   EXPECT_LE(plan.lanes[0].frame_bytes, tuning.frame_bytes + 4 * 3 * 64);
   // A block's piece of any slice fits its place in the frame.
-  const Geometry geometry = measure(match, request, tuning);
+  const SliceGeometry geometry = measure(match, request, tuning);
   const uint64_t longest = request.count / 4;
   for (uint64_t slice = 0; slice < plan.slices; slice += 13) {
     const schedule::Extent piece = schedule::piece(longest, slice, plan.slices, plan.quantum);
@@ -73,7 +73,7 @@ TEST(Geometry, FramesStayNearTheirLimit) {
   }
 }
 
-TEST(Geometry, APipelineStaysWithinAPartOfEachRegion) {
+TEST(SliceGeometry, APipelineStaysWithinAPartOfEachRegion) {
   const Tuning tuning;
   const BindRequest request{100'000'000, types::DataType::kFloat32};
   const Plan broadcast = bind(match_of("broadcast/publish_once", 4), request, tuning);
@@ -83,7 +83,7 @@ TEST(Geometry, APipelineStaysWithinAPartOfEachRegion) {
   EXPECT_EQ(all_reduce.lanes[0].region_bytes, tuning.region_bytes);
 }
 
-TEST(Geometry, ALongPipelineStaysWithinLess) {
+TEST(SliceGeometry, ALongPipelineStaysWithinLess) {
   Tuning tuning;
   tuning.long_pipeline_bytes = 32 << 20;  // whose slices would be longer than its frames
   const uint64_t count = tuning.long_pipeline_bytes / 4;
@@ -99,7 +99,7 @@ TEST(Geometry, ALongPipelineStaysWithinLess) {
 }
 
 // The root's frame holds a block for each rank.
-TEST(Geometry, TheBlocksOfAPipelineAreNotCutShort) {
+TEST(SliceGeometry, TheBlocksOfAPipelineAreNotCutShort) {
   const Tuning tuning;
   const auto scatter_16_mib = [&](int ranks) {
     const uint64_t count = (uint64_t{16} << 20) / 4 / static_cast<uint64_t>(ranks);
@@ -111,7 +111,7 @@ TEST(Geometry, TheBlocksOfAPipelineAreNotCutShort) {
   EXPECT_LT(scatter_16_mib(64), tuning.pipeline_bytes) << "or its frame were too long";
 }
 
-TEST(Geometry, TheLanesOfAPlanShareOneRing) {
+TEST(SliceGeometry, TheLanesOfAPlanShareOneRing) {
   const Tuning tuning;
   schedule::Parameters parameters{.ranks = 4};
   parameters.lanes = 4;
@@ -121,7 +121,7 @@ TEST(Geometry, TheLanesOfAPlanShareOneRing) {
   for (const LanePlan& lane : plan.lanes) EXPECT_LE(lane.region_bytes, tuning.region_bytes / 4);
 }
 
-TEST(Geometry, DirectPlansNeedNoFramesAndNoSlices) {
+TEST(SliceGeometry, DirectPlansNeedNoFramesAndNoSlices) {
   const Match match = match_of("all_reduce/two_shot", 4, Mode::kDirect);
   const Plan plan = bind(match, {100'000'000}, {});
   EXPECT_EQ(plan.slices, 1u);

@@ -55,7 +55,7 @@ uint64_t pipeline_slices(uint64_t bytes, uint64_t longest_bytes, bool is_long,
 
 // The number of slices must be the same on every rank of the communicator, so it follows from what
 // all of them know: the declared cost of the algorithm, the count, the tuning.
-uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t longest,
+uint64_t count_slices(const Match& match, const SliceGeometry& geometry, uint64_t longest,
                       const BindRequest& request, const Tuning& tuning) {
   const uint64_t longest_bytes = longest * geometry.element_bytes;
   const bool has_slots = std::any_of(match.lanes.begin(), match.lanes.end(),
@@ -76,7 +76,7 @@ uint64_t count_slices(const Match& match, const Geometry& geometry, uint64_t lon
 }
 
 // Bytes of the longest piece of a block of so many elements, in whole cache lines.
-uint64_t piece_bytes(const Geometry& geometry, uint64_t longest, uint64_t slices) {
+uint64_t piece_bytes(const SliceGeometry& geometry, uint64_t longest, uint64_t slices) {
   uint64_t piece = longest;
   if (slices > 1) piece = std::min(longest, longest / slices + 1 + geometry.quantum);
   return std::max(kLine, round_up(piece * geometry.element_bytes, kLine));
@@ -84,7 +84,7 @@ uint64_t piece_bytes(const Geometry& geometry, uint64_t longest, uint64_t slices
 
 // Short slices suit staging, long ones a link with a long delay: where some lanes have only one
 // kind of message, and others the other kind, each gets what suits it.
-void join_slices(const Match& match, uint64_t far_slices, Geometry& geometry) {
+void join_slices(const Match& match, uint64_t far_slices, SliceGeometry& geometry) {
   const bool has_far = std::any_of(match.lanes.begin(), match.lanes.end(),
                                    [](const LaneMatch& lane) { return lane.far; });
   if (!has_far || far_slices == 0 || far_slices >= geometry.slices) return;
@@ -94,8 +94,8 @@ void join_slices(const Match& match, uint64_t far_slices, Geometry& geometry) {
 
 }  // namespace
 
-Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning) {
-  Geometry geometry;
+SliceGeometry measure(const Match& match, const BindRequest& request, const Tuning& tuning) {
+  SliceGeometry geometry;
   geometry.element_bytes = types::size_of(request.type);
   geometry.quantum = kLine / geometry.element_bytes;
   const uint64_t longest = request.layout(match.shape).longest();
@@ -120,7 +120,7 @@ Geometry measure(const Match& match, const BindRequest& request, const Tuning& t
   return geometry;
 }
 
-Emitter::Emitter(const Match& match, const BindRequest& request, const Geometry& geometry)
+Emitter::Emitter(const Match& match, const BindRequest& request, const SliceGeometry& geometry)
     : match_(match),
       request_(request),
       geometry_(geometry),
@@ -232,7 +232,7 @@ void Emitter::emit_publication(const Step& step, const MatchedStep& matched) {
   }
 }
 
-void Emitter::emit_cell(const Step& step, const Message& message) {
+void Emitter::emit_cell(const Step& step, const NearMessage& message) {
   const auto blocks = match_.schedule.blocks_of(step);
   const uint32_t base = register_of(PeerBase::kCell, match_.schedule.rank);
   uint64_t offset =
@@ -269,7 +269,7 @@ void Emitter::emit_move(uint32_t index) {
                        .value = posted_[posted++].ordinal});
       continue;
     }
-    const Message& message = match_.arrivals[arrival++];
+    const NearMessage& message = match_.arrivals[arrival++];
     pushed = message.mechanism == Mechanism::kPush;
     await(step, message);
   }
@@ -310,7 +310,7 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
       const uint64_t offset = posted_[posted++].landing + i * stride_of(step.lane);
       operands.push_back({register_of(Base::kLanding), Shift::kNone, offset});
     } else {
-      const Message& message = match_.arrivals[arrival++];
+      const NearMessage& message = match_.arrivals[arrival++];
       Operand operand = arrived(message, step.lane, i, cell_offset);
       if (message.mechanism == Mechanism::kRead) {
         const bool alone = step.operand_count == 1;
@@ -341,7 +341,7 @@ void Emitter::emit_fold(uint32_t index, uint32_t i, uint64_t landing) {
   emit(step.lane, op, operands);
 }
 
-void Emitter::await(const Step& step, const Message& message) {
+void Emitter::await(const Step& step, const NearMessage& message) {
   if (geometry_.in_cells) {
     emit(step.lane, {.code = OpCode::kWaitCell,
                      .peer = static_cast<uint32_t>(message.source),

@@ -13,7 +13,7 @@
 namespace tutti::plan {
 
 /// Sizes every rank computes alike from (match, count, type, tuning).
-struct Geometry {
+struct SliceGeometry {
   uint64_t element_bytes = 1;
   uint64_t quantum = 1;
   uint64_t slices = 1;
@@ -26,11 +26,11 @@ struct Geometry {
   bool is_long_pipeline = false;
 };
 
-Geometry measure(const Match& match, const BindRequest& request, const Tuning& tuning);
+SliceGeometry measure(const Match& match, const BindRequest& request, const Tuning& tuning);
 
 class Emitter {
  public:
-  Emitter(const Match& match, const BindRequest& request, const Geometry& geometry);
+  Emitter(const Match& match, const BindRequest& request, const SliceGeometry& geometry);
 
   Plan run();
 
@@ -52,12 +52,12 @@ class Emitter {
   void emit_afters(const schedule::Step& step);
   void emit_send(uint32_t index);
   void emit_publication(const schedule::Step& step, const MatchedStep& matched);
-  void emit_cell(const schedule::Step& step, const Message& message);
+  void emit_cell(const schedule::Step& step, const NearMessage& message);
   void emit_far(uint32_t index);
   void emit_move(uint32_t index);
   void emit_fold(uint32_t index, uint32_t i, uint64_t landing);
   bool lands_by_itself(uint32_t index) const;
-  void await(const schedule::Step& step, const Message& message);
+  void await(const schedule::Step& step, const NearMessage& message);
   void await_entry(int peer);
   std::vector<TouchedBytes> places_of(std::span<const schedule::Block> blocks) const;
   static bool overlap(const std::vector<TouchedBytes>& a, const std::vector<TouchedBytes>& b);
@@ -69,7 +69,8 @@ class Emitter {
   void emit_copy(const schedule::Step& step, std::span<const Operand> operands, uint64_t length);
   Operand local(schedule::Block block) const;
   Operand remote(int peer, schedule::Block block) const;
-  Operand arrived(const Message& message, uint16_t lane, uint32_t i, uint64_t cell_offset) const;
+  Operand arrived(const NearMessage& message, uint16_t lane, uint32_t i,
+                  uint64_t cell_offset) const;
   Shift user_shift() const {
     return geometry_.slices * geometry_.parts > 1 ? Shift::kPiece : Shift::kNone;
   }
@@ -83,7 +84,7 @@ class Emitter {
 
   const Match& match_;
   const BindRequest& request_;
-  const Geometry geometry_;
+  const SliceGeometry geometry_;
   schedule::Layout layout_;
   std::vector<Ops> lanes_;          // ops by lane, joined at the end
   std::vector<uint32_t> step_end_;  // ops of its lane up to and including the step

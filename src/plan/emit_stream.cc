@@ -63,7 +63,7 @@ Operand Emitter::remote(int peer, Block block) const {
           layout_.extent(block).offset * geometry_.element_bytes};
 }
 
-Operand Emitter::arrived(const Message& message, uint16_t lane, uint32_t i,
+Operand Emitter::arrived(const NearMessage& message, uint16_t lane, uint32_t i,
                          uint64_t cell_offset) const {
   switch (message.mechanism) {
     case Mechanism::kPull:

@@ -18,9 +18,9 @@ struct Exchange {
   uint32_t peer = 0;
   bool sends = false;
   uint16_t lane = 0;
-  uint32_t step = 0;              // of the schedule
-  const Message* near = nullptr;  // null: it travels by stream
-  uint32_t ordinal = 0;           // by stream: as StreamSend and StreamReceive number them
+  uint32_t step = 0;                  // of the schedule
+  const NearMessage* near = nullptr;  // null: it travels by stream
+  uint32_t ordinal = 0;               // by stream: as StreamSend and StreamReceive number them
   std::span<const schedule::Block> blocks;
 };
 
@@ -35,7 +35,7 @@ void each_exchange(const Match& match, Visit visit) {
       if (step.lane != lane) continue;
       const MatchedStep& matched = match.steps[i];
       Exchange exchange{.lane = lane, .step = i, .blocks = mine.blocks_of(step)};
-      const auto tell = [&](int peer, const Message* near, uint32_t& ordinals) {
+      const auto tell = [&](int peer, const NearMessage* near, uint32_t& ordinals) {
         exchange.peer = static_cast<uint32_t>(peer);
         exchange.near = near;
         exchange.ordinal = near == nullptr ? ordinals++ : 0;

@@ -30,8 +30,8 @@ uint32_t keep(Match& result, std::span<const schedule::Block> blocks) {
   return offset;
 }
 
-Message describe(Match& result, const Traffic& traffic, const Sent& sent) {
-  Message message;
+NearMessage describe(Match& result, const Traffic& traffic, const Sent& sent) {
+  NearMessage message;
   message.mechanism = sent.mechanism;
   message.source = sent.source;
   message.slot = sent.slot;
@@ -84,7 +84,7 @@ void distil(Match& result, const Traffic& traffic) {
     result.steps[i].arrivals = static_cast<uint32_t>(result.arrivals.size());
     for (Source source : mine.sources_of(step)) {
       if (!source.is_message() || !result.group->near(mine.rank, source.peer())) continue;
-      const Message message = describe(result, traffic, traffic.sent(arrived[arrival++]));
+      const NearMessage message = describe(result, traffic, traffic.sent(arrived[arrival++]));
       result.arrivals.push_back(message);
     }
   }

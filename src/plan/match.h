@@ -34,7 +34,7 @@ const char* name_of(Mode mode);
 constexpr bool enters(Mode mode) { return mode == Mode::kDirect || mode == Mode::kSingleCopy; }
 
 /// A message to ranks of my domain, or what my rank needs to know of one sent to it.
-struct Message {
+struct NearMessage {
   Mechanism mechanism = Mechanism::kSlot;
   int source = 0;
   uint32_t slot = 0;    // blocks of the source's frame before this message
@@ -54,7 +54,7 @@ struct MatchedStep {
   // SEND
   bool near = false;    // someone of my domain receives it: `message` holds
   bool signal = false;  // the last SEND of a run: raise the counter to `message.value`
-  Message message;
+  NearMessage message;
   uint32_t pushes = 0, push_count = 0;  // into Match::push_targets
   uint32_t far = 0, far_count = 0;      // peers by stream, into Match::far_peers
   // MOVE
@@ -87,7 +87,7 @@ struct Match {
   // The mechanisms follow from whether buffers are in place: then every rank must say the same.
   bool placement_matters = false;
   std::vector<MatchedStep> steps;
-  std::vector<Message> arrivals;
+  std::vector<NearMessage> arrivals;
   std::vector<PushTarget> push_targets;
   std::vector<int> far_peers;
   std::vector<uint32_t> block_words;

@@ -275,8 +275,8 @@ Schedule overwriting(const Parameters&, int rank) {
     const auto write = builder.copy(output(1), mine);
     if (kJoins) builder.after(write, heard);
   } else {
-    const schedule::Operand sources[] = {schedule::Operand::message(0),
-                                         schedule::Operand::local(mine)};
+    const schedule::MoveSource sources[] = {schedule::MoveSource::message(0),
+                                            schedule::MoveSource::local(mine)};
     builder.move(output(1), sources);
     builder.copy(output(0), mine);
     builder.send(output(0), 0);

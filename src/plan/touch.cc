@@ -102,7 +102,7 @@ void Touches::touch(Block block, uint32_t step, bool write) {
 }
 
 void Touches::touch_one(Block block, uint32_t step, bool write) {
-  Facts& facts = facts_[static_cast<size_t>(block.space())][block.index()];
+  BlockTouches& facts = facts_[static_cast<size_t>(block.space())][block.index()];
   const bool is_new = facts.touches.empty() || facts.touches.back() != step;
   if (is_new && (!order_.total() || facts.touches.size() < 2)) facts.touches.push_back(step);
   if (write && (facts.writes.empty() || facts.writes.back() != step)) facts.writes.push_back(step);

@@ -28,12 +28,12 @@ class Touches {
   std::span<const uint32_t> touches(schedule::Block block) const { return at(block).touches; }
 
  private:
-  struct Facts {
+  struct BlockTouches {
     std::vector<uint32_t> touches;  // rising
     std::vector<uint32_t> writes;   // rising
   };
 
-  const Facts& at(schedule::Block block) const {
+  const BlockTouches& at(schedule::Block block) const {
     return facts_[static_cast<size_t>(block.space())][block.index()];
   }
   bool copies_to_itself(const schedule::Schedule& schedule, const schedule::Step& step) const;
@@ -44,7 +44,7 @@ class Touches {
   int rank_;
   bool in_place_;
   StepOrder order_;
-  std::vector<Facts> facts_[3];
+  std::vector<BlockTouches> facts_[3];
 };
 
 /// In place: the blocks of the other user space that overlap `block` of rank `rank`, as [first,

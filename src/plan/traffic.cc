@@ -165,7 +165,7 @@ bool Traffic::flows_one_way() const {
 
 uint32_t Traffic::done_value(const Delivery& delivery) const {
   const uint16_t lane = schedule_of(delivery.rank).steps[delivery.step].lane;
-  for (const Signal& signal : signals_[index_[delivery.rank]]) {
+  for (const StepSignal& signal : signals_[index_[delivery.rank]]) {
     if (signal.lane == lane && signal.step > delivery.step) return signal.value;
   }
   return lanes_[lane].advance;

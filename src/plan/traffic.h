@@ -78,7 +78,7 @@ class Traffic {
   uint32_t message_blocks() const { return message_blocks_; }
 
  private:
-  struct Signal {
+  struct StepSignal {
     uint32_t step;
     uint32_t value;
     uint16_t lane;
@@ -100,7 +100,7 @@ class Traffic {
   std::vector<std::vector<uint32_t>> sent_of_step_;  // [local][step] -> id or kNone
   std::vector<std::vector<uint32_t>> arrivals_;
   std::vector<Delivery> deliveries_;
-  std::vector<std::vector<Signal>> signals_;  // [local], rising
+  std::vector<std::vector<StepSignal>> signals_;  // [local], rising
   std::vector<LaneMatch> lanes_;
   uint32_t message_blocks_ = 0;
 };

@@ -33,13 +33,13 @@ uint64_t elements_of(const PlanSet& set, uint32_t rank, bool output) {
   return end;
 }
 
-Status verify_plans(std::span<const PlanSet* const> calls, const VerifyOptions& options) {
+Status verify_plans(std::span<const PlanSet* const> calls, const VerifyPlanOptions& options) {
   if (calls.empty()) return {};
   if (Status status = verifier::check_facts(calls); !status.ok()) return status;
   return verifier::Machine(calls, options).run();
 }
 
-Status verify_plans(const PlanSet& call, const VerifyOptions& options) {
+Status verify_plans(const PlanSet& call, const VerifyPlanOptions& options) {
   const PlanSet* const calls[] = {&call};
   return verify_plans(calls, options);
 }

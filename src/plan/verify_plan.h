@@ -52,7 +52,7 @@ struct PlanSet {
 schedule::Extent share_of(const PlanSet& set, uint32_t rank, bool output, uint32_t index);
 uint64_t elements_of(const PlanSet& set, uint32_t rank, bool output);
 
-struct VerifyOptions {
+struct VerifyPlanOptions {
   uint32_t rounds = 3;             // the calls are made so many times over
   uint32_t regions = 2;            // of every staging ring and of the cell ring
   uint32_t frames_per_region = 2;  // of the largest plan: a region has no more room
@@ -60,7 +60,7 @@ struct VerifyOptions {
 };
 
 /// The calls are made by all ranks in the order given, over and over, always with the same buffers.
-Status verify_plans(std::span<const PlanSet* const> calls, const VerifyOptions& options = {});
-Status verify_plans(const PlanSet& call, const VerifyOptions& options = {});
+Status verify_plans(std::span<const PlanSet* const> calls, const VerifyPlanOptions& options = {});
+Status verify_plans(const PlanSet& call, const VerifyPlanOptions& options = {});
 
 }  // namespace tutti::plan

@@ -189,7 +189,7 @@ void Machine::post(const Context& at, bool sends) {
   const Plan& plan = plan_of(at.rank);
   const uint32_t number = at.at->lane;
   Lane& lane = ranks_[at.rank].lanes[number];
-  Transfer& posted = (sends ? lane.sent : lane.received)[op.value];
+  PostedTransfer& posted = (sends ? lane.sent : lane.received)[op.value];
   posted.progress = at.at->progress;
   posted.done = posted.awaited = false;
   posted.places.clear();
@@ -200,7 +200,7 @@ void Machine::post(const Context& at, bool sends) {
   }
   threads_[posted.thread].clock.join(threads_[at.thread].clock);
   begin(posted.thread, deed_of(at));
-  Channel& channel =
+  TransferChannel& channel =
       sends ? channels_[{at.rank, op.peer, number}] : channels_[{op.peer, at.rank, number}];
   (sends ? channel.sends : channel.receives).push_back(&posted);
   if (channel.sends.empty() || channel.receives.empty()) return;
@@ -209,7 +209,7 @@ void Machine::post(const Context& at, bool sends) {
   channel.receives.pop_front();
 }
 
-void Machine::transfer(Transfer& send, Transfer& receive) {
+void Machine::transfer(PostedTransfer& send, PostedTransfer& receive) {
   threads_[receive.thread].clock.join(threads_[send.thread].clock);
   std::vector<Part> message;  // counted from the beginning of the message
   uint64_t sent = 0, received = 0;
@@ -247,7 +247,7 @@ bool Machine::await_transfer(const Context& at, bool sends) {
   const Op& op = *at.op;
   const uint32_t poster = sends ? op.lane : at.at->lane;
   Lane& lane = ranks_[at.rank].lanes[poster];
-  Transfer& posted = (sends ? lane.sent : lane.received)[op.value];
+  PostedTransfer& posted = (sends ? lane.sent : lane.received)[op.value];
   const Position& where = position_of(at.rank, poster);
   if (where.slice < at.at->slice || posted.progress != where.progress) {
     refuse_at(at, "awaits what has not been posted in this slice");

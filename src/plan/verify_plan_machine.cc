@@ -13,7 +13,7 @@ uint64_t larger_bytes(const PlanSet& set, uint32_t rank, uint64_t element_bytes)
 
 }  // namespace
 
-Machine::Machine(std::span<const PlanSet* const> calls, const VerifyOptions& options)
+Machine::Machine(std::span<const PlanSet* const> calls, const VerifyPlanOptions& options)
     : calls_(calls),
       options_(options),
       group_(calls.front()->group),
@@ -76,7 +76,7 @@ void Machine::add_transfers(uint32_t rank, uint32_t lane) {
     receives = std::max<size_t>(receives, plan.lanes[lane].receives);
     sends = std::max<size_t>(sends, plan.lanes[lane].sends);
   }
-  const auto add = [&](std::vector<Transfer>& transfers, size_t count, const char* engine) {
+  const auto add = [&](std::vector<PostedTransfer>& transfers, size_t count, const char* engine) {
     for (size_t i = 0; i < count; ++i) {
       transfers.push_back({.thread = static_cast<uint32_t>(threads_.size())});
       threads_.push_back({rank, lane, engine});

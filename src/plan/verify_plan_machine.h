@@ -32,7 +32,7 @@ struct Deed {
 
 class Machine {
  public:
-  Machine(std::span<const PlanSet* const> calls, const VerifyOptions& options);
+  Machine(std::span<const PlanSet* const> calls, const VerifyPlanOptions& options);
 
   Status run();
 
@@ -82,7 +82,7 @@ class Machine {
   };
 
   /// A rising counter, with what each of its values publishes.
-  struct Counter {
+  struct CounterHistory {
     uint64_t value = kFirstProgress;
     struct Signal {
       uint64_t value;
@@ -103,19 +103,19 @@ class Machine {
   };
 
   /// A posted send or receive: a thread of its own from the post until it is awaited.
-  struct Transfer {
+  struct PostedTransfer {
     uint32_t thread = 0;
     uint64_t progress = 0;  // of the lane when it opened the slice of the post
     std::vector<Place> places{};
     bool done = false;
     bool awaited = false;
   };
-  struct Channel {
-    std::deque<Transfer*> sends, receives;
+  struct TransferChannel {
+    std::deque<PostedTransfer*> sends, receives;
   };
 
   struct Lane {
-    std::vector<Transfer> received, sent;
+    std::vector<PostedTransfer> received, sent;
     std::vector<std::vector<Clock>> passed;  // [slice][ops passed], for other lanes
   };
 
@@ -144,7 +144,7 @@ class Machine {
   };
 
   static constexpr uint64_t kFirstProgress = 1;
-  enum MemoryKind : uint32_t { kInputs, kOutputs, kCells, kScratches, kLandings, kSlots };
+  enum VerifiedMemory : uint32_t { kInputs, kOutputs, kCells, kScratches, kLandings, kSlots };
 
   // Calls: verify_plan_machine.cc.
   void add_rank(uint32_t rank);
@@ -179,7 +179,7 @@ class Machine {
   bool read(const Place& place, uint32_t thread, std::vector<Part>& parts);
   bool write(const Place& place, uint32_t thread, std::span<const Part> parts);
   void post(const Context& at, bool sends);
-  void transfer(Transfer& send, Transfer& receive);
+  void transfer(PostedTransfer& send, PostedTransfer& receive);
   bool await_transfer(const Context& at, bool sends);
   void check_output(uint32_t rank);
   void check_block(uint32_t rank, const Place& block, ValueId required);
@@ -221,7 +221,7 @@ class Machine {
   bool ok() const { return failure_.ok(); }
 
   std::span<const PlanSet* const> calls_;
-  const VerifyOptions options_;
+  const VerifyPlanOptions options_;
   const group::GroupPointer group_;
   const uint32_t total_calls_;
   uint32_t lanes_ = 1;  // the most lanes of any plan
@@ -231,9 +231,10 @@ class Machine {
   Values values_;
   std::vector<Thread> threads_;  // the lanes of all ranks, then transfers
   std::vector<Memory> memories_;
-  std::vector<Counter> counters_;  // [thread of the lane]
+  std::vector<CounterHistory> counters_;  // [thread of the lane]
   std::vector<Rank> ranks_;
-  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, Channel> channels_;  // source, target, lane
+  std::map<std::tuple<uint32_t, uint32_t, uint32_t>, TransferChannel>
+      channels_;  // source, target, lane
   // Working memory.
   std::vector<std::vector<Part>> sources_;
   std::vector<Part> folded_, parts_;

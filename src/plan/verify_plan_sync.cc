@@ -19,7 +19,7 @@ Deed Machine::deed_of(const Context& at) const {
 }
 
 void Machine::signal(const Context& at, uint64_t value) {
-  Counter& counter = counters_[at.thread];
+  CounterHistory& counter = counters_[at.thread];
   if (value < counter.value) refuse_at(at, "makes a counter fall");
   begin(at.thread, deed_of(at));
   counter.value = value;
@@ -28,12 +28,12 @@ void Machine::signal(const Context& at, uint64_t value) {
 
 // Takes over what the first sufficient signal carries: nothing more is certain.
 bool Machine::reached(uint32_t thread, uint32_t peer, uint32_t lane, uint64_t progress) {
-  const Counter& counter = counters_[thread_of(peer, lane)];
+  const CounterHistory& counter = counters_[thread_of(peer, lane)];
   if (counter.value < progress) return false;
   if (progress <= kFirstProgress) return true;
   const auto first = std::lower_bound(
       counter.signals.begin(), counter.signals.end(), progress,
-      [](const Counter::Signal& signal, uint64_t value) { return signal.value < value; });
+      [](const CounterHistory::Signal& signal, uint64_t value) { return signal.value < value; });
   threads_[thread].clock.join(first->clock);
   return true;
 }
@@ -89,7 +89,7 @@ void Machine::check_closed(const Context& at) {
       "rank " + std::to_string(at.rank) + " lane " + std::to_string(where.lane) + " ends slice " +
       std::to_string(where.slice) + " of call " + std::to_string(ranks_[at.rank].call);
   for (const auto* transfers : {&lane.received, &lane.sent}) {
-    for (const Transfer& transfer : *transfers) {
+    for (const PostedTransfer& transfer : *transfers) {
       const bool open = transfer.progress == where.progress && !transfer.awaited;
       if (open) refuse(who + " without awaiting what it posted");
     }

@@ -24,7 +24,7 @@ const schedule::Algorithm* find(const char* name) {
 using examples::hard_predecessor;
 using examples::lower;
 
-constexpr VerifyOptions kTight = {.rounds = 3, .regions = 1, .frames_per_region = 1};
+constexpr VerifyPlanOptions kTight = {.rounds = 3, .regions = 1, .frames_per_region = 1};
 
 class EveryPlan : public testing::TestWithParam<int> {};
 
@@ -134,7 +134,7 @@ TEST(VerifyPlan, RefusesRanksThatCountOnDifferentThings) {
 
 // The region is given back when its last frame has been written, not read.
 TEST(VerifyPlan, RefusesCreditThatComesOneFrameEarly) {
-  VerifyOptions early = kTight;
+  VerifyPlanOptions early = kTight;
   early.walk.late_release = false;
   const char* const names[] = {"all_reduce/one_shot", "broadcast/publish_once",
                                "all_to_all/pairwise"};
@@ -153,10 +153,10 @@ TEST(VerifyPlan, RefusesCreditThatComesOneFrameEarly) {
 // Four calls share a cell: only later ones use it again.
 TEST(VerifyPlan, RefusesTinyPlansThatGiveNoCredit) {
   PlanSet set = lower({find("broadcast/publish_once"), {.ranks = 3}}, 1, true);
-  const VerifyOptions again = small_rings(set)[0];
+  const VerifyPlanOptions again = small_rings(set)[0];
   ASSERT_TRUE(set.plans[0].lanes[0].tiny);
   EXPECT_TRUE(verify_plans(set, again).ok()) << verify_plans(set, again).message();
-  VerifyOptions early = again;
+  VerifyPlanOptions early = again;
   early.walk.late_release = false;
   EXPECT_FALSE(verify_plans(set, early).ok());
   Plan& root = set.plans[0];
@@ -219,7 +219,7 @@ TEST(VerifyPlan, ALaneWaitsForAllPartsOfASliceOfAnother) {
       })) << name;
       ASSERT_EQ(set.plans[0].slices, 2u) << name;
       ASSERT_TRUE(verify_plans(set, kTight).ok()) << name << verify_plans(set, kTight).message();
-      VerifyOptions first_part = kTight;
+      VerifyPlanOptions first_part = kTight;
       first_part.walk.last_part = false;
       EXPECT_EQ(verify_plans(set, first_part).ok(), !awaits_parts(set)) << name;
       // Where nothing is folded, some steps only send what was there at entry.
@@ -333,7 +333,7 @@ TEST_P(PlanMutants, AreRefusedOrRight) {
     each_mutant(set, [&](const Mutant& mutant) {
       ++made[static_cast<size_t>(mutant.fault)];
       bool right = verify_plans(calls, kTight).ok();
-      for (const VerifyOptions& options : small_rings(set)) {
+      for (const VerifyPlanOptions& options : small_rings(set)) {
         right = right && verify_plans(set, options).ok();
       }
       const bool none = mutant.fault == Fault::kNoCredit && set.plans[0].lanes.size() == 1 &&

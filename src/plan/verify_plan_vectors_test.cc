@@ -177,7 +177,7 @@ TEST_P(VectorPlans, AreRightInEveryLowering) {
       ASSERT_TRUE(set.ok()) << set.status().message();
       several_slices += set.value().plans[0].slices > 1 ? 1 : 0;
       cells += set.value().plans[0].lanes[0].cells > 0 ? 1 : 0;
-      for (const VerifyOptions& options : small_rings(set.value())) {
+      for (const VerifyPlanOptions& options : small_rings(set.value())) {
         const Status status = verify_plans(set.value(), options);
         EXPECT_TRUE(status.ok()) << print(lowering) << ": " << status.message();
       }

@@ -92,7 +92,7 @@ TEST(Walk, ALaneThatRunsAheadIsRefused) {
   ASSERT_EQ(set.plans[0].lanes.size(), 2u);
   ASSERT_GT(set.plans[0].slices, set.plans[0].slices_in_flight);
   EXPECT_TRUE(verify_plans(set).ok()) << verify_plans(set).message();
-  VerifyOptions options;
+  VerifyPlanOptions options;
   options.walk.window = false;
   EXPECT_NE(verify_plans(set, options).message().find("scratch"), std::string::npos);
 }
@@ -115,7 +115,7 @@ TEST(Walk, AWalkThatBreaksARuleIsRefused) {
     std::vector<const PlanSet*> calls;
     if (follows) calls.push_back(&before);
     calls.push_back(&set);
-    VerifyOptions options{.rounds = 2, .regions = 1, .frames_per_region = 1};
+    VerifyPlanOptions options{.rounds = 2, .regions = 1, .frames_per_region = 1};
     for (size_t i = 0; i < std::size(all); ++i) {
       options.walk = {};
       options.walk.*all[i].field = false;

@@ -43,9 +43,9 @@ struct Portion {
 
 /// Places portions on groups of bins: what is divisible and above the mean share of a group is cut
 /// over all groups, the rest goes to the least loaded group. Gives what each group has to place.
-class Level {
+class AssignmentLevel {
  public:
-  Level(const WorkProblem& problem, std::vector<std::vector<int>> groups)
+  AssignmentLevel(const WorkProblem& problem, std::vector<std::vector<int>> groups)
       : problem_(problem), groups_(std::move(groups)), placed_(groups_.size()) {
     for (const std::vector<int>& group : groups_) {
       WorkBin bin{0, 0, 0};
@@ -182,13 +182,13 @@ Assignment two_level(const WorkProblem& problem) {
   for (size_t i = 0; i < problem.items.size(); ++i) {
     all.push_back({static_cast<int>(i), 0, problem.items[i].units});
   }
-  Level node_level(problem, groups);
+  AssignmentLevel node_level(problem, groups);
   const auto& of_nodes = node_level.place(all);
   std::vector<WorkSlice> slices;
   for (size_t n = 0; n < groups.size(); ++n) {
     std::vector<std::vector<int>> single;
     for (const int bin : groups[n]) single.push_back({bin});
-    Level bin_level(problem, single);
+    AssignmentLevel bin_level(problem, single);
     const auto& of_bins = bin_level.place(of_nodes[n]);
     for (size_t b = 0; b < single.size(); ++b) {
       for (const Portion& p : of_bins[b]) slices.push_back({p.item, p.begin, p.end, single[b][0]});

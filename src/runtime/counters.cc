@@ -34,7 +34,7 @@ class CounterSync::Impl {
     }
     require(expected_sum < 0 || sum == expected_sum, "the counts of layer ", layer, " sum to ", sum,
             " and tokens * k is ", expected_sum, "; count every selection once");
-    Posted& posted = open_[next_];
+    PostedCounts& posted = open_[next_];
     posted.layer = layer;
     // The layer goes along, so that ranks which posted different ones find out.
     posted.own = {layer};
@@ -59,7 +59,7 @@ class CounterSync::Impl {
             ticket.number < 0 || ticket.number >= next_ ? " was never given"
                                                         : " was waited for, or its step has ended",
             "; wait once for each post, before end_step()");
-    Posted posted = std::move(found->second);
+    PostedCounts posted = std::move(found->second);
     open_.erase(found);
     expect_success(tuttiRequestWait(posted.request), comm_, "the exchange of counts");
     Counts counts;
@@ -106,7 +106,7 @@ class CounterSync::Impl {
   int64_t exchanges() const { return exchanges_; }
 
  private:
-  struct Posted {
+  struct PostedCounts {
     int layer = 0;
     std::vector<int64_t> own, all;
     tuttiRequest_t request = nullptr;
@@ -117,7 +117,7 @@ class CounterSync::Impl {
   int ranks_ = 0;
   int rank_ = 0;
   tuttiStream_t stream_{};
-  std::map<int64_t, Posted> open_;
+  std::map<int64_t, PostedCounts> open_;
   std::map<int, std::vector<int64_t>> accumulated_;
   int64_t next_ = 0;
   int64_t exchanges_ = 0;

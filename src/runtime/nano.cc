@@ -12,13 +12,13 @@
 namespace tutti::runtime {
 namespace {
 
-struct Range {
+struct BatchRange {
   int64_t begin = 0, end = 0;
-  bool intersects(const Range& other) const { return begin < other.end && other.begin < end; }
+  bool intersects(const BatchRange& other) const { return begin < other.end && other.begin < end; }
 };
 
-std::vector<Range> ranges_of(const NanoOperation& operation, const NanoSpec& spec) {
-  std::vector<Range> ranges;
+std::vector<BatchRange> ranges_of(const NanoOperation& operation, const NanoSpec& spec) {
+  std::vector<BatchRange> ranges;
   int64_t begin = 0;
   const auto add = [&](int64_t end) {
     require(end > begin && end <= spec.tokens, "operation '", operation.name, "' is cut at ", end,
@@ -51,16 +51,16 @@ void check_spec(const NanoSpec& spec) {
 }
 
 void add_rank(TimelineBuilder& builder, const NanoSpec& spec, int rank, int channel) {
-  struct Part {
-    Range range;
+  struct RangePart {
+    BatchRange range;
     int task = 0;
     int buffer = 0;
   };
-  std::vector<std::vector<Part>> parts;
+  std::vector<std::vector<RangePart>> parts;
   for (size_t o = 0; o < spec.operations.size(); ++o) {
     const NanoOperation& operation = spec.operations[o];
     parts.emplace_back();
-    for (const Range& range : ranges_of(operation, spec)) {
+    for (const BatchRange& range : ranges_of(operation, spec)) {
       const int64_t length = range.end - range.begin;
       TimelineTask task;
       task.rank = rank;
@@ -70,7 +70,7 @@ void add_rank(TimelineBuilder& builder, const NanoSpec& spec, int rank, int chan
       const int buffer = builder.buffer();
       task.writes = {buffer};
       for (const int before : operation.after) {
-        for (const Part& part : parts[at(before)]) {
+        for (const RangePart& part : parts[at(before)]) {
           if (!part.range.intersects(range)) continue;
           task.after.push_back(part.task);
           task.reads.push_back(part.buffer);

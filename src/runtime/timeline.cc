@@ -66,19 +66,19 @@ void check_memory(const Timeline& timeline, const History& history,
   }
 }
 
-struct Access {
+struct BufferAccess {
   int task;
   bool writes;
 };
 
 void check_buffer(const Timeline& timeline, const HappensBefore& order,
-                  const std::vector<Access>& accesses, std::vector<Finding>& findings) {
+                  const std::vector<BufferAccess>& accesses, std::vector<Finding>& findings) {
   const auto name = [&](int t) { return std::string_view(timeline.tasks[at(t)].name); };
   for (size_t i = 0; i < accesses.size(); ++i) {
-    const Access& a = accesses[i];
+    const BufferAccess& a = accesses[i];
     bool is_written = a.writes;
     for (size_t j = 0; j < accesses.size(); ++j) {
-      const Access& b = accesses[j];
+      const BufferAccess& b = accesses[j];
       if (b.task == a.task) continue;
       is_written = is_written || (b.writes && order.ends_before(b.task, a.task));
       if (j < i || (!a.writes && !b.writes)) continue;
@@ -100,7 +100,7 @@ void check_buffer(const Timeline& timeline, const HappensBefore& order,
 void check_buffers(const Timeline& timeline, const TimelineGraph& graph,
                    std::vector<Finding>& findings) {
   const HappensBefore order(timeline, graph);
-  std::map<std::pair<int, int>, std::vector<Access>> accesses;
+  std::map<std::pair<int, int>, std::vector<BufferAccess>> accesses;
   for (int t = 0; t < std::ssize(timeline.tasks); ++t) {
     const TimelineTask& task = timeline.tasks[at(t)];
     for (const int buffer : task.writes) accesses[{task.rank, buffer}].push_back({t, true});

@@ -30,7 +30,7 @@ StepIndex Builder::send(std::span<const Block> blocks, std::span<const int> peer
   return static_cast<StepIndex>(schedule_.steps.size() - 1);
 }
 
-StepIndex Builder::move(std::span<const Block> target, std::span<const Operand> sources,
+StepIndex Builder::move(std::span<const Block> target, std::span<const MoveSource> sources,
                         Fold fold) {
   Step step;
   step.kind = StepKind::kMove;
@@ -39,11 +39,11 @@ StepIndex Builder::move(std::span<const Block> target, std::span<const Operand> 
   step.block_count = static_cast<uint32_t>(target.size());
   step.blocks = append(target);
   const auto lists = static_cast<uint32_t>(schedule_.words.size());
-  for (const Operand& source : sources) append(source.blocks);
+  for (const MoveSource& source : sources) append(source.blocks);
   step.operand_count = static_cast<uint32_t>(sources.size());
   step.operands = static_cast<uint32_t>(schedule_.words.size());
   uint32_t list = lists;
-  for (const Operand& source : sources) {
+  for (const MoveSource& source : sources) {
     const bool local = source.peer < 0;
     const Source word = local ? Source::local(list) : Source::message(source.peer);
     if (local) list += step.block_count;
@@ -54,17 +54,17 @@ StepIndex Builder::move(std::span<const Block> target, std::span<const Operand> 
 }
 
 StepIndex Builder::copy(Block target, Block source) {
-  const Operand operand = Operand::local(source);
+  const MoveSource operand = MoveSource::local(source);
   return move(target, {&operand, 1});
 }
 
 StepIndex Builder::receive(Block target, int peer) {
-  const Operand operand = Operand::message(peer);
+  const MoveSource operand = MoveSource::message(peer);
   return move(target, {&operand, 1});
 }
 
 StepIndex Builder::receive(std::span<const Block> target, int peer) {
-  const Operand operand = Operand::message(peer);
+  const MoveSource operand = MoveSource::message(peer);
   return move(target, {&operand, 1});
 }
 

@@ -12,13 +12,13 @@
 namespace tutti::schedule {
 
 /// A source of a MOVE while it is being written. Views the caller's memory until move() returns.
-struct Operand {
+struct MoveSource {
   int peer = -1;  // >= 0: the next message from this rank
   std::span<const Block> blocks;
 
-  static Operand message(int peer) { return {peer, {}}; }
-  static Operand local(std::span<const Block> blocks) { return {-1, blocks}; }
-  static Operand local(const Block& block) {
+  static MoveSource message(int peer) { return {peer, {}}; }
+  static MoveSource local(std::span<const Block> blocks) { return {-1, blocks}; }
+  static MoveSource local(const Block& block) {
     return {-1, {&block, 1}};
   }  // block must outlive move()
 };
@@ -40,9 +40,9 @@ class Builder {
   StepIndex send(std::span<const Block> blocks, int peer) { return send(blocks, {&peer, 1}); }
   StepIndex send(Block block, std::span<const int> peers) { return send({&block, 1}, peers); }
 
-  StepIndex move(std::span<const Block> target, std::span<const Operand> sources,
+  StepIndex move(std::span<const Block> target, std::span<const MoveSource> sources,
                  Fold fold = Fold::kList);
-  StepIndex move(Block target, std::span<const Operand> sources, Fold fold = Fold::kList) {
+  StepIndex move(Block target, std::span<const MoveSource> sources, Fold fold = Fold::kList) {
     return move({&target, 1}, sources, fold);
   }
   StepIndex copy(Block target, Block source);  // target <- source

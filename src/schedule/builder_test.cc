@@ -36,8 +36,8 @@ TEST(Builder, KeepsTheOrderOfSources) {
   const Block target[] = {output(0), output(1)};
   const Block first[] = {input(0), input(1)};
   const Block second[] = {input(3), input(2)};
-  const Operand sources[] = {Operand::message(4), Operand::local(first), Operand::message(0),
-                             Operand::local(second)};
+  const MoveSource sources[] = {MoveSource::message(4), MoveSource::local(first),
+                                MoveSource::message(0), MoveSource::local(second)};
   b.move(target, sources, Fold::kTree);
   const Schedule schedule = std::move(b).finish();
   EXPECT_EQ(print_step(schedule, 0),

@@ -6,14 +6,14 @@
 namespace tutti::schedule {
 namespace {
 
-const Buffer& buffer_of(const Shape& shape, Space space) {
+const BufferShape& buffer_of(const Shape& shape, Space space) {
   const Traits& traits = traits_of(shape.collective);
   return space == Space::kInput ? traits.input : traits.output;
 }
 
 // How many `count`s of elements the buffer holds, where there is one.
 uint64_t counts_of(const Shape& shape, Space space) {
-  const Buffer& buffer = buffer_of(shape, space);
+  const BufferShape& buffer = buffer_of(shape, space);
   if (buffer.holder == Holder::kNobody) return 0;
   return buffer.parts ? static_cast<uint64_t>(shape.ranks) : 1;
 }

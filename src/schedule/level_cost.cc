@@ -25,7 +25,7 @@ class Count {
     const BlockWidths widths(shape_);
     for (Schedule& schedule : schedules) {
       const auto rank = static_cast<int>(ranks_.size());
-      Rank& made = ranks_.emplace_back();
+      RankWalk& made = ranks_.emplace_back();
       made.schedule = std::move(schedule);
       made.traffic = traffic_of(made.schedule, rank, widths, map);
       made.next.resize(shape_.lanes, 0);
@@ -42,7 +42,7 @@ class Count {
         for (uint16_t lane = 0; lane < shape_.lanes; ++lane) moved = advance(rank, lane) || moved;
       }
     }
-    for (const Rank& rank : ranks_) {
+    for (const RankWalk& rank : ranks_) {
       if (std::find(rank.done.begin(), rank.done.end(), false) == rank.done.end()) continue;
       return Status::internal_error("a schedule that waits for a message which nobody sends");
     }
@@ -50,7 +50,7 @@ class Count {
   }
 
  private:
-  struct Rank {
+  struct RankWalk {
     Schedule schedule;
     std::vector<RankTraffic> traffic;  // by level
     std::vector<uint32_t> next;        // by lane: the step to look at
@@ -61,7 +61,7 @@ class Count {
 
   // Goes on in the lane until it waits. True if it came any further.
   bool advance(int rank, uint16_t lane) {
-    Rank& mine = ranks_[static_cast<size_t>(rank)];
+    RankWalk& mine = ranks_[static_cast<size_t>(rank)];
     bool moved = false;
     uint32_t& next = mine.next[lane];
     for (; next < mine.schedule.steps.size(); ++next) {
@@ -85,7 +85,7 @@ class Count {
   }
 
   bool may_run(int rank, const Step& step) {
-    const Rank& mine = ranks_[static_cast<size_t>(rank)];
+    const RankWalk& mine = ranks_[static_cast<size_t>(rank)];
     for (const uint32_t earlier : mine.schedule.afters_of(step)) {
       if (!mine.done[earlier]) return false;
     }
@@ -123,7 +123,7 @@ class Count {
     costs.resize(map_.levels);
     std::map<std::pair<size_t, uint32_t>, double> work;  // of a level, of a host
     for (int r = 0; r < shape_.ranks; ++r) {
-      const Rank& rank = ranks_[static_cast<size_t>(r)];
+      const RankWalk& rank = ranks_[static_cast<size_t>(r)];
       for (size_t level = 0; level < map_.levels; ++level) {
         const RankTraffic& traffic = rank.traffic[level];
         LevelCost& cost = costs[level];
@@ -139,13 +139,13 @@ class Count {
         }
       }
     }
-    for (Rank& rank : ranks_) counts.traffic.push_back(std::move(rank.traffic));
+    for (RankWalk& rank : ranks_) counts.traffic.push_back(std::move(rank.traffic));
     return counts;
   }
 
   const LevelMap& map_;
   const Shape shape_;
-  std::vector<Rank> ranks_;
+  std::vector<RankWalk> ranks_;
   std::map<std::tuple<int, int, uint16_t>, std::deque<Chain>> channels_;
 };
 

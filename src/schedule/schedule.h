@@ -44,7 +44,7 @@ enum class Holder : uint8_t { kNobody, kRoot, kEverybody };
 
 /// The input or the output of a collective: who has one, and whether it holds a part of `count`
 /// elements for every rank, or `count` elements.
-struct Buffer {
+struct BufferShape {
   Holder holder = Holder::kNobody;
   bool parts = false;
 
@@ -59,8 +59,8 @@ struct Buffer {
 struct Traits {
   const char* name;  // on the command line, in text schedules and in messages: "all_reduce"
   bool reduces;      // combines contributions with an operation
-  Buffer input;
-  Buffer output;
+  BufferShape input;
+  BufferShape output;
 
   /// Only one rank has input, or output: the call names it.
   constexpr bool rooted() const {
@@ -68,8 +68,8 @@ struct Traits {
   }
   /// Rank r's buffer has the size of one part of the other buffer. In place it is part r.
   constexpr bool nests(Space space) const {
-    const Buffer& own = space == Space::kInput ? input : output;
-    const Buffer& other = space == Space::kInput ? output : input;
+    const BufferShape& own = space == Space::kInput ? input : output;
+    const BufferShape& other = space == Space::kInput ? output : input;
     return !own.parts && other.parts;
   }
 };

@@ -246,7 +246,7 @@ class Parser {
       lists.push_back(std::move(list));
       if (!cursor.take("+")) break;
     }
-    std::vector<Operand> sources;
+    std::vector<MoveSource> sources;
     for (size_t i = 0; i < peers.size(); ++i) sources.push_back({peers[i], lists[i]});
     words_ += sources.size();
     const Fold fold = cursor.take("(tree)") ? Fold::kTree : Fold::kList;

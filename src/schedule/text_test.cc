@@ -54,7 +54,8 @@ TEST(Text, RoundTripsEverythingAStepCanSay) {
   shape.output.blocks = 3;
   const Block mixed[] = {input(5), input(0), input(1), output(2), input(2)};
   const Block locals[] = {output(0), output(1), output(2), input(3), input(4)};
-  const Operand sources[] = {Operand::message(1), Operand::local(locals), Operand::message(2)};
+  const MoveSource sources[] = {MoveSource::message(1), MoveSource::local(locals),
+                                MoveSource::message(2)};
   Builder b(0);
   b.scratch(output(1));
   b.scratch(input(4));
@@ -63,8 +64,8 @@ TEST(Text, RoundTripsEverythingAStepCanSay) {
   const int peers[] = {2, 1};
   b.after(b.send(mixed, peers), 0);
   b.send(std::span<const Block>{}, std::span<const int>{});
-  b.move(std::span<const Block>{}, std::span<const Operand>{});
-  const Operand empty[] = {Operand::message(1), Operand::local(std::span<const Block>{})};
+  b.move(std::span<const Block>{}, std::span<const MoveSource>{});
+  const MoveSource empty[] = {MoveSource::message(1), MoveSource::local(std::span<const Block>{})};
   b.move(std::span<const Block>{}, empty);
   b.lane(1);
   const StepIndex last = b.receive(Block::of(Space::kScratch, 1), 1);

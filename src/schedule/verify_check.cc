@@ -121,7 +121,7 @@ Status StepChecker::check_blocks(StepRef ref, std::span<const Block> blocks, boo
     const bool exists =
         space == Space::kScratch ? block.index() < scratch : is_user_block(program_.shape(), block);
     if (!exists) return program_.refuse(ref, "there is no " + print(block));
-    const Region region = memory.region(block);
+    const AtomRange region = memory.region(block);
     work += region.count;
     if (space == Space::kInput) {
       if (Status s = check_input(ref, block, region, written); !s.ok()) return s;
@@ -132,7 +132,7 @@ Status StepChecker::check_blocks(StepRef ref, std::span<const Block> blocks, boo
   return spend(ref, work);
 }
 
-Status StepChecker::check_input(StepRef ref, Block block, const Region& region,
+Status StepChecker::check_input(StepRef ref, Block block, const AtomRange& region,
                                 bool written) const {
   if (!program_.has_input(ref.rank)) {
     return program_.refuse(ref, print(block) + ": only the root has input");
@@ -205,7 +205,7 @@ Status StepChecker::check_overlap(StepRef ref) {
   const RankMemory memory = program_.memory(ref.rank);
   ++epoch_;
   for (uint32_t i = 0; i < target.size(); ++i) {
-    const Region region = memory.region(target[i]);
+    const AtomRange region = memory.region(target[i]);
     for (uint32_t atom = region.first; atom < region.first + region.count; ++atom) {
       if (marks_[atom] == epoch_) {
         return program_.refuse(ref, "writes twice to " + print(target[i]));
@@ -218,7 +218,7 @@ Status StepChecker::check_overlap(StepRef ref) {
     if (source.is_message()) continue;
     const auto blocks = schedule.blocks_of(step, source);
     for (uint32_t i = 0; i < blocks.size(); ++i) {
-      const Region region = memory.region(blocks[i]);
+      const AtomRange region = memory.region(blocks[i]);
       const bool same = region == memory.region(target[i]);
       for (uint32_t atom = region.first; atom < region.first + region.count; ++atom) {
         if (marks_[atom] != epoch_ || (same && positions_[atom] == i)) continue;

@@ -25,7 +25,7 @@ class StepChecker {
   Status check_send(StepRef ref);
   Status check_move(StepRef ref);
   Status check_blocks(StepRef ref, std::span<const Block> blocks, bool written);
-  Status check_input(StepRef ref, Block block, const Region& region, bool written) const;
+  Status check_input(StepRef ref, Block block, const AtomRange& region, bool written) const;
   Status check_overlap(StepRef ref);
   Status spend(StepRef ref, uint64_t work);
 

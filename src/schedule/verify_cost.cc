@@ -67,7 +67,7 @@ Received count_received(const Program& program, const Matching& matching,
                         std::span<const uint64_t> widths) {
   const auto ranks = static_cast<size_t>(program.ranks());
   Received received{std::vector<uint32_t>(ranks, 0), std::vector<Wide>(ranks, 0)};
-  for (const Message& message : matching.messages()) {
+  for (const MatchedMessage& message : matching.messages()) {
     const auto rank = static_cast<size_t>(message.move.rank);
     ++received.messages[rank];
     received.bytes[rank] += widths[program.number(message.send)];
@@ -139,7 +139,7 @@ Result<LevelLoads> count_loads(const Program& program, const Matching& matching,
   std::vector<std::vector<CutSum>> sums;
   for (size_t level = 0; level < tree.levels(); ++level) sums.emplace_back(tree.nodes(level));
   const std::vector<uint64_t> widths = sent_widths(program);
-  for (const Message& message : matching.messages()) {
+  for (const MatchedMessage& message : matching.messages()) {
     const int from = message.send.rank, to = message.move.rank;
     const uint64_t width = widths[program.number(message.send)];
     for (size_t level = tree.common_level(from, to); level-- > 0;) {

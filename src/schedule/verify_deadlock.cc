@@ -9,9 +9,9 @@ namespace {
 constexpr uint32_t kUnlimited = 0xffffffffu;
 constexpr size_t kMostQuotes = 16;
 
-class Run {
+class CreditRun {
  public:
-  Run(const Program& program, const Matching& matching, uint32_t credit)
+  CreditRun(const Program& program, const Matching& matching, uint32_t credit)
       : program_(program),
         matching_(matching),
         credit_(credit),
@@ -49,7 +49,7 @@ class Run {
   // until it is sent. So there is one rank to wake.
   void happen(uint32_t message, Event event) {
     events_[message] |= event;
-    const Message& m = matching_.messages()[message];
+    const MatchedMessage& m = matching_.messages()[message];
     const int other = event == kSent ? m.move.rank : m.send.rank;
     RankState& state = ranks_[static_cast<size_t>(other)];
     if (state.waits_for != message || state.event != event) return;
@@ -125,21 +125,21 @@ class Run {
 
 // Every rank that is stuck waits for one other, which is stuck too: its message is sent (consumed)
 // by a step that the other has not reached. So following them ends in a circle.
-std::string Run::circle() const {
+std::string CreditRun::circle() const {
   int rank = 0;
   while (ranks_[static_cast<size_t>(rank)].waits_for == kNoMessage) ++rank;
   std::vector<int> path;
   while (std::ranges::find(path, rank) == path.end()) {
     path.push_back(rank);
     const RankState& state = ranks_[static_cast<size_t>(rank)];
-    const Message& message = matching_.messages()[state.waits_for];
+    const MatchedMessage& message = matching_.messages()[state.waits_for];
     rank = state.event == kSent ? message.send.rank : message.move.rank;
   }
   path.erase(path.begin(), std::ranges::find(path, rank));
   std::string text;
   for (size_t i = 0; i < path.size() && i < kMostQuotes; ++i) {
     const RankState& state = ranks_[static_cast<size_t>(path[i])];
-    const Message& message = matching_.messages()[state.waits_for];
+    const MatchedMessage& message = matching_.messages()[state.waits_for];
     const StepRef source = state.event == kSent ? message.send : message.move;
     text += "\n  " + program_.where({path[i], state.step}) + " waits for " + program_.where(source);
   }
@@ -154,14 +154,14 @@ std::string Run::circle() const {
 Result<std::vector<StepRef>> run_order(const Program& program, const Matching& matching) {
   std::vector<StepRef> order;
   order.reserve(program.total_steps());
-  Run run(program, matching, kUnlimited);
+  CreditRun run(program, matching, kUnlimited);
   if (run.finish(&order)) return order;
   return Status::invalid_argument("deadlock, with any credit:" + run.circle());
 }
 
 uint32_t least_credit(const Program& program, const Matching& matching) {
   const auto enough = [&](uint32_t credit) {
-    return Run(program, matching, credit).finish(nullptr);
+    return CreditRun(program, matching, credit).finish(nullptr);
   };
   if (enough(0)) return 0;
   uint32_t low = 0;  // not enough

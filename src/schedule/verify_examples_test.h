@@ -43,10 +43,10 @@ inline std::vector<int> others(int ranks, int rank) {
 }
 
 /// All ranks' messages and the local block, in rank order.
-inline std::vector<Operand> everyone(int ranks, int rank, const Block& mine) {
-  std::vector<Operand> sources;
+inline std::vector<MoveSource> everyone(int ranks, int rank, const Block& mine) {
+  std::vector<MoveSource> sources;
   for (int peer = 0; peer < ranks; ++peer) {
-    sources.push_back(peer == rank ? Operand::local(mine) : Operand::message(peer));
+    sources.push_back(peer == rank ? MoveSource::local(mine) : MoveSource::message(peer));
   }
   return sources;
 }
@@ -96,7 +96,7 @@ inline ScheduleSet ring(int ranks, uint16_t lanes = 1) {
             const int from = (rank + ranks - way) % ranks;
             const uint32_t got = at(step + 1);
             const Block mine = input(got);
-            const Operand sources[] = {Operand::message(from), Operand::local(mine)};
+            const MoveSource sources[] = {MoveSource::message(from), MoveSource::local(mine)};
             if (step < n - 1) b.move(output(got), sources);
             if (step >= n - 1) b.receive(output(got), from);
           }
@@ -184,7 +184,7 @@ inline ScheduleSet doubling(int ranks, bool near_first = true) {
     b.copy(sum, input(0));
     for (int k = 1; k < ranks; k *= 2) {
       const int mate = rank ^ (near_first ? k : ranks / 2 / k);
-      const Operand sources[] = {Operand::local(sum), Operand::message(mate)};
+      const MoveSource sources[] = {MoveSource::local(sum), MoveSource::message(mate)};
       b.send(sum, mate);
       b.move(sum, sources);
     }

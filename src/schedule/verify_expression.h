@@ -20,10 +20,10 @@ namespace tutti::schedule::verifier {
 
 using ExpressionId = uint32_t;  // 0: nothing was ever written; 1 + rank: that rank's contribution
 
-struct Value {
+struct AtomValue {
   ExpressionId expression = 0;
   uint32_t atom = 0;  // of the input
-  bool operator==(const Value&) const = default;
+  bool operator==(const AtomValue&) const = default;
 };
 
 class Expressions {

@@ -27,15 +27,15 @@ inline constexpr uint64_t kMaxAtoms = 1u << 27;   // of all ranks
 inline constexpr uint64_t kMaxBlocks = 1u << 21;  // of input and output together
 
 /// Consecutive atoms of a buffer, or of one rank's memory.
-struct Region {
+struct AtomRange {
   uint32_t first = 0;
   uint32_t count = 0;
   uint32_t phase = 0;  // the residue it begins at
 
-  bool pairs(const Region& other) const {
+  bool pairs(const AtomRange& other) const {
     return count == other.count && (count == 0 || phase == other.phase);
   }
-  bool operator==(const Region&) const = default;
+  bool operator==(const AtomRange&) const = default;
 };
 
 class Geometry {
@@ -47,7 +47,7 @@ class Geometry {
   uint32_t output_atoms() const { return atoms_[1]; }
 
   /// An input or output block, in atoms of its buffer.
-  const Region& region(Block block) const {
+  const AtomRange& region(Block block) const {
     return regions_[static_cast<int>(block.space())][block.index()];
   }
 
@@ -72,8 +72,8 @@ class Geometry {
   void place_blocks(int space, const Partition& cut, uint32_t counts);
 
   uint64_t unit_ = 1;
-  std::vector<uint64_t> residues_;  // sorted, the first is 0; and, last, unit_
-  std::vector<Region> regions_[2];  // input, output: per block
+  std::vector<uint64_t> residues_;     // sorted, the first is 0; and, last, unit_
+  std::vector<AtomRange> regions_[2];  // input, output: per block
   std::vector<uint64_t> widths_[2];
   uint32_t atoms_[2] = {0, 0};
   bool blocks_are_atoms_ = true;

@@ -13,7 +13,7 @@ constexpr uint64_t kMaxEntries = 1u
                                  << 26;  // of clocks at a time; more ranks are looked at in turns
 constexpr uint64_t kMaxHazardWork = 1ull << 33;
 
-struct Access {
+struct BlockAccess {
   Block block;
   bool write;
 };
@@ -25,56 +25,56 @@ void for_each_access(const Program& program, StepRef ref, Visit visit) {
   if (step.kind == StepKind::kMove) {
     for (Source source : schedule.sources_of(step)) {
       if (source.is_message()) continue;
-      for (Block block : schedule.blocks_of(step, source)) visit(Access{block, false});
+      for (Block block : schedule.blocks_of(step, source)) visit(BlockAccess{block, false});
     }
   }
   const bool writes = step.kind == StepKind::kMove;
-  for (Block block : schedule.blocks_of(step)) visit(Access{block, writes});
+  for (Block block : schedule.blocks_of(step)) visit(BlockAccess{block, writes});
 }
 
 template <class Visit>
 void for_each_atom(const Program& program, StepRef ref, Visit visit) {
-  for_each_access(program, ref, [&](Access access) {
-    const Region region = program.memory(ref.rank).region(access.block);
+  for_each_access(program, ref, [&](BlockAccess access) {
+    const AtomRange region = program.memory(ref.rank).region(access.block);
     for (uint32_t i = 0; i < region.count; ++i) visit(region.first + i, access);
   });
 }
 
-struct Meeting {
+struct LaneOverlap {
   bool lanes_meet = false;  // some atom is touched by two lanes and written
   uint64_t accesses = 0;
 };
 
 // Most schedules give every lane its own share; then there is nothing to order.
-Meeting meeting_of(const Program& program, int rank) {
-  Meeting meeting;
-  if (program.schedule(rank).lanes == 1) return meeting;
+LaneOverlap overlap_of(const Program& program, int rank) {
+  LaneOverlap overlap;
+  if (program.schedule(rank).lanes == 1) return overlap;
   constexpr uint16_t kNobody = 0xffff;
-  struct Use {
+  struct AtomUse {
     uint16_t lane = kNobody;
     bool shared = false;
     bool written = false;
   };
-  std::vector<Use> uses(program.atoms(rank));
+  std::vector<AtomUse> uses(program.atoms(rank));
   for (uint32_t i = 0; i < program.schedule(rank).steps.size(); ++i) {
     const uint16_t lane = program.step({rank, i}).lane;
-    for_each_atom(program, {rank, i}, [&](uint32_t atom, Access access) {
-      Use& use = uses[atom];
+    for_each_atom(program, {rank, i}, [&](uint32_t atom, BlockAccess access) {
+      AtomUse& use = uses[atom];
       use.shared |= use.lane != kNobody && use.lane != lane;
       use.lane = lane;
       use.written |= access.write;
-      meeting.lanes_meet |= use.shared && use.written;
-      ++meeting.accesses;
+      overlap.lanes_meet |= use.shared && use.written;
+      ++overlap.accesses;
     });
   }
-  return meeting;
+  return overlap;
 }
 
 // Watches some ranks while all ranks run. A clock has one entry per lane of every watched rank:
 // how many of the lane's steps are certainly complete.
-class Watch {
+class ClockWatch {
  public:
-  Watch(const Program& program, const Matching& matching, std::span<const int> ranks)
+  ClockWatch(const Program& program, const Matching& matching, std::span<const int> ranks)
       : program_(program),
         matching_(matching),
         lanes_(program.shape().lanes),
@@ -97,7 +97,7 @@ class Watch {
   }
 
  private:
-  struct Use {           // of an atom by a lane
+  struct LaneUse {       // of an atom by a lane
     uint32_t write = 0;  // the last step that wrote it, + 1
     uint32_t read = 0;
     uint32_t write_count = 0;  // the same as a place in the lane
@@ -161,11 +161,11 @@ class Watch {
     const uint16_t lane = program_.step(ref).lane;
     const uint32_t count = count_[program_.number(ref)];
     Status status;
-    for_each_atom(program_, ref, [&](uint32_t atom, Access access) {
-      Use* uses = &uses_[column][size_t{atom} * lanes_];
+    for_each_atom(program_, ref, [&](uint32_t atom, BlockAccess access) {
+      LaneUse* uses = &uses_[column][size_t{atom} * lanes_];
       for (uint16_t other = 0; other < lanes_ && status.ok(); ++other) {
         if (other == lane) continue;
-        const Use& use = uses[other];
+        const LaneUse& use = uses[other];
         if (seen[other] < use.write_count) {
           status = race(ref, access, use.write - 1);
         } else if (access.write && seen[other] < use.read_count) {
@@ -178,7 +178,7 @@ class Watch {
     return status;
   }
 
-  Status race(StepRef ref, Access access, uint32_t other) const {
+  Status race(StepRef ref, BlockAccess access, uint32_t other) const {
     return program_.refuse(ref, std::string(access.write ? "writes " : "reads ") +
                                     print(access.block) + " without coming after " +
                                     program_.where({ref.rank, other}));
@@ -187,12 +187,12 @@ class Watch {
   const Program& program_;
   const Matching& matching_;
   size_t lanes_;
-  size_t size_;                         // of a clock
-  std::vector<int> column_;             // per rank: where in a clock it is, or -1
-  std::vector<uint32_t> lane_clocks_;   // per (rank, lane)
-  std::vector<uint32_t> step_clocks_;   // per step: SEND at its beginning, MOVE at its end
-  std::vector<uint32_t> count_;         // per step: its place in its lane, from 1
-  std::vector<std::vector<Use>> uses_;  // per watched rank: per (atom, lane)
+  size_t size_;                             // of a clock
+  std::vector<int> column_;                 // per rank: where in a clock it is, or -1
+  std::vector<uint32_t> lane_clocks_;       // per (rank, lane)
+  std::vector<uint32_t> step_clocks_;       // per step: SEND at its beginning, MOVE at its end
+  std::vector<uint32_t> count_;             // per step: its place in its lane, from 1
+  std::vector<std::vector<LaneUse>> uses_;  // per watched rank: per (atom, lane)
 };
 
 }  // namespace
@@ -200,22 +200,22 @@ class Watch {
 Status check_slices(const Program& program) {
   if (program.placement() == Placement::kSeparate) return {};
   if (program.geometry().blocks_are_atoms()) return {};
-  struct Use {
-    Region region;
+  struct SliceUse {
+    AtomRange region;
     uint32_t step = 0;
     bool used = false;
     bool written = false;
     bool differs = false;
   };
-  std::vector<Use> uses;
+  std::vector<SliceUse> uses;
   for (int rank = 0; rank < program.ranks(); ++rank) {
     uses.assign(program.atoms(rank), {});
     Status status;
     for (uint32_t i = 0; i < program.schedule(rank).steps.size() && status.ok(); ++i) {
-      for_each_access(program, {rank, i}, [&](Access access) {
-        const Region region = program.memory(rank).region(access.block);
+      for_each_access(program, {rank, i}, [&](BlockAccess access) {
+        const AtomRange region = program.memory(rank).region(access.block);
         for (uint32_t k = 0; k < region.count && status.ok(); ++k) {
-          Use& use = uses[region.first + k];
+          SliceUse& use = uses[region.first + k];
           use.written |= access.write;
           use.differs |= use.used && !(use.region == region);
           if (use.differs && use.written) {
@@ -238,24 +238,24 @@ Status check_hazards(const Program& program, const Matching& matching,
   const size_t lanes = program.shape().lanes;
   const uint64_t clocks = uint64_t(program.ranks()) * lanes + program.total_steps();
   const auto entries = [&](int rank) { return (clocks + program.atoms(rank)) * lanes; };
-  std::vector<int> meeting;
+  std::vector<int> overlap;
   uint64_t work = 0;
   for (int rank = 0; rank < program.ranks(); ++rank) {
-    const Meeting found = meeting_of(program, rank);
+    const LaneOverlap found = overlap_of(program, rank);
     if (!found.lanes_meet) continue;
-    meeting.push_back(rank);
+    overlap.push_back(rank);
     work += entries(rank) + found.accesses * lanes;
     if (entries(rank) > kMaxEntries || work > kMaxHazardWork) {
       return Status::unsupported("too many lanes share too many blocks to verify");
     }
   }
-  for (size_t first = 0; first < meeting.size();) {
+  for (size_t first = 0; first < overlap.size();) {
     uint64_t sum = 0;
     size_t end = first;
-    while (end < meeting.size() && sum + entries(meeting[end]) <= kMaxEntries) {
-      sum += entries(meeting[end++]);
+    while (end < overlap.size() && sum + entries(overlap[end]) <= kMaxEntries) {
+      sum += entries(overlap[end++]);
     }
-    Watch watch(program, matching, std::span(meeting).subspan(first, end - first));
+    ClockWatch watch(program, matching, std::span(overlap).subspan(first, end - first));
     if (Status s = watch.run(order); !s.ok()) return s;
     first = end;
   }

@@ -28,9 +28,9 @@ class Matcher {
     for (int rank = 0; rank < program_.ranks(); ++rank) {
       if (Status s = match_receives(rank); !s.ok()) return s;
     }
-    for (const Channel& channel : channels_) {
+    for (const MessageChannel& channel : channels_) {
       if (channel.received == channel.sent) continue;
-      const Message& left = result_.messages_[channel.first + channel.received];
+      const MatchedMessage& left = result_.messages_[channel.first + channel.received];
       return program_.refuse(left.send, "message " + std::to_string(channel.received) + ' ' +
                                             channel.name() + " is never received");
     }
@@ -38,7 +38,7 @@ class Matcher {
   }
 
  private:
-  struct Channel {
+  struct MessageChannel {
     int source = 0;
     int target = 0;
     uint32_t lane = 0;
@@ -101,7 +101,7 @@ class Matcher {
 
   void number_messages() {
     uint32_t messages = 0;
-    for (Channel& channel : channels_) {
+    for (MessageChannel& channel : channels_) {
       channel.first = messages;
       messages += channel.sent;
       result_.longest_channel_ = std::max(result_.longest_channel_, channel.sent);
@@ -152,7 +152,7 @@ class Matcher {
                                         std::to_string(sent) + " messages to this rank on lane " +
                                         std::to_string(step.lane));
       }
-      Channel& channel = channels_[index];
+      MessageChannel& channel = channels_[index];
       const uint32_t id = channel.first + channel.received++;
       result_.ids_[at] = id;
       result_.messages_[id].move = ref;
@@ -161,7 +161,7 @@ class Matcher {
     return {};
   }
 
-  Status check_sizes(const Message& message) const {
+  Status check_sizes(const MatchedMessage& message) const {
     const Schedule& from = program_.schedule(message.send.rank);
     const Schedule& to = program_.schedule(message.move.rank);
     const auto sent = from.blocks_of(program_.step(message.send));
@@ -186,7 +186,7 @@ class Matcher {
   const Program& program_;
   Matching result_;
   uint32_t lanes_ = 1;
-  std::vector<Channel> channels_;
+  std::vector<MessageChannel> channels_;
   std::vector<std::vector<uint32_t>> incoming_;  // per rank: channels
   std::vector<uint32_t> table_;  // (peer, lane) -> channel, of the rank being looked at
 };

@@ -15,7 +15,7 @@ namespace tutti::schedule::verifier {
 
 inline constexpr uint32_t kNoMessage = 0xffffffffu;
 
-struct Message {
+struct MatchedMessage {
   StepRef send;
   StepRef move;
   uint32_t number = 0;  // in its channel; the channel's messages follow each other in Matching
@@ -26,7 +26,7 @@ class Matching {
   /// Also checks that paired block lists have equal sizes.
   static Result<Matching> of(const Program& program);
 
-  std::span<const Message> messages() const { return messages_; }
+  std::span<const MatchedMessage> messages() const { return messages_; }
   uint32_t longest_channel() const { return longest_channel_; }
 
   /// One entry per operand of the step: the message, or kNoMessage for a local source.
@@ -37,7 +37,7 @@ class Matching {
 
  private:
   friend class Matcher;
-  std::vector<Message> messages_;
+  std::vector<MatchedMessage> messages_;
   std::vector<uint32_t> ids_;
   std::vector<uint32_t> first_;  // per step of all ranks, and the end
   uint32_t longest_channel_ = 0;

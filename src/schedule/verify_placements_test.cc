@@ -63,7 +63,7 @@ ScheduleSet reduce_too_late() {
     const Block sum = output(0);
     b.send(mine, peer);
     b.receive(sum, peer);
-    const Operand sources[] = {Operand::local(sum), Operand::local(mine)};
+    const MoveSource sources[] = {MoveSource::local(sum), MoveSource::local(mine)};
     b.move(sum, sources);
   });
 }

@@ -65,7 +65,7 @@ Result<Program> Program::of(const Shape& shape, std::span<const Schedule> schedu
   return program;
 }
 
-bool Program::aliases_output(int rank, const Region& input) const {
+bool Program::aliases_output(int rank, const AtomRange& input) const {
   const uint32_t begin = output_begin(rank);
   return placement_ == Placement::kInPlace && has_output(rank) && input.first >= begin &&
          input.first + input.count <= begin + geometry_.output_atoms();

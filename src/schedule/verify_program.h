@@ -32,13 +32,13 @@ class RankMemory {
         input_begin_(input_begin),
         output_begin_(output_begin) {}
 
-  Region region(Block block) const {
+  AtomRange region(Block block) const {
     if (block.space() == Space::kScratch) {
-      Region region = geometry_.region(scratch_[block.index()]);
+      AtomRange region = geometry_.region(scratch_[block.index()]);
       region.first = scratch_first_[block.index()];
       return region;
     }
-    Region region = geometry_.region(block);
+    AtomRange region = geometry_.region(block);
     region.first += block.space() == Space::kInput ? input_begin_ : output_begin_;
     return region;
   }
@@ -82,7 +82,7 @@ class Program {
   bool has_input(int rank) const { return tutti::schedule::has_input(*shape_, rank); }
   bool has_output(int rank) const { return tutti::schedule::has_output(*shape_, rank); }
   /// In place, a block of input that is also output.
-  bool aliases_output(int rank, const Region& input) const;
+  bool aliases_output(int rank, const AtomRange& input) const;
 
   /// Steps of all ranks are numbered through; rank r's begin here.
   uint32_t first_step(int rank) const { return first_step_[static_cast<size_t>(rank)]; }

@@ -370,10 +370,10 @@ TEST(Verify, KnowsWhetherRanksAgree) {
   // Everybody adds its own contribution last.
   const auto own_last = make(shape_of(Collective::kAllReduce, 3, 1, 1), [](Builder& b, int rank) {
     b.send(input(0), others(3, rank));
-    std::vector<Operand> sources;
-    for (int peer : others(3, rank)) sources.push_back(Operand::message(peer));
+    std::vector<MoveSource> sources;
+    for (int peer : others(3, rank)) sources.push_back(MoveSource::message(peer));
     const Block mine = input(0);
-    sources.push_back(Operand::local(mine));
+    sources.push_back(MoveSource::local(mine));
     b.move(output(0), sources);
   });
   EXPECT_FALSE(accept(own_last).agrees);

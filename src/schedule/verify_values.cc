@@ -19,7 +19,7 @@ class MessageValues {
 
   /// False if too much is under way.
   bool open(uint32_t step, uint32_t atoms, uint32_t peers) {
-    Sent& sent = sent_[step];
+    SentValues& sent = sent_[step];
     sent = {values_.size(), atoms, peers};
     std::vector<uint64_t>& free = free_[atoms];
     if (!free.empty()) {
@@ -33,23 +33,23 @@ class MessageValues {
   }
 
   /// Until the next open().
-  Value* of(uint32_t step) { return values_.data() + sent_[step].first; }
+  AtomValue* of(uint32_t step) { return values_.data() + sent_[step].first; }
 
   /// One peer has consumed them.
   void consume(uint32_t step) {
-    Sent& sent = sent_[step];
+    SentValues& sent = sent_[step];
     if (--sent.peers == 0) free_[sent.atoms].push_back(sent.first);
   }
 
  private:
-  struct Sent {
+  struct SentValues {
     uint64_t first = 0;
     uint32_t atoms = 0;
     uint32_t peers = 0;  // that have not consumed them
   };
 
-  std::vector<Sent> sent_;  // per step of all ranks
-  std::vector<Value> values_;
+  std::vector<SentValues> sent_;  // per step of all ranks
+  std::vector<AtomValue> values_;
   std::unordered_map<uint32_t, std::vector<uint64_t>> free_;  // by length
 };
 
@@ -100,11 +100,11 @@ class Evaluation {
         !messages_.open(number, static_cast<uint32_t>(length), step.operand_count)) {
       return Status::unsupported("too many blocks in messages to verify");
     }
-    Value* to = messages_.of(number);
+    AtomValue* to = messages_.of(number);
     for (Block block : blocks) {
-      const Region region = memory.region(block);
+      const AtomRange region = memory.region(block);
       for (uint32_t i = 0; i < region.count; ++i) {
-        const Value value = atoms[region.first + i];
+        const AtomValue value = atoms[region.first + i];
         if (value.expression == 0) return unwritten(ref, block);
         *to++ = value;
       }
@@ -113,9 +113,9 @@ class Evaluation {
   }
 
   // Where the values of one source of a MOVE are read.
-  struct Reader {
-    const Value* next = nullptr;    // those of a message follow each other
-    std::span<const Block> blocks;  // of a local list, which is read block by block
+  struct SourceReader {
+    const AtomValue* next = nullptr;  // those of a message follow each other
+    std::span<const Block> blocks;    // of a local list, which is read block by block
   };
 
   Status move(StepRef ref) {
@@ -126,7 +126,7 @@ class Evaluation {
     const auto sources = schedule.sources_of(step);
     readers_.clear();
     for (size_t i = 0; i < sources.size(); ++i) {
-      Reader& reader = readers_.emplace_back();
+      SourceReader& reader = readers_.emplace_back();
       if (sources[i].is_message()) {
         reader.next = messages_.of(origin_of(messages[i]));
       } else {
@@ -135,13 +135,13 @@ class Evaluation {
     }
     operands_.resize(sources.size());
     const auto target = schedule.blocks_of(step);
-    const Value* const atoms = atoms_[static_cast<size_t>(ref.rank)].data();
+    const AtomValue* const atoms = atoms_[static_cast<size_t>(ref.rank)].data();
     for (size_t i = 0; i < target.size(); ++i) {
-      for (Reader& reader : readers_) {
+      for (SourceReader& reader : readers_) {
         if (reader.blocks.empty()) continue;
         reader.next = atoms + memory.region(reader.blocks[i]).first;
       }
-      const Region region = memory.region(target[i]);
+      const AtomRange region = memory.region(target[i]);
       if (Status s = move_block(ref, region, i); !s.ok()) return s;
       if (traits_.input.parts || traits_.output.parts) note_shares(ref, target[i], region);
     }
@@ -155,12 +155,12 @@ class Evaluation {
     return program_.number(matching_.messages()[message].send);
   }
 
-  Status move_block(StepRef ref, const Region& region, size_t position) {
-    Value* const to = atoms_[static_cast<size_t>(ref.rank)].data() + region.first;
+  Status move_block(StepRef ref, const AtomRange& region, size_t position) {
+    AtomValue* const to = atoms_[static_cast<size_t>(ref.rank)].data() + region.first;
     for (uint32_t i = 0; i < region.count; ++i) {
       uint32_t atom = 0;
       for (size_t k = 0; k < readers_.size(); ++k) {
-        const Value value = *readers_[k].next++;
+        const AtomValue value = *readers_[k].next++;
         if (value.expression == 0) return unwritten(ref, readers_[k].blocks[position]);
         if (k > 0 && value.atom != atom) return mixed(ref, k, atom, value.atom);
         atom = value.atom;
@@ -172,13 +172,13 @@ class Evaluation {
   }
 
   // Notes, for v-collectives, whose counts decide how long this block is.
-  void note_shares(StepRef ref, Block target, const Region& region) {
+  void note_shares(StepRef ref, Block target, const AtomRange& region) {
     const bool scratch = target.space() == Space::kScratch;
     const Block block = scratch ? program_.schedule(ref.rank).scratch[target.index()] : target;
     const bool in = block.space() == Space::kInput;
     const auto me = static_cast<uint32_t>(ref.rank);
     const uint32_t first = geometry_.region(block).first;
-    const Value* const values = atoms_[static_cast<size_t>(ref.rank)].data() + region.first;
+    const AtomValue* const values = atoms_[static_cast<size_t>(ref.rank)].data() + region.first;
     for (uint32_t i = 0; i < region.count; ++i) {
       const uint32_t part = part_of(first + i);
       const uint32_t value_part = part_of(values[i].atom);
@@ -235,7 +235,7 @@ class Evaluation {
     const auto& atoms = atoms_[static_cast<size_t>(rank)];
     const uint32_t begin = program_.output_begin(rank);
     for (uint32_t atom = 0; atom < geometry_.output_atoms(); ++atom) {
-      const Value found = atoms[begin + atom];
+      const AtomValue found = atoms[begin + atom];
       const Required wanted = required(rank, atom);
       const bool right = found.atom == wanted.atom &&
                          (wanted.all ? complete(found.expression)
@@ -252,7 +252,7 @@ class Evaluation {
     return complete_[id];
   }
 
-  void note_order(Value found) {
+  void note_order(AtomValue found) {
     verdict_.canonical &= expressions_.canonical(found.expression);
     if (agreed_.empty()) agreed_.resize(geometry_.input_atoms(), 0);
     ExpressionId& agreed = agreed_[found.atom];
@@ -260,7 +260,7 @@ class Evaluation {
     agreed = found.expression;
   }
 
-  Status wrong(int rank, uint32_t atom, Value found, Required wanted) const {
+  Status wrong(int rank, uint32_t atom, AtomValue found, Required wanted) const {
     const uint32_t in = geometry_.input_atoms();
     const uint32_t out = geometry_.output_atoms();
     const std::string needed = !wanted.all ? "rank " + std::to_string(wanted.rank)
@@ -281,9 +281,9 @@ class Evaluation {
   Verdict& verdict_;
   Expressions expressions_;
   const Traits& traits_;
-  std::vector<std::vector<Value>> atoms_;  // per rank
+  std::vector<std::vector<AtomValue>> atoms_;  // per rank
   MessageValues messages_;
-  std::vector<Reader> readers_;
+  std::vector<SourceReader> readers_;
   std::vector<ExpressionId> operands_;
   std::vector<bool> complete_;        // per expression
   std::vector<ExpressionId> agreed_;  // per input atom: what some rank received

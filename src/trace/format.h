@@ -29,7 +29,7 @@ inline constexpr uint32_t kVersion = 2;
 /// The memfd's name, as /proc/PID/fd shows it.
 inline constexpr const char* kFileLabel = "tutti-trace";
 
-enum class State : uint8_t { kNone = 0, kQueued = 1, kRunning = 2, kDone = 3, kFailed = 4 };
+enum class RecordState : uint8_t { kNone = 0, kQueued = 1, kRunning = 2, kDone = 3, kFailed = 4 };
 
 /// The series in which a call is numbered: each kind of call has numbers of its own, rising from 1.
 enum class Series : uint8_t { kCollective = 0, kTransfers = 1, kOneSided = 2, kDevice = 3 };

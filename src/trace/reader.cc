@@ -119,8 +119,8 @@ void read_lines(const Reading& reading, uint64_t word, CallRecord& call, uint64_
 
 // A call that is done has exchanged everything, whenever its lines were written last.
 void settle(CallRecord& call, uint64_t ended) {
-  if (call.state == State::kRunning && call.order <= ended) call.state = State::kDone;
-  if (call.state != State::kDone) return;
+  if (call.state == RecordState::kRunning && call.order <= ended) call.state = RecordState::kDone;
+  if (call.state != RecordState::kDone) return;
   if (call.series == Series::kCollective) {
     call.exchanges.clear();
     call.left_out = 0;
@@ -149,7 +149,7 @@ std::optional<CallRecord> read_record(const Reading& reading, const Record& reco
     call.order = order;
     call.number = static_cast<uint32_t>(progress >> 32);
     call.series = known(progress >> kSeriesAt & kSeriesMask, Series::kDevice, Series::kCollective);
-    call.state = known(progress & kStateMask, State::kFailed, State::kNone);
+    call.state = known(progress & kStateMask, RecordState::kFailed, RecordState::kNone);
     call.collective = reading.name(what);
     call.type = optional_name(reading, what >> 8);
     call.op = optional_name(reading, what >> 16);

@@ -40,7 +40,7 @@ struct CallRecord {
   uint64_t order = 0;
   Series series = Series::kCollective;
   uint32_t number = 0;  // of the call, in its series; 0: not begun
-  State state = State::kNone;
+  RecordState state = RecordState::kNone;
   std::string collective, type, op, algorithm;  // empty where there is none
   int root = -1;                                // or peer
   uint64_t bytes = 0;

@@ -131,7 +131,7 @@ void Recorder::conclude(bool ok) {
     record.end_ns.store(monotonic_ns(), std::memory_order_release);
     progress |= kHasEnd;
   }
-  const State state = ok ? State::kDone : State::kFailed;
+  const RecordState state = ok ? RecordState::kDone : RecordState::kFailed;
   record.progress.store((progress & ~kStateMask) | static_cast<uint64_t>(state),
                         std::memory_order_release);
   if (running_ != 0) ended_.store(running_, std::memory_order_release);
@@ -139,8 +139,8 @@ void Recorder::conclude(bool ok) {
 
 bool Recorder::is_unfinished(const Record& record) const {
   const uint64_t state = record.progress.load(std::memory_order_acquire) & kStateMask;
-  if (state == static_cast<uint64_t>(State::kQueued)) return true;
-  return state == static_cast<uint64_t>(State::kRunning) &&
+  if (state == static_cast<uint64_t>(RecordState::kQueued)) return true;
+  return state == static_cast<uint64_t>(RecordState::kRunning) &&
          record.order.load(std::memory_order_relaxed) > ended_.load(std::memory_order_acquire);
 }
 
@@ -151,7 +151,7 @@ uint64_t Recorder::queue(const Label& label) {
     return 0;
   }
   const uint64_t order = ++orders_;
-  write(record, order, label, static_cast<uint64_t>(State::kQueued));
+  write(record, order, label, static_cast<uint64_t>(RecordState::kQueued));
   return order;
 }
 

@@ -53,7 +53,7 @@ struct Description {
 Label label_of(const Description& description);
 
 /// One direction of what a call exchanges with one peer (format.h: Line).
-struct Exchange {
+struct ExchangeState {
   uint32_t peer = 0;
   bool sends = false;
   uint8_t type = 0;     // of a transfer: the number of its name
@@ -104,7 +104,7 @@ class Recorder {
   /// The running call has `count` lines. Returns for how many there is room: those are to be set,
   /// each time.
   uint32_t open_lines(uint64_t count);
-  void set_line(uint32_t index, const Exchange& exchange);
+  void set_line(uint32_t index, const ExchangeState& exchange);
 
   std::string_view file() const { return {reinterpret_cast<const char*>(memory_), bytes_}; }
 
@@ -119,7 +119,7 @@ class Recorder {
   bool is_unfinished(const Record& record) const;
   static uint64_t progress_of(uint32_t number, Series series) {
     return uint64_t{number} << 32 | static_cast<uint64_t>(series) << kSeriesAt |
-           static_cast<uint64_t>(State::kRunning);
+           static_cast<uint64_t>(RecordState::kRunning);
   }
   static void write(Record& record, uint64_t order, const Label& label, uint64_t progress);
 
@@ -188,7 +188,7 @@ inline uint32_t Recorder::open_lines(uint64_t count) {
   return room;
 }
 
-inline void Recorder::set_line(uint32_t index, const Exchange& exchange) {
+inline void Recorder::set_line(uint32_t index, const ExchangeState& exchange) {
   Line& at = line(first_line_ + index);
   at.order.store(0, std::memory_order_relaxed);
   at.what.store(uint64_t{exchange.peer} << 32 | static_cast<uint64_t>(exchange.state) << 16 |

@@ -15,17 +15,17 @@ constexpr double kSecond = 1e9;
 constexpr size_t kShownExchanges = 16;  // of a call, in text
 constexpr int kIndent = 26;             // below the name of the collective
 
-const char* name_of(State state) {
+const char* name_of(RecordState state) {
   switch (state) {
-    case State::kNone:
+    case RecordState::kNone:
       return "?";
-    case State::kQueued:
+    case RecordState::kQueued:
       return "queued";
-    case State::kRunning:
+    case RecordState::kRunning:
       return "running";
-    case State::kDone:
+    case RecordState::kDone:
       return "done";
-    case State::kFailed:
+    case RecordState::kFailed:
       return "failed";
   }
   return "?";
@@ -178,7 +178,7 @@ std::string to_line(const CallRecord& call, uint64_t now_ns) {
       call.start_ns == 0 ? "-" : fmt::format("{:.6f}", seconds(now_ns, call.start_ns));
   std::string wait;
   if (call.waits_for >= 0) {
-    const bool over = call.state != State::kRunning;
+    const bool over = call.state != RecordState::kRunning;
     wait = fmt::format("  {} rank {} (lane {}, step {})", over ? "waited for" : "waits for",
                        call.waits_for, call.lane, call.step);
     if (!over) wait += fmt::format(" since {:.3f} s", seconds(call.wait_ns, now_ns));
@@ -191,7 +191,7 @@ std::string to_line(const CallRecord& call, uint64_t now_ns) {
 std::string last_call_text(const Snapshot& snapshot, uint64_t now_ns) {
   if (snapshot.calls.empty()) return "";
   const CallRecord& call = snapshot.calls.back();
-  if (call.state != State::kFailed && call.state != State::kRunning) return "";
+  if (call.state != RecordState::kFailed && call.state != RecordState::kRunning) return "";
   std::string text =
       fmt::format("in {}, call {}", call.collective, name_of(call.series, call.number));
   if (call.waits_for >= 0) {

@@ -65,7 +65,7 @@ TEST(Trace, TheRingKeepsTheLastCalls) {
     EXPECT_EQ(call.bytes, (13 + i) * 8);
     EXPECT_EQ(call.root, 2);
     EXPECT_EQ(call.collective, "all_reduce");
-    EXPECT_EQ(call.state, i == 7 ? State::kFailed : State::kDone);
+    EXPECT_EQ(call.state, i == 7 ? RecordState::kFailed : RecordState::kDone);
     EXPECT_EQ(call.waits_for, -1);
   }
 }
@@ -82,7 +82,7 @@ TEST(Trace, LargeCallsAreTimedAndWaitsAreKept) {
   EXPECT_GT(snapshot.calls[0].start_ns, 0u);
   EXPECT_GE(snapshot.calls[0].end_ns, snapshot.calls[0].start_ns);
   const CallRecord& waiting = snapshot.calls[1];
-  EXPECT_EQ(waiting.state, State::kRunning);
+  EXPECT_EQ(waiting.state, RecordState::kRunning);
   EXPECT_GT(waiting.start_ns, 0u);  // a wait is always timed
   EXPECT_EQ(waiting.end_ns, 0u);
   EXPECT_EQ(waiting.waits_for, 2);
@@ -105,7 +105,7 @@ TEST(Trace, LargeCallsAndThoseThatWaitedHaveAnEnd) {
   ASSERT_EQ(snapshot.calls.size(), 3u);
   EXPECT_EQ(snapshot.calls[0].end_ns, 0u);
   for (const CallRecord& call : snapshot.calls) {
-    EXPECT_EQ(call.state, State::kDone) << call.number;
+    EXPECT_EQ(call.state, RecordState::kDone) << call.number;
     if (call.number == 1) continue;
     EXPECT_GT(call.start_ns, 0u) << call.number;
     EXPECT_GE(call.end_ns, call.start_ns) << call.number;
@@ -126,7 +126,7 @@ TEST(Trace, QueuedCallsAreNeverOverwritten) {
   const Snapshot snapshot = snapshot_of(*recorder);
   ASSERT_EQ(snapshot.calls.size(), 4u);
   EXPECT_EQ(snapshot.calls[0].number, 2u);
-  EXPECT_EQ(snapshot.calls[3].state, State::kQueued);
+  EXPECT_EQ(snapshot.calls[3].state, RecordState::kQueued);
 }
 
 /// Every word of call n follows from n. Returns what does not.
@@ -234,7 +234,7 @@ TEST(Trace, AStoppedProcessIsRead) {
   EXPECT_EQ(snapshot.process, static_cast<uint64_t>(child));
   ASSERT_EQ(snapshot.calls.size(), 1u);
   EXPECT_EQ(snapshot.calls[0].number, 812u);
-  EXPECT_EQ(snapshot.calls[0].state, State::kRunning);
+  EXPECT_EQ(snapshot.calls[0].state, RecordState::kRunning);
   EXPECT_EQ(snapshot.calls[0].waits_for, 3);
   EXPECT_EQ(std::count(processes.begin(), processes.end(), child), 1);
 }
@@ -274,8 +274,8 @@ TEST(Trace, AProcessThatIsGoneIsAnError) {
 }
 
 /// A line of which every word follows from `seed`.
-Exchange exchange_of(uint32_t seed) {
-  Exchange exchange{.peer = seed, .sends = seed % 2 == 1};
+ExchangeState exchange_of(uint32_t seed) {
+  ExchangeState exchange{.peer = seed, .sends = seed % 2 == 1};
   exchange.number = seed + 1;
   exchange.bytes = uint64_t{seed} * 1000;
   exchange.moved = uint64_t{seed} * 10;
@@ -410,7 +410,7 @@ TEST(Trace, LinesAsTextAndJson) {
   auto recorder = make(8);
   recorder->begin(label(64), 3);
   ASSERT_EQ(recorder->open_lines(2), 2u);
-  Exchange exchange{.peer = 1, .bytes = 64, .moved = 64, .messages = 4, .complete = 4};
+  ExchangeState exchange{.peer = 1, .bytes = 64, .moved = 64, .messages = 4, .complete = 4};
   exchange.state = PeerState::kWaits;
   exchange.call = 3;
   exchange.blame = 2;

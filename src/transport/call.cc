@@ -11,16 +11,16 @@
 
 namespace tutti::transport {
 
-Call::Call(KeptFd fd, const JobKey& key, const Identity& self)
+OutgoingCall::OutgoingCall(KeptFd fd, const JobKey& key, const Identity& self)
     : fd_(std::move(fd)), key_(&key), self_(self) {}
 
-Status Call::list_in(const PollSet& set, uint64_t tag) {
+Status OutgoingCall::list_in(const PollSet& set, uint64_t tag) {
   set_ = &set;
   tag_ = tag;
   return fd_.list(set, static_cast<uint32_t>(events()), tag);
 }
 
-Result<bool> Call::connected() {
+Result<bool> OutgoingCall::connected() {
   pollfd entry{fd_.get(), POLLOUT, 0};
   if (poll(&entry, 1, 0) <= 0) return false;
   int error = 0;
@@ -37,7 +37,7 @@ Result<bool> Call::connected() {
   return true;
 }
 
-Result<bool> Call::step() {
+Result<bool> OutgoingCall::step() {
   if (!introduction_) {
     const Result<bool> done = connected();
     if (!done.ok() || !done.value()) return done;
@@ -45,7 +45,7 @@ Result<bool> Call::step() {
   return introduction_->advance();
 }
 
-bool Attempts::again(const Call& call, const Status& status) {
+bool Attempts::again(const OutgoingCall& call, const Status& status) {
   constexpr int kMostCutOff = 3;
   if (!call.reached()) return false;
   return status.code() == Code::kSystemError || (call.cut_off() && ++cut_off_ < kMostCutOff);
@@ -58,7 +58,7 @@ Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobK
   for (;;) {
     Result<KeptFd> fd = dial();
     if (!fd.ok()) return fd;
-    Call call(std::move(fd).value(), key, self);
+    OutgoingCall call(std::move(fd).value(), key, self);
     Result<bool> done = false;
     while ((done = call.step()).ok() && !done.value()) {
       if (!wait_ready(call.fd(), call.events(), patience)) {

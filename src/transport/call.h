@@ -22,10 +22,10 @@
 
 namespace tutti::transport {
 
-class Call {
+class OutgoingCall {
  public:
   /// `fd` is non-blocking; it is connected or about to be. `key` outlives the call.
-  Call(KeptFd fd, const JobKey& key, const Identity& self);
+  OutgoingCall(KeptFd fd, const JobKey& key, const Identity& self);
 
   /// Never waits. True: this rank is let in, and take() gives the socket. False: wait until it is
   /// ready for events().
@@ -60,7 +60,7 @@ class Attempts {
   static constexpr uint64_t kPauseNs = 5'000'000;  // before the next one
 
   /// The call failed so: is another one worth it?
-  bool again(const Call& call, const Status& status);
+  bool again(const OutgoingCall& call, const Status& status);
 
  private:
   int cut_off_ = 0;

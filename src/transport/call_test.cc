@@ -45,10 +45,10 @@ struct Pair {
   Fd gate;
 };
 
-TEST(Call, TakesAStepAtATimeAndSaysWhenItMayBeLetIn) {
+TEST(OutgoingCall, TakesAStepAtATimeAndSaysWhenItMayBeLetIn) {
   const JobKey key{};
   Pair pair;
-  Call call(std::move(pair.caller), key, identity(0, 1));
+  OutgoingCall call(std::move(pair.caller), key, identity(0, 1));
   Greeting greeting(pair.gate.get(), key, identity(1, -1));
   EXPECT_FALSE(call.reached());
   ASSERT_TRUE(call.step().ok());  // hello
@@ -104,7 +104,7 @@ Status call_a_busy_gate(const JobKey& theirs, std::deque<int> steps, Called& cal
   return fd.status();
 }
 
-TEST(Call, AGateThatMakesRoomIsCalledAgain) {
+TEST(OutgoingCall, AGateThatMakesRoomIsCalledAgain) {
   Called called;
   const Status status = call_a_busy_gate({}, {0, 0, 1, 0, 1, 0}, called);
   EXPECT_TRUE(status.ok()) << status.message();
@@ -112,7 +112,7 @@ TEST(Call, AGateThatMakesRoomIsCalledAgain) {
   EXPECT_GE(called.calls, 3u);
 }
 
-TEST(Call, ARefusalCountsWhenItComesAgain) {
+TEST(OutgoingCall, ARefusalCountsWhenItComesAgain) {
   Called called;
   JobKey other{};
   other[5] = 1;
@@ -122,7 +122,7 @@ TEST(Call, ARefusalCountsWhenItComesAgain) {
   EXPECT_EQ(called.admitted, 0u);
 }
 
-TEST(Call, WhoeverCannotBeDialledIsNotCalledAgain) {
+TEST(OutgoingCall, WhoeverCannotBeDialledIsNotCalledAgain) {
   const JobKey key{};
   size_t calls = 0;
   const auto dial = [&]() -> Result<KeptFd> {
@@ -134,7 +134,7 @@ TEST(Call, WhoeverCannotBeDialledIsNotCalledAgain) {
   EXPECT_EQ(calls, 1u);
 }
 
-TEST(Call, ASilentGateEndsAtTheDeadline) {
+TEST(OutgoingCall, ASilentGateEndsAtTheDeadline) {
   const JobKey key{};
   std::vector<Fd> gates;
   const auto dial = [&]() -> Result<KeptFd> {
@@ -179,7 +179,7 @@ class OpenGate {
   sockaddr_un address_{AF_UNIX, {}};
   socklen_t bytes_ = 0;
   std::optional<Gate> gate_;
-  std::vector<Gate::Caller> admitted_;
+  std::vector<Gate::AdmittedCaller> admitted_;
 };
 
 // A caller for whom there is no descriptor is not left waiting, and nor is whoever polls the gate.
@@ -188,10 +188,10 @@ TEST(Gate, HangsUpOnWhomItHasNoDescriptorFor) {
   constexpr int kCallers = 3;
   const JobKey key{};
   OpenGate open;
-  std::vector<Gate::Caller> admitted;
-  std::vector<std::unique_ptr<Call>> calls;
+  std::vector<Gate::AdmittedCaller> admitted;
+  std::vector<std::unique_ptr<OutgoingCall>> calls;
   for (int i = 0; i < kCallers; ++i) {
-    calls.push_back(std::make_unique<Call>(open.dial(), key, identity(0, 1)));
+    calls.push_back(std::make_unique<OutgoingCall>(open.dial(), key, identity(0, 1)));
     const Result<bool> begun = calls.back()->step();
     EXPECT_TRUE(begun.ok() && !begun.value());
   }
@@ -213,7 +213,7 @@ TEST(Gate, HangsUpOnWhomItHasNoDescriptorFor) {
     EXPECT_TRUE(Attempts().again(*call, done.status())) << done.status().message();
   }
   // And when there are some again, it is let in.
-  Call again(open.dial(), key, identity(0, 1));
+  OutgoingCall again(open.dial(), key, identity(0, 1));
   while (admitted.empty() || !again.step().value()) {
     (void)again.step();
     ASSERT_TRUE(open.gate().step(admitted).ok());
@@ -252,7 +252,7 @@ class DistantCaller {
   const JobKey& key_;
   const int rank_;
   const uint64_t round_trip_ns_;
-  std::optional<Call> call_;
+  std::optional<OutgoingCall> call_;
   Attempts attempts_;
   uint64_t due_ns_ = 0;  // 0: the gate has said nothing new
   bool refused_ = false;
@@ -287,21 +287,23 @@ size_t not_let_in(size_t callers, uint64_t round_trip_ns) {
 constexpr size_t kCallers = testing_support::kSanitized ? 100 : 400;
 
 // From where a round trip takes longer than the gate takes for all of them.
-TEST(Call, AStormOfDistantRanksIsLetIn) { EXPECT_EQ(not_let_in(kCallers, 10'000'000), 0u); }
+TEST(OutgoingCall, AStormOfDistantRanksIsLetIn) { EXPECT_EQ(not_let_in(kCallers, 10'000'000), 0u); }
 
 // And from where it takes longer than the gate usually waits for anybody.
-TEST(Call, AStormFromAnotherContinentIsLetIn) { EXPECT_EQ(not_let_in(kCallers, 120'000'000), 0u); }
+TEST(OutgoingCall, AStormFromAnotherContinentIsLetIn) {
+  EXPECT_EQ(not_let_in(kCallers, 120'000'000), 0u);
+}
 
 // A caller that is put off may call as often as it takes, in a crowd that only says hello.
-TEST(Call, WhoIsPutOffIsNotRefused) {
+TEST(OutgoingCall, WhoIsPutOffIsNotRefused) {
   const JobKey key{};
   OpenGate open;
   Gate& gate = open.gate();
-  std::vector<Gate::Caller> admitted;
-  std::deque<Call> callers;
+  std::vector<Gate::AdmittedCaller> admitted;
+  std::deque<OutgoingCall> callers;
   Attempts attempts;
   for (int turn = 0; turn < 5; ++turn) {
-    Call call(open.dial(), key, identity(0, 1));
+    OutgoingCall call(open.dial(), key, identity(0, 1));
     ASSERT_TRUE(call.step().ok());  // hello
     for (size_t i = 0; i < Gate::kMaxHalfOpen; ++i) {
       callers.emplace_back(open.dial(), key, identity(1, 1));
@@ -319,7 +321,7 @@ TEST(Call, WhoIsPutOffIsNotRefused) {
 }
 
 // Callers that take no place must not hold the thread that lets others in.
-TEST(Call, ThoseWhomTheVetRefusesDelayNobody) {
+TEST(OutgoingCall, ThoseWhomTheVetRefusesDelayNobody) {
   sockaddr_un address{AF_UNIX, {}};
   socklen_t bytes = sizeof address.sun_family;
   KeptFd listener = open_socket();
@@ -339,25 +341,25 @@ TEST(Call, ThoseWhomTheVetRefusesDelayNobody) {
     return Status::remote_error("a stranger");
   });
   come();
-  std::vector<Gate::Caller> admitted;
+  std::vector<Gate::AdmittedCaller> admitted;
   ASSERT_TRUE(gate.step(admitted).ok());
   EXPECT_LT(vetted, kMost);
 }
 
 // Else a crowded gate would keep them, and look again at once and for ever.
-TEST(Call, ThoseWhoseTimeIsOverMakeRoomThoughTheyHaveSaidMore) {
+TEST(OutgoingCall, ThoseWhoseTimeIsOverMakeRoomThoughTheyHaveSaidMore) {
   const JobKey key{};
   OpenGate open;
   Gate& gate = open.gate();
-  std::vector<Gate::Caller> admitted;
-  std::deque<Call> callers;
+  std::vector<Gate::AdmittedCaller> admitted;
+  std::deque<OutgoingCall> callers;
   const auto call = [&] {
     callers.emplace_back(open.dial(), key, identity(0, 1));
     EXPECT_TRUE(callers.back().step().ok());  // hello
   };
   for (size_t i = 1; i < Gate::kMaxHalfOpen; ++i) call();
   ASSERT_TRUE(gate.step(admitted).ok());
-  for (const Call& caller : callers) {
+  for (const OutgoingCall& caller : callers) {
     ASSERT_EQ(send(caller.fd(), "p", 1, MSG_NOSIGNAL), 1);  // of a proof
   }
   ASSERT_TRUE(gate.step(admitted).ok());
@@ -370,11 +372,11 @@ TEST(Call, ThoseWhoseTimeIsOverMakeRoomThoughTheyHaveSaidMore) {
 }
 
 // From the gate, and from the call, to a link it passes through several hands.
-TEST(Call, AConnectionThatIsMadeIsInNoForkedChild) {
+TEST(OutgoingCall, AConnectionThatIsMadeIsInNoForkedChild) {
   const JobKey key{};
   OpenGate gate;
-  Call call(gate.dial(), key, identity(0, 1));
-  std::vector<Gate::Caller> admitted;
+  OutgoingCall call(gate.dial(), key, identity(0, 1));
+  std::vector<Gate::AdmittedCaller> admitted;
   bool let_in = false;
   for (int step = 0; step < 4 && !let_in; ++step) {
     const Result<bool> done = call.step();

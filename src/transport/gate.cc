@@ -36,7 +36,7 @@ uint64_t Gate::round_trip_of_tcp(int fd) {
   return uint64_t{info.tcpi_rtt} * 1000;
 }
 
-Result<Gate::Caller> Gate::next(const Patience& patience) {
+Result<Gate::AdmittedCaller> Gate::next(const Patience& patience) {
   while (ready_.empty()) {
     std::vector<pollfd> polls;
     append_polls(polls);
@@ -56,7 +56,7 @@ Result<Gate::Caller> Gate::next(const Patience& patience) {
       return patience.reason(text);
     }
   }
-  Caller caller = std::move(ready_.front());
+  AdmittedCaller caller = std::move(ready_.front());
   ready_.erase(ready_.begin());
   return caller;
 }
@@ -93,7 +93,7 @@ void Gate::listen(bool resting, bool crowded) {
   (void)listener_.list(*set_, resting || crowded ? 0u : uint32_t{EPOLLIN}, tag_);
 }
 
-Status Gate::step(std::vector<Caller>& admitted) {
+Status Gate::step(std::vector<AdmittedCaller>& admitted) {
   constexpr int kRounds = 8;  // then whoever called step() has other things to do
   for (int round = 0; round < kRounds; ++round) {
     const Status status = accept_waiting();
@@ -106,7 +106,7 @@ Status Gate::step(std::vector<Caller>& admitted) {
   return {};
 }
 
-void Gate::hear_all(std::vector<Caller>& admitted) {
+void Gate::hear_all(std::vector<AdmittedCaller>& admitted) {
   std::erase_if(guests_, [&](Guest& guest) {
     bool over = true;  // also where memory is out: the guest calls again
     attempt([&] { over = hear(guest, admitted); });
@@ -207,7 +207,7 @@ void Gate::welcome(KeptFd fd) {
   guests_.push_back(std::move(guest));
 }
 
-bool Gate::hear(Guest& guest, std::vector<Caller>& admitted) {
+bool Gate::hear(Guest& guest, std::vector<AdmittedCaller>& admitted) {
   const Result<bool> done = guest.greeting.advance();
   if (!done.ok()) {
     refuse(done.status());

@@ -39,7 +39,7 @@ class Gate {
   static constexpr uint64_t kPatienceNs = 2'000'000'000;
   static constexpr uint64_t kAnswerNs = 100'000'000;
 
-  struct Caller {
+  struct AdmittedCaller {
     KeptFd fd;
     int rank = -1;
   };
@@ -55,7 +55,7 @@ class Gate {
        RoundTrip round_trip = round_trip_of_tcp);
 
   /// The next caller that proved itself, whoever it is.
-  Result<Caller> next(const Patience& patience);
+  Result<AdmittedCaller> next(const Patience& patience);
 
   /// For a caller with an event loop of its own: what to poll for, until when, and what to do
   /// after.
@@ -66,7 +66,7 @@ class Gate {
   /// Nobody new comes in until this is undone: accept() cannot go on, and polling is in vain.
   void rest(bool resting);
   /// Never waits. Appends to `admitted`. An error is accept()'s; the callers at the gate stay.
-  Status step(std::vector<Caller>& admitted);
+  Status step(std::vector<AdmittedCaller>& admitted);
 
   size_t refused() const { return refused_; }
   const std::string& last_refusal() const { return last_refusal_; }
@@ -87,14 +87,14 @@ class Gate {
   /// Where there is no descriptor for them.
   void decline_waiting();
   void keep_spare();
-  void hear_all(std::vector<Caller>& admitted);
+  void hear_all(std::vector<AdmittedCaller>& admitted);
   bool somebody_waits() const;
   /// False: nobody can be hung up on yet.
   bool make_room();
   void listen(bool resting, bool crowded);
   void welcome(KeptFd fd);
   /// True when the guest is done with, one way or the other.
-  bool hear(Guest& guest, std::vector<Caller>& admitted);
+  bool hear(Guest& guest, std::vector<AdmittedCaller>& admitted);
   void refuse(const Status& reason);
 
   PolledFd listener_;
@@ -108,7 +108,7 @@ class Gate {
   bool resting_ = false;
   bool crowded_ = false;  // who waits has to wait for a place: listening is in vain
   std::vector<Guest> guests_;
-  std::vector<Caller> ready_;  // proved themselves, not yet handed out by next()
+  std::vector<AdmittedCaller> ready_;  // proved themselves, not yet handed out by next()
   size_t refused_ = 0;
   std::string last_refusal_;
 };

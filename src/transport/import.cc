@@ -17,7 +17,7 @@ Result<Buffer> ImportCache::import(const MemoryHandle& named, const Open& open) 
   Result<Arena> arena = Arena::adopt(fd.value().release(), named.bytes);
   if (!arena.ok()) return arena.status();
   const Buffer memory{arena.value().data(), arena.value().bytes()};
-  entries_.emplace(file, Entry{std::move(arena).value(), 1});
+  entries_.emplace(file, ImportedFile{std::move(arena).value(), 1});
   return memory;
 }
 

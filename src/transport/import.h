@@ -29,13 +29,14 @@ class ImportCache {
   void release(const std::byte* memory);
 
  private:
-  struct Entry {
+  struct ImportedFile {
     Arena arena;
     int users = 0;
   };
 
   std::mutex mutex_;
-  std::map<std::pair<uint64_t, uint64_t>, Entry> entries_;  // under mutex_; by device and inode
+  std::map<std::pair<uint64_t, uint64_t>, ImportedFile>
+      entries_;  // under mutex_; by device and inode
 };
 
 /// One use of a peer's memory.

@@ -71,7 +71,7 @@ struct Piece {
 #if HWY_TARGET == HWY_AVX3
 
 // Less than a vector. Elements that the mask leaves out are neither read nor written.
-struct ShortPiece {
+struct MaskedPiece {
   static constexpr size_t kMostBytes = 64;
   size_t offset;
   size_t bytes;  // 1 to kMostBytes
@@ -90,12 +90,13 @@ struct ShortPiece {
     hn::BlendedStore(hn::BitCast(d8, value), hn::FirstN(d8, bytes), d8, place);
   }
 };
+using ShortPiece = MaskedPiece;
 
 #else
 
 // A piece of at most 16 bytes. Two loads that overlap cover any length of a size class, without a
 // loop and without touching a byte outside.
-struct ShortPiece {
+struct OverlappedPiece {
   static constexpr size_t kMostBytes = 16;
   size_t offset;
   size_t bytes;  // 1 to kMostBytes
@@ -156,6 +157,7 @@ struct ShortPiece {
     *place = spilled[0];
   }
 };
+using ShortPiece = OverlappedPiece;
 
 #endif
 

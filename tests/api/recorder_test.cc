@@ -22,7 +22,7 @@ using testing_support::sum;
 using testing_support::TeamShape;
 using trace::CallRecord;
 using trace::ExchangeRecord;
-using trace::State;
+using trace::RecordState;
 
 constexpr uint64_t kLimitNs = 120'000'000'000;
 constexpr int kRanks = 4;
@@ -91,7 +91,7 @@ TEST_P(InFlight, ACollectiveSaysWhatCameFromWhom) {
       }
       const auto call = watch_first_rank(member, [&](const CallRecord& seen) {
         const ExchangeRecord* other = find(seen, 1, false);
-        return seen.state == State::kRunning && seen.number == 2 && seen.waits_for == kLate &&
+        return seen.state == RecordState::kRunning && seen.number == 2 && seen.waits_for == kLate &&
                other != nullptr && other->moved > 0;
       });
       if (!call) return tuttiSuccess;
@@ -114,7 +114,7 @@ TEST_P(InFlight, ABarrierSaysWhoHasNotCome) {
   expect_ok(GetParam(), [](Member& member, tuttiComm_t comm) {
     if (member.rank() == kLate) {
       (void)watch_first_rank(member, [](const CallRecord& seen) {
-        return seen.state == State::kRunning && seen.collective == "barrier" &&
+        return seen.state == RecordState::kRunning && seen.collective == "barrier" &&
                std::any_of(seen.exchanges.begin(), seen.exchanges.end(),
                            [](const auto& exchange) { return !is_complete(&exchange); });
       });
@@ -149,7 +149,7 @@ TEST_P(InFlight, SendsAndReceivesAreNumberedAndTyped) {
     }
     if (member.rank() != kLate) return tuttiSuccess;
     const auto call = watch_first_rank(member, [](const CallRecord& seen) {
-      return seen.state == State::kRunning && seen.exchanges.size() == 3 &&
+      return seen.state == RecordState::kRunning && seen.exchanges.size() == 3 &&
              is_complete(find(seen, 1, true)) && is_complete(find(seen, 1, false));
     });
     if (!call) return tuttiSuccess;
@@ -177,7 +177,7 @@ TEST_P(InFlight, AnAccessIsNumberedAndSaysWhomItWaitsFor) {
       result = tuttiWaitSignal(kLate, window, 0, 1, tuttiBlocking());
     } else if (member.rank() == kLate) {
       const auto call = watch_first_rank(member, [](const CallRecord& seen) {
-        return seen.state == State::kRunning && seen.series == trace::Series::kOneSided &&
+        return seen.state == RecordState::kRunning && seen.series == trace::Series::kOneSided &&
                find(seen, kLate, false) != nullptr;
       });
       if (call && call->number != 1) member.fail("its number");

@@ -57,7 +57,7 @@ std::vector<std::string> corpus_recorder() {
   recorder.conclude(true);
   recorder.begin(trace::label_of({recorder.name("all_reduce"), 0, 0, 0, -1, 8}), 2);
   recorder.waits_for(3, 1, 4);
-  trace::Exchange exchange{.peer = 3, .bytes = 8, .moved = 4, .messages = 2, .complete = 1};
+  trace::ExchangeState exchange{.peer = 3, .bytes = 8, .moved = 4, .messages = 2, .complete = 1};
   exchange.state = trace::PeerState::kGaveUp;
   for (uint32_t i = 0, room = recorder.open_lines(2); i < room; ++i) {
     exchange.sends = i == 1;

@@ -191,7 +191,7 @@ std::vector<std::string> corpus_frame() {
 bool run_stream(Bytes input) {
   std::vector<std::byte> target(kTargetBytes);
   const transport::Buffer piece{target.data(), target.size()};
-  const auto exchange = std::make_unique<tcp::Exchange>(0, 1);
+  const auto exchange = std::make_unique<tcp::FrameExchange>(0, 1);
   for (const uint32_t lane : {0u, 1u}) exchange->receive({1, 1, lane}, 3, {&piece, 1});
   while (!input.empty() && !exchange->faulty()) {
     std::array<iovec, tcp::Inbound::kMaxEntries> entries;
@@ -251,7 +251,7 @@ bool run_rendezvous(Bytes input) {
   bool accepted = session.asks();
   if (accepted) {
     bootstrap::Group group;
-    const bootstrap::Request request = session.request();
+    const bootstrap::RequestHeader request = session.request();
     if (group.join(0, request.turn, session.take_blob()).ok()) {
       require(request.turn.ranks >= 1, "a group has ranks");
       if (request.turn.ranks < 100) require(!group.missing().empty(), "there is always a sentence");
@@ -287,9 +287,9 @@ bool run_card(Bytes input) {
     accepted = true;
     require(comm::write_texts(texts.value()) == text, "a card is what was written");
   }
-  if (const auto card = transports::shm::Card::read(text)) {
+  if (const auto card = transports::shm::ShmCard::read(text)) {
     accepted = true;
-    require(transports::shm::Card::read(card->write()).has_value(), "a card is read again");
+    require(transports::shm::ShmCard::read(card->write()).has_value(), "a card is read again");
   }
   for (const auto& transport : hosts().transports()) {
     accepted = transport->reaches(text) || accepted;

@@ -254,7 +254,7 @@ class Rank : testing_support::TeamRank {
       if (call->series != series) continue;
       const std::string text = trace::to_line(*call, 0);
       if (!right(call->number == number, "not number " + std::to_string(number) + ": " + text) ||
-          !right(call->state == trace::State::kDone, "not done: " + text)) {
+          !right(call->state == trace::RecordState::kDone, "not done: " + text)) {
         return false;
       }
       const bool same =

@@ -13,7 +13,7 @@ namespace {
 
 bool is_waiting(const trace::Snapshot& snapshot) {
   return std::any_of(snapshot.calls.begin(), snapshot.calls.end(), [](const auto& call) {
-    return call.state == trace::State::kRunning && call.waits_for >= 0;
+    return call.state == trace::RecordState::kRunning && call.waits_for >= 0;
   });
 }
 

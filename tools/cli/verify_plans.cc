@@ -40,7 +40,7 @@ void judge_mutants(const plan::Lowering& lowering, Row& row) {
   plan::each_mutant(set, [&](const plan::Mutant&) {
     ++row.mutants;
     bool accepted = true;
-    for (const plan::VerifyOptions& options : plan::small_rings(set)) {
+    for (const plan::VerifyPlanOptions& options : plan::small_rings(set)) {
       accepted = accepted && plan::verify_plans(set, options).ok();
     }
     row.equivalent += accepted ? 1 : 0;

@@ -48,7 +48,7 @@ Schedule EditSchedule::finish() const {
     if (step.kind == StepKind::kSend) {
       index = builder.send(step.blocks, step.peers);
     } else {
-      std::vector<Operand> sources;
+      std::vector<MoveSource> sources;
       for (const EditSource& source : step.sources) sources.push_back({source.peer, source.blocks});
       index = builder.move(step.blocks, sources, step.fold);
     }

@@ -172,7 +172,7 @@ std::vector<uint64_t> small_counts(const Lowering& lowering) {
   return {1, 5, 40, several};
 }
 
-std::vector<VerifyOptions> small_rings(const PlanSet& set) {
+std::vector<VerifyPlanOptions> small_rings(const PlanSet& set) {
   const uint32_t parts = set.plans[0].lanes[0].tiny ? kTinyParts : 1;
   return {{.rounds = 3 * parts, .regions = 1, .frames_per_region = 1},
           {.rounds = 6 * parts, .regions = 2, .frames_per_region = 2}};
@@ -200,7 +200,7 @@ Tally verify_lowering(const Lowering& lowering, const Report& refused) {
                               (has_cells ? ", cells" : ", slots") + ", slices " +
                               std::to_string(set.plans[0].slices) + ", " +
                               std::to_string(request.far_slices) + " of them between hosts";
-    for (const VerifyOptions& options : small_rings(set)) {
+    for (const VerifyPlanOptions& options : small_rings(set)) {
       const Status status = verify_plans(set, options);
       judge(which, status);
       if (!status.ok()) break;

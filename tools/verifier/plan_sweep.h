@@ -62,7 +62,7 @@ std::vector<uint64_t> small_counts(const Lowering& lowering);
 
 /// Rings in which everything is used again at once, and in which every second slice enters a new
 /// region. Both so often that parts of cells are used again, too.
-std::vector<VerifyOptions> small_rings(const PlanSet& set);
+std::vector<VerifyPlanOptions> small_rings(const PlanSet& set);
 
 struct Tally {
   uint64_t plan_sets = 0;

@@ -25,7 +25,7 @@ constexpr size_t kMaxHostIdBytes = 256;
 /// "tutti-loopback-1 TOKEN MEMORY-HANDLE HOST-ID". The handle's process is there because a forked
 /// child inherits its parent's token. The arena is mapped once more by every peer, because a thread
 /// may leave while another still reads its last message.
-struct Card {
+struct LoopbackCard {
   uint64_t token = 0;
   transport::MemoryHandle arena;
   std::string_view host_id;
@@ -44,7 +44,7 @@ Result<std::string> write_card(const transport::Member& member) {
   return std::string(kTag) + " " + token + " " + arena.value() + " " + member.host_id;
 }
 
-std::optional<Card> read_card(std::string_view text) {
+std::optional<LoopbackCard> read_card(std::string_view text) {
   constexpr size_t kHandleAt = 2, kHostAt = 9;
   const std::vector<std::string_view> words = split(text, ' ');
   if (words.size() <= kHostAt || words[0] != kTag) return std::nullopt;
@@ -55,7 +55,7 @@ std::optional<Card> read_card(std::string_view text) {
   const size_t handle_at = place(kHandleAt), host_at = place(kHostAt);
   const auto arena = transport::parse_memory(text.substr(handle_at, host_at - 1 - handle_at));
   if (!token || !arena.ok()) return std::nullopt;
-  return Card{*token, arena.value(), text.substr(host_at)};
+  return LoopbackCard{*token, arena.value(), text.substr(host_at)};
 }
 
 /// A descriptor of one's own for memory of another thread.
@@ -126,15 +126,15 @@ class Loopback final : public transport::Transport {
   std::string card() const override { return card_; }
 
   bool reaches(std::string_view peer_card) const override {
-    const std::optional<Card> mine = read_card(card_);
-    const std::optional<Card> peer = read_card(peer_card);
+    const std::optional<LoopbackCard> mine = read_card(card_);
+    const std::optional<LoopbackCard> peer = read_card(peer_card);
     return mine && peer && mine->neighborhood() == peer->neighborhood();
   }
 
   bool maps_memory() const override { return true; }
   std::string_view level() const override { return "process"; }
   std::string neighborhood(std::string_view card) const override {
-    const std::optional<Card> read = read_card(card);
+    const std::optional<LoopbackCard> read = read_card(card);
     return read ? read->neighborhood() : std::string();
   }
 
@@ -147,7 +147,7 @@ class Loopback final : public transport::Transport {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " is not a thread of this process");
     }
-    const std::optional<Card> card = read_card(peer_card);
+    const std::optional<LoopbackCard> card = read_card(peer_card);
     Result<Fd> fd = share(card->arena);
     if (!fd.ok()) {
       return Status(fd.status().code(), "rank " + std::to_string(peer) +

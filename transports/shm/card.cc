@@ -29,14 +29,14 @@ std::string kernel_boot() {
 
 }  // namespace
 
-Result<Card> Card::of_this_process(const std::string& host_id) {
+Result<ShmCard> ShmCard::of_this_process(const std::string& host_id) {
   if (host_id.empty() || host_id.size() > kMaxHostIdBytes ||
       host_id.find(' ') != std::string::npos) {
     return Status::invalid_argument("a host id is one word of at most " +
                                     std::to_string(kMaxHostIdBytes) + " bytes, not '" + host_id +
                                     "' (TUTTI_HOST_ID)");
   }
-  Card card;
+  ShmCard card;
   card.boot_id = kernel_boot();
   card.user = geteuid();
   card.user_namespace = name_space("/proc/self/ns/user");
@@ -46,7 +46,7 @@ Result<Card> Card::of_this_process(const std::string& host_id) {
   return card;
 }
 
-std::optional<Card> Card::read(std::string_view text) {
+std::optional<ShmCard> ShmCard::read(std::string_view text) {
   const std::vector<std::string_view> words = split(text, ' ');
   if (words.size() != 8 || words[0] != kTag) return std::nullopt;
   const auto user = parse_integer<uint32_t>(words[2]);
@@ -56,12 +56,12 @@ std::optional<Card> Card::read(std::string_view text) {
   constexpr size_t kMaxSocketBytes = 64;
   const bool named = !words[6].empty() && words[6].size() <= kMaxSocketBytes;
   if (!user || !user_namespace || !network_namespace || !process || !named) return std::nullopt;
-  return Card{std::string(words[1]), *user,    *user_namespace,
-              *network_namespace,    *process, std::string(words[6]),
-              std::string(words[7])};
+  return ShmCard{std::string(words[1]), *user,    *user_namespace,
+                 *network_namespace,    *process, std::string(words[6]),
+                 std::string(words[7])};
 }
 
-std::string Card::write() const {
+std::string ShmCard::write() const {
   std::string text(kTag);
   for (const std::string& word :
        {boot_id, std::to_string(user), std::to_string(user_namespace),
@@ -71,9 +71,11 @@ std::string Card::write() const {
   return text;
 }
 
-bool Card::shares_with(const Card& peer) const { return neighborhood() == peer.neighborhood(); }
+bool ShmCard::shares_with(const ShmCard& peer) const {
+  return neighborhood() == peer.neighborhood();
+}
 
-std::string Card::neighborhood() const {
+std::string ShmCard::neighborhood() const {
   return boot_id + " " + std::to_string(user) + " " + std::to_string(user_namespace) + " " +
          std::to_string(network_namespace) + " " + host_id;
 }

@@ -19,7 +19,7 @@ namespace tutti::transports::shm {
 /// user in one user namespace (else the peer's credentials do not compare), one network namespace
 /// (abstract sockets belong to it). Different PID namespaces are fine, they only rule single copies
 /// out.
-struct Card {
+struct ShmCard {
   std::string boot_id;
   uint32_t user = 0;
   uint64_t user_namespace = 0;
@@ -29,10 +29,10 @@ struct Card {
   std::string host_id;
 
   /// Of this process; `socket` stays empty.
-  static Result<Card> of_this_process(const std::string& host_id);
-  static std::optional<Card> read(std::string_view text);
+  static Result<ShmCard> of_this_process(const std::string& host_id);
+  static std::optional<ShmCard> read(std::string_view text);
   std::string write() const;
-  bool shares_with(const Card& peer) const;
+  bool shares_with(const ShmCard& peer) const;
   /// Equal where the cards share.
   std::string neighborhood() const;
 };

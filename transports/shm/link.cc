@@ -40,10 +40,10 @@ Introduction introduce_self(const transport::Arena& arena, const Probe& probe) {
   return bytes;
 }
 
-enum class Way { kRead, kWrite };
+enum class CopyWay { kRead, kWrite };
 
-Status error_of_copy(Way way) {
-  const char* call = way == Way::kRead ? "process_vm_readv" : "process_vm_writev";
+Status error_of_copy(CopyWay way) {
+  const char* call = way == CopyWay::kRead ? "process_vm_readv" : "process_vm_writev";
   if (errno == ESRCH) {
     return Status::remote_error(
         "its process has ended, or its main thread, without which nobody reaches its memory");
@@ -61,8 +61,8 @@ Status error_of_copy(Way way) {
 }
 
 /// By one system call or few, until all is there.
-Status copy_across(Way way, pid_t process, std::byte* here, uint64_t there, size_t bytes) {
-  const auto call = way == Way::kRead ? process_vm_readv : process_vm_writev;
+Status copy_across(CopyWay way, pid_t process, std::byte* here, uint64_t there, size_t bytes) {
+  const auto call = way == CopyWay::kRead ? process_vm_readv : process_vm_writev;
   while (bytes > 0) {
     const iovec local{here, bytes};
     const iovec remote{reinterpret_cast<void*>(there), bytes};
@@ -83,9 +83,9 @@ bool can_copy(pid_t process, const Introduction& theirs) {
   Probe seen{};
   auto* const here = reinterpret_cast<std::byte*>(seen.data());
   const uint64_t there = get_little(&theirs[kProbeAddressAt], 8);
-  return copy_across(Way::kRead, process, here, there, seen.size()).ok() &&
+  return copy_across(CopyWay::kRead, process, here, there, seen.size()).ok() &&
          std::memcmp(seen.data(), &theirs[kProbeAt], seen.size()) == 0 &&
-         copy_across(Way::kWrite, process, here, there, seen.size()).ok();
+         copy_across(CopyWay::kWrite, process, here, there, seen.size()).ok();
 }
 
 /// For good, since a peer may write it back when this side has long given up the introduction.
@@ -117,12 +117,12 @@ Result<bool> agree(int socket, bool mine, const Patience& patience) {
 
 }  // namespace
 
-std::string Peer::text() const {
+std::string PeerProcess::text() const {
   return "rank " + std::to_string(rank) + " (process " + std::to_string(process) + " on host " +
          host_id + ")";
 }
 
-Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const Peer& peer,
+Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const PeerProcess& peer,
                                                     const transport::Arena& mine,
                                                     const Patience& patience) {
   const Introduction ours = introduce_self(mine, own_probe());
@@ -142,14 +142,14 @@ Result<std::unique_ptr<ShmLink>> ShmLink::introduce(KeptFd socket, const Peer& p
   const Result<bool> single_copy =
       agree(socket.get(), can_copy(peer_owns.process, theirs), patience);
   if (!single_copy.ok()) return single_copy.status();
-  Peer known = peer;
+  PeerProcess known = peer;
   known.visible = peer_owns.process;
   known.process = static_cast<int64_t>(get_little(&theirs[kProcessAt], 8));
   return std::unique_ptr<ShmLink>(
       new ShmLink(std::move(socket), known, std::move(arena).value(), single_copy.value()));
 }
 
-ShmLink::ShmLink(KeptFd socket, const Peer& peer, transport::Arena arena, bool single_copy)
+ShmLink::ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena, bool single_copy)
     : peer_(peer), liveness_(std::move(socket), peer.visible), arena_(std::move(arena)) {
   capabilities_.mapped = true;
   capabilities_.single_copy = single_copy;
@@ -212,7 +212,8 @@ Result<Fd> ShmLink::take_descriptor(int descriptor) {
 }
 
 Status ShmLink::read(transport::Buffer target, uint64_t source) {
-  const Status status = copy_across(Way::kRead, peer_.visible, target.data, source, target.bytes);
+  const Status status =
+      copy_across(CopyWay::kRead, peer_.visible, target.data, source, target.bytes);
   // A process id is used again after a death: what was read counts only if the peer lived on.
   if (Status alive = this->status(); !alive.ok()) return alive;
   return status.ok() ? status : explain(status, "reading memory of");
@@ -223,7 +224,7 @@ Status ShmLink::write(uint64_t target, transport::ConstBuffer source) {
   // the call ids would have to go round once.
   if (Status alive = status(); !alive.ok()) return alive;
   auto* const here = const_cast<std::byte*>(source.data);  // only read
-  const Status status = copy_across(Way::kWrite, peer_.visible, here, target, source.bytes);
+  const Status status = copy_across(CopyWay::kWrite, peer_.visible, here, target, source.bytes);
   return status.ok() ? status : explain(status, "writing memory of");
 }
 

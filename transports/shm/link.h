@@ -21,7 +21,7 @@
 namespace tutti::transports::shm {
 
 /// The rank at the other end. introduce() finds the process ids out.
-struct Peer {
+struct PeerProcess {
   int rank = -1;
   std::string host_id;
   int64_t process = 0;  // as it sees itself, also in its memory handles
@@ -35,7 +35,7 @@ class ShmLink final : public transport::Link, public transport::Mapped {
  public:
   /// Exchanges arenas over a connection that passed the handshake, and finds out whether both sides
   /// can read and write each other's ordinary memory. Both sides call it at the same time.
-  static Result<std::unique_ptr<ShmLink>> introduce(KeptFd socket, const Peer& peer,
+  static Result<std::unique_ptr<ShmLink>> introduce(KeptFd socket, const PeerProcess& peer,
                                                     const transport::Arena& mine,
                                                     const Patience& patience);
 
@@ -56,12 +56,12 @@ class ShmLink final : public transport::Link, public transport::Mapped {
   Status write(uint64_t target, transport::ConstBuffer source) override;
 
  private:
-  ShmLink(KeptFd socket, const Peer& peer, transport::Arena arena, bool single_copy);
+  ShmLink(KeptFd socket, const PeerProcess& peer, transport::Arena arena, bool single_copy);
 
   Result<Fd> fetch(const transport::MemoryHandle& memory) const;
   Status explain(const Status& status, const char* what) const;
 
-  const Peer peer_;
+  const PeerProcess peer_;
   const Liveness liveness_;
   const transport::Arena arena_;
   transport::Capabilities capabilities_;

@@ -51,12 +51,12 @@ Status Liveness::check() const {
   const Status dead = Status::remote_error("its process ended without closing the connection");
   if (dead_.load(std::memory_order_acquire)) return dead;
   const bool ended = process_ended();  // asked first: a goodbye said before the end is then seen
-  const News news = read_news();
-  if (news == News::kEndOfFile || (ended && news != News::kGoodbye)) {
+  const Farewell news = read_news();
+  if (news == Farewell::kEndOfFile || (ended && news != Farewell::kGoodbye)) {
     dead_.store(true, std::memory_order_release);
     return dead;
   }
-  if (news == News::kNone) return {};
+  if (news == Farewell::kNone) return {};
   const uint64_t now_ns = monotonic_ns();
   uint64_t first_ns = 0;
   if (goodbye_ns_.compare_exchange_strong(first_ns, now_ns)) return {};
@@ -65,13 +65,14 @@ Status Liveness::check() const {
 }
 
 /// The goodbye is only looked at, so it is found again by the next call.
-Liveness::News Liveness::read_news() const {
+Liveness::Farewell Liveness::read_news() const {
   char byte = 0;
   const ssize_t count = recv(socket_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  if (count == 1 && byte == kGoodbye) return News::kGoodbye;
-  if (count == 1 && byte == kMessage) return News::kNone;
-  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return News::kNone;
-  return News::kEndOfFile;
+  if (count == 1 && byte == kGoodbye) return Farewell::kGoodbye;
+  if (count == 1 && byte == kMessage) return Farewell::kNone;
+  if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+    return Farewell::kNone;
+  return Farewell::kEndOfFile;
 }
 
 bool Liveness::process_ended() const {

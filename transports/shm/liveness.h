@@ -43,9 +43,9 @@ class Liveness {
   Status check() const;
 
  private:
-  enum class News { kNone, kGoodbye, kEndOfFile };
+  enum class Farewell { kNone, kGoodbye, kEndOfFile };
 
-  News read_news() const;
+  Farewell read_news() const;
   bool process_ended() const;
   void gather();
 

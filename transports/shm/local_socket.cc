@@ -47,12 +47,12 @@ Result<KeptFd> open_socket() {
   return fd;
 }
 
-struct Received {
+struct ReceivedAttachments {
   std::vector<Fd> descriptors;
   std::vector<pid_t> senders;
 };
 
-void take_attachments(msghdr& message, Received& received) {
+void take_attachments(msghdr& message, ReceivedAttachments& received) {
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header)) {
     if (header->cmsg_level != SOL_SOCKET) continue;
@@ -163,7 +163,7 @@ Result<Attachment> receive_attached(int socket, std::span<uint8_t> bytes,
   if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0) {
     return errno_status("setsockopt(SO_PASSCRED)");
   }
-  Received received;
+  ReceivedAttachments received;
   while (!bytes.empty()) {
     iovec piece{bytes.data(), bytes.size()};
     ControlBuffer control{};

@@ -28,7 +28,7 @@ transport::Identity identity(const transport::Member& member, int peer) {
 
 class Shm final : public transport::Transport {
  public:
-  Shm(const transport::Member& member, const Card& card, KeptFd listener)
+  Shm(const transport::Member& member, const ShmCard& card, KeptFd listener)
       : member_(member),
         card_(card),
         gate_(std::move(listener), member.key, identity(member, -1), check_user) {}
@@ -37,14 +37,14 @@ class Shm final : public transport::Transport {
   std::string card() const override { return card_.write(); }
 
   bool reaches(std::string_view peer_card) const override {
-    const std::optional<Card> peer = Card::read(peer_card);
+    const std::optional<ShmCard> peer = ShmCard::read(peer_card);
     return peer && card_.shares_with(*peer);
   }
 
   bool maps_memory() const override { return true; }
   std::string_view level() const override { return "host"; }
   std::string neighborhood(std::string_view card) const override {
-    const std::optional<Card> read = Card::read(card);
+    const std::optional<ShmCard> read = ShmCard::read(card);
     return read ? read->neighborhood() : std::string();
   }
 
@@ -53,7 +53,7 @@ class Shm final : public transport::Transport {
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
                                                    const Patience& patience) override {
-    const std::optional<Card> card = Card::read(peer_card);
+    const std::optional<ShmCard> card = ShmCard::read(peer_card);
     if (!card || !card_.shares_with(*card) || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " has no shared memory with rank " +
@@ -68,7 +68,7 @@ class Shm final : public transport::Transport {
  private:
   using Connection = Result<std::unique_ptr<ShmLink>>;
 
-  Connection call(int peer, const Card& card, const Patience& patience) const {
+  Connection call(int peer, const ShmCard& card, const Patience& patience) const {
     const auto dial = [&]() -> Result<KeptFd> {
       Result<KeptFd> fd = dial_locally(card.socket, patience);
       if (!fd.ok()) return fd;
@@ -85,7 +85,7 @@ class Shm final : public transport::Transport {
   /// other in a circle. Their links are kept until they are asked for.
   Connection await(int peer, const Patience& patience) {
     while (!early_.contains(peer)) {
-      Result<transport::Gate::Caller> caller = gate_.next(patience);
+      Result<transport::Gate::AdmittedCaller> caller = gate_.next(patience);
       if (!caller.ok()) return caller.status();
       const int rank = caller.value().rank;
       if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored
@@ -98,13 +98,13 @@ class Shm final : public transport::Transport {
   }
 
   Connection introduce(KeptFd fd, int rank, const Patience& patience) const {
-    Peer peer;
+    PeerProcess peer;
     peer.rank = rank;
     peer.host_id = card_.host_id;
     return ShmLink::introduce(std::move(fd), peer, *member_.arena, patience);
   }
 
-  Status explain(const Status& reason, int peer, const Card& card) const {
+  Status explain(const Status& reason, int peer, const ShmCard& card) const {
     std::string text = "rank " + std::to_string(member_.rank) + " has no shared memory with rank " +
                        std::to_string(peer) + " (process " + std::to_string(card.process) +
                        " on host " + card.host_id + "): " + std::string(reason.message());
@@ -117,7 +117,7 @@ class Shm final : public transport::Transport {
   }
 
   const transport::Member& member_;
-  const Card card_;
+  const ShmCard card_;
   transport::Gate gate_;
   std::map<int, std::unique_ptr<ShmLink>> early_;
 };
@@ -128,7 +128,7 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   if (member.arena == nullptr || member.arena->fd() < 0) {
     return Status::invalid_argument("shm needs the member's arena");
   }
-  Result<Card> card = Card::of_this_process(member.host_id);
+  Result<ShmCard> card = ShmCard::of_this_process(member.host_id);
   if (!card.ok()) return card.status();
   Result<LocalListener> listener = listen_locally();
   if (!listener.ok()) return listener.status();

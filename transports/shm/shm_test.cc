@@ -388,30 +388,31 @@ TEST(Shm, APeerThatNeverConnectsIsNamed) {
 }
 
 TEST(ShmCard, GoesBothWaysAndTellsWhoCanShare) {
-  Card card = Card::of_this_process("host").value();
+  ShmCard card = ShmCard::of_this_process("host").value();
   card.socket = "tutti-00ff";
-  const std::optional<Card> back = Card::read(card.write());
+  const std::optional<ShmCard> back = ShmCard::read(card.write());
   ASSERT_TRUE(back.has_value());
   EXPECT_EQ(back->write(), card.write());
   EXPECT_TRUE(card.shares_with(*back));
   EXPECT_LE(card.write().size(), kCardBytes);
   const auto differs = [&](auto change) {
-    Card other = card;
+    ShmCard other = card;
     change(other);
     return !card.shares_with(other) && !other.shares_with(card);
   };
-  EXPECT_TRUE(differs([](Card& other) { other.host_id = "h2"; }));
-  EXPECT_TRUE(differs([](Card& other) { other.boot_id = "b2"; }));
-  EXPECT_TRUE(differs([](Card& other) { ++other.user; }));
-  EXPECT_TRUE(differs([](Card& other) { ++other.user_namespace; }));
-  EXPECT_TRUE(differs([](Card& other) { ++other.network_namespace; }));
-  EXPECT_FALSE(differs([](Card& other) { ++other.process; }));
-  EXPECT_FALSE(Card::read("").has_value());
-  EXPECT_FALSE(Card::read("tutti-shm-1 b 0 1 2 3 s").has_value());
-  EXPECT_FALSE(Card::read("tutti-shm-1 b x 1 2 3 s h").has_value());
-  EXPECT_FALSE(Card::of_this_process("two words").ok());
-  EXPECT_FALSE(Card::of_this_process(std::string(300, 'x')).ok());
-  EXPECT_LE(Card::of_this_process(std::string(256, 'x')).value().write().size() + 38, kCardBytes);
+  EXPECT_TRUE(differs([](ShmCard& other) { other.host_id = "h2"; }));
+  EXPECT_TRUE(differs([](ShmCard& other) { other.boot_id = "b2"; }));
+  EXPECT_TRUE(differs([](ShmCard& other) { ++other.user; }));
+  EXPECT_TRUE(differs([](ShmCard& other) { ++other.user_namespace; }));
+  EXPECT_TRUE(differs([](ShmCard& other) { ++other.network_namespace; }));
+  EXPECT_FALSE(differs([](ShmCard& other) { ++other.process; }));
+  EXPECT_FALSE(ShmCard::read("").has_value());
+  EXPECT_FALSE(ShmCard::read("tutti-shm-1 b 0 1 2 3 s").has_value());
+  EXPECT_FALSE(ShmCard::read("tutti-shm-1 b x 1 2 3 s h").has_value());
+  EXPECT_FALSE(ShmCard::of_this_process("two words").ok());
+  EXPECT_FALSE(ShmCard::of_this_process(std::string(300, 'x')).ok());
+  EXPECT_LE(ShmCard::of_this_process(std::string(256, 'x')).value().write().size() + 38,
+            kCardBytes);
 }
 
 }  // namespace

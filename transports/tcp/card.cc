@@ -20,12 +20,12 @@ std::string_view next_word(std::string_view& text) {
 
 }  // namespace
 
-std::string Card::write() const {
+std::string TcpCard::write() const {
   return std::string(kTag) + " " + endpoint.host() + " " + std::to_string(endpoint.port()) + " " +
          host_id.substr(0, kMaxHostIdBytes);
 }
 
-std::optional<Card> Card::read(std::string_view text) {
+std::optional<TcpCard> TcpCard::read(std::string_view text) {
   if (text.size() > transport::Transport::kMaxCardBytes || next_word(text) != kTag) return {};
   const std::string host(next_word(text));
   const std::string_view digits = next_word(text);
@@ -34,7 +34,7 @@ std::optional<Card> Card::read(std::string_view text) {
   if (error != std::errc() || end != digits.data() + digits.size() || port == 0) return {};
   Result<Endpoint> endpoint = parse_endpoint(host, port);
   if (!endpoint.ok()) return {};
-  return Card{endpoint.value(), std::string(text)};
+  return TcpCard{endpoint.value(), std::string(text)};
 }
 
 }  // namespace tutti::transports::tcp

@@ -12,12 +12,12 @@
 
 namespace tutti::transports::tcp {
 
-struct Card {
+struct TcpCard {
   Endpoint endpoint;
   std::string host_id;
 
   std::string write() const;
-  static std::optional<Card> read(std::string_view text);
+  static std::optional<TcpCard> read(std::string_view text);
 };
 
 }  // namespace tutti::transports::tcp

@@ -58,7 +58,7 @@ bool ReceiveSide::post(Message* message) {
   posted_queue_.push(message);
   if (ring_head_ == ring_tail_) return true;
   // The ring holds something, so no earlier receive waits, and this is the first one.
-  Record record;
+  RingRecord record;
   ring_read(&record, sizeof record);
   if (!match(record.signature, record.bytes)) return false;
   iovec parts[2];
@@ -90,7 +90,7 @@ const char* ReceiveSide::begin_frame(const FrameHeader& header) {
   if (!posted_queue_.empty()) {
     match(header.signature, header.message_bytes);
   } else {
-    const Record record{header.message_bytes, header.signature, 0};
+    const RingRecord record{header.message_bytes, header.signature, 0};
     ring_write(&record, sizeof record);
   }
   return nullptr;

@@ -80,12 +80,12 @@ class ReceiveSide {
 
  private:
   /// The record in the ring before the bytes of a message.
-  struct Record {
+  struct RingRecord {
     uint64_t bytes;
     uint32_t signature;
     uint32_t padding;
   };
-  static_assert(sizeof(Record) == kRecordBytes);
+  static_assert(sizeof(RingRecord) == kRecordBytes);
 
   bool match(uint32_t signature, uint64_t bytes);
   size_t ring_span(uint64_t from, uint64_t count, std::span<iovec> out) const;

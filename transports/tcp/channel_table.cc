@@ -2,7 +2,7 @@
 
 namespace tutti::transports::tcp {
 
-size_t ChannelTable::Hash::operator()(const transport::ChannelId& id) const {
+size_t ChannelTable::ChannelIdHash::operator()(const transport::ChannelId& id) const {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
   uint64_t mixed = id.communicator * kOdd;
   mixed ^= (static_cast<uint64_t>(id.epoch) << 32 | id.lane) + (mixed >> 29);

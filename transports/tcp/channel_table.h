@@ -32,7 +32,7 @@ class ChannelTable {
   const Channel* look(transport::ChannelId id) const;
 
  private:
-  struct Hash {
+  struct ChannelIdHash {
     size_t operator()(const transport::ChannelId& id) const;
   };
 
@@ -40,7 +40,7 @@ class ChannelTable {
   void begin_epoch(transport::ChannelId id, const std::function<void(Channel&)>& retire);
   Channel* lookup(transport::ChannelId id);
 
-  std::unordered_map<transport::ChannelId, Channel, Hash> channels_;
+  std::unordered_map<transport::ChannelId, Channel, ChannelIdHash> channels_;
   std::unordered_map<uint64_t, uint32_t> epochs_;  // the newest that this side has used
   Channel* latest_ = nullptr;                      // most messages follow one of the same channel
   size_t foreign_ = 0;

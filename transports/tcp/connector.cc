@@ -39,7 +39,7 @@ transport::Identity identity_of(const transport::Member& member, int peer) {
 
 }  // namespace
 
-Connector::Connector(const transport::Member& member, const Card& self, KeptFd listener,
+Connector::Connector(const transport::Member& member, const TcpCard& self, KeptFd listener,
                      KeptFd timer, std::unique_ptr<PollSet> set)
     : member_(member),
       self_(self),
@@ -49,7 +49,7 @@ Connector::Connector(const transport::Member& member, const Card& self, KeptFd l
       peers_(static_cast<size_t>(member.ranks)) {}
 
 Result<std::unique_ptr<Connector>> Connector::create(const transport::Member& member,
-                                                     const Card& self, KeptFd listener,
+                                                     const TcpCard& self, KeptFd listener,
                                                      uint64_t give_way_ns) {
   Result<std::unique_ptr<PollSet>> set = PollSet::create();
   if (!set.ok()) return set.status();
@@ -69,9 +69,9 @@ Result<std::unique_ptr<Connector>> Connector::create(const transport::Member& me
   return made;
 }
 
-void Connector::add(TcpLink& link, int peer, const Card& card) {
+void Connector::add(TcpLink& link, int peer, const TcpCard& card) {
   const std::lock_guard lock(mutex_);
-  Peer& entry = peers_[static_cast<size_t>(peer)];
+  KnownPeer& entry = peers_[static_cast<size_t>(peer)];
   entry.link = &link;
   entry.card = card;
   if (!entry.early.valid()) return;
@@ -145,11 +145,11 @@ void Connector::take_wishes() {
 
 void Connector::let_in(uint64_t now_ns) {
   if (gate_rests_until_ns_ > 0) gate_.rest(false);
-  std::vector<transport::Gate::Caller> callers;
+  std::vector<transport::Gate::AdmittedCaller> callers;
   const Status status = gate_.step(callers);
   gate_rests_until_ns_ = status.ok() ? 0 : now_ns + kGateRestNs;
   if (!status.ok()) gate_.rest(true);
-  for (transport::Gate::Caller& caller : callers) answer(caller.rank, std::move(caller.fd));
+  for (transport::Gate::AdmittedCaller& caller : callers) answer(caller.rank, std::move(caller.fd));
 }
 
 // It holds the key, but may lie about its rank; and it may have ended since.
@@ -157,7 +157,7 @@ void Connector::answer(int caller, KeptFd call) {
   if (caller < 0 || caller >= member_.ranks || caller == member_.rank) return;
   char byte = 0;
   if (recv(call.get(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) >= 0) return;
-  Peer& peer = peers_[static_cast<size_t>(caller)];
+  KnownPeer& peer = peers_[static_cast<size_t>(caller)];
   if (peer.link == nullptr) {
     peer.early = std::move(call);  // who calls again means the newer call
     return;
@@ -169,7 +169,7 @@ void Connector::answer(int caller, KeptFd call) {
 // A rank that waits for a descriptor has not called yet.
 bool Connector::may_be_out(int peer) const {
   const auto found = calls_.find(peer);
-  return found == calls_.end() || found->second.stage != Stage::kQueued ||
+  return found == calls_.end() || found->second.stage != CallStage::kQueued ||
          found->second.without_socket == 0;
 }
 
@@ -184,7 +184,7 @@ void Connector::make_ready(int socket) {
 void Connector::look_after_hosts(uint64_t now_ns) {
   if (now_ns < next_look_ns_) return;
   next_look_ns_ = now_ns + member_.keepalive_ns / kLooks;
-  for (const Peer& peer : peers_) {
+  for (const KnownPeer& peer : peers_) {
     if (peer.link != nullptr) peer.link->check_host(member_.keepalive_ns);
   }
   std::vector<int> silent;
@@ -217,7 +217,7 @@ void Connector::queue(int peer, Outgoing& outgoing, uint64_t due_ns) {
   calling_.erase(peer);
   outgoing.call.reset();
   outgoing.socket = PolledFd();
-  outgoing.stage = Stage::kQueued;
+  outgoing.stage = CallStage::kQueued;
   outgoing.due_ns = due_ns;
   queue_.insert({due_ns, peer});
 }
@@ -263,23 +263,23 @@ void Connector::begin(int peer, Outgoing& outgoing, uint64_t now_ns) {
     return call_again(peer, outgoing);
   }
   if (!fd.ok()) {
-    return fail(peer, Status::system_error(std::string(fd.status().message())), Fault::kHere);
+    return fail(peer, Status::system_error(std::string(fd.status().message())), FaultSide::kHere);
   }
   make_ready(fd.value().get());  // its host may be lost before it has answered
-  outgoing.stage = Stage::kCalling;
+  outgoing.stage = CallStage::kCalling;
   outgoing.due_ns = now_ns + kCallPatienceNs;
   calling_.insert(peer);
   outgoing.call.emplace(std::move(fd).value(), member_.key, identity_of(member_, peer));
   if (Status status = outgoing.call->list_in(*set_, tag_of(peer)); !status.ok()) {
-    fail(peer, status, Fault::kHere);
+    fail(peer, status, FaultSide::kHere);
   }
 }
 
 // May end `outgoing`.
 void Connector::step(int peer, Outgoing& outgoing) {
-  if (outgoing.stage == Stage::kCalling) {
+  if (outgoing.stage == CallStage::kCalling) {
     advance_call(peer, outgoing);
-  } else if (outgoing.stage != Stage::kQueued) {
+  } else if (outgoing.stage != CallStage::kQueued) {
     read_verdict(peer, outgoing);
   }
 }
@@ -292,11 +292,11 @@ void Connector::advance_call(int peer, Outgoing& outgoing) {
   if (!done.ok()) return fail(peer, done.status());
   if (!done.value()) return;
   calling_.erase(peer);
-  outgoing.stage = Stage::kAsking;
+  outgoing.stage = CallStage::kAsking;
   outgoing.socket = PolledFd(outgoing.call->take());
   outgoing.call.reset();
   if (Status status = outgoing.socket.list(*set_, EPOLLIN, tag_of(peer)); !status.ok()) {
-    fail(peer, status, Fault::kHere);
+    fail(peer, status, FaultSide::kHere);
   }
 }
 
@@ -305,15 +305,15 @@ void Connector::read_verdict(int peer, Outgoing& outgoing) {
   const ssize_t count = recv(outgoing.socket.get(), &byte, 1, MSG_DONTWAIT);
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   // The peer went away before it said what becomes of this call, or before its own call came.
-  if (count <= 0 || outgoing.stage == Stage::kDeclined) return call_again(peer, outgoing);
-  switch (static_cast<Verdict>(byte)) {
-    case Verdict::kTaken:
+  if (count <= 0 || outgoing.stage == CallStage::kDeclined) return call_again(peer, outgoing);
+  switch (static_cast<CallAnswer>(byte)) {
+    case CallAnswer::kTaken:
       peers_[static_cast<size_t>(peer)].link->adopt(outgoing.socket.take());
       return connected(peer);
-    case Verdict::kDeclined:
-      outgoing.stage = Stage::kDeclined;
+    case CallAnswer::kDeclined:
+      outgoing.stage = CallStage::kDeclined;
       return;
-    case Verdict::kGone:
+    case CallAnswer::kGone:
       return fail(peer, Status::remote_error("it has given up this connection; look at what rank " +
                                              std::to_string(peer) + " said last"));
   }
@@ -327,11 +327,11 @@ void Connector::call_again(int peer, Outgoing& outgoing) {
 
 // ---- the rest -----------------------------------------------------------------------------------
 
-void Connector::fail(int peer, const Status& reason, Fault fault) {
+void Connector::fail(int peer, const Status& reason, FaultSide fault) {
   TcpLink& link = *peers_[static_cast<size_t>(peer)].link;
   drop(peer);
   const Status why = explain(reason, peer);
-  link.give_up(fault == Fault::kHere ? Status(reason.code(), std::string(why.message())) : why);
+  link.give_up(fault == FaultSide::kHere ? Status(reason.code(), std::string(why.message())) : why);
   link.announce();
 }
 
@@ -362,7 +362,7 @@ void Connector::set_timer(uint64_t when_ns) {
 
 /// A reason as the socket knows it, in the words of the ranks.
 Status Connector::explain(const Status& reason, int peer) const {
-  const Card& card = peers_[static_cast<size_t>(peer)].card;
+  const TcpCard& card = peers_[static_cast<size_t>(peer)].card;
   const bool network = reason.code() == Code::kSystemError || reason.code() == Code::kTimeout;
   std::string text = "rank " + std::to_string(member_.rank) + " has no connection with rank " +
                      std::to_string(peer) + " at " + card.endpoint.text() + " (host " +

@@ -51,7 +51,7 @@ class Connector final : public Dialer {
 
   /// `member` outlives it; `self` is where the listener listens.
   static Result<std::unique_ptr<Connector>> create(const transport::Member& member,
-                                                   const Card& self, KeptFd listener,
+                                                   const TcpCard& self, KeptFd listener,
                                                    uint64_t give_way_ns = kGiveWayNs);
 
   /// Readable when serve() has something to do.
@@ -59,30 +59,30 @@ class Connector final : public Dialer {
   void serve();
 
   /// A new link of this rank. The peer may have called it already.
-  void add(TcpLink& link, int peer, const Card& card);
+  void add(TcpLink& link, int peer, const TcpCard& card);
 
   void want(int peer) override;
   void forget(int peer) override;
   Status overdue(int peer) override;
 
  private:
-  enum class Stage : uint8_t { kQueued, kCalling, kAsking, kDeclined };
+  enum class CallStage : uint8_t { kQueued, kCalling, kAsking, kDeclined };
   struct Outgoing {
-    Stage stage = Stage::kQueued;
+    CallStage stage = CallStage::kQueued;
     uint64_t due_ns = 0;  // queued: not before; calling: makes room from then on
     uint64_t pause_ns = transport::Attempts::kPauseNs;
     transport::Attempts attempts;
     int without_socket = 0;  // how often there was no descriptor for it
-    std::optional<transport::Call> call;
+    std::optional<transport::OutgoingCall> call;
     PolledFd socket;  // from kAsking on
   };
-  struct Peer {
+  struct KnownPeer {
     TcpLink* link = nullptr;
-    Card card;
+    TcpCard card;
     KeptFd early;  // called before there was a link, and waits
   };
 
-  Connector(const transport::Member& member, const Card& self, KeptFd listener, KeptFd timer,
+  Connector(const transport::Member& member, const TcpCard& self, KeptFd listener, KeptFd timer,
             std::unique_ptr<PollSet> set);
 
   // All below: under mutex_.
@@ -104,14 +104,14 @@ class Connector final : public Dialer {
   void drop(int peer);
   void connected(int peer);
   /// kHere: not even a call was made, so it says nothing about the peer.
-  enum class Fault { kThere, kHere };
-  void fail(int peer, const Status& reason, Fault fault = Fault::kThere);
+  enum class FaultSide { kThere, kHere };
+  void fail(int peer, const Status& reason, FaultSide fault = FaultSide::kThere);
   void arm_timer(uint64_t now_ns);
   void set_timer(uint64_t when_ns);
   Status explain(const Status& reason, int peer) const;
 
   const transport::Member& member_;
-  const Card self_;
+  const TcpCard self_;
   uint64_t give_way_ns_ = kGiveWayNs;
   const KeptFd timer_;  // rings for wishes, too
   const std::unique_ptr<PollSet> set_;
@@ -123,7 +123,7 @@ class Connector final : public Dialer {
   transport::Gate gate_;
   uint64_t gate_rests_until_ns_ = 0;  // 0: it does not
   uint64_t next_look_ns_ = kNoDeadline;
-  std::vector<Peer> peers_;  // by rank
+  std::vector<KnownPeer> peers_;  // by rank
   std::map<int, Outgoing> calls_;
   std::set<std::pair<uint64_t, int>> queue_;  // kQueued: (due_ns, peer)
   std::set<int> calling_;                     // kCalling, but for those that made room

@@ -49,7 +49,7 @@ class Rank {
   ~Rank() { stop(); }
 
   void meet(const Rank& other) { meet(other.member_.rank, other.card_); }
-  void meet(int peer, const Card& card) {
+  void meet(int peer, const TcpCard& card) {
     auto& place = links_[static_cast<size_t>(peer)];
     place = std::make_unique<TcpLink>(member_.rank, peer, "there", connector_.get());
     connector_->add(*place, peer, card);
@@ -76,7 +76,7 @@ class Rank {
 
  private:
   transport::Member member_;
-  Card card_;
+  TcpCard card_;
   std::unique_ptr<Connector> connector_;
   std::vector<std::unique_ptr<TcpLink>> links_;
   std::atomic<bool> stop_{false};

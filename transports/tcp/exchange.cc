@@ -19,7 +19,7 @@ std::string channel_text(const transport::ChannelId& id) {
 
 }  // namespace
 
-Channel* Exchange::use(transport::ChannelId id) {
+Channel* FrameExchange::use(transport::ChannelId id) {
   Channel* channel = channels_.use(id, [this](Channel& over) {
     outbound_.forget(over);
     inbound_.forget(over);
@@ -33,8 +33,8 @@ Channel* Exchange::use(transport::ChannelId id) {
   return channel;
 }
 
-Exchange::Ticket Exchange::send(transport::ChannelId id, uint32_t signature,
-                                std::span<const transport::ConstBuffer> pieces) {
+FrameExchange::Ticket FrameExchange::send(transport::ChannelId id, uint32_t signature,
+                                          std::span<const transport::ConstBuffer> pieces) {
   const Ticket ticket = sent_.issue();
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return ticket;
@@ -47,8 +47,8 @@ Exchange::Ticket Exchange::send(transport::ChannelId id, uint32_t signature,
   return ticket;
 }
 
-Exchange::Ticket Exchange::receive(transport::ChannelId id, uint32_t signature,
-                                   std::span<const transport::Buffer> pieces) {
+FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t signature,
+                                             std::span<const transport::Buffer> pieces) {
   const Ticket ticket = received_.issue();
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return ticket;
@@ -64,28 +64,28 @@ Exchange::Ticket Exchange::receive(transport::ChannelId id, uint32_t signature,
   return ticket;
 }
 
-void Exchange::tell(transport::ChannelId id, const transport::Note& note) {
+void FrameExchange::tell(transport::ChannelId id, const transport::Note& note) {
   Channel* channel = faulty() ? nullptr : use(id);
   if (channel == nullptr) return;
   channel->told = note;
   outbound_.owe_note(*channel);
 }
 
-uint64_t Exchange::heard(transport::ChannelId id, transport::Note& note) const {
+uint64_t FrameExchange::heard(transport::ChannelId id, transport::Note& note) const {
   const Channel* channel = channels_.look(id);
   if (channel == nullptr) return 0;
   note = channel->heard;
   return channel->notes_heard;
 }
 
-bool Exchange::withdraw(transport::ChannelId id) {
+bool FrameExchange::withdraw(transport::ChannelId id) {
   regions_.withdraw(id);
   inbound_.forget(id);
   return faulty() || !outbound_.reads(id);
 }
 
-Exchange::Ticket Exchange::put(transport::ChannelId region, uint64_t offset,
-                               transport::ConstBuffer source, uint32_t signal) {
+FrameExchange::Ticket FrameExchange::put(transport::ChannelId region, uint64_t offset,
+                                         transport::ConstBuffer source, uint32_t signal) {
   const Ticket ticket = sent_.issue();
   if (faulty()) return ticket;
   Message* message = pool_.take();
@@ -99,8 +99,8 @@ Exchange::Ticket Exchange::put(transport::ChannelId region, uint64_t offset,
   return ticket;
 }
 
-Exchange::Ticket Exchange::get(transport::ChannelId region, uint64_t offset,
-                               transport::Buffer target) {
+FrameExchange::Ticket FrameExchange::get(transport::ChannelId region, uint64_t offset,
+                                         transport::Buffer target) {
   const Ticket ticket = received_.issue();
   if (faulty()) return ticket;
   Message* request = pool_.take();
@@ -117,20 +117,20 @@ Exchange::Ticket Exchange::get(transport::ChannelId region, uint64_t offset,
   return ticket;
 }
 
-void Exchange::commit(size_t count) {
+void FrameExchange::commit(size_t count) {
   if (!inbound_.commit(count)) conclude();
 }
 
-void Exchange::conclude() {
+void FrameExchange::conclude() {
   const Fault& fault = inbound_.fault();
-  if (fault.kind == Fault::Kind::kNone || faulty()) return;
-  if (fault.kind == Fault::Kind::kMalformed) {
+  if (fault.kind == Fault::FaultKind::kNone || faulty()) return;
+  if (fault.kind == Fault::FaultKind::kMalformed) {
     return give_up(Status::remote_error("rank " + std::to_string(peer_) + " sent rank " +
                                         std::to_string(rank_) + " " + fault.what +
                                         ": the connection is given up"));
   }
   const Status mismatch = Status::invalid_usage(describe(fault));
-  if (fault.kind == Fault::Kind::kMismatchThere) return give_up(mismatch);
+  if (fault.kind == Fault::FaultKind::kMismatchThere) return give_up(mismatch);
   FrameHeader last;
   last.type = FrameType::kMismatch;
   last.channel = fault.channel;
@@ -144,13 +144,13 @@ void Exchange::conclude() {
 
 // A message that is half on the wire reads no memory of the caller's any more. The memory is the
 // caller's from now on, also that of a region, which withdraw() says is done.
-void Exchange::give_up(Status fault) {
+void FrameExchange::give_up(Status fault) {
   fault_ = std::move(fault);
   outbound_.leave();
 }
 
-std::string Exchange::describe(const Fault& fault) const {
-  const bool here = fault.kind == Fault::Kind::kMismatchHere;
+std::string FrameExchange::describe(const Fault& fault) const {
+  const bool here = fault.kind == Fault::FaultKind::kMismatchHere;
   const std::string sender = "rank " + std::to_string(here ? peer_ : rank_);
   const std::string receiver = "rank " + std::to_string(here ? rank_ : peer_);
   const Mismatch& found = fault.mismatch;

@@ -21,11 +21,11 @@
 
 namespace tutti::transports::tcp {
 
-class Exchange {
+class FrameExchange {
  public:
   using Ticket = transport::Stream::Ticket;
 
-  Exchange(int rank, int peer) : rank_(rank), peer_(peer) {}
+  FrameExchange(int rank, int peer) : rank_(rank), peer_(peer) {}
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
               std::span<const transport::ConstBuffer> pieces);

@@ -42,10 +42,10 @@ struct Victim {
   std::vector<std::byte> region = std::vector<std::byte>(kTargetBytes);
   std::vector<std::byte> answer = std::vector<std::byte>(kTargetBytes);
   std::array<std::atomic<uint64_t>, 3> signals{};
-  std::unique_ptr<Exchange> exchange = std::make_unique<Exchange>(0, 1);
+  std::unique_ptr<FrameExchange> exchange = std::make_unique<FrameExchange>(0, 1);
 };
 
-void feed(Exchange& exchange, const std::vector<std::byte>& bytes, std::mt19937& random) {
+void feed(FrameExchange& exchange, const std::vector<std::byte>& bytes, std::mt19937& random) {
   std::array<iovec, Inbound::kMaxEntries> entries;
   for (size_t at = 0; at < bytes.size() && !exchange.faulty();) {
     const size_t used = exchange.prepare(entries);
@@ -64,7 +64,7 @@ void feed(Exchange& exchange, const std::vector<std::byte>& bytes, std::mt19937&
   }
 }
 
-void check(const Exchange& exchange) {
+void check(const FrameExchange& exchange) {
   if (!exchange.faulty()) return;
   const Code code = exchange.fault_status().code();
   ASSERT_TRUE(code == Code::kRemoteError || code == Code::kInvalidUsage);
@@ -279,7 +279,7 @@ TEST(TcpFuzz, AnswersToOtherQuestionsAreRefused) {
     header.length = static_cast<uint32_t>(std::min<uint64_t>(wrong.bytes, 100));
     EXPECT_NE(verdict_of(header, victim, random).find("another question"), std::string::npos);
   }
-  Exchange alone(0, 1);
+  FrameExchange alone(0, 1);
   std::vector<std::byte> wire(kHeaderBytes);
   FrameHeader header;
   header.type = FrameType::kAnswer;

@@ -34,7 +34,7 @@ class Pair {
   explicit Pair(unsigned seed = 1, size_t longest_cut = 100'000)
       : random_(seed), longest_cut_(longest_cut) {}
 
-  Exchange& end(int rank) { return rank == 0 ? zero_ : one_; }
+  FrameExchange& end(int rank) { return rank == 0 ? zero_ : one_; }
 
   /// Moves bytes until nothing moves.
   void run() {
@@ -62,7 +62,8 @@ class Pair {
 
  private:
   static bool is_done(const TicketWindow& window, uint64_t ticket) {
-    return window.done(ticket) == TicketWindow::Answer::kDone || window.done_under_lock(ticket);
+    return window.done(ticket) == TicketWindow::TicketState::kDone ||
+           window.done_under_lock(ticket);
   }
 
   size_t cut(size_t most) { return std::min<size_t>(most, 1 + random_() % longest_cut_); }
@@ -73,7 +74,7 @@ class Pair {
     return wrote || read;
   }
 
-  bool write(Exchange& from, std::deque<std::byte>& wire) {
+  bool write(FrameExchange& from, std::deque<std::byte>& wire) {
     const std::span<const iovec> entries = from.gather();
     const size_t count = entries.empty() ? 0 : cut(total_bytes(entries));
     size_t left = count;
@@ -87,7 +88,7 @@ class Pair {
     return count > 0;
   }
 
-  bool read(Exchange& to, std::deque<std::byte>& wire) {
+  bool read(FrameExchange& to, std::deque<std::byte>& wire) {
     if (wire.empty() || to.faulty()) return false;
     std::array<iovec, Inbound::kMaxEntries> entries;
     const size_t used = to.prepare(entries);
@@ -105,8 +106,8 @@ class Pair {
 
   std::mt19937 random_;
   size_t longest_cut_;
-  Exchange zero_{0, 1};
-  Exchange one_{1, 0};
+  FrameExchange zero_{0, 1};
+  FrameExchange one_{1, 0};
   std::deque<std::byte> wire_[2];
 };
 
@@ -239,7 +240,7 @@ TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
 }
 
 /// The header that the peer sends, and nothing of the payload.
-void feed(Exchange& to, const FrameHeader& header) {
+void feed(FrameExchange& to, const FrameHeader& header) {
   std::array<std::byte, kHeaderBytes> bytes;
   encode(header, bytes.data());
   std::array<iovec, Inbound::kMaxEntries> entries;
@@ -258,7 +259,7 @@ FrameHeader get_of(ChannelId region, uint64_t bytes) {
 }
 
 /// Whether what is left to write lies in this memory.
-bool reads(Exchange& from, const std::vector<std::byte>& memory) {
+bool reads(FrameExchange& from, const std::vector<std::byte>& memory) {
   const std::span<const iovec> entries = from.gather();
   return std::any_of(entries.begin(), entries.end(), [&](const iovec& entry) {
     const auto* data = static_cast<const std::byte*>(entry.iov_base);
@@ -277,7 +278,7 @@ TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
   unasked.type = FrameType::kAnswer;
   unasked.channel = kRegion;
   for (const FrameHeader& last : {mismatch, unasked}) {
-    Exchange exchange(0, 1);
+    FrameExchange exchange(0, 1);
     auto memory = pattern(3 << 20, 1);
     const auto before = memory;
     exchange.expose(kRegion, {memory.data(), memory.size(), nullptr, 0});
@@ -446,7 +447,7 @@ TEST(TcpExchange, RandomTrafficOnManyChannels) {
   }
 }
 
-TEST(Exchange, NotesComeBesideMessagesAndTheLastOneCounts) {
+TEST(FrameExchange, NotesComeBesideMessagesAndTheLastOneCounts) {
   Pair pair(3, 60);
   constexpr ChannelId kNotes{1, 0, ~0u};
   transport::Note heard;

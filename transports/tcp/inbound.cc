@@ -124,7 +124,7 @@ bool Inbound::begin(const FrameHeader& header) {
     case FrameType::kRefused:
       return accept(regions_.take_refusal(header));
     case FrameType::kMismatch:
-      fault_.kind = Fault::Kind::kMismatchThere;
+      fault_.kind = Fault::FaultKind::kMismatchThere;
       fault_.channel = header.channel;
       fault_.mismatch = {header.signature, header.message_bytes, header.expected_signature,
                          header.position};
@@ -187,7 +187,7 @@ bool Inbound::take_note(const FrameHeader& header) {
 
 void Inbound::settle(Channel& channel) {
   if (channel.in.mismatched() && sound()) {
-    fault_.kind = Fault::Kind::kMismatchHere;
+    fault_.kind = Fault::FaultKind::kMismatchHere;
     fault_.channel = channel.id;
     fault_.mismatch = channel.in.mismatch();
   }
@@ -208,7 +208,7 @@ void Inbound::forget(const Regions::Id& region) {
 bool Inbound::accept(const char* wrong) { return wrong == nullptr || refuse(wrong); }
 
 bool Inbound::refuse(const char* what) {
-  fault_.kind = Fault::Kind::kMalformed;
+  fault_.kind = Fault::FaultKind::kMalformed;
   fault_.what = what;
   return false;
 }

@@ -20,8 +20,8 @@ namespace tutti::transports::tcp {
 
 /// Why a connection cannot go on.
 struct Fault {
-  enum class Kind { kNone, kMalformed, kMismatchHere, kMismatchThere };
-  Kind kind = Kind::kNone;
+  enum class FaultKind { kNone, kMalformed, kMismatchHere, kMismatchThere };
+  FaultKind kind = FaultKind::kNone;
   const char* what = nullptr;  // kMalformed
   transport::ChannelId channel;
   Mismatch mismatch;
@@ -63,7 +63,7 @@ class Inbound {
   bool parse();
   bool begin(const FrameHeader& header);
   Channel* channel_of(const FrameHeader& header);
-  bool sound() const { return fault_.kind == Fault::Kind::kNone; }
+  bool sound() const { return fault_.kind == Fault::FaultKind::kNone; }
   bool begin_data(const FrameHeader& header);
   bool apply_credit(const FrameHeader& header);
   bool take_note(const FrameHeader& header);

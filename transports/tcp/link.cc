@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
 
-bool say(const KeptFd& call, Verdict verdict) {
+bool say(const KeptFd& call, CallAnswer verdict) {
   const auto byte = static_cast<char>(verdict);
   return send(call.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
@@ -111,11 +111,11 @@ void TcpLink::after_call(bool flush) {
 
 bool TcpLink::done(const TicketWindow& window, Ticket ticket) const {
   switch (window.done(ticket)) {
-    case TicketWindow::Answer::kDone:
+    case TicketWindow::TicketState::kDone:
       return true;
-    case TicketWindow::Answer::kPending:
+    case TicketWindow::TicketState::kPending:
       return false;
-    case TicketWindow::Answer::kAskUnderLock:
+    case TicketWindow::TicketState::kAskUnderLock:
       break;
   }
   const std::lock_guard lock(mutex_);
@@ -319,14 +319,14 @@ bool TcpLink::answer(KeptFd call, bool calling) {
   const std::lock_guard lock(mutex_);
   // A peer that calls a second time has lost the connection that this rank still believes in.
   if (settled()) {
-    say(call, Verdict::kGone);
+    say(call, CallAnswer::kGone);
     return false;
   }
   if (wanted_ && calling && rank_ < peer_) {
-    if (say(call, Verdict::kDeclined)) declined_ = std::move(call);
+    if (say(call, CallAnswer::kDeclined)) declined_ = std::move(call);
     return false;
   }
-  if (!say(call, Verdict::kTaken)) return false;  // it has hung up meanwhile
+  if (!say(call, CallAnswer::kTaken)) return false;  // it has hung up meanwhile
   connect_with(std::move(call));
   return true;
 }

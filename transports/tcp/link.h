@@ -26,7 +26,7 @@
 namespace tutti::transports::tcp {
 
 /// The answer to a caller, in the byte behind the handshake.
-enum class Verdict : char {
+enum class CallAnswer : char {
   kTaken = 'Y',     // this is the connection
   kDeclined = 'N',  // another call will be; if this one ends before, call again
   kGone = 'G',      // there is none, or was: the link failed
@@ -135,7 +135,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   std::condition_variable changed_;  // settled() became true
   KeptFd socket_;
   KeptFd declined_;  // tells the peer by its end that this rank went away before it called
-  Exchange exchange_;
+  FrameExchange exchange_;
   bool open_ = false;  // connected, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;
   bool needed_ = false;           // wanted not only by a probe: stays wanted

@@ -39,7 +39,7 @@ class Called {
         until_(kAll[static_cast<size_t>(rank) % kAll.size()]),
         listener_(open_listener()) {}
 
-  Card card() const { return {local_endpoint(listener_.get()).value(), "host"}; }
+  TcpCard card() const { return {local_endpoint(listener_.get()).value(), "host"}; }
   /// True: this is where it stops.
   bool advance() {
     if (!call_.valid()) accept_call();
@@ -48,7 +48,7 @@ class Called {
     const Result<bool> done = greeting_->advance();
     EXPECT_TRUE(done.ok()) << done.status().message();
     if (!done.ok() || !done.value()) return !done.ok();
-    const auto byte = static_cast<char>(Verdict::kDeclined);
+    const auto byte = static_cast<char>(CallAnswer::kDeclined);
     if (until_ == Until::kDeclined) {
       EXPECT_EQ(send(call_.get(), &byte, 1, MSG_NOSIGNAL), 1);
     }
@@ -92,7 +92,7 @@ class Calls {
     member_.ranks = kRanks;
     member_.communicator = kCommunicator;
     KeptFd listener = open_listener();
-    const Card card{local_endpoint(listener.get()).value(), "home"};
+    const TcpCard card{local_endpoint(listener.get()).value(), "home"};
     connector_ = Connector::create(member_, card, std::move(listener)).value();
     for (int rank = 1; rank < kRanks; ++rank) {
       called_.push_back(std::make_unique<Called>(rank));

@@ -101,7 +101,7 @@ bool Outbound::reads(const transport::ChannelId& region) const {
   }
   return std::any_of(frames_.begin() + static_cast<ptrdiff_t>(next_frame_),
                      frames_.begin() + static_cast<ptrdiff_t>(frames_used_),
-                     [&](const Frame& frame) { return read_by(frame.finished); });
+                     [&](const QueuedFrame& frame) { return read_by(frame.finished); });
 }
 
 void Outbound::forget(Channel& channel) {

@@ -60,7 +60,7 @@ class Outbound {
   static constexpr size_t kMaxEntries = 256;
   static constexpr uint64_t kBatchBytes = 1024 * 1024;
 
-  struct Frame {
+  struct QueuedFrame {
     uint64_t end = 0;             // of this frame, counted from the start of the batch
     Message* finished = nullptr;  // the message that ends with it
     bool note = false;
@@ -97,7 +97,7 @@ class Outbound {
   size_t answers_ = 0;
 
   std::array<std::array<std::byte, kHeaderBytes>, kMaxFrames> headers_;
-  std::array<Frame, kMaxFrames> frames_;
+  std::array<QueuedFrame, kMaxFrames> frames_;
   std::array<iovec, kMaxEntries> entries_;
   size_t frames_used_ = 0;
   size_t next_frame_ = 0;  // the first that is not wholly written

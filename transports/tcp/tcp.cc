@@ -14,13 +14,13 @@ namespace {
 
 class TcpTransport final : public transport::Transport {
  public:
-  TcpTransport(const transport::Member& member, Card card, std::unique_ptr<Connector> connector)
+  TcpTransport(const transport::Member& member, TcpCard card, std::unique_ptr<Connector> connector)
       : member_(member), card_(std::move(card)), connector_(std::move(connector)) {}
 
   std::string_view name() const override { return "tcp"; }
   std::string card() const override { return card_.write(); }
   bool reaches(std::string_view peer_card) const override {
-    return Card::read(peer_card).has_value();
+    return TcpCard::read(peer_card).has_value();
   }
 
   std::string_view level() const override { return "network"; }
@@ -28,7 +28,7 @@ class TcpTransport final : public transport::Transport {
 
   Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view peer_card,
                                                    const Patience&) override {
-    const std::optional<Card> card = Card::read(peer_card);
+    const std::optional<TcpCard> card = TcpCard::read(peer_card);
     if (!card || peer < 0 || peer >= member_.ranks || peer == member_.rank) {
       return Status::invalid_argument("rank " + std::to_string(peer) +
                                       " has no TCP card, or is not another rank");
@@ -44,7 +44,7 @@ class TcpTransport final : public transport::Transport {
 
  private:
   const transport::Member& member_;
-  const Card card_;
+  const TcpCard card_;
   const std::unique_ptr<Connector> connector_;
 };
 
@@ -66,7 +66,7 @@ Result<std::unique_ptr<transport::Transport>> make(const transport::Member& memb
   }
   Result<Endpoint> endpoint = local_endpoint(listener.value().get());
   if (!endpoint.ok()) return endpoint.status();
-  Card card{endpoint.value(), member.host_id};
+  TcpCard card{endpoint.value(), member.host_id};
   Result<std::unique_ptr<Connector>> connector =
       Connector::create(member, card, std::move(listener).value());
   if (!connector.ok()) return connector.status();

@@ -162,7 +162,7 @@ TEST(Tcp, ARankThatNobodyCallsTellsWhomItRefused) {
   const Served served({waiting.value().get()});
   auto link = waiting.value()->connect(0, silent.value()->card(), kNoDeadline);
   ASSERT_TRUE(link.ok());
-  const auto stranger = dial(Card::read(waiting.value()->card())->endpoint);
+  const auto stranger = dial(TcpCard::read(waiting.value()->card())->endpoint);
   ASSERT_TRUE(stranger.ok());
   const uint64_t end_ns = monotonic_ns() + 60 * kNanosecondsPerSecond;
   ASSERT_TRUE(wait_ready(stranger.value().get(), POLLOUT, end_ns));

@@ -20,10 +20,10 @@ void TicketWindow::complete(uint64_t ticket) {
   }
 }
 
-TicketWindow::Answer TicketWindow::done(uint64_t ticket) const {
-  if (in_slot(ticket)) return Answer::kDone;
-  if (early_count_.load(std::memory_order_acquire) != 0) return Answer::kAskUnderLock;
-  return in_slot(ticket) ? Answer::kDone : Answer::kPending;  // it may just have moved
+TicketWindow::TicketState TicketWindow::done(uint64_t ticket) const {
+  if (in_slot(ticket)) return TicketState::kDone;
+  if (early_count_.load(std::memory_order_acquire) != 0) return TicketState::kAskUnderLock;
+  return in_slot(ticket) ? TicketState::kDone : TicketState::kPending;  // it may just have moved
 }
 
 bool TicketWindow::done_under_lock(uint64_t ticket) const {

@@ -23,8 +23,8 @@ class TicketWindow {
   uint64_t issue() { return ++last_; }
   void complete(uint64_t ticket);
 
-  enum class Answer { kDone, kPending, kAskUnderLock };
-  Answer done(uint64_t ticket) const;
+  enum class TicketState { kDone, kPending, kAskUnderLock };
+  TicketState done(uint64_t ticket) const;
   bool done_under_lock(uint64_t ticket) const;
 
  private:

@@ -13,9 +13,9 @@ namespace tutti::transports::tcp {
 namespace {
 
 bool is_done(const TicketWindow& window, uint64_t ticket) {
-  const TicketWindow::Answer answer = window.done(ticket);
-  if (answer == TicketWindow::Answer::kAskUnderLock) return window.done_under_lock(ticket);
-  return answer == TicketWindow::Answer::kDone;
+  const TicketWindow::TicketState answer = window.done(ticket);
+  if (answer == TicketWindow::TicketState::kAskUnderLock) return window.done_under_lock(ticket);
+  return answer == TicketWindow::TicketState::kDone;
 }
 
 TEST(TcpTickets, DoneInAnyOrder) {
@@ -43,7 +43,8 @@ TEST(TcpTickets, OneStandsWhileManyRunAhead) {
   window.complete(1);
   for (uint64_t ticket = 1; ticket <= kTickets; ++ticket) ASSERT_TRUE(is_done(window, ticket));
   EXPECT_FALSE(is_done(window, kTickets + 1));
-  EXPECT_EQ(window.done(kTickets + 1), TicketWindow::Answer::kPending);  // nothing is early now
+  EXPECT_EQ(window.done(kTickets + 1),
+            TicketWindow::TicketState::kPending);  // nothing is early now
 }
 
 TEST(TcpTickets, ShuffledAgainstASet) {
@@ -80,7 +81,7 @@ TEST(TcpTickets, NeverUndoneForAReaderWithoutTheLock) {
       up_to = completed.load(std::memory_order_acquire);
       if (up_to == 0) continue;
       const uint64_t ticket = 1 + random() % up_to;
-      bool seen = window.done(ticket) == TicketWindow::Answer::kDone;
+      bool seen = window.done(ticket) == TicketWindow::TicketState::kDone;
       if (!seen) {
         const std::lock_guard lock(mutex);
         seen = window.done_under_lock(ticket);

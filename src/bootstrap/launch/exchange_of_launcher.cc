@@ -81,8 +81,8 @@ Result<std::string> share(const std::shared_ptr<Round>& round, const Patience& p
 }
 
 /// Keeps the library's session until all ranks have met.
-struct Session final : Support {
-  explicit Session(std::shared_ptr<LauncherExchange> kept) : exchange(std::move(kept)) {}
+struct LauncherSession final : Support {
+  explicit LauncherSession(std::shared_ptr<LauncherExchange> kept) : exchange(std::move(kept)) {}
   std::shared_ptr<LauncherExchange> exchange;
 };
 
@@ -106,9 +106,9 @@ void at_exit(std::function<void()> leave) {
   if (on_exit(call, owner.get()) == 0) (void)owner.release();
 }
 
-Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Launch& launch,
-                          const Start& start) {
-  Meeting meeting;
+Result<LaunchMeeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Launch& launch,
+                                const Start& start) {
+  LaunchMeeting meeting;
   meeting.launch = launch;
   auto round = std::make_shared<Round>();
   round->exchange = std::move(exchange);
@@ -133,7 +133,7 @@ Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Laun
   Result<UniqueId> id = UniqueId::from_text(text.value());
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();
-  meeting.support = std::make_unique<Session>(round->exchange);
+  meeting.support = std::make_unique<LauncherSession>(round->exchange);
   return meeting;
 }
 

@@ -28,7 +28,7 @@ void at_exit(std::function<void()> leave);
 
 /// Rank 0 opens a meeting and puts its id; the others get it. A call that does not come back in
 /// time is left behind with its thread.
-Result<Meeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Launch& launch,
-                          const Start& start);
+Result<LaunchMeeting> meet_over(std::unique_ptr<LauncherExchange> exchange, const Launch& launch,
+                                const Start& start);
 
 }  // namespace tutti::bootstrap

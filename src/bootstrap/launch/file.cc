@@ -27,8 +27,8 @@ struct Notice {
   Origin origin;
 };
 
-struct Posted final : Support {
-  explicit Posted(LocalFile posted) : file(std::move(posted)) {}
+struct PostedFile final : Support {
+  explicit PostedFile(LocalFile posted) : file(std::move(posted)) {}
   LocalFile file;
 };
 
@@ -95,7 +95,7 @@ Result<Sight> look(const std::string& folder, const std::string& prefix, const O
 }
 
 /// Two ranks 0 that post at one time both see the other one.
-Status post(const Start& start, Meeting& meeting, const std::string& folder,
+Status post(const Start& start, LaunchMeeting& meeting, const std::string& folder,
             const std::string& prefix) {
   const Result<Origin> origin = find_origin(start, meeting.launch);
   if (!origin.ok()) return origin.status();
@@ -103,7 +103,7 @@ Status post(const Start& start, Meeting& meeting, const std::string& folder,
   const std::string bytes = encode({meeting.id, start.made, origin.value()});
   Result<LocalFile> file = LocalFile::post(folder, prefix, bytes);
   if (!file.ok()) return file.status();
-  meeting.support = std::make_unique<Posted>(std::move(file).value());
+  meeting.support = std::make_unique<PostedFile>(std::move(file).value());
   const Result<Sight> sight = look(folder, prefix, origin.value());
   if (!sight.ok()) return sight.status();
   if (sight.value().own.size() < 2) return {};
@@ -133,7 +133,7 @@ std::string remark_on(const Sight& sight, const Origin& origin, uint64_t made) {
 }
 
 /// A making that failed here has succeeded at rank 0, which does not come back to it.
-Status at_different_makings(const Notice& notice, const Meeting& meeting, uint64_t made) {
+Status at_different_makings(const Notice& notice, const LaunchMeeting& meeting, uint64_t made) {
   decline(Visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}});
   return Status::invalid_usage(
       "the ranks are at different makings: rank 0 makes its launched communicator number " +
@@ -141,7 +141,7 @@ Status at_different_makings(const Notice& notice, const Meeting& meeting, uint64
       "; one failed here that did not fail there, so the job must be started again");
 }
 
-Status await(const Start& start, Meeting& meeting, const std::string& folder,
+Status await(const Start& start, LaunchMeeting& meeting, const std::string& folder,
              const std::string& prefix) {
   constexpr uint64_t kFirstPauseNs = 1'000'000, kLongestPauseNs = 20'000'000;
   for (uint64_t pause_ns = kFirstPauseNs;; pause_ns = std::min(2 * pause_ns, kLongestPauseNs)) {
@@ -172,9 +172,9 @@ Status await(const Start& start, Meeting& meeting, const std::string& folder,
 
 }  // namespace
 
-Result<Meeting> meet_by_file(const Start& start) {
+Result<LaunchMeeting> meet_by_file(const Start& start) {
   if (!start.launch.ok()) return Status::unsupported("no launcher said which rank this is");
-  Meeting meeting;
+  LaunchMeeting meeting;
   meeting.launch = start.launch.value();
   if (!meeting.launch.one_host) {
     return Status::unsupported("the launcher does not say that all ranks are on one host");

@@ -57,18 +57,19 @@ Result<Fd> make_folder(const std::string& path) {
   }
 }
 
-enum class State { kNothing, kLeftover, kAlive };
+enum class FileState { kNothing, kLeftover, kAlive };
 
 /// Opens what lies there, and asks its lock whether the maker lives.
-Result<State> look(int folder, const std::string& name, Fd& file) {
+Result<FileState> look(int folder, const std::string& name, Fd& file) {
   file.reset(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid()) {
-    if (errno == ENOENT) return State::kNothing;
+    if (errno == ENOENT) return FileState::kNothing;
     return errno_status("cannot be opened");
   }
   if (Status status = check_private(file.get()); !status.ok()) return status;
-  if (flock(file.get(), LOCK_SH | LOCK_NB) == 0) return State::kLeftover;
-  return errno == EWOULDBLOCK ? Result<State>(State::kAlive) : errno_status("cannot be locked");
+  if (flock(file.get(), LOCK_SH | LOCK_NB) == 0) return FileState::kLeftover;
+  return errno == EWOULDBLOCK ? Result<FileState>(FileState::kAlive)
+                              : errno_status("cannot be locked");
 }
 
 Result<std::vector<std::string>> names_in(int folder, const std::string& prefix) {
@@ -122,9 +123,9 @@ Status remove_leftovers(int folder, const std::string& path, const std::string& 
   if (!names.ok()) return about(path, names.status());
   for (const std::string& name : names.value()) {
     Fd file;
-    const Result<State> state = look(folder, name, file);
+    const Result<FileState> state = look(folder, name, file);
     if (!state.ok()) return about(path + "/" + name, state.status());
-    if (state.value() == State::kLeftover) unlinkat(folder, name.c_str(), 0);
+    if (state.value() == FileState::kLeftover) unlinkat(folder, name.c_str(), 0);
   }
   return {};
 }
@@ -180,10 +181,10 @@ Result<LocalFile::Found> LocalFile::find(const std::string& folder, const std::s
   Found found;
   for (const std::string& name : names.value()) {
     Fd file;
-    const Result<State> state = look(at, name, file);
+    const Result<FileState> state = look(at, name, file);
     if (!state.ok()) return about(folder + "/" + name, state.status());
-    if (state.value() == State::kLeftover) found.leftovers = true;
-    if (state.value() != State::kAlive) continue;
+    if (state.value() == FileState::kLeftover) found.leftovers = true;
+    if (state.value() != FileState::kAlive) continue;
     Result<std::string> content = read_whole(file.get());
     if (!content.ok()) return about(folder + "/" + name, content.status());
     found.posted.push_back(std::move(content).value());

@@ -8,7 +8,7 @@
 namespace tutti::bootstrap {
 namespace {
 
-constexpr Way kWays[] = {
+constexpr LaunchWay kWays[] = {
     {"TUTTI_ID", meet_by_id},        {"PMIx", meet_by_pmix},
     {"PMI2", meet_by_pmi2},          {"a file of this host", meet_by_file},
     {"MASTER_ADDR", meet_at_master},
@@ -16,30 +16,30 @@ constexpr Way kWays[] = {
 
 }  // namespace
 
-std::span<const Way> ways() { return kWays; }
+std::span<const LaunchWay> ways() { return kWays; }
 
-void Meeting::close(bool met, const Patience& patience) {
+void LaunchMeeting::close(bool met, const Patience& patience) {
   support.reset();
   if (server != nullptr && met) server->finish(patience);
   if (!met) fail(Status::remote_error("the rank that opened the rendezvous could not join"));
   server.reset();
 }
 
-void Meeting::fail(const Status& reason) {
+void LaunchMeeting::fail(const Status& reason) {
   support.reset();
   if (server == nullptr) return;
   server->fail(reason);
   Server::release(std::move(server));
 }
 
-Result<Meeting> meet_launched(const Config& config, const Variables& variables,
-                              const Launches& launches, const Patience& patience) {
+Result<LaunchMeeting> meet_launched(const Config& config, const Variables& variables,
+                                    const Launches& launches, const Patience& patience) {
   const Result<Launch> launch = find_launch(variables);
   if (!launch.ok() && launch.status().code() != Code::kUnsupported) return launch.status();
   const Start start{config, variables, launch, launches.made, launches.tried, patience};
   std::string reasons;
-  for (const Way& way : kWays) {
-    Result<Meeting> meeting = way.meet(start);
+  for (const LaunchWay& way : kWays) {
+    Result<LaunchMeeting> meeting = way.meet(start);
     if (meeting.ok()) {
       meeting.value().way = way.name;
       return meeting;
@@ -52,7 +52,7 @@ Result<Meeting> meet_launched(const Config& config, const Variables& variables,
                                reasons);
 }
 
-Status open_meeting(const Start& start, Meeting& meeting) {
+Status open_meeting(const Start& start, LaunchMeeting& meeting) {
   std::vector<Address> addresses = {Address::parse("127.0.0.1").value()};
   if (!meeting.launch.one_host) {
     const auto own = announced_interfaces(

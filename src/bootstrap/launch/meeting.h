@@ -4,9 +4,9 @@
 // that only this user can read, when all ranks are on one host; MASTER_ADDR with a key. All ranks
 // see the same environment in what decides, so they take the same way.
 //
-// Owns: a Meeting keeps the meeting place open, on rank 0, until it is closed. Errors:
-// kInvalidUsage says what to set; kTimeout; kUnsupported from a Way means that it does not apply
-// here. Threads: one.
+// Owns: a LaunchMeeting keeps the meeting place open, on rank 0, until it is closed. Errors:
+// kInvalidUsage says what to set; kTimeout; kUnsupported from a LaunchWay means that it does not
+// apply here. Threads: one.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class Support {
   virtual ~Support() = default;
 };
 
-struct Meeting {
+struct LaunchMeeting {
   Launch launch;
   UniqueId id;
   std::string way;                 // for people: "a file of this host"
@@ -58,11 +58,11 @@ struct Meeting {
   void fail(const Status& reason);
 };
 
-struct Way {
+struct LaunchWay {
   std::string_view name;
-  Result<Meeting> (*meet)(const Start& start);
+  Result<LaunchMeeting> (*meet)(const Start& start);
 };
-std::span<const Way> ways();
+std::span<const LaunchWay> ways();
 
 /// A process remembers this of its launched communicators; as in Start.
 struct Launches {
@@ -71,21 +71,21 @@ struct Launches {
 };
 
 /// By the first way that applies. `variables` are those of the process.
-Result<Meeting> meet_launched(const Config& config, const Variables& variables,
-                              const Launches& launches, const Patience& patience);
+Result<LaunchMeeting> meet_launched(const Config& config, const Variables& variables,
+                                    const Launches& launches, const Patience& patience);
 
 // The ways.
-Result<Meeting> meet_by_id(const Start& start);
-Result<Meeting> meet_by_pmix(const Start& start);
-Result<Meeting> meet_by_pmi2(const Start& start);
-Result<Meeting> meet_by_file(const Start& start);
-Result<Meeting> meet_at_master(const Start& start);
+Result<LaunchMeeting> meet_by_id(const Start& start);
+Result<LaunchMeeting> meet_by_pmix(const Start& start);
+Result<LaunchMeeting> meet_by_pmi2(const Start& start);
+Result<LaunchMeeting> meet_by_file(const Start& start);
+Result<LaunchMeeting> meet_at_master(const Start& start);
 
 // The parts of ways.
 
 /// A new id with new secrets and its server, at the configuration's addresses, or at the loopback
 /// address where all ranks are on one host.
-Status open_meeting(const Start& start, Meeting& meeting);
+Status open_meeting(const Start& start, LaunchMeeting& meeting);
 
 /// Names the job among all of this user, as far as the launcher and TUTTI_JOB do.
 std::string job_name(const Start& start, const Launch& launch);

@@ -57,9 +57,9 @@ class MeetingTest : public testing::Test {
 
   static std::string meet(const Config& config, const Variables& mine, const Launches& launches,
                           std::string_view way, uint64_t deadline_ns) {
-    Result<Meeting> meeting = meet_launched(config, mine, launches, deadline_ns);
+    Result<LaunchMeeting> meeting = meet_launched(config, mine, launches, deadline_ns);
     if (!meeting.ok()) return std::string(meeting.status().message());
-    Meeting& met = meeting.value();
+    LaunchMeeting& met = meeting.value();
     if (met.way != way) return "met by " + met.way;
     if (met.insecure != (config.insecure && !config.key)) return "insecure is wrong";
     const std::string card(kMaxBlobBytes, 'x');
@@ -181,7 +181,7 @@ TEST_F(MeetingTest, JobsWithNamesOfTheirOwnDoNotSeeEachOther) {
 TEST_F(MeetingTest, RanksWithoutALaunchersContactAreRefused) {
   const Variables forged = {
       {"PMI_RANK", "0"}, {"PMI_SIZE", "2"}, {"MPI_LOCALNRANKS", "2"}, {"XDG_RUNTIME_DIR", root_}};
-  const Result<Meeting> meeting = meet_launched({}, forged, {}, in(1000));
+  const Result<LaunchMeeting> meeting = meet_launched({}, forged, {}, in(1000));
   EXPECT_EQ(meeting.status().code(), Code::kInvalidUsage);
   EXPECT_NE(meeting.status().message().find("set TUTTI_JOB"), std::string_view::npos);
 }
@@ -194,13 +194,13 @@ TEST_F(MeetingTest, WithoutAPlaceTheUserIsToldWhatThereIs) {
 }
 
 TEST_F(MeetingTest, NobodyLaunchedThis) {
-  const Result<Meeting> meeting = meet_launched({}, {}, {}, in(1000));
+  const Result<LaunchMeeting> meeting = meet_launched({}, {}, {}, in(1000));
   EXPECT_EQ(meeting.status().code(), Code::kInvalidUsage);
   EXPECT_NE(meeting.status().message().find("not started as one rank"), std::string_view::npos);
 }
 
 TEST_F(MeetingTest, ARankThatWaitsAloneSaysForWhat) {
-  const Result<Meeting> meeting = meet_launched({}, variables(1), {}, in(50));
+  const Result<LaunchMeeting> meeting = meet_launched({}, variables(1), {}, in(50));
   EXPECT_EQ(meeting.status().code(), Code::kTimeout);
   EXPECT_NE(meeting.status().message().find("rank 0 did not post"), std::string_view::npos);
 }
@@ -208,7 +208,7 @@ TEST_F(MeetingTest, ARankThatWaitsAloneSaysForWhat) {
 TEST_F(MeetingTest, TextThatIsNoIdIsNotShown) {
   Config config;
   config.id = "secretsecret";
-  const Result<Meeting> meeting = meet_launched(config, variables(0), {}, in(1000));
+  const Result<LaunchMeeting> meeting = meet_launched(config, variables(0), {}, in(1000));
   EXPECT_EQ(meeting.status().code(), Code::kInvalidArgument);
   EXPECT_EQ(meeting.status().message().find("secretsecret"), std::string_view::npos);
 }

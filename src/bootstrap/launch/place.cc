@@ -8,9 +8,9 @@
 namespace tutti::bootstrap {
 namespace {
 
-Result<Meeting> meet_at(const Start& start, const Place& place) {
+Result<LaunchMeeting> meet_at(const Start& start, const HostPort& place) {
   if (!start.launch.ok()) return start.launch.status();
-  Meeting meeting;
+  LaunchMeeting meeting;
   meeting.launch = start.launch.value();
   const std::string name = job_name(start, meeting.launch) + "#" + std::to_string(start.made) +
                            "@" + std::to_string(place.port);
@@ -30,23 +30,23 @@ Result<Meeting> meet_at(const Start& start, const Place& place) {
 
 }  // namespace
 
-Result<Meeting> meet_by_id(const Start& start) {
+Result<LaunchMeeting> meet_by_id(const Start& start) {
   const std::string& text = start.config.id;
   if (text.empty()) return Status::unsupported("it is not set");
-  if (const std::optional<Place> place = parse_place(text)) return meet_at(start, *place);
+  if (const std::optional<HostPort> place = parse_place(text)) return meet_at(start, *place);
   if (!start.launch.ok()) return start.launch.status();
   // The process that made these bytes has the server.
   Result<UniqueId> id = UniqueId::from_text(text);
   if (!id.ok()) {
     return Status(id.status().code(), "TUTTI_ID: " + std::string(id.status().message()));
   }
-  Meeting meeting;
+  LaunchMeeting meeting;
   meeting.launch = start.launch.value();
   meeting.id = std::move(id).value();
   return meeting;
 }
 
-Result<Meeting> meet_at_master(const Start& start) {
+Result<LaunchMeeting> meet_at_master(const Start& start) {
   if (!start.launch.ok()) return Status::unsupported("no launcher said which rank this is");
   const Launch& launch = start.launch.value();
   if (launch.master_host.empty()) return Status::unsupported("it is not set");

@@ -17,7 +17,7 @@ constexpr int kSuccess = 0;
 constexpr int kJobBytes = 1024, kValueBytes = 1024;
 constexpr int kNobody = -1;  // PMI2_ID_NULL: the value may have been put by any rank
 
-struct Functions {
+struct Pmi2Functions {
   int (*init)(int* spawned, int* ranks, int* rank, int* application);
   int (*initialized)();
   int (*finalize)();
@@ -27,10 +27,10 @@ struct Functions {
   int (*get)(const char* job, int rank, const char* key, char* value, int bytes, int* length);
 };
 
-Result<Functions> load() {
+Result<Pmi2Functions> load() {
   const Result<Library> library = Library::open({"libpmi2.so.0", "libpmi2.so"});
   if (!library.ok()) return library.status();
-  Functions f{};
+  Pmi2Functions f{};
   const Library& from = library.value();
   const bool complete = from.find("PMI2_Init", f.init) &&
                         from.find("PMI2_Initialized", f.initialized) &&
@@ -46,7 +46,7 @@ Status check(const char* call, int error) {
   return Status::system_error(std::string(call) + " failed with " + std::to_string(error));
 }
 
-Status initialize(const Functions& functions) {
+Status initialize(const Pmi2Functions& functions) {
   if (functions.initialized() != 0) return {};
   int spawned = 0, ranks = 0, rank = 0, application = 0;
   const int error = functions.init(&spawned, &ranks, &rank, &application);
@@ -60,7 +60,7 @@ Status initialize(const Functions& functions) {
 class Pmi2 final : public LauncherExchange {
  public:
   static Result<std::unique_ptr<Pmi2>> create() {
-    const Result<Functions> functions = load();
+    const Result<Pmi2Functions> functions = load();
     if (!functions.ok()) return functions.status();
     if (Status status = initialize(functions.value()); !status.ok()) return status;
     std::unique_ptr<Pmi2> made(new Pmi2(functions.value()));
@@ -84,15 +84,15 @@ class Pmi2 final : public LauncherExchange {
   }
 
  private:
-  explicit Pmi2(const Functions& functions) : functions_(functions) {}
+  explicit Pmi2(const Pmi2Functions& functions) : functions_(functions) {}
 
-  const Functions functions_;
+  const Pmi2Functions functions_;
   std::array<char, kJobBytes> job_{};
 };
 
 }  // namespace
 
-Result<Meeting> meet_by_pmi2(const Start& start) {
+Result<LaunchMeeting> meet_by_pmi2(const Start& start) {
   if (!start.variables.contains("PMI_FD")) return Status::unsupported("PMI_FD is not set");
   if (!start.launch.ok()) return Status::unsupported("PMI_RANK and PMI_SIZE are not set");
   const Launch& launch = start.launch.value();

@@ -11,14 +11,14 @@
 namespace tutti::bootstrap {
 namespace {
 
-struct Process {
+struct PmixProcess {
   char name_space[256];
   uint32_t rank;
 };
-static_assert(sizeof(Process) == 260);
+static_assert(sizeof(PmixProcess) == 260);
 
 /// The library's union is 24 bytes; values that we hand over may be larger than needed.
-struct Value {
+struct PmixValue {
   uint16_t type;
   alignas(8) std::array<unsigned char, 56> data;
 };
@@ -28,21 +28,21 @@ constexpr uint16_t kString = 3, kUint32 = 14;
 constexpr uint8_t kGlobal = 3;
 constexpr uint32_t kEveryRank = 0xfffffffe;
 
-struct Functions {
+struct PmixFunctions {
   int (*initialized)();
-  int (*init)(Process*, void*, size_t);
+  int (*init)(PmixProcess*, void*, size_t);
   int (*finalize)(const void*, size_t);
-  int (*put)(uint8_t, const char*, Value*);
+  int (*put)(uint8_t, const char*, PmixValue*);
   int (*commit)();
-  int (*fence)(const Process*, size_t, const void*, size_t);
-  int (*get)(const Process*, const char*, const void*, size_t, Value**);
+  int (*fence)(const PmixProcess*, size_t, const void*, size_t);
+  int (*get)(const PmixProcess*, const char*, const void*, size_t, PmixValue**);
   const char* (*error)(int);
 };
 
-Result<Functions> load() {
+Result<PmixFunctions> load() {
   const Result<Library> library = Library::open({"libpmix.so.2"});
   if (!library.ok()) return library.status();
-  Functions f{};
+  PmixFunctions f{};
   const Library& from = library.value();
   const bool complete = from.find("PMIx_Initialized", f.initialized) &&
                         from.find("PMIx_Init", f.init) && from.find("PMIx_Finalize", f.finalize) &&
@@ -56,10 +56,10 @@ Result<Functions> load() {
 class Pmix final : public LauncherExchange {
  public:
   static Result<std::unique_ptr<Pmix>> create() {
-    const Result<Functions> functions = load();
+    const Result<PmixFunctions> functions = load();
     if (!functions.ok()) return functions.status();
-    const Functions& call = functions.value();
-    Process self{};
+    const PmixFunctions& call = functions.value();
+    PmixProcess self{};
     const bool first = call.initialized() == 0;
     int error = call.init(&self, nullptr, 0);
     if (error == kSuccess && first) {  // the library counts; one stays
@@ -87,7 +87,7 @@ class Pmix final : public LauncherExchange {
   }
 
   Status put(const std::string& key, const std::string& text) override {
-    Value value{};
+    PmixValue value{};
     value.type = kString;
     const char* const bytes = text.c_str();
     std::memcpy(value.data.data(), &bytes, sizeof bytes);
@@ -111,7 +111,8 @@ class Pmix final : public LauncherExchange {
   }
 
  private:
-  Pmix(const Functions& functions, const Process& self) : functions_(functions), self_(self) {}
+  Pmix(const PmixFunctions& functions, const PmixProcess& self)
+      : functions_(functions), self_(self) {}
 
   Status check(const char* call, int error) const {
     if (error == kSuccess) return {};
@@ -122,9 +123,9 @@ class Pmix final : public LauncherExchange {
   template <class Convert>
   auto read(const char* key, uint32_t rank, uint16_t type, const Convert& convert) const
       -> Result<decltype(convert(nullptr))> {
-    Process whose = self_;
+    PmixProcess whose = self_;
     whose.rank = rank;
-    Value* value = nullptr;
+    PmixValue* value = nullptr;
     if (Status status = check(key, functions_.get(&whose, key, nullptr, 0, &value)); !status.ok()) {
       return status;
     }
@@ -146,13 +147,13 @@ class Pmix final : public LauncherExchange {
     });
   }
 
-  const Functions functions_;
-  const Process self_;
+  const PmixFunctions functions_;
+  const PmixProcess self_;
 };
 
 }  // namespace
 
-Result<Meeting> meet_by_pmix(const Start& start) {
+Result<LaunchMeeting> meet_by_pmix(const Start& start) {
   if (!start.variables.contains("PMIX_NAMESPACE") || !start.variables.contains("PMIX_RANK")) {
     return Status::unsupported("PMIX_NAMESPACE and PMIX_RANK are not set");
   }

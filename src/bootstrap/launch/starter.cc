@@ -9,7 +9,7 @@
 namespace tutti::bootstrap {
 namespace {
 
-struct Facts {
+struct ProcessFacts {
   ProcessName name;
   pid_t parent = 0;
   pid_t session = 0;
@@ -24,7 +24,7 @@ std::string read_whole(pid_t process, const char* what) {
 }
 
 /// From /proc/PID/stat, whose second word may hold anything, in brackets.
-std::optional<Facts> facts_of(pid_t process) {
+std::optional<ProcessFacts> facts_of(pid_t process) {
   // By their numbers in proc(5), less those in front of the closing bracket.
   constexpr size_t kParent = 4 - 3, kSession = 6 - 3, kStart = 22 - 3, kStack = 28 - 3;
   const std::string text = read_whole(process, "stat");
@@ -35,10 +35,10 @@ std::optional<Facts> facts_of(pid_t process) {
   const bool has_ended = words.front() == "Z";  // and its parent has not asked how
   if (words.size() <= kStack || has_ended) return {};
   const auto number = [&](size_t at) { return parse_integer<uint64_t>(words[at]).value_or(0); };
-  return Facts{{process, number(kStart)},
-               static_cast<pid_t>(number(kParent)),
-               static_cast<pid_t>(number(kSession)),
-               number(kStack)};
+  return ProcessFacts{{process, number(kStart)},
+                      static_cast<pid_t>(number(kParent)),
+                      static_cast<pid_t>(number(kSession)),
+                      number(kStack)};
 }
 
 /// Whether the process was started with these variables; those it has set since do not show. False
@@ -53,16 +53,16 @@ bool was_told(pid_t process, const std::vector<std::string>& place) {
 
 /// Its parent has ended and left it to another process. Only who begins a session leaves that of
 /// its parent; of who does, nothing is known but that the host's first process starts no ranks.
-bool is_orphan(const Facts& process, const Facts& parent) {
+bool is_orphan(const ProcessFacts& process, const ProcessFacts& parent) {
   constexpr pid_t kFirstProcess = 1;
   return process.leads_session() ? parent.name.number == kFirstProcess
                                  : parent.session != process.session;
 }
 
 /// The process of which this one is a copy that runs no other program.
-Facts original_of(Facts process) {
+ProcessFacts original_of(ProcessFacts process) {
   for (;;) {
-    const std::optional<Facts> parent = facts_of(process.parent);
+    const std::optional<ProcessFacts> parent = facts_of(process.parent);
     if (!parent || parent->stack == 0 || parent->stack != process.stack) return process;
     process = *parent;
   }
@@ -71,7 +71,7 @@ Facts original_of(Facts process) {
 }  // namespace
 
 bool ProcessName::lives() const {
-  const std::optional<Facts> facts = facts_of(number);
+  const std::optional<ProcessFacts> facts = facts_of(number);
   return facts && facts->name == *this;
 }
 
@@ -119,12 +119,12 @@ std::string Starter::text() const {
 
 Starter starter_of(pid_t rank, const std::vector<std::string>& place) {
   constexpr int kMostAncestors = 256;
-  std::optional<Facts> own = facts_of(rank);
+  std::optional<ProcessFacts> own = facts_of(rank);
   Starter starter;
   for (int i = 0; own && i < kMostAncestors; ++i) {
     starter.rank = original_of(*own).name;
     starter.session = own->leads_session() ? 0 : own->session;
-    const std::optional<Facts> parent = facts_of(own->parent);
+    const std::optional<ProcessFacts> parent = facts_of(own->parent);
     if (!parent || is_orphan(*own, *parent)) return starter;
     if (!was_told(parent->name.number, place)) {
       starter.process = original_of(*parent).name;
