@@ -1,8 +1,9 @@
 /* Collectives, sends, receives and groups. A part of tutti.h, which includes it.
  *
  * Arguments: `count` is a number of elements of `type`; `send` is read and `recv` is written. All
- *            ranks pass the same count, type, operation and root; their streams may be of different
- *            kinds. A call whose arguments differ between ranks fails the communicator with
+ *            ranks pass the same count, type, operation and root. Their streams may be BLOCKING on
+ *            some ranks and HOST on others; streams of devices are passed by all ranks or by none.
+ *            A call whose arguments differ between ranks fails the communicator with
  *            tuttiInvalidUsage.
  * In place:  the two buffers may overlap in one way only. all_reduce, reduce, broadcast and
  *            all_to_all: send == recv. all_gather and gather: send == recv + rank * count.
