@@ -64,8 +64,8 @@ uint32_t blocks_of_count(const schedule::Shape& shape) {
 
 // As NodeTree::make() does it, a level that unites nothing is left out; what leaves a node of it
 // takes the link of that level, too.
-LevelPrices::LevelPrices(group::GroupPointer group, int cores, const Model& model, int most_counted)
-    : group_(std::move(group)), tree_(tree_of(*group_)), most_counted_(most_counted) {
+LevelPrices::LevelPrices(group::GroupPointer group, int cores, const Model& model, Effort effort)
+    : group_(std::move(group)), tree_(tree_of(*group_)), effort_(effort) {
   const Crowd crowd{largest_host(*group_), cores};
   const auto ranks = static_cast<size_t>(group_->ranks());
   std::vector<double> uplinks(ranks, 0);
@@ -104,15 +104,31 @@ const Usage& LevelPrices::usage_of(const schedule::Algorithm& algorithm,
   return known_.emplace(key, std::move(usage)).first->second;
 }
 
+// By the first rank and the last one. How the depth of a tree of ranks is made up of levels no
+// sample tells: two ranks that are neighbours may be many edges apart. Of what is composed over
+// levels each schedule takes long to make.
+bool LevelPrices::is_counted(const schedule::Algorithm& algorithm,
+                             const schedule::Parameters& parameters) const {
+  if (parameters.ranks <= effort_.ranks) return true;
+  if (algorithm.loads != nullptr || static_cast<uint64_t>(parameters.ranks) > effort_.words) {
+    return false;
+  }
+  uint64_t most = 0;
+  for (const int rank : {0, parameters.ranks - 1}) {
+    const schedule::Schedule schedule = algorithm.schedule(parameters, rank);
+    most = std::max(most, schedule.steps.size() + schedule.words.size());
+  }
+  return most * static_cast<uint64_t>(parameters.ranks) <= effort_.words;
+}
+
 Usage LevelPrices::use_of(const schedule::Algorithm& algorithm,
                           const schedule::Parameters& parameters) const {
   Usage usage;
   const schedule::Shape shape = algorithm.shape(parameters);
   usage.blocks = blocks_of_count(shape);
-  const bool is_large = parameters.ranks > most_counted_;
   const bool is_flat = levels_.size() == 1 && levels_[0].uplinks.empty();
   const bool is_composed = algorithm.loads != nullptr && tree_ != nullptr;
-  if (is_large && !is_flat) {
+  if (!is_flat && !is_counted(algorithm, parameters)) {
     SampledUse sample(algorithm, parameters, shape, *tree_);
     // Of what is composed over levels the costs of all ranks would have to be counted, too.
     usage.cost = is_composed ? sample.cost() : algorithm.cost(parameters);

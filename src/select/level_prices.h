@@ -49,15 +49,19 @@ struct Usage {
   std::vector<LevelUse> levels;     // of the group's tree, as many as are priced
 };
 
+/// The schedules of all ranks are counted in groups of so many ranks, and in larger ones if they
+/// have so many steps and words together; else a sample is looked at.
+struct Effort {
+  int ranks = 64;
+  uint64_t words = 1 << 18;
+};
+
 class LevelPrices {
  public:
-  static constexpr int kMostCounted = 64;
-
   /// Of one kind of link, whatever the group.
   explicit LevelPrices(const LinkModel& link) : levels_{PricedLevel{link}} {}
-  /// `cores`: of every host. In groups of more than `most_counted` ranks a sample is looked at.
-  LevelPrices(group::GroupPointer group, int cores, const Model& model = {},
-              int most_counted = kMostCounted);
+  /// `cores`: of every host.
+  LevelPrices(group::GroupPointer group, int cores, const Model& model = {}, Effort effort = {});
 
   /// The tree that parameters name.
   const schedule::NodeTreePointer& tree() const { return tree_; }
@@ -80,6 +84,8 @@ class LevelPrices {
   using Key = std::tuple<schedule::Collective, std::string_view, int, int, int, schedule::Fold,
                          const schedule::NodeTree*>;
 
+  bool is_counted(const schedule::Algorithm& algorithm,
+                  const schedule::Parameters& parameters) const;
   Usage use_of(const schedule::Algorithm& algorithm, const schedule::Parameters& parameters) const;
   const PricedLevel& level_of(const Usage& usage, size_t index) const;
   double price_in_lanes(const Usage& usage, double count_bytes, uint64_t slices) const;
@@ -92,7 +98,7 @@ class LevelPrices {
   group::GroupPointer group_;  // null: of one kind of link
   schedule::NodeTreePointer tree_;
   std::vector<PricedLevel> levels_;  // of the tree
-  int most_counted_ = kMostCounted;
+  Effort effort_;
   Slicing slicing_;
   std::map<Key, Usage> known_;
 };

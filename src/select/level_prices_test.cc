@@ -139,6 +139,23 @@ TEST(LevelPrices, WhatLeavesANodeTakesItsUplink) {
   EXPECT_NEAR(prices.usage_of(*levels, parameters).levels[2].links_ns_per_byte, 1e3, 1);
 }
 
+// Neighbours on two hosts may be at the two ends of a tree of ranks, which no sample of ranks
+// tells.
+TEST(LevelPrices, ShortSchedulesAreCountedInLargeGroupsToo) {
+  std::vector<int> hosts(256, 0);
+  hosts.resize(404, 1);
+  const auto group = group::group_on_hosts(hosts);
+  LevelPrices usual(group, 8), all(group, 8, {}, {1 << 20, 0}), sampled(group, 8, {}, {8, 0});
+  const auto depth_of = [](LevelPrices& prices, std::string_view name) {
+    const auto& algorithm = *registry::find(schedule::Collective::kAllReduce, name);
+    return prices.usage_of(algorithm, {.ranks = 404}).levels.back().cost.depth;
+  };
+  for (const char* name : {"double_binary_tree", "folded_doubling", "recursive_doubling"}) {
+    EXPECT_EQ(depth_of(usual, name), depth_of(all, name)) << name;
+  }
+  EXPECT_GT(depth_of(usual, "double_binary_tree"), 2 * depth_of(sampled, "double_binary_tree"));
+}
+
 // A sample of some ranks, beside all ranks: within a factor of three, of every
 // algorithm. Of trees, in which few ranks pass on much, it says least.
 TEST(LevelPrices, ASampleSaysAboutWhatAllRanksSay) {
@@ -148,7 +165,7 @@ TEST(LevelPrices, ASampleSaysAboutWhatAllRanksSay) {
   for (const std::string& children : {even, uneven}) {
     const group::GroupPointer group =
         group_of(sites(R"("latency_us": 2000, "port_GB_per_s": 1)", children));
-    LevelPrices all(group, 8, {}, 1 << 20), sampled(group, 8, {}, 8);
+    LevelPrices all(group, 8, {}, {1 << 20, 0}), sampled(group, 8, {}, {8, 0});
     for (const schedule::Algorithm& algorithm : registry::algorithms()) {
       const schedule::Parameters parameters{.ranks = group->ranks(), .root = 5, .tree = all.tree()};
       for (const double bytes : {64.0, 65536.0, 67108864.0}) {

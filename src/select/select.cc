@@ -27,10 +27,9 @@ std::string force_of(const Query& query) {
   return text;
 }
 
-// The time that a plan of one rank takes where ranks are composed over levels: with the number of
-// ranks for schedules of an even tree, with its square where all ranks must be looked at to know
-// what the busiest one stages: those of an uneven tree, and where there is a root.
-constexpr int kMostRanksOfLevels = 8192;
+// The time that a plan of one rank takes where ranks are composed over levels grows with the square
+// of the number of ranks where all of them must be looked at to know what the busiest one stages:
+// those of an uneven tree, and where there is a root. Of an even tree a few stand for all.
 constexpr int kMostRanksOfUnevenLevels = 512;
 
 /// All nodes of a level have as many children.
@@ -51,9 +50,10 @@ std::string reject_levels(const schedule::Algorithm& algorithm, const Query& que
   const bool has_levels = tree != nullptr && tree->levels() > 1;
   if (!has_levels) return query.forced.empty() ? "the group has one level" : "";
   const bool rooted = schedule::traits_of(algorithm.collective).rooted();
-  const int most = is_even(*tree) && !rooted ? kMostRanksOfLevels : kMostRanksOfUnevenLevels;
-  if (query.parameters.ranks <= most || !query.forced.empty()) return {};
-  return "planning it for more than " + std::to_string(most) + " ranks on such a tree takes long";
+  if (query.parameters.ranks <= kMostRanksOfUnevenLevels || !query.forced.empty()) return {};
+  if (is_even(*tree) && !rooted) return {};
+  return "planning it for more than " + std::to_string(kMostRanksOfUnevenLevels) +
+         " ranks on such a tree takes long";
 }
 
 /// A reason that is known before its cost is.

@@ -138,6 +138,27 @@ TEST(Select, WhatIsComposedOverLevelsIsForGroupsThatHaveSome) {
   EXPECT_EQ(why_not_hierarchical({0, 0, 0, 0}, "hierarchical"), "");
 }
 
+// Of 16384 ranks on an even tree; an uneven one is looked at as a whole.
+TEST(Select, WhatIsComposedOverLevelsIsForLargeGroupsOnEvenTrees) {
+  const auto why_not = [](int ranks_of_first, int ranks, int hosts) {
+    std::vector<int> places(static_cast<size_t>(ranks_of_first), 0);
+    for (int host = 1; host < hosts; ++host) places.insert(places.end(), ranks, host);
+    const auto group = group::group_on_hosts(places);
+    LevelPrices prices(group, 8);
+    Query query;
+    query.parameters = {.ranks = static_cast<int>(places.size()), .tree = tree_of(*group)};
+    query.count = 1024 * kMiB;
+    query.prices = &prices;
+    const auto* hierarchical = registry::find(Collective::kAllReduce, "hierarchical");
+    const auto candidates = rank_candidates({hierarchical, 1}, query);
+    EXPECT_TRUE(!candidates[0].rejected.empty() || candidates[0].predicted_ns > 0);
+    return candidates[0].rejected;
+  };
+  EXPECT_EQ(why_not(16, 16, 1024), "");
+  EXPECT_EQ(why_not(15, 16, 32), "");
+  EXPECT_NE(why_not(15, 16, 64).find("more than 512 ranks"), std::string::npos);
+}
+
 TEST(LevelPrices, OfOneKindOfLinkAreByTheDeclaredCost) {
   LevelPrices prices(group::group_on_hosts({0, 0, 0, 0}), 2);
   const Candidate one{registry::find(Collective::kAllReduce, "ring"), {.ranks = 4}, 0, {}, false};

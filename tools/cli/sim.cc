@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "perf/collectives/error.h"
 #include "perf/collectives/plot.h"
+#include "src/exec/arena_map.h"
 #include "src/registry/algorithms.h"
 #include "src/select/select.h"
 #include "src/sim/cluster.h"
@@ -85,10 +87,14 @@ class Command {
             required(sim::network_of(required(topology::read_cluster_file(options.topology))))),
         prices_(network_.group(), options.costs.cores > 0 ? options.costs.cores : kManyCores,
                 model_of(options.costs)) {
-    const plan::Tuning tuning;
-    prices_.set_slicing({.frame_bytes = static_cast<double>(tuning.frame_bytes),
-                         .stream_bytes = static_cast<double>(tuning.stream_bytes),
-                         .memory_bytes = static_cast<double>(tuning.long_slice_bytes)});
+    if (options.ring_bytes < kLeastRing || options.ring_bytes > kMostRing) {
+      throw PerfError("--ring is not from 64K to 1G", perf::kExitUsage);
+    }
+    tuning_.region_bytes = options.ring_bytes / exec::kRingRegions;
+    tuning_.frame_bytes = std::min(tuning_.frame_bytes, tuning_.region_bytes / 2);
+    prices_.set_slicing({.frame_bytes = static_cast<double>(tuning_.frame_bytes),
+                         .stream_bytes = static_cast<double>(tuning_.stream_bytes),
+                         .memory_bytes = static_cast<double>(tuning_.long_slice_bytes)});
     if (options.root >= network_.ranks()) {
       throw PerfError("--root " + std::to_string(options.root) + " is not a rank: there are " +
                           std::to_string(network_.ranks()),
@@ -124,6 +130,7 @@ class Command {
 
  private:
   static constexpr int kManyCores = 1 << 16;
+  static constexpr uint64_t kLeastRing = 64 << 10, kMostRing = 1 << 30;  // as TUTTI_RING_BYTES
   // So much takes a second or two: there are many candidates.
   static constexpr sim::FoldLimits kOfOneCandidate = {
       .proved = 1'500'000, .sampled = 200'000, .simulated = 300'000};
@@ -160,7 +167,6 @@ class Command {
   }
 
   select::Query query_of(uint64_t count) {
-    const plan::Tuning tuning;
     select::Query query;
     query.collective = collective_;
     query.parameters.ranks = network_.ranks();
@@ -175,8 +181,8 @@ class Command {
     query.forced_by = "--algorithm";
     query.prices = &prices_;
     query.limits = {.sources = types::kMaxSources,
-                    .slice_bytes = tuning.frame_bytes,
-                    .frame_bytes = tuning.region_bytes};
+                    .slice_bytes = tuning_.frame_bytes,
+                    .frame_bytes = tuning_.region_bytes};
     return query;
   }
 
@@ -190,6 +196,7 @@ class Command {
     job.request.type = kType;
     job.request.far_slices = candidate.far_slices;
     job.calls = options_.calls;
+    job.tuning = tuning_;
     return job;
   }
 
@@ -203,8 +210,11 @@ class Command {
       std::string time = "", why = one.rejected;
       if (why.empty()) {
         const Result<Simulated> made = simulate(bytes, one);
-        why = made.ok() ? (one.overflows ? "its frames hardly fit" : "")
-                        : "not simulated: " + std::string(made.status().message());
+        if (one.overflows) why = "its frames hardly fit: raise --ring (TUTTI_RING_BYTES)";
+        if (!made.ok()) {
+          why += (why.empty() ? "" : "; ");
+          why += "not simulated: " + std::string(made.status().message());
+        }
         if (made.ok()) time = microseconds(made.value().outcome);
       }
       std::printf("  %-25s %14.2f %14s  %s\n", name_of(one).c_str(), one.predicted_ns / 1000,
@@ -273,6 +283,7 @@ class Command {
   const SimOptions& options_;
   schedule::Collective collective_ = schedule::Collective::kAllReduce;
   sim::Network network_;
+  plan::Tuning tuning_;
   select::LevelPrices prices_;
   mutable bool has_heading_ = false;
 };

@@ -94,6 +94,9 @@ void add_call(CommandLine& line, SimOptions& options) {
            options.deterministic);
   line.add({"--in-place", "", "the input is (part of) the output", "", "The call"},
            options.in_place);
+  line.add({"--ring", "SIZE", "as TUTTI_RING_BYTES: very many ranks stage very many blocks", "4M",
+            "The call"},
+           bytes(options.ring_bytes));
   line.add({"--registered", "", "ranks of a host reach each other's buffers", "", "The call"},
            options.registered);
 }

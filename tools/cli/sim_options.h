@@ -24,6 +24,7 @@ struct SimOptions {
   bool deterministic = false;
   uint32_t calls = 1;
   bool in_place = false, registered = false;
+  uint64_t ring_bytes = 4 << 20;
   bool unfolded = false, sampled = false;
   sim::Costs costs;
   std::vector<std::string> slow, delayed, lossy, dead;  // links
