@@ -305,6 +305,16 @@ Status check_engine(const comm::Task& task, std::span<const tuttiStream_t> strea
   return task.communicator->check_by_host(comm::name_of(request), &request, engine_of(task));
 }
 
+Status declare_by_host(const comm::Task& task, std::span<const tuttiStream_t> streams) {
+  if (!is_of_device(streams.front()) || engine_of(task) != EngineWish::kHost) return {};
+  if (task.is_transfer()) return task.communicator->declare_by_host(task.transfers());
+  if (!task.is_request()) return {};
+  comm::Request request = std::get<comm::Request>(task.work);
+  request.extras = &task.extras;
+  if (request.counts != nullptr) request.counts = &task.counts.view();
+  return task.communicator->declare_by_host(request);
+}
+
 // It counts as queued until the streams are past it: what ends a communicator waits for that.
 Status enqueue_direct(comm::Task& task, std::span<const tuttiStream_t> streams) {
   comm::Communicator* const communicator = task.communicator;

@@ -43,6 +43,9 @@ Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicato
 bool is_direct(const comm::Task& task, std::span<const tuttiStream_t> streams);
 /// Whether it runs by the engine that its options ask for.
 Status check_engine(const comm::Task& task, std::span<const tuttiStream_t> streams);
+/// Before a task goes by the host whose options ask for that: the peers are told. An error has
+/// failed the communicator.
+Status declare_by_host(const comm::Task& task, std::span<const tuttiStream_t> streams);
 /// Puts it into the streams. Its handles are told, also of an error.
 Status enqueue_direct(comm::Task& task, std::span<const tuttiStream_t> streams);
 

@@ -207,6 +207,10 @@ std::vector<GroupMember> take_direct(std::vector<GroupMember>& members) {
   return taken;
 }
 
+void declare_by_host(const std::vector<GroupMember>& members) {
+  for (const GroupMember& member : members) (void)declare_by_host(member.task, member.streams);
+}
+
 Status enqueue_direct(std::vector<GroupMember>& members) {
   Status first;
   for (GroupMember& member : members) {

@@ -42,6 +42,9 @@ Status check_engines(const std::vector<GroupMember>& members);
 void order_for_streams(std::vector<GroupMember>& members);
 /// Those that streams of devices run by themselves, taken out of the members, in that order.
 std::vector<GroupMember> take_direct(std::vector<GroupMember>& members);
+/// Tells the peers of those on streams of devices whose options ask for the host. Where they call
+/// something else the communicators fail, and so do the members when they run.
+void declare_by_host(const std::vector<GroupMember>& members);
 /// Puts them into their streams, all of them even if one fails. The first error.
 Status enqueue_direct(std::vector<GroupMember>& members);
 

@@ -233,6 +233,7 @@ Status run_members(OpenGroup& group) {
     return ready;
   }
   // Between the two points of what crosses to the host: no stream waits for this rank yet.
+  declare_by_host(members);
   const Status put = enqueue_direct(direct);
   const Status kept = put_captured(captured);
   const Status run =

@@ -140,6 +140,10 @@ class Communicator final {
   /// Before an operation on streams of a device goes by the host: kUnsupported if it was `asked` to
   /// go otherwise. The log is told once for each operation. `request`: null for sends and receives.
   Status check_by_host(const std::string& operation, const Request* request, EngineWish asked);
+  /// Before such a request, or such transfers, whose own options ask for the host: peers that would
+  /// put it into their streams learn of it. An error has failed the communicator.
+  Status declare_by_host(const Request& request);
+  Status declare_by_host(std::span<const exec::Transfer> transfers);
   /// By which a call runs, where it can be had: `asked` by its options, or the communicator's wish.
   EngineWish engine_for(EngineWish asked) const {
     return asked == EngineWish::kAuto ? options_.membership.engine : asked;

@@ -144,6 +144,17 @@ Status Communicator::check_by_host(const std::string& operation, const Request* 
   return {};
 }
 
+// Where all ranks' calls go by the host, options or not, there is nothing that could differ.
+Status Communicator::declare_by_host(const Request& request) {
+  if (!takes_on_device(request, EngineWish::kAuto)) return {};
+  return device_calls_->declare_by_host(request);
+}
+
+Status Communicator::declare_by_host(std::span<const exec::Transfer> transfers) {
+  if (!takes_transfers_on_device(EngineWish::kAuto)) return {};
+  return device_calls_->declare_by_host(transfers);
+}
+
 std::string Communicator::reason_by_host(const Request* request, EngineWish asked) const {
   if (device_calls_ == nullptr) return "no rank had a current device when it made the communicator";
   if (!device_calls_->refusal().ok()) return std::string(device_calls_->refusal().message());

@@ -40,6 +40,12 @@ std::vector<exec::Transfer> transfers_of(const Request& request) {
   return transfers;
 }
 
+/// Of a plan's call whose options name an engine.
+uint32_t signature_with(uint32_t signature, EngineWish engine) {
+  constexpr uint32_t kSpread = 0x9e3779b2u;  // even: the lowest bit is set in every signature
+  return signature ^ static_cast<uint32_t>(engine) * kSpread;
+}
+
 /// Of a call whose ranks know no more of it in common.
 uint32_t signature_of(const diagnosis::DescribedCall& call) {
   uint64_t hash = 0x9e3779b97f4a7c15u;
@@ -237,7 +243,7 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   exec::Call call;
   call.send = request.send;
   call.recv = request.recv;
-  call.signature = ready.signature;
+  call.signature = signature_with(ready.signature, planner_->options_of(request.extras).engine);
   call.deadline_ns = deadline_ns;
   call.what = name_of(request);
   exec::StreamedCall streamed;
@@ -245,6 +251,7 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   streamed.plan = &ready.plan;
   streamed.call = call;
   streamed.described = ready.described;
+  streamed.described.engine = planner_->options_of(request.extras).engine;
   streamed.label = ready.label;
   streamed.over = std::move(over);
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
@@ -259,6 +266,23 @@ Status DeviceCalls::objection_to_transfers(EngineWish engine) const {
   return Status::unsupported("there is no room for slots, or no peer");
 }
 
+// No reduction of private counts goes by streams, so their order does not matter.
+diagnosis::DescribedCall DeviceCalls::describe(const Request& request) const {
+  diagnosis::DescribedCall described = planner_->describe(request);
+  described.engine = planner_->options_of(request.extras).engine;
+  if (has_private_counts(request)) described.deterministic = false;
+  return described;
+}
+
+Status DeviceCalls::declare_by_host(const Request& request) {
+  const diagnosis::DescribedCall described = describe(request);
+  return rank_->declare(signature_of(described), described);
+}
+
+Status DeviceCalls::declare_by_host(std::span<const exec::Transfer> transfers) {
+  return rank_->declare(transfers);
+}
+
 // All ranks know the kind of the call; each pair compares the shares that it exchanges.
 Status DeviceCalls::enqueue_shares(const Request& request, const exec::StreamPlace& where,
                                    uint64_t deadline_ns, std::function<void(const Status&)> over) {
@@ -266,8 +290,7 @@ Status DeviceCalls::enqueue_shares(const Request& request, const exec::StreamPla
   exec::StreamedTransfers call;
   call.where = {where};
   call.transfers = transfers;
-  call.described = planner_->describe(request);
-  call.described->deterministic = false;
+  call.described = describe(request);
   call.label = calls_->label(request);
   call.call.signature = signature_of(*call.described);
   call.call.deadline_ns = deadline_ns;

@@ -61,6 +61,11 @@ class DeviceCalls {
   /// The same of sends and receives, which progress together.
   Status enqueue(std::span<const exec::Transfer> transfers, std::vector<exec::StreamPlace> where,
                  uint64_t deadline_ns, std::function<void(const Status&)> over);
+  /// Such a request, or such transfers, on streams of devices, that go by the host since the
+  /// options ask for that: peers whose options ask for something else learn of it. An error has
+  /// failed the communicator.
+  Status declare_by_host(const Request& request);
+  Status declare_by_host(std::span<const exec::Transfer> transfers);
   /// Collective (exec::DeviceRank::share); refusal(), where calls go by the host.
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes);
   /// To the log, in the name of the rank: which rings lie in host memory, if some do.
@@ -81,6 +86,7 @@ class DeviceCalls {
   DeviceCalls(std::unique_ptr<exec::DeviceRank> rank, std::vector<schedule::Algorithm> algorithms,
               PlannerOptions planning, std::unique_ptr<CallRecorder> recorder,
               const DevicePlaces& places);
+  diagnosis::DescribedCall describe(const Request& request) const;
   Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
   Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
   std::string explain_direct(const Request& request, bool in_place);

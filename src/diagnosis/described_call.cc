@@ -6,19 +6,34 @@
 #include <cstring>
 #include <vector>
 
+#include "src/base/setting_values.h"
+
 namespace tutti::diagnosis {
 namespace {
 
 using schedule::traits_of;
 
 constexpr uint64_t kHasCounts = 1, kInPlace = 2, kDeterministic = 4;
-constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kRootAt = 32, kModelAt = 32;
+constexpr int kTypeAt = 8, kOpAt = 16, kFlagsAt = 24, kEngineAt = 28, kRootAt = 32, kModelAt = 32;
+constexpr uint64_t kEngineMask = 3;
+static_assert(static_cast<uint64_t>(EngineWish::kKernel) <= kEngineMask);
 
 /// All that two calls may differ in, in the order in which it is looked for.
-enum Field : uint8_t { kCount, kCounts, kType, kOp, kRoot, kModel, kPlacement, kAlgorithm, kPlace };
-constexpr const char* kFieldNames[] = {"count",     "counts",    "type",
-                                       "operation", "root",      "model",
-                                       "placement", "algorithm", "registered memory"};
+enum Field : uint8_t {
+  kCount,
+  kCounts,
+  kType,
+  kOp,
+  kRoot,
+  kEngine,
+  kModel,
+  kPlacement,
+  kAlgorithm,
+  kPlace
+};
+constexpr const char* kFieldNames[] = {"count",     "counts",           "type",  "operation",
+                                       "root",      "engine",           "model", "placement",
+                                       "algorithm", "registered memory"};
 
 bool have_names(const DescribedCall& one, const DescribedCall& other) {
   return !one.algorithm_name().empty() && !other.algorithm_name().empty();
@@ -35,6 +50,7 @@ std::vector<Field> differences(const DescribedCall& one, const DescribedCall& ot
   look(one.type != other.type, kType);
   look(traits.reduces && one.op != other.op, kOp);
   look(traits.rooted() && one.root != other.root, kRoot);
+  if (found.empty()) look(one.engine != other.engine, kEngine);
   // Whose calls differ in an argument, or in what it knows of the network, may run another
   // algorithm because of that.
   if (found.empty() && have_names(one, other)) look(one.model != other.model, kModel);
@@ -65,6 +81,7 @@ std::string text_of(const DescribedCall& call, const std::vector<Field>& differ)
   if (call.has_counts && is_among(kCount)) {
     text += ", the longest share " + std::to_string(call.count);
   }
+  if (is_among(kEngine)) text += ", engine " + std::string(engine_name(call.engine));
   if (is_among(kPlacement)) text += call.in_place ? ", in place" : ", not in place";
   if (is_among(kPlace)) text += place_text(call.place);
   if (is_among(kModel)) text += fmt::format(", model {:08x}", call.model);
@@ -92,6 +109,7 @@ DescribedWords words_of(const DescribedCall& call) {
                          (call.deterministic ? kDeterministic : 0);
   words[0] = static_cast<uint64_t>(call.collective) | static_cast<uint64_t>(call.type) << kTypeAt |
              static_cast<uint64_t>(call.op) << kOpAt | flags << kFlagsAt |
+             static_cast<uint64_t>(call.engine) << kEngineAt |
              uint64_t{static_cast<uint32_t>(call.root)} << kRootAt;
   words[1] = call.count;
   words[2] = call.counts | uint64_t{call.model} << kModelAt;
@@ -113,6 +131,7 @@ std::optional<DescribedCall> read_call(const DescribedWords& words) {
   call.has_counts = (byte(kFlagsAt) & kHasCounts) != 0;
   call.in_place = (byte(kFlagsAt) & kInPlace) != 0;
   call.deterministic = (byte(kFlagsAt) & kDeterministic) != 0;
+  call.engine = static_cast<EngineWish>(words[0] >> kEngineAt & kEngineMask);
   call.root = static_cast<int>(static_cast<uint32_t>(words[0] >> kRootAt));
   call.count = words[1];
   call.counts = static_cast<uint32_t>(words[2]);

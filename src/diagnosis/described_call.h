@@ -15,6 +15,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "src/base/config.h"
 #include "src/schedule/schedule.h"
 #include "src/types/types.h"
 
@@ -30,6 +31,7 @@ struct DescribedCall {
   bool has_counts = false;  // a v-collective; then `count` is the longest share
   bool in_place = false;
   bool deterministic = false;
+  EngineWish engine = EngineWish::kAuto;  // that the options name, of a call on a device's stream
   int root = 0;
   uint64_t count = 0;
   uint32_t counts = 0;  // a hash of those that all ranks know; they are equal or they differ

@@ -47,6 +47,18 @@ TEST(DescribedCall, TextsNameBothAndTheFieldsThatDiffer) {
             "rank 0: barrier; rank 2: all_reduce of 409600 float sum: collective");
 }
 
+TEST(DescribedCall, AnEngineIsNamedWhereNoArgumentDiffers) {
+  DescribedCall one = all_reduce_of(7), other = one;
+  other.engine = EngineWish::kHost;
+  other.set_algorithm("");
+  EXPECT_EQ(compared(one, read_call(words_of(other)).value()),
+            "rank 0: all_reduce of 7 float sum, engine auto; rank 2: all_reduce of 7 float sum, "
+            "engine host: engine");
+  other.count = 8;
+  EXPECT_EQ(compared(one, other),
+            "rank 0: all_reduce of 7 float sum; rank 2: all_reduce of 8 float sum: count");
+}
+
 TEST(DescribedCall, RootsCountForRootedCollectivesOnly) {
   DescribedCall one = all_reduce_of(7), other = one;
   other.root = 5;

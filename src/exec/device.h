@@ -180,6 +180,12 @@ class DeviceRank {
   virtual Status enqueue(StreamedCall call) = 0;
   /// The same. Those with this rank itself are in pairs of equal size (check_own_transfers).
   virtual Status enqueue(StreamedTransfers call) = 0;
+  /// A call of all ranks in a stream that this rank's options send through the host. It takes its
+  /// place among the calls that ranks compare: a peer that puts one there instead learns of it. An
+  /// error has failed the communicator.
+  virtual Status declare(uint32_t signature, const DescribedCall& described) = 0;
+  /// The same of sends and receives, and their two ends.
+  virtual Status declare(std::span<const Transfer> transfers) = 0;
   /// Collective. Lets the peers read a range of this rank's device memory, of the same size on all
   /// ranks. kUnsupported, on all of them: some rank's
   /// memory is none that others can be given; the message says whose, and why. Another error has

@@ -56,17 +56,19 @@ bool TransferBook::is_exchange(size_t peer) const {
   return std::min(bytes_[way_of(peer, true)], bytes_[way_of(peer, false)]) > pair_bytes_;
 }
 
-std::optional<TransferBook::Dispute> TransferBook::announce(
-    std::span<const Transfer> transfers, std::optional<schedule::Collective> part_of,
-    std::span<const uint32_t> slots) {
+std::optional<TransferBook::Dispute> TransferBook::announce(std::span<const Transfer> transfers,
+                                                            const Manner& manner) {
   std::optional<Dispute> first;
   count(transfers);
   for (size_t i = 0; i < transfers.size(); ++i) {
     const Transfer& transfer = transfers[i];
     if (transfer.peer == rank_) continue;
     TransferLog& log = logs_[way_of(transfer.peer, transfer.is_send)];
-    const uint8_t slot = slots.empty() ? uint8_t{0} : static_cast<uint8_t>(slots[i]);
-    const uint32_t number = log.begin({transfer.bytes, part_of, is_exchange(transfer.peer), slot});
+    CalledTransfer called{.bytes = transfer.bytes, .part_of = manner.part_of};
+    called.by_host = manner.by_host;
+    called.in_exchange = !manner.by_host && is_exchange(transfer.peer);
+    if (!manner.slots.empty()) called.slot = static_cast<uint8_t>(manner.slots[i]);
+    const uint32_t number = log.begin(called);
     const auto found = log.compare(entries_of(transfer.peer, transfer.is_send), number);
     if (found && !first) first = describe(transfer.peer, transfer.is_send, *found);
   }

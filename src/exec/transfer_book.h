@@ -33,12 +33,15 @@ class TransferBook {
     int peer = 0;
   };
 
-  /// Tells the peers of the transfers, of a v-collective or of sends and receives; the first that
-  /// differs from what a peer has called before. Those with this rank itself are left out. `slots`:
-  /// of the first piece of each; empty: they follow from what was called before.
-  std::optional<Dispute> announce(std::span<const Transfer> transfers,
-                                  std::optional<schedule::Collective> part_of,
-                                  std::span<const uint32_t> slots = {});
+  /// What their two ends have in common, apart from the bytes.
+  struct Manner {
+    std::optional<schedule::Collective> part_of = {};  // a v-collective; none: sends and receives
+    std::span<const uint32_t> slots = {};  // of the first pieces; empty: no graph fixes them
+    bool by_host = false;                  // their options send them there
+  };
+  /// Tells the peers of the transfers; the first that differs from what a peer has called before.
+  /// Those with this rank itself are left out.
+  std::optional<Dispute> announce(std::span<const Transfer> transfers, const Manner& manner);
   /// The first difference among the last transfers with each peer.
   std::optional<Dispute> find_recent() const;
   /// The first of the transfers' peers that has not called as many with this rank as this rank with

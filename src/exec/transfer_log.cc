@@ -7,19 +7,20 @@ namespace {
 
 constexpr int kPartAt = 56;  // 0: a send or receive; else a collective's number + 1
 constexpr uint64_t kInExchange = uint64_t{1} << 55;
+constexpr uint64_t kByHost = uint64_t{1} << 54;
 constexpr int kSlotAt = 51;
-constexpr uint64_t kSlotMask = 15, kBytesMask = (uint64_t{1} << kSlotAt) - 1;
+constexpr uint64_t kSlotMask = 7, kBytesMask = (uint64_t{1} << kSlotAt) - 1;
 
 uint64_t word_of(const CalledTransfer& transfer) {
   const uint64_t part = transfer.part_of ? static_cast<uint64_t>(*transfer.part_of) + 1 : 0;
   const uint64_t slot = transfer.slot & kSlotMask;
-  return part << kPartAt | (transfer.in_exchange ? kInExchange : 0) | slot << kSlotAt |
-         (transfer.bytes & kBytesMask);
+  return part << kPartAt | (transfer.in_exchange ? kInExchange : 0) |
+         (transfer.by_host ? kByHost : 0) | slot << kSlotAt | (transfer.bytes & kBytesMask);
 }
 
 CalledTransfer read_transfer(uint64_t word) {
   CalledTransfer transfer{word & kBytesMask, std::nullopt, (word & kInExchange) != 0,
-                          static_cast<uint8_t>(word >> kSlotAt & kSlotMask)};
+                          static_cast<uint8_t>(word >> kSlotAt & kSlotMask), (word & kByHost) != 0};
   const uint64_t part = word >> kPartAt;
   if (part > 0 && part <= schedule::kCollectives) {
     transfer.part_of = static_cast<schedule::Collective>(part - 1);
@@ -49,7 +50,8 @@ std::optional<Read> read(const TransferLog::CalledEntry* entries, uint32_t numbe
 
 std::string text_of(const CalledTransfer& transfer, bool is_send) {
   const std::string bytes = std::to_string(transfer.bytes) + " bytes" +
-                            (transfer.in_exchange ? ", in a group with much the other way" : "");
+                            (transfer.in_exchange ? ", in a group with much the other way" : "") +
+                            (transfer.by_host ? ", whose options ask for the engine host" : "");
   if (!transfer.part_of) return std::string(is_send ? "send of " : "recv of ") + bytes;
   return std::string(schedule::name_of(*transfer.part_of)) + "_v with a share of " + bytes;
 }

@@ -25,6 +25,7 @@ struct CalledTransfer {
   std::optional<schedule::Collective> part_of = {};  // a v-collective; none: a send or a receive
   bool in_exchange = false;  // one group has much for the peer and much from it
   uint8_t slot = 0;          // of its first piece, where its graph fixes that
+  bool by_host = false;      // its options send it there
 
   bool operator==(const CalledTransfer&) const = default;
 };

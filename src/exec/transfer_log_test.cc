@@ -42,6 +42,16 @@ TEST_F(TransferLogs, SlotsOfGraphsAreComparedAndNeverTakenForBytes) {
   EXPECT_EQ(found->mine.bytes, sent.bytes);
 }
 
+TEST_F(TransferLogs, OneThatGoesThroughTheHostDiffersFromOneThatDoesNot) {
+  source_.begin({.bytes = 8, .by_host = true});
+  target_.begin({.bytes = 8});
+  const auto found = target_.compare(sent_.data(), 1);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(transfers_text("rank 0", found->theirs, "rank 1", found->mine),
+            "rank 0: send of 8 bytes, whose options ask for the engine host; rank 1: recv of 8 "
+            "bytes");
+}
+
 TEST_F(TransferLogs, TellWhetherTheOtherEndHasBegunATransfer) {
   EXPECT_FALSE(TransferLog::has_begun(sent_.data(), 1));
   for (uint32_t i = 0; i < TransferLog::kEntries + 2; ++i) source_.begin(of_bytes(8));

@@ -5,6 +5,8 @@
 //   --config E   the communicator's engine, a number of tuttiEngine_t
 //   --ask E      the one that the options of every call name
 //   --odd E      rank 0's communicator has this one
+//   --differ E   the options of rank 0 name this one: each rank prints what it hears of one call
+//   --kind K     which is all_gather, all_to_all_v or send
 //   --pinned R   rank R reads NCCL_P2P_DISABLE=1
 //   --least N    its configuration's thread blocks, at least
 //   --most N     and at most
@@ -30,6 +32,8 @@ struct Wish {
   int config = tuttiEngineAuto;
   int ask = tuttiEngineAuto;
   int odd = tuttiEngineAuto;
+  int differ = -1;
+  std::string kind = "all_gather";
   int pinned = -1;
   int least = 0;
   int most = 0;
@@ -67,6 +71,39 @@ struct Rank {
     tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
     options.engine = ask;
     return tuttiSubmit(&call, seat.comm(), seat.stream(), &options, nullptr);
+  }
+
+  /// One call whose options differ between the ranks.
+  void differ(const std::string& kind) {
+    tuttiCall_t call = TUTTI_CALL_INITIALIZER;
+    call.send = pointer(send);
+    call.recv = pointer(recv);
+    call.count = kWords;
+    call.type = tuttiUint64;
+    call.collective = kind == "send"           ? tuttiCollSend
+                      : kind == "all_to_all_v" ? tuttiCollAllToAllV
+                                               : tuttiCollAllGather;
+    const std::vector<size_t> counts(kRanks, kWords / kRanks);
+    call.send_counts = call.recv_counts = counts.data();
+    call.root = (member.rank() + 1) % kRanks;
+    tuttiOptions_t options = TUTTI_OPTIONS_INITIALIZER;
+    options.engine = ask;
+    tuttiGroupStart();
+    (void)tuttiSubmit(&call, seat.comm(), seat.stream(), &options, nullptr);
+    if (kind == "send") {
+      call.collective = tuttiCollRecv;
+      call.root = (member.rank() + kRanks - 1) % kRanks;
+      (void)tuttiSubmit(&call, seat.comm(), seat.stream(), &options, nullptr);
+    }
+    (void)tuttiGroupEnd();
+    tuttiResult_t state = tuttiSuccess;
+    while (state == tuttiSuccess) {
+      if (!went(member, tuttiCommGetAsyncError(seat.comm(), &state), seat.comm(), "asking")) return;
+    }
+    if (!seat.synchronize()) return member.fail("its stream failed");
+    std::printf("rank %d: %s\n", member.rank(), tuttiGetLastError(seat.comm()));
+    std::fflush(stdout);
+    member.meet();
   }
 
   void check(tuttiCollective_t collective) {
@@ -110,7 +147,9 @@ void run_rank(Member& member, const Wish& wish) {
   config.most_ctas = wish.most;
   const std::unique_ptr<Seat> seat = Seat::open(member, &config);
   if (seat == nullptr) return;
-  Rank rank(member, *seat, wish.ask);
+  const bool differs = member.rank() == 0 && wish.differ >= 0;
+  Rank rank(member, *seat, differs ? wish.differ : wish.ask);
+  if (wish.differ >= 0) return rank.differ(wish.kind);
   rank.run(tuttiCollAllGather, "all_gather");
   rank.run(tuttiCollAllReduce, "all_reduce");
   std::fflush(stdout);
@@ -127,6 +166,8 @@ int main(int argc, char** argv) {
                     {{"--config", into(wish.config)},
                      {"--ask", into(wish.ask)},
                      {"--odd", into(wish.odd)},
+                     {"--differ", into(wish.differ)},
+                     {"--kind", into(wish.kind)},
                      {"--pinned", into(wish.pinned)},
                      {"--least", into(wish.least)},
                      {"--most", into(wish.most)}})) {

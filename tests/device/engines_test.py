@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from environment import clean_environment  # noqa: E402
 
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
-HOST, COPY, KERNEL = "1", "2", "3"
+AUTO, HOST, COPY, KERNEL = "0", "1", "2", "3"
 COMPUTE = "copy engines do not compute"
 
 
@@ -81,6 +81,22 @@ class Engines(unittest.TestCase):
         done = run("--config", COPY, "--odd", HOST)
         self.assertEqual(done.returncode, 1)
         self.assertIn("TUTTI_ENGINE=", done.stdout)
+
+    def test_ranks_whose_options_name_different_engines_hear_which(self):
+        host, name = "whose options ask for the engine host", {AUTO: "auto", HOST: "host", COPY: "copy_engine"}
+        for kind, one, other in (("all_gather", HOST, AUTO), ("all_gather", AUTO, HOST),
+                                 ("all_gather", COPY, AUTO), ("all_to_all_v", HOST, COPY)):
+            with self.subTest(kind=kind, one=one, other=other):
+                heard = self.outcome("--differ", one, "--ask", other, "--kind", kind).stdout
+                self.assertEqual(heard.count("differ"), 3, heard)
+                self.assertRegex(heard, f"rank 0 .*: {kind} of .*, engine {name[one]}; rank . .*: {kind} of .*, "
+                                        f"engine {name[other]}: engine|rank . .*: {kind} of .*, engine "
+                                        f"{name[other]}; rank 0 .*: {kind} of .*, engine {name[one]}: engine")
+        for one, other in ((HOST, AUTO), (AUTO, HOST)):
+            with self.subTest(kind="send", one=one, other=other):
+                heard = self.outcome("--differ", one, "--ask", other, "--kind", "send").stdout
+                self.assertEqual(heard.count("differ"), 3, heard)
+                self.assertIn(host, heard)
 
     def test_the_configuration_bounds_the_thread_blocks_of_kernels(self):
         # 5000 words of three ranks: a block takes 1024 of 8 bytes at once.

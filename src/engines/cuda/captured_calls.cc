@@ -219,7 +219,7 @@ std::optional<CapturedFinding> CapturedCalls::compare(const Call& call) {
     if (std::optional<CapturedFinding> found = find_in_last_runs(2)) return found;
   }
   const auto part_of = call.described ? std::optional(call.described->collective) : std::nullopt;
-  auto found = book_.announce(call.transfers, part_of, call.slots);
+  auto found = book_.announce(call.transfers, {.part_of = part_of, .slots = call.slots});
   if (!found) return std::nullopt;
   return CapturedFinding{std::move(found->status), {found->peer, static_cast<int>(rank_)}};
 }

@@ -239,7 +239,24 @@ Status CudaDeviceRank::announce(const exec::StreamedTransfers& call) {
   std::optional<exec::TransferBook::Dispute> found;
   {
     const std::lock_guard lock(mutex_);
-    found = book_.announce(call.transfers, part_of);
+    found = book_.announce(call.transfers, {.part_of = part_of});
+  }
+  return found ? differ({std::move(found->status), found->peer}) : Status();
+}
+
+Status CudaDeviceRank::declare(uint32_t signature, const diagnosis::DescribedCall& described) {
+  if (Status failed = options_.failure(); !failed.ok()) return failed;
+  announce(signature, described);
+  std::optional<Difference> found = find_difference(number_);
+  return found ? differ(*std::move(found)) : Status();
+}
+
+Status CudaDeviceRank::declare(std::span<const exec::Transfer> transfers) {
+  if (Status failed = options_.failure(); !failed.ok()) return failed;
+  std::optional<exec::TransferBook::Dispute> found;
+  {
+    const std::lock_guard lock(mutex_);
+    found = book_.announce(transfers, {.by_host = true});
   }
   return found ? differ({std::move(found->status), found->peer}) : Status();
 }

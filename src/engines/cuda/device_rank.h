@@ -53,6 +53,8 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
 
   Status enqueue(exec::StreamedCall call) override;
   Status enqueue(exec::StreamedTransfers call) override;
+  Status declare(uint32_t signature, const diagnosis::DescribedCall& described) override;
+  Status declare(std::span<const exec::Transfer> transfers) override;
   Result<std::shared_ptr<const exec::PeerMemory>> share(std::byte* memory, uint64_t bytes) override;
   exec::DeviceCounts count(const plan::Plan& plan, bool scales, uint64_t first_copied) override;
   const Status& folds() const override { return folds_; }
