@@ -77,6 +77,12 @@ void CallRecorder::tell_choice(const Request& request, std::string_view algorith
                  name_of(request), least, 2 * least - 1, algorithm);
 }
 
+void CallRecorder::tell_direct(schedule::Collective collective) {
+  if (!env_.log->enabled(LogLevel::kInfo) || !told_direct_.insert(collective).second) return;
+  env_.log->info("rank {} of id {:016x}: {} reads registered device memory where it lies", rank_,
+                 communicator_, schedule::name_of(collective));
+}
+
 trace::Label CallRecorder::label(std::span<const exec::Transfer> transfers) const {
   trace::Description description;
   if (transfers.empty()) return trace::label_of(description);

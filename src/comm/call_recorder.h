@@ -31,6 +31,8 @@ class CallRecorder {
 
   /// To the log, the first time for this collective and about this size.
   void tell_choice(const Request& request, std::string_view algorithm);
+  /// Likewise, the first time for this collective, that its calls read registered device memory.
+  void tell_direct(schedule::Collective collective);
 
   trace::Recorder& recorder() { return *recorder_; }
 
@@ -53,6 +55,7 @@ class CallRecorder {
   uint64_t communicator_;
   int rank_;
   std::set<std::pair<schedule::Collective, int>> told_;  // and the bits of its size
+  std::set<schedule::Collective> told_direct_;
   std::unique_ptr<trace::Recorder> recorder_;
   // Numbers of names in the file, which the thread that queues may use too: fixed once made.
   uint8_t collectives_[schedule::kCollectives] = {};

@@ -255,7 +255,10 @@ Status DeviceCalls::enqueue(const Request& request, bool in_place, const exec::S
   streamed.label = ready.label;
   streamed.over = std::move(over);
   if (is_scaled(request)) streamed.factor = request.extras->scalar;
-  if (direct.ok()) read_directly(streamed, direct.value());
+  if (direct.ok()) {
+    read_directly(streamed, direct.value());
+    calls_->tell_direct(request.collective);
+  }
   return rank_->enqueue(std::move(streamed));
 }
 

@@ -33,7 +33,7 @@ class TransferBook {
     int peer = 0;
   };
 
-  /// What their two ends have in common, apart from the bytes.
+  /// Their two ends have it in common, besides the bytes.
   struct Manner {
     std::optional<schedule::Collective> part_of = {};  // a v-collective; none: sends and receives
     std::span<const uint32_t> slots = {};  // of the first pieces; empty: no graph fixes them

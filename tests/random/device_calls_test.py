@@ -56,6 +56,16 @@ class DeviceCalls(unittest.TestCase):
     def test_one_thread_makes_ranks_on_the_devices_of_others(self):
         self.check(3, 21, SOFTDEV_DEVICES="4")
 
+    def test_long_calls_on_registered_memory_are_direct(self):
+        done = run(3, 31, ranks=4, calls=25, more=["--direct"], TUTTI_LOG="info", SOFTDEV_SKEW_US="300",
+                   SOFTDEV_PIECE_BYTES="65536")
+        self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
+        self.check_direct(done.stderr)
+
+    def check_direct(self, log):
+        for name in ("all_gather", "all_to_all", "broadcast", "all_reduce", "reduce_scatter", "reduce"):
+            self.assertRegex(log, f": {name} reads registered device memory")
+
     def test_a_driver_that_may_not_be_used_is_named(self):
         done = run(1, 5, SOFTDEV_INIT_RESULT="304")
         self.assertEqual(done.returncode, 1)

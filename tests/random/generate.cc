@@ -20,6 +20,7 @@ using testing_support::NamedAlgorithm;
 
 constexpr uint64_t kUsualBytes = 1 << 20;
 constexpr uint64_t kLargeBytes = 64 << 20;
+constexpr uint64_t kDirectBytes = 3 << 20;  // at most: a DeviceMirror has room
 
 class Generator {
  public:
@@ -33,7 +34,7 @@ class Generator {
 
   Job make() {
     draw_shape();
-    job_.has_regions = dice_.one_in(2);
+    job_.has_regions = dice_.one_in(2) || limits_.direct;
     job_.devices = limits_.devices;
     population_.emplace(job_, dice_, limits_);
     int left = limits_.calls;
@@ -55,7 +56,7 @@ class Generator {
     job_.network = network == 0   ? Network::kTcp
                    : network == 1 ? Network::kMixed
                                   : Network::kDefault;
-    if (ranks == 1) job_.network = Network::kDefault;
+    if (ranks == 1 || limits_.direct) job_.network = Network::kDefault;
     const bool threads = job_.network != Network::kMixed && dice_.one_in(2);
     uint64_t per_process = threads ? static_cast<uint64_t>(ranks) : 1 + dice_.below(2);
     if (limits_.processes) per_process = 1;
@@ -80,11 +81,11 @@ class Generator {
     put_end_ = kReadBytes;
     const uint64_t most = std::min<uint64_t>(kMaxBatch, static_cast<uint64_t>(left));
     const uint64_t calls = 1 + dice_.below(most);
-    const bool allocated = job_.has_regions && dice_.one_in(2);
+    const bool allocated = job_.has_regions && dice_.one_in(2) && !limits_.direct;
     for (uint64_t i = 0; i < calls; ++i) {
       Call call = draw_call();
-      call.allocated = allocated && call.kind != Kind::kOneSided;
       call.on_device = limits_.devices && may_be_on_device(call);
+      call.allocated = call.kind != Kind::kOneSided && (allocated || registers(call));
       batch.calls.push_back(std::move(call));
     }
     // Options of functions belong to the communicator, not to a call of a group.
@@ -92,9 +93,15 @@ class Generator {
     return batch;
   }
 
+  // Three of four in a job of direct calls; what lies on the host must have room in a Region.
+  bool registers(const Call& call) const {
+    const bool fits = call.on_device || bytes_of(call) <= kUsualBytes;
+    return limits_.direct && fits && testing_support::mix(call.seed, 5) % 4 != 0;
+  }
+
   // Three of four that have room in a DeviceMirror, whatever else the batch holds.
   static bool may_be_on_device(const Call& call) {
-    const uint64_t most = call.kind == Kind::kPairs ? 512 << 10 : 3 << 20;
+    const uint64_t most = call.kind == Kind::kPairs ? 512 << 10 : kDirectBytes;
     return call.kind != Kind::kOneSided && bytes_of(call) <= most &&
            testing_support::mix(call.seed, 3) % 4 != 0;
   }
@@ -123,7 +130,7 @@ class Generator {
     Call call = new_call(kind > std::size(kWeighted));
     if (kind < std::size(kWeighted)) {
       draw_collective(call, kWeighted[kind]);
-      draw_size(call, kUsualBytes);
+      draw_size(call, limits_.direct ? kDirectBytes : kUsualBytes);
     } else if (kind == std::size(kWeighted)) {
       draw_transfers(call);
     } else {
@@ -267,6 +274,7 @@ class Generator {
     if (p.collective == Collective::kBarrier) return 0;
     const uint64_t share = output_or_input(p) * reference::size_of(p.type);
     const uint64_t greatest = std::max<uint64_t>(1, greatest_bytes / share);
+    if (limits_.direct && !dice_.one_in(4)) return greatest - dice_.below(greatest / 2 + 1);
     switch (dice_.below(8)) {
       case 0:
         return 0;

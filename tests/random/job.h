@@ -149,6 +149,7 @@ struct Limits {
   bool single_copies = true;  // the kernel copies between processes
   bool devices = false;       // most calls are on device memory
   bool processes = false;     // each rank has a process
+  bool direct = false;        // most calls are long, on device memory that ranks have registered
 };
 
 Job make_job(uint64_t seed, uint64_t number, const Limits& limits);

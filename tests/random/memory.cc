@@ -62,7 +62,7 @@ std::string Block::damage() const {
 
 CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(call), rank_(rank) {
   forget_scalar();
-  const bool allocated = call.allocated && regions != nullptr;
+  const bool allocated = call.allocated && !call.on_device && regions != nullptr;
   Region* send_region = allocated ? &regions->send : nullptr;
   Region* recv_region = allocated ? &regions->recv : nullptr;
   if (call.kind != Kind::kCollective) {
@@ -74,7 +74,9 @@ CallMemory::CallMemory(const Call& call, int rank, Regions* regions) : call_(cal
   const uint64_t in = reference::input_elements(p, rank) * size;
   const uint64_t out = reference::output_elements(p, rank) * size;
   const uint64_t part = reference::place_of(p, rank) * size;
-  const uint64_t shift = testing_support::mix(call.seed, static_cast<uint64_t>(rank)) % 8 * size;
+  // Peers that read registered memory of a device find it at one place of all ranks.
+  const int shifted = call.on_device && call.allocated ? 0 : rank;
+  const uint64_t shift = testing_support::mix(call.seed, static_cast<uint64_t>(shifted)) % 8 * size;
   const bool has_input = reference::has_input(p, rank);
   const bool has_output = reference::has_output(p, rank);
   // The library ignores the pointer for a buffer that only the root has: null here.
@@ -100,14 +102,16 @@ void CallMemory::move_to(DeviceMirror& device) {
   move_buffers([&](const Block& block) { return device.push(block); });
 }
 
-// Peers read buffers at one place of all ranks, whichever of them a rank has.
+// Peers read buffers at one place of all ranks, whichever of them a rank has: in a call in place
+// the input of a rank without output lies where the root's is, in its output.
 void CallMemory::move_to_registered(DeviceMirror& device, size_t index) {
   constexpr uint64_t kRoom = DeviceMirror::kBytes / (2 * kMaxBatch);  // of a buffer
   for (const TransferMemory& memory : transfers_) {
     on_device_.emplace_back(&memory.block, device.push(memory.block));
   }
   move_buffers([&](const Block& block) {
-    return device.push_at((2 * index + (&block == output_.get() ? 1 : 0)) * kRoom, block);
+    const bool second = call_.in_place || &block == output_.get();
+    return device.push_at((2 * index + (second ? 1 : 0)) * kRoom, block);
   });
 }
 

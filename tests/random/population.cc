@@ -14,7 +14,10 @@ bool may_be_ordinary(const Job& job, const Limits& limits) {
 }  // namespace
 
 Population::Population(Job& job, testing_support::Dice& dice, const Limits& limits)
-    : job_(job), dice_(dice), may_be_ordinary_(may_be_ordinary(job, limits)) {
+    : job_(job),
+      dice_(dice),
+      may_be_ordinary_(may_be_ordinary(job, limits)),
+      all_registered_(limits.direct) {
   several_ = !limits.one_communicator && !dice_.one_in(5);
   add(Origin::kId, Communicator::of_all(job_.ranks()).members);
 }
@@ -145,7 +148,7 @@ uint32_t Population::add(Origin origin, std::vector<int> members) {
   const auto mode = static_cast<Mode>(own.below(kModes));
   if (origin != Origin::kAll) made.mode = mode;
   made.ending = static_cast<Ending>(own.below(kEndings));
-  made.registered = job_.has_regions && dice_.one_in(2);
+  made.registered = job_.has_regions && (dice_.one_in(2) || all_registered_);
   made.windows = 1 + static_cast<uint32_t>(dice_.below(2));
   if (index > 0 && dice_.one_in(2)) made.windows = 0;  // they take much memory
   made.ordinary_windows = dice_.one_in(2) && may_be_ordinary_;

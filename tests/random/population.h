@@ -37,6 +37,7 @@ class Population {
   Job& job_;
   testing_support::Dice& dice_;
   const bool may_be_ordinary_;  // windows
+  const bool all_registered_;   // communicators register all memory that ranks allocate
   bool several_ = false;
   std::vector<uint32_t> alive_;
 };

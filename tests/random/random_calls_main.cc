@@ -11,6 +11,8 @@
 //   --no-large         no calls of 64 MiB
 //   --devices          ranks have CUDA devices, and most calls are on their memory and streams
 //   --processes        no two ranks share a process: a board has few hardware queues for each
+//   --direct           the same on one host, and most calls are long and on registered memory: with
+//                      --processes and --devices, which it implies
 //   --calls-before N   TUTTI_CALLS_BEFORE of every rank
 //   --every-pair       up to half as many jobs more until every pair of properties that can be was
 //                      in a call; it is a failure if one was not
@@ -60,10 +62,13 @@ bool read(int argc, char** argv, Options& options) {
        {"--no-large", &no_large},
        {"--devices", &options.limits.devices},
        {"--processes", &options.limits.processes},
+       {"--direct", &options.limits.direct},
        {"--one-communicator", &options.limits.one_communicator},
        {"--every-pair", &options.every_pair},
        {"--verbose", &options.verbose}});
   options.limits.large = !no_large;
+  options.limits.devices |= options.limits.direct;
+  options.limits.processes |= options.limits.direct;
   options.limits.single_copies = testing_support::siblings_may_copy();
   return understood;
 }
@@ -76,8 +81,9 @@ std::string replay(const Options& options, uint64_t job) {
          (options.limits.one_communicator ? " --one-communicator" : "") +
          (options.limits.large ? "" : " --no-large") +
          (options.limits.devices ? " --devices" : "") +
-         (options.limits.processes ? " --processes" : "") + " --calls-before " +
-         options.calls_before + " --job " + std::to_string(job);
+         (options.limits.processes ? " --processes" : "") +
+         (options.limits.direct ? " --direct" : "") + " --calls-before " + options.calls_before +
+         " --job " + std::to_string(job);
 }
 
 bool run_one(const Options& options, uint64_t number, Coverage& coverage, Pairs& pairs) {
