@@ -149,7 +149,7 @@ CudaDeviceRank::~CudaDeviceRank() {
   constexpr auto kNap = std::chrono::microseconds(50);
   Sentry::get().forget(*this);
   const uint64_t until_ns = monotonic_ns() + kPatienceNs;
-  while (look() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
+  while (advance() && monotonic_ns() < until_ns) std::this_thread::sleep_for(kNap);
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (has_calls() || !scope.status().ok()) {
     (void)ring_.release();
@@ -384,14 +384,16 @@ void CudaDeviceRank::let_go() {
   }
 }
 
+bool CudaDeviceRank::look() { return advance() || awaits_peers(); }
+
 // A peer that lets its own streams go on lets this rank's, too, since they wait for the same words:
 // so it has said before why, and this rank knows before its caller finds the stream past a call.
-bool CudaDeviceRank::look() {
+bool CudaDeviceRank::advance() {
   std::vector<Pending> finished;
   bool has_calls = false;
   {
     const std::lock_guard lock(mutex_);
-    const bool has_called = place_ > 0 || captured_->has_run();
+    const bool has_called = place_ > 0 || has_declared_ || captured_->has_run();
     if (!released_ && has_called && options_.failure().ok()) (void)heed_peers();
     finished = take_finished();
     has_calls = !pending_.empty();
@@ -408,7 +410,7 @@ bool CudaDeviceRank::look() {
 }
 
 bool CudaDeviceRank::has_calls() {
-  (void)look();
+  (void)advance();
   const std::lock_guard lock(mutex_);
   return !pending_.empty();
 }

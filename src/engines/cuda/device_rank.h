@@ -111,7 +111,9 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   std::string where() const;
   void publish_failure();
   void let_go();
+  bool advance();
   bool has_calls();
+  bool awaits_peers();
   std::vector<Pending> take_finished();  // under mutex_
 
   const drivers::cuda::Cuda& cuda_;
@@ -139,6 +141,9 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   uint64_t place_ = 0;           // of the last call, or group of transfers; under mutex_
   uint64_t highest_ = 0;         // value that any stream waits for; under mutex_
   bool released_ = false;        // under mutex_
+  // Of what was declared, while some peer may call something else; under mutex_.
+  bool has_declared_ = false, awaits_peers_ = false;
+  std::vector<exec::Transfer> declared_;
 };
 
 }  // namespace tutti::engines::cuda

@@ -32,10 +32,16 @@ Status CudaDeviceRank::announce(const exec::StreamedTransfers& call) {
   return found ? differ({std::move(found->status), found->peer}) : Status();
 }
 
+// The host's lanes are not told of a peer that fails because of this: the sentry looks.
 Status CudaDeviceRank::declare(uint32_t signature, const diagnosis::DescribedCall& described) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
   announce(signature, described);
+  {
+    const std::lock_guard lock(mutex_);
+    has_declared_ = awaits_peers_ = true;
+  }
   std::optional<Difference> found = find_difference(number_);
+  Sentry::get().wake();
   return found ? differ(*std::move(found)) : Status();
 }
 
@@ -45,8 +51,28 @@ Status CudaDeviceRank::declare(std::span<const exec::Transfer> transfers) {
   {
     const std::lock_guard lock(mutex_);
     found = book_.announce(transfers, {.by_host = true});
+    declared_.assign(transfers.begin(), transfers.end());
+    has_declared_ = awaits_peers_ = true;
   }
+  Sentry::get().wake();
   return found ? differ({std::move(found->status), found->peer}) : Status();
+}
+
+// Peers that call something else have failed by then, or will; this rank finds it as well.
+bool CudaDeviceRank::awaits_peers() {
+  const std::lock_guard lock(mutex_);
+  if (!awaits_peers_ || !options_.failure().ok()) return false;
+  awaits_peers_ = book_.find_late(declared_).has_value();
+  for (const exec::ArenaView& arena : options_.arenas) {
+    const uint64_t last = arena.device().call.value.load(std::memory_order_acquire) >> 32;
+    const auto ahead = static_cast<int32_t>(static_cast<uint32_t>(last - number_));
+    if (ahead < 0) awaits_peers_ = true;
+  }
+  if (awaits_peers_) return true;
+  if (auto found = find_recent_difference()) {
+    give_up(std::move(found->status), {found->peer, options_.rank});
+  }
+  return false;
 }
 
 // The rank that is second to write its call finds the first one's: each writes before it looks.
