@@ -57,7 +57,7 @@ class DeviceCalls(unittest.TestCase):
         self.check(3, 21, SOFTDEV_DEVICES="4")
 
     def test_long_calls_on_registered_memory_are_direct(self):
-        done = run(3, 31, ranks=4, calls=25, more=["--direct"], TUTTI_LOG="info", SOFTDEV_SKEW_US="300",
+        done = run(3, 41, ranks=4, calls=25, more=["--direct"], TUTTI_LOG="info", SOFTDEV_SKEW_US="300",
                    SOFTDEV_PIECE_BYTES="65536")
         self.assertEqual(done.returncode, 0, done.stdout[-4000:] + done.stderr[-2000:])
         self.check_direct(done.stderr)
