@@ -36,6 +36,7 @@ class Generator {
     draw_shape();
     job_.has_regions = dice_.one_in(2) || limits_.direct;
     job_.devices = limits_.devices;
+    job_.renews = limits_.direct;
     population_.emplace(job_, dice_, limits_);
     int left = limits_.calls;
     while (left > 0) {

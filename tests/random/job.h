@@ -120,6 +120,7 @@ struct Job {
   testing_support::TeamShape shape;
   bool devices = false;                    // every rank has one, and streams of it
   bool has_regions = false;                // ranks allocate memory for the buffers of some calls
+  bool renews = false;                     // it is registered anew before every third batch
   uint64_t deadline_ns = 300'000'000'000;  // of calls that have one: later than the job's end
   std::vector<Communicator> communicators = {};  // in the order in which they are made
   std::vector<Batch> batches;

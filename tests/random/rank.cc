@@ -40,7 +40,7 @@ class Rank {
     }
     if (!seats_.open()) return false;
     for (size_t i = 0; i < job_.batches.size(); ++i) {
-      if (!make_changes(i) || !run_batch(i)) return false;
+      if (!make_changes(i) || !renew(i) || !run_batch(i)) return false;
     }
     member_.at(step_of(job_.batches.size(), 0));
     return seats_.close();
@@ -64,6 +64,8 @@ class Rank {
     return std::ranges::all_of(job_.batches[index].changes,
                                [&](const Change& change) { return seats_.apply(change); });
   }
+
+  bool renew(size_t index) { return !job_.renews || index % 3 != 2 || seats_.renew(); }
 
   bool run_batch(size_t index) {
     const Batch& batch = job_.batches[index];

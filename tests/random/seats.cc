@@ -230,15 +230,36 @@ bool Seats::take(uint32_t number, tuttiComm_t comm, bool blocking) {
                           std::to_string(ranks) + " instead of " + std::to_string(seat.rank) +
                           " of " + std::to_string(wanted.ranks()));
   }
-  for (size_t i = 0; wanted.registered && i < brought_.size(); ++i) {
-    const auto& [memory, bytes] = brought_[i];
-    void*& handle = seat.registrations.emplace_back();
-    const tuttiResult_t done = tuttiCommRegister(comm, memory, bytes, &handle);
-    if (!ok(done, "tuttiCommRegister", comm)) return false;
-  }
+  if (wanted.registered && !enroll(seat)) return false;
   const OneSided::Place place{number, seat.rank, comm};
   seat.one_sided = std::make_unique<OneSided>(job_, place, library_, verdict_);
   return seat.one_sided->open();
+}
+
+bool Seats::enroll(Seat& seat) const {
+  for (const auto& [memory, bytes] : brought_) {
+    void*& handle = seat.registrations.emplace_back();
+    const tuttiResult_t done = tuttiCommRegister(seat.comm, memory, bytes, &handle);
+    if (!ok(done, "tuttiCommRegister", seat.comm)) return false;
+  }
+  return true;
+}
+
+bool Seats::strike(Seat& seat) const {
+  for (void* handle : seat.registrations) {
+    const tuttiResult_t done = tuttiCommDeregister(seat.comm, handle);
+    if (!ok(done, "tuttiCommDeregister", seat.comm)) return false;
+  }
+  seat.registrations.clear();
+  return true;
+}
+
+// In one order on all ranks: to register waits for the others.
+bool Seats::renew() {
+  return std::ranges::all_of(seats_, [&](auto& entry) {
+    return !job_.communicators[entry.first].registered ||
+           (strike(entry.second) && enroll(entry.second));
+  });
 }
 
 // A rank of the job that is not in it waits, too, where the others must: until no rank is in a call
@@ -250,10 +271,7 @@ bool Seats::end(uint32_t communicator) {
   if (found == seats_.end()) return !breaks_off || member_.meet();
   Seat& seat = found->second;
   if (!seat.one_sided->close()) return false;
-  for (void* handle : seat.registrations) {
-    const tuttiResult_t done = tuttiCommDeregister(seat.comm, handle);
-    if (!ok(done, "tuttiCommDeregister", seat.comm)) return false;
-  }
+  if (!strike(seat)) return false;
   if (breaks_off && !member_.meet()) return false;
   if (!leave(how, seat)) return false;
   seats_.erase(found);

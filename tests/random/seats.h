@@ -40,6 +40,9 @@ class Seats {
   /// Makes the first one.
   bool open();
   bool apply(const Change& change);
+  /// Registers all memory anew, with the communicators that have registered some: between two
+  /// batches on all ranks, while peers may still read what the one before has left to them.
+  bool renew();
   /// Ends those that are left.
   bool close();
   void abandon();
@@ -66,6 +69,8 @@ class Seats {
   /// `result` is of a call that made or ends `comm`; waits until it is over.
   bool over(tuttiResult_t result, const char* what, tuttiComm_t comm, bool blocking) const;
   bool take(uint32_t communicator, tuttiComm_t comm, bool blocking);
+  bool enroll(Seat& seat) const;
+  bool strike(Seat& seat) const;
   bool end(uint32_t communicator);
   bool leave(Ending how, const Seat& seat);
 
