@@ -99,6 +99,20 @@ TEST_F(Measuring, IsLeftOutOnOneHostAndWhereNobodyAsksForIt) {
   }
 }
 
+TEST_F(Measuring, IsLeftOutInAPartOfAGroupWhichHasItsModel) {
+  options_.inherited = select::Model{{}, {{"network", 12345, 6}}};
+  std::vector<AgreedModel> models(4);
+  const auto keep = [&](int rank, comm::Communicator& communicator) {
+    models[static_cast<size_t>(rank)] = communicator.model();
+    EXPECT_TRUE(all_reduce(communicator).ok());
+  };
+  EXPECT_EQ(with_group(options_, keep), "");
+  for (const AgreedModel& model : models) {
+    EXPECT_EQ(model.model, *options_.inherited);
+    EXPECT_EQ(model.origin, "the model of the group that this one is part of");
+  }
+}
+
 /// A rank that is there and does not measure, as if it were stopped, until the others have given
 /// up.
 class MeasuringBesideAStoppedRank : public Measuring {

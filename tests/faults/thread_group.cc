@@ -73,6 +73,7 @@ class Rank {
     if (!options_.models.empty()) wanted.model = &options_.models[static_cast<size_t>(rank)];
     comm::MembershipOptions& membership = wanted.membership;
     membership.env = &env_;
+    membership.inherited = options_.inherited;
     if (options_.hosts > 1) {
       auto watch = bootstrap::Watch::create();
       if (!watch.ok()) return fail("watch", watch.status());

@@ -7,6 +7,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,8 +26,9 @@ struct GroupOptions {
   uint64_t ring_bytes = 4 << 20;
   uint64_t deadline_ns = 60'000'000'000;  // of one call of find_fault(): what takes longer hangs
   Tamper tamper;
-  std::vector<select::Model> models;  // by rank; empty: as the communicator agrees
-  bool measures = false;              // TUTTI_MEASURE=start
+  std::vector<select::Model> models;       // by rank; empty: as the communicator agrees
+  bool measures = false;                   // TUTTI_MEASURE=start
+  std::optional<select::Model> inherited;  // of the group that this one is part of
   uint64_t making_ns = 60'000'000'000;
   // Called by each rank when all cards are there; an error ends its making.
   std::function<Status(int rank)> after_meeting;
