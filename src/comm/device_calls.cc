@@ -66,12 +66,14 @@ std::string text_of(const exec::DeviceCounts& counts) {
     text += " of up to " + std::to_string(counts.most_ctas) +
             (counts.most_ctas == 1 ? " thread block" : " thread blocks");
   }
+  if (counts.streams > 1) text += ", in " + std::to_string(counts.streams) + " streams";
   return text;
 }
 
 std::string text_of(const plan::Plan& plan, const exec::DeviceCounts& counts) {
-  return plan.algorithm + ", " + std::to_string(plan.slices) +
-         (plan.slices == 1 ? " slice" : " slices") + ", " + text_of(counts);
+  const uint64_t slices = plan.slices * plan.turns;
+  return plan.algorithm + ", " + std::to_string(slices) + (slices == 1 ? " slice" : " slices") +
+         ", " + text_of(counts);
 }
 
 std::string not_by_streams(const Status& why, EngineWish asked) {
@@ -99,6 +101,54 @@ Request with_any_algorithm(const Request& request, const CallOptions& options, E
   return any;
 }
 
+/// The turns (plan::LaneTurns) of a rank in which it sends to each rank, and awaits it.
+struct RankTurns {
+  std::vector<std::vector<uint32_t>> sends, awaits;  // by rank
+  uint32_t first_send = ~0u;
+};
+
+RankTurns turns_of(const schedule::Schedule& schedule, size_t ranks) {
+  RankTurns turns{.sends = std::vector<std::vector<uint32_t>>(ranks),
+                  .awaits = std::vector<std::vector<uint32_t>>(ranks)};
+  uint32_t turn = 0;
+  for (const schedule::Step& step : schedule.steps) {
+    if (step.kind == schedule::StepKind::kSend) {
+      for (const uint32_t peer : schedule.peers_of(step)) turns.sends[peer].push_back(turn);
+      turns.first_send = std::min(turns.first_send, turn);
+      continue;
+    }
+    bool waits = false;
+    for (const schedule::Source source : schedule.sources_of(step)) {
+      if (!source.is_message()) continue;
+      turns.awaits[static_cast<size_t>(source.peer())].push_back(turn);
+      waits = true;
+    }
+    if (waits) ++turn;
+  }
+  return turns;
+}
+
+/// Whether one queue can run the lanes of all ranks in turns: no rank that has told something
+/// awaits what its peer tells in a later turn than the rank's own. Lanes behind that wait would
+/// hold back what the peer needs for it.
+bool takes_turns_alike(const schedule::Algorithm& algorithm,
+                       const schedule::Parameters& parameters) {
+  const auto ranks = static_cast<size_t>(parameters.ranks);
+  std::vector<RankTurns> all;
+  for (int rank = 0; rank < parameters.ranks; ++rank) {
+    all.push_back(turns_of(algorithm.schedule(parameters, rank), ranks));
+  }
+  for (size_t rank = 0; rank < ranks; ++rank) {
+    for (size_t peer = 0; peer < ranks; ++peer) {
+      const std::vector<uint32_t>&awaits = all[rank].awaits[peer], &sends = all[peer].sends[rank];
+      for (size_t i = 0; i < std::min(awaits.size(), sends.size()); ++i) {
+        if (sends[i] > awaits[i] && all[rank].first_send <= awaits[i]) return false;
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
 // Of what only copies, the algorithm with the shortest chain that needs no scratch memory: every
@@ -110,7 +160,8 @@ std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Alg
   const auto depth = [&](const schedule::Algorithm& one) { return one.cost(parameters).depth; };
   std::vector<schedule::Algorithm> taken;
   for (const schedule::Algorithm& algorithm : algorithms) {
-    if (algorithm.loads != nullptr) continue;
+    if (algorithm.loads != nullptr || algorithm.shape(parameters).lanes > 1) continue;
+    if (!takes_turns_alike(algorithm, parameters)) continue;
     const schedule::Cost cost = algorithm.cost(parameters);
     if (schedule::reduces(algorithm.collective)) {
       const bool fits = uint64_t{cost.scratch.num} * cost.published.den <=
@@ -134,6 +185,7 @@ std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Alg
 
 plan::Tuning device_tuning(uint64_t region_bytes) {
   plan::Tuning tuning;
+  tuning.turns = exec::kDeviceLanes;
   tuning.inline_bytes = 0;
   tuning.region_bytes = region_bytes;
   tuning.frame_bytes = region_bytes - region_bytes / 16;

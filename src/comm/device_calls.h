@@ -23,9 +23,10 @@
 
 namespace tutti::comm {
 
-/// Frames nearly as long as a region, which also holds what pads their blocks; nothing in cells.
+/// Frames nearly as long as a region, which also holds what pads their blocks; nothing in cells;
+/// calls that need several frames in turns of lanes.
 plan::Tuning device_tuning(uint64_t region_bytes);
-/// The algorithms for streams of devices, each with one lane.
+/// The algorithms for streams of devices, each with one lane, whose ranks take turns alike.
 std::vector<schedule::Algorithm> device_algorithms(std::span<const schedule::Algorithm> algorithms,
                                                    int ranks);
 

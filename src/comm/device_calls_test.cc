@@ -55,10 +55,16 @@ size_t prove(int ranks, bool folds, plan::Mode mode, std::vector<types::ReduceOp
   size_t proved = 0;
   for_each_lowering(ranks, folds, mode, [&](const Lowering& lowering) {
     for (const types::ReduceOp op : operations) {
-      for (const uint64_t count : {1, 37, 700}) {
+      for (const uint64_t count : {1, 37, 700, 5000}) {
         for (const plan::PlanSet& set : lower(lowering, op, count)) {
-          const Status status = plan::verify_plans(set);
-          EXPECT_TRUE(status.ok()) << plan::print(lowering) << ": " << status.message();
+          for (const uint32_t frames : {1, 2}) {
+            plan::VerifyPlanOptions options;
+            options.frames_per_region = frames;
+            options.in_one_queue = true;
+            const Status status = plan::verify_plans(set, options);
+            EXPECT_TRUE(status.ok())
+                << plan::print(lowering) << " " << count << ": " << status.message();
+          }
           ++proved;
         }
       }
@@ -82,7 +88,7 @@ TEST_P(DevicePlans, OfDirectCallsAreRight) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Ranks, DevicePlans,
-                         testing::Values(2, 3, testing_support::kSanitized ? 4 : 8));
+                         testing::Values(2, 3, testing_support::kSanitized ? 4 : 5));
 
 // A fold that does not wait for the peers' counters reads what is not there.
 TEST(DevicePlansWithAFault, AreRefused) {
@@ -99,6 +105,87 @@ TEST(DevicePlansWithAFault, AreRefused) {
     }
   });
   EXPECT_GT(refused, 5u);
+}
+
+/// Plans of several slices that reduce and that copy, for `ranks`.
+std::vector<plan::PlanSet> plans_in_turns(int ranks) {
+  std::vector<plan::PlanSet> found;
+  for (const bool folds : {false, true}) {
+    for_each_lowering(ranks, folds, plan::Mode::kStaged, [&](const Lowering& lowering) {
+      for (plan::PlanSet& set : lower(lowering, types::ReduceOp::kSum, 5000)) {
+        if (set.plans[0].turns > 1) found.push_back(std::move(set));
+      }
+    });
+  }
+  return found;
+}
+
+// Nothing orders the lanes but that they begin behind what was before and end before what follows.
+TEST(PlansInTurns, AreRefusedWhereLanesDoNotForkAndJoin) {
+  plan::VerifyPlanOptions options;
+  options.walk.orders = false;
+  size_t refused = 0;
+  for (const plan::PlanSet& set : plans_in_turns(3)) {
+    EXPECT_FALSE(plan::verify_plans(set, options).ok());
+    ++refused;
+  }
+  EXPECT_GT(refused, 10u);
+}
+
+/// A wait for what has long been, before rank 1's first lane tells that it has copied; false: it
+/// has nothing to tell.
+bool wait_in_vain(plan::Plan& plan) {
+  const plan::LanePlan second = plan.lanes[1];
+  const std::vector<plan::Op> ops(plan.ops.begin() + second.begin, plan.ops.begin() + second.end);
+  if (ops.size() < 3 || ops[1].code != plan::OpCode::kMove) return false;
+  const auto told = std::find_if(ops.begin(), ops.end(), [](const plan::Op& op) {
+    return op.code != plan::OpCode::kCredit && op.code != plan::OpCode::kMove;
+  });
+  if (told->code != plan::OpCode::kSignal) return false;
+  plan::Op wait;
+  wait.code = plan::OpCode::kWait;
+  wait.peer = 0;
+  plan.lanes[0].begin = static_cast<uint32_t>(plan.ops.size());
+  plan.ops.insert(plan.ops.end(), ops.begin(), told);
+  plan.ops.push_back(wait);
+  plan.ops.insert(plan.ops.end(), told, ops.end());
+  plan.lanes[0].end = static_cast<uint32_t>(plan.ops.size());
+  return true;
+}
+
+// A rank gives up a turn which the others do not: with a queue for each lane all come to their
+// ends, in one queue they wait for each other.
+TEST(PlansInTurns, AreRefusedWhereOneQueueCannotRunThem) {
+  size_t refused = 0;
+  for (plan::PlanSet& set : plans_in_turns(2)) {
+    if (!wait_in_vain(set.plans[1])) continue;
+    const Status status = plan::verify_plans(set);
+    EXPECT_TRUE(status.ok()) << status.message();
+    plan::VerifyPlanOptions options;
+    options.in_one_queue = true;
+    if (!plan::verify_plans(set, options).ok()) ++refused;
+  }
+  EXPECT_GT(refused, 0u);
+}
+
+TEST(PlansInTurns, HaveTheSameSlicesAndNoMoreScratchMemoryThanARegion) {
+  for (const int ranks : {2, 3}) {
+    for (const plan::PlanSet& set : plans_in_turns(ranks)) {
+      for (const plan::Plan& plan : set.plans) {
+        EXPECT_EQ(plan.lanes.size(), exec::kDeviceLanes);
+        EXPECT_EQ(plan.slices, set.plans[0].slices);
+        EXPECT_LE(plan::scratch_copies(plan) * plan.scratch_bytes, kRegionBytes);
+      }
+    }
+  }
+}
+
+TEST(PlansInTurns, AreNoneOfCallsThatFitOneFrame) {
+  for_each_lowering(4, true, plan::Mode::kStaged, [](const Lowering& lowering) {
+    for (const plan::PlanSet& set : lower(lowering, types::ReduceOp::kSum, 37)) {
+      for (const plan::Plan& plan : set.plans) EXPECT_EQ(plan.lanes.size(), 1u);
+    }
+  });
 }
 
 /// How many operands of all ranks are inputs of peers.

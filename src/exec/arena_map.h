@@ -83,14 +83,24 @@ using Flag = std::atomic<uint64_t>;
 /// The streams of a rank's device, and the host for them, tell the ranks of its host by this. Whole
 /// pages, which are made known to the device's driver: streams write `progress` and `finished`.
 /// Behind it lies a DevicePair for each rank.
+/// Of plans for devices, which do long calls in turn (plan::Tuning::turns).
+inline constexpr uint32_t kDeviceLanes = 2;
+
 struct DevicePage {
   struct alignas(kLineBytes) Word {
     std::atomic<uint64_t> value;
   };
-  Word progress;  // the counter of lane 0, as Counter's
+  std::array<Word, kDeviceLanes> progress;  // the counter of each lane, as Counter's
   Word finished;  // the number of the last call that this rank's stream is past
   Word call;      // number << 32 | signature of the last call that was put into a stream
   Word failed;    // a Loss's word, once this rank has given up
+
+  uint64_t progress_of(uint32_t lane) const {
+    return progress[lane].value.load(std::memory_order_acquire);
+  }
+  void set_progress(uint32_t lane, uint64_t value) {
+    progress[lane].value.store(value, std::memory_order_release);
+  }
 };
 
 /// How far a rank's streams have come with a peer. They count the pieces of all transfers.

@@ -110,6 +110,7 @@ struct DeviceCounts {
   uint64_t groups = 0;      // of them
   uint64_t kernels = 0;
   uint32_t most_ctas = 0;  // of a kernel: thread blocks
+  uint32_t streams = 1;    // that run beside each other
 };
 
 /// Memory that every rank of the group has registered together, as streams of this rank's device

@@ -51,7 +51,7 @@ void HostMachine::reserve(const plan::Plan& plan) {
     memory = std::make_unique_for_overwrite<std::byte[]>(bytes);
     capacity = bytes;
   };
-  grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan.slices_in_flight);
+  grow(scratch_, scratch_capacity_, plan.scratch_bytes * plan::scratch_copies(plan));
   grow(landing_, landing_capacity_, plan.landing_bytes);
   registers_[plan::register_of(plan::Base::kScratch)] = scratch_.get();
   registers_[plan::register_of(plan::Base::kLanding)] = landing_.get();

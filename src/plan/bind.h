@@ -41,6 +41,10 @@ struct Tuning {
   uint64_t pipeline_streaming_store_bytes = 20 << 20;
   uint32_t cells_per_region = 64;
   bool fuse = true;  // the store-forwarding pass
+  // Plans of several slices get so many lanes, which do them in turn (take_turns()), for engines
+  // that do several things at once. Each has a ring, with regions of region_bytes. Their slices are
+  // so short that the scratch memory of all lanes is no longer than a frame.
+  uint32_t turns = 1;
 };
 
 struct BindRequest {

@@ -32,11 +32,16 @@ bool fits_cells(const Match& match, uint64_t longest_bytes, const Tuning& tuning
 // next.
 bool pipelines(const Match& match) { return match.flows_one_way && !match.far; }
 
-// The bytes that a rank publishes, by the declared cost of the algorithm.
-uint64_t published_bytes(const Match& match, const BindRequest& request) {
-  const double published = static_cast<double>(match.published.num) / match.published.den;
+// The bytes of a share that the algorithm declares in counts.
+uint64_t declared_bytes(schedule::Fraction share, const BindRequest& request) {
+  const double counts = static_cast<double>(share.num) / static_cast<double>(share.den);
   const auto bytes = static_cast<double>(request.count * types::size_of(request.type));
-  return static_cast<uint64_t>(std::ceil(published * bytes));
+  return static_cast<uint64_t>(std::ceil(counts * bytes));
+}
+
+// The bytes that a rank publishes.
+uint64_t published_bytes(const Match& match, const BindRequest& request) {
+  return declared_bytes(match.published, request);
 }
 
 // Slices in which cost and wait balance. The blocks of a frame are cut hardly shorter than a slice
@@ -67,6 +72,10 @@ uint64_t count_slices(const Match& match, const SliceGeometry& geometry, uint64_
     slices = pipelines(match)
                  ? pipeline_slices(bytes, longest_bytes, geometry.is_long_pipeline, tuning)
                  : divide_up(bytes, tuning.frame_bytes);
+  }
+  if (slices > 1 && tuning.turns > 1) {
+    const uint64_t scratch = declared_bytes(match.scratch, request);
+    slices = std::max(slices, divide_up(scratch * tuning.turns, tuning.frame_bytes));
   }
   if (match.mode == Mode::kSingleCopy && !match.far) {
     slices = std::max(slices, divide_up(longest_bytes, tuning.read_bytes));

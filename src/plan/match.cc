@@ -175,7 +175,9 @@ Result<Match> match(const MatchRequest& request) {
   result.group = request.group;
   result.shape = request.algorithm->shape(request.parameters);
   result.in_place = request.in_place && schedule::has_both(result.shape, request.rank);
-  result.published = request.algorithm->cost(request.parameters).published;
+  const schedule::Cost cost = request.algorithm->cost(request.parameters);
+  result.published = cost.published;
+  result.scratch = cost.scratch;
   for (int rank = 0; rank < result.shape.ranks; ++rank) {
     result.far = result.far || !result.group->near(request.rank, rank);
   }

@@ -94,6 +94,7 @@ struct Match {
   std::vector<LaneMatch> lanes;
   std::vector<Reader> readers;
   schedule::Fraction published;  // by the busiest rank of the communicator, in counts
+  schedule::Fraction scratch;    // declared as what is published is, of scratch memory
   bool far = false;              // the communicator has other domains
   // No rank of the domain waits, through others, for itself: many short slices overlap for free.
   bool flows_one_way = false;

@@ -1,7 +1,9 @@
 #include "src/plan/passes.h"
 
 #include <algorithm>
+#include <limits>
 #include <span>
+#include <vector>
 
 namespace tutti::plan {
 namespace {
@@ -153,6 +155,28 @@ types::FoldKey key_of(const Plan& plan, const Op& op) {
       .source_count = op.source_count,
       .target_count = op.target_count,
       .scaled = op.mask != kNoMask || op.divide};
+}
+
+// Without a window between the lanes: nothing of one lane concerns another, so each is bounded by
+// the credit of its own ring.
+bool take_turns(Plan& plan, uint32_t lanes) {
+  if (lanes < 2 || plan.lanes.size() != 1 || plan.slices == 1) return false;
+  const LanePlan lane = plan.lanes[0];
+  if (lane.parts > 1 || lane.cells > 0 || lane.receives > 0 || lane.sends > 0) return false;
+  if (!plan.prologue.empty()) return false;
+  plan.turns = lanes;
+  plan.lanes.assign(lanes, lane);
+  plan.slices = (plan.slices + lanes - 1) / lanes;
+  plan.slices_in_flight =
+      static_cast<uint32_t>(std::min<uint64_t>(plan.slices, std::numeric_limits<uint32_t>::max()));
+  const std::vector<Op> waits = plan.epilogue;
+  for (uint32_t i = 1; i < lanes; ++i) {
+    for (Op op : waits) {
+      op.lane = static_cast<uint8_t>(i);
+      plan.epilogue.push_back(op);
+    }
+  }
+  return true;
 }
 
 }  // namespace tutti::plan

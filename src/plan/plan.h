@@ -153,6 +153,10 @@ struct Plan {
   std::vector<Op> epilogue;  // run once after the last slice: readers of my buffers are done
   // Of the plan. A lane has as many, each in as many parts as LanePlan says.
   uint64_t slices = 1;
+  // As many lanes as there are, of the same micro-operations, take turns (take_turns() in
+  // passes.h): slice s of lane l has piece s * turns + l of every block. 1: each lane does all
+  // pieces.
+  uint32_t turns = 1;
   uint64_t quantum = 1;  // elements per 64 bytes
   uint32_t element_bytes = 1;
   uint64_t scratch_bytes = 0;     // for one slice of the plan in flight
@@ -184,10 +188,18 @@ constexpr uint64_t slices_of(const Plan& plan, uint32_t lane) {
 }
 /// The part of a block of `length` elements that a slice of a lane has.
 inline schedule::Extent piece_of(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length) {
-  return schedule::piece(length, slice, slices_of(plan, lane), plan.quantum);
+  const uint64_t first = plan.turns > 1 ? lane : 0;
+  return schedule::piece(length, slice * plan.turns + first, slices_of(plan, lane) * plan.turns,
+                         plan.quantum);
+}
+/// Scratch memory is there so often: for each slice in flight, or for each lane of several that
+/// take turns, whose own slices follow each other.
+constexpr uint64_t scratch_copies(const Plan& plan) {
+  return plan.turns > 1 ? plan.turns : plan.slices_in_flight;
 }
 /// Bytes by which a scratch block of `length` elements moves with a slice of a lane.
 inline uint64_t scratch_shift(const Plan& plan, uint32_t lane, uint64_t slice, uint64_t length) {
+  if (plan.turns > 1) return lane * plan.scratch_bytes;
   const uint64_t parts = plan.lanes[lane].parts, whole = slice / parts;
   const uint64_t copy = whole % plan.slices_in_flight * plan.scratch_bytes;
   if (parts == 1) return copy;

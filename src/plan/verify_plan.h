@@ -57,6 +57,10 @@ struct VerifyPlanOptions {
   uint32_t regions = 2;            // of every staging ring and of the cell ring
   uint32_t frames_per_region = 2;  // of the largest plan: a region has no more room
   FaultyRules walk = {};           // for tests: rules that every rank breaks
+  // Each rank does everything in one order, in which a machine that only enqueues would put it
+  // into queues (lane_turns.h), and stops at its first wait: so progress is proved for engines the
+  // queues of which share one of the hardware. Races are those of lanes beside each other.
+  bool in_one_queue = false;
 };
 
 /// The calls are made by all ranks in the order given, over and over, always with the same buffers.

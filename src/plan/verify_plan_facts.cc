@@ -26,7 +26,10 @@ class Facts {
         plan_.slices_in_flight == 0) {
       return wrong("has a size of zero");
     }
-    const uint64_t scratch = plan_.scratch_bytes * plan_.slices_in_flight;
+    if (plan_.turns != 1 && plan_.turns != plan_.lanes.size()) {
+      return wrong("has lanes that take turns, and others");
+    }
+    const uint64_t scratch = plan_.scratch_bytes * scratch_copies(plan_);
     if (std::max(scratch, plan_.landing_bytes) > kMostBytes) return wrong("is too large to verify");
     for (uint32_t i = 0; i < plan_.lanes.size(); ++i) {
       if (Status status = check_lane(i); !status.ok()) return status;
@@ -59,6 +62,7 @@ class Facts {
       return wrong("has " + what + " " + to_string(a) + " where another rank has " + to_string(b));
     };
     if (plan_.slices != other.slices) return differs("slices", plan_.slices, other.slices);
+    if (plan_.turns != other.turns) return differs("turns", plan_.turns, other.turns);
     if (plan_.element_bytes != other.element_bytes || plan_.quantum != other.quantum) {
       return wrong("has other elements than another rank");
     }

@@ -2,9 +2,55 @@
 #include "src/plan/verify_plan_machine.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "src/plan/lane_turns.h"
 
 namespace tutti::plan::verifier {
 namespace {
+
+/// Writes down which lane asks, question by question.
+class Lister {
+ public:
+  static constexpr uint64_t kSlicesATurn = 1;
+
+  void start(const Plan& plan) { turns_.start(plan); }
+  std::deque<uint8_t>& list() { return list_; }
+
+  Answer enter(const Position& at) { return asks(at); }
+  Answer entered(const Position& at, uint32_t) { return asks(at); }
+  Answer move(const Position& at, const Op&) { return does(at); }
+  Answer read(const Position& at, const Op&) { return does(at); }
+  Answer signal(const Position& at, uint64_t) { return does(at); }
+  Answer reached(const Position& at, uint32_t, uint32_t, uint64_t) { return waits(at); }
+  Answer own_reached(const Position& at, uint32_t, uint64_t) { return waits(at); }
+  Answer passed(const Position& at, uint32_t, uint64_t) { return waits(at); }
+  Answer raise(const Position& at, uint64_t, uint64_t) { return does(at); }
+  Answer raised(const Position& at, uint32_t, uint64_t, uint64_t) { return waits(at); }
+  Answer post(const Position& at, const Op&) { return does(at); }
+  Answer arrived(const Position& at, const Op&) { return waits(at); }
+  Answer sent(const Position& at, const Op&) { return waits(at); }
+  void fork() {}
+  void opened(const Position&) {}
+  void closed(const Position& at) { turns_.close(at.lane); }
+  void stepped(const Position&) {}
+  void behind(const Position&, uint32_t, uint64_t, uint32_t) {}
+  void join() {}
+
+ private:
+  Answer asks(const Position& at) {
+    list_.push_back(static_cast<uint8_t>(at.lane));
+    return Answer::kGoOn;
+  }
+  Answer does(const Position& at) { return turns_.gives_up(at.lane) ? Answer::kNotYet : asks(at); }
+  Answer waits(const Position& at) {
+    turns_.wait(at.lane);
+    return asks(at);
+  }
+
+  LaneTurns turns_;
+  std::deque<uint8_t> list_;
+};
 
 // The user's buffers of a rank in one call; `in_place` puts the smaller one into the larger one.
 uint64_t larger_bytes(const PlanSet& set, uint32_t rank, uint64_t element_bytes) {
@@ -56,7 +102,7 @@ void Machine::add_rank(uint32_t rank) {
   for (const PlanSet* set : calls_) {
     const Plan& plan = set->plans[rank];
     user = std::max(user, larger_bytes(*set, rank, plan.element_bytes));
-    scratch = std::max(scratch, plan.scratch_bytes * plan.slices_in_flight);
+    scratch = std::max(scratch, plan.scratch_bytes * scratch_copies(plan));
     landing = std::max(landing, plan.landing_bytes);
   }
   for (uint64_t bytes : {user, user, cells.size() * kCellStride, scratch, landing}) {
@@ -124,6 +170,16 @@ bool Machine::advance(uint32_t rank) {
   return moved;
 }
 
+std::deque<uint8_t> Machine::queue_of(const Plan& plan, Cursors cursors) const {
+  Lister lister;
+  lister.start(plan);
+  Walk<Lister, FaultyRules> walk(plan.lanes[0].engine, options_.walk);
+  walk.start(plan, cursors);
+  while (walk.advance(lister) == Progress::kMoved) {
+  }
+  return std::move(lister.list());
+}
+
 void Machine::enter_call(uint32_t rank) {
   Rank& state = ranks_[rank];
   const Plan& plan = plan_of(rank);
@@ -143,6 +199,8 @@ void Machine::enter_call(uint32_t rank) {
     // Another engine begins behind what the user did; this one's walk forks its own lanes.
     if (is_foreign(rank, i)) threads_[thread_of(rank, i)].clock.join(threads_[thread].clock);
   }
+  if (options_.in_one_queue)
+    state.queue = queue_of(plan, state.drives[static_cast<size_t>(plan.lanes[0].engine)].cursors);
   for (Drive& drive : state.drives) drive.walk.start(plan, drive.cursors);
 }
 

@@ -67,7 +67,9 @@ class Machine {
     void join();
 
    private:
-    Answer went_on(bool went_on) const;
+    Answer went_on(bool went_on);
+    /// In one queue: whether another lane is before this one in it.
+    bool is_behind_others(const Position& at) const;
 
     Machine& all_;
     uint32_t rank_;
@@ -133,6 +135,7 @@ class Machine {
     std::vector<uint32_t> entered;  // [rank]: 1 + the call in which its addresses were learned
     std::vector<Moment> entries;    // [call]
     std::vector<Lane> lanes;
+    std::deque<uint8_t> queue;  // in one queue: which lanes do what of the call is left
   };
 
   /// A lane that executes a micro-operation.
@@ -151,6 +154,7 @@ class Machine {
   void add_transfers(uint32_t rank, uint32_t lane);
   bool advance(uint32_t rank);
   void enter_call(uint32_t rank);
+  std::deque<uint8_t> queue_of(const Plan& plan, Cursors cursors) const;
   void leave_call(uint32_t rank);
   void check_entries(uint32_t rank);
   void join_lanes(uint32_t rank, bool of_other_engines);

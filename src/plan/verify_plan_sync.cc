@@ -100,17 +100,27 @@ void Machine::check_closed(const Context& at) {
          "; the others count on " + std::to_string(plan.advance));
 }
 
-Answer Machine::RankMachine::went_on(bool went_on) const {
+Answer Machine::RankMachine::went_on(bool went_on) {
   if (!all_.ok()) return Answer::kFailed;
-  return went_on ? Answer::kGoOn : Answer::kNotYet;
+  if (!went_on) return Answer::kNotYet;
+  if (all_.options_.in_one_queue) all_.ranks_[rank_].queue.pop_front();
+  return Answer::kGoOn;
+}
+
+bool Machine::RankMachine::is_behind_others(const Position& at) const {
+  if (!all_.options_.in_one_queue) return false;
+  const std::deque<uint8_t>& queue = all_.ranks_[rank_].queue;
+  return queue.empty() || queue.front() != at.lane;
 }
 
 Answer Machine::RankMachine::enter(const Position& at) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   all_.raise(all_.context_of(rank_, at), at.frame.cell, at.progress);
   return went_on(true);
 }
 
 Answer Machine::RankMachine::entered(const Position& at, uint32_t member) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   const Machine::Context context = all_.context_of(rank_, at);
   if (!all_.await_cell(context, member, at.frame.cell, at.progress)) return went_on(false);
   all_.ranks_[rank_].entered[member] = all_.ranks_[rank_].call + 1;
@@ -118,44 +128,53 @@ Answer Machine::RankMachine::entered(const Position& at, uint32_t member) {
 }
 
 Answer Machine::RankMachine::move(const Position& at, const Op& /*op*/) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   all_.move(all_.context_of(rank_, at));
   return went_on(true);
 }
 
 Answer Machine::RankMachine::signal(const Position& at, uint64_t value) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   all_.signal(all_.context_of(rank_, at), value);
   return went_on(true);
 }
 
 Answer Machine::RankMachine::reached(const Position& at, uint32_t member, uint32_t lane,
                                      uint64_t value) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   return went_on(all_.reached(all_.thread_of(rank_, at.lane), member, lane, value));
 }
 
 Answer Machine::RankMachine::passed(const Position& at, uint32_t lane, uint64_t value) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   return went_on(all_.passed(all_.context_of(rank_, at), lane, value));
 }
 
 Answer Machine::RankMachine::raise(const Position& at, uint64_t cell, uint64_t flag) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   all_.raise(all_.context_of(rank_, at), cell, flag);
   return went_on(true);
 }
 
 Answer Machine::RankMachine::raised(const Position& at, uint32_t member, uint64_t cell,
                                     uint64_t flag) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   return went_on(all_.await_cell(all_.context_of(rank_, at), member, cell, flag));
 }
 
 Answer Machine::RankMachine::post(const Position& at, const Op& op) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   all_.post(all_.context_of(rank_, at), op.code == OpCode::kStreamSend);
   return went_on(true);
 }
 
 Answer Machine::RankMachine::arrived(const Position& at, const Op& /*op*/) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   return went_on(all_.await_transfer(all_.context_of(rank_, at), false));
 }
 
 Answer Machine::RankMachine::sent(const Position& at, const Op& /*op*/) {
+  if (is_behind_others(at)) return Answer::kNotYet;
   return went_on(all_.await_transfer(all_.context_of(rank_, at), true));
 }
 

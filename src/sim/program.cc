@@ -38,6 +38,7 @@ class ProgramReader {
 
   RankProgram read() {
     add(plan_.slices);
+    add(plan_.turns);
     add(plan_.slices_in_flight);
     add(plan_.element_bytes);
     for (const plan::LanePlan& lane : plan_.lanes) {

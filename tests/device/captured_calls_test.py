@@ -29,6 +29,13 @@ class CapturedCalls(unittest.TestCase):
         self.check("--graphs", 4, "--replays", 8, "--seed", 1, SOFTDEV_SKEW_US="300",
                    SOFTDEV_PIECE_BYTES="4096")
 
+    def test_calls_of_many_slices_in_branches_of_their_graphs(self):
+        self.check("--graphs", 3, "--replays", 5, "--seed", 4, TUTTI_DEVICE_RING_BYTES="64K", SOFTDEV_SKEW_US="200")
+
+    def test_one_queue_may_run_the_branches_in_any_order(self):
+        self.check("--graphs", 4, "--replays", 6, "--seed", 5, TUTTI_DEVICE_RING_BYTES="64K", SOFTDEV_GRAPH_QUEUES="1",
+                   SOFTDEV_CHANNELS="1")
+
     def test_by_the_host_alone(self):
         self.check("--graphs", 2, "--replays", 5, "--seed", 2, TUTTI_DEVICE_RING_BYTES="0")
 

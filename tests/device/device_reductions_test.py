@@ -8,6 +8,7 @@ import sys
 import tempfile
 import unittest
 
+SLICES = "24K"  # a ring in which calls of more than 4 KiB have several slices
 BUILD = os.environ.get("TEST_BINARY_DIR", "build")
 
 
@@ -20,11 +21,11 @@ def run(*arguments, **variables):
 
 
 class DeviceReductions(unittest.TestCase):
-    def checked(self, *arguments):
+    def checked(self, *arguments, **variables):
         """Under the happens-before checker, in order: it finds races whatever the timing is."""
         with tempfile.TemporaryDirectory() as folder:
             return run("--ranks", "3", "--seed", "5", *arguments, SOFTDEV_CHECKER=os.path.join(folder, "clocks"),
-                       SOFTDEV_SHUFFLE="0")
+                       SOFTDEV_SHUFFLE="0", **variables)
 
     def check(self, *arguments, **variables):
         done = run(*arguments, **variables)
@@ -45,6 +46,21 @@ class DeviceReductions(unittest.TestCase):
     def test_nothing_is_read_before_it_is_there(self):
         done = self.checked()
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_of_many_slices_in_two_streams(self):
+        for channels in ("0", "1", "2", "3"):  # hardware queues of a process; 0: one for each stream
+            self.check("--ranks", "3", "--seed", "7", TUTTI_DEVICE_RING_BYTES=SLICES, SOFTDEV_CHANNELS=channels,
+                       SOFTDEV_SKEW_US="100")
+
+    def test_nothing_of_two_streams_is_read_before_it_is_there(self):
+        done = self.checked(TUTTI_DEVICE_RING_BYTES=SLICES)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_streams_that_neither_fork_nor_join_are_found(self):
+        done = self.checked(TUTTI_DEVICE_RING_BYTES=SLICES, SOFTDEV_EVENT_WAITS="0")
+        self.assertIn("RACE", done.stderr)
+        done = self.checked(TUTTI_DEVICE_RING_BYTES="4M", SOFTDEV_EVENT_WAITS="0")  # in one stream
+        self.assertNotIn("RACE", done.stderr)
 
     def test_the_checker_sees_what_kernels_touch(self):
         done = self.checked("--race", "1")

@@ -25,10 +25,10 @@
   X(cuCtxPopCurrent, 4000, (CUcontext*))                                                         \
   X(cuCtxGetCurrent, 4000, (CUcontext*))                                                         \
   X(cuCtxGetDevice, 2000, (CUdevice*))                                                           \
-  X(cuCtxGetStreamPriorityRange, 5050, (int*, int*))                                             \
   X(cuThreadExchangeStreamCaptureMode, 10010, (CUstreamCaptureMode*))                            \
   /* streams and events */                                                                       \
   X(cuStreamCreateWithPriority, 5050, (CUstream*, unsigned, int))                                \
+  X(cuStreamGetPriority, 5050, (CUstream, int*))                                                 \
   X(cuStreamDestroy, 4000, (CUstream))                                                           \
   X(cuStreamQuery, 2000, (CUstream))                                                             \
   X(cuStreamSynchronize, 2000, (CUstream))                                                       \

@@ -28,15 +28,18 @@ Result<bool> is_captured(const Cuda& cuda, CUstream stream) {
   return status == kCaptureActive;
 }
 
-Result<CudaStream> CudaStream::create(const Cuda& cuda, Priority priority) {
+Result<int> priority_of(const Cuda& cuda, CUstream stream) {
+  int priority = 0;
+  const CUresult result = cuda.call.cuStreamGetPriority(stream, &priority);
+  if (result != kSuccess) return cuda.error_status(result, "cuStreamGetPriority");
+  return priority;
+}
+
+Result<CudaStream> CudaStream::create(const Cuda& cuda, int priority) {
   const UncapturedScope uncaptured(cuda);
-  int least = 0;
-  int greatest = 0;
-  CUresult result = cuda.call.cuCtxGetStreamPriorityRange(&least, &greatest);
-  if (result != kSuccess) return cuda.error_status(result, "cuCtxGetStreamPriorityRange");
   CUstream stream = nullptr;
-  result = cuda.call.cuStreamCreateWithPriority(&stream, kStreamNonBlocking,
-                                                priority == Priority::kHighest ? greatest : least);
+  const CUresult result =
+      cuda.call.cuStreamCreateWithPriority(&stream, kStreamNonBlocking, priority);
   if (result != kSuccess) return cuda.error_status(result, "cuStreamCreateWithPriority");
   return CudaStream(cuda, stream);
 }

@@ -24,13 +24,16 @@ inline bool is_legacy_stream(CUstream stream) {
 /// failed, or it is the legacy stream and one that it waits for is captured.
 Result<bool> is_captured(const Cuda& cuda, CUstream stream);
 
+/// As the driver counts it: the lower, the more urgent.
+Result<int> priority_of(const Cuda& cuda, CUstream stream);
+
 /// A stream of Tutti's own, of the context that is current when it is made. It neither waits for
 /// the legacy stream nor the other way round. The destructor waits for nothing: what was put into
 /// it still runs.
 class CudaStream {
  public:
-  enum class Priority : uint8_t { kOrdinary, kHighest };
-  static Result<CudaStream> create(const Cuda& cuda, Priority priority = Priority::kOrdinary);
+  /// `priority`: as priority_of(); 0 is the least urgent.
+  static Result<CudaStream> create(const Cuda& cuda, int priority = 0);
   CudaStream(CudaStream&& other) noexcept
       : cuda_(other.cuda_), stream_(std::exchange(other.stream_, nullptr)) {}
   CudaStream& operator=(CudaStream&&) = delete;

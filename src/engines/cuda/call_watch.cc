@@ -70,7 +70,10 @@ void CallWatch::over(const Watched& call, bool ok) {
 int CallWatch::find_culprit(int late) const {
   const auto behind = [&](size_t one, size_t other) {
     const auto at = [&](size_t rank) {
-      return options_.arenas[rank].device().progress.value.load(std::memory_order_acquire);
+      const exec::DevicePage& page = options_.arenas[rank].device();
+      uint64_t progress = 0;
+      for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) progress += page.progress_of(lane);
+      return progress;
     };
     if (at(one) != at(other)) return at(one) < at(other);
     const uint32_t calls = last_call_of(options_.arenas[one]);

@@ -21,7 +21,8 @@ constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
 
 DeviceAddresses with_counters(DeviceAddresses addresses, const CapturedPages& pages) {
   for (size_t rank = 0; rank < pages.ranks(); ++rank) {
-    addresses.counters[rank] = pages.word(rank, CapturedWord::kProgress);
+    addresses.counters[0][rank] = pages.word(rank, CapturedWord::kProgress);
+    addresses.counters[1][rank] = pages.word(rank, CapturedWord::kSecondProgress);
   }
   return addresses;
 }
@@ -61,6 +62,7 @@ CapturedCalls::CapturedCalls(const drivers::cuda::Cuda& cuda, drivers::cuda::CUc
       kernels_(std::move(parts.kernels)),
       addresses_(with_counters(std::move(parts.addresses), pages_)),
       pairs_(pages_.with_words(std::move(parts.slots))),
+      sides_(cuda),
       owner_(std::move(parts.owner)),
       book_(transfers_of_all(pages_), options.rank, pairs_.slots.pair_bytes(), options.name_of) {}
 
@@ -69,6 +71,7 @@ CapturedCalls::~CapturedCalls() {
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (ring_ != nullptr) ring_->end();
   pages_.end();
+  sides_.clear();
   kernels_.reset();
 }
 
@@ -106,7 +109,7 @@ Status CapturedCalls::put(exec::StreamedCall& call, plan::Cursors cursors) {
   const auto rank = static_cast<uint32_t>(rank_), ranks = static_cast<uint32_t>(pages_.ranks());
   if (Status s = put_steps(stream, steps_before(rank, ranks), false); !s.ok()) return s;
   if (Status s = put_plan(stream, call, cursors); !s.ok()) return s;
-  return put_steps(stream, steps_behind(rank, ranks), true);
+  return put_steps(stream, steps_behind(rank, ranks, call.plan->lanes.size()), true);
 }
 
 // The order of calls has made all streams wait for what is before, and what comes behind for all of
@@ -181,9 +184,15 @@ Status CapturedCalls::put_steps(CUstream stream, const CapturedSteps& steps, boo
 Status CapturedCalls::put_plan(CUstream stream, exec::StreamedCall& call, plan::Cursors& cursors) {
   StreamMachine machine(&cuda_, kernels_.get(), addresses_);
   plan::Walk<StreamMachine> walk(plan::Engine::kDevice);
-  machine.start(*call.plan, {reinterpret_cast<CUdeviceptr>(call.call.send),
-                             reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
-                             call.factor ? &*call.factor : nullptr});
+  StreamCall put{reinterpret_cast<CUdeviceptr>(call.call.send),
+                 reinterpret_cast<CUdeviceptr>(call.call.recv), stream,
+                 call.factor ? &*call.factor : nullptr};
+  if (call.plan->lanes.size() > 1) {
+    const Result<const SideStream*> side = sides_.find(stream, call.where.capture);
+    if (!side.ok()) return side.status();
+    put.side = side.value();
+  }
+  machine.start(*call.plan, put);
   walk.start(*call.plan, cursors);
   plan::Progress progress = plan::Progress::kMoved;
   while (progress == plan::Progress::kMoved) progress = walk.advance(machine);

@@ -103,6 +103,7 @@ class CapturedCalls final : public Guarded, public std::enable_shared_from_this<
   std::shared_ptr<FoldKernels> kernels_;
   const DeviceAddresses addresses_;
   const PairAddresses pairs_;
+  SideStreams sides_;
   std::vector<std::pair<uint64_t, std::weak_ptr<CapturedPairs>>> captures_;  // by their ids
   std::unique_ptr<DeviceRing> ring_;
   std::mutex mutex_;

@@ -24,11 +24,12 @@ CapturedSteps steps_before(uint32_t rank, uint32_t ranks) {
   return steps;
 }
 
-CapturedSteps steps_behind(uint32_t rank, uint32_t ranks) {
+CapturedSteps steps_behind(uint32_t rank, uint32_t ranks, size_t lanes) {
   CapturedSteps steps;
   write(steps, CapturedWord::kDone, rank, 1);
   wait_for_others(steps, {true, CapturedWord::kDone, rank, 1}, ranks);
   write(steps, CapturedWord::kProgress, rank, 0);
+  if (lanes > 1) write(steps, CapturedWord::kSecondProgress, rank, 0);
   write(steps, CapturedWord::kReset, rank, 1);
   wait_for_others(steps, {true, CapturedWord::kReset, rank, 1}, ranks);
   write(steps, CapturedWord::kDone, rank, 0);

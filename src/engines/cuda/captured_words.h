@@ -1,7 +1,7 @@
 // The words by which the ranks' streams agree on the runs of captured calls: what a graph may hold,
 // which is constants.
 //
-// Each rank has three words that only its streams write, all 0 at first. A run of a call is, on
+// Each rank has these words, which only its streams write, all 0 at first. A run of a call is, on
 // each rank:
 //
 //   progress := 1             I am in this run
@@ -10,10 +10,12 @@
 //   ... the plan: progress rises, streams wait for each other's ...
 //   done := 1                 I wait for no `progress` of this run any more, and have read all
 //   until all done >= 1       nobody does
-//   progress := 0
+//   progress := 0             and that of the second lane, if the plan has one
 //   reset := 1
 //   until all reset >= 1      nobody waits for a `done` of this run any more, and no `progress` of
 //   done := 0                 this run is left
+//
+// The second lane's progress is written in plans alone, and is for the others as the first one's.
 //
 // So between two writes of a word that others wait for its readers have read the first, its writer
 // has reset it, and the readers know that: of `progress` by the `reset` of the same run, of `done`
@@ -33,8 +35,8 @@
 
 namespace tutti::engines::cuda {
 
-enum class CapturedWord : uint8_t { kProgress, kDone, kReset };
-inline constexpr uint32_t kCapturedWords = 3;
+enum class CapturedWord : uint8_t { kProgress, kDone, kReset, kSecondProgress };
+inline constexpr uint32_t kCapturedWords = 4;
 
 struct CapturedStep {
   bool waits =
@@ -47,9 +49,10 @@ using CapturedSteps = std::vector<CapturedStep>;
 
 inline constexpr uint64_t kCapturedArrived = 1;
 
-/// Before the plan, whose counters begin at kCapturedArrived.
+/// Before the plan, whose counters begin at kCapturedArrived. That of a second lane may still be
+/// lower then: peers wait for what comes behind it.
 CapturedSteps steps_before(uint32_t rank, uint32_t ranks);
-/// Behind it.
-CapturedSteps steps_behind(uint32_t rank, uint32_t ranks);
+/// Behind it. `lanes`: of the plan.
+CapturedSteps steps_behind(uint32_t rank, uint32_t ranks, size_t lanes);
 
 }  // namespace tutti::engines::cuda

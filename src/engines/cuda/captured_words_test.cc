@@ -25,7 +25,9 @@ CapturedSteps run_of(uint32_t rank, uint32_t ranks, uint32_t root) {
     steps.push_back({true, CapturedWord::kProgress, root, first});
     steps.push_back({true, CapturedWord::kProgress, root, first + 1});
   }
-  const CapturedSteps behind = steps_behind(rank, ranks);
+  // And one of its second lane.
+  steps.push_back({rank != root, CapturedWord::kSecondProgress, root, first});
+  const CapturedSteps behind = steps_behind(rank, ranks, 2);
   steps.insert(steps.end(), behind.begin(), behind.end());
   return steps;
 }

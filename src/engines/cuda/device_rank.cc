@@ -9,28 +9,14 @@
 #include "src/base/clock.h"
 #include "src/base/thread.h"
 #include "src/drivers/cuda/context.h"
+#include "src/engines/cuda/ring_parts.h"
 
 namespace tutti::engines::cuda {
 namespace {
 
-constexpr uint64_t kFirstProgress = 1;
 /// Added to a counter's value: no call reaches it, and the cyclic comparison still takes it for
 /// greater.
 constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
-
-/// As equal on all ranks as the setting: a device may give more than it was asked for. Behind the
-/// regions of the ring is as much scratch memory as one of them.
-uint64_t region_of(uint64_t ring_bytes) {
-  constexpr uint64_t kLine = 256;
-  return ring_bytes / (plan::RingCursor::kMostRegions + 1) / kLine * kLine;
-}
-
-DeviceAddresses with_scratch(DeviceAddresses addresses, uint64_t ring_bytes) {
-  addresses.scratch_bytes = region_of(ring_bytes);
-  addresses.scratch =
-      addresses.rings[addresses.rank] + plan::RingCursor::kMostRegions * addresses.scratch_bytes;
-  return addresses;
-}
 
 constexpr std::string_view kFolds = "folds";
 
@@ -57,12 +43,6 @@ std::vector<exec::TransferLog::CalledEntry*> entries_of(
   return entries;
 }
 
-plan::Cursors first_cursors(uint64_t ring_bytes) {
-  plan::Cursors cursors;
-  cursors.lanes[0] = {kFirstProgress, plan::RingCursor(region_of(ring_bytes))};
-  return cursors;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cuda::Cuda& cuda,
@@ -70,7 +50,9 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
                                                                drivers::cuda::CUcontext context,
                                                                exec::DeviceRankOptions options) {
   const auto& mine = options.arenas[static_cast<size_t>(options.rank)];
-  mine.device().progress.value.store(kFirstProgress, std::memory_order_release);
+  for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
+    mine.device().set_progress(lane, kFirstProgress);
+  }
   Result<std::unique_ptr<DeviceRing>> ring = DeviceRing::open(cuda, device, options);
   if (!ring.ok()) return ring.status();
   Result<FoldKernels> kernels = load_kernels(cuda, options);
@@ -111,9 +93,10 @@ CudaDeviceRank::CudaDeviceRank(const drivers::cuda::Cuda& cuda, drivers::cuda::C
       ring_(std::move(ring)),
       folds_(kernels.ok() ? Status() : kernels.status()),
       kernels_(kernels.ok() ? std::make_shared<FoldKernels>(std::move(kernels).value()) : nullptr),
-      machine_(&cuda, kernels_.get(), with_scratch(ring_->addresses(), options_.ring_bytes)),
+      machine_(&cuda, kernels_.get(), with_parts(ring_->addresses(), options_.ring_bytes)),
       walk_(plan::Engine::kDevice),
       cursors_(first_cursors(options_.ring_bytes)),
+      sides_(cuda),
       pairs_(&cuda, ring_->pair_addresses()),
       book_(entries_of(options_.arenas), options_.rank, pairs_.slots().pair_bytes(),
             options_.name_of),
@@ -158,13 +141,14 @@ CudaDeviceRank::~CudaDeviceRank() {
     (void)new std::deque<Pending>(std::move(pending_));  // with what they read
     return;
   }
+  sides_.clear();
   kernels_.reset();
   captured_->leave(std::move(ring_));
   end_elsewhere(std::move(captured_));
 }
 
 DeviceAddresses CudaDeviceRank::addresses() const {
-  return with_scratch(ring_->addresses(), options_.ring_bytes);
+  return with_parts(ring_->addresses(), options_.ring_bytes);
 }
 
 uint64_t CudaDeviceRank::region_bytes() const { return region_of(options_.ring_bytes); }
@@ -173,7 +157,9 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
   if (Status failed = options_.failure(); !failed.ok()) return failed;
   const drivers::cuda::ContextScope scope(cuda_, context_);
   if (!scope.status().ok()) return scope.status();
-  if (call.plan->lanes.size() != 1) return Status::internal_error("a device's plan has lanes");
+  if (call.plan->lanes.size() > exec::kDeviceLanes) {
+    return Status::internal_error("a device's plan has too many lanes");
+  }
   if (call.where.capture != 0) {
     Status captured = captured_->put(call, first_cursors(options_.ring_bytes));
     if (captured.ok()) call.over(captured);
@@ -303,10 +289,11 @@ std::vector<CudaDeviceRank::Pending> CudaDeviceRank::take_finished() {
 // Of the oldest call: a rank whose counter has not come where the stream waits for it.
 std::optional<int> CudaDeviceRank::find_late() const {
   const Pending& call = pending_.front();
-  for (size_t rank = 0; rank < call.awaited.size(); ++rank) {
+  const size_t ranks = options_.arenas.size();
+  for (size_t i = 0; i < call.awaited.size(); ++i) {
     const uint64_t at =
-        options_.arenas[rank].device().progress.value.load(std::memory_order_acquire);
-    if (at < call.awaited[rank]) return static_cast<int>(rank);
+        options_.arenas[i % ranks].device().progress_of(static_cast<uint32_t>(i / ranks));
+    if (at < call.awaited[i]) return static_cast<int>(i % ranks);
   }
   return find_late_peer(call.pair_awaited);
 }
@@ -377,7 +364,9 @@ void CudaDeviceRank::let_go() {
   const uint64_t value = highest_ + kBeyondAll;
   for (size_t rank = 0; rank < options_.arenas.size(); ++rank) {
     if (rank == rank_) continue;
-    options_.arenas[rank].device().progress.value.store(value, std::memory_order_release);
+    for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
+      options_.arenas[rank].device().set_progress(lane, value);
+    }
     exec::DevicePair& pair = options_.arenas[rank].device_pair(rank_);
     pair.sent.value.store(kBeyondAll, std::memory_order_release);
     pair.taken.value.store(kBeyondAll, std::memory_order_release);

@@ -71,7 +71,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   struct Pending {
     CallWatch::Watched call;
     uint64_t deadline_ns = 0;
-    std::vector<uint64_t> awaited = {};                    // of each rank's counter
+    std::vector<uint64_t> awaited = {};                    // StreamMachine::awaited()
     std::vector<CountedPairs::Awaited> pair_awaited = {};  // of words of pairs
     std::function<void(const Status&)> over;
     std::shared_ptr<const exec::PeerMemory> reads[2] =
@@ -127,6 +127,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   StreamMachine machine_;
   plan::Walk<StreamMachine> walk_;
   plan::Cursors cursors_;
+  SideStreams sides_;
   std::vector<CUdeviceptr> inputs_, outputs_;  // of the call that is being put, by rank
   CountedPairs pairs_;
   exec::TransferBook book_;                         // under mutex_

@@ -22,8 +22,14 @@ Status CudaDeviceRank::start(CUstream stream, const exec::StreamedCall& call) {
   const auto recv = reinterpret_cast<CUdeviceptr>(call.call.recv);
   place(call.inputs, inputs_);
   place(call.outputs, outputs_);
-  machine_.start(*call.plan, {call.first_copied > 0 ? recv : send, recv, stream,
-                              call.factor ? &*call.factor : nullptr, inputs_, outputs_});
+  StreamCall put{call.first_copied > 0 ? recv : send,   recv,    stream,
+                 call.factor ? &*call.factor : nullptr, inputs_, outputs_};
+  if (call.plan->lanes.size() > 1) {
+    const Result<const SideStream*> side = sides_.find(stream, 0);
+    if (!side.ok()) return side.status();
+    put.side = side.value();
+  }
+  machine_.start(*call.plan, put);
   return machine_.copy_first(recv, send, call.first_copied);
 }
 

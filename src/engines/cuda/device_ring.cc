@@ -259,7 +259,11 @@ DeviceAddresses DeviceRing::addresses() const {
   addresses.rank = static_cast<uint32_t>(rank_);
   for (size_t rank = 0; rank < theirs_.size(); ++rank) {
     addresses.rings.push_back(rank == rank_ ? mine_->address() : theirs_[rank]->address());
-    addresses.counters.push_back(pages_[rank].address() + offsetof(exec::DevicePage, progress));
+    for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
+      addresses.counters[lane].push_back(pages_[rank].address() +
+                                         offsetof(exec::DevicePage, progress) +
+                                         lane * sizeof(exec::DevicePage::Word));
+    }
   }
   return addresses;
 }

@@ -66,12 +66,16 @@ StreamMachine::StreamMachine(const drivers::cuda::Cuda* cuda, const FoldKernels*
     registers_[plan::register_of(PeerBase::kSlot, static_cast<int>(rank))] = addresses_.rings[rank];
   }
   registers_[plan::register_of(Base::kScratch)] = addresses_.scratch;
-  awaited_.assign(ranks, 0);
+  awaited_.assign(exec::kDeviceLanes * ranks, 0);
 }
 
 void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   plan_ = &plan;
-  stream_ = call.stream;
+  main_ = stream_ = call.stream;
+  side_ = plan.lanes.size() > 1 ? call.side : nullptr;
+  turns_.start(plan);
+  has_told_.fill(false);
+  is_marked_.fill(false);
   factor_ = call.factor;
   contributions_.clear();
   if (factor_ != nullptr) contributions_ = contributions_of(plan);
@@ -84,7 +88,7 @@ void StreamMachine::start(const plan::Plan& plan, const StreamCall& call) {
   sources_.clear();
   words_.clear();
   std::fill(awaited_.begin(), awaited_.end(), 0);
-  counts_ = {};
+  counts_ = {.streams = static_cast<uint32_t>(plan.lanes.size())};
   status_ = Status();
 }
 
@@ -107,10 +111,12 @@ Answer StreamMachine::refuse(const Position& at, const char* what) {
 }
 
 Answer StreamMachine::move(const Position& at, const Op& op) {
-  if (plan_->scratch_bytes * plan_->slices_in_flight > addresses_.scratch_bytes) {
+  if (plan_->scratch_bytes * plan::scratch_copies(*plan_) > addresses_.scratch_bytes) {
     return refuse(at, "more scratch memory than there is");
   }
-  shift_[static_cast<size_t>(Shift::kFrame)] = at.frame.frame;
+  if (turns_.gives_up(at.lane)) return Answer::kNotYet;
+  if (!go_to(at.lane)) return Answer::kFailed;
+  shift_[static_cast<size_t>(Shift::kFrame)] = at.lane * addresses_.lane_bytes + at.frame.frame;
   shift_[static_cast<size_t>(Shift::kScratch)] =
       plan::scratch_shift(*plan_, at.lane, at.slice, op.length);
   const schedule::Extent piece = plan::piece_of(*plan_, at.lane, at.slice, op.length);
@@ -182,37 +188,79 @@ Answer StreamMachine::copy(CUdeviceptr target, CUdeviceptr source, uint64_t byte
   return Answer::kGoOn;
 }
 
-Answer StreamMachine::signal(const Position& /*at*/, uint64_t value) {
-  if (!put_copies()) return Answer::kFailed;
-  words_.write_64(addresses_.counters[addresses_.rank], value);
+Answer StreamMachine::signal(const Position& at, uint64_t value) {
+  if (turns_.gives_up(at.lane)) return Answer::kNotYet;
+  if (!go_to(at.lane) || !put_copies()) return Answer::kFailed;
+  words_.write_64(addresses_.counters[at.lane][addresses_.rank], value);
+  has_told_[at.lane] = true;
   return Answer::kGoOn;
 }
 
-Answer StreamMachine::wait(uint32_t member, uint64_t value) {
-  uint64_t& awaited = awaited_[member];
+Answer StreamMachine::wait(const Position& at, uint32_t member, uint32_t lane, uint64_t value) {
+  uint64_t& awaited = awaited_[lane * addresses_.rings.size() + member];
   if (value <= awaited) return Answer::kGoOn;  // the stream has waited for it
-  if (!put_copies()) return Answer::kFailed;
-  words_.wait_at_least_64(addresses_.counters[member], value);
+  if (!go_to(at.lane) || !put_copies() || !keep_signals_first(at.lane)) return Answer::kFailed;
+  words_.wait_at_least_64(addresses_.counters[lane][member], value);
   awaited = value;
   return Answer::kGoOn;
 }
 
-Answer StreamMachine::reached(const Position& /*at*/, uint32_t member, uint32_t /*lane*/,
-                              uint64_t value) {
-  return wait(member, value);
+Answer StreamMachine::reached(const Position& at, uint32_t member, uint32_t lane, uint64_t value) {
+  turns_.wait(at.lane);
+  return wait(at, member, lane, value);
 }
 
-Answer StreamMachine::passed(const Position& /*at*/, uint32_t /*lane*/, uint64_t value) {
+Answer StreamMachine::passed(const Position& at, uint32_t lane, uint64_t value) {
+  turns_.wait(at.lane);
   if (value == 0) return Answer::kGoOn;  // nothing has ever lain there
   for (uint32_t rank = 0; rank < addresses_.rings.size(); ++rank) {
     if (rank == addresses_.rank) continue;
-    if (const Answer answer = wait(rank, value); answer != Answer::kGoOn) return answer;
+    if (const Answer answer = wait(at, rank, lane, value); answer != Answer::kGoOn) return answer;
   }
   return Answer::kGoOn;
 }
 
+// The lists are those of one stream.
+bool StreamMachine::go_to(uint32_t lane) {
+  const CUstream stream = stream_of(lane);
+  if (stream == stream_) return true;
+  if (!put_lists()) return false;
+  stream_ = stream;
+  return true;
+}
+
+// Behind the other lane's signals, not behind what it waits for since.
+bool StreamMachine::keep_signals_first(uint32_t lane) {
+  if (side_ == nullptr || !side_->keeps_signals_first()) return true;
+  for (uint32_t one = 0; one < plan_->lanes.size(); ++one) {
+    if (!mark_signals(one)) return false;
+    if (one == lane || !is_marked_[one]) continue;
+    is_marked_[one] = false;
+    if (!put_words() || !keep(side_->follow(stream_, one))) return false;
+  }
+  return true;
+}
+
+// The lists are empty, or hold the signals of the lane whose stream they are for.
+bool StreamMachine::mark_signals(uint32_t lane) {
+  if (!has_told_[lane]) return true;
+  has_told_[lane] = false;
+  is_marked_[lane] = true;
+  return put_words() && keep(side_->mark(lane, stream_of(lane)));
+}
+
+void StreamMachine::fork() {
+  if (side_ == nullptr || !put_lists()) return;
+  if (keep(side_->mark(0, main_))) keep(side_->follow(side_->get(), 0));
+}
+
+void StreamMachine::join() {
+  if (side_ == nullptr || !go_to(0) || !put_lists()) return;
+  if (keep(side_->mark(1, side_->get()))) keep(side_->follow(main_, 1));
+}
+
 Status StreamMachine::finish(CUdeviceptr word, uint64_t value) {
-  if (!put_copies()) return status_;
+  if (!status_.ok() || !put_copies()) return status_;
   words_.write_64(word, value);
   put_words();
   return status_;

@@ -3,8 +3,10 @@
 // begins when all that it reads is there, so none waits.
 //
 // It goes on at every question, since all that follows in a stream is ordered behind what was
-// asked. A plan for it has one lane, whose ring is the whole ring; so everything that a rank puts
-// into its streams can be run by one hardware queue, whatever queues streams share.
+// asked; but lanes take turns (plan::LaneTurns), and a lane whose turn it is not is asked again.
+// Each lane of a plan has its part of the ring, and a counter. The second one is put into a stream
+// of its own, if there is one (SideStream), else behind the first one's turns. Whatever queues of
+// the hardware streams share, one could run everything as it was put: verify_plans() proves it.
 //
 // A stream writes its own rank's memory only: its ring, its output, its counters. It reads the
 // rings of the peers, or their buffers where a plan names them, and so do its kernels.
@@ -26,7 +28,9 @@
 
 #include "src/drivers/cuda/stream.h"
 #include "src/engines/cuda/fold_kernels.h"
+#include "src/engines/cuda/side_stream.h"
 #include "src/exec/device.h"
+#include "src/plan/lane_turns.h"
 #include "src/plan/walk.h"
 
 namespace tutti::engines::cuda {
@@ -42,9 +46,10 @@ std::vector<SourceMask> contributions_of(const plan::Plan& plan);
 /// Where this rank's stream finds the ranks of its group.
 struct DeviceAddresses {
   uint32_t rank = 0;
-  std::vector<CUdeviceptr> rings;     // by rank
-  std::vector<CUdeviceptr> counters;  // by rank: of lane 0
-  CUdeviceptr scratch = 0;            // of this rank
+  std::vector<CUdeviceptr> rings;                                       // by rank
+  std::array<std::vector<CUdeviceptr>, exec::kDeviceLanes> counters{};  // by lane and rank
+  uint64_t lane_bytes = 0;  // of a ring: the next lane's part begins there
+  CUdeviceptr scratch = 0;  // of this rank
   uint64_t scratch_bytes = 0;
 };
 
@@ -56,11 +61,12 @@ struct StreamCall {
   const types::Scalar* factor = nullptr;  // of a scaled sum
   // By rank, where plans read what peers have not staged; empty: none does.
   std::span<const CUdeviceptr> inputs{}, outputs{};
+  const SideStream* side = nullptr;  // of the second lane; null: `stream` has all lanes
 };
 
 class StreamMachine {
  public:
-  static constexpr uint64_t kSlicesATurn = 16;
+  static constexpr uint64_t kSlicesATurn = 1;
 
   /// `cuda` null: nothing is put anywhere, only counted. `kernels` null: it refuses to fold, unless
   /// it only counts, which then does not count thread blocks. Both outlive it.
@@ -76,7 +82,8 @@ class StreamMachine {
   const Status& status() const { return status_; }
   /// Since start().
   const exec::DeviceCounts& counts() const { return counts_; }
-  /// By rank: the highest value of its counter that the stream waits for since start(); 0: none.
+  /// By lane * ranks + rank: the highest value of its counter that the streams wait for since
+  /// start(); 0: none.
   const std::vector<uint64_t>& awaited() const { return awaited_; }
 
   plan::Answer move(const plan::Position& at, const plan::Op& op);
@@ -84,13 +91,13 @@ class StreamMachine {
   plan::Answer reached(const plan::Position& at, uint32_t member, uint32_t lane, uint64_t value);
   plan::Answer passed(const plan::Position& at, uint32_t lane, uint64_t value);
   void opened(const plan::Position& /*at*/) {}
-  // There is one lane: no order between lanes is to be kept.
-  void fork() {}
-  void closed(const plan::Position& /*at*/) {}
+  void fork();
+  void closed(const plan::Position& at) { turns_.close(at.lane); }
   void stepped(const plan::Position& /*at*/) {}
+  // Lanes that take turns do not wait for each other.
   void behind(const plan::Position& /*at*/, uint32_t /*lane*/, uint64_t /*slice*/,
               uint32_t /*ops*/) {}
-  void join() {}
+  void join();
   // Plans for devices have none of these: nothing travels in cells, by address or by the network.
   plan::Answer enter(const plan::Position& at) { return refuse(at, "an entry"); }
   plan::Answer entered(const plan::Position& at, uint32_t) { return refuse(at, "an entry"); }
@@ -122,13 +129,20 @@ class StreamMachine {
   plan::Answer copy(CUdeviceptr target, CUdeviceptr source, uint64_t bytes);
   plan::Answer fold(const plan::Position& at, const plan::Op& op, uint64_t count);
   void set_factors(const plan::Position& at, const plan::Op& op, FoldParameters& fold) const;
-  plan::Answer wait(uint32_t member, uint64_t value);
+  plan::Answer wait(const plan::Position& at, uint32_t member, uint32_t lane, uint64_t value);
+  CUstream stream_of(uint32_t lane) const {
+    return lane > 0 && side_ != nullptr ? side_->get() : main_;
+  }
+  bool go_to(uint32_t lane);
+  bool keep_signals_first(uint32_t lane);
+  bool mark_signals(uint32_t lane);
+  bool put_lists() { return put_copies() && put_words(); }
   bool conflicts(const AddressRange& target, const AddressRange& source) const;
   bool put_copies();
   bool put_words();
   bool put_fold(const FoldParameters& fold);
-  bool keep(Status status) {
-    status_ = std::move(status);
+  bool keep(Status status) {  // the first error
+    if (status_.ok()) status_ = std::move(status);
     return status_.ok();
   }
 
@@ -136,7 +150,11 @@ class StreamMachine {
   const FoldKernels* const kernels_;
   const DeviceAddresses addresses_;
   const plan::Plan* plan_ = nullptr;
-  CUstream stream_ = nullptr;
+  CUstream main_ = nullptr, stream_ = nullptr;  // the caller's; that of the lists
+  const SideStream* side_ = nullptr;
+  plan::LaneTurns turns_;
+  // By lane: its last signals are not marked; they are, and the other lane is not behind the mark.
+  std::array<bool, exec::kDeviceLanes> has_told_{}, is_marked_{};
   const types::Scalar* factor_ = nullptr;
   std::vector<SourceMask> contributions_;  // by op, of a scaled sum
   std::vector<CUdeviceptr> registers_;     // plan::register_of

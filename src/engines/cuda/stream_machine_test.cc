@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "src/plan/passes.h"
 #include "src/registry/algorithms.h"
 #include "tools/verifier/plan_sweep.h"
 
@@ -25,7 +26,9 @@ DeviceAddresses addresses_of(uint32_t rank) {
   addresses.rank = rank;
   for (uint64_t i = 0; i < kRanks; ++i) {
     addresses.rings.push_back((i + 1) * kRing);
-    addresses.counters.push_back(kCounter + i * 4096);
+    for (uint64_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
+      addresses.counters[lane].push_back(kCounter + i * 4096 + lane * 64);
+    }
   }
   addresses.scratch = 8 * kRing;
   addresses.scratch_bytes = kScratchBytes;
@@ -38,7 +41,9 @@ exec::DeviceCounts count(const plan::Plan& plan, uint32_t rank, Status* status =
   StreamMachine machine(nullptr, nullptr, addresses_of(rank));
   plan::Walk<StreamMachine> walk(plan.lanes[0].engine);
   plan::Cursors cursors;
-  cursors.lanes[0] = {1, plan::RingCursor(64 << 10)};
+  for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
+    cursors.lanes[lane] = {1, plan::RingCursor(64 << 10)};
+  }
   std::vector<CUdeviceptr> inputs;
   for (uint64_t i = 0; i < kRanks; ++i) inputs.push_back((3 + i) * kBuffer);
   machine.start(plan, {kBuffer, 2 * kBuffer, nullptr, factor, inputs, {}});
@@ -79,6 +84,19 @@ TEST(StreamMachine, PutsSliceBehindSlice) {
   const plan::PlanSet set = lower(Collective::kAllGather, "direct", 40'000);
   ASSERT_GT(set.plans[0].slices, 4u);
   EXPECT_EQ(count(set.plans[0], 0).copies, one.copies * set.plans[0].slices);
+}
+
+TEST(StreamMachine, PutsTheSlicesOfTwoLanesInTurnsAndNoMoreOfThem) {
+  const plan::Plan one = lower(Collective::kAllReduce, "two_shot", 40'000).plans[1];
+  plan::Plan two = one;
+  ASSERT_TRUE(plan::take_turns(two, exec::kDeviceLanes));
+  const exec::DeviceCounts before = count(one, 1), now = count(two, 1);
+  const uint64_t slices = two.slices * two.turns;
+  ASSERT_GE(slices, one.slices);
+  EXPECT_EQ(now.copies * one.slices, before.copies * slices);
+  EXPECT_EQ(now.kernels, slices);
+  EXPECT_EQ(before.streams, 1u);
+  EXPECT_EQ(now.streams, exec::kDeviceLanes);
 }
 
 TEST(StreamMachine, OfADirectCallCopiesFromThePeersInputsAndWaitsForItsReaders) {

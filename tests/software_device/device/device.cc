@@ -228,14 +228,6 @@ CUresult cuCtxGetDevice(CUdevice* device) {
   });
 }
 
-CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  return in_context([&](Context&) {
-    if (least != nullptr) *least = 0;
-    if (greatest != nullptr) *greatest = -5;
-    return kSuccess;
-  });
-}
-
 CUresult cuCtxSynchronize() {
   return in_context_outside_captures([](Context& context) { return drain(context); });
 }

@@ -13,6 +13,7 @@
 #include "tests/software_device/device/device.h"
 #include "tests/software_device/device/entry_points.h"
 #include "tests/software_device/device/ipc.h"
+#include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
 
 namespace softdev {
@@ -234,6 +235,7 @@ CUresult cuStreamWaitEvent(CUstream stream_handle, CUevent handle, unsigned flag
     }
     if (event->captured()) return join_capture(stream, *event);
     if (spoil_capture(stream)) return kErrorStreamCaptureIsolation;
+    if (settings().event_waits == 0) return kSuccess;
     return submit(stream, [event] { return wait_for(event); });
   });
 }

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "tests/software_device/device/chance.h"
 #include "tests/software_device/device/device.h"
 #include "tests/software_device/device/entry_points.h"
+#include "tests/software_device/device/settings.h"
 #include "tests/software_device/device/statistics.h"
 
 namespace softdev {
@@ -29,7 +31,7 @@ bool has_unjoined_branch(const Graph& graph, const std::vector<size_t>& end) {
 }
 
 /// One run of a graph, behind the one before. Nodes that may run do so in random order; one that
-/// waits holds up none but those behind it.
+/// waits holds up none but those behind it, or, with one queue for all of the graph, all of them.
 class GraphRun {
  public:
   GraphRun(GraphHandle graph, Point before)
@@ -50,6 +52,7 @@ class GraphRun {
         if (!done_[i] && may_run(i)) ready.push_back(i);
       }
       std::shuffle(ready.begin(), ready.end(), dice());
+      if (settings().graph_queues == 1 && !ready.empty()) ready = {next_in_queue(ready)};
       for (const size_t i : ready) {
         if (!steps_[i]()) continue;
         done_[i] = moved = true;
@@ -59,6 +62,12 @@ class GraphRun {
   }
 
  private:
+  /// The node that the queue stands at, until it is done.
+  size_t next_in_queue(const std::vector<size_t>& ready) {
+    if (!at_ || done_[*at_]) at_ = ready.front();
+    return *at_;
+  }
+
   bool may_run(size_t node) const {
     const auto& behind = graph_->nodes[node].behind;
     return std::all_of(behind.begin(), behind.end(), [this](size_t i) { return done_[i]; });
@@ -68,6 +77,7 @@ class GraphRun {
   Point before_;  // behind the run before this one
   std::vector<Step> steps_;
   std::vector<bool> done_;
+  std::optional<size_t> at_;
 };
 
 /// A CUgraphExec points to one: its runs follow each other, in whatever streams.

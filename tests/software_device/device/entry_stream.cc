@@ -66,6 +66,13 @@ CUresult cuStreamGetCtx(CUstream handle, CUcontext* out) {
   });
 }
 
+CUresult cuStreamGetPriority(CUstream handle, int* out) {
+  return on_stream(handle, [&](Stream& stream) {
+    *out = stream.priority;
+    return kSuccess;
+  });
+}
+
 CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
   return in_context([&](Context& context) {
     return submit_copies(context, stream, {{target, source, bytes}});

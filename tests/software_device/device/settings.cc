@@ -27,6 +27,8 @@ constexpr Row kRows[] = {
     {"SOFTDEV_SKEW_US", &Settings::skew_us},
     {"SOFTDEV_SEED", &Settings::seed},
     {"SOFTDEV_FREE_WAITS", &Settings::free_waits},
+    {"SOFTDEV_EVENT_WAITS", &Settings::event_waits},
+    {"SOFTDEV_GRAPH_QUEUES", &Settings::graph_queues},
     {"SOFTDEV_INIT_RESULT", &Settings::init_result},
     {"SOFTDEV_KERNELS", &Settings::kernels},
     {"SOFTDEV_STATISTICS", &Settings::statistics},

@@ -18,6 +18,8 @@ struct Settings {
   long skew_us = 0;          // a stream is slow for some operations, then fast for some
   long seed = 0;             // of all chance; 0: another one each time
   long free_waits = 1;       // freeing memory waits for all work of the context
+  long event_waits = 1;      // 0: a stream that waits for an event goes on at once
+  long graph_queues = 0;     // 1: a node of a graph that waits holds up all of the run
   long init_result = 0;      // what cuInit returns: a driver that cannot be used
   long kernels = 1;          // 0: images have no functions but those that tests register
   long statistics = 0;       // counters are printed when the process ends
