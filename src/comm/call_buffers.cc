@@ -48,7 +48,7 @@ bool CallBuffers::is_always_staged(uint64_t output_bytes) const {
 
 // Follows from the arguments, and from which memory was registered: all ranks must have registered
 // the buffers of a call, or none.
-Reach CallBuffers::reach_of(const Request& request) {
+BufferReach CallBuffers::reach_of(const Request& request) {
   const uint64_t out = output_bytes(request);
   if (is_always_staged(out)) return {};
   if (direct_) return {plan::Mode::kDirect, false};

@@ -39,7 +39,7 @@ class CallBuffers {
   bool is_always_staged(uint64_t output_bytes) const;
   /// Equal on all ranks of the domain. Where it says so, the call uses registered memory until
   /// end_use().
-  Reach reach_of(const Request& request);
+  BufferReach reach_of(const Request& request);
   void end_use() { memory_.end_use(); }
   uint64_t send_elements(const Request& request) const;
 

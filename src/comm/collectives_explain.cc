@@ -18,7 +18,7 @@ std::string Collectives::explain(const Request& request) {
   const bool shares = request.counts != nullptr;
   const bool in_place = is_in_place(request);
   const uint64_t count = shares ? longest_of(*request.counts) : request.count;
-  const Reach reach = shares ? Reach{} : buffers_.reach_of(request);
+  const BufferReach reach = shares ? BufferReach{} : buffers_.reach_of(request);
   const Result<const Prepared*> prepared =
       shares ? planner_.prepare_vectors(request, count, in_place, {})
              : planner_.prepare(request, in_place, reach);

@@ -267,7 +267,8 @@ Result<std::shared_ptr<const exec::PeerMemory>> DeviceCalls::share(std::byte* me
   return rank_->share(memory, bytes);
 }
 
-Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place, Reach reach) {
+Result<const Prepared*> DeviceCalls::prepare(const Request& request, bool in_place,
+                                             BufferReach reach) {
   Extras extras;
   const Request any = with_any_algorithm(request, planner_->options_of(request.extras), extras);
   if (request.counts == nullptr) return planner_->prepare(any, in_place, reach);

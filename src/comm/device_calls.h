@@ -88,7 +88,7 @@ class DeviceCalls {
               PlannerOptions planning, std::unique_ptr<CallRecorder> recorder,
               const DevicePlaces& places);
   diagnosis::DescribedCall describe(const Request& request) const;
-  Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
+  Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   Result<DirectCall> find_direct(const Request& request, bool in_place, bool is_captured) const;
   std::string explain_direct(const Request& request, bool in_place);
   Status enqueue_shares(const Request& request, const exec::StreamPlace& where,

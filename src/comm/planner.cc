@@ -105,7 +105,7 @@ std::vector<select::Candidate> Planner::candidates(const Request& request, bool 
 }
 
 Result<plan::Match*> Planner::match_of(const select::Candidate& chosen, const Request& request,
-                                       bool in_place, Reach reach) {
+                                       bool in_place, BufferReach reach) {
   const schedule::Parameters& parameters = chosen.parameters;
   const bool renamed = request.counts != nullptr && chosen.algorithm->forwards;
   const MatchKey key{std::string(schedule::name_of(request.collective)) + "/" +
@@ -240,7 +240,7 @@ plan::Plan Planner::bind(const plan::Match& match, const plan::BindRequest& requ
   return plan;
 }
 
-Result<const Prepared*> Planner::make(const Request& request, bool in_place, Reach reach,
+Result<const Prepared*> Planner::make(const Request& request, bool in_place, BufferReach reach,
                                       uint64_t hash) {
   Result<select::Candidate> chosen =
       select::choose(options_.algorithms, query_of(request, in_place));

@@ -44,7 +44,7 @@ struct PlannerOptions {
 };
 
 /// How the buffers of a call can be reached by the ranks of the domain; equal on all of them.
-struct Reach {
+struct BufferReach {
   plan::Mode mode = plan::Mode::kStaged;
   bool registered = false;
 };
@@ -55,9 +55,9 @@ class Planner {
 
   /// The plan for `request`; valid until the next prepare() or prepare_vectors(), which may replace
   /// it.
-  Result<const Prepared*> prepare(const Request& request, bool in_place, Reach reach);
+  Result<const Prepared*> prepare(const Request& request, bool in_place, BufferReach reach);
   /// The result of the last prepare(), if that is the plan for this request, too; or null.
-  const Prepared* repeat(const Request& request, bool in_place, Reach reach) {
+  const Prepared* repeat(const Request& request, bool in_place, BufferReach reach) {
     const PlanKey key = key_of(request, in_place, reach);  // may forget all plans
     return last_ != nullptr && last_->key == key ? last_ : nullptr;
   }
@@ -113,11 +113,12 @@ class Planner {
     bool any_placement = true;   // in place or not is each rank's own affair
   };
 
-  PlanKey key_of(const Request& request, bool in_place, Reach reach);
-  Result<const Prepared*> make(const Request& request, bool in_place, Reach reach, uint64_t hash);
+  PlanKey key_of(const Request& request, bool in_place, BufferReach reach);
+  Result<const Prepared*> make(const Request& request, bool in_place, BufferReach reach,
+                               uint64_t hash);
   select::Query query_of(const Request& request, bool in_place) const;
   Result<plan::Match*> match_of(const select::Candidate& chosen, const Request& request,
-                                bool in_place, Reach reach);
+                                bool in_place, BufferReach reach);
   PlanKey vector_key(const Request& request, uint64_t longest, bool in_place);
   Result<const select::Candidate*> choose_vectors(const Request& request, uint64_t longest,
                                                   bool in_place);
@@ -152,7 +153,7 @@ class Planner {
   std::map<MatchKey, plan::Match> matches_;
 };
 
-inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reach) {
+inline PlanKey Planner::key_of(const Request& request, bool in_place, BufferReach reach) {
   return {.count = request.count,
           .root = request.root,
           .variant = variant_of(request),
@@ -165,7 +166,7 @@ inline PlanKey Planner::key_of(const Request& request, bool in_place, Reach reac
 }
 
 inline Result<const Prepared*> Planner::prepare(const Request& request, bool in_place,
-                                                Reach reach) {
+                                                BufferReach reach) {
   const PlanKey key = key_of(request, in_place, reach);
   if (last_ != nullptr && last_->key == key) [[likely]]
     return last_;

@@ -12,7 +12,8 @@ std::string origin_of(const Config& config, std::string_view setting) {
   return origin == config.origins.end() ? std::string(setting) : origin->second;
 }
 
-/// What the first of NCCL's algorithms that this collective has here is called; null: it has none.
+/// The algorithm that stands for the first of NCCL's names that this collective has; null: for
+/// none.
 const schedule::Algorithm* counterpart_of(const std::vector<std::string>& wanted,
                                           std::string_view collective,
                                           std::span<const schedule::Algorithm> algorithms) {

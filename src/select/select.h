@@ -17,10 +17,10 @@
 
 namespace tutti::select {
 
-/// What lowering can hold; the same on every rank. By default all.
+/// The bounds of what lowering can hold, equal on all ranks. By default there are none.
 struct Limits {
   uint32_t sources = ~0u;  // of one MOVE
-  // What a rank stages for one slice: so much is aimed at, and so much has room.
+  // A rank stages about slice_bytes for a slice if it can, and never more than frame_bytes.
   uint64_t slice_bytes = uint64_t{1} << 62;
   uint64_t frame_bytes = ~uint64_t{0};
 };
