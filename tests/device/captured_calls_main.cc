@@ -41,6 +41,7 @@ constexpr int kComms = 3, kStreams = 3;
 struct Options {
   uint64_t seed = 1;
   int ranks = 3, graphs = 10, replays = 20, most_words = 2048;
+  int branches = 1;  // 0: all calls of a graph are in one stream, so in one order on all ranks
   std::string fault;
 };
 
@@ -180,7 +181,7 @@ void Rank::follow(driver::CUstream behind, driver::CUstream before) {
 /// the communicators in an order of its own.
 std::unique_ptr<Graph> Rank::capture(Dice& dice, const std::vector<Placed>& calls) {
   driver::CUstream own = stream(kStreams), branch = stream(kStreams + 1);
-  const bool branches = dice.one_in(2), grouped = dice.one_in(3);
+  const bool branches = dice.one_in(2) && options_.branches != 0, grouped = dice.one_in(3);
   std::vector<std::pair<const Placed*, driver::CUstream>> order;
   for (const Placed& call : calls) {
     order.emplace_back(&call, branches && dice.one_in(2) ? branch : own);
@@ -447,6 +448,7 @@ int main(int argc, char** argv) {
                      {"--graphs", into(options.graphs, 1)},
                      {"--replays", into(options.replays, 1)},
                      {"--words", into(options.most_words, 1)},
+                     {"--branches", into(options.branches, 0, 1)},
                      {"--limit", into(limit_s)},
                      {"--fault", into(options.fault)}})) {
     return 2;

@@ -33,8 +33,10 @@ class CapturedCalls(unittest.TestCase):
         self.check("--graphs", 3, "--replays", 5, "--seed", 4, TUTTI_DEVICE_RING_BYTES="64K", SOFTDEV_SKEW_US="200")
 
     def test_one_queue_may_run_the_branches_in_any_order(self):
-        self.check("--graphs", 4, "--replays", 6, "--seed", 5, TUTTI_DEVICE_RING_BYTES="64K", SOFTDEV_GRAPH_QUEUES="1",
-                   SOFTDEV_CHANNELS="1")
+        # The branches that Tutti makes of one call. Calls that a program captures into branches of its own may
+        # come in another order on every rank, which no library can mend.
+        self.check("--graphs", 4, "--replays", 6, "--seed", 5, "--branches", 0, TUTTI_DEVICE_RING_BYTES="64K",
+                   SOFTDEV_GRAPH_QUEUES="1", SOFTDEV_CHANNELS="1")
 
     def test_by_the_host_alone(self):
         self.check("--graphs", 2, "--replays", 5, "--seed", 2, TUTTI_DEVICE_RING_BYTES="0")
