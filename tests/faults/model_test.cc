@@ -118,7 +118,7 @@ TEST_F(Measuring, IsLeftOutInAPartOfAGroupWhichHasItsModel) {
 /// up.
 class MeasuringBesideAStoppedRank : public Measuring {
  protected:
-  /// What the others say: one that gives up a little later may name the one that gave up before it.
+  /// The texts of the others: one that gives up a little later may name one that gave up before it.
   std::string run(int ranks) {
     options_.ranks = ranks;
     options_.making_ns = 3'000'000'000;
