@@ -11,9 +11,9 @@
 
 namespace tutti::engines::cuda {
 
-/// The counter's value of a lane that has run nothing.
+/// The value of a lane's counter before its first slice.
 inline constexpr uint64_t kFirstProgress = 1;
-/// Of each lane.
+/// The regions of each lane's part of the ring.
 inline constexpr uint32_t kLaneRegions = plan::RingCursor::kMostRegions / exec::kDeviceLanes;
 
 /// Bytes of a region. A device may give more than it was asked for.

@@ -29,7 +29,7 @@ class SideStream {
 
   drivers::cuda::CUstream get() const { return stream_.get(); }
   int priority() const { return priority_; }
-  /// In which its stream is, or was last; 0: none ever.
+  /// The capture that the stream is part of, or was part of last; 0: it never was.
   uint64_t capture() const { return capture_; }
   void enter(uint64_t capture) { capture_ = capture; }
   bool keeps_signals_first() const { return capture_ != 0; }
@@ -52,12 +52,12 @@ class SideStream {
   uint64_t capture_;
 };
 
-/// Those of a rank: made when a call first needs one, and kept. A stream of a capture serves the
-/// next one when that is over.
+/// A rank's side streams. One is made when a call first needs it, and is kept. After a capture is
+/// over, its stream serves the next capture.
 class SideStreams {
  public:
   explicit SideStreams(const drivers::cuda::Cuda& cuda) : cuda_(cuda) {}
-  /// One with the priority of `stream`; `capture`: which one that is in, or 0.
+  /// A stream with the priority of `stream`; `capture`: the capture that `stream` is in, or 0.
   Result<const SideStream*> find(drivers::cuda::CUstream stream, uint64_t capture);
   void clear() { streams_.clear(); }
 
