@@ -105,8 +105,8 @@ const Usage& LevelPrices::usage_of(const schedule::Algorithm& algorithm,
 }
 
 // The first and the last rank's schedules tell how long all are. A sample cannot tell how often a
-// tree of ranks crosses each level: two ranks that are neighbours may be many edges apart. Schedules
-// that are composed over levels are never counted whole, since each takes long to make.
+// tree of ranks crosses each level: two ranks that are neighbours may be many edges apart.
+// Schedules that are composed over levels are never counted whole, since each takes long to make.
 bool LevelPrices::is_counted(const schedule::Algorithm& algorithm,
                              const schedule::Parameters& parameters) const {
   if (parameters.ranks <= effort_.ranks) return true;

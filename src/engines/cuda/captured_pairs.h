@@ -27,8 +27,8 @@
 
 namespace tutti::engines::cuda {
 
-/// Those of one capture. Of its addresses, `own` and `other` are the first of kSlots words that are
-/// kWordBytes apart.
+/// The pairs of one capture. Of their addresses, `own` and `other` are the first of kSlots words
+/// that are kWordBytes apart.
 class CapturedPairs final : public PairStreams {
  public:
   static constexpr uint64_t kSlots = 2;
