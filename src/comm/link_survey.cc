@@ -71,7 +71,8 @@ Result<Rates> lead(int peer, const LinkSurvey::Exchange& exchange, uint64_t time
   Rates rates{.latency_ns = best / 2};
   double last = best;
   for (size_t bytes = kFirstBytes; bytes <= LinkSurvey::kMostBytes; bytes *= kGrowth) {
-    // By the last one, whose bytes took what it took longer; and a round trip announces it.
+    // The time that the last message took beyond a latency grows with the bytes. Another round trip
+    // announces the message.
     const double expected = std::max(last, (last - best) * kGrowth + best);
     if (bytes > kFirstBytes && used_ns() + expected + best > all_ns) break;
     for (int i = 0; i < 2; ++i) {
@@ -136,9 +137,8 @@ LinkSurvey::LinkSurvey(const group::GroupView& group, uint64_t time_ns) {
   round_ns_ = time_ns / std::max<size_t>(1, rounds.size());
 }
 
-// The first ranks of nodes inside meet those of nodes that are half the others away, which ranks of
-// one machine without shared memory, each a node, are not. Of many pairs some are taken, all over
-// the level.
+// The first rank of each node inside meets that of the node half of them away, since neighbours may
+// be on one machine. If there are many pairs, some that are spread over the level are taken.
 void LinkSurvey::add_level(const group::GroupView& group, size_t level) {
   std::map<uint32_t, std::vector<int>> children;  // first ranks, by node
   if (level == 0) {
