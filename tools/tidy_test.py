@@ -308,6 +308,8 @@ class Layers(unittest.TestCase):
         self.assertTrue(self.findings("src/base/a.cc", '"src/trace/trace.h"'))
         self.assertTrue(self.findings("algorithms/barrier/a.cc", '"src/transport/transport.h"'))
         self.assertTrue(self.findings("src/comm/a.cc", '"transports/tcp/tcp.h"'))
+        self.assertTrue(self.findings("src/comm/a.cc", '"src/transport/stream/exchange.h"'))
+        self.assertTrue(self.findings("src/transport/a.cc", '"src/transport/door/gate.h"'))
 
     def test_arrows_that_are(self):
         for path, include in (("src/plan/a.cc", '"src/schedule/schedule.h"'),
@@ -316,6 +318,7 @@ class Layers(unittest.TestCase):
                               ("algorithms/barrier/a.cc", '"algorithms/patterns/ring.h"'),
                               ("src/registry/a.cc", '"algorithms/barrier/a.h"'),
                               ("src/api/a.cc", "<tutti/tutti.h>"),
+                              ("src/transport/door/a.cc", '"src/transport/member.h"'),
                               ("src/base/a.cc", "<vector>")):
             self.assertEqual(self.findings(path, include), [], path + include)
 

@@ -12,7 +12,7 @@
 #include "src/base/io.h"
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/session.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 
 namespace tutti::bootstrap {
 namespace {
@@ -32,11 +32,11 @@ constexpr int kMaxRefusalsAtPlace = 250;
 // A thread without a descriptor for a socket may get one when another thread closes its own.
 constexpr int kMostWithoutSocket = 50;
 
-transport::Identity rank_identity(const UniqueId& id, int rank) {
-  transport::Identity self;
+transport::door::Identity rank_identity(const UniqueId& id, int rank) {
+  transport::door::Identity self;
   self.rank = rank;
   self.communicator = id.communicator();
-  self.purpose = transport::Purpose::kRendezvous;
+  self.purpose = transport::door::Purpose::kRendezvous;
   return self;
 }
 
@@ -67,8 +67,8 @@ Result<KeptFd> meet_at(const Address& address, const Visit& visit, uint64_t dial
   }
   const Patience patience =
       visit.listens_already ? visit.patience : visit.patience.at_most(kSilenceNs);
-  const Status status = transport::handshake_connect(fd.value().get(), id.key,
-                                                     rank_identity(id, visit.rank), patience);
+  const Status status = transport::door::handshake_connect(fd.value().get(), id.key,
+                                                           rank_identity(id, visit.rank), patience);
   if (status.code() == Code::kTimeout && !visit.patience.over()) {
     return Status::invalid_usage("whoever listens at " + address.text(id.port) +
                                  " has not answered for a minute");

@@ -19,7 +19,7 @@
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/session.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 #include "tests/support/raw_rank.h"
 #include "tests/support/reserved_port.h"
 
@@ -385,7 +385,7 @@ TEST(Rendezvous, ARankThatDiedMayComeAgain) {
 
 TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
   Prng random(3);
-  transport::Identity self;
+  transport::door::Identity self;
   self.rank = 1;
   for (int i = 0; i < 30; ++i) {
     const auto server = start();
@@ -394,7 +394,7 @@ TEST(Rendezvous, MembersThatSendGarbageAreRefused) {
     Result<KeptFd> fd = dial(id.addresses[0], id.port, in_time());
     ASSERT_TRUE(fd.ok());
     const int socket = fd.value().get();
-    ASSERT_TRUE(transport::handshake_connect(socket, id.key, self, in_time()).ok());
+    ASSERT_TRUE(transport::door::handshake_connect(socket, id.key, self, in_time()).ok());
     // Sizes and blobs at random, but within what the fields can be: the server must look at them.
     auto request =
         encode_request({{static_cast<int>(random()), 0, 0, 1}, random.below(64), random()});

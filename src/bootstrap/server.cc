@@ -17,10 +17,10 @@ namespace tutti::bootstrap {
 namespace {
 
 /// The server is no rank: it lets in every rank that knows the key and the job.
-transport::Identity server_identity(const UniqueId& id) {
-  transport::Identity self;
+transport::door::Identity server_identity(const UniqueId& id) {
+  transport::door::Identity self;
   self.communicator = id.communicator();
-  self.purpose = transport::Purpose::kRendezvous;
+  self.purpose = transport::door::Purpose::kRendezvous;
   return self;
 }
 
@@ -86,8 +86,8 @@ Result<ServerLoop::Gates> open_gates(UniqueId& id) {
     }
     id.port = listener.value().port;
     used.push_back(address);
-    gates.push_back(std::make_unique<transport::Gate>(std::move(listener.value().fd), id.key,
-                                                      server_identity(id)));
+    gates.push_back(std::make_unique<transport::door::Gate>(std::move(listener.value().fd), id.key,
+                                                            server_identity(id)));
   }
   if (gates.empty()) {
     return Status::system_error("the rendezvous cannot listen: " + std::string(refusal.message()));
@@ -118,7 +118,7 @@ Result<std::unique_ptr<Server>> Server::start_on(KeptFd listener, const UniqueId
                                                  const ServerOptions& options) {
   Gates gates;
   gates.push_back(
-      std::make_unique<transport::Gate>(std::move(listener), id.key, server_identity(id)));
+      std::make_unique<transport::door::Gate>(std::move(listener), id.key, server_identity(id)));
   return start_behind(std::move(gates), id, options);
 }
 

@@ -21,7 +21,7 @@
 #include "src/base/patience.h"
 #include "src/base/status.h"
 #include "src/bootstrap/unique_id.h"
-#include "src/transport/gate.h"
+#include "src/transport/door/gate.h"
 
 namespace tutti::bootstrap {
 
@@ -76,7 +76,7 @@ class Server {
   static void release(std::unique_ptr<Server> server);
 
  private:
-  using Gates = std::vector<std::unique_ptr<transport::Gate>>;
+  using Gates = std::vector<std::unique_ptr<transport::door::Gate>>;
   static Result<std::unique_ptr<Server>> start_behind(Gates gates, const UniqueId& id,
                                                       const ServerOptions& options);
   Server(const UniqueId& id, std::shared_ptr<ServerLoop> loop);

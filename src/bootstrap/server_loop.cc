@@ -129,7 +129,7 @@ uint64_t ServerLoop::watch_sessions(std::vector<pollfd>& polls) const {
 }
 
 void ServerLoop::admit() {
-  std::vector<transport::Gate::AdmittedCaller> callers;
+  std::vector<transport::door::Gate::AdmittedCaller> callers;
   for (const auto& gate : gates_) {
     const Status status = gate->step(callers);
     if (status.ok()) continue;

@@ -17,13 +17,13 @@
 #include "src/bootstrap/group.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/session.h"
-#include "src/transport/gate.h"
+#include "src/transport/door/gate.h"
 
 namespace tutti::bootstrap {
 
 class ServerLoop {
  public:
-  using Gates = std::vector<std::unique_ptr<transport::Gate>>;
+  using Gates = std::vector<std::unique_ptr<transport::door::Gate>>;
 
   ServerLoop(Gates gates, Fd bell, const ServerOptions& options);
 

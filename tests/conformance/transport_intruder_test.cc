@@ -12,7 +12,7 @@
 #include <thread>
 
 #include "src/base/io.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 #include "tests/conformance/transport_crew.h"
 
 namespace tutti::conformance {
@@ -22,7 +22,7 @@ using transport::Buffer;
 using transport::ChannelId;
 using transport::ConstBuffer;
 using transport::Link;
-using transport::Purpose;
+using transport::door::Purpose;
 
 struct Door {
   sockaddr_storage address{};
@@ -92,7 +92,7 @@ class Intruders {
     transport::JobKey key{};
     while (!stop_.load()) {
       const Fd fd = knock(doors_[random() % doors_.size()]);
-      transport::Identity self;
+      transport::door::Identity self;
       self.rank = 0;
       self.peer = static_cast<int32_t>(random() % 4);
       self.communicator = kCommunicator;
@@ -100,7 +100,7 @@ class Intruders {
       self.purpose = random() % 2 == 0 ? Purpose::kTcp : Purpose::kShm;
       if (!fd.valid()) continue;
       const Status status =
-          transport::handshake_connect(fd.get(), key, self, monotonic_ns() + 50'000'000);
+          transport::door::handshake_connect(fd.get(), key, self, monotonic_ns() + 50'000'000);
       EXPECT_FALSE(status.ok());
     }
   }

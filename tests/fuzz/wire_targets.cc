@@ -15,16 +15,16 @@
 #include "src/comm/card.h"
 #include "src/registry/transports.h"
 #include "src/transport/arena.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
+#include "src/transport/stream/exchange.h"
+#include "src/transport/stream/frame.h"
 #include "tests/fuzz/targets.h"
 #include "transports/shm/card.h"
-#include "transports/tcp/exchange.h"
-#include "transports/tcp/frame.h"
 
 namespace tutti::fuzz {
 namespace {
 
-namespace tcp = transports::tcp;
+namespace stream = transport::stream;
 
 constexpr uint64_t kCommunicator = 77;
 constexpr size_t kTargetBytes = 3000;
@@ -33,14 +33,15 @@ std::string to_string(std::span<const std::byte> bytes) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-std::string frame(const tcp::FrameHeader& header) {
-  std::vector<std::byte> bytes(tcp::kHeaderBytes + header.length);
-  tcp::encode(header, bytes.data());
+std::string frame(const stream::FrameHeader& header) {
+  std::vector<std::byte> bytes(stream::kHeaderBytes + header.length);
+  stream::encode(header, bytes.data());
   return to_string(bytes);
 }
 
-tcp::FrameHeader data(uint32_t lane, uint32_t length, uint64_t message_bytes, uint64_t position) {
-  tcp::FrameHeader header;
+stream::FrameHeader data(uint32_t lane, uint32_t length, uint64_t message_bytes,
+                         uint64_t position) {
+  stream::FrameHeader header;
   header.channel = {1, 1, lane};
   header.signature = 3;
   header.length = length;
@@ -49,8 +50,8 @@ tcp::FrameHeader data(uint32_t lane, uint32_t length, uint64_t message_bytes, ui
   return header;
 }
 
-tcp::FrameHeader control(tcp::FrameType type, uint64_t position) {
-  tcp::FrameHeader header = data(0, 0, 0, position);
+stream::FrameHeader control(stream::FrameType type, uint64_t position) {
+  stream::FrameHeader header = data(0, 0, 0, position);
   header.type = type;
   return header;
 }
@@ -77,13 +78,13 @@ transport::JobKey secret() {
   return key;
 }
 
-transport::Identity identity(int32_t rank, int32_t peer) {
-  transport::Identity who;
+transport::door::Identity identity(int32_t rank, int32_t peer) {
+  transport::door::Identity who;
   who.rank = rank;
   who.peer = peer;
   who.communicator = kCommunicator;
   who.epoch = 1;
-  who.purpose = transport::Purpose::kTcp;
+  who.purpose = transport::door::Purpose::kTcp;
   return who;
 }
 
@@ -116,13 +117,13 @@ Transcript record() {
   require(child >= 0, "a process");
   constexpr uint64_t kNever = ~uint64_t{0};
   if (child == 0) {
-    (void)transport::handshake_connect(caller[1], secret(), identity(1, 0), kNever);
+    (void)transport::door::handshake_connect(caller[1], secret(), identity(1, 0), kNever);
     _exit(0);
   }
   const transport::JobKey key = secret();
-  transport::Greeting greeting(acceptor[1], key, identity(0, -1));
+  transport::door::Greeting greeting(acceptor[1], key, identity(0, -1));
   Transcript transcript;
-  for (const size_t bytes : {transport::kHelloBytes, transport::kProofBytes}) {
+  for (const size_t bytes : {transport::door::kHelloBytes, transport::door::kProofBytes}) {
     const std::string said = take(caller[0], bytes);
     transcript.caller += said;
     give(acceptor[0], said);
@@ -168,22 +169,22 @@ const Hosts& hosts() {
 }  // namespace
 
 bool run_frame(Bytes input) {
-  if (input.size() < tcp::kHeaderBytes) return false;
-  tcp::FrameHeader header;
+  if (input.size() < stream::kHeaderBytes) return false;
+  stream::FrameHeader header;
   const auto* bytes = reinterpret_cast<const std::byte*>(input.data());
-  if (tcp::decode(bytes, header) != nullptr) return false;
-  std::array<std::byte, tcp::kHeaderBytes> again{};
-  tcp::encode(header, again.data());
+  if (stream::decode(bytes, header) != nullptr) return false;
+  std::array<std::byte, stream::kHeaderBytes> again{};
+  stream::encode(header, again.data());
   require(std::memcmp(again.data(), bytes, again.size()) == 0, "a header is what was sent");
   return true;
 }
 
 std::vector<std::string> corpus_frame() {
   std::vector<std::string> frames = {
-      frame(data(0, 0, 0, 0)), frame(control(tcp::FrameType::kCredit, 1 << 20)),
-      frame(control(tcp::FrameType::kMismatch, 8)), frame(control(tcp::FrameType::kNote, 8))};
-  frames.push_back(frame(data(1, tcp::kMaxFrameBytes, tcp::kMaxFrameBytes, 0)));
-  frames.back().resize(tcp::kHeaderBytes);
+      frame(data(0, 0, 0, 0)), frame(control(stream::FrameType::kCredit, 1 << 20)),
+      frame(control(stream::FrameType::kMismatch, 8)), frame(control(stream::FrameType::kNote, 8))};
+  frames.push_back(frame(data(1, stream::kMaxFrameBytes, stream::kMaxFrameBytes, 0)));
+  frames.back().resize(stream::kHeaderBytes);
   return frames;
 }
 
@@ -191,10 +192,10 @@ std::vector<std::string> corpus_frame() {
 bool run_stream(Bytes input) {
   std::vector<std::byte> target(kTargetBytes);
   const transport::Buffer piece{target.data(), target.size()};
-  const auto exchange = std::make_unique<tcp::FrameExchange>(0, 1);
+  const auto exchange = std::make_unique<stream::FrameExchange>(0, 1);
   for (const uint32_t lane : {0u, 1u}) exchange->receive({1, 1, lane}, 3, {&piece, 1});
   while (!input.empty() && !exchange->faulty()) {
-    std::array<iovec, tcp::Inbound::kMaxEntries> entries;
+    std::array<iovec, stream::Inbound::kMaxEntries> entries;
     const size_t used = exchange->prepare(entries);
     require(used > 0, "there is always somewhere to read to");
     size_t read = 0;
@@ -215,10 +216,10 @@ bool run_stream(Bytes input) {
 std::vector<std::string> corpus_stream() {
   const std::string whole = frame(data(0, kTargetBytes, kTargetBytes, 0));
   const std::string halves = frame(data(1, 1000, kTargetBytes, 0)) +
-                             frame(data(1, 2000, kTargetBytes, 1000 + tcp::kRecordBytes));
+                             frame(data(1, 2000, kTargetBytes, 1000 + stream::kRecordBytes));
   const std::string early = frame(data(2, 500, 500, 0)) + frame(data(2, 0, 0, 516));
-  const std::string credit = frame(control(tcp::FrameType::kCredit, tcp::kEagerBytes + 1));
-  const std::string mismatch = frame(control(tcp::FrameType::kMismatch, 8));
+  const std::string credit = frame(control(stream::FrameType::kCredit, stream::kEagerBytes + 1));
+  const std::string mismatch = frame(control(stream::FrameType::kMismatch, 8));
   return {whole, halves, early, credit, whole + credit + halves, early + credit, whole + mismatch};
 }
 
@@ -227,12 +228,13 @@ std::vector<std::string> corpus_stream() {
 bool run_handshake(Bytes input) {
   const transport::JobKey key = secret();
   Wire calling(input);
-  transport::Greeting greeting(calling.ours.get(), key, identity(0, -1));
+  transport::door::Greeting greeting(calling.ours.get(), key, identity(0, -1));
   const Result<bool> admitted = greeting.advance();
   require(!admitted.ok() || !admitted.value(), "nobody comes in without the key");
   require(greeting.rank() < 0, "nobody comes in without the key");
   Wire answering(input);
-  const Status met = transport::handshake_connect(answering.ours.get(), key, identity(1, 0), 0);
+  const Status met =
+      transport::door::handshake_connect(answering.ours.get(), key, identity(1, 0), 0);
   require(!met.ok(), "nobody answers for a rank without the key");
   return admitted.status().message().find("key") != std::string_view::npos;  // the last check
 }
@@ -240,7 +242,7 @@ bool run_handshake(Bytes input) {
 std::vector<std::string> corpus_handshake() {
   const Transcript transcript = record();
   return {transcript.caller, transcript.acceptor,
-          transcript.caller.substr(0, transport::kHelloBytes), ""};
+          transcript.caller.substr(0, transport::door::kHelloBytes), ""};
 }
 
 /// A member with the key may send these bytes at the rendezvous, on either side.

@@ -10,7 +10,7 @@
 #include "src/base/clock.h"
 #include "src/base/io.h"
 #include "src/bootstrap/unique_id.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 #include "tests/security/siege.h"
 #include "tests/support/dice.h"
 
@@ -18,8 +18,8 @@ namespace tutti::siege {
 namespace {
 
 using testing_support::Dice;
-using transport::Identity;
-using transport::Purpose;
+using transport::door::Identity;
+using transport::door::Purpose;
 
 constexpr uint64_t kMillisecond = 1'000'000;
 constexpr uint64_t kAnswerNs = 20 * kMillisecond;  // what an attacker waits for a word
@@ -76,7 +76,7 @@ void half_said(Besieger& self, Fd fd) {
 void try_handshake(Besieger& self, const Fd& fd, const transport::JobKey& key,
                    const Identity& who) {
   const Status status =
-      transport::handshake_connect(fd.get(), key, who, monotonic_ns() + kAnswerNs);
+      transport::door::handshake_connect(fd.get(), key, who, monotonic_ns() + kAnswerNs);
   if (status.ok()) self.field.let_in.fetch_add(1);
 }
 
@@ -102,7 +102,7 @@ void another_job(Besieger& self, Fd fd) {
 /// An eavesdropper says again what a rank said.
 void replay(Besieger& self, Fd fd) {
   (void)send(fd.get(), self.recorded.data(), self.recorded.size(), MSG_NOSIGNAL);
-  std::string answer(transport::kHelloBytes + transport::kProofBytes, '\0');
+  std::string answer(transport::door::kHelloBytes + transport::door::kProofBytes, '\0');
   const Status status =
       receive_exactly(fd.get(), answer.data(), answer.size(), monotonic_ns() + kAnswerNs);
   if (status.ok()) self.field.let_in.fetch_add(1);
@@ -116,7 +116,7 @@ std::string overhear(const Fd& near, const Door& bait) {
   const Fd door = knock(bait);
   const uint64_t deadline_ns = monotonic_ns() + kRecordNs;
   std::string words;
-  for (const size_t bytes : {transport::kHelloBytes, transport::kProofBytes}) {
+  for (const size_t bytes : {transport::door::kHelloBytes, transport::door::kProofBytes}) {
     std::string said(bytes, '\0'), answer(bytes, '\0');
     if (!receive_exactly(near.get(), said.data(), bytes, deadline_ns).ok() ||
         !send_all(door.get(), said.data(), bytes, deadline_ns).ok() ||
@@ -140,7 +140,7 @@ std::string record(const bootstrap::UniqueId& job, const Door& bait) {
   const pid_t rank = fork();
   if (rank == 0) {
     close(ends[0]);
-    (void)transport::handshake_connect(ends[1], job.key, who, monotonic_ns() + kRecordNs);
+    (void)transport::door::handshake_connect(ends[1], job.key, who, monotonic_ns() + kRecordNs);
     _exit(0);
   }
   close(ends[1]);

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "src/base/io.h"
-#include "src/transport/gate.h"
+#include "src/transport/door/gate.h"
 #include "tests/security/siege.h"
 #include "tests/support/team.h"
 
@@ -36,14 +36,14 @@ constexpr int kNobody = 65534;
 constexpr size_t kQuietCalls = 3000;  // enough for a p99
 // A door may hold, beside the callers that have not proved themselves, the ranks that have: one
 // connection each, and a second one where two ranks call each other or one calls again.
-constexpr uint64_t kMostAccepted = transport::Gate::kMaxHalfOpen + 2 * kRanks;
+constexpr uint64_t kMostAccepted = transport::door::Gate::kMaxHalfOpen + 2 * kRanks;
 // The memory that the siege may cost a rank: every door full of callers, and the loop's own needs
 // for one communicator more than it had in the quiet. The bound is below what a thousand callers
 // cost that are not forgotten, or ten thousand with 200 bytes each.
 constexpr long kMostBytesOfCaller = 1024;  // state, place in the lists of a gate that grew
 constexpr long kMostGrownKib =
-    static_cast<long>(Field::kMostDoors * transport::Gate::kMaxHalfOpen) * kMostBytesOfCaller /
-        1024 +
+    static_cast<long>(Field::kMostDoors * transport::door::Gate::kMaxHalfOpen) *
+        kMostBytesOfCaller / 1024 +
     1024;
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kJudgesMemory = false;  // the sanitizer keeps what was freed

@@ -9,7 +9,7 @@
 #include "src/base/io.h"
 #include "src/bootstrap/session.h"
 #include "src/bootstrap/unique_id.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 
 namespace tutti::testing_support {
 
@@ -18,11 +18,11 @@ inline KeptFd bring(const bootstrap::UniqueId& id, int rank, const bootstrap::Tu
                     const std::string& blob) {
   const uint64_t deadline_ns = monotonic_ns() + 60 * kNanosecondsPerSecond;
   KeptFd fd = bootstrap::dial(id.addresses.front(), id.port, deadline_ns).value();
-  transport::Identity self;
+  transport::door::Identity self;
   self.rank = rank;
   self.communicator = id.communicator();
-  self.purpose = transport::Purpose::kRendezvous;
-  EXPECT_TRUE(transport::handshake_connect(fd.get(), id.key, self, deadline_ns).ok());
+  self.purpose = transport::door::Purpose::kRendezvous;
+  EXPECT_TRUE(transport::door::handshake_connect(fd.get(), id.key, self, deadline_ns).ok());
   const auto header = bootstrap::encode_request({turn, blob.size(), 60'000});
   EXPECT_TRUE(send_all(fd.get(), header.data(), header.size(), deadline_ns).ok());
   EXPECT_TRUE(send_all(fd.get(), blob.data(), blob.size(), deadline_ns).ok());

@@ -23,9 +23,9 @@ ALLOWED = {
     "src/exec/call_state.cc": "the end of a call that fails: its peers are told",
     "src/diagnosis/stall.cc": "the last words to each of the peers",
     # What is half done would be of no use to the next call.
-    "src/transport/gate.cc": "a caller that is heard beside others",
+    "src/transport/door/gate.cc": "a caller that is heard beside others",
     "transports/tcp/link.cc": "a message that is half on the wire",
-    "transports/tcp/outbound.cc": "a message that is half on the wire",
+    "src/transport/stream/outbound.cc": "a message that is half on the wire",
 }
 
 _BELOW = re.compile(r"(src/(?!api/|runtime/)|transports/)")

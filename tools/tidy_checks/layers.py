@@ -12,7 +12,8 @@ from tidy_checks.finding import Finding
 # not in PUBLIC_ONLY may include src/base.
 _BELOW_REGISTRY = [
     "algorithms", "transports", "src/types", "src/trace", "src/topology", "src/schedule",
-    "src/transport", "src/group", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
+    "src/transport", "src/transport/stream", "src/transport/door",
+    "src/group", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
     "src/bootstrap", "src/comm",
 ]
 ARROWS = {
@@ -24,6 +25,8 @@ ARROWS = {
     "src/group": [],
     "src/schedule": [],
     "src/transport": [],
+    "src/transport/stream": ["src/transport"],
+    "src/transport/door": ["src/transport"],
     "src/plan": ["src/schedule", "src/types", "src/group"],
     "src/select": ["src/schedule", "src/group", "src/topology"],
     "src/diagnosis": ["src/schedule", "src/group", "src/transport", "src/bootstrap", "src/types", "src/trace"],
@@ -32,7 +35,7 @@ ARROWS = {
     "src/sim": ["src/schedule", "src/group", "src/plan", "src/topology"],
     "src/drivers": ["src/topology"],
     "src/engines": ["src/exec", "src/diagnosis", "src/plan", "src/drivers", "src/trace", "src/transport", "src/types"],
-    "src/bootstrap": ["src/transport"],
+    "src/bootstrap": ["src/transport", "src/transport/door"],
     "src/comm": ["src/types", "src/schedule", "src/group", "src/transport", "src/plan", "src/select", "src/exec",
                  "src/diagnosis", "src/bootstrap", "src/topology", "src/trace"],
     "src/registry": _BELOW_REGISTRY,
@@ -40,7 +43,7 @@ ARROWS = {
                 "src/registry", "src/trace", "include"],
     "src/runtime": ["include"],
     "algorithms": ["src/schedule"],
-    "transports": ["src/transport", "src/drivers"],
+    "transports": ["src/transport", "src/transport/stream", "src/transport/door", "src/drivers"],
     "examples": ["include"],
     "plugins": ["include"],
     "cmake": [],
@@ -59,8 +62,10 @@ _VENDOR = re.compile(r"(cuda|cuda_\w+|nccl|nvml|hwloc|mpi|pmix|pmi2?|gdrapi)\.h$
 
 
 def folder_of(path):
-    """The layer a file belongs to: src/<name>, or the top-level folder."""
+    """The layer a file belongs to: src/<name>, a part of it with arrows of its own, or the top-level folder."""
     parts = path.split("/")
+    if "/".join(parts[:3]) in ARROWS:
+        return "/".join(parts[:3])
     if parts[0] == "src" and len(parts) > 2:
         return "src/" + parts[1]
     return parts[0] if len(parts) > 1 else ""

@@ -6,9 +6,9 @@
 #include <utility>
 
 #include "src/base/clock.h"
-#include "src/transport/call.h"
-#include "src/transport/gate.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/call.h"
+#include "src/transport/door/gate.h"
+#include "src/transport/door/handshake.h"
 #include "transports/shm/card.h"
 #include "transports/shm/link.h"
 #include "transports/shm/local_socket.h"
@@ -16,13 +16,13 @@
 namespace tutti::transports::shm {
 namespace {
 
-transport::Identity identity(const transport::Member& member, int peer) {
-  transport::Identity self;
+transport::door::Identity identity(const transport::Member& member, int peer) {
+  transport::door::Identity self;
   self.rank = member.rank;
   self.peer = peer;
   self.communicator = member.communicator;
   self.epoch = member.epoch;
-  self.purpose = transport::Purpose::kShm;
+  self.purpose = transport::door::Purpose::kShm;
   return self;
 }
 
@@ -76,7 +76,8 @@ class Shm final : public transport::Transport {
       if (Status status = check_user(fd.value().get()); !status.ok()) return status;
       return fd;
     };
-    Result<KeptFd> fd = transport::pass_gate(dial, member_.key, identity(member_, peer), patience);
+    Result<KeptFd> fd =
+        transport::door::pass_gate(dial, member_.key, identity(member_, peer), patience);
     if (!fd.ok()) return fd.status();
     return introduce(std::move(fd).value(), peer, patience);
   }
@@ -85,7 +86,7 @@ class Shm final : public transport::Transport {
   /// other in a circle. Their links are kept until they are asked for.
   Connection await(int peer, const Patience& patience) {
     while (!early_.contains(peer)) {
-      Result<transport::Gate::AdmittedCaller> caller = gate_.next(patience);
+      Result<transport::door::Gate::AdmittedCaller> caller = gate_.next(patience);
       if (!caller.ok()) return caller.status();
       const int rank = caller.value().rank;
       if (rank >= member_.rank) continue;  // only lower ranks call; a member that lies is ignored
@@ -118,7 +119,7 @@ class Shm final : public transport::Transport {
 
   const transport::Member& member_;
   const ShmCard card_;
-  transport::Gate gate_;
+  transport::door::Gate gate_;
   std::map<int, std::unique_ptr<ShmLink>> early_;
 };
 

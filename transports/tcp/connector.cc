@@ -17,7 +17,7 @@ namespace {
 // Tags of the poll set below those of peers.
 constexpr uint64_t kTimer = 0, kGate = 1, kFirstPeer = 2;
 
-constexpr uint64_t kCallPatienceNs = transport::Gate::kPatienceNs;
+constexpr uint64_t kCallPatienceNs = transport::door::Gate::kPatienceNs;
 constexpr uint64_t kLongestPauseNs = 100'000'000;
 constexpr uint64_t kGateRestNs = 100'000'000;
 // A call that finds no descriptor may get one when another thread closes its own: for about a
@@ -27,13 +27,13 @@ constexpr uint64_t kLooks = 4;  // in the time that a host may be silent
 
 uint64_t tag_of(int peer) { return kFirstPeer + static_cast<uint64_t>(peer); }
 
-transport::Identity identity_of(const transport::Member& member, int peer) {
-  transport::Identity self;
+transport::door::Identity identity_of(const transport::Member& member, int peer) {
+  transport::door::Identity self;
   self.rank = member.rank;
   self.peer = peer;
   self.communicator = member.communicator;
   self.epoch = member.epoch;
-  self.purpose = transport::Purpose::kTcp;
+  self.purpose = transport::door::Purpose::kTcp;
   return self;
 }
 
@@ -145,11 +145,12 @@ void Connector::take_wishes() {
 
 void Connector::let_in(uint64_t now_ns) {
   if (gate_rests_until_ns_ > 0) gate_.rest(false);
-  std::vector<transport::Gate::AdmittedCaller> callers;
+  std::vector<transport::door::Gate::AdmittedCaller> callers;
   const Status status = gate_.step(callers);
   gate_rests_until_ns_ = status.ok() ? 0 : now_ns + kGateRestNs;
   if (!status.ok()) gate_.rest(true);
-  for (transport::Gate::AdmittedCaller& caller : callers) answer(caller.rank, std::move(caller.fd));
+  for (transport::door::Gate::AdmittedCaller& caller : callers)
+    answer(caller.rank, std::move(caller.fd));
 }
 
 // It holds the key, but may lie about its rank; and it may have ended since.
@@ -306,14 +307,14 @@ void Connector::read_verdict(int peer, Outgoing& outgoing) {
   if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
   // The peer went away before it said what becomes of this call, or before its own call came.
   if (count <= 0 || outgoing.stage == CallStage::kDeclined) return call_again(peer, outgoing);
-  switch (static_cast<CallAnswer>(byte)) {
-    case CallAnswer::kTaken:
+  switch (static_cast<transport::door::CallAnswer>(byte)) {
+    case transport::door::CallAnswer::kTaken:
       peers_[static_cast<size_t>(peer)].link->adopt(outgoing.socket.take());
       return connected(peer);
-    case CallAnswer::kDeclined:
+    case transport::door::CallAnswer::kDeclined:
       outgoing.stage = CallStage::kDeclined;
       return;
-    case CallAnswer::kGone:
+    case transport::door::CallAnswer::kGone:
       return fail(peer, Status::remote_error("it has given up this connection; look at what rank " +
                                              std::to_string(peer) + " said last"));
   }

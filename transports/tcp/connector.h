@@ -36,17 +36,17 @@
 #include "src/base/fork.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
-#include "src/transport/call.h"
-#include "src/transport/gate.h"
+#include "src/transport/door/call.h"
+#include "src/transport/door/gate.h"
 #include "src/transport/member.h"
 #include "transports/tcp/card.h"
 #include "transports/tcp/link.h"
 
 namespace tutti::transports::tcp {
 
-class Connector final : public Dialer {
+class Connector final : public transport::door::Dialer {
  public:
-  static constexpr size_t kMostCalls = transport::Gate::kMaxHalfOpen;
+  static constexpr size_t kMostCalls = transport::door::Gate::kMaxHalfOpen;
   static constexpr uint64_t kGiveWayNs = 2'000'000;
 
   /// `member` outlives it; `self` is where the listener listens.
@@ -70,10 +70,10 @@ class Connector final : public Dialer {
   struct Outgoing {
     CallStage stage = CallStage::kQueued;
     uint64_t due_ns = 0;  // queued: not before; calling: makes room from then on
-    uint64_t pause_ns = transport::Attempts::kPauseNs;
-    transport::Attempts attempts;
+    uint64_t pause_ns = transport::door::Attempts::kPauseNs;
+    transport::door::Attempts attempts;
     int without_socket = 0;  // how often there was no descriptor for it
-    std::optional<transport::OutgoingCall> call;
+    std::optional<transport::door::OutgoingCall> call;
     PolledFd socket;  // from kAsking on
   };
   struct KnownPeer {
@@ -120,7 +120,7 @@ class Connector final : public Dialer {
   std::vector<int> wishes_;
 
   mutable std::mutex mutex_;
-  transport::Gate gate_;
+  transport::door::Gate gate_;
   uint64_t gate_rests_until_ns_ = 0;  // 0: it does not
   uint64_t next_look_ns_ = kNoDeadline;
   std::vector<KnownPeer> peers_;  // by rank

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kTurnBytes = 1024 * 1024;
 constexpr uint64_t kGentleCloseNs = 1'000'000'000;
 
-bool say(const KeptFd& call, CallAnswer verdict) {
+bool say(const KeptFd& call, transport::door::CallAnswer verdict) {
   const auto byte = static_cast<char>(verdict);
   return send(call.get(), &byte, 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1;
 }
@@ -29,7 +29,7 @@ bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || 
 
 }  // namespace
 
-TcpLink::TcpLink(int rank, int peer, std::string where, Dialer* dialer)
+TcpLink::TcpLink(int rank, int peer, std::string where, transport::door::Dialer* dialer)
     : rank_(rank), peer_(peer), where_(std::move(where)), dialer_(dialer), exchange_(rank, peer) {}
 
 TcpLink::~TcpLink() {
@@ -109,13 +109,13 @@ void TcpLink::after_call(bool flush) {
   output_pending_.store(!exchange_.idle(), std::memory_order_relaxed);
 }
 
-bool TcpLink::done(const TicketWindow& window, Ticket ticket) const {
+bool TcpLink::done(const transport::stream::TicketWindow& window, Ticket ticket) const {
   switch (window.done(ticket)) {
-    case TicketWindow::TicketState::kDone:
+    case transport::stream::TicketWindow::TicketState::kDone:
       return true;
-    case TicketWindow::TicketState::kPending:
+    case transport::stream::TicketWindow::TicketState::kPending:
       return false;
-    case TicketWindow::TicketState::kAskUnderLock:
+    case transport::stream::TicketWindow::TicketState::kAskUnderLock:
       break;
   }
   const std::lock_guard lock(mutex_);
@@ -156,7 +156,7 @@ bool TcpLink::write_some() {
     msghdr message{};
     message.msg_iov = const_cast<iovec*>(entries.data());
     message.msg_iovlen = entries.size();
-    const uint64_t wanted = total_bytes(entries);
+    const uint64_t wanted = transport::stream::total_bytes(entries);
     const ssize_t count = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (count < 0) {
       output_full_ = would_block(errno);
@@ -175,7 +175,7 @@ bool TcpLink::write_some() {
 
 bool TcpLink::read_some() {
   size_t turn = 0;
-  std::array<iovec, Inbound::kMaxEntries> entries;
+  std::array<iovec, transport::stream::Inbound::kMaxEntries> entries;
   while (turn < kTurnBytes) {
     const size_t used = exchange_.prepare(entries);
     const ssize_t count = readv(socket_.get(), entries.data(), static_cast<int>(used));
@@ -200,7 +200,7 @@ bool TcpLink::read_some() {
       note_fault();
       break;
     }
-    if (arrived < total_bytes({entries.data(), used})) break;
+    if (arrived < transport::stream::total_bytes({entries.data(), used})) break;
   }
   return turn > 0;
 }
@@ -319,14 +319,14 @@ bool TcpLink::answer(KeptFd call, bool calling) {
   const std::lock_guard lock(mutex_);
   // A peer that calls a second time has lost the connection that this rank still believes in.
   if (settled()) {
-    say(call, CallAnswer::kGone);
+    say(call, transport::door::CallAnswer::kGone);
     return false;
   }
   if (wanted_ && calling && rank_ < peer_) {
-    if (say(call, CallAnswer::kDeclined)) declined_ = std::move(call);
+    if (say(call, transport::door::CallAnswer::kDeclined)) declined_ = std::move(call);
     return false;
   }
-  if (!say(call, CallAnswer::kTaken)) return false;  // it has hung up meanwhile
+  if (!say(call, transport::door::CallAnswer::kTaken)) return false;  // it has hung up meanwhile
   connect_with(std::move(call));
   return true;
 }

@@ -20,36 +20,18 @@
 #include <vector>
 
 #include "src/base/fork.h"
+#include "src/transport/door/dialer.h"
+#include "src/transport/stream/exchange.h"
 #include "src/transport/transport.h"
-#include "transports/tcp/exchange.h"
 
 namespace tutti::transports::tcp {
-
-/// The answer to a caller, in the byte behind the handshake.
-enum class CallAnswer : char {
-  kTaken = 'Y',     // this is the connection
-  kDeclined = 'N',  // another call will be; if this one ends before, call again
-  kGone = 'G',      // there is none, or was: the link failed
-};
-
-/// The object that connects the links of a rank.
-class Dialer {
- public:
-  virtual ~Dialer() = default;
-  /// Calls the peer soon. Never waits; the link's mutex is held.
-  virtual void want(int peer) = 0;
-  /// The link ends. No call of it is running afterwards.
-  virtual void forget(int peer) = 0;
-  /// Why there is no connection yet.
-  virtual Status overdue(int peer) = 0;
-};
 
 class TcpLink final : public transport::Link, public transport::Stream, public transport::OneSided {
  public:
   using Ticket = transport::Stream::Ticket;
 
   /// Idle. `where` is the peer's address for messages. Without a dialer it waits for adopt().
-  TcpLink(int rank, int peer, std::string where, Dialer* dialer = nullptr);
+  TcpLink(int rank, int peer, std::string where, transport::door::Dialer* dialer = nullptr);
   ~TcpLink() override;
 
   const transport::Capabilities& capabilities() const override { return capabilities_; }
@@ -104,7 +86,8 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
 
  private:
   // All below need mutex_.
-  bool done(const TicketWindow& window, Ticket ticket) const;  // but for this one
+  bool done(const transport::stream::TicketWindow& window,
+            Ticket ticket) const;  // but for this one
   bool say_last_words();
   bool discard_input();
   bool write_some();
@@ -128,14 +111,14 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   const int rank_;
   const int peer_;
   const std::string where_;
-  Dialer* const dialer_;
+  transport::door::Dialer* const dialer_;
   transport::Capabilities capabilities_;
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;  // settled() became true
   KeptFd socket_;
   KeptFd declined_;  // tells the peer by its end that this rank went away before it called
-  FrameExchange exchange_;
+  transport::stream::FrameExchange exchange_;
   bool open_ = false;  // connected, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;
   bool needed_ = false;           // wanted not only by a probe: stays wanted

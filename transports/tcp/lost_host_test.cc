@@ -48,7 +48,7 @@ class Called {
     const Result<bool> done = greeting_->advance();
     EXPECT_TRUE(done.ok()) << done.status().message();
     if (!done.ok() || !done.value()) return !done.ok();
-    const auto byte = static_cast<char>(CallAnswer::kDeclined);
+    const auto byte = static_cast<char>(transport::door::CallAnswer::kDeclined);
     if (until_ == Until::kDeclined) {
       EXPECT_EQ(send(call_.get(), &byte, 1, MSG_NOSIGNAL), 1);
     }
@@ -66,10 +66,10 @@ class Called {
  private:
   void accept_call() {
     call_ = Fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    transport::Identity self;
+    transport::door::Identity self;
     self.rank = rank_;
     self.communicator = kCommunicator;
-    self.purpose = transport::Purpose::kTcp;
+    self.purpose = transport::door::Purpose::kTcp;
     greeting_.emplace(call_.get(), key_, self);
   }
 
@@ -78,7 +78,7 @@ class Called {
   const transport::JobKey key_{};
   const KeptFd listener_;
   Fd call_;
-  std::optional<transport::Greeting> greeting_;
+  std::optional<transport::door::Greeting> greeting_;
 };
 
 /// Rank 0 calls the others, of which two come as far as each of kAll.

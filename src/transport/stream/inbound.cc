@@ -1,9 +1,9 @@
-#include "transports/tcp/inbound.h"
+#include "src/transport/stream/inbound.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 size_t Inbound::places(std::span<iovec> out) const {
   if (target_ != nullptr) return target_->in.places(out, payload_left_);
@@ -213,4 +213,4 @@ bool Inbound::refuse(const char* what) {
   return false;
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -1,4 +1,4 @@
-#include "src/transport/call.h"
+#include "src/transport/door/call.h"
 
 #include <poll.h>
 #include <sys/socket.h>
@@ -9,7 +9,7 @@
 
 #include "src/base/clock.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 
 OutgoingCall::OutgoingCall(KeptFd fd, const JobKey& key, const Identity& self)
     : fd_(std::move(fd)), key_(&key), self_(self) {}
@@ -72,4 +72,4 @@ Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobK
   }
 }
 
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

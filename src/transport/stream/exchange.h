@@ -16,10 +16,10 @@
 #include <string>
 
 #include "src/base/status.h"
+#include "src/transport/stream/inbound.h"
 #include "src/transport/transport.h"
-#include "transports/tcp/inbound.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 class FrameExchange {
  public:
@@ -90,4 +90,4 @@ class FrameExchange {
   Status fault_;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

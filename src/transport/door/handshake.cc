@@ -1,4 +1,4 @@
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 
 #include <poll.h>
 #include <sodium.h>
@@ -13,7 +13,7 @@
 #include "src/base/io.h"
 #include "src/base/little.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 namespace {
 
 using HelloBytes = std::array<uint8_t, kHelloBytes>;
@@ -281,4 +281,4 @@ Status Greeting::answer_proof() {
   return {};
 }
 
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

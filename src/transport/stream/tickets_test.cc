@@ -1,4 +1,4 @@
-#include "transports/tcp/tickets.h"
+#include "src/transport/stream/tickets.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 bool is_done(const TicketWindow& window, uint64_t ticket) {
@@ -99,4 +99,4 @@ TEST(TcpTickets, NeverUndoneForAReaderWithoutTheLock) {
 }
 
 }  // namespace
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

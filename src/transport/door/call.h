@@ -17,10 +17,10 @@
 #include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 #include "src/transport/member.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 
 class OutgoingCall {
  public:
@@ -70,4 +70,4 @@ class Attempts {
 Result<KeptFd> pass_gate(const std::function<Result<KeptFd>()>& dial, const JobKey& key,
                          const Identity& self, const Patience& patience);
 
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

@@ -1,9 +1,9 @@
-#include "transports/tcp/exchange.h"
+#include "src/transport/stream/exchange.h"
 
 #include <cstdio>
 #include <utility>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 std::string hex(uint64_t value) {
@@ -161,4 +161,4 @@ std::string FrameExchange::describe(const Fault& fault) const {
          "): the two ranks are in different calls, or in one call with different arguments";
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

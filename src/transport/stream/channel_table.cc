@@ -1,6 +1,6 @@
-#include "transports/tcp/channel_table.h"
+#include "src/transport/stream/channel_table.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 size_t ChannelTable::ChannelIdHash::operator()(const transport::ChannelId& id) const {
   constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;  // 2^64 / golden ratio
@@ -69,4 +69,4 @@ ChannelTable::Known ChannelTable::find(transport::ChannelId id, Channel*& channe
   return Known::kYes;
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

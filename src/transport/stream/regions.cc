@@ -1,6 +1,6 @@
-#include "transports/tcp/regions.h"
+#include "src/transport/stream/regions.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 constexpr uint32_t kPutRefused = 0, kGetRefused = 1;
@@ -80,4 +80,4 @@ const char* Regions::take_refusal(const FrameHeader& header) {
   return nullptr;
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

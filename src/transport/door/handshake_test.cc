@@ -1,4 +1,4 @@
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
@@ -13,7 +13,7 @@
 #include "src/base/io.h"
 #include "src/base/prng.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 namespace {
 
 constexpr uint64_t kMillisecond = 1'000'000;
@@ -260,4 +260,4 @@ TEST(Handshake, BytesMayComeOneByOne) {
 }
 
 }  // namespace
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

@@ -1,10 +1,10 @@
-#include "transports/tcp/frame.h"
+#include "src/transport/stream/frame.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 using Bytes = std::array<std::byte, kHeaderBytes>;
@@ -88,4 +88,4 @@ TEST(TcpFrame, NonsenseIsNamed) {
 }
 
 }  // namespace
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

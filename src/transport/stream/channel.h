@@ -17,11 +17,11 @@
 #include <memory>
 #include <span>
 
+#include "src/transport/stream/frame.h"
+#include "src/transport/stream/message.h"
 #include "src/transport/transport.h"
-#include "transports/tcp/frame.h"
-#include "transports/tcp/message.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 /// A message of a peer that differs from the one that this side expected.
 struct Mismatch {
@@ -129,4 +129,4 @@ struct Channel {
   ReceiveSide in;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
-#include "transports/tcp/exchange.h"
+#include "src/transport/stream/exchange.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 using transport::Buffer;
@@ -303,4 +303,4 @@ TEST(TcpFuzz, CreditThatSinksIsRefused) {
 }
 
 }  // namespace
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -1,6 +1,6 @@
-#include "transports/tcp/tickets.h"
+#include "src/transport/stream/tickets.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 void TicketWindow::complete(uint64_t ticket) {
   if (ticket > floor_ + kSlots) {
@@ -30,4 +30,4 @@ bool TicketWindow::done_under_lock(uint64_t ticket) const {
   return in_slot(ticket) || early_.contains(ticket);
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

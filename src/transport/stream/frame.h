@@ -26,7 +26,7 @@
 
 #include "src/transport/transport.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 enum class FrameType : uint8_t {
   kData = 1,
@@ -60,4 +60,4 @@ void encode(const FrameHeader& header, std::byte* target);
 /// Null if the header is sound, else what is wrong with it.
 const char* decode(const std::byte* source, FrameHeader& header);
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -1,5 +1,5 @@
 // The caller's side of a gate against gates that do not let in at once.
-#include "src/transport/call.h"
+#include "src/transport/door/call.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "src/base/clock.h"
-#include "src/transport/gate.h"
+#include "src/transport/door/gate.h"
 #include "tests/support/few_descriptors.h"
 #include "tests/support/forked.h"
 #include "tests/support/sanitizer.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 namespace {
 
 constexpr uint64_t kPatienceNs = 60 * kNanosecondsPerSecond;
@@ -390,4 +390,4 @@ TEST(OutgoingCall, AConnectionThatIsMadeIsInNoForkedChild) {
 }
 
 }  // namespace
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

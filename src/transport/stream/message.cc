@@ -1,9 +1,9 @@
-#include "transports/tcp/message.h"
+#include "src/transport/stream/message.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 void Message::add_piece(const void* data, size_t piece_bytes) {
   if (piece_bytes == 0) return;
@@ -90,4 +90,4 @@ void MessagePool::give_back(Message* message) {
   free_ = message;
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

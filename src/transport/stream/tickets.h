@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <set>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 class TicketWindow {
  public:
@@ -39,4 +39,4 @@ class TicketWindow {
   uint64_t last_ = 0;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

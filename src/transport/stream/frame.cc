@@ -1,9 +1,9 @@
-#include "transports/tcp/frame.h"
+#include "src/transport/stream/frame.h"
 
 #include <bit>
 #include <cstring>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "the wire is little-endian");
@@ -72,4 +72,4 @@ const char* decode(const std::byte* source, FrameHeader& header) {
   return "a frame of unknown type";
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

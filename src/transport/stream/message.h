@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "transports/tcp/frame.h"
+#include "src/transport/stream/frame.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 struct Message {
   FrameType type = FrameType::kData;
@@ -68,4 +68,4 @@ class MessagePool {
   Message* free_ = nullptr;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

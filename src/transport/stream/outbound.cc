@@ -1,11 +1,11 @@
-#include "transports/tcp/outbound.h"
+#include "src/transport/stream/outbound.h"
 
 #include <algorithm>
 #include <cstring>
 
 #include "src/base/caught.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 bool is_answer(const Message& message) {
@@ -281,4 +281,4 @@ void Outbound::farewell(const FrameHeader& last) {
   close();
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

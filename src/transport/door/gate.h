@@ -28,10 +28,10 @@
 #include "src/base/patience.h"
 #include "src/base/poll_set.h"
 #include "src/base/status.h"
-#include "src/transport/handshake.h"
+#include "src/transport/door/handshake.h"
 #include "src/transport/member.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 
 class Gate {
  public:
@@ -113,4 +113,4 @@ class Gate {
   std::string last_refusal_;
 };
 
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

@@ -1,5 +1,5 @@
 // Two exchanges joined by an imagined pipe that cuts the bytes anywhere.
-#include "transports/tcp/exchange.h"
+#include "src/transport/stream/exchange.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@
 #include <random>
 #include <vector>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 namespace {
 
 using transport::Buffer;
@@ -476,4 +476,4 @@ TEST(FrameExchange, NotesComeBesideMessagesAndTheLastOneCounts) {
 }
 
 }  // namespace
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

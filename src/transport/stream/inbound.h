@@ -12,11 +12,11 @@
 #include <span>
 #include <utility>
 
-#include "transports/tcp/channel_table.h"
-#include "transports/tcp/outbound.h"
-#include "transports/tcp/regions.h"
+#include "src/transport/stream/channel_table.h"
+#include "src/transport/stream/outbound.h"
+#include "src/transport/stream/regions.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 /// Why a connection cannot go on.
 struct Fault {
@@ -98,4 +98,4 @@ class Inbound {
   Fault fault_;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -12,10 +12,10 @@
 #include <map>
 #include <set>
 
+#include "src/transport/stream/outbound.h"
 #include "src/transport/transport.h"
-#include "transports/tcp/outbound.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 class Regions {
  public:
@@ -58,4 +58,4 @@ class Regions {
   std::set<Id> told_;     // to the peer, of puts
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

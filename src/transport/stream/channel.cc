@@ -1,9 +1,9 @@
-#include "transports/tcp/channel.h"
+#include "src/transport/stream/channel.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 // ---- sending ----------------------------------------------------------------------------------
 
@@ -164,4 +164,4 @@ void ReceiveSide::ring_read(void* target, uint64_t count) {
   ring_head_ += count;
 }
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -1,4 +1,4 @@
-#include "src/transport/gate.h"
+#include "src/transport/door/gate.h"
 
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -14,7 +14,7 @@
 #include "src/base/caught.h"
 #include "src/base/clock.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 
 Gate::Gate(KeptFd listener, const JobKey& key, const Identity& self, Vet vet, RoundTrip round_trip)
     : listener_(std::move(listener)),
@@ -227,4 +227,4 @@ void Gate::refuse(const Status& reason) {
   last_refusal_ = reason.message();
 }
 
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

@@ -26,7 +26,7 @@
 #include "src/base/status.h"
 #include "src/transport/member.h"
 
-namespace tutti::transport {
+namespace tutti::transport::door {
 
 enum class Purpose : uint32_t { kRendezvous = 1, kShm = 2, kTcp = 3 };
 
@@ -107,4 +107,4 @@ class Greeting {
   int rank_ = -1;
 };
 
-}  // namespace tutti::transport
+}  // namespace tutti::transport::door

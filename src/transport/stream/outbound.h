@@ -15,10 +15,10 @@
 #include <span>
 #include <vector>
 
-#include "transports/tcp/channel.h"
-#include "transports/tcp/tickets.h"
+#include "src/transport/stream/channel.h"
+#include "src/transport/stream/tickets.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 class Outbound {
  public:
@@ -109,4 +109,4 @@ class Outbound {
   bool closed_ = false;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream

@@ -13,9 +13,9 @@
 #include <functional>
 #include <unordered_map>
 
-#include "transports/tcp/channel.h"
+#include "src/transport/stream/channel.h"
 
-namespace tutti::transports::tcp {
+namespace tutti::transport::stream {
 
 class ChannelTable {
  public:
@@ -46,4 +46,4 @@ class ChannelTable {
   size_t foreign_ = 0;
 };
 
-}  // namespace tutti::transports::tcp
+}  // namespace tutti::transport::stream
