@@ -13,7 +13,7 @@ from tidy_checks.finding import Finding
 _BELOW_REGISTRY = [
     "algorithms", "transports", "src/types", "src/trace", "src/topology", "src/schedule",
     "src/transport", "src/transport/stream", "src/transport/door",
-    "src/group", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
+    "src/group", "src/consensus", "src/plan", "src/diagnosis", "src/select", "src/exec", "src/sim", "src/drivers", "src/engines",
     "src/bootstrap", "src/comm",
 ]
 ARROWS = {
@@ -23,6 +23,7 @@ ARROWS = {
     "src/trace": [],
     "src/topology": [],
     "src/group": [],
+    "src/consensus": [],
     "src/schedule": [],
     "src/transport": [],
     "src/transport/stream": ["src/transport"],
@@ -56,7 +57,7 @@ VERIFIER = re.compile(r"src/(schedule|plan)/verify")
 OUTSIDE = {"tests", "perf", "tools", "docs"}
 
 VENDOR_FREE = {"src/base", "src/types", "src/trace", "src/topology", "src/schedule", "src/plan",
-               "src/select", "src/exec", "src/diagnosis", "src/sim", "src/group", "algorithms"}
+               "src/select", "src/exec", "src/diagnosis", "src/sim", "src/group", "src/consensus", "algorithms"}
 _VENDOR = re.compile(r"(cuda|cuda_\w+|nccl|nvml|hwloc|mpi|pmix|pmi2?|gdrapi)\.h$"
                      r"|(infiniband|rdma|ucp|ucs|uct|nvtx3|torch)/")
 

@@ -1,0 +1,309 @@
+#include "src/consensus/agreement.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace tutti::consensus {
+namespace {
+
+std::set<Member> keys_of(const std::map<Member, std::optional<Proposal>>& promises) {
+  std::set<Member> keys;
+  for (const auto& [member, accepted] : promises) keys.insert(member);
+  return keys;
+}
+
+}  // namespace
+
+Agreement::Agreement(Terms terms, const Rules& rules)
+    : terms_(std::move(terms)),
+      view_(terms_.previous.digest()),
+      rules_(rules),
+      random_(terms_.seed) {}
+
+Status Agreement::begin(const Wish& wish, uint64_t now) {
+  if (!terms_.previous.holds(terms_.self)) {
+    return Status::internal_error("a member agrees on the successor of a view that lacks it");
+  }
+  if (Status status = check(wish, terms_.previous); !status.ok()) return status;
+  const std::vector<Member>& leave = wish.leave;
+  if (std::find(leave.begin(), leave.end(), terms_.self) != leave.end()) {
+    return Status::invalid_argument(
+        "an edit removes the rank that calls it; only ranks that stay call");
+  }
+  if (adopted_) return {};
+  begun_ = true;
+  wish_ = wish;
+  failure_ = {};
+  phase_ = Phase::kIdle;
+  tries_ = 0;
+  heard_ = {terms_.self};
+  // One member goes first, so that rivals are rare. The others only wait longer, since that one may
+  // be dead or stopped.
+  const std::vector<Member> stay = staying(wish, terms_.previous);
+  const auto first = std::min_element(stay.begin(), stay.end());
+  wake_at_ = *first == terms_.self ? now : now + rules_.rival_delay(terms_, tries_, random_);
+  fail_if_hopeless();
+  return {};
+}
+
+void Agreement::stop() {
+  begun_ = false;
+  phase_ = Phase::kIdle;
+  wake_at_ = kNever;
+}
+
+void Agreement::receive(const Message& message, uint64_t now) {
+  if (message.from == terms_.self || !rules_.is_current(terms_, view_, message)) return;
+  if (adopted_) {
+    if (message.kind == Message::Kind::kAdopted) return;
+    Message news = message_of(Message::Kind::kAdopted, {});
+    news.proposal = Proposal{{}, *adopted_};
+    send(message.from, std::move(news));
+    return;
+  }
+  heard_.insert(message.from);
+  switch (message.kind) {
+    case Message::Kind::kHere:
+      here_[message.from] = message.text;
+      send_accepts_if_promised(now);
+      return;
+    case Message::Kind::kAdopted:
+      if (message.proposal->view.previous == view_) adopt(message.proposal->view);
+      return;
+    case Message::Kind::kPrepare:
+      on_prepare(message, now);
+      return;
+    case Message::Kind::kPromise:
+      on_promise(message, now);
+      return;
+    case Message::Kind::kAccept:
+      on_accept(message, now);
+      return;
+    case Message::Kind::kAccepted:
+      on_accepted(message);
+      return;
+    case Message::Kind::kRefused:
+      on_refused(message, now);
+      return;
+    case Message::Kind::kDiffers:
+      if (!begun_ || phase_ == Phase::kIdle || message.ballot != ballot_) return;
+      failure_ = Status::invalid_usage("the members want different edits: one wants to " +
+                                       wish_.describe() + ", another one to " + message.text);
+      stop();
+      return;
+  }
+}
+
+void Agreement::mark_dead(Member member, uint64_t now) {
+  if (adopted_ || member == terms_.self) return;
+  here_.erase(member);
+  if (!terms_.previous.holds(member)) return;
+  dead_.insert(member);
+  if (!begun_) return;
+  fail_if_hopeless();
+  send_accepts_if_promised(now);
+  adopt_if_accepted();
+}
+
+void Agreement::tick(uint64_t now) {
+  if (!begun_ || adopted_ || now < wake_at_) return;
+  if (phase_ == Phase::kIdle) {
+    propose(now);
+    return;
+  }
+  ask();
+  wake_at_ = now + terms_.retry;
+}
+
+std::vector<Envelope> Agreement::take_messages() { return std::exchange(outbox_, {}); }
+
+std::vector<Member> Agreement::silent() const {
+  std::vector<Member> silent;
+  for (const Member member : terms_.previous.members) {
+    if (expects(member) && heard_.count(member) == 0) silent.push_back(member);
+  }
+  return silent;
+}
+
+// A member that wants another edit never promises, so no view is decided by members that disagree.
+void Agreement::on_prepare(const Message& message, uint64_t now) {
+  const bool may_answer = begun_ || !failure_.ok();
+  if (!may_answer) return;
+  if (message.ballot < promised_) {
+    Message refusal = message_of(Message::Kind::kRefused, message.ballot);
+    refusal.promised = promised_;
+    send(message.from, std::move(refusal));
+    return;
+  }
+  if (message.text != wish_.encode()) {
+    Message answer = message_of(Message::Kind::kDiffers, message.ballot);
+    answer.text = wish_.describe();
+    send(message.from, std::move(answer));
+    return;
+  }
+  if (!begun_) return;
+  if (phase_ != Phase::kIdle && ballot_ < message.ballot) give_way(now);
+  if (phase_ == Phase::kIdle) wake_at_ = now + rules_.rival_delay(terms_, tries_, random_);
+  promised_ = message.ballot;
+  highest_counter_ = std::max(highest_counter_, promised_.counter);
+  Message promise = message_of(Message::Kind::kPromise, message.ballot);
+  promise.proposal = accepted_;
+  promise.dead.assign(dead_.begin(), dead_.end());
+  send(message.from, std::move(promise));
+}
+
+void Agreement::on_promise(const Message& message, uint64_t now) {
+  if (phase_ != Phase::kPreparing || message.ballot != ballot_) return;
+  promises_[message.from] = message.proposal;
+  for (const Member member : message.dead) {
+    if (member != terms_.self && terms_.previous.holds(member)) dead_.insert(member);
+  }
+  send_accepts_if_promised(now);
+}
+
+void Agreement::on_accept(const Message& message, uint64_t now) {
+  if (!begun_) return;
+  if (message.ballot < promised_) {
+    Message refusal = message_of(Message::Kind::kRefused, message.ballot);
+    refusal.promised = promised_;
+    send(message.from, std::move(refusal));
+    return;
+  }
+  if (phase_ != Phase::kIdle && ballot_ < message.ballot) give_way(now);
+  promised_ = message.ballot;
+  highest_counter_ = std::max(highest_counter_, promised_.counter);
+  accepted_ = Proposal{message.ballot, message.proposal->view};
+  send(message.from, message_of(Message::Kind::kAccepted, message.ballot));
+}
+
+void Agreement::on_accepted(const Message& message) {
+  if (phase_ != Phase::kAccepting || message.ballot != ballot_) return;
+  accepts_.insert(message.from);
+  adopt_if_accepted();
+}
+
+void Agreement::on_refused(const Message& message, uint64_t now) {
+  highest_counter_ = std::max(highest_counter_, message.promised.counter);
+  if (phase_ != Phase::kIdle && message.ballot == ballot_) give_way(now);
+}
+
+void Agreement::adopt(const View& view) {
+  adopted_ = view;
+  stop();
+  Message news = message_of(Message::Kind::kAdopted, {});
+  news.proposal = Proposal{{}, view};
+  std::set<Member> others(view.members.begin(), view.members.end());
+  others.insert(terms_.previous.members.begin(), terms_.previous.members.end());
+  for (const Member other : others) {
+    if (other != terms_.self && dead_.count(other) == 0) send(other, news);
+  }
+}
+
+void Agreement::propose(uint64_t now) {
+  ++tries_;
+  ballot_ = {++highest_counter_, terms_.self};
+  phase_ = Phase::kPreparing;
+  promised_ = ballot_;
+  promises_ = {{terms_.self, accepted_}};
+  wake_at_ = now + terms_.retry;
+  ask();
+  send_accepts_if_promised(now);
+}
+
+void Agreement::send_accepts_if_promised(uint64_t now) {
+  if (phase_ != Phase::kPreparing) return;
+  if (!rules_.decides(terms_, wish_, keys_of(promises_), dead_)) return;
+  std::optional<View> view = rules_.bound_to(promises_);
+  if (!view) view = next_view();
+  if (!view) return;  // a newcomer is missing; its arrival comes here again
+  proposed_ = std::move(view);
+  phase_ = Phase::kAccepting;
+  accepted_ = Proposal{ballot_, *proposed_};
+  accepts_ = {terms_.self};
+  wake_at_ = now + terms_.retry;
+  ask();
+  adopt_if_accepted();
+}
+
+void Agreement::adopt_if_accepted() {
+  if (phase_ != Phase::kAccepting) return;
+  if (rules_.decides(terms_, wish_, accepts_, dead_)) adopt(*proposed_);
+}
+
+void Agreement::give_way(uint64_t now) {
+  phase_ = Phase::kIdle;
+  wake_at_ = now + rules_.rival_delay(terms_, tries_, random_);
+}
+
+std::optional<View> Agreement::next_view() const {
+  const View& previous = terms_.previous;
+  View next{previous.epoch + 1, view_, wish_.order, {}};
+  std::vector<Member> joining;
+  for (const Member member : wish_.order) {
+    if (!previous.holds(member)) joining.push_back(member);
+  }
+  if (wish_.order.empty()) {
+    for (const auto& [member, card] : here_) {
+      if (joining.size() < wish_.join) joining.push_back(member);
+    }
+    // A member that has answered is alive, whatever somebody else's connection to it looked like.
+    std::vector<Member> leaving = wish_.leave;
+    if (wish_.who == Wish::Leave::kDead) {
+      for (const Member member : dead_) {
+        if (promises_.count(member) == 0) leaving.push_back(member);
+      }
+    }
+    next.members = next_order(previous.members, leaving, joining);
+  }
+  if (joining.size() < wish_.join) return std::nullopt;
+  for (const Member member : joining) {
+    const auto card = here_.find(member);
+    if (card == here_.end()) return std::nullopt;
+    next.newcomers.push_back({member, card->second});
+  }
+  return next;
+}
+
+void Agreement::fail_if_hopeless() {
+  std::set<Member> alive;
+  for (const Member member : terms_.previous.members) {
+    if (dead_.count(member) == 0) alive.insert(member);
+  }
+  if (rules_.decides(terms_, wish_, alive, dead_)) return;
+  failure_ = Status::remote_error("an edit of " + std::to_string(terms_.previous.members.size()) +
+                                  " members needs more than the " + std::to_string(alive.size()) +
+                                  " that are alive: " + wish_.describe());
+  stop();
+}
+
+bool Agreement::expects(Member member) const {
+  if (member == terms_.self || dead_.count(member) != 0) return false;
+  const std::vector<Member>& leave = wish_.leave;
+  return std::find(leave.begin(), leave.end(), member) == leave.end();
+}
+
+Message Agreement::message_of(Message::Kind kind, const Ballot& ballot) const {
+  Message message;
+  message.kind = kind;
+  message.from = terms_.self;
+  message.epoch = terms_.previous.epoch;
+  message.view = view_;
+  message.ballot = ballot;
+  return message;
+}
+
+void Agreement::send(Member to, Message message) { outbox_.push_back({to, std::move(message)}); }
+
+void Agreement::ask() {
+  const bool preparing = phase_ == Phase::kPreparing;
+  Message question =
+      message_of(preparing ? Message::Kind::kPrepare : Message::Kind::kAccept, ballot_);
+  if (preparing) question.text = wish_.encode();
+  if (!preparing) question.proposal = Proposal{ballot_, *proposed_};
+  for (const Member member : terms_.previous.members) {
+    const bool answered = preparing ? promises_.count(member) != 0 : accepts_.count(member) != 0;
+    if (expects(member) && !answered) send(member, question);
+  }
+}
+
+}  // namespace tutti::consensus

@@ -1,0 +1,62 @@
+// The messages by which members agree on the next epoch.
+//
+// Threads: values. Errors: decode() gives kRemoteError for bytes that are no message.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+#include "src/consensus/view.h"
+
+namespace tutti::consensus {
+
+/// Names one try of one member to have a view adopted. The member makes it unique.
+struct Ballot {
+  uint64_t counter = 0;  // 0: none yet
+  Member member = 0;
+  auto operator<=>(const Ballot&) const = default;
+};
+
+struct Proposal {
+  Ballot ballot;
+  View view;
+  bool operator==(const Proposal&) const = default;
+};
+
+struct Message {
+  enum class Kind : uint8_t {
+    kHere,      // a newcomer is there; `text` is its card
+    kPrepare,   // a proposer asks for promises; `text` is its wish
+    kPromise,   // `proposal`: the last one accepted, if any; `dead`: whom the sender knows dead
+    kAccept,    // `proposal` is to be accepted
+    kAccepted,  // the sender has accepted the proposal of `ballot`
+    kRefused,   // `ballot` is too low; `promised` says what the sender has promised
+    kDiffers,   // the sender's wish is another one; `text` describes it
+    kAdopted,   // `proposal->view` is the next epoch
+  };
+  Kind kind = Kind::kHere;
+  Member from = 0;
+  uint32_t epoch = 0;  // the present one, whose members agree on its successor
+  Digest view{};       // of the present epoch
+  Ballot ballot;
+  Ballot promised;
+  std::optional<Proposal> proposal;
+  std::vector<Member> dead;
+  std::string text;
+
+  std::string encode() const;
+  static Result<Message> decode(std::string_view bytes);
+  bool operator==(const Message&) const = default;
+};
+
+struct Envelope {
+  Member to = 0;
+  Message message;
+};
+
+}  // namespace tutti::consensus

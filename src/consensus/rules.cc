@@ -1,0 +1,57 @@
+#include "src/consensus/rules.h"
+
+#include <algorithm>
+
+namespace tutti::consensus {
+namespace {
+
+bool majority(const std::vector<Member>& members, const std::set<Member>& answered) {
+  const Member least = *std::min_element(members.begin(), members.end());
+  size_t count = 0;
+  for (const Member member : members) count += answered.count(member);
+  if (2 * count == members.size()) return answered.count(least) > 0;
+  return 2 * count > members.size();
+}
+
+}  // namespace
+
+bool Rules::decides(const Terms& terms, const Wish& wish, const std::set<Member>& answered,
+                    const std::set<Member>& dead) const {
+  if (answered.size() < wish.at_least) return false;
+  if (wish.who == Wish::Leave::kNamed) {
+    for (const Member member : staying(wish, terms.previous)) {
+      if (answered.count(member) == 0) return false;
+    }
+    return true;
+  }
+  if (terms.judge == Judge::kMajority) return majority(terms.previous.members, answered);
+  for (const Member member : terms.previous.members) {
+    if (answered.count(member) == 0 && dead.count(member) == 0) return false;
+  }
+  return true;
+}
+
+bool Rules::is_current(const Terms& terms, const Digest& view, const Message& message) const {
+  if (message.epoch != terms.previous.epoch || message.view != view) return false;
+  return message.kind == Message::Kind::kHere || terms.previous.holds(message.from);
+}
+
+std::optional<View> Rules::bound_to(
+    const std::map<Member, std::optional<Proposal>>& promises) const {
+  const Proposal* highest = nullptr;
+  for (const auto& [member, accepted] : promises) {
+    if (accepted && (highest == nullptr || highest->ballot < accepted->ballot)) {
+      highest = &*accepted;
+    }
+  }
+  if (highest == nullptr) return std::nullopt;
+  return highest->view;
+}
+
+uint64_t Rules::rival_delay(const Terms& terms, uint32_t tries, Prng& random) const {
+  constexpr uint32_t kMostDoublings = 5;
+  const uint64_t widest = terms.retry << std::min(tries, kMostDoublings);
+  return terms.retry + random.below(widest);
+}
+
+}  // namespace tutti::consensus

@@ -1,0 +1,72 @@
+#include "src/consensus/view.h"
+
+#include <sodium.h>
+
+#include <algorithm>
+
+#include "src/consensus/bytes.h"
+
+namespace tutti::consensus {
+namespace {
+
+bool contains(const std::vector<Member>& members, Member member) {
+  return std::find(members.begin(), members.end(), member) != members.end();
+}
+
+bool has_repeats(std::vector<Member> members) {
+  std::sort(members.begin(), members.end());
+  return std::adjacent_find(members.begin(), members.end()) != members.end();
+}
+
+}  // namespace
+
+bool View::holds(Member member) const { return contains(members, member); }
+
+Digest View::digest() const {
+  const std::string bytes = encode();
+  Digest digest{};
+  crypto_generichash(digest.data(), digest.size(),
+                     reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), nullptr,
+                     0);
+  return digest;
+}
+
+std::string View::encode() const {
+  Writer out;
+  out.number(epoch);
+  out.digest(previous);
+  out.members(members);
+  out.newcomers(newcomers);
+  return std::move(out).bytes();
+}
+
+Result<View> View::decode(std::string_view bytes) {
+  Reader in(bytes);
+  View view;
+  view.epoch = static_cast<uint32_t>(in.number());
+  view.previous = in.digest();
+  view.members = in.members();
+  view.newcomers = in.newcomers();
+  bool sound = in.finished() && !view.members.empty() && !has_repeats(view.members);
+  for (const Newcomer& newcomer : view.newcomers) sound = sound && view.holds(newcomer.member);
+  if (!sound) return Status::remote_error("a member sent a view of the group that is malformed");
+  return view;
+}
+
+std::vector<Member> next_order(const std::vector<Member>& previous,
+                               const std::vector<Member>& leaving,
+                               const std::vector<Member>& joining) {
+  std::vector<Member> order;
+  size_t joined = 0;
+  for (const Member member : previous) {
+    if (!contains(leaving, member)) {
+      order.push_back(member);
+    } else if (joined < joining.size()) {
+      order.push_back(joining[joined++]);
+    }
+  }
+  for (; joined < joining.size(); ++joined) order.push_back(joining[joined]);
+  return order;
+}
+
+}  // namespace tutti::consensus

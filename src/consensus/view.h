@@ -1,0 +1,55 @@
+// Which members a group has in one epoch: what an edit in place agrees on.
+//
+// A view names its predecessor by digest, so a chain of views is one history: two views of the same
+// number that came from different histories have different digests, and links refuse frames of a
+// digest that is not theirs.
+//
+// Threads: values; functions are pure. Errors: decode() gives kRemoteError for bytes that are no
+// view.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/base/status.h"
+
+namespace tutti::consensus {
+
+/// An id that a member keeps whatever its rank becomes (group::GroupView::members).
+using Member = uint64_t;
+
+/// 128 bits of a keyed-less hash over everything a view says.
+using Digest = std::array<uint8_t, 16>;
+
+/// A member that is not of the previous epoch, and what the others need to reach it.
+struct Newcomer {
+  Member member = 0;
+  std::string card;
+  bool operator==(const Newcomer&) const = default;
+};
+
+struct View {
+  uint32_t epoch = 0;
+  Digest previous{};                // of the view it was made from; zero for the first one
+  std::vector<Member> members;      // by rank
+  std::vector<Newcomer> newcomers;  // the members that the previous view lacks
+
+  bool holds(Member member) const;
+  Digest digest() const;
+  std::string encode() const;
+  static Result<View> decode(std::string_view bytes);
+  bool operator==(const View&) const = default;
+};
+
+/// The order of the next epoch's members. A member that joins takes the place of one that leaves,
+/// the first of one list that of the first of the other, so everybody else keeps the rank it had.
+/// Where more leave than join, the ranks behind close up; where more join, they come last.
+std::vector<Member> next_order(const std::vector<Member>& previous,
+                               const std::vector<Member>& leaving,
+                               const std::vector<Member>& joining);
+
+}  // namespace tutti::consensus
