@@ -110,7 +110,7 @@ target_include_directories(tutti_test_helpers PRIVATE "${PROJECT_BINARY_DIR}/tes
 # What has one thread only needs no thread sanitizer.
 set(TUTTI_PURE_TESTS "^$")
 if(TUTTI_SANITIZE STREQUAL "thread")
-  string(CONCAT TUTTI_PURE_TESTS "^((src/(plan|registry|schedule|select|types)|algorithms|tools)/"
+  string(CONCAT TUTTI_PURE_TESTS "^((src/(codecs|plan|registry|schedule|select|types)|algorithms|tools)/"
          "|src/comm/planner_test|perf/collectives/pattern_)")
 endif()
 

@@ -1,0 +1,71 @@
+// Blocks of whole numbers of 8 or 4 bits, times a scale.
+#include "src/codecs/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "src/codecs/whole_numbers.cc"
+#include <hwy/foreach_target.h>  // includes this file again, once per target
+// Behind it, what is included once per target.
+#include "src/codecs/coded_inl.h"
+#include "src/codecs/scale.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace tutti::codecs {
+namespace HWY_NAMESPACE {
+
+template <int kBits>
+struct WholeNumberBody {
+  using State = float;  // the scale
+  static constexpr size_t kHeader = sizeof(State);
+  static constexpr int kCodeBits = kBits;
+  static constexpr int kLevels = (1 << (kBits - 1)) - 1;
+
+  static State prepare(uint32_t largest) { return scale_of(largest, kLevels); }
+  static bool is_poisoned(State scale) { return scale != scale; }
+  static void store(State scale, std::byte* out) { store_scale(scale, out); }
+  static bool load(State& scale, const std::byte* in) { return load_scale(scale, in); }
+
+  template <class D>
+  static HWY_INLINE hn::Vec<Bits<D>> code(D d, hn::Vec<D> v, State scale) {
+    const Bits<D> du;
+    const auto most = hn::Set(d, static_cast<float>(kLevels));
+    const auto exact = hn::Div(v, hn::Set(d, scale));
+    const auto held = hn::Min(hn::Max(exact, hn::Neg(most)), most);
+    return hn::BitCast(du, hn::NearestInt(held));
+  }
+  template <class D>
+  static HWY_INLINE hn::Vec<D> value(D d, hn::Vec<Bits<D>> code, State scale) {
+    const hn::RebindToSigned<D> di;
+    const auto raised = hn::BitCast(di, hn::ShiftLeft<32 - kBits>(code));
+    return hn::Mul(hn::ConvertTo(d, hn::ShiftRight<32 - kBits>(raised)), hn::Set(d, scale));
+  }
+};
+
+CodecKernels int8_kernels() { return kernels_of<WholeNumberBody<8>>(); }
+CodecKernels int4_kernels() { return kernels_of<WholeNumberBody<4>>(); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace tutti::codecs
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tutti::codecs {
+
+HWY_EXPORT(int8_kernels);
+HWY_EXPORT(int4_kernels);
+
+CodecFamily int8_block_family() {
+  return {"int8_block", 1, {256}, check_block,
+          [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 4, 8); },
+          [](const CodecNumbers&) { return facts_of_levels(127); },
+          [] { return HWY_DYNAMIC_DISPATCH(int8_kernels)(); }};
+}
+
+CodecFamily int4_block_family() {
+  return {"int4_block", 1, {256}, check_block,
+          [](const CodecNumbers& n, uint64_t count) { return block_bytes(count, n.block, 4, 4); },
+          [](const CodecNumbers&) { return facts_of_levels(7); },
+          [] { return HWY_DYNAMIC_DISPATCH(int4_kernels)(); }};
+}
+
+}  // namespace tutti::codecs
+#endif
