@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <set>
+#include <tuple>
 #include <utility>
 
 namespace tutti::api {
@@ -74,16 +76,7 @@ Status find_places(GroupMember& member) {
     if (!place.ok()) return place.status();
     member.places.push_back(place.value());
   }
-  return {};
-}
-
-/// Null, and none: no call of the communicator is in a graph.
-OrderedStreams ordered_streams_of(const GroupMember& member) {
-  OrderedStreams ordered{member.task.communicator->call_order(), {}};
-  for (size_t i = 0; ordered.order != nullptr && i < member.places.size(); ++i) {
-    if (is_of_device(member.streams[i])) ordered.places.push_back(member.places[i]);
-  }
-  return ordered;
+  return member.task.communicator->open_order();
 }
 
 }  // namespace
@@ -94,12 +87,18 @@ OrderedStreams ordered_streams_of(const GroupMember& member) {
 void order(std::vector<GroupMember>& members) {
   const auto kind_of = [](const GroupMember& member) {
     const auto* access = std::get_if<comm::Access>(&member.task.work);
-    if (access != nullptr) return access->kind == comm::Access::Kind::kWaitSignal ? 3 : 2;
-    return member.task.is_request() ? 0 : 1;
+    if (access != nullptr) return access->kind == comm::Access::Kind::kWaitSignal ? 4 : 3;
+    if (member.task.is_request()) return 0;
+    return is_direct(member.task, member.streams) ? 1 : 2;
   };
-  std::stable_sort(members.begin(), members.end(), [&](const GroupMember& a, const GroupMember& b) {
-    return kind_of(a) < kind_of(b);
-  });
+  std::map<std::pair<const tuttiComm*, int>, size_t> known;
+  for (GroupMember& member : members) {
+    member.kind = kind_of(member);
+    member.index = known[{member.comm, member.kind}]++;
+  }
+  std::stable_sort(
+      members.begin(), members.end(),
+      [](const GroupMember& a, const GroupMember& b) { return a.kind < b.kind; });
 }
 
 // Another thread may have ended a communicator since the call.
@@ -150,37 +149,6 @@ bool needs_engine(const GroupMember& member) {
   return is_host(member.task.stream) || std::any_of(more.begin(), more.end(), is_host);
 }
 
-// All streams of devices come to their first point before one of them waits at its second one: what
-// it waits for may need another one that shares its queue in the hardware.
-Status enter_devices(std::vector<GroupMember>& members, OnDevices& on) {
-  for (GroupMember& member : members) {
-    Result<Crossings> made = cross(member.task, {member.streams, member.places});
-    if (!made.ok()) return made.status();
-    on.crossings.insert(on.crossings.end(), made.value().begin(), made.value().end());
-    OrderedStreams ordered = ordered_streams_of(member);
-    if (ordered.places.empty()) continue;
-    if (Status status = ordered.order->begin(ordered.places); !status.ok()) return status;
-    on.ordered.push_back(std::move(ordered));
-  }
-  for (const auto& crossing : on.crossings) {
-    if (Status status = crossing->enter(); !status.ok()) return status;
-  }
-  return {};
-}
-
-Status leave_devices(const OnDevices& on) {
-  Status first;
-  for (const auto& crossing : on.crossings) {
-    const Status status = crossing->leave();
-    if (first.ok()) first = status;
-  }
-  for (const OrderedStreams& ordered : on.ordered) {
-    const Status status = ordered.order->end(ordered.places);
-    if (first.ok()) first = status;
-  }
-  return first;
-}
-
 Status check_engines(const std::vector<GroupMember>& members) {
   for (const GroupMember& member : members) {
     if (Status s = check_engine(member.task, member.streams); !s.ok()) return s;
@@ -203,7 +171,6 @@ std::vector<GroupMember> take_direct(std::vector<GroupMember>& members) {
   std::vector<GroupMember> taken(std::make_move_iterator(direct),
                                  std::make_move_iterator(members.end()));
   members.erase(direct, members.end());
-  order_for_streams(taken);
   return taken;
 }
 
@@ -211,18 +178,96 @@ void declare_by_host(const std::vector<GroupMember>& members) {
   for (const GroupMember& member : members) (void)declare_by_host(member.task, member.streams);
 }
 
-Status enqueue_direct(std::vector<GroupMember>& members) {
+namespace {
+
+using Key = std::tuple<int, uint64_t, size_t>;
+
+Key key_of(const Turn& turn) {
+  const GroupMember& member = *turn.member;
+  return {member.kind, member.comm->communicator->id(), member.index};
+}
+
+Turn turn_of(GroupMember& member, bool direct) {
+  Turn turn{.member = &member, .direct = direct};
+  for (size_t i = 0; i < member.places.size(); ++i) {
+    if (is_of_device(member.streams[i])) turn.places.push_back(member.places[i]);
+  }
+  return turn;
+}
+
+Status enter(Turn& turn) {
+  turn.entered = true;
+  if (turn.places.empty()) return {};
+  exec::CallOrder& order = *turn.member->comm->communicator->call_order();
+  if (Status status = order.begin(turn.places); !status.ok()) return status;
+  for (const auto& crossing : turn.crossings) {
+    if (Status status = crossing->enter(); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status leave(const Turn& turn) {
   Status first;
-  for (GroupMember& member : members) {
-    const OrderedStreams ordered = ordered_streams_of(member);
-    Status status = ordered.places.empty() ? Status() : ordered.order->begin(ordered.places);
-    if (status.ok()) {
-      status = enqueue_direct(member.task, member.streams);
-    } else {
-      member.task.tell(status);
-    }
-    if (status.ok() && !ordered.places.empty()) status = ordered.order->end(ordered.places);
+  for (const auto& crossing : turn.crossings) {
+    const Status status = crossing->leave();
     if (first.ok()) first = status;
+  }
+  const Status ended = turn.places.empty()
+                           ? Status()
+                           : turn.member->comm->communicator->call_order()->end(turn.places);
+  return first.ok() ? ended : first;
+}
+
+Status put_direct(const Turn& turn) {
+  GroupMember& member = *turn.member;
+  exec::CallOrder& order = *member.comm->communicator->call_order();
+  if (Status status = order.begin(turn.places); !status.ok()) {
+    member.task.tell(status);
+    return status;
+  }
+  if (Status status = enqueue_direct(member.task, member.streams); !status.ok()) return status;
+  return order.end(turn.places);
+}
+
+}  // namespace
+
+Result<Turns> enter_devices(std::vector<GroupMember>& crossing, std::vector<GroupMember>& direct) {
+  Turns turns;
+  for (GroupMember& member : crossing) {
+    turns.push_back(turn_of(member, false));
+    Result<Crossings> made = cross(member.task, {member.streams, member.places});
+    if (!made.ok()) return made.status();
+    turns.back().crossings = std::move(made).value();
+  }
+  for (GroupMember& member : direct) turns.push_back(turn_of(member, true));
+  std::stable_sort(turns.begin(), turns.end(),
+                   [](const Turn& a, const Turn& b) { return key_of(a) < key_of(b); });
+  std::set<const tuttiComm*> begun;
+  for (Turn& turn : turns) {
+    if (!begun.insert(turn.member->comm).second || turn.direct) continue;
+    if (Status status = enter(turn); !status.ok()) return status;
+  }
+  return turns;
+}
+
+// A task whose stream never comes to its first point would wait for it: its communicator fails.
+Status put_turns(Turns& turns) {
+  Status first;
+  const auto note = [&first](const Turn& turn, const Status& status) {
+    if (first.ok()) first = status;
+    if (!status.ok() && !turn.direct) turn.member->comm->communicator->abort(status);
+  };
+  for (auto turn = turns.begin(); turn != turns.end();) {
+    const auto end = std::find_if(turn, turns.end(), [&](const Turn& other) {
+      return key_of(other) != key_of(*turn);
+    });
+    std::for_each(turn, end, [&](Turn& one) {
+      if (!one.direct && !one.entered) note(one, enter(one));
+    });
+    std::for_each(turn, end, [&](Turn& one) {
+      note(one, one.direct ? put_direct(one) : leave(one));
+    });
+    turn = end;
   }
   return first;
 }

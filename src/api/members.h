@@ -18,6 +18,8 @@ struct GroupMember {
   comm::Task task;
   std::vector<tuttiStream_t> streams;       // of its transfers; of other work, one
   std::vector<exec::StreamPlace> places{};  // by stream, since enter()
+  int kind = 0;                             // since order(): the lower, the earlier
+  size_t index = 0;                         // among those of its communicator and kind
   Visitor visitor{nullptr};                 // from the end of the group until the task is announced
 };
 
@@ -37,31 +39,33 @@ bool needs_engine(const GroupMember& member);
 
 /// Whether all on streams of devices run by the engines that their options ask for.
 Status check_engines(const std::vector<GroupMember>& members);
-/// A group may name communicators in another order on each rank, but a stream waits for one call
-/// after the other: so all ranks put what streams run there by kind and communicator.
+/// For what is captured: a group may name communicators in another order on each rank, but a stream
+/// waits for one call after the other. So all ranks put it there by kind and communicator.
 void order_for_streams(std::vector<GroupMember>& members);
-/// Those that streams of devices run by themselves, taken out of the members, in that order.
+/// Those that streams of devices run by themselves, taken out of the members.
 std::vector<GroupMember> take_direct(std::vector<GroupMember>& members);
 /// Tells the peers of those on streams of devices whose options ask for the host. Where they call
 /// something else the communicators fail, and so do the members when they run.
 void declare_by_host(const std::vector<GroupMember>& members);
-/// Puts them into their streams, all of them even if one fails. The first error.
-Status enqueue_direct(std::vector<GroupMember>& members);
 
-/// The streams of a call, and the order that they keep because graphs have calls of the
-/// communicator, too.
-struct OrderedStreams {
-  std::shared_ptr<exec::CallOrder> order;
-  std::vector<exec::StreamPlace> places;
+/// The part of a member that streams of devices get when its turn comes. Turns follow each other by
+/// kind, then communicator, then call, which is the same on all ranks. The ranks of a communicator
+/// that this thread has take one turn together: a stream that waits for the others may share a
+/// hardware queue with theirs.
+struct Turn {
+  GroupMember* member = nullptr;
+  bool direct = false;  // else it crosses to the host
+  Crossings crossings{};
+  std::vector<exec::StreamPlace> places{};  // of its streams of devices
+  bool entered = false;                     // its crossings have their first points
 };
-/// Of calls that cross to the host.
-struct OnDevices {
-  Crossings crossings;
-  std::vector<OrderedStreams> ordered;
-};
+using Turns = std::vector<Turn>;
 
-/// Of the members on streams of devices: up to where the host's work begins, and all behind it.
-Status enter_devices(std::vector<GroupMember>& members, OnDevices& on);
-Status leave_devices(const OnDevices& on);
+/// The turns of the members, which they outlive. Those of `crossing` that come first of their
+/// communicator enter: they come to where the host's work begins. An error: nothing has run.
+Result<Turns> enter_devices(std::vector<GroupMember>& crossing, std::vector<GroupMember>& direct);
+/// All that is left to be put into the streams, also if something of it fails. The first error: of
+/// what crosses it fails the communicator. Tasks of what crosses are the engine's already.
+Status put_turns(Turns& turns);
 
 }  // namespace tutti::api

@@ -167,7 +167,7 @@ tuttiResult_t submit_work(const Submission<Work>& asked, tuttiStream_t stream) {
 // A group with a HOST stream, or a device's, belongs to the engine as a whole: a communicator is
 // driven by one thread at a time. `tasks` has room for all.
 Status queue_group(OpenGroup& group, comm::StreamEngine& engine, std::vector<comm::Task>& tasks,
-                   const OnDevices& on) {
+                   Turns& turns) {
   for (GroupMember& member : group.members) tasks.push_back(std::move(member.task));
   const Status taken = caught_status([&] {
     engine.submit(tasks);
@@ -175,22 +175,26 @@ Status queue_group(OpenGroup& group, comm::StreamEngine& engine, std::vector<com
   });
   if (!taken.ok()) {
     for (const comm::Task& task : tasks) task.tell(taken);
+    std::erase_if(turns, [](const Turn& turn) { return !turn.direct; });
+    (void)put_turns(turns);
     return taken;
   }
+  const Status left = put_turns(turns);
   group.members.clear();  // what is announced keeps its communicator by itself
-  const Status left = leave_devices(on);
   const Status waited = group.own == nullptr ? Status() : group.own->wait();
   return left.ok() ? waited : left;
 }
 
-Status drive_group(OpenGroup& group, comm::Driver& driver) {
+Status drive_group(OpenGroup& group, comm::Driver& driver, Turns& turns) {
+  const Status put = put_turns(turns);
   for (GroupMember& member : group.members) {
     member.task.announce();
     member.visitor = Visitor(nullptr);  // as in queue_group()
     driver.add(std::move(member.task));
   }
   driver.run(kGroupSpins);
-  return group.own == nullptr ? Status() : group.own->wait();
+  const Status waited = group.own == nullptr ? Status() : group.own->wait();
+  return put.ok() ? waited : put;
 }
 
 Status run_members(OpenGroup& group) {
@@ -198,7 +202,7 @@ Status run_members(OpenGroup& group) {
   comm::StreamEngine* engine = nullptr;
   std::vector<comm::Task> tasks;
   std::optional<comm::Driver> driver;
-  OnDevices on;
+  Turns turns;
   std::optional<DeferredCallbacks> deferred;  // the communicators are the driver's until its end
   std::vector<GroupMember> direct, captured;
   const Status ready = caught_status([&]() -> Status {
@@ -209,6 +213,9 @@ Status run_members(OpenGroup& group) {
     if (!taken.ok()) return taken.status();
     captured = std::move(taken).value();
     direct = take_direct(members);
+    Result<Turns> entered = enter_devices(members, direct);
+    if (!entered.ok()) return entered.status();
+    turns = std::move(entered).value();
     // Before any task is counted as pending: a group may hold several of one communicator.
     if (std::none_of(members.begin(), members.end(), needs_engine)) {
       size_t handles = 0;
@@ -224,7 +231,7 @@ Status run_members(OpenGroup& group) {
     Result<comm::StreamEngine*> found = find_engine();
     if (!found.ok()) return found.status();
     engine = found.value();
-    return enter_devices(members, on);
+    return {};
   });
   if (!ready.ok()) {
     tell_all(members, ready);
@@ -234,11 +241,9 @@ Status run_members(OpenGroup& group) {
   }
   // Between the two points of what crosses to the host: no stream waits for this rank yet.
   declare_by_host(members);
-  const Status put = enqueue_direct(direct);
   const Status kept = put_captured(captured);
-  const Status run =
-      engine != nullptr ? queue_group(group, *engine, tasks, on) : drive_group(group, *driver);
-  if (!put.ok()) return put;
+  const Status run = engine != nullptr ? queue_group(group, *engine, tasks, turns)
+                                       : drive_group(group, *driver, turns);
   return kept.ok() ? run : kept;
 }
 

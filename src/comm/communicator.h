@@ -183,13 +183,15 @@ class Communicator final {
   /// The same of any of the ranks: on this host at once, elsewhere when the watch has heard of it.
   Status failure_of_any() { return failure_->of_any_rank(executor_->state().peers()); }
 
-  /// Before a call of it is captured in the stream.
-  Status open_to_graphs(const exec::StreamPlace& where);
+  /// Before a call of it is put into a stream of a device.
+  Status open_order();
+  /// Before one is captured.
+  void open_to_graphs();
   /// No graph runs its calls any more: before what ends it waits for what is pending.
   void close_to_graphs();
   /// Whether graphs may run calls of it at any time. Then no thread drives it but the engine's.
   bool is_replayed() const { return gate_ != nullptr; }
-  /// Of all its calls in streams; null: none was ever captured, and they need none.
+  /// Of all its calls in streams of devices; null: there was none.
   const std::shared_ptr<exec::CallOrder>& call_order() const { return call_order_; }
   const std::shared_ptr<ReplayGate>& gate() const { return gate_; }
 

@@ -164,13 +164,16 @@ std::string Communicator::reason_by_host(const Request* request, EngineWish aske
   return std::string(why.message());
 }
 
-Status Communicator::open_to_graphs(const exec::StreamPlace& where) {
-  if (gate_ != nullptr) return {};
-  Result<std::shared_ptr<exec::CallOrder>> order = options_.device->make_order(where);
+Status Communicator::open_order() {
+  if (call_order_ != nullptr) return {};
+  Result<std::shared_ptr<exec::CallOrder>> order = options_.device->make_order();
   if (!order.ok()) return order.status();
   call_order_ = std::move(order).value();
-  gate_ = std::make_shared<ReplayGate>(*this);
   return {};
+}
+
+void Communicator::open_to_graphs() {
+  if (gate_ == nullptr) gate_ = std::make_shared<ReplayGate>(*this);
 }
 
 void Communicator::close_to_graphs() {

@@ -90,9 +90,11 @@ struct StreamPlace {
   void* graph = nullptr;  // that the capture makes
 };
 
-/// The order of a communicator's calls in streams, captured ones and others, whatever streams they
-/// are on: calls run in the order in which they, or the graphs that hold them, were put into
-/// streams. Threads: one at a time. A captured call's graph keeps it (Device::keep).
+/// The order of a communicator's calls in streams, captured ones and others, whatever streams and
+/// devices they are on, from device to device or through the host: calls run in the order in which
+/// they, or the graphs that hold them, were put into streams. No handle of a stream says anything:
+/// one stream may get the handle of another one that is gone, and several may have one in common.
+/// Threads: one at a time. A captured call's graph keeps it (Device::keep).
 class CallOrder {
  public:
   virtual ~CallOrder() = default;
@@ -175,9 +177,9 @@ struct StreamedTransfers {
 class DeviceRank {
  public:
   virtual ~DeviceRank() = default;
-  /// Puts a call into the stream and returns. Calls run in the order in which they are put, on
-  /// whatever streams. An error of calls that differ, or of the driver, fails the communicator; one
-  /// of the stream (it is captured) leaves it as it was.
+  /// Puts a call into the stream and returns. On whatever streams calls are, they must run in the
+  /// order in which they are put here (CallOrder). An error of calls that differ, or of the driver,
+  /// fails the communicator; one of the stream (it is captured) leaves it as it was.
   virtual Status enqueue(StreamedCall call) = 0;
   /// The same. Those with this rank itself are in pairs of equal size (check_own_transfers).
   virtual Status enqueue(StreamedTransfers call) = 0;
@@ -276,8 +278,7 @@ class Device {
   /// Lives at least as long as the graph that is captured in the stream, and all that can run it;
   /// its last owner lets it go in a thread that may use the device.
   virtual Status keep(const StreamPlace& where, std::shared_ptr<const void> kept) = 0;
-  /// Of calls in streams of this one's device.
-  virtual Result<std::shared_ptr<CallOrder>> make_order(const StreamPlace& where) = 0;
+  virtual Result<std::shared_ptr<CallOrder>> make_order() = 0;
   /// Collective among ranks of one host. kUnsupported, on all of them: some rank cannot; the
   /// message says which, and why. Another error has failed the communicator.
   virtual Result<std::unique_ptr<DeviceRank>> open(DeviceRankOptions options) = 0;

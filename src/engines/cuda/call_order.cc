@@ -8,39 +8,49 @@
 
 namespace tutti::engines::cuda {
 
+using drivers::cuda::ContextScope;
+using drivers::cuda::CUcontext;
 using drivers::cuda::CudaEvent;
 using drivers::cuda::CUstream;
 
 namespace {
 
 CUstream stream_of(const exec::StreamPlace& where) { return static_cast<CUstream>(where.stream); }
-
-/// Some event, made although streams are captured.
-Result<CudaEvent> make_event(const drivers::cuda::Cuda& cuda) {
-  const drivers::cuda::UncapturedScope uncaptured(cuda);
-  return CudaEvent::create(cuda);
+CUcontext context_of(const exec::StreamPlace& where) {
+  return static_cast<CUcontext>(where.context);
 }
 
 }  // namespace
 
-CudaCallOrder::Captured::~Captured() {
-  if (!last) return;
-  const drivers::cuda::ContextScope scope(*cuda, context);
-  last.reset();
+// Made although streams are captured.
+Result<CudaCallOrder::EventInContext> CudaCallOrder::EventInContext::create(
+    const drivers::cuda::Cuda& cuda, void* context) {
+  const ContextScope scope(cuda, static_cast<CUcontext>(context));
+  if (!scope.status().ok()) return scope.status();
+  const drivers::cuda::UncapturedScope uncaptured(cuda);
+  Result<CudaEvent> event = CudaEvent::create(cuda);
+  if (!event.ok()) return event.status();
+  EventInContext made;
+  made.cuda = &cuda;
+  made.context = context;
+  made.event.emplace(std::move(event).value());
+  return made;
 }
 
-Result<std::shared_ptr<exec::CallOrder>> CudaCallOrder::create(const drivers::cuda::Cuda& cuda,
-                                                               drivers::cuda::CUcontext context) {
-  Result<CudaEvent> last = make_event(cuda);
-  if (!last.ok()) return last.status();
-  std::shared_ptr<CudaCallOrder> made(new CudaCallOrder(cuda, context));
-  made->last_.emplace(std::move(last).value());
-  return std::shared_ptr<exec::CallOrder>(std::move(made));
+CudaCallOrder::EventInContext::~EventInContext() {
+  if (!event) return;
+  const ContextScope scope(*cuda, static_cast<CUcontext>(context));
+  event.reset();
 }
 
-CudaCallOrder::~CudaCallOrder() {
-  const drivers::cuda::ContextScope scope(cuda_, context_);
-  last_.reset();
+Result<const CudaCallOrder::EventInContext*> CudaCallOrder::event_of(
+    const exec::StreamPlace& where) {
+  for (const EventInContext& known : events_) {
+    if (known.context == where.context) return &known;
+  }
+  Result<EventInContext> made = EventInContext::create(cuda_, where.context);
+  if (!made.ok()) return made.status();
+  return &events_.emplace_back(std::move(made).value());
 }
 
 Result<std::shared_ptr<CudaCallOrder::Captured>> CudaCallOrder::captured_of(
@@ -50,15 +60,11 @@ Result<std::shared_ptr<CudaCallOrder::Captured>> CudaCallOrder::captured_of(
     std::shared_ptr<Captured> one = known.lock();
     if (one != nullptr && one->id == where.capture) return one;
   }
-  Result<CudaEvent> last = make_event(cuda_);
+  Result<EventInContext> last = EventInContext::create(cuda_, where.context);
   if (!last.ok()) return last.status();
-  auto made = std::make_shared<Captured>();
-  made->id = where.capture;
-  made->cuda = &cuda_;
-  made->context = context_;
-  made->last.emplace(std::move(last).value());
+  std::shared_ptr<Captured> made(new Captured{where.capture, std::move(last).value()});
   auto* const graph = static_cast<drivers::cuda::CUgraph>(where.graph);
-  // The order, too: the graph names its event.
+  // The order, too: the graph names its events.
   auto kept = std::make_shared<std::pair<std::shared_ptr<Captured>, std::shared_ptr<const void>>>(
       made, shared_from_this());
   if (Status status = keep_with(cuda_, graph, std::move(kept)); !status.ok()) return status;
@@ -69,43 +75,63 @@ Result<std::shared_ptr<CudaCallOrder::Captured>> CudaCallOrder::captured_of(
 Status CudaCallOrder::begin_captured(const exec::StreamPlace& where) {
   const Result<std::shared_ptr<Captured>> captured = captured_of(where);
   if (!captured.ok()) return captured.status();
-  if (captured.value()->has_calls) return captured.value()->last->make_wait(stream_of(where));
-  return last_->make_wait_outside(stream_of(where));
-}
-
-Status CudaCallOrder::begin(std::span<const exec::StreamPlace> streams) {
-  const drivers::cuda::ContextScope scope(cuda_, context_);
-  if (!scope.status().ok()) return scope.status();
-  for (const exec::StreamPlace& where : streams) {
-    Status status = where.capture != 0 ? begin_captured(where) : last_->make_wait(stream_of(where));
-    if (!status.ok()) return status;
+  if (captured.value()->has_calls) {
+    return captured.value()->last.event->make_wait(stream_of(where));
+  }
+  // Its own context's, too, which later calls record.
+  if (const Result<const EventInContext*> own = event_of(where); !own.ok()) return own.status();
+  for (const EventInContext& one : events_) {
+    if (Status s = one.event->make_wait_outside(stream_of(where)); !s.ok()) return s;
   }
   return {};
 }
 
-// The first stream comes behind the others.
+Status CudaCallOrder::begin_in(const exec::StreamPlace& where) {
+  const ContextScope scope(cuda_, context_of(where));
+  if (!scope.status().ok()) return scope.status();
+  if (where.capture != 0) return begin_captured(where);
+  for (const EventInContext& one : events_) {
+    if (Status s = one.event->make_wait(stream_of(where)); !s.ok()) return s;
+  }
+  return {};
+}
+
+Status CudaCallOrder::begin(std::span<const exec::StreamPlace> streams) {
+  for (const exec::StreamPlace& where : streams) {
+    if (Status status = begin_in(where); !status.ok()) return status;
+  }
+  return {};
+}
+
+// The first stream comes behind the others. These are one thread's at one time, so equal handles
+// are one stream.
 Status CudaCallOrder::join(std::span<const exec::StreamPlace> streams) const {
   for (const exec::StreamPlace& other : streams.subspan(1)) {
     if (other.stream == streams[0].stream) continue;
-    const Result<CudaEvent> there = make_event(cuda_);
+    const Result<EventInContext> there = EventInContext::create(cuda_, other.context);
     if (!there.ok()) return there.status();
-    if (Status s = there.value().record(stream_of(other)); !s.ok()) return s;
-    if (Status s = there.value().make_wait(stream_of(streams[0])); !s.ok()) return s;
+    const ContextScope scope(cuda_, context_of(other));
+    if (Status s = there.value().event->record(stream_of(other)); !s.ok()) return s;
+    const ContextScope first(cuda_, context_of(streams[0]));
+    if (Status s = there.value().event->make_wait(stream_of(streams[0])); !s.ok()) return s;
   }
   return {};
 }
 
 Status CudaCallOrder::end(std::span<const exec::StreamPlace> streams) {
-  const drivers::cuda::ContextScope scope(cuda_, context_);
-  if (!scope.status().ok()) return scope.status();
   if (Status status = join(streams); !status.ok()) return status;
   const exec::StreamPlace& where = streams[0];
-  if (where.capture == 0) return last_->record(stream_of(where));
+  const ContextScope scope(cuda_, context_of(where));
+  if (!scope.status().ok()) return scope.status();
+  const Result<const EventInContext*> own = event_of(where);
+  if (!own.ok()) return own.status();
+  const CudaEvent& last = *own.value()->event;
+  if (where.capture == 0) return last.record(stream_of(where));
   const Result<std::shared_ptr<Captured>> captured = captured_of(where);
   if (!captured.ok()) return captured.status();
   captured.value()->has_calls = true;
-  if (Status s = last_->record_outside(stream_of(where)); !s.ok()) return s;
-  return captured.value()->last->record(stream_of(where));
+  if (Status s = last.record_outside(stream_of(where)); !s.ok()) return s;
+  return captured.value()->last.event->record(stream_of(where));
 }
 
 }  // namespace tutti::engines::cuda

@@ -1,14 +1,17 @@
 // The order of a communicator's calls in CUDA streams (exec::CallOrder), by an event that each call
-// waits for and then records.
+// waits for and then records. An event can only be recorded in streams of its own context, so there
+// is one for each context that calls had streams of, of which nearly always there is one.
 //
-// In a captured stream the first call of the communicator waits for it as for an event outside, and
-// each call records it so: a run of the graph then comes behind what was put into streams before
-// it, and what is put there later behind the run. Between the calls of one graph the order is that
-// graph's: an event of the capture.
+// In a captured stream the first call of the communicator waits for them as for events outside, and
+// each call records its own so: a run of the graph then comes behind what was put into streams
+// before it, and what is put there later behind the run. Between the calls of one graph the order
+// is that graph's: an event of the capture. A graph waits for the events that there were when it
+// was captured.
 //
 // Owns: the events; they end in a thread that may use the driver. Threads: one at a time.
 #pragma once
 
+#include <list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -22,36 +25,41 @@ namespace tutti::engines::cuda {
 class CudaCallOrder final : public exec::CallOrder,
                             public std::enable_shared_from_this<CudaCallOrder> {
  public:
-  /// The context that is current is that of all streams.
-  static Result<std::shared_ptr<exec::CallOrder>> create(const drivers::cuda::Cuda& cuda,
-                                                         drivers::cuda::CUcontext context);
+  explicit CudaCallOrder(const drivers::cuda::Cuda& cuda) : cuda_(cuda) {}
   CudaCallOrder(const CudaCallOrder&) = delete;
   CudaCallOrder& operator=(const CudaCallOrder&) = delete;
-  ~CudaCallOrder() override;
 
   Status begin(std::span<const exec::StreamPlace> streams) override;
   Status end(std::span<const exec::StreamPlace> streams) override;
 
  private:
+  /// An event of a context, which ends where that is current.
+  struct EventInContext {
+    static Result<EventInContext> create(const drivers::cuda::Cuda& cuda, void* context);
+    EventInContext() = default;
+    EventInContext(EventInContext&& other) noexcept = default;
+    EventInContext& operator=(EventInContext&&) = delete;
+    ~EventInContext();
+
+    const drivers::cuda::Cuda* cuda = nullptr;
+    void* context = nullptr;
+    std::optional<drivers::cuda::CudaEvent> event;
+  };
   /// A capture that has calls of the communicator. Its graph keeps it.
   struct Captured {
     uint64_t id = 0;
-    std::optional<drivers::cuda::CudaEvent> last;  // behind the last call, in the graph
+    EventInContext last;  // behind the last call, in the graph
     bool has_calls = false;
-    drivers::cuda::CUcontext context = nullptr;
-    const drivers::cuda::Cuda* cuda = nullptr;
-    ~Captured();
   };
 
-  CudaCallOrder(const drivers::cuda::Cuda& cuda, drivers::cuda::CUcontext context)
-      : cuda_(cuda), context_(context) {}
+  Result<const EventInContext*> event_of(const exec::StreamPlace& where);
   Result<std::shared_ptr<Captured>> captured_of(const exec::StreamPlace& where);
+  Status begin_in(const exec::StreamPlace& where);
   Status begin_captured(const exec::StreamPlace& where);
   Status join(std::span<const exec::StreamPlace> streams) const;
 
   const drivers::cuda::Cuda& cuda_;
-  const drivers::cuda::CUcontext context_;
-  std::optional<drivers::cuda::CudaEvent> last_;  // behind the last call
+  std::list<EventInContext> events_;  // of each context: behind its last call
   std::vector<std::weak_ptr<Captured>> captures_;
 };
 

@@ -181,13 +181,10 @@ class CudaDevice final : public exec::Device {
     return drivers::cuda::keep_with(cuda.value(), graph, std::move(kept));
   }
 
-  Result<std::shared_ptr<exec::CallOrder>> make_order(const exec::StreamPlace& where) override {
+  Result<std::shared_ptr<exec::CallOrder>> make_order() override {
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();
-    const StreamInContext place = in_context(where);
-    const drivers::cuda::ContextScope scope(cuda.value(), place.context);
-    if (!scope.status().ok()) return scope.status();
-    return CudaCallOrder::create(cuda.value(), place.context);
+    return std::shared_ptr<exec::CallOrder>(std::make_shared<CudaCallOrder>(cuda.value()));
   }
 
   Result<std::unique_ptr<exec::DeviceRank>> open(exec::DeviceRankOptions options) override {

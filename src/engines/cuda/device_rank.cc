@@ -59,13 +59,10 @@ Result<std::unique_ptr<exec::DeviceRank>> CudaDeviceRank::open(const drivers::cu
   if (!kernels.ok() && kernels.status().code() != Code::kUnsupported) return kernels.status();
   Result<CapturedPages> pages = CapturedPages::open(cuda, options);
   if (!pages.ok()) return pages.status();
-  Result<drivers::cuda::CudaEvent> behind = drivers::cuda::CudaEvent::create(cuda);
-  if (!behind.ok()) return behind.status();
   Result<drivers::cuda::CudaEvent> beside = drivers::cuda::CudaEvent::create(cuda);
   if (!beside.ok()) return beside.status();
   std::unique_ptr<CudaDeviceRank> made(new CudaDeviceRank(
       cuda, context, std::move(options), std::move(ring).value(), std::move(kernels)));
-  made->behind_.emplace(std::move(behind).value());
   made->beside_.emplace(std::move(beside).value());
   made->take_graphs(std::move(pages).value());
   if (Status status = Sentry::get().watch(*made); !status.ok()) return status;
@@ -166,7 +163,6 @@ Status CudaDeviceRank::enqueue(exec::StreamedCall call) {
     return captured;
   }
   auto* const stream = static_cast<CUstream>(call.where.stream);
-  if (Status status = follow(stream); !status.ok()) return status;
   announce(call.call.signature, call.described);
   if (std::optional<Difference> found = find_difference(number_)) return differ(*std::move(found));
   Status status = put(stream, call);
@@ -184,7 +180,6 @@ Status CudaDeviceRank::enqueue(exec::StreamedTransfers call) {
     return captured;
   }
   auto* const stream = static_cast<CUstream>(call.where.front().stream);
-  if (Status status = follow(stream); !status.ok()) return status;
   if (Status status = join(stream, call.where); !status.ok()) return status;
   if (Status status = announce(call); !status.ok()) return status;
   Status status = put(stream, call);
@@ -203,12 +198,17 @@ Status CudaDeviceRank::join(CUstream stream, const std::vector<exec::StreamPlace
   return {};
 }
 
-// The ring and its cursors are those of all streams: a call in another one comes behind the last.
-Status CudaDeviceRank::follow(CUstream stream) {
-  if (place_ > 0 && stream != last_stream_) {
-    if (Status status = behind_->make_wait(stream); !status.ok()) return status;
+// All that the other streams get later comes behind the transfers.
+Status CudaDeviceRank::let_follow(CUstream stream, const std::vector<exec::StreamPlace>& others) {
+  bool recorded = false;
+  for (const exec::StreamPlace& other : others) {
+    auto* const joined = static_cast<CUstream>(other.stream);
+    if (joined == stream) continue;
+    if (!std::exchange(recorded, true)) {
+      if (Status status = beside_->record(stream); !status.ok()) return status;
+    }
+    if (Status status = beside_->make_wait(joined); !status.ok()) return status;
   }
-  last_stream_ = stream;
   return {};
 }
 
@@ -223,31 +223,26 @@ Status CudaDeviceRank::put(CUstream stream, exec::StreamedCall& call) {
   }
   const uint64_t place = next_place();
   if (Status status = machine_.finish(ring_->finished(), place); !status.ok()) return status;
-  return keep(
-      stream,
-      {.call = {.place = place, .number = number_, .label = call.label, .what = call.call.what},
-       .deadline_ns = call.call.deadline_ns,
-       .awaited = machine_.awaited(),
-       .over = std::move(call.over),
-       .reads = {call.inputs.memory, call.outputs.memory}});
+  keep({.call = {.place = place, .number = number_, .label = call.label, .what = call.call.what},
+        .deadline_ns = call.call.deadline_ns,
+        .awaited = machine_.awaited(),
+        .over = std::move(call.over),
+        .reads = {call.inputs.memory, call.outputs.memory}});
+  return {};
 }
 
 Status CudaDeviceRank::put(CUstream stream, exec::StreamedTransfers& call) {
   if (Status status = pairs_.put(stream, call.transfers); !status.ok()) return status;
   const uint64_t place = next_place();
   if (Status status = pairs_.finish(ring_->finished(), place); !status.ok()) return status;
-  Status kept = keep(stream, {.call = {.place = place,
-                                       .number = call.described ? number_ : 0,
-                                       .label = call.label,
-                                       .what = call.call.what},
-                              .deadline_ns = call.call.deadline_ns,
-                              .pair_awaited = pairs_.awaited(),
-                              .over = std::move(call.over)});
-  for (const exec::StreamPlace& other : call.where) {
-    auto* const joined = static_cast<CUstream>(other.stream);
-    if (kept.ok() && joined != stream) kept = behind_->make_wait(joined);
-  }
-  return kept;
+  keep({.call = {.place = place,
+                 .number = call.described ? number_ : 0,
+                 .label = call.label,
+                 .what = call.call.what},
+        .deadline_ns = call.call.deadline_ns,
+        .pair_awaited = pairs_.awaited(),
+        .over = std::move(call.over)});
+  return let_follow(stream, call.where);
 }
 
 uint64_t CudaDeviceRank::next_place() {
@@ -256,8 +251,7 @@ uint64_t CudaDeviceRank::next_place() {
 }
 
 // From now on the sentry looks at it.
-Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
-  if (Status status = behind_->record(stream); !status.ok()) return status;
+void CudaDeviceRank::keep(Pending pending) {
   pending.call.ticket = watch_.queue(pending.call.label);
   {
     const std::lock_guard lock(mutex_);
@@ -265,7 +259,6 @@ Status CudaDeviceRank::keep(CUstream stream, Pending pending) {
     pending_.push_back(std::move(pending));
   }
   Sentry::get().wake();
-  return {};
 }
 
 void CudaDeviceRank::give_up(Status why, diagnosis::Cause cause) {

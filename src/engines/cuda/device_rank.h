@@ -9,7 +9,8 @@
 // it works while another thread is stuck there.
 //
 // Calls of all ranks have numbers, which are equal on all of them; these and groups of transfers
-// have places in the order of this rank's streams.
+// have places in the order of this rank's streams. The ring and its cursors are those of all
+// streams: a caller puts each call behind the one before it (exec::CallOrder).
 //
 // Threads: enqueue() one at a time; look() by the sentry. Errors: of the communicator, by
 // DeviceRankOptions::fail.
@@ -93,15 +94,15 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   Status put(CUstream stream, exec::StreamedCall& call);
   Status put(CUstream stream, exec::StreamedTransfers& call);
   Status start(CUstream stream, const exec::StreamedCall& call);
-  Status keep(CUstream stream, Pending pending);
+  void keep(Pending pending);
   Status announce(const exec::StreamedTransfers& call);
   Status join(CUstream stream, const std::vector<exec::StreamPlace>& others);
+  Status let_follow(CUstream stream, const std::vector<exec::StreamPlace>& others);
   uint64_t next_place();
   Status differ(Difference found);
   void announce(uint32_t signature, const diagnosis::DescribedCall& described);
   Status compare(size_t peer, uint32_t number) const;
   std::optional<Difference> find_difference(uint64_t number) const;
-  Status follow(CUstream stream);
   void give_up(Status why, diagnosis::Cause cause);
   std::optional<int> find_late() const;
   std::optional<int> find_late_peer(const std::vector<CountedPairs::Awaited>& awaited) const;
@@ -131,9 +132,7 @@ class CudaDeviceRank final : public exec::DeviceRank, public Guarded {
   std::vector<CUdeviceptr> inputs_, outputs_;  // of the call that is being put, by rank
   CountedPairs pairs_;
   exec::TransferBook book_;                         // under mutex_
-  std::optional<drivers::cuda::CudaEvent> behind_;  // of the last call, in last_stream_
-  std::optional<drivers::cuda::CudaEvent> beside_;  // in another stream of a group
-  CUstream last_stream_ = nullptr;
+  std::optional<drivers::cuda::CudaEvent> beside_;  // in one stream of a group, for others
   diagnosis::CallLog log_;
   CallWatch watch_;
   std::mutex mutex_;
