@@ -192,10 +192,10 @@ std::vector<std::string> corpus_frame() {
 bool run_stream(Bytes input) {
   std::vector<std::byte> target(kTargetBytes);
   const transport::Buffer piece{target.data(), target.size()};
-  const auto exchange = std::make_unique<stream::FrameExchange>(0, 1);
+  const auto exchange = std::make_unique<stream::ByteExchange>(0, 1);
   for (const uint32_t lane : {0u, 1u}) exchange->receive({1, 1, lane}, 3, {&piece, 1});
   while (!input.empty() && !exchange->faulty()) {
-    std::array<iovec, stream::Inbound::kMaxEntries> entries;
+    std::array<iovec, stream::BytesIn::kMaxEntries> entries;
     const size_t used = exchange->prepare(entries);
     require(used > 0, "there is always somewhere to read to");
     size_t read = 0;

@@ -175,7 +175,7 @@ bool TcpLink::write_some() {
 
 bool TcpLink::read_some() {
   size_t turn = 0;
-  std::array<iovec, transport::stream::Inbound::kMaxEntries> entries;
+  std::array<iovec, transport::stream::BytesIn::kMaxEntries> entries;
   while (turn < kTurnBytes) {
     const size_t used = exchange_.prepare(entries);
     const ssize_t count = readv(socket_.get(), entries.data(), static_cast<int>(used));

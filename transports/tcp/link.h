@@ -118,7 +118,7 @@ class TcpLink final : public transport::Link, public transport::Stream, public t
   std::condition_variable changed_;  // settled() became true
   KeptFd socket_;
   KeptFd declined_;  // tells the peer by its end that this rank went away before it called
-  transport::stream::FrameExchange exchange_;
+  transport::stream::ByteExchange exchange_;
   bool open_ = false;  // connected, and neither failed nor leaving: all that common calls ask
   bool wanted_ = false;
   bool needed_ = false;           // wanted not only by a probe: stays wanted

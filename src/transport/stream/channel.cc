@@ -39,7 +39,16 @@ const char* SendSide::grant(uint64_t position) {
 }
 
 void SendSide::drop_all(MessagePool& pool) {
-  while (!queue_.empty()) pool.give_back(queue_.pop());
+  while (!queue_.empty()) {
+    Message* message = queue_.pop();
+    if (message->flights == 0) {
+      pool.give_back(message);
+      continue;
+    }
+    // It ends with the frames that a pipe has, and nobody is told.
+    message->ticket = 0;
+    message->bytes = message->moved;
+  }
 }
 
 // ---- receiving --------------------------------------------------------------------------------
@@ -55,6 +64,7 @@ bool ReceiveSide::match(uint32_t signature, uint64_t bytes) {
 
 bool ReceiveSide::post(Message* message) {
   posted_ += kRecordBytes + message->bytes;
+  last_bytes_ = message->bytes;
   posted_queue_.push(message);
   if (ring_head_ == ring_tail_) return true;
   // The ring holds something, so no earlier receive waits, and this is the first one.
@@ -117,6 +127,14 @@ void ReceiveSide::take(const std::byte* source, uint64_t count) {
   } else {
     ring_write(source, count);
   }
+}
+
+const char* ReceiveSide::take_placed(uint64_t count) {
+  if (mismatched_) return nullptr;
+  if (posted_queue_.empty()) return "bytes were placed where no receive is";
+  if (count > posted_queue_.front()->left()) return "more bytes were placed than were asked for";
+  arrived(count);
+  return nullptr;
 }
 
 Message* ReceiveSide::pop_complete() {

@@ -19,6 +19,7 @@
 
 #include "src/transport/stream/frame.h"
 #include "src/transport/stream/message.h"
+#include "src/transport/stream/placement.h"
 #include "src/transport/transport.h"
 
 namespace tutti::transport::stream {
@@ -44,12 +45,19 @@ class SendSide {
   FrameHeader begin_frame(uint32_t length);
   /// Null, or why this grant cannot be true.
   const char* grant(uint64_t position);
+  /// The peer's memory for these positions.
+  const char* aim(uint64_t position, uint64_t bytes, const MemoryPlace& place) {
+    return targets_.add(position, bytes, place);
+  }
+  /// Where the next bytes of the first message may be written to, and how many; null: nowhere.
+  const MemoryPlace* target(uint64_t& rest) { return targets_.find(position_ + overhead(), rest); }
   void drop_all(MessagePool& pool);
 
  private:
   uint64_t overhead() const { return queue_.front()->moved == 0 ? kRecordBytes : 0; }
 
   MessageQueue queue_;
+  Targets targets_;
   uint64_t position_ = 0;
   uint64_t granted_ = kEagerBytes;
 };
@@ -66,6 +74,10 @@ class ReceiveSide {
   void arrived(uint64_t count);
   /// Takes payload bytes that came together with a header.
   void take(const std::byte* source, uint64_t count);
+  /// The bytes of the frame that has begun lie in the posted receive already. Null, or why not.
+  const char* take_placed(uint64_t count);
+  /// The position of the first byte of the receive that was posted last.
+  uint64_t last_position() const { return posted_ - last_bytes_; }
   /// The first posted receive, if all its bytes are here (at most one after each call); removes it.
   Message* pop_complete();
 
@@ -101,6 +113,7 @@ class ReceiveSide {
 
   uint64_t received_ = 0;  // positions
   uint64_t posted_ = 0;
+  uint64_t last_bytes_ = 0;
   uint64_t granted_ = kEagerBytes;
 
   std::unique_ptr<std::byte[]> ring_;  // made when a message first comes too early
@@ -117,6 +130,7 @@ struct Channel {
   transport::ChannelId id;
   bool used_here = false;  // this side has sent or received on it
   bool in_ready = false;   // listed in Outbound
+  uint32_t writes = 0;     // into the peer's memory, under way or not told yet
   bool in_credit = false;
   bool in_note = false;
   Channel* next_ready = nullptr;

@@ -1,5 +1,6 @@
 #include "src/transport/stream/exchange.h"
 
+#include <array>
 #include <cstdio>
 #include <utility>
 
@@ -18,6 +19,11 @@ std::string channel_text(const transport::ChannelId& id) {
 }
 
 }  // namespace
+
+FrameExchange::FrameExchange(int rank, int peer, PlacedMemory* memory)
+    : rank_(rank), peer_(peer), memory_(memory) {
+  if (memory != nullptr) outbound_.place();
+}
 
 Channel* FrameExchange::use(transport::ChannelId id) {
   Channel* channel = channels_.use(id, [this](Channel& over) {
@@ -59,9 +65,38 @@ FrameExchange::Ticket FrameExchange::receive(transport::ChannelId id, uint32_t s
   channel->in.post(message);
   if (channel->in.credit_due()) outbound_.owe_credit(*channel);
   urgent_ = urgent_ || channel->in.starving();
+  if (memory_ != nullptr) aim(*channel, *message);
   inbound_.settle(*channel);
   conclude();
   return ticket;
+}
+
+// All of a message or nothing of it, so that the peer need not change between the two ways.
+void FrameExchange::aim(const Channel& channel, const Message& posted) {
+  constexpr size_t kMostPieces = 16;
+  if (posted.bytes < kPlacedBytes || posted.complete()) return;
+  if (posted.pieces.size() > kMostPieces) return;
+  std::array<MemoryPlace, kMostPieces> places;
+  for (size_t i = 0; i < posted.pieces.size(); ++i) {
+    const auto place = memory_->place_of(posted.pieces[i].iov_base, posted.pieces[i].iov_len);
+    if (!place) return;
+    places[i] = *place;
+  }
+  FrameHeader header;
+  header.type = FrameType::kTarget;
+  header.channel = channel.id;
+  header.position = channel.in.last_position();
+  for (size_t i = 0; i < posted.pieces.size(); ++i) {
+    header.message_bytes = posted.pieces[i].iov_len;
+    outbound_.push_control(header, &places[i]);
+    header.position += posted.pieces[i].iov_len;
+  }
+}
+
+void FrameExchange::expose(transport::ChannelId id, const transport::Region& region) {
+  std::optional<MemoryPlace> place;
+  if (memory_ != nullptr) place = memory_->place_of(region.memory, region.bytes);
+  regions_.expose(id, region, place ? &*place : nullptr);
 }
 
 void FrameExchange::tell(transport::ChannelId id, const transport::Note& note) {
@@ -79,9 +114,9 @@ uint64_t FrameExchange::heard(transport::ChannelId id, transport::Note& note) co
 }
 
 bool FrameExchange::withdraw(transport::ChannelId id) {
-  regions_.withdraw(id);
+  const bool is_unwritten = regions_.withdraw(id);
   inbound_.forget(id);
-  return faulty() || !outbound_.reads(id);
+  return faulty() || (is_unwritten && !outbound_.reads(id));
 }
 
 FrameExchange::Ticket FrameExchange::put(transport::ChannelId region, uint64_t offset,
@@ -117,8 +152,16 @@ FrameExchange::Ticket FrameExchange::get(transport::ChannelId region, uint64_t o
   return ticket;
 }
 
-void FrameExchange::commit(size_t count) {
-  if (!inbound_.commit(count)) conclude();
+void ByteExchange::commit(size_t count) {
+  if (!in_.commit(count)) conclude();
+}
+
+void ByteExchange::end_output(const FrameHeader* last) {
+  if (last != nullptr) {
+    out_.farewell(*last);
+  } else {
+    out_.leave();
+  }
 }
 
 void FrameExchange::conclude() {
@@ -138,7 +181,7 @@ void FrameExchange::conclude() {
   last.message_bytes = fault.mismatch.sent_bytes;
   last.expected_signature = fault.mismatch.expected_signature;
   last.position = fault.mismatch.expected_bytes;
-  outbound_.farewell(last);
+  end_output(&last);
   give_up(mismatch);
 }
 
@@ -146,7 +189,7 @@ void FrameExchange::conclude() {
 // caller's from now on, also that of a region, which withdraw() says is done.
 void FrameExchange::give_up(Status fault) {
   fault_ = std::move(fault);
-  outbound_.leave();
+  end_output(nullptr);
 }
 
 std::string FrameExchange::describe(const Fault& fault) const {

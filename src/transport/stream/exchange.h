@@ -1,31 +1,42 @@
-// The protocol of one link without its socket: messages and grants in, bytes out, and the reverse.
-// Two of these, joined by any pipe that keeps bytes in order, behave as two ranks do.
+// The protocol of one link without what carries it: messages and grants in, frames out, and the
+// reverse. Two of these, joined by any pipe, behave as two ranks do.
 //
-// With several flows a link will have one Inbound and one Outbound for each, over the same
-// channels and tickets; `position` in every frame already says where it belongs.
+// A ByteExchange is for a pipe that keeps bytes in order; a MessageExchange (message_pipe.h) for
+// one that carries frame by frame, perhaps in disorder, or even writes into the peer's memory.
 //
-// Owns:    channels, message records, batches. The bytes stay the caller's until the ticket is
-//          done.
+// Owns:    channels, message records. The bytes stay the caller's until the ticket is done.
 // Threads: sent() and received() are lock-free where the answer allows; the rest under the stream's
 //          mutex.
-// Errors:  fault_status() once a commit() or receive() has found one; nothing moves after that.
+// Errors:  fault_status() once what came, or receive(), has found one; nothing moves after that.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
 #include "src/base/status.h"
+#include "src/transport/stream/byte_pipe.h"
 #include "src/transport/stream/inbound.h"
 #include "src/transport/transport.h"
 
 namespace tutti::transport::stream {
 
+/// The memory that the peer's transport may write to by itself.
+class PlacedMemory {
+ public:
+  virtual ~PlacedMemory() = default;
+  /// Nothing: it cannot write there.
+  virtual std::optional<MemoryPlace> place_of(const void* memory, uint64_t bytes) = 0;
+};
+
 class FrameExchange {
  public:
   using Ticket = transport::Stream::Ticket;
 
-  FrameExchange(int rank, int peer) : rank_(rank), peer_(peer) {}
+  virtual ~FrameExchange() = default;
+  FrameExchange(const FrameExchange&) = delete;
+  FrameExchange& operator=(const FrameExchange&) = delete;
 
   Ticket send(transport::ChannelId channel, uint32_t signature,
               std::span<const transport::ConstBuffer> pieces);
@@ -39,9 +50,7 @@ class FrameExchange {
   }
 
   // One-sided (transport::OneSided).
-  void expose(transport::ChannelId id, const transport::Region& region) {
-    regions_.expose(id, region);
-  }
+  void expose(transport::ChannelId id, const transport::Region& region);
   bool withdraw(transport::ChannelId id);
   Ticket put(transport::ChannelId region, uint64_t offset, transport::ConstBuffer source,
              uint32_t signal);
@@ -52,33 +61,38 @@ class FrameExchange {
   const TicketWindow& sent() const { return sent_; }
   const TicketWindow& received() const { return received_; }
 
-  // The bytes to write next, and the count of those that were written.
-  std::span<const iovec> gather() { return outbound_.gather(); }
-  void wrote(size_t count) { outbound_.wrote(count); }
-  bool idle() const { return outbound_.idle(); }
   /// The peer waits for a grant: worth a system call of its own.
   bool urgent() const { return urgent_; }
   void flushed() { urgent_ = false; }
 
-  /// Outbound::leave(). Nothing that comes in from now on may be given to commit(): the targets of
-  /// receives are going.
-  void leave() { outbound_.leave(); }
-
-  // Where to read to, and how much was read.
-  size_t prepare(std::span<iovec> out) { return inbound_.prepare(out); }
-  void commit(size_t count);
+  /// Nothing new from here on but notes that were told before, and nothing that comes in may be
+  /// given to it: the targets of receives are going. Sources are read for the last time.
+  void leave() { end_output(nullptr); }
 
   bool faulty() const { return !fault_.ok(); }
   const Status& fault_status() const { return fault_; }
 
+ protected:
+  /// `memory`: null where the pipe does not write into memory of the peer.
+  FrameExchange(int rank, int peer, PlacedMemory* memory);
+  /// leave(), and this, if not null, is the last word.
+  virtual void end_output(const FrameHeader* last) = 0;
+  /// Acts on a fault that was found.
+  void conclude();
+
+  Outbound& outbound() { return outbound_; }
+  const Outbound& outbound() const { return outbound_; }
+  Inbound& inbound() { return inbound_; }
+
  private:
   Channel* use(transport::ChannelId id);
-  void conclude();
+  void aim(const Channel& channel, const Message& posted);
   void give_up(Status fault);
   std::string describe(const Fault& fault) const;
 
   const int rank_;
   const int peer_;
+  PlacedMemory* const memory_;
   ChannelTable channels_;
   MessagePool pool_;
   TicketWindow sent_;
@@ -88,6 +102,27 @@ class FrameExchange {
   Inbound inbound_{channels_, regions_, outbound_, pool_, received_};
   bool urgent_ = false;
   Status fault_;
+};
+
+/// Over a pipe that keeps bytes in order.
+class ByteExchange final : public FrameExchange {
+ public:
+  ByteExchange(int rank, int peer) : FrameExchange(rank, peer, nullptr) {}
+
+  // The bytes to write next, and the count of those that were written.
+  std::span<const iovec> gather() { return out_.gather(); }
+  void wrote(size_t count) { out_.wrote(count); }
+  bool idle() const { return out_.idle(); }
+
+  // Where to read to, and how much was read.
+  size_t prepare(std::span<iovec> out) { return in_.prepare(out); }
+  void commit(size_t count);
+
+ private:
+  void end_output(const FrameHeader* last) override;
+
+  BytesOut out_{outbound()};
+  BytesIn in_{inbound()};
 };
 
 }  // namespace tutti::transport::stream

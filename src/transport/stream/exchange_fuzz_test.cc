@@ -42,11 +42,11 @@ struct Victim {
   std::vector<std::byte> region = std::vector<std::byte>(kTargetBytes);
   std::vector<std::byte> answer = std::vector<std::byte>(kTargetBytes);
   std::array<std::atomic<uint64_t>, 3> signals{};
-  std::unique_ptr<FrameExchange> exchange = std::make_unique<FrameExchange>(0, 1);
+  std::unique_ptr<ByteExchange> exchange = std::make_unique<ByteExchange>(0, 1);
 };
 
-void feed(FrameExchange& exchange, const std::vector<std::byte>& bytes, std::mt19937& random) {
-  std::array<iovec, Inbound::kMaxEntries> entries;
+void feed(ByteExchange& exchange, const std::vector<std::byte>& bytes, std::mt19937& random) {
+  std::array<iovec, BytesIn::kMaxEntries> entries;
   for (size_t at = 0; at < bytes.size() && !exchange.faulty();) {
     const size_t used = exchange.prepare(entries);
     ASSERT_GT(used, 0u);
@@ -64,7 +64,7 @@ void feed(FrameExchange& exchange, const std::vector<std::byte>& bytes, std::mt1
   }
 }
 
-void check(const FrameExchange& exchange) {
+void check(const ByteExchange& exchange) {
   if (!exchange.faulty()) return;
   const Code code = exchange.fault_status().code();
   ASSERT_TRUE(code == Code::kRemoteError || code == Code::kInvalidUsage);
@@ -140,7 +140,7 @@ std::vector<std::byte> honest_traffic(std::mt19937& random) {
   return wire;
 }
 
-TEST(TcpFuzz, HonestTrafficIsNoFault) {
+TEST(StreamFuzz, HonestTrafficIsNoFault) {
   std::mt19937 random(1);
   for (int i = 0; i < 2000; ++i) {
     Victim victim(random);
@@ -149,7 +149,7 @@ TEST(TcpFuzz, HonestTrafficIsNoFault) {
   }
 }
 
-TEST(TcpFuzz, RandomBytes) {
+TEST(StreamFuzz, RandomBytes) {
   std::mt19937 random(2);
   for (int i = 0; i < 50'000; ++i) {
     Victim victim(random);
@@ -161,7 +161,7 @@ TEST(TcpFuzz, RandomBytes) {
   }
 }
 
-TEST(TcpFuzz, HonestTrafficWithMutations) {
+TEST(StreamFuzz, HonestTrafficWithMutations) {
   std::mt19937 random(3);
   int faulty = 0;
   for (int i = 0; i < 100'000; ++i) {
@@ -180,7 +180,7 @@ TEST(TcpFuzz, HonestTrafficWithMutations) {
   EXPECT_GT(faulty, 30'000) << "the mutations do not reach the checks";
 }
 
-TEST(TcpFuzz, AForeignChannelFloodIsCutOff) {
+TEST(StreamFuzz, AForeignChannelFloodIsCutOff) {
   std::mt19937 random(4);
   Victim victim(random);
   std::vector<std::byte> wire;
@@ -197,7 +197,7 @@ TEST(TcpFuzz, AForeignChannelFloodIsCutOff) {
   EXPECT_EQ(victim.exchange->fault_status().code(), Code::kRemoteError);
 }
 
-TEST(TcpFuzz, BytesWithoutCreditAreRefused) {
+TEST(StreamFuzz, BytesWithoutCreditAreRefused) {
   std::mt19937 random(5);
   Victim victim(random);
   std::vector<std::byte> wire(2 * (kHeaderBytes + kEagerBytes));
@@ -226,7 +226,7 @@ std::string verdict_of(const FrameHeader& header, Victim& victim, std::mt19937& 
   return std::string(victim.exchange->fault_status().message());
 }
 
-TEST(TcpFuzz, OneSidedFramesBeyondTheRegionAreRefused) {
+TEST(StreamFuzz, OneSidedFramesBeyondTheRegionAreRefused) {
   std::mt19937 random(7);
   for (const FrameType type : {FrameType::kPut, FrameType::kGet}) {
     for (const uint64_t position :
@@ -243,7 +243,7 @@ TEST(TcpFuzz, OneSidedFramesBeyondTheRegionAreRefused) {
   }
 }
 
-TEST(TcpFuzz, GetsWithoutEndAreCutOff) {
+TEST(StreamFuzz, GetsWithoutEndAreCutOff) {
   std::mt19937 random(8);
   for (const uint32_t lane : {kRegion.lane, kRegion.lane + 1}) {
     Victim victim(random);
@@ -260,7 +260,7 @@ TEST(TcpFuzz, GetsWithoutEndAreCutOff) {
   }
 }
 
-TEST(TcpFuzz, AnswersToOtherQuestionsAreRefused) {
+TEST(StreamFuzz, AnswersToOtherQuestionsAreRefused) {
   std::mt19937 random(9);
   struct Case {
     FrameType type;
@@ -279,7 +279,7 @@ TEST(TcpFuzz, AnswersToOtherQuestionsAreRefused) {
     header.length = static_cast<uint32_t>(std::min<uint64_t>(wrong.bytes, 100));
     EXPECT_NE(verdict_of(header, victim, random).find("another question"), std::string::npos);
   }
-  FrameExchange alone(0, 1);
+  ByteExchange alone(0, 1);
   std::vector<std::byte> wire(kHeaderBytes);
   FrameHeader header;
   header.type = FrameType::kAnswer;
@@ -288,7 +288,7 @@ TEST(TcpFuzz, AnswersToOtherQuestionsAreRefused) {
   EXPECT_NE(alone.fault_status().message().find("nobody asked"), std::string_view::npos);
 }
 
-TEST(TcpFuzz, CreditThatSinksIsRefused) {
+TEST(StreamFuzz, CreditThatSinksIsRefused) {
   std::mt19937 random(6);
   Victim victim(random);
   std::vector<std::byte> wire(kHeaderBytes);

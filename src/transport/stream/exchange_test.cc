@@ -34,7 +34,7 @@ class Pair {
   explicit Pair(unsigned seed = 1, size_t longest_cut = 100'000)
       : random_(seed), longest_cut_(longest_cut) {}
 
-  FrameExchange& end(int rank) { return rank == 0 ? zero_ : one_; }
+  ByteExchange& end(int rank) { return rank == 0 ? zero_ : one_; }
 
   /// Moves bytes until nothing moves.
   void run() {
@@ -74,7 +74,7 @@ class Pair {
     return wrote || read;
   }
 
-  bool write(FrameExchange& from, std::deque<std::byte>& wire) {
+  bool write(ByteExchange& from, std::deque<std::byte>& wire) {
     const std::span<const iovec> entries = from.gather();
     const size_t count = entries.empty() ? 0 : cut(total_bytes(entries));
     size_t left = count;
@@ -88,9 +88,9 @@ class Pair {
     return count > 0;
   }
 
-  bool read(FrameExchange& to, std::deque<std::byte>& wire) {
+  bool read(ByteExchange& to, std::deque<std::byte>& wire) {
     if (wire.empty() || to.faulty()) return false;
-    std::array<iovec, Inbound::kMaxEntries> entries;
+    std::array<iovec, BytesIn::kMaxEntries> entries;
     const size_t used = to.prepare(entries);
     size_t left = cut(std::min<size_t>(wire.size(), total_bytes({entries.data(), used})));
     const size_t count = left;
@@ -106,12 +106,12 @@ class Pair {
 
   std::mt19937 random_;
   size_t longest_cut_;
-  FrameExchange zero_{0, 1};
-  FrameExchange one_{1, 0};
+  ByteExchange zero_{0, 1};
+  ByteExchange one_{1, 0};
   std::deque<std::byte> wire_[2];
 };
 
-TEST(TcpExchange, EverySizeInEveryCut) {
+TEST(StreamExchange, EverySizeInEveryCut) {
   for (const size_t cut : {1, 7, 50, 4096, 1'000'000}) {
     Pair pair(3, cut);
     const size_t largest = cut < 50 ? 3000 : 1 << 20;
@@ -136,7 +136,7 @@ TEST(TcpExchange, EverySizeInEveryCut) {
 }
 
 // Beside messages of a channel, which take turns with them.
-TEST(TcpExchange, PutsAndGetsInEveryCut) {
+TEST(StreamExchange, PutsAndGetsInEveryCut) {
   for (const size_t cut : {1, 7, 50, 4096, 1'000'000}) {
     Pair pair(5, cut);
     const size_t largest = cut < 50 ? 3000 : 600'000;
@@ -174,7 +174,7 @@ TEST(TcpExchange, PutsAndGetsInEveryCut) {
   }
 }
 
-TEST(TcpExchange, NothingBeyondTheQuotaLeavesWithoutAReceive) {
+TEST(StreamExchange, NothingBeyondTheQuotaLeavesWithoutAReceive) {
   Pair pair;
   const auto source = pattern(1 << 20, 1);
   const uint64_t sent = pair.send(0, kChannel, source);
@@ -188,7 +188,7 @@ TEST(TcpExchange, NothingBeyondTheQuotaLeavesWithoutAReceive) {
   EXPECT_EQ(source, target);
 }
 
-TEST(TcpExchange, EmptyMessagesCostCreditToo) {
+TEST(StreamExchange, EmptyMessagesCostCreditToo) {
   Pair pair;
   const std::vector<std::byte> nothing;
   uint64_t last = 0;
@@ -203,7 +203,7 @@ TEST(TcpExchange, EmptyMessagesCostCreditToo) {
   EXPECT_TRUE(pair.is_sent(0, last));
 }
 
-TEST(TcpExchange, ALongMessageDoesNotHoldUpOthers) {
+TEST(StreamExchange, ALongMessageDoesNotHoldUpOthers) {
   Pair pair;
   const auto large = pattern(1 << 20, 1);
   const auto small = pattern(100, 2);
@@ -216,7 +216,7 @@ TEST(TcpExchange, ALongMessageDoesNotHoldUpOthers) {
   EXPECT_EQ(small, target);
 }
 
-TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
+TEST(StreamExchange, MismatchIsSaidAlikeOnBothSides) {
   for (const bool early : {false, true}) {
     Pair pair;
     const auto source = pattern(64, 1);
@@ -240,10 +240,10 @@ TEST(TcpExchange, MismatchIsSaidAlikeOnBothSides) {
 }
 
 /// The header that the peer sends, and nothing of the payload.
-void feed(FrameExchange& to, const FrameHeader& header) {
+void feed(ByteExchange& to, const FrameHeader& header) {
   std::array<std::byte, kHeaderBytes> bytes;
   encode(header, bytes.data());
-  std::array<iovec, Inbound::kMaxEntries> entries;
+  std::array<iovec, BytesIn::kMaxEntries> entries;
   ASSERT_GT(to.prepare(entries), 0u);
   ASSERT_GE(entries[0].iov_len, bytes.size());
   std::memcpy(entries[0].iov_base, bytes.data(), bytes.size());
@@ -259,7 +259,7 @@ FrameHeader get_of(ChannelId region, uint64_t bytes) {
 }
 
 /// Whether what is left to write lies in this memory.
-bool reads(FrameExchange& from, const std::vector<std::byte>& memory) {
+bool reads(ByteExchange& from, const std::vector<std::byte>& memory) {
   const std::span<const iovec> entries = from.gather();
   return std::any_of(entries.begin(), entries.end(), [&](const iovec& entry) {
     const auto* data = static_cast<const std::byte*>(entry.iov_base);
@@ -268,7 +268,7 @@ bool reads(FrameExchange& from, const std::vector<std::byte>& memory) {
 }
 
 // Its owner frees the region as soon as withdraw() says so.
-TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
+TEST(StreamExchange, AFaultEndsAnswersThatAreHalfOut) {
   constexpr ChannelId kRegion{1, 0, 9};
   constexpr size_t kWritten = 1000;
   FrameHeader mismatch;
@@ -278,7 +278,7 @@ TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
   unasked.type = FrameType::kAnswer;
   unasked.channel = kRegion;
   for (const FrameHeader& last : {mismatch, unasked}) {
-    FrameExchange exchange(0, 1);
+    ByteExchange exchange(0, 1);
     auto memory = pattern(3 << 20, 1);
     const auto before = memory;
     exchange.expose(kRegion, {memory.data(), memory.size(), nullptr, 0});
@@ -301,7 +301,7 @@ TEST(TcpExchange, AFaultEndsAnswersThatAreHalfOut) {
 }
 
 // A message that is refused must not look done, however many are refused.
-TEST(TcpExchange, MoreRefusalsThanAreRememberedEndTheLink) {
+TEST(StreamExchange, MoreRefusalsThanAreRememberedEndTheLink) {
   constexpr uint32_t kRemembered = 1024;
   const auto region = [](uint32_t lane) { return ChannelId{1, 0, lane}; };
   for (const bool gets : {false, true}) {
@@ -341,7 +341,7 @@ void expect_untouched_rest(const std::vector<std::byte>& source,
                                    << source.size() << " is not what was sent";
 }
 
-TEST(TcpExchange, MismatchWhileALargeFrameIsHalfOut) {
+TEST(StreamExchange, MismatchWhileALargeFrameIsHalfOut) {
   for (unsigned seed = 0; seed < 30; ++seed) {
     Pair pair(seed, 20'000);
     const auto large = pattern(1 << 20, 1);
@@ -359,7 +359,7 @@ TEST(TcpExchange, MismatchWhileALargeFrameIsHalfOut) {
   }
 }
 
-TEST(TcpExchange, NotesArriveBehindAFrameThatIsHalfOut) {
+TEST(StreamExchange, NotesArriveBehindAFrameThatIsHalfOut) {
   constexpr ChannelId kNotes{9, 0, 77};
   for (unsigned seed = 0; seed < 30; ++seed) {
     Pair pair(seed, 20'000);
@@ -387,7 +387,7 @@ TEST(TcpExchange, NotesArriveBehindAFrameThatIsHalfOut) {
   }
 }
 
-TEST(TcpExchange, AnOlderEpochIsDiscarded) {
+TEST(StreamExchange, AnOlderEpochIsDiscarded) {
   Pair pair;
   const auto old_data = pattern(1000, 1);
   const auto new_data = pattern(1000, 2);
@@ -406,7 +406,7 @@ TEST(TcpExchange, AnOlderEpochIsDiscarded) {
   EXPECT_EQ(pair.end(1).fault_status().code(), Code::kInternalError);
 }
 
-TEST(TcpExchange, RandomTrafficOnManyChannels) {
+TEST(StreamExchange, RandomTrafficOnManyChannels) {
   struct Transfer {
     std::vector<std::byte> source, target;
     uint64_t sent = 0, received = 0;
@@ -447,7 +447,7 @@ TEST(TcpExchange, RandomTrafficOnManyChannels) {
   }
 }
 
-TEST(FrameExchange, NotesComeBesideMessagesAndTheLastOneCounts) {
+TEST(StreamExchange, NotesComeBesideMessagesAndTheLastOneCounts) {
   Pair pair(3, 60);
   constexpr ChannelId kNotes{1, 0, ~0u};
   transport::Note heard;

@@ -67,9 +67,57 @@ const char* decode(const std::byte* source, FrameHeader& header) {
     case FrameType::kNote:
     case FrameType::kGet:
     case FrameType::kRefused:
+    case FrameType::kWithdraw:
+    case FrameType::kWithdrawn:
       return header.length == 0 ? nullptr : "a control frame has a payload";
+    case FrameType::kTarget:
+    case FrameType::kKey:
+      return header.length >= 8 && header.length <= kMaxControlPayload
+                 ? nullptr
+                 : "a place of memory has a wrong length";
+    case FrameType::kPlaced:
+    case FrameType::kPutPlaced:
+      return header.length == kPlacedPayload ? nullptr : "a placed frame has a wrong length";
   }
   return "a frame of unknown type";
+}
+
+void encode_sequenced(const FrameHeader& header, uint64_t sequence, std::byte* target) {
+  encode(header, target);
+  put<uint64_t>(target, kHeaderBytes, sequence);
+}
+
+const char* decode_sequenced(std::span<const std::byte> source, FrameHeader& header,
+                             uint64_t& sequence) {
+  if (source.size() != kSequencedHeaderBytes) return "a header has a wrong length";
+  sequence = get<uint64_t>(source.data(), kHeaderBytes);
+  return decode(source.data(), header);
+}
+
+size_t encode(const MemoryPlace& place, std::byte* target) {
+  put<uint64_t>(target, 0, place.address);
+  std::memcpy(target + 8, place.key.data.data(), place.key.bytes);
+  return 8 + size_t{place.key.bytes};
+}
+
+size_t encode(const PlacedBytes& placed, std::byte* target) {
+  put<uint64_t>(target, 0, placed.bytes);
+  put<uint32_t>(target, 8, placed.number);
+  put<uint32_t>(target, 12, placed.segments);
+  return kPlacedPayload;
+}
+
+MemoryPlace decode_place(std::span<const std::byte> payload) {
+  MemoryPlace place;
+  place.address = get<uint64_t>(payload.data(), 0);
+  place.key.bytes = static_cast<uint8_t>(payload.size() - 8);
+  std::memcpy(place.key.data.data(), payload.data() + 8, place.key.bytes);
+  return place;
+}
+
+PlacedBytes decode_placed(std::span<const std::byte> payload) {
+  return {get<uint64_t>(payload.data(), 0), get<uint32_t>(payload.data(), 8),
+          get<uint32_t>(payload.data(), 12)};
 }
 
 }  // namespace tutti::transport::stream

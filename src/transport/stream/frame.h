@@ -18,11 +18,24 @@
 //   ANSWER    how many bytes of the answer went before; answers have the order of their requests.
 //   REFUSED   the region is withdrawn; `signature` 1: in answer to a get, 0: to a put.
 //
+// Where the transport writes into the peer's memory by itself (PlacedExchange), a frame may also
+// say where that is, or what was written. These have a small payload of their own:
+//   TARGET    {address, key}: message bytes of the channel's positions from `position` on lie
+//   there. PLACED    DATA without its bytes: {bytes, number, segments} were written to their
+//   target. KEY       {address, key}: where the sender's region lies, of message bytes. PUT_PLACED
+//   PUT without its bytes: {bytes, number, segments} were written to the region. WITHDRAW  the
+//   sender's region has ended. WITHDRAWN: nothing is written to it any more.
+//
+// A pipe that carries frames one by one may disorder them, so there 8 bytes follow the header: the
+// number of the frame on its link, from 0 on (encode_sequenced()).
+//
 // Errors: decode() says what is wrong with bytes that no Tutti would have sent.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "src/transport/transport.h"
 
@@ -37,13 +50,22 @@ enum class FrameType : uint8_t {
   kGet = 6,
   kAnswer = 7,
   kRefused = 8,
+  kTarget = 9,
+  kPlaced = 10,
+  kKey = 11,
+  kPutPlaced = 12,
+  kWithdraw = 13,
+  kWithdrawn = 14,
 };
 
 inline constexpr size_t kHeaderBytes = 48;
+inline constexpr size_t kSequencedHeaderBytes = kHeaderBytes + 8;
 inline constexpr uint32_t kMaxFrameBytes = 256 * 1024;
 inline constexpr uint64_t kRecordBytes = 16;
 /// The bytes that a channel may send before its receiver has asked for anything.
 inline constexpr uint64_t kEagerBytes = 64 * 1024;
+/// Of a receive or a put: from here on it is worth a frame of its own to say where it lies.
+inline constexpr uint64_t kPlacedBytes = 16 * 1024;
 
 struct FrameHeader {
   FrameType type = FrameType::kData;
@@ -55,9 +77,46 @@ struct FrameHeader {
   uint64_t position = 0;
 };
 
+/// A transport needs this to write to memory of its peer: opaque, and secret to nobody on the link.
+struct MemoryKey {
+  static constexpr size_t kMaxBytes = 64;
+  std::array<std::byte, kMaxBytes> data;
+  uint8_t bytes = 0;
+
+  std::span<const std::byte> view() const { return {data.data(), bytes}; }
+};
+
+/// The payload of TARGET and KEY.
+struct MemoryPlace {
+  uint64_t address = 0;  // as its owner sees it
+  MemoryKey key;
+};
+/// The payload of PLACED and PUT_PLACED.
+struct PlacedBytes {
+  uint64_t bytes = 0;
+  uint32_t number = 0;    // of the write, on its link
+  uint32_t segments = 0;  // that the receiver itself sees arriving; 0: it need not look
+};
+inline constexpr size_t kMaxControlPayload = 8 + MemoryKey::kMaxBytes;
+inline constexpr size_t kPlacedPayload = 16;
+
+/// Of those that only links know whose transport writes into the peer's memory.
+constexpr bool is_placed(FrameType type) {
+  return type >= FrameType::kTarget && type <= FrameType::kWithdrawn;
+}
+
 void encode(const FrameHeader& header, std::byte* target);
+void encode_sequenced(const FrameHeader& header, uint64_t sequence, std::byte* target);
+/// Returns how many bytes it takes.
+size_t encode(const MemoryPlace& place, std::byte* target);
+size_t encode(const PlacedBytes& placed, std::byte* target);
 
 /// Null if the header is sound, else what is wrong with it.
 const char* decode(const std::byte* source, FrameHeader& header);
+const char* decode_sequenced(std::span<const std::byte> source, FrameHeader& header,
+                             uint64_t& sequence);
+/// Of payloads whose length decode() has found to be right.
+MemoryPlace decode_place(std::span<const std::byte> payload);
+PlacedBytes decode_placed(std::span<const std::byte> payload);
 
 }  // namespace tutti::transport::stream

@@ -20,7 +20,7 @@ FrameHeader sample() {
   return header;
 }
 
-TEST(TcpFrame, ComesBackAsItWent) {
+TEST(StreamFrame, ComesBackAsItWent) {
   Bytes bytes{};
   encode(sample(), bytes.data());
   FrameHeader header;
@@ -33,7 +33,7 @@ TEST(TcpFrame, ComesBackAsItWent) {
   EXPECT_EQ(header.position, 0x100000001u);
 }
 
-TEST(TcpFrame, LayoutOnTheWireIsFixed) {
+TEST(StreamFrame, LayoutOnTheWireIsFixed) {
   Bytes bytes{};
   encode(sample(), bytes.data());
   EXPECT_EQ(bytes[0], std::byte{'T'});
@@ -54,9 +54,9 @@ const char* judge(const FrameHeader& header) {
   return decode(bytes.data(), decoded);
 }
 
-TEST(TcpFrame, NonsenseIsNamed) {
+TEST(StreamFrame, NonsenseIsNamed) {
   FrameHeader header = sample();
-  header.type = static_cast<FrameType>(9);
+  header.type = static_cast<FrameType>(99);
   EXPECT_STREQ(judge(header), "a frame of unknown type");
 
   header = sample();
@@ -82,6 +82,14 @@ TEST(TcpFrame, NonsenseIsNamed) {
   header = sample();
   header.type = FrameType::kPut;
   EXPECT_STREQ(judge(header), "a put says two lengths");
+
+  header = sample();
+  header.type = FrameType::kKey;
+  header.length = kMaxControlPayload + 1;
+  EXPECT_STREQ(judge(header), "a place of memory has a wrong length");
+
+  header.type = FrameType::kPlaced;
+  EXPECT_STREQ(judge(header), "a placed frame has a wrong length");
 
   Bytes zeros{};
   EXPECT_STREQ(decode(zeros.data(), header), "bytes that are no frame");

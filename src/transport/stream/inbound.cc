@@ -13,22 +13,8 @@ size_t Inbound::places(std::span<iovec> out) const {
   return 1;
 }
 
-size_t Inbound::prepare(std::span<iovec> out) {
-  direct_bytes_ = 0;
-  size_t used = 0;
-  size_t room = buffer_.size() - end_;
-  if (payload_left_ > 0) used = places(out.first(out.size() - 1));
-  if (used > 0) {
-    // commit() has left nothing in the buffer.
-    direct_bytes_ = total_bytes(out.first(used));
-    if (direct_bytes_ < payload_left_) return used;
-    room = kTailBytes;
-  }
-  out[used++] = {buffer_.data() + end_, room};
-  return used;
-}
-
 void Inbound::arrived(uint64_t count) {
+  payload_left_ -= count;
   if (target_ != nullptr) {
     target_->in.arrived(count);
   } else if (answer_ != nullptr) {
@@ -36,9 +22,11 @@ void Inbound::arrived(uint64_t count) {
   } else {
     landing_.memory += count;
   }
+  finish_frame();
 }
 
 void Inbound::take(const std::byte* source, uint64_t count) {
+  payload_left_ -= count;
   if (target_ != nullptr) {
     target_->in.take(source, count);
   } else if (answer_ != nullptr) {
@@ -47,6 +35,7 @@ void Inbound::take(const std::byte* source, uint64_t count) {
     std::memcpy(landing_.memory, source, count);
     landing_.memory += count;
   }
+  finish_frame();
 }
 
 // Ends the frame that the bytes so far complete.
@@ -58,53 +47,8 @@ void Inbound::finish_frame() {
   }
   if (payload_left_ > 0) return;
   answer_ = nullptr;
-  if (landing_.signal != nullptr) {
-    // The counter has no other writer. A thread that sees it sees the bytes.
-    landing_.signal->store(landing_.signal->load(std::memory_order_relaxed) + 1,
-                           std::memory_order_release);
-  }
+  Regions::raise(landing_);
   landing_ = {};
-}
-
-bool Inbound::commit(size_t count) {
-  const uint64_t direct = std::min<uint64_t>(count, direct_bytes_);
-  if (direct > 0) {
-    arrived(direct);
-    payload_left_ -= direct;
-    finish_frame();
-  }
-  end_ += count - direct;
-  const bool sound = parse();
-  if (begin_ == end_) {
-    begin_ = end_ = 0;
-  } else if (begin_ > 0) {
-    // At most a part of one header is left.
-    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
-  return sound;
-}
-
-bool Inbound::parse() {
-  if (!sound()) return false;
-  for (;;) {
-    if (payload_left_ > 0) consume_payload();
-    if (payload_left_ > 0 || end_ - begin_ < kHeaderBytes) return true;
-    FrameHeader header;
-    const char* wrong = decode(buffer_.data() + begin_, header);
-    begin_ += kHeaderBytes;
-    if (wrong != nullptr) return refuse(wrong);
-    if (!begin(header)) return false;
-  }
-}
-
-void Inbound::consume_payload() {
-  const auto here = static_cast<size_t>(std::min<uint64_t>(payload_left_, end_ - begin_));
-  if (here > 0) take(buffer_.data() + begin_, here);
-  begin_ += here;
-  payload_left_ -= here;
-  if (here > 0) finish_frame();
 }
 
 bool Inbound::begin(const FrameHeader& header) {
@@ -129,8 +73,59 @@ bool Inbound::begin(const FrameHeader& header) {
       fault_.mismatch = {header.signature, header.message_bytes, header.expected_signature,
                          header.position};
       return false;
+    case FrameType::kTarget:
+    case FrameType::kPlaced:
+    case FrameType::kKey:
+    case FrameType::kPutPlaced:
+    case FrameType::kWithdraw:
+    case FrameType::kWithdrawn:
+      break;  // take_placed()
   }
   return refuse("a frame of unknown type");
+}
+
+bool Inbound::take_placed(const FrameHeader& header, std::span<const std::byte> payload) {
+  switch (header.type) {
+    case FrameType::kTarget:
+      return take_target(header, decode_place(payload));
+    case FrameType::kPlaced:
+      return take_placed_data(header, decode_placed(payload).bytes);
+    case FrameType::kPutPlaced:
+      return accept(regions_.take_placed(header, decode_placed(payload).bytes));
+    case FrameType::kKey:
+      return accept(regions_.learn(header, decode_place(payload)));
+    case FrameType::kWithdraw:
+      regions_.forget_peers(header.channel);
+      return true;
+    case FrameType::kWithdrawn:
+      regions_.end(header.channel);
+      return true;
+    default:
+      return refuse("a frame of unknown type");
+  }
+}
+
+bool Inbound::take_target(const FrameHeader& header, const MemoryPlace& place) {
+  Channel* channel = channel_of(header);
+  if (channel == nullptr) return sound();
+  return accept(channel->out.aim(header.position, header.message_bytes, place));
+}
+
+// As a frame of DATA whose payload is there already.
+bool Inbound::take_placed_data(const FrameHeader& header, uint64_t bytes) {
+  if (bytes > kMaxFrameBytes || bytes > header.message_bytes) {
+    return refuse("a placed frame is longer than allowed");
+  }
+  Channel* channel = channel_of(header);
+  if (channel == nullptr) return sound();
+  FrameHeader data = header;
+  data.type = FrameType::kData;
+  data.length = static_cast<uint32_t>(bytes);
+  if (!accept(channel->in.begin_frame(data)) || !accept(channel->in.take_placed(bytes))) {
+    return false;
+  }
+  settle(*channel);
+  return sound();
 }
 
 bool Inbound::begin_put(const FrameHeader& header) {

@@ -1,8 +1,11 @@
-// Takes bytes as they come off the wire: says where the next ones shall be read to (straight into
-// the targets of receives where possible), and acts on every frame as soon as it is there.
+// Acts on the frames that come: their payload goes into posted receives, regions, and the ring of a
+// channel; control frames change what this side may do.
 //
-// Owns: a small buffer for headers and small frames. Threads: under the stream's mutex. Errors:
-// fault() after commit(); then no more bytes are looked at. Memory: bounded, whatever comes.
+// It knows no pipe. A pipe of bytes gives it a header, asks where the payload shall be read to, and
+// says what was read; a pipe of messages hands it whole frames.
+//
+// Owns: no bytes. Threads: under the stream's mutex. Errors: fault(); then nothing more may come.
+// Memory: bounded, whatever comes.
 #pragma once
 
 #include <array>
@@ -29,8 +32,6 @@ struct Fault {
 
 class Inbound {
  public:
-  static constexpr size_t kMaxEntries = 64;
-
   Inbound(ChannelTable& channels, Regions& regions, Outbound& outbound, MessagePool& pool,
           TicketWindow& tickets)
       : channels_(channels),
@@ -39,10 +40,22 @@ class Inbound {
         pool_(pool),
         tickets_(tickets) {}
 
-  /// Where to read to: number of entries used, never zero.
-  size_t prepare(std::span<iovec> out);
-  /// That many bytes were read there. False: see fault().
-  bool commit(size_t count);
+  /// A frame begins. False: see fault().
+  bool begin(const FrameHeader& header);
+  /// Of the frame that arrives now.
+  uint64_t payload_left() const { return payload_left_; }
+  /// Where its next bytes go: number of entries used. None: they are discarded, by take().
+  size_t places(std::span<iovec> out) const;
+  /// `count` bytes have been put there.
+  void arrived(uint64_t count);
+  /// Takes payload bytes that came together with a header.
+  void take(const std::byte* source, uint64_t count);
+  /// Acts on a frame that only links with placed bytes know. False: see fault().
+  bool take_placed(const FrameHeader& header, std::span<const std::byte> payload);
+
+  bool sound() const { return fault_.kind == Fault::FaultKind::kNone; }
+  /// The peer did what no Tutti does. False.
+  bool refuse(const char* what);
   const Fault& fault() const { return fault_; }
   /// Runs for every note.
   void on_note(std::function<void(transport::ChannelId)> hook) { on_note_ = std::move(hook); }
@@ -55,26 +68,15 @@ class Inbound {
   void forget(const Regions::Id& region);
 
  private:
-  static constexpr size_t kBufferBytes = 16 * 1024;
-  // Behind the rest of a large frame: the next header, and small frames, but little of a large one,
-  // because what comes here is copied once more.
-  static constexpr size_t kTailBytes = 2 * 1024;
-
-  bool parse();
-  bool begin(const FrameHeader& header);
   Channel* channel_of(const FrameHeader& header);
-  bool sound() const { return fault_.kind == Fault::FaultKind::kNone; }
   bool begin_data(const FrameHeader& header);
   bool apply_credit(const FrameHeader& header);
   bool take_note(const FrameHeader& header);
   bool begin_put(const FrameHeader& header);
   bool begin_answer(const FrameHeader& header);
   bool accept(const char* wrong);
-  bool refuse(const char* what);
-  void consume_payload();
-  size_t places(std::span<iovec> out) const;
-  void arrived(uint64_t count);
-  void take(const std::byte* source, uint64_t count);
+  bool take_target(const FrameHeader& header, const MemoryPlace& place);
+  bool take_placed_data(const FrameHeader& header, uint64_t bytes);
   void finish_frame();
 
   ChannelTable& channels_;
@@ -83,12 +85,7 @@ class Inbound {
   MessagePool& pool_;
   TicketWindow& tickets_;
 
-  std::array<std::byte, kBufferBytes> buffer_;
-  size_t begin_ = 0;  // [begin, end) was read and not yet looked at
-  size_t end_ = 0;
-
   uint64_t payload_left_ = 0;  // of the frame that arrives now
-  uint64_t direct_bytes_ = 0;  // of the last prepare(): what goes past the buffer
   // Where it goes: to one of these; none: it is discarded.
   Channel* target_ = nullptr;
   Regions::Landing landing_;

@@ -84,6 +84,7 @@ void MessagePool::give_back(Message* message) {
   message->ticket = 0;
   message->bytes = 0;
   message->moved = 0;
+  message->flights = 0;
   message->piece = 0;
   message->offset = 0;
   message->next = free_;

@@ -26,6 +26,7 @@ struct Message {
   uint64_t asked = 0;       // bytes that a get asks for
   uint64_t bytes = 0;
   uint64_t moved = 0;
+  uint32_t flights = 0;       // frames that a pipe has and may read it for
   std::vector<iovec> pieces;  // none is empty
   size_t piece = 0;           // the next byte to move is pieces[piece][offset]
   size_t offset = 0;

@@ -1,9 +1,6 @@
 #include "src/transport/stream/outbound.h"
 
 #include <algorithm>
-#include <cstring>
-
-#include "src/base/caught.h"
 
 namespace tutti::transport::stream {
 namespace {
@@ -38,11 +35,6 @@ FrameHeader note_of(const Channel& channel) {
   return header;
 }
 
-void append_header(std::vector<std::byte>& bytes, const FrameHeader& header) {
-  bytes.resize(bytes.size() + kHeaderBytes);
-  encode(header, bytes.data() + bytes.size() - kHeaderBytes);
-}
-
 }  // namespace
 
 // ---- lists of channels ------------------------------------------------------------------------
@@ -70,8 +62,16 @@ void Outbound::remove(List& list, Channel& channel, Channel* Channel::*next) {
 
 void Outbound::enlist(Channel& channel) {
   if (closed_ || channel.in_ready || !channel.out.sendable()) return;
+  enlist_in_turn(channel);
+}
+
+// Bytes that go as a frame come behind those that were written, and the peer takes both in order.
+void Outbound::enlist_in_turn(Channel& channel) {
+  uint64_t rest = 0;
+  const bool aimed = places_ && channel.out.target(rest) != nullptr;
+  if (!aimed && channel.writes > 0) return;  // written() comes back to it
   channel.in_ready = true;
-  append(ready_, channel, &Channel::next_ready);
+  append(aimed ? aimed_ : ready_, channel, &Channel::next_ready);
 }
 
 void Outbound::owe_credit(Channel& channel) {
@@ -86,199 +86,251 @@ void Outbound::owe_note(Channel& channel) {
   append(note_, channel, &Channel::next_note);
 }
 
+void Outbound::push_control(const FrameHeader& header, const MemoryPlace* place) {
+  if (closed_) return;
+  ControlFrame& frame = control_.emplace_back();
+  frame.header = header;
+  if (place != nullptr) frame.bytes = encode(*place, frame.payload.data());
+  frame.header.length = static_cast<uint32_t>(frame.bytes);
+}
+
 void Outbound::push(Message* message) {
   if (closed_) return pool_.give_back(message);
-  if (is_answer(*message)) ++answers_;
+  if (is_answer(*message)) answering_.push_back(message);
   one_sided_.push(message);
 }
 
 bool Outbound::reads(const transport::ChannelId& region) const {
-  const auto read_by = [&](const Message* message) {
-    return message != nullptr && message->type == FrameType::kAnswer && message->id == region;
-  };
-  for (const Message* queued = one_sided_.front(); queued != nullptr; queued = queued->next) {
-    if (read_by(queued)) return true;
-  }
-  return std::any_of(frames_.begin() + static_cast<ptrdiff_t>(next_frame_),
-                     frames_.begin() + static_cast<ptrdiff_t>(frames_used_),
-                     [&](const QueuedFrame& frame) { return read_by(frame.finished); });
+  return std::any_of(answering_.begin(), answering_.end(), [&](const Message* message) {
+    return message->type == FrameType::kAnswer && message->id == region;
+  });
 }
 
 void Outbound::forget(Channel& channel) {
-  if (channel.in_ready) remove(ready_, channel, &Channel::next_ready);
+  if (channel.in_ready) {
+    remove(ready_, channel, &Channel::next_ready);
+    remove(aimed_, channel, &Channel::next_ready);
+  }
   if (channel.in_credit) remove(credit_, channel, &Channel::next_credit);
   if (channel.in_note) remove(note_, channel, &Channel::next_note);
   channel.in_ready = false;
   channel.in_credit = false;
   channel.in_note = false;
+  writes_.drop(&channel);
 }
 
-// ---- batches ----------------------------------------------------------------------------------
+// ---- frames -----------------------------------------------------------------------------------
 
-std::span<const iovec> Outbound::gather() {
-  if (!batch_left() && !closed_) build();
-  return {entries_.data() + next_entry_, entries_used_ - next_entry_};
-}
-
-bool Outbound::batch_full() const {
-  return frames_used_ == kMaxFrames || entries_used_ + 2 > kMaxEntries ||
-         batch_bytes_ >= kBatchBytes;
-}
-
-void Outbound::build() {
-  frames_used_ = next_frame_ = entries_used_ = next_entry_ = 0;
-  batch_bytes_ = written_ = 0;
-  while (note_.head != nullptr && !batch_full()) {
-    add_note(*take(note_, &Channel::next_note));
+bool Outbound::next(OutFrame& frame, std::span<iovec> room, uint64_t limit) {
+  if (closed_) return false;
+  frame.message = nullptr;
+  frame.pieces = frame.control_bytes = 0;
+  if (note_.head != nullptr) return next_note(frame), true;
+  if (!control_.empty()) return next_control(frame), true;
+  if (credit_.head != nullptr) return next_credit(frame), true;
+  const bool one_sided = may_send_one_sided();
+  if (one_sided && (one_sided_is_next_ || ready_.head == nullptr)) {
+    one_sided_is_next_ = false;
+    return next_one_sided(frame, room, limit), true;
   }
-  while (credit_.head != nullptr && !batch_full()) {
-    add_credit(*take(credit_, &Channel::next_credit));
+  Channel* channel = take_ready();
+  if (channel == nullptr) return false;
+  one_sided_is_next_ = one_sided;
+  return next_data(frame, *channel, room, limit), true;
+}
+
+// A target may have come since the channel was listed.
+Channel* Outbound::take_ready() {
+  while (ready_.head != nullptr) {
+    Channel* channel = take(ready_, &Channel::next_ready);
+    uint64_t rest = 0;
+    if (!places_ || channel->out.target(rest) == nullptr) return channel;
+    append(aimed_, *channel, &Channel::next_ready);
   }
-  while ((ready_.head != nullptr || !one_sided_.empty()) && !batch_full()) {
-    if (ready_.head != nullptr) add_data(*take(ready_, &Channel::next_ready));
-    if (!one_sided_.empty() && !batch_full()) add_one_sided();
-  }
+  return nullptr;
 }
 
-std::byte* Outbound::add_header() {
-  std::byte* header = headers_[frames_used_].data();
-  entries_[entries_used_++] = {header, kHeaderBytes};
-  batch_bytes_ += kHeaderBytes;
-  frames_[frames_used_++] = {batch_bytes_, nullptr, false};
-  return header;
+void Outbound::next_note(OutFrame& frame) {
+  Channel* channel = take(note_, &Channel::next_note);
+  channel->in_note = false;
+  frame.header = note_of(*channel);
 }
 
-void Outbound::add_credit(Channel& channel) {
-  channel.in_credit = false;
-  FrameHeader header;
-  header.type = FrameType::kCredit;
-  header.channel = channel.id;
-  header.position = channel.in.issue_grant();
-  encode(header, add_header());
+void Outbound::next_control(OutFrame& frame) {
+  const ControlFrame& first = control_.front();
+  frame.header = first.header;
+  frame.control = first.payload;
+  frame.control_bytes = first.bytes;
+  control_.pop_front();
 }
 
-void Outbound::add_note(Channel& channel) {
-  channel.in_note = false;
-  encode(note_of(channel), add_header());
-  frames_[frames_used_ - 1].note = true;
+void Outbound::next_credit(OutFrame& frame) {
+  Channel* channel = take(credit_, &Channel::next_credit);
+  channel->in_credit = false;
+  frame.header = FrameHeader();
+  frame.header.type = FrameType::kCredit;
+  frame.header.channel = channel->id;
+  frame.header.position = channel->in.issue_grant();
 }
 
-void Outbound::add_data(Channel& channel) {
+void Outbound::next_data(OutFrame& frame, Channel& channel, std::span<iovec> room, uint64_t limit) {
   channel.in_ready = false;
-  Message* message = channel.out.front();
-  std::byte* target = add_header();
-  const uint64_t length = add_payload(*message, channel.out.allowance());
-  FrameHeader header = channel.out.begin_frame(static_cast<uint32_t>(length));
-  header.channel = channel.id;
-  encode(header, target);
-  frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr, false};
+  frame.message = channel.out.front();
+  ++frame.message->flights;
+  frame.pieces = frame.message->view(room, std::min(limit, channel.out.allowance()));
+  const uint64_t length = total_bytes(room.first(frame.pieces));
+  frame.header = channel.out.begin_frame(static_cast<uint32_t>(length));
+  frame.header.channel = channel.id;
   enlist(channel);
 }
 
-void Outbound::add_one_sided() {
+// Frames of this queue are taken in order, and a put that is being written is one of them.
+bool Outbound::may_send_one_sided() const {
+  if (one_sided_.empty()) return false;
+  return !places_ || (!front_is_aimed() && !writes_.has_any(&one_sided_));
+}
+
+void Outbound::next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t limit) {
   Message* message = one_sided_.front();
-  std::byte* target = add_header();
-  const uint64_t length = add_payload(*message, kMaxFrameBytes);
-  encode(one_sided_header(*message, length), target);
+  frame.message = message;
+  ++message->flights;
+  frame.pieces = message->view(room, std::min<uint64_t>(limit, kMaxFrameBytes));
+  const uint64_t length = total_bytes(room.first(frame.pieces));
+  frame.header = one_sided_header(*message, length);
   message->advance(length);
   if (message->complete()) one_sided_.pop();
-  frames_[frames_used_ - 1] = {batch_bytes_, message->complete() ? message : nullptr, false};
 }
 
-// Behind the header that was added last: the next bytes of the message, which says how many.
-uint64_t Outbound::add_payload(const Message& message, uint64_t limit) {
-  const std::span<iovec> room(entries_.data() + entries_used_, kMaxEntries - entries_used_);
-  const size_t used = message.view(room, limit);
-  const uint64_t length = total_bytes(room.first(used));
-  entries_used_ += used;
-  batch_bytes_ += length;
-  return length;
+void Outbound::landed(Message* message) {
+  if (message == nullptr || --message->flights > 0 || !message->complete()) return;
+  if (message->ticket != 0) tickets_.complete(message->ticket);
+  if (is_answer(*message)) std::erase(answering_, message);
+  pool_.give_back(message);
 }
 
-void Outbound::wrote(size_t count) {
-  written_ += count;
-  while (count > 0) {
-    iovec& entry = entries_[next_entry_];
-    if (count < entry.iov_len) {
-      entry.iov_base = static_cast<std::byte*>(entry.iov_base) + count;
-      entry.iov_len -= count;
-      break;
-    }
-    count -= entry.iov_len;
-    ++next_entry_;
+// ---- writes into the peer's memory --------------------------------------------------------------
+
+void Outbound::learn_region(const transport::ChannelId& region, uint64_t bytes,
+                            const MemoryPlace& place) {
+  regions_[region] = {place, bytes};
+}
+
+void Outbound::forget_region(const transport::ChannelId& region) {
+  regions_.erase(region);
+  ending_.push_back(region);
+  tell_ended_regions();
+}
+
+void Outbound::tell_ended_regions() {
+  std::erase_if(ending_, [&](const transport::ChannelId& region) {
+    if (writes_.has_any_to(region, &one_sided_)) return false;
+    FrameHeader header;
+    header.type = FrameType::kWithdrawn;
+    header.channel = region;
+    push_control(header);
+    return true;
+  });
+}
+
+// A put that reaches beyond the region goes as frames, for the peer to refuse.
+const MemoryPlace* Outbound::place_of(const Message& put, uint64_t& bytes) const {
+  if (put.type != FrameType::kPut || put.bytes < kPlacedBytes) return nullptr;
+  const auto known = regions_.find(put.id);
+  if (known == regions_.end()) return nullptr;
+  bytes = known->second.bytes;
+  const bool inside = put.place <= bytes && put.bytes <= bytes - put.place;
+  return inside ? &known->second.place : nullptr;
+}
+
+bool Outbound::front_is_aimed() const {
+  uint64_t bytes = 0;
+  return !one_sided_.empty() && place_of(*one_sided_.front(), bytes) != nullptr;
+}
+
+std::optional<PlacedWrite> Outbound::next_write(std::span<iovec> room, uint64_t limit) {
+  if (closed_ || writes_.full()) return std::nullopt;
+  if (aimed_.head != nullptr) {
+    Channel* channel = take(aimed_, &Channel::next_ready);
+    channel->in_ready = false;
+    return write_of(*channel, room, limit);
   }
-  finish_frames();
+  return front_is_aimed() ? std::optional(write_of_put(room, limit)) : std::nullopt;
 }
 
-void Outbound::finish_frames() {
-  for (; next_frame_ < frames_used_ && frames_[next_frame_].end <= written_; ++next_frame_) {
-    Message* message = frames_[next_frame_].finished;
-    if (message == nullptr) continue;
-    if (message->ticket != 0) tickets_.complete(message->ticket);
-    if (is_answer(*message)) --answers_;
-    pool_.give_back(message);
-  }
+PlacedWrite Outbound::write_of(Channel& channel, std::span<iovec> room, uint64_t limit) {
+  uint64_t rest = 0;
+  const MemoryPlace place = *channel.out.target(rest);
+  Message* message = channel.out.front();
+  ++message->flights;
+  const size_t pieces = message->view(room, std::min({limit, rest, channel.out.allowance()}));
+  FrameHeader header =
+      channel.out.begin_frame(static_cast<uint32_t>(total_bytes(room.first(pieces))));
+  header.channel = channel.id;
+  ++channel.writes;
+  PlacedWrite write = writes_.begin(&channel, header, message);
+  write.pieces = pieces;
+  write.place = place;
+  enlist(channel);
+  return write;
+}
+
+PlacedWrite Outbound::write_of_put(std::span<iovec> room, uint64_t limit) {
+  Message* message = one_sided_.front();
+  uint64_t bytes = 0;
+  MemoryPlace place = *place_of(*message, bytes);
+  place.address += message->place + message->moved;
+  ++message->flights;
+  const size_t pieces = message->view(room, std::min<uint64_t>(limit, kMaxFrameBytes));
+  const uint64_t length = total_bytes(room.first(pieces));
+  PlacedWrite write = writes_.begin(&one_sided_, one_sided_header(*message, length), message);
+  write.pieces = pieces;
+  write.place = place;
+  message->advance(length);
+  if (message->complete()) one_sided_.pop();
+  return write;
+}
+
+bool Outbound::written(uint64_t write, uint32_t segments) {
+  const PlacedWrites::Ended ended = writes_.end(write, segments);
+  if (!ended.known) return false;
+  for (const PlacedWrites::Written& done : writes_.take_told()) push_placed(done);
+  landed(ended.message);
+  tell_ended_regions();
+  return true;
+}
+
+void Outbound::push_placed(const PlacedWrites::Written& done) {
+  ControlFrame frame;
+  frame.header = done.header;
+  const bool put = done.line == &one_sided_;
+  frame.header.type = put ? FrameType::kPutPlaced : FrameType::kPlaced;
+  frame.bytes = encode(PlacedBytes{done.bytes, done.number, done.segments}, frame.payload.data());
+  frame.header.length = static_cast<uint32_t>(frame.bytes);
+  if (!closed_) control_.push_back(frame);
+  if (put) return;
+  auto& channel = *static_cast<Channel*>(done.line);
+  --channel.writes;
+  enlist(channel);
 }
 
 // ---- the end ------------------------------------------------------------------------------------
 
-// The peer counts bytes, so a frame that has begun must be finished, and with the bytes it is made
-// of: the peer may take it for what it is before it reads on.
-void Outbound::save_half_frame() {
-  const uint64_t begin = next_frame_ == 0 ? 0 : frames_[next_frame_ - 1].end;
-  if (!batch_left() || written_ == begin) return;
-  uint64_t left = frames_[next_frame_].end - written_;
-  for (size_t at = next_entry_; left > 0; ++at) {
-    const auto* source = static_cast<const std::byte*>(entries_[at].iov_base);
-    const uint64_t here = std::min<uint64_t>(left, entries_[at].iov_len);
-    last_words_.insert(last_words_.end(), source, source + here);
-    left -= here;
-  }
+std::optional<FrameHeader> Outbound::take_note() {
+  if (note_.head == nullptr) return std::nullopt;
+  OutFrame frame;
+  next_note(frame);
+  return frame.header;
 }
 
-// Those of the batch that have not begun, and those that wait.
-void Outbound::save_notes() {
-  for (size_t frame = next_frame_; frame < frames_used_; ++frame) {
-    const uint64_t begin = frame == 0 ? 0 : frames_[frame - 1].end;
-    if (!frames_[frame].note || written_ > begin) continue;
-    last_words_.insert(last_words_.end(), headers_[frame].begin(), headers_[frame].end());
-  }
-  for (Channel* channel = note_.head; channel != nullptr; channel = channel->next_note) {
-    append_header(last_words_, note_of(*channel));
-  }
-}
-
-// The last words are the one entry of a batch that has no frames.
 void Outbound::close() {
   closed_ = true;
   ready_ = {};
+  aimed_ = {};
   credit_ = {};
   note_ = {};
+  control_.clear();
   one_sided_ = {};
-  answers_ = 0;
-  frames_used_ = next_frame_ = next_entry_ = 0;
-  entries_used_ = last_words_.empty() ? 0 : 1;
-  entries_[0] = {last_words_.data(), last_words_.size()};
-}
-
-void Outbound::leave() {
-  if (closed_) return;
-  const Status saved = caught_status([this] {
-    save_half_frame();
-    save_notes();
-    return Status();
-  });
-  // Without memory for what is left the peer sees the stream end within a frame: this rank failed.
-  if (!saved.ok()) last_words_.clear();
-  close();
-}
-
-void Outbound::farewell(const FrameHeader& last) {
-  if (closed_) return;
-  save_half_frame();
-  save_notes();
-  append_header(last_words_, last);
-  close();
+  answering_.clear();
 }
 
 }  // namespace tutti::transport::stream

@@ -1,9 +1,12 @@
-// Turns what may be sent into gather lists, in turn over the channels, a frame of each at a time;
-// one-sided messages have a queue of their own, without credit, that takes turns with all channels.
+// Says which frame leaves next: in turn over the channels, a frame of each at a time; one-sided
+// messages have a queue of their own, without credit, that takes turns with all channels. Control
+// frames go first.
 //
-// A batch of frames is fixed once and written in as many calls as the kernel needs. Control frames
-// go first.
-// Owns:    the batch and its headers; messages in the batch go back to the pool when written.
+// It knows no pipe: next() describes a frame, and whoever carries it says by landed() that the
+// bytes of its message are read no more. A pipe that writes into the peer's memory by itself asks
+// next_write() too, and tells the peer of each write behind it (written()).
+//
+// Owns:    messages until their last frame has landed; they go back to the pool then.
 // Threads: under the stream's mutex.
 // Units:   bytes.
 // Errors:  none.
@@ -12,17 +15,35 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "src/transport/stream/channel.h"
+#include "src/transport/stream/placement.h"
 #include "src/transport/stream/tickets.h"
 
 namespace tutti::transport::stream {
 
+/// A frame that is about to leave.
+struct OutFrame {
+  FrameHeader header;
+  Message* message = nullptr;  // the payload is of; null: a control frame
+  size_t pieces = 0;           // of the payload, in the caller's list
+  /// The payload of a control frame, which is of no message.
+  std::array<std::byte, kMaxControlPayload> control;
+  size_t control_bytes = 0;
+};
+
 class Outbound {
  public:
   Outbound(MessagePool& pool, TicketWindow& tickets) : pool_(pool), tickets_(tickets) {}
+
+  /// The pipe writes into the peer's memory where the peer says how.
+  void place() { places_ = true; }
+  bool places() const { return places_; }
 
   /// This channel may have something to send.
   void enlist(Channel& channel);
@@ -30,83 +51,94 @@ class Outbound {
   void owe_credit(Channel& channel);
   /// This channel has a note for the peer.
   void owe_note(Channel& channel);
+  /// A frame without a message; a place, where its type has one.
+  void push_control(const FrameHeader& header, const MemoryPlace* place = nullptr);
   /// The channel is going away.
   void forget(Channel& channel);
   /// A one-sided message.
   void push(Message* message);
-  /// Answers and refusals that are not written yet.
-  size_t answers() const { return answers_; }
-  /// Whether an answer that is not written yet reads this region.
+  /// Where the peer's region of so many bytes lies.
+  void learn_region(const transport::ChannelId& region, uint64_t bytes, const MemoryPlace& place);
+  size_t known_regions() const { return regions_.size(); }
+  /// The peer's region ends: it is told when nothing is written to it any more.
+  void forget_region(const transport::ChannelId& region);
+  /// Answers and refusals of which a pipe may still read something.
+  size_t answers() const { return answering_.size(); }
+  /// Whether an answer reads this region.
   bool reads(const transport::ChannelId& region) const;
 
-  /// The bytes to write next; empty when there are none.
-  std::span<const iovec> gather();
-  /// That many bytes of it were written.
-  void wrote(size_t count);
+  /// Counts a frame as sent and describes it, its payload in `room` and at most `limit` bytes long.
+  /// False: nothing is ready.
+  bool next(OutFrame& frame, std::span<iovec> room, uint64_t limit);
+  /// The bytes of the message's frame are read no more; null: of a control frame.
+  void landed(Message* message);
   bool idle() const {
-    return !batch_left() && ready_.head == nullptr && credit_.head == nullptr &&
-           note_.head == nullptr && one_sided_.empty();
+    return ready_.head == nullptr && aimed_.head == nullptr && credit_.head == nullptr &&
+           note_.head == nullptr && control_.empty() && one_sided_.empty();
   }
 
-  /// Nothing new from here on: finishes the frame that is half on the wire, drops all others but
-  /// notes. Sources are read for the last time, so those of unfinished messages must still be
-  /// there.
-  void leave();
-  /// The same, with this as the last word.
-  void farewell(const FrameHeader& last);
+  /// A write of at most `limit` bytes that may begin now, its source in `room`.
+  std::optional<PlacedWrite> next_write(std::span<iovec> room, uint64_t limit);
+  /// The bytes of that write are where they belong, or are counted there by the receiver, which
+  /// must have seen `segments` of it.
+  /// False: there is no such write.
+  bool written(uint64_t write, uint32_t segments);
+
+  /// A note that has not left, or nothing; for the last words of a link.
+  std::optional<FrameHeader> take_note();
+  /// Nothing new from here on.
+  void close();
+  bool closed() const { return closed_; }
 
  private:
-  static constexpr size_t kMaxFrames = 32;
-  static constexpr size_t kMaxEntries = 256;
-  static constexpr uint64_t kBatchBytes = 1024 * 1024;
-
-  struct QueuedFrame {
-    uint64_t end = 0;             // of this frame, counted from the start of the batch
-    Message* finished = nullptr;  // the message that ends with it
-    bool note = false;
-  };
   struct List {
     Channel* head = nullptr;
     Channel* tail = nullptr;
+  };
+  struct RegionPlace {
+    MemoryPlace place;
+    uint64_t bytes = 0;
+  };
+  struct ControlFrame {
+    FrameHeader header;
+    std::array<std::byte, kMaxControlPayload> payload;
+    size_t bytes = 0;
   };
 
   static void append(List& list, Channel& channel, Channel* Channel::*next);
   static Channel* take(List& list, Channel* Channel::*next);
   static void remove(List& list, Channel& channel, Channel* Channel::*next);
 
-  bool batch_left() const { return next_entry_ < entries_used_; }
-  bool batch_full() const;
-  void build();
-  void add_credit(Channel& channel);
-  void add_note(Channel& channel);
-  void add_data(Channel& channel);
-  void add_one_sided();
-  uint64_t add_payload(const Message& message, uint64_t limit);
-  std::byte* add_header();
-  void save_half_frame();
-  void save_notes();
-  void close();
-  void finish_frames();
+  void enlist_in_turn(Channel& channel);
+  Channel* take_ready();
+  void next_note(OutFrame& frame);
+  void next_control(OutFrame& frame);
+  void next_credit(OutFrame& frame);
+  void next_data(OutFrame& frame, Channel& channel, std::span<iovec> room, uint64_t limit);
+  bool may_send_one_sided() const;
+  void next_one_sided(OutFrame& frame, std::span<iovec> room, uint64_t limit);
+  PlacedWrite write_of(Channel& channel, std::span<iovec> room, uint64_t limit);
+  PlacedWrite write_of_put(std::span<iovec> room, uint64_t limit);
+  const MemoryPlace* place_of(const Message& put, uint64_t& bytes) const;
+  bool front_is_aimed() const;
+  void push_placed(const PlacedWrites::Written& done);
+  void tell_ended_regions();
 
   MessagePool& pool_;
   TicketWindow& tickets_;
+  bool places_ = false;
+  bool closed_ = false;
+  bool one_sided_is_next_ = false;
   List ready_;
+  List aimed_;  // of those, where the next bytes have a target in the peer's memory
   List credit_;
   List note_;
+  std::deque<ControlFrame> control_;
   MessageQueue one_sided_;
-  size_t answers_ = 0;
-
-  std::array<std::array<std::byte, kHeaderBytes>, kMaxFrames> headers_;
-  std::array<QueuedFrame, kMaxFrames> frames_;
-  std::array<iovec, kMaxEntries> entries_;
-  size_t frames_used_ = 0;
-  size_t next_frame_ = 0;  // the first that is not wholly written
-  size_t entries_used_ = 0;
-  size_t next_entry_ = 0;
-  uint64_t batch_bytes_ = 0;
-  uint64_t written_ = 0;
-  std::vector<std::byte> last_words_;
-  bool closed_ = false;
+  std::vector<const Message*> answering_;
+  PlacedWrites writes_;
+  std::map<transport::ChannelId, RegionPlace> regions_;  // the peer's
+  std::vector<transport::ChannelId> ending_;             // of them: it waits for WITHDRAWN
 };
 
 }  // namespace tutti::transport::stream

@@ -11,6 +11,55 @@ bool inside(const transport::Region& region, uint64_t offset, uint64_t bytes) {
 
 }  // namespace
 
+void Regions::expose(Id id, const transport::Region& region, const MemoryPlace* place) {
+  regions_[id] = region;
+  if (place == nullptr) return;
+  placed_.insert(id);
+  FrameHeader header;
+  header.type = FrameType::kKey;
+  header.channel = id;
+  header.message_bytes = region.bytes;
+  outbound_.push_control(header, place);
+}
+
+bool Regions::withdraw(Id id) {
+  regions_.erase(id);
+  if (placed_.erase(id) > 0) {
+    ending_.insert(id);
+    FrameHeader header;
+    header.type = FrameType::kWithdraw;
+    header.channel = id;
+    outbound_.push_control(header);
+  }
+  return !ending_.contains(id);
+}
+
+const char* Regions::learn(const FrameHeader& header, const MemoryPlace& place) {
+  if (outbound_.known_regions() >= kMostPlaced) return "more windows than a link remembers";
+  outbound_.learn_region(header.channel, header.message_bytes, place);
+  return nullptr;
+}
+
+// The bytes have no other way to be judged by: a transport that lets a peer write beyond what was
+// exposed is at fault itself. The signal is judged as that of any put.
+const char* Regions::take_placed(const FrameHeader& header, uint64_t bytes) {
+  FrameHeader put = header;
+  put.type = FrameType::kPut;
+  put.length = static_cast<uint32_t>(bytes);
+  if (bytes > kMaxFrameBytes) return "a placed frame is longer than allowed";
+  Landing landing;
+  if (const char* wrong = begin_put(put, landing); wrong != nullptr) return wrong;
+  raise(landing);
+  return nullptr;
+}
+
+void Regions::raise(const Landing& landing) {
+  if (landing.signal == nullptr) return;
+  // The counter has no other writer. A thread that sees it sees the bytes.
+  landing.signal->store(landing.signal->load(std::memory_order_relaxed) + 1,
+                        std::memory_order_release);
+}
+
 const char* Regions::begin_put(const FrameHeader& header, Landing& landing) {
   const auto found = regions_.find(header.channel);
   if (found == regions_.end()) return refuse(header, false);

@@ -30,13 +30,23 @@ class Regions {
   Regions(Outbound& outbound, MessagePool& pool, TicketWindow& received)
       : outbound_(outbound), pool_(pool), received_(received) {}
 
-  void expose(Id id, const transport::Region& region) { regions_[id] = region; }
-  void withdraw(Id id) { regions_.erase(id); }
+  /// `place`: where the peer's transport may write to it by itself; null: it may not.
+  void expose(Id id, const transport::Region& region, const MemoryPlace* place = nullptr);
+  /// True: nothing is written to it any more. False: the peer has been asked to stop.
+  bool withdraw(Id id);
   bool refused(Id id) const { return refused_.contains(id); }
   /// `target` is filled by the answer to a get that goes out now.
   void await(Message* target) { gets_.push(target); }
 
+  // Of the peer, where it writes to regions by itself, or lets this side do so.
+  const char* learn(const FrameHeader& header, const MemoryPlace& place);
+  void forget_peers(Id id) { outbound_.forget_region(id); }
+  void end(Id id) { ending_.erase(id); }
+  const char* take_placed(const FrameHeader& header, uint64_t bytes);
+
   const char* begin_put(const FrameHeader& header, Landing& landing);
+  /// The bytes of the put are there.
+  static void raise(const Landing& landing);
   const char* take_get(const FrameHeader& header);
   const char* begin_answer(const FrameHeader& header, Message*& target);
   /// The first get has its answer, or will have none.
@@ -46,6 +56,7 @@ class Regions {
  private:
   // In either direction. Beyond it the link is given up: what was refused must not look done.
   static constexpr size_t kMostRefused = 1024;
+  static constexpr size_t kMostPlaced = 64 * 1024;
 
   const char* refuse(const FrameHeader& header, bool get);
 
@@ -53,6 +64,8 @@ class Regions {
   MessagePool& pool_;
   TicketWindow& received_;
   std::map<Id, transport::Region> regions_;
+  std::set<Id> placed_;  // of those: the peer knows where they lie
+  std::set<Id> ending_;  // the peer may still write there
   MessageQueue gets_;
   std::set<Id> refused_;  // by the peer
   std::set<Id> told_;     // to the peer, of puts

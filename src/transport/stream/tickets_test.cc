@@ -18,7 +18,7 @@ bool is_done(const TicketWindow& window, uint64_t ticket) {
   return answer == TicketWindow::TicketState::kDone;
 }
 
-TEST(TcpTickets, DoneInAnyOrder) {
+TEST(StreamTickets, DoneInAnyOrder) {
   TicketWindow window;
   for (int i = 0; i < 3; ++i) window.issue();
   window.complete(2);
@@ -31,7 +31,7 @@ TEST(TcpTickets, DoneInAnyOrder) {
   EXPECT_TRUE(is_done(window, 3));
 }
 
-TEST(TcpTickets, OneStandsWhileManyRunAhead) {
+TEST(StreamTickets, OneStandsWhileManyRunAhead) {
   TicketWindow window;
   constexpr uint64_t kTickets = 5 * TicketWindow::kSlots + 7;
   for (uint64_t i = 0; i < kTickets; ++i) window.issue();
@@ -47,7 +47,7 @@ TEST(TcpTickets, OneStandsWhileManyRunAhead) {
             TicketWindow::TicketState::kPending);  // nothing is early now
 }
 
-TEST(TcpTickets, ShuffledAgainstASet) {
+TEST(StreamTickets, ShuffledAgainstASet) {
   std::mt19937 random(1);
   TicketWindow window;
   std::vector<uint64_t> open;
@@ -70,7 +70,7 @@ TEST(TcpTickets, ShuffledAgainstASet) {
   }
 }
 
-TEST(TcpTickets, NeverUndoneForAReaderWithoutTheLock) {
+TEST(StreamTickets, NeverUndoneForAReaderWithoutTheLock) {
   TicketWindow window;
   std::mutex mutex;
   constexpr uint64_t kTickets = 200000;

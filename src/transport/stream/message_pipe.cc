@@ -1,0 +1,155 @@
+#include "src/transport/stream/message_pipe.h"
+
+#include <utility>
+
+namespace tutti::transport::stream {
+namespace {
+
+// The peer has at most so many writes under way.
+constexpr size_t kMostNumbers = 4 * PlacedWrites::kMost;
+
+}  // namespace
+
+// ---- out --------------------------------------------------------------------------------------
+
+MessageExchange::Flight& MessageExchange::free_flight(uint64_t& name) {
+  if (free_.empty()) {
+    flights_.emplace_back();
+    free_.push_back(flights_.size() - 1);
+  }
+  name = free_.back();
+  return flights_[name];
+}
+
+std::optional<CarriedFrame> MessageExchange::next(uint64_t limit) {
+  uint64_t name = 0;
+  Flight& flight = free_flight(name);
+  OutFrame& frame = flight.frame;
+  if (!last_words_.empty()) {
+    frame = OutFrame();
+    frame.header = last_words_.front();
+    last_words_.pop_front();
+  } else if (!outbound().next(frame, flight.pieces, limit)) {
+    return std::nullopt;
+  }
+  if (frame.control_bytes > 0)
+    flight.pieces[frame.pieces++] = {frame.control.data(), frame.control_bytes};
+  encode_sequenced(frame.header, sent_frames_++, flight.header.data());
+  free_.pop_back();
+  flight.used = true;
+  return CarriedFrame{name, flight.header, {flight.pieces.data(), frame.pieces}};
+}
+
+CarriedFrame MessageExchange::keep(const CarriedFrame& frame) {
+  Flight& flight = flights_[frame.name];
+  if (flight.frame.message == nullptr) return frame;
+  flight.copy.clear();
+  for (const iovec& piece : frame.payload) {
+    const auto* data = static_cast<const std::byte*>(piece.iov_base);
+    flight.copy.insert(flight.copy.end(), data, data + piece.iov_len);
+  }
+  outbound().landed(std::exchange(flight.frame.message, nullptr));
+  flight.pieces[0] = {flight.copy.data(), flight.copy.size()};
+  return {frame.name, flight.header, {flight.pieces.data(), flight.copy.empty() ? 0u : 1u}};
+}
+
+void MessageExchange::carried(uint64_t name) {
+  if (name >= flights_.size() || !flights_[name].used) return;
+  flights_[name].used = false;
+  free_.push_back(name);
+  outbound().landed(flights_[name].frame.message);
+}
+
+// Frames of messages are whole, so nothing is half out: the pipe drops what it has not begun.
+void MessageExchange::end_output(const FrameHeader* last) {
+  if (outbound().closed()) return;
+  while (const auto note = outbound().take_note()) last_words_.push_back(*note);
+  if (last != nullptr) last_words_.push_back(*last);
+  outbound().close();
+}
+
+std::optional<CarriedWrite> MessageExchange::next_write(uint64_t limit) {
+  std::array<iovec, kMaxPieces> pieces;
+  const auto write = outbound().next_write(pieces, limit);
+  if (!write) return std::nullopt;
+  const auto& kept = sources_.insert_or_assign(write->name, pieces).first->second;
+  return CarriedWrite{*write, {kept.data(), write->pieces}};
+}
+
+void MessageExchange::written(uint64_t name, uint32_t segments) {
+  if (sources_.erase(name) > 0) outbound().written(name, segments);
+}
+
+// ---- in ---------------------------------------------------------------------------------------
+
+void MessageExchange::take(std::span<const std::byte> bytes, std::span<const std::byte> payload) {
+  if (faulty()) return;
+  FrameHeader header;
+  uint64_t sequence = 0;
+  if (const char* wrong = decode_sequenced(bytes, header, sequence); wrong != nullptr) {
+    return refuse(wrong);
+  }
+  if (payload.size() != header.length) return refuse("a frame with a payload of another length");
+  if (sequence < next_sequence_ || early_.contains(sequence)) return refuse("a frame twice");
+  if (sequence - next_sequence_ >= kMostEarly) return refuse("frames with a gap between them");
+  if (sequence != next_sequence_ || !is_whole(header, payload)) {
+    return keep(sequence, header, payload);
+  }
+  if (act(header, payload)) act_on_early();
+}
+
+void MessageExchange::keep(uint64_t sequence, const FrameHeader& header,
+                           std::span<const std::byte> payload) {
+  early_bytes_ += payload.size();
+  if (early_bytes_ > kMostEarlyBytes) return refuse("more bytes ahead of a gap than are kept");
+  early_[sequence] = {header, {payload.begin(), payload.end()}};
+}
+
+void MessageExchange::act_on_early() {
+  while (!early_.empty() && early_.begin()->first == next_sequence_) {
+    const EarlyFrame& first = early_.begin()->second;
+    if (!is_whole(first.header, first.payload)) return;
+    const bool sound = act(first.header, first.payload);
+    early_bytes_ -= first.payload.size();
+    early_.erase(early_.begin());
+    if (!sound) return;
+  }
+}
+
+// Whether all segments of a write are here. They are forgotten with the frame that tells of them.
+bool MessageExchange::is_whole(const FrameHeader& header, std::span<const std::byte> payload) {
+  if (header.type != FrameType::kPlaced && header.type != FrameType::kPutPlaced) return true;
+  const PlacedBytes placed = decode_placed(payload);
+  if (placed.segments == 0) return true;
+  const auto found = segments_.find(placed.number);
+  return found != segments_.end() && found->second >= placed.segments;
+}
+
+bool MessageExchange::act(const FrameHeader& header, std::span<const std::byte> payload) {
+  ++next_sequence_;
+  if (is_placed(header.type)) {
+    if (!outbound().places()) return refuse("a frame that such a link does not carry"), false;
+    if (header.type == FrameType::kPlaced || header.type == FrameType::kPutPlaced) {
+      segments_.erase(decode_placed(payload).number);
+    }
+    inbound().take_placed(header, payload);
+  } else if (inbound().begin(header) && !payload.empty()) {
+    inbound().take(payload.data(), payload.size());
+  }
+  if (!inbound().sound()) conclude();
+  return !faulty();
+}
+
+void MessageExchange::arrived(uint32_t number, uint32_t segments) {
+  if (faulty()) return;
+  segments_[number] += segments;
+  if (segments_.size() > kMostNumbers) return refuse("writes that no frame tells of");
+  act_on_early();
+}
+
+void MessageExchange::refuse(const char* what) {
+  inbound().refuse(what);
+  conclude();
+}
+
+}  // namespace tutti::transport::stream

@@ -1,0 +1,90 @@
+// Writes that a transport makes into its peer's memory by itself: where a channel's bytes may go,
+// and which writes are under way.
+//
+// The receiver says by TARGET frames where the bytes of a posted receive lie. The sender has the
+// transport write there, and says by a PLACED frame, behind the bytes, how far it has come. Writes
+// may end in any order; those of one line (a channel; all puts) are told in the order of the bytes.
+//
+// Owns:    nothing of the caller's. Threads: under the stream's mutex. Units: bytes, positions.
+// Errors:  a const char* says what the peer did wrong; null is fine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "src/transport/stream/frame.h"
+#include "src/transport/stream/message.h"
+
+namespace tutti::transport::stream {
+
+/// A write that the transport shall make; it reports its end by its name.
+struct PlacedWrite {
+  uint64_t name = 0;
+  uint32_t number = 0;  // the same on both ends: the receiver counts its segments by it
+  size_t pieces = 0;    // of the source
+  uint64_t bytes = 0;
+  MemoryPlace place;  // in the peer's memory
+};
+
+/// Where positions of a channel lie in the peer's memory.
+class Targets {
+ public:
+  static constexpr size_t kMost = 1024;  // of posted receives, each of kPlacedBytes at least
+
+  const char* add(uint64_t position, uint64_t bytes, const MemoryPlace& place);
+  /// The target of this position and its rest; null: it has none. Forgets those that lie before.
+  const MemoryPlace* find(uint64_t position, uint64_t& rest);
+
+ private:
+  struct Target {
+    uint64_t position;
+    uint64_t bytes;
+    MemoryPlace place;
+  };
+  std::deque<Target> targets_;  // rising
+  MemoryPlace found_;
+};
+
+class PlacedWrites {
+ public:
+  static constexpr size_t kMost = 64;  // at a time
+  using Line = void*;
+
+  /// An ended write whose bytes the peer is to be told of, unless its line has been dropped.
+  struct Written {
+    FrameHeader header;
+    Line line = nullptr;
+    uint64_t bytes = 0;
+    uint32_t number = 0;
+    uint32_t segments = 0;
+  };
+
+  bool full() const { return flights_.size() >= kMost; }
+  /// `header` describes the bytes as if they were a frame's payload.
+  PlacedWrite begin(Line line, const FrameHeader& header, Message* message);
+  struct Ended {
+    bool known = false;  // there was a write of this name
+    Message* message = nullptr;
+  };
+  Ended end(uint64_t name, uint32_t segments);
+  /// Those that may be told now, in order.
+  std::vector<Written> take_told();
+  bool has_any(const void* line) const;
+  bool has_any_to(const transport::ChannelId& region, const void* line) const;
+  /// Nothing of this line is told any more.
+  void drop(Line line);
+
+ private:
+  struct Flight {
+    uint64_t name;
+    Written write;
+    Message* message;
+    bool ended;
+  };
+  std::vector<Flight> flights_;  // in the order of their beginnings
+  uint64_t last_name_ = 0;
+};
+
+}  // namespace tutti::transport::stream
