@@ -52,7 +52,10 @@ Result<std::unique_ptr<comm::Communicator>> meet_and_found(const LaunchedCall& c
   tell_origin(*call.process, founding, meeting.insecure);
   Result<std::unique_ptr<comm::Communicator>> made =
       found(*call.process, founding, call.config, patience);
-  meeting.close(made.ok(), patience);
+  Status status = made.ok() ? meeting.confirm() : made.status();
+  meeting.close(status.ok(), patience);
+  if (!status.ok()) return status;
+  if (meeting.claim != nullptr) call.process->keep(std::move(meeting.claim));
   return made;
 }
 

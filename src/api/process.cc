@@ -51,6 +51,11 @@ Slot::Slot() { at_fork(before_fork, after_fork_in_parent, after_fork_in_child); 
 /// of a fork beside that.
 [[gnu::constructor]] void make_slot() { (void)slot(); }
 
+/// At the end of the program, of exit() and not of a forked child, which has no process here.
+[[gnu::destructor]] void end_slot() {
+  if (slot().process != nullptr) slot().process->end_claim();
+}
+
 }  // namespace
 
 Result<Process*> Process::current() {

@@ -13,6 +13,7 @@
 #include <mutex>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "src/api/handle.h"
@@ -20,6 +21,7 @@
 #include "src/base/env.h"
 #include "src/base/patience.h"
 #include "src/base/turns.h"
+#include "src/bootstrap/launch/claim.h"
 #include "src/bootstrap/watch.h"
 #include "src/exec/device.h"
 #include "src/transport/arena.h"
@@ -59,6 +61,10 @@ class Process {
   Turns& launches() { return launches_; }
   /// How many of them were made. A thread that waits for its turn reads it when that has come.
   std::atomic<uint64_t>& launched() { return launched_; }
+  /// That this process is its rank of a launched job, until it ends.
+  void keep(std::unique_ptr<bootstrap::Claim> claim) { claim_ = std::move(claim); }
+  /// The process ends.
+  void end_claim() { claim_.reset(); }
   /// Counts the ids at a place that every rank was told: equal on all ranks, since all ask for them
   /// in the same order.
   uint64_t next_id() { return ids_.fetch_add(1, std::memory_order_relaxed); }
@@ -92,6 +98,7 @@ class Process {
   Lounge lounge_;
   Turns launches_;
   std::atomic<uint64_t> launched_{0};
+  std::unique_ptr<bootstrap::Claim> claim_;  // written by makings, which take turns
   std::atomic<uint64_t> ids_{0};
   std::mutex mutex_;
   std::unique_ptr<comm::StreamEngine> engine_;  // under mutex_

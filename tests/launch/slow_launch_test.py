@@ -2,6 +2,7 @@
 """Processes that a launcher started: mpirun where it is installed, else its variables in a loop."""
 
 import ctypes.util
+import itertools
 import os
 import pathlib
 import shutil
@@ -198,6 +199,26 @@ class Launched(unittest.TestCase):
         output = loop.communicate(timeout=200)[0]
         self.assertEqual(output.count("two jobs"), 2, output)  # both ranks 0 are told
         self.assertNotIn("sum ", output)
+
+    def test_a_rank_that_lives_keeps_its_place(self):
+        """Ranks of two jobs of one loop have met. The others are refused, so somebody hears of it,
+        and not those whose job runs."""
+        loop = self.start_loop({})
+        end = self.folder / "end"
+        self.start_rank(loop, 0, f"1 {end}")
+        self.assertIn("rank 1 of 2 did not come", loop.stdout.readline())
+        self.start_rank(loop, 1, f"2 {end}")
+        for _ in range(2 * COMMUNICATORS):
+            self.assertIn("sum 5; ", loop.stdout.readline())
+        self.start_rank(loop, 1, "1")
+        self.start_rank(loop, 0, "2")
+        lines = iter(loop.stdout.readline, "")
+        refusals = sorted(itertools.islice((line for line in lines if "init: " in line), 2))
+        for rank, line in enumerate(refusals):
+            self.assertRegex(line, rf"process \d+ is rank {rank} of a job that runs")
+            self.assertIn("TUTTI_JOB", line)
+        end.touch()
+        self.assertNotIn("sum ", loop.communicate(timeout=200)[0])
 
     def mpiexec(self):
         """MPICH's; its variables do not name the job."""

@@ -1,9 +1,5 @@
 // Meeting by a file, where all ranks are on one host.
-#include <sodium.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "src/base/clock.h"
@@ -16,9 +12,6 @@
 
 namespace tutti::bootstrap {
 namespace {
-
-/// The process that started a rank; none where the name of the job says enough.
-using Origin = std::optional<Starter>;
 
 /// The text that rank 0 posts.
 struct Notice {
@@ -52,28 +45,6 @@ Result<Notice> decode(std::string_view bytes) {
   return Notice{std::move(id).value(), *made, origin};
 }
 
-/// A file name: what launchers call their jobs may hold anything.
-std::string prefix_of(const std::string& job) {
-  std::array<uint8_t, crypto_generichash_BYTES_MIN> hash{};
-  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const uint8_t*>(job.data()),
-                     job.size(), nullptr, 0);
-  return "job-" + to_hex({reinterpret_cast<const char*>(hash.data()), hash.size()}) + "-";
-}
-
-Result<Origin> find_origin(const Start& start, const Launch& launch) {
-  if (launch.named || !start.config.job.empty()) return Origin();
-  const Starter starter = launch.place.empty() ? Starter() : starter_of(getpid(), launch.place);
-  if (starter.known()) return Origin(starter);
-  return Status::invalid_usage(
-      "nothing tells the ranks of this job from those of another one that looks the same: its "
-      "launcher gives it no name, and which process started this rank is not known; set TUTTI_JOB, "
-      "to one name on all its ranks and to another one for every other job");
-}
-
-bool of_one_job(const Origin& a, const Origin& b) {
-  return a && b ? a->started_with(*b) : !a && !b;
-}
-
 /// All that a rank reads of its job and of those that look the same.
 struct Sight {
   std::vector<Notice> own, others;
@@ -85,8 +56,8 @@ Result<Sight> look(const std::string& folder, const std::string& prefix, const O
   if (!found.ok()) return found.status();
   Sight sight;
   sight.leftovers = found.value().leftovers;
-  for (const std::string& bytes : found.value().posted) {
-    Result<Notice> notice = decode(bytes);
+  for (const LocalFile::Posted& file : found.value().posted) {
+    Result<Notice> notice = decode(file.bytes);
     if (!notice.ok()) return notice.status();
     auto& where = of_one_job(origin, notice.value().origin) ? sight.own : sight.others;
     where.push_back(std::move(notice).value());
@@ -94,7 +65,20 @@ Result<Sight> look(const std::string& folder, const std::string& prefix, const O
   return sight;
 }
 
-/// Two ranks 0 that post at one time both see the other one.
+/// Somebody else claims this rank: whoever waits with a rank 0 of that name is told.
+Status refuse_twins(const LaunchMeeting& meeting, const std::string& folder,
+                    const std::string& prefix, const Origin& origin) {
+  const Result<Sight> sight = look(folder, prefix, origin);
+  if (!sight.ok()) return sight.status();
+  for (const Notice& notice : sight.value().own) {
+    Visit visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}};
+    visit.twin = true;
+    if (meeting.server == nullptr || notice.id.job != meeting.id.job) decline(visit);
+  }
+  return two_jobs();
+}
+
+/// One that claims rank 0 at the same time either sees what is posted here, or is seen.
 Status post(const Start& start, LaunchMeeting& meeting, const std::string& folder,
             const std::string& prefix) {
   const Result<Origin> origin = find_origin(start, meeting.launch);
@@ -104,16 +88,9 @@ Status post(const Start& start, LaunchMeeting& meeting, const std::string& folde
   Result<LocalFile> file = LocalFile::post(folder, prefix, bytes);
   if (!file.ok()) return file.status();
   meeting.support = std::make_unique<PostedFile>(std::move(file).value());
-  const Result<Sight> sight = look(folder, prefix, origin.value());
-  if (!sight.ok()) return sight.status();
-  if (sight.value().own.size() < 2) return {};
+  if (!meeting.contested()) return {};
   meeting.fail(two_jobs());
-  for (const Notice& notice : sight.value().own) {
-    Visit visit{notice.id, meeting.launch.rank, meeting.launch.ranks, {0}};
-    visit.twin = true;
-    if (notice.id.job != meeting.id.job) decline(visit);
-  }
-  return two_jobs();
+  return refuse_twins(meeting, folder, prefix, origin.value());
 }
 
 /// Why what lies there is not what this rank waits for.
@@ -150,6 +127,7 @@ Status await(const Start& start, LaunchMeeting& meeting, const std::string& fold
     const Result<Sight> looked = look(folder, prefix, origin.value());
     if (!looked.ok()) return looked.status();
     const Sight& sight = looked.value();
+    if (meeting.contested()) return refuse_twins(meeting, folder, prefix, origin.value());
     if (sight.own.size() > 1) return two_jobs();
     if (!sight.own.empty() && sight.own.front().made == start.made) {
       meeting.id = sight.own.front().id;
@@ -170,6 +148,15 @@ Status await(const Start& start, LaunchMeeting& meeting, const std::string& fold
   }
 }
 
+Status claim_rank(const Start& start, LaunchMeeting& meeting, const std::string& folder,
+                  const std::string& job, const std::string& prefix) {
+  const Result<Origin> origin = find_origin(start, meeting.launch);
+  if (!origin.ok()) return origin.status();
+  bool twins = false;
+  Status status = meeting.claim_rank(start, {folder, job, origin.value()}, &twins);
+  return twins ? refuse_twins(meeting, folder, prefix, origin.value()) : status;
+}
+
 }  // namespace
 
 Result<LaunchMeeting> meet_by_file(const Start& start) {
@@ -180,11 +167,11 @@ Result<LaunchMeeting> meet_by_file(const Start& start) {
     return Status::unsupported("the launcher does not say that all ranks are on one host");
   }
   const std::string folder = LocalFile::folder(start.variables);
-  const std::string prefix = prefix_of(job_name(start, meeting.launch));
-  Status status;
-  if (meeting.launch.ranks == 1) {
-    status = open_meeting(start, meeting);
-  } else {
+  const std::string job = digits_of(job_name(start, meeting.launch));
+  const std::string prefix = "job-" + job + "-";
+  Status status = meeting.launch.ranks == 1 ? open_meeting(start, meeting)
+                                            : claim_rank(start, meeting, folder, job, prefix);
+  if (status.ok() && meeting.launch.ranks > 1) {
     status = meeting.launch.rank == 0 ? post(start, meeting, folder, prefix)
                                       : await(start, meeting, folder, prefix);
   }

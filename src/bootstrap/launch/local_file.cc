@@ -88,9 +88,11 @@ Result<std::vector<std::string>> names_in(int folder, const std::string& prefix)
 }
 
 /// A new file, locked, complete, and not yet visible under its own name.
-Result<Fd> write_hidden(int folder, const std::string& hidden, std::string_view bytes) {
-  Fd file(openat(folder, hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                 kFileMode));
+Result<KeptFd> write_hidden(int folder, const std::string& hidden, std::string_view bytes) {
+  KeptFd file = KeptFd::open([&] {
+    return openat(folder, hidden.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+                  kFileMode);
+  });
   if (!file.valid()) return errno_status("cannot be made");
   if (flock(file.get(), LOCK_EX | LOCK_NB) != 0) return errno_status("cannot be locked");
   const ssize_t count = write_quietly(file.get(), bytes);
@@ -132,7 +134,7 @@ Status remove_leftovers(int folder, const std::string& path, const std::string& 
 
 }  // namespace
 
-LocalFile::LocalFile(Fd folder, Fd file, std::string path, std::string name)
+LocalFile::LocalFile(Fd folder, KeptFd file, std::string path, std::string name)
     : folder_(std::move(folder)),
       file_(std::move(file)),
       folder_path_(std::move(path)),
@@ -163,7 +165,7 @@ Result<LocalFile> LocalFile::post(const std::string& folder, const std::string& 
     const int at = opened.value().get();
     if (Status status = remove_leftovers(at, folder, prefix); !status.ok()) return status;
     const std::string hidden = "." + name;
-    Result<Fd> file = write_hidden(at, hidden, bytes);
+    Result<KeptFd> file = write_hidden(at, hidden, bytes);
     if (file.ok() && renameat(at, hidden.c_str(), at, name.c_str()) == 0) {
       return LocalFile(std::move(opened).value(), std::move(file).value(), folder, name);
     }
@@ -187,9 +189,34 @@ Result<LocalFile::Found> LocalFile::find(const std::string& folder, const std::s
     if (state.value() != FileState::kAlive) continue;
     Result<std::string> content = read_whole(file.get());
     if (!content.ok()) return about(folder + "/" + name, content.status());
-    found.posted.push_back(std::move(content).value());
+    found.posted.push_back({name, std::move(content).value()});
   }
   return found;
+}
+
+Result<bool> LocalFile::remove(const std::string& folder, const std::string& name) {
+  if (unlink((folder + "/" + name).c_str()) == 0) return true;
+  return errno == ENOENT ? Result<bool>(false)
+                         : about(folder + "/" + name, errno_status("cannot be removed"));
+}
+
+void LocalFile::sweep(const std::string& folder, const std::string& prefix) {
+  const Result<Fd> opened = open_folder(folder);
+  if (opened.ok()) (void)remove_leftovers(opened.value().get(), folder, prefix);
+}
+
+bool LocalFile::posted() const {
+  return faccessat(folder_.get(), name_.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
+Result<bool> LocalFile::rename(const std::string& prefix) {
+  const std::string name = new_name(prefix);
+  if (renameat(folder_.get(), name_.c_str(), folder_.get(), name.c_str()) != 0) {
+    return errno == ENOENT ? Result<bool>(false)
+                           : about(folder_path_ + "/" + name_, errno_status("cannot be renamed"));
+  }
+  name_ = name;
+  return true;
 }
 
 void LocalFile::leave(const std::string& folder) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/base/config.h"
+#include "src/base/fork.h"
 #include "src/base/io.h"
 #include "src/base/status.h"
 
@@ -28,25 +29,40 @@ class LocalFile {
   static Result<LocalFile> post(const std::string& folder, const std::string& prefix,
                                 std::string_view bytes);
 
+  struct Posted {
+    std::string name;
+    std::string bytes;
+  };
   struct Found {
-    std::vector<std::string> posted;  // the bytes of what living processes have posted
-    bool leftovers = false;           // others lie there, whose processes have ended
+    std::vector<Posted> posted;  // what living processes have posted
+    bool leftovers = false;      // others lie there, whose processes have ended
   };
   /// All files whose names begin so. The folder is made, so that a rank that waits learns what
   /// keeps the others from posting.
   static Result<Found> find(const std::string& folder, const std::string& prefix);
 
+  /// Takes a file away, whoever has posted it. False: it was not there any more.
+  static Result<bool> remove(const std::string& folder, const std::string& name);
+  /// Removes what killed processes have left under names that begin so, as far as it can.
+  static void sweep(const std::string& folder, const std::string& prefix);
+
   /// The folder goes if nothing is in it.
   static void leave(const std::string& folder);
+
+  const std::string& name() const { return name_; }
+  /// False once somebody has removed it.
+  bool posted() const;
+  /// Gets a new name that begins so, at once. False: it was removed.
+  Result<bool> rename(const std::string& prefix);
 
   LocalFile(LocalFile&&) = default;
   ~LocalFile();
 
  private:
-  LocalFile(Fd folder, Fd file, std::string path, std::string name);
+  LocalFile(Fd folder, KeptFd file, std::string path, std::string name);
 
   Fd folder_;
-  Fd file_;  // locked
+  KeptFd file_;  // locked: a child would keep it so when this process is gone
   std::string folder_path_;
   std::string name_;
 };

@@ -27,7 +27,9 @@ class LocalFileTest : public testing::Test {
   std::vector<std::string> posted(const std::string& prefix) const {
     const Result<LocalFile::Found> found = LocalFile::find(folder_, prefix);
     if (!found.ok()) return {std::string(found.status().message())};
-    return found.value().posted;
+    std::vector<std::string> bytes;
+    for (const LocalFile::Posted& file : found.value().posted) bytes.push_back(file.bytes);
+    return bytes;
   }
 
   bool finds_leftovers(const std::string& prefix) const {

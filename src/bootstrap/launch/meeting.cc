@@ -1,7 +1,12 @@
 #include "src/bootstrap/launch/meeting.h"
 
+#include <sodium.h>
+#include <unistd.h>
+
+#include <array>
 #include <utility>
 
+#include "src/base/words.h"
 #include "src/bootstrap/interfaces.h"
 #include "src/bootstrap/place.h"
 
@@ -17,6 +22,15 @@ constexpr LaunchWay kWays[] = {
 }  // namespace
 
 std::span<const LaunchWay> ways() { return kWays; }
+
+Status LaunchMeeting::claim_rank(const Start& start, RankName name, bool* twins) {
+  if (start.made > 0) return {};  // the process has claimed it for its first communicator
+  name.rank = launch.rank;
+  Result<std::unique_ptr<Claim>> taken = Claim::take(name, start.patience, twins);
+  if (!taken.ok()) return taken.status();
+  claim = std::move(taken).value();
+  return {};
+}
 
 void LaunchMeeting::close(bool met, const Patience& patience) {
   support.reset();
@@ -69,6 +83,23 @@ Status open_meeting(const Start& start, LaunchMeeting& meeting) {
 
 std::string job_name(const Start& start, const Launch& launch) {
   return launch.job + (start.config.job.empty() ? "" : ":" + start.config.job);
+}
+
+std::string digits_of(const std::string& name) {
+  std::array<uint8_t, crypto_generichash_BYTES_MIN> hash{};
+  crypto_generichash(hash.data(), hash.size(), reinterpret_cast<const uint8_t*>(name.data()),
+                     name.size(), nullptr, 0);
+  return to_hex({reinterpret_cast<const char*>(hash.data()), hash.size()});
+}
+
+Result<Origin> find_origin(const Start& start, const Launch& launch) {
+  if (launch.named || !start.config.job.empty()) return Origin();
+  const Starter starter = launch.place.empty() ? Starter() : starter_of(getpid(), launch.place);
+  if (starter.known()) return Origin(starter);
+  return Status::invalid_usage(
+      "nothing tells the ranks of this job from those of another one that looks the same: its "
+      "launcher gives it no name, and which process started this rank is not known; set TUTTI_JOB, "
+      "to one name on all its ranks and to another one for every other job");
 }
 
 }  // namespace tutti::bootstrap

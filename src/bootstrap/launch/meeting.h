@@ -20,7 +20,9 @@
 #include "src/base/config.h"
 #include "src/base/patience.h"
 #include "src/base/status.h"
+#include "src/bootstrap/launch/claim.h"
 #include "src/bootstrap/launch/launcher.h"
+#include "src/bootstrap/launch/starter.h"
 #include "src/bootstrap/server.h"
 #include "src/bootstrap/unique_id.h"
 
@@ -51,6 +53,14 @@ struct LaunchMeeting {
   bool insecure = false;           // no secret was shared: the key can be computed by anybody
   std::unique_ptr<Server> server;  // rank 0
   std::unique_ptr<Support> support;
+  std::unique_ptr<Claim> claim;  // null: its way needs none, or the process has one already
+
+  /// Before the ranks meet. `name` lacks the rank; `twins` as in Claim::take.
+  Status claim_rank(const Start& start, RankName name, bool* twins);
+  bool contested() const { return claim != nullptr && claim->contested(); }
+  /// The communicator is made. An error: another process has claimed the same rank meanwhile. The
+  /// process keeps the claim from now on.
+  Status confirm() { return claim == nullptr ? Status() : claim->confirm(); }
 
   /// All ranks have met: waits until each has its answer. Or not: as fail() does.
   void close(bool met, const Patience& patience);
@@ -89,5 +99,10 @@ Status open_meeting(const Start& start, LaunchMeeting& meeting);
 
 /// Names the job among all of this user, as far as the launcher and TUTTI_JOB do.
 std::string job_name(const Start& start, const Launch& launch);
+/// For names of files: what launchers call their jobs may hold anything.
+std::string digits_of(const std::string& name);
+
+/// By whom this rank was started, where the name of its job does not say enough.
+Result<Origin> find_origin(const Start& start, const Launch& launch);
 
 }  // namespace tutti::bootstrap

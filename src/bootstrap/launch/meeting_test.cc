@@ -2,8 +2,10 @@
 #include "src/bootstrap/launch/meeting.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -67,6 +69,36 @@ class MeetingTest : public testing::Test {
     const Status status = cards.status();
     met.close(cards.ok(), deadline_ns);
     return cards.ok() ? "" : std::string(status.message());
+  }
+
+  /// Every rank's sentence. `kept`: the ranks go on living, with their claims.
+  std::vector<std::string> run_once(const Config& config,
+                                    std::vector<std::unique_ptr<Claim>>* kept) {
+    std::vector<std::string> errors(kRanks);
+    std::vector<std::unique_ptr<Claim>> claims(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank, at = static_cast<size_t>(rank)] {
+        Result<LaunchMeeting> meeting = meet_launched(config, variables(rank), {}, in(60'000));
+        if (!meeting.ok()) errors[at] = meeting.status().message();
+        if (!meeting.ok()) return;
+        LaunchMeeting& met = meeting.value();
+        const auto cards = exchange(met.id, rank, kRanks, "x", in(60'000));
+        const Status status = cards.ok() ? met.confirm() : cards.status();
+        met.close(status.ok(), in(60'000));
+        if (!status.ok()) errors[at] = status.message();
+        claims[at] = std::move(met.claim);
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    if (kept != nullptr) *kept = std::move(claims);
+    return errors;
+  }
+
+  /// How many files there are whose names begin so.
+  size_t posted(const std::string& prefix) const {
+    const Result<LocalFile::Found> found = LocalFile::find(root_ + "/tutti", prefix);
+    return found.ok() ? found.value().posted.size() : 0;
   }
 
   std::string root_;
@@ -161,6 +193,68 @@ TEST_F(MeetingTest, TwoJobsThatNothingTellsApartAreRefused) {
   for (const std::string& error : errors) {
     EXPECT_NE(error.find("two jobs"), std::string::npos) << error;
     EXPECT_NE(error.find("TUTTI_JOB"), std::string::npos) << error;
+  }
+}
+
+// Of the two ranks 1 nobody knows which is of rank 0's job: so it is told, too.
+TEST_F(MeetingTest, ARankThatIsClaimedTwiceIsRefusedBothTimes) {
+  const testing_support::ReservedPort port;
+  Config with_place;
+  with_place.id = "127.0.0.1:" + std::to_string(port.number());
+  with_place.key = SecretKey{1, 2, 3};
+  for (const auto& [config, way] :
+       {std::pair(Config{}, "a file of this host"), std::pair(with_place, "TUTTI_ID")}) {
+    std::vector<std::string> errors(3);
+    std::vector<std::thread> threads;
+    for (const int rank : {0, 1, 1}) {
+      const size_t at = threads.size();
+      while (at == 2 && (posted("claim-") < 2 || (config.id.empty() && posted("job-") < 1))) {
+        std::this_thread::yield();
+      }
+      threads.emplace_back(
+          [&, rank, at] { errors[at] = meet(config, variables(rank), {}, way, in(60'000)); });
+    }
+    for (std::thread& thread : threads) thread.join();
+    for (const std::string& error : errors) {
+      EXPECT_NE(error.find("two jobs"), std::string::npos) << way << ": " << error;
+      EXPECT_NE(error.find("TUTTI_JOB"), std::string::npos) << error;
+    }
+  }
+}
+
+TEST_F(MeetingTest, ARankOfAJobThatRunsIsRefusedToOthers) {
+  constexpr std::string_view kWay = "a file of this host";
+  std::vector<std::unique_ptr<Claim>> kept;
+  ASSERT_EQ(run_once({}, &kept), kAllMet);
+  for (const std::string& error : run_once({}, nullptr)) {  // it looks the same
+    EXPECT_NE(error.find("process " + std::to_string(getpid()) + " is rank "), std::string::npos);
+    EXPECT_NE(error.find("TUTTI_JOB"), std::string::npos) << error;
+  }
+  Config named;
+  named.job = "other";
+  EXPECT_EQ(run_once(named, nullptr), kAllMet);
+  const std::string further = meet({}, variables(0), {1, 1}, kWay, in(100));
+  EXPECT_NE(further.find("did not come"), std::string::npos) << further;
+  kept.clear();
+  EXPECT_EQ(run_once({}, nullptr), kAllMet);
+}
+
+TEST_F(MeetingTest, OneClaimOfTwoCannotBeConfirmed) {
+  const RankName name{root_ + "/tutti", "00", {}, 1};
+  {
+    const Result<std::unique_ptr<Claim>> first = Claim::take(name, in(1000), nullptr);
+    ASSERT_TRUE(first.ok()) << first.status().message();
+    EXPECT_FALSE(first.value()->contested());
+    bool twins = false;
+    EXPECT_FALSE(Claim::take(name, in(1000), &twins).ok());
+    EXPECT_TRUE(twins);
+    EXPECT_TRUE(first.value()->contested());
+    EXPECT_EQ(first.value()->confirm().code(), Code::kInvalidUsage);
+    RankName other = name;
+    other.rank = 11;
+    const Result<std::unique_ptr<Claim>> beside = Claim::take(other, in(1000), &twins);
+    ASSERT_TRUE(beside.ok());
+    EXPECT_TRUE(beside.value()->confirm().ok());
   }
 }
 

@@ -1,12 +1,43 @@
 // Launched ranks that meet at a place that every one was told.
 #include "src/bootstrap/place.h"
 
+#include <unistd.h>
+
+#include <array>
+#include <string>
 #include <utility>
 
+#include "src/bootstrap/launch/claim.h"
 #include "src/bootstrap/launch/meeting.h"
+#include "src/bootstrap/rendezvous.h"
 
 namespace tutti::bootstrap {
 namespace {
+
+/// By which network the place is reached from here: "net:[4026531840]"; empty: not known.
+std::string own_network() {
+  std::array<char, 64> text{};
+  const ssize_t length = readlink("/proc/self/ns/net", text.data(), text.size());
+  return length < 0 ? "" : std::string(text.data(), static_cast<size_t>(length));
+}
+
+/// Of two jobs that meet at one place in turn, ranks would change places. Where nothing can be
+/// claimed the place itself, which one process can hold, is all that tells jobs apart.
+Status claim_rank(const Start& start, LaunchMeeting& meeting, const HostPort& place) {
+  const Result<Origin> origin = find_origin(start, meeting.launch);
+  if (!origin.ok() || meeting.launch.ranks == 1) return {};
+  const std::string job = job_name(start, meeting.launch) + "@" + place.host + ":" +
+                          std::to_string(place.port) + " " + own_network();
+  const std::string folder = LocalFile::folder(start.variables);
+  bool twins = false;
+  Status status = meeting.claim_rank(start, {folder, digits_of(job), origin.value()}, &twins);
+  if (twins) {  // whoever waits at the place is told
+    Visit visit{meeting.id, meeting.launch.rank, meeting.launch.ranks, {0}};
+    visit.twin = true;
+    decline(visit);
+  }
+  return status.code() == Code::kInvalidUsage ? status : Status();
+}
 
 Result<LaunchMeeting> meet_at(const Start& start, const HostPort& place) {
   if (!start.launch.ok()) return start.launch.status();
@@ -20,6 +51,9 @@ Result<LaunchMeeting> meet_at(const Start& start, const HostPort& place) {
   if (!id.ok()) return id.status();
   meeting.id = std::move(id).value();
   meeting.insecure = meeting.id.keyless;
+  if (Status status = claim_rank(start, meeting, place); !status.ok()) {
+    return Status(status.code(), who + ": " + std::string(status.message()));
+  }
   if (meeting.launch.rank != 0) return meeting;
   Result<std::unique_ptr<Server>> server =
       open_place(place, meeting.id, start.config, meeting.launch.one_host);

@@ -83,6 +83,10 @@ bool Starter::started_with(const Starter& other) const {
   return !one_lives && session != 0 && session == other.session;
 }
 
+bool of_one_job(const Origin& a, const Origin& b) {
+  return a && b ? a->started_with(*b) : !a && !b;
+}
+
 std::string Starter::encode() const {
   std::string text;
   for (const uint64_t number :

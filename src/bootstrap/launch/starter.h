@@ -43,6 +43,12 @@ struct Starter {
   std::string text() const;
 };
 
+/// The process that started a rank; none where the name of the job says enough.
+using Origin = std::optional<Starter>;
+
+/// Whether two ranks with these origins, and with one name of the job, are of one job.
+bool of_one_job(const Origin& a, const Origin& b);
+
 /// `place`: what the environment tells this rank, as "RANK=0"; not empty.
 Starter starter_of(pid_t rank, const std::vector<std::string>& place);
 
