@@ -110,6 +110,7 @@ Child divide(const Edit& edit, const Patience& patience) {
   Founding founding;
   founding.ranks = static_cast<int>(chosen.size());
   founding.rank = static_cast<int>(std::find(chosen.begin(), chosen.end(), index) - chosen.begin());
+  founding.member_number = edit.parent->membership().member().number;
   founding.key = bootstrap::derive_key(edit.roster->key, salt);
   bootstrap::UniqueId identity;
   identity.job = bootstrap::derive_job(edit.roster->key, salt);
@@ -178,7 +179,8 @@ Child grow(const Edit& edit, const Patience& patience) {
     return id.status();
   }
   const Config& environment = *edit.process->env().config;
-  const Founding founding = founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
+  Founding founding = founding_of(environment, {id.value()}, edit.ranks, edit.roster->rank);
+  founding.member_number = edit.parent->membership().member().number;
   const Patience sensible = patience.as_long_as(lasting_failure(edit.parent));
   Child made = found(*edit.process, founding, edit.config, sensible);
   // The new ranks know nothing of the old ones.

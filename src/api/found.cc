@@ -59,7 +59,7 @@ Result<std::unique_ptr<comm::Communicator>> make(Process& process, const Foundin
   self.ranks = founding.ranks;
   self.communicator = founding.communicator;
   self.key = founding.key;
-  self.process_token = process.token();
+  self.id = {process.id(), founding.member_number};
   self.host_id = bootstrap::host_id(environment);
   const Result<bootstrap::Interface> chosen = choose_interface(environment, founding);
   if (!chosen.ok()) return chosen.status();

@@ -22,6 +22,8 @@ struct Founding {
   int rank = 0;
   int ranks = 1;
   uint64_t communicator = 0;  // equal on all ranks, unique in the job
+  // Of the rank in the group that this one comes from (MemberId); else none.
+  uint32_t member_number = MemberId::kNoNumber;
   transport::JobKey key{};
   comm::Exchange exchange;                 // how it meets them
   std::function<void()> decline;           // instead: tells them that it does not; may be null

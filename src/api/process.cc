@@ -88,7 +88,7 @@ Result<std::unique_ptr<Process>> Process::create(std::span<const Default> defaul
   if (!log.ok()) return log.status();
   made->log_ = std::move(log).value();
   made->descriptors_ = std::make_unique<DescriptorRoom>(*made->log_);
-  randombytes_buf(&made->token_, sizeof made->token_);
+  randombytes_buf(&made->id_, sizeof made->id_);
   made->env_ = {&made->config_, made->log_.get(), monotonic_ns};
   Result<std::unique_ptr<bootstrap::Watch>> watch = bootstrap::Watch::create();
   if (!watch.ok()) return watch.status();

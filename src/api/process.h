@@ -39,7 +39,7 @@ class Process {
   /// Of who makes a communicator or an id: until TUTTI_INIT_TIMEOUT, and not in silence. Without a
   /// cancellation nobody ends it.
   Patience patience(std::shared_ptr<Cancellation> cancellation) const;
-  uint64_t token() const { return token_; }
+  const ProcessId& id() const { return id_; }
   bootstrap::Watch& watch() { return *watch_; }
   DescriptorRoom& descriptors() { return *descriptors_; }
   /// Started at the first use.
@@ -90,7 +90,7 @@ class Process {
   Config config_;
   std::unique_ptr<Logger> log_;
   Env env_;
-  uint64_t token_ = 0;
+  ProcessId id_;  // random
   std::unique_ptr<DescriptorRoom> descriptors_;
   std::unique_ptr<bootstrap::Watch> watch_;
   bool has_barrier_ = false;  // prepare_process_barrier()

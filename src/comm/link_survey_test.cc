@@ -9,14 +9,15 @@
 #include <mutex>
 #include <thread>
 
+#include "src/group/members.h"
+
 namespace tutti::comm {
 namespace {
 
 using Pair = LinkSurvey::Pair;
 
 group::GroupPointer group_of(std::vector<group::Level> levels) {
-  std::vector<uint64_t> members;
-  for (uint64_t rank = 0; rank < levels[0].nodes.size(); ++rank) members.push_back(rank);
+  std::vector<MemberId> members = group::placeholder_members(levels[0].nodes.size());
   return group::GroupView::make(1, 0, std::move(members), std::move(levels)).value();
 }
 

@@ -14,7 +14,7 @@
 #include "src/bootstrap/address.h"
 #include "src/comm/card.h"
 #include "src/diagnosis/loss.h"
-#include "src/group/levels.h"
+#include "src/group/members.h"
 #include "src/topology/device_graph.h"
 #include "src/topology/text_file.h"
 
@@ -49,7 +49,6 @@ Membership::Membership(MembershipOptions options)
   const auto ranks = static_cast<size_t>(self_.ranks);
   links_.resize(ranks);
   profiles_.resize(ranks);
-  members_.resize(ranks);
 }
 
 // Sizes and numbers that follow from the environment must be equal, or ranks would compute
@@ -81,11 +80,12 @@ Status Membership::open_transports() {
                                std::string(config.shared_memory ? "" : kWithoutMemory));
 }
 
-// The best that reaches it: the size of `transports_` if none does.
+// The transport of the level by which the two talk, so that a link costs what its level says. The
+// size of `transports_` if there is none.
 size_t Membership::way_to(int peer) const {
-  const std::vector<std::string>& cards = cards_[static_cast<size_t>(peer)];
+  const std::string& name = group_->transport(rank(), peer);
   size_t way = 0;
-  while (way < transports_.size() && !transports_[way]->reaches(cards[way])) ++way;
+  while (way < transports_.size() && transports_[way]->name() != name) ++way;
   return way;
 }
 
@@ -181,7 +181,7 @@ std::string Membership::write_card() const {
   const RankAddress& place = roster_->places[static_cast<size_t>(self_.rank)];
   std::vector<std::string> texts = {host_name(),
                                     std::to_string(getpid()),
-                                    std::to_string(member_id()),
+                                    to_text(self_.id),
                                     to_text(options_.processors),
                                     settings(),
                                     to_text(cluster_.card()),
@@ -206,7 +206,12 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     profile.host = card[kHost];
     std::from_chars(card[kProcess].data(), card[kProcess].data() + card[kProcess].size(),
                     profile.process);
-    members_[rank] = parse_integer<uint64_t>(card[kMember]).value_or(0);
+    const auto member = read_member_id(card[kMember]);
+    if (!member) {
+      return Status::remote_error("rank " + std::to_string(rank) + " on " + profile.host +
+                                  " published a malformed member id");
+    }
+    members_.push_back(*member);
     processors_.push_back(read_processors(card[kProcessors]).value_or(Processors()));
     if (card[kSettings] != settings()) {
       return Status::invalid_usage("rank " + std::to_string(rank) + " on " + profile.host +
@@ -223,38 +228,8 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
     card.erase(card.begin(), card.begin() + kFirstTransport);
     cards_.push_back(std::move(card));
   }
-  return {};
-}
-
-// Every transport is a level: ranks that it maps into each other share a node, and one that maps
-// nothing connects all. The last level says only that the ranks are of one group, and is dropped
-// where another one connects them; else connect() names the peer that no transport reaches.
-Status Membership::find_levels() {
-  for (int rank = 0; rank < ranks(); ++rank) {
-    const ClusterCard& card = cluster_cards_[static_cast<size_t>(rank)];
-    Status status = cluster_.agree(card, name_of(this->rank()), name_of(rank));
-    if (!status.ok()) return status;
-  }
-  std::vector<std::vector<std::string>> neighborhoods;
-  std::vector<group::Level> levels;
-  for (size_t i = 0; i < transports_.size(); ++i) {
-    std::vector<std::string>& texts = neighborhoods.emplace_back();
-    for (const auto& card : cards_) texts.push_back(transports_[i]->neighborhood(card[i]));
-    const bool maps = transports_[i]->maps_memory();
-    if (!maps) std::fill(texts.begin(), texts.end(), "all");
-    levels.push_back({std::string(transports_[i]->level()), {.map = maps, .stream = !maps}, {}});
-  }
-  neighborhoods.emplace_back(static_cast<size_t>(self_.ranks), "all");
-  levels.push_back({"group", {}, {}});
-  const auto nodes = group::nodes_of(neighborhoods, static_cast<size_t>(self_.ranks));
-  for (size_t i = 0; i < levels.size(); ++i) levels[i].nodes = nodes[i];
-  if (levels.size() > 1 && nodes[levels.size() - 2] == nodes.back()) levels.pop_back();
-  if (Status status = add_cluster_levels(levels); !status.ok()) return status;
-  Result<group::GroupPointer> made =
-      group::GroupView::make(self_.communicator, self_.epoch, members_, std::move(levels));
-  if (!made.ok()) return made.status();
-  group_ = std::move(made).value();
-  count_cores();
+  members_ = group::number_members(members_);
+  self_.id = members_[static_cast<size_t>(rank())];
   return {};
 }
 
@@ -293,11 +268,6 @@ std::string Membership::transports() const {
     names += (names.empty() ? "" : "+") + name;
   }
   return names.empty() ? "no link" : names;
-}
-
-// A rank keeps it whatever its rank becomes.
-uint64_t Membership::member_id() const {
-  return self_.process_token ^ (static_cast<uint64_t>(self_.rank) * 0x9e3779b97f4a7c15u);
 }
 
 Patience Membership::patience_with(int peer) const {

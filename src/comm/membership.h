@@ -33,7 +33,8 @@ using Exchange = std::function<Result<std::vector<std::string>>(std::string_view
 struct MembershipOptions {
   const Env* env = nullptr;
   std::span<const transport::Factory> transports;  // in order of preference
-  transport::Member self;                          // all but the arena
+  // All but the arena; its id has a number if this rank was in the group that this one comes from.
+  transport::Member self;
   exec::ArenaLayout layout{4 << 20, 0, 1};
   Processors processors;                  // that this rank may use
   std::string device;                     // the rank's (exec::Device::identity_of); "": it has none
@@ -66,6 +67,8 @@ class Membership {
 
   int rank() const { return self_.rank; }
   int ranks() const { return self_.ranks; }
+  /// Of this rank.
+  const MemberId& member() const { return self_.id; }
   const group::GroupPointer& group() const { return group_; }
   /// By which algorithms are chosen; equal on all ranks.
   const AgreedModel& model() const { return model_; }
@@ -101,7 +104,6 @@ class Membership {
   Status find_levels();
   Status agree_on_model();
   Status add_cluster_levels(std::vector<group::Level>& levels);
-  uint64_t member_id() const;
   void count_cores();
   void write_host_topology() const;
   uint64_t link_descriptors() const;
@@ -132,7 +134,7 @@ class Membership {
   ModelOffers offers_;
   std::vector<std::string> model_cards_;  // by rank
   AgreedModel model_;
-  std::vector<uint64_t> members_;
+  std::vector<MemberId> members_;  // by rank
   group::GroupPointer group_;
   bool all_memory_ = true;
   bool single_copy_ = true;

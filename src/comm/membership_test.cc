@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -88,6 +89,44 @@ class Threads final : public transport::Transport {
   const int rank_;
 };
 
+/// A network beside TCP, which connects the ranks whose host ids begin with the same letter.
+class Fabric final : public transport::Transport {
+ public:
+  static Result<std::unique_ptr<transport::Transport>> make(const transport::Member& member) {
+    auto inner = tcp_factory().make(member);
+    if (!inner.ok()) return inner.status();
+    return std::unique_ptr<transport::Transport>(
+        new Fabric(std::move(inner).value(), member.host_id.substr(0, 1)));
+  }
+  static const transport::Factory& tcp_factory() {
+    const auto known = registry::transports();
+    return *std::find_if(known.begin(), known.end(),
+                         [](const transport::Factory& one) { return one.name == "tcp"; });
+  }
+
+  std::string_view name() const override { return "fabric"; }
+  std::string card() const override { return fabric_ + inner_->card(); }
+  bool reaches(std::string_view card) const override { return card.substr(0, 1) == fabric_; }
+  std::string neighborhood(std::string_view card) const override {
+    return std::string(card.substr(0, 1));
+  }
+  std::string_view level() const override { return inner_->level(); }
+  size_t descriptors_per_link() const override { return inner_->descriptors_per_link(); }
+  Result<std::unique_ptr<transport::Link>> connect(int peer, std::string_view card,
+                                                   const Patience& patience) override {
+    return inner_->connect(peer, card.substr(1), patience);
+  }
+  int service_fd() const override { return inner_->service_fd(); }
+  void serve() override { inner_->serve(); }
+
+ private:
+  Fabric(std::unique_ptr<transport::Transport> inner, std::string fabric)
+      : inner_(std::move(inner)), fabric_(std::move(fabric)) {}
+
+  const std::unique_ptr<transport::Transport> inner_;
+  const std::string fabric_;
+};
+
 /// Threads that make one membership each, and say whether it may copy.
 class Group {
  public:
@@ -111,10 +150,7 @@ class Group {
   /// which rank 0 and each of the others meet; or why there is none.
   std::vector<std::string> levels_on(const std::vector<std::string>& hosts,
                                      const std::vector<std::string>& files) {
-    std::vector<transport::Factory> tcp;
-    for (const transport::Factory& factory : registry::transports()) {
-      if (factory.name == "tcp") tcp.push_back(factory);
-    }
+    const std::vector<transport::Factory> tcp = {Fabric::tcp_factory()};
     const auto watch = bootstrap::Watch::create().value();
     std::vector<Config> configs(kRanks);
     std::vector<Env> envs;
@@ -132,6 +168,28 @@ class Group {
         options.watch = watch.get();
         const auto made = Membership::create(std::move(options));
         texts[at] = made.ok() ? text_of(*made.value()->group()) : made.status().message();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    return texts;
+  }
+
+  /// The transports are the fabric and TCP. By rank: the text that `look` gives of its membership.
+  std::vector<std::string> on_two_networks(
+      const std::vector<std::string>& hosts,
+      const std::function<std::string(const Membership&)>& look) {
+    const std::vector<transport::Factory> networks = {{"fabric", Fabric::make},
+                                                      Fabric::tcp_factory()};
+    const auto watch = bootstrap::Watch::create().value();
+    std::vector<std::string> texts(kRanks);
+    std::vector<std::thread> threads;
+    for (int rank = 0; rank < kRanks; ++rank) {
+      threads.emplace_back([&, rank, at = static_cast<size_t>(rank)] {
+        MembershipOptions options = options_of(rank, networks);
+        options.watch = watch.get();
+        options.self.host_id = hosts[at];
+        const auto made = Membership::create(std::move(options));
+        texts[at] = made.ok() ? look(*made.value()) : made.status().message();
       });
     }
     for (std::thread& thread : threads) thread.join();
@@ -185,7 +243,7 @@ class Group {
     options.self.ranks = kRanks;
     options.self.communicator = 0xba88ed;
     options.self.host_id = "here";
-    options.self.process_token = 1;
+    options.self.id.process = {0, 1};
     options.self.bind_address = "127.0.0.1";
     options.exchange = [this, rank](std::string_view card, const Patience&) {
       std::unique_lock lock(mutex_);
@@ -243,6 +301,30 @@ TEST(Membership, LevelsOfAClusterFileStandInTheGroupOfEveryRank) {
   }
   unlink(file.c_str());
   unlink(other.c_str());
+}
+
+// Ranks 0 and 1 have a network that rank 2 is not on.
+TEST(Membership, TwoNetworksAreTwoLevelsEachWithItsLinksAndItsPrice) {
+  select::Model model;
+  model.levels = {{"network", 2000, 0.1}, {"network-tcp", 30000, 1}};
+  const auto look = [&](const Membership& made) {
+    const group::GroupView& group = *made.group();
+    std::string text;
+    for (int peer = 0; peer < kRanks; ++peer) {
+      if (peer == made.rank()) continue;
+      const group::Level& level = group.level(group.common_level(made.rank(), peer));
+      text += made.profiles()[static_cast<size_t>(peer)].transport + "/" + level.transport + ":" +
+              std::to_string(static_cast<int>(select::link_of(model, level, {}).latency_ns)) + " ";
+    }
+    return text;
+  };
+  const std::vector<std::string> seen = Group().on_two_networks({"a", "ab", "b"}, look);
+  EXPECT_EQ(seen[0], "fabric/fabric:2000 tcp/tcp:30000 ");
+  EXPECT_EQ(seen[1], "fabric/fabric:2000 tcp/tcp:30000 ");
+  EXPECT_EQ(seen[2], "tcp/tcp:30000 tcp/tcp:30000 ");
+  for (const std::string& one : Group().on_two_networks({"a", "ab", "ac"}, look)) {
+    EXPECT_EQ(one, "fabric/fabric:2000 fabric/fabric:2000 ");
+  }
 }
 
 // A rank that has connected and does not join may have died, and its link shows nothing of it.

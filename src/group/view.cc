@@ -3,6 +3,8 @@
 #include <map>
 #include <utility>
 
+#include "src/group/members.h"
+
 namespace tutti::group {
 namespace {
 
@@ -39,7 +41,7 @@ Status check_nested(const Level& inner, const std::vector<int>& first_ranks, con
 }  // namespace
 
 Result<std::shared_ptr<const GroupView>> GroupView::make(uint64_t communicator, uint32_t epoch,
-                                                         std::vector<uint64_t> members,
+                                                         std::vector<MemberId> members,
                                                          std::vector<Level> levels) {
   if (members.empty()) return Status::invalid_argument("a group without members");
   if (levels.empty()) return Status::invalid_argument("a group without levels");
@@ -91,9 +93,8 @@ GroupPointer group_on_hosts(const std::vector<int>& hosts) {
   Level host{"host", {.map = true}, {}};
   for (const int number : hosts) host.nodes.push_back(static_cast<uint32_t>(number));
   Level network{"network", {.stream = true}, std::vector<uint32_t>(hosts.size(), 0)};
-  std::vector<uint64_t> members;
-  for (uint64_t rank = 0; rank < hosts.size(); ++rank) members.push_back(rank);
-  return GroupView::make(0, 0, std::move(members), {std::move(host), std::move(network)}).value();
+  std::vector<Level> levels = {std::move(host), std::move(network)};
+  return GroupView::make(0, 0, placeholder_members(hosts.size()), std::move(levels)).value();
 }
 
 }  // namespace tutti::group

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "src/base/member_id.h"
 #include "src/base/status.h"
 
 namespace tutti::group {
@@ -37,22 +38,23 @@ struct Level {
   // By rank: of the link, in each direction, that joins its node to what is outside. Empty where
   // nothing is known of any.
   std::vector<double> uplinks{};
+  /// The transport by which two ranks talk that have no node of a level inside in common; "": none.
+  std::string transport{};
   bool operator==(const Level&) const = default;
 };
 
 class GroupView {
  public:
-  /// `members` are ids that a rank keeps whatever its rank becomes. Nodes get numbers from 0 in the
-  /// order of their first ranks.
+  /// Nodes get numbers from 0 in the order of their first ranks.
   static Result<std::shared_ptr<const GroupView>> make(uint64_t communicator, uint32_t epoch,
-                                                       std::vector<uint64_t> members,
+                                                       std::vector<MemberId> members,
                                                        std::vector<Level> levels);
 
   uint64_t communicator() const { return communicator_; }
   /// Rises with every edit of the group.
   uint32_t epoch() const { return epoch_; }
   int ranks() const { return static_cast<int>(members_.size()); }
-  const std::vector<uint64_t>& members() const { return members_; }
+  const std::vector<MemberId>& members() const { return members_; }
 
   size_t levels() const { return levels_.size(); }
   const Level& level(size_t index) const { return levels_[index]; }
@@ -71,6 +73,8 @@ class GroupView {
     return level;
   }
   const Reach& link(int a, int b) const { return levels_[common_level(a, b)].reach; }
+  /// By which they talk.
+  const std::string& transport(int a, int b) const { return levels_[common_level(a, b)].transport; }
 
   /// The outermost level whose links map memory: its nodes are the hosts of staging, cells and
   /// counters. A rank that maps nobody's memory is a host of its own.
@@ -88,7 +92,7 @@ class GroupView {
 
   uint64_t communicator_ = 0;
   uint32_t epoch_ = 0;
-  std::vector<uint64_t> members_;
+  std::vector<MemberId> members_;
   std::vector<Level> levels_;
   std::vector<std::vector<int>> first_ranks_;  // [level][node]
   std::vector<uint32_t> hosts_;                // by rank

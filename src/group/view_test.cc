@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "src/group/members.h"
+
 namespace tutti::group {
 namespace {
 
@@ -18,7 +20,7 @@ std::vector<Level> three_levels() {
 }
 
 TEST(GroupView, NumbersNodesByTheirFirstRanks) {
-  const GroupPointer group = GroupView::make(1, 2, {10, 11, 12, 13, 14}, three_levels()).value();
+  const GroupPointer group = GroupView::make(1, 2, placeholder_members(5), three_levels()).value();
   EXPECT_EQ(group->level(0).nodes, (std::vector<uint32_t>{0, 1, 0, 2, 2}));
   EXPECT_EQ(group->level(1).nodes, (std::vector<uint32_t>{0, 0, 0, 1, 1}));
   EXPECT_EQ(group->first_ranks(0), (std::vector<int>{0, 1, 3}));
@@ -28,7 +30,7 @@ TEST(GroupView, NumbersNodesByTheirFirstRanks) {
 }
 
 TEST(GroupView, TwoRanksTalkByTheInnermostLevelThatHoldsBoth) {
-  const GroupPointer group = GroupView::make(1, 0, {0, 1, 2, 3, 4}, three_levels()).value();
+  const GroupPointer group = GroupView::make(1, 0, placeholder_members(5), three_levels()).value();
   EXPECT_EQ(group->common_level(0, 2), 0u);
   EXPECT_EQ(group->common_level(0, 1), 1u);
   EXPECT_EQ(group->common_level(2, 3), 2u);
@@ -38,12 +40,12 @@ TEST(GroupView, TwoRanksTalkByTheInnermostLevelThatHoldsBoth) {
 }
 
 TEST(GroupView, HostsAreTheOutermostNodesThatMapMemory) {
-  const GroupPointer group = GroupView::make(1, 0, {0, 1, 2, 3, 4}, three_levels()).value();
+  const GroupPointer group = GroupView::make(1, 0, placeholder_members(5), three_levels()).value();
   EXPECT_EQ(group->hosts(), 2u);
   EXPECT_TRUE(group->near(0, 1));
   EXPECT_FALSE(group->near(2, 3));
   const GroupPointer apart =
-      GroupView::make(1, 0, {0, 1}, {level("network", false, {0, 0})}).value();
+      GroupView::make(1, 0, placeholder_members(2), {level("network", false, {0, 0})}).value();
   EXPECT_EQ(apart->hosts(), 2u);
   EXPECT_FALSE(apart->near(0, 1));
   EXPECT_TRUE(apart->near(1, 1));
@@ -52,7 +54,7 @@ TEST(GroupView, HostsAreTheOutermostNodesThatMapMemory) {
 TEST(GroupView, ALevelThatTearsANodeApartIsRefused) {
   std::vector<Level> levels = three_levels();
   levels[1].nodes[2] = 4;  // its process is on another host
-  const auto torn = GroupView::make(1, 0, {0, 1, 2, 3, 4}, levels);
+  const auto torn = GroupView::make(1, 0, placeholder_members(5), levels);
   ASSERT_FALSE(torn.ok());
   const std::string message(torn.status().message());
   EXPECT_NE(message.find("'host'"), std::string::npos) << message;
@@ -62,12 +64,12 @@ TEST(GroupView, ALevelThatTearsANodeApartIsRefused) {
 TEST(GroupView, RanksThatNothingConnectsAreRefused) {
   std::vector<Level> levels = three_levels();
   levels.pop_back();
-  const auto apart = GroupView::make(1, 0, {0, 1, 2, 3, 4}, levels);
+  const auto apart = GroupView::make(1, 0, placeholder_members(5), levels);
   ASSERT_FALSE(apart.ok());
   EXPECT_NE(apart.status().message().find("nothing connects them"), std::string::npos);
-  EXPECT_FALSE(GroupView::make(1, 0, {}, levels).ok());
-  EXPECT_FALSE(GroupView::make(1, 0, {0}, {}).ok());
-  EXPECT_FALSE(GroupView::make(1, 0, {0, 1}, levels).ok());
+  EXPECT_FALSE(GroupView::make(1, 0, placeholder_members(0), levels).ok());
+  EXPECT_FALSE(GroupView::make(1, 0, placeholder_members(1), {}).ok());
+  EXPECT_FALSE(GroupView::make(1, 0, placeholder_members(2), levels).ok());
 }
 
 TEST(GroupView, OfHostsHasANetworkBetweenThem) {

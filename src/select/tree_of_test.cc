@@ -4,6 +4,8 @@
 
 #include <vector>
 
+#include "src/group/members.h"
+
 namespace tutti::select {
 namespace {
 
@@ -14,7 +16,7 @@ group::Level level(const char* name, bool maps, std::vector<uint32_t> nodes) {
 TEST(TreeOf, AGroupBeginsWithItsHosts) {
   const auto group =
       group::GroupView::make(
-          1, 0, {0, 1, 2, 3, 4},
+          1, 0, group::placeholder_members(5),
           {level("process", true, {0, 1, 0, 2, 3}), level("host", true, {0, 0, 0, 1, 2}),
            level("rack", false, {0, 0, 0, 1, 1}), level("network", false, {0, 0, 0, 0, 0})})
           .value();
@@ -27,8 +29,9 @@ TEST(TreeOf, AGroupBeginsWithItsHosts) {
 }
 
 TEST(TreeOf, RanksThatMapNobodysMemoryAreApart) {
-  const auto group =
-      group::GroupView::make(1, 0, {0, 1, 2}, {level("network", false, {0, 0, 0})}).value();
+  const auto group = group::GroupView::make(1, 0, group::placeholder_members(3),
+                                            {level("network", false, {0, 0, 0})})
+                         .value();
   EXPECT_EQ(*tree_of(*group), *schedule::NodeTree::flat(3));
   EXPECT_EQ(*tree_of(*group::group_on_hosts({0, 0, 0})), *schedule::NodeTree::flat(3));
   EXPECT_EQ(*tree_of(*group::group_on_hosts({0, 1, 2})), *schedule::NodeTree::flat(3));

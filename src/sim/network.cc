@@ -1,8 +1,9 @@
 #include "src/sim/network.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
+
+#include "src/group/members.h"
 
 namespace tutti::sim {
 
@@ -37,8 +38,6 @@ Status check(const std::vector<TreeLevel>& levels, size_t ranks) {
 }
 
 Result<group::GroupPointer> group_of(const std::vector<TreeLevel>& levels, size_t ranks) {
-  std::vector<uint64_t> members(ranks);
-  std::iota(members.begin(), members.end(), 0);
   std::vector<group::Level> made;
   for (const TreeLevel& level : levels) {
     made.push_back({level.name,
@@ -52,7 +51,7 @@ Result<group::GroupPointer> group_of(const std::vector<TreeLevel>& levels, size_
       made.back().uplinks.push_back(is_known ? level.uplinks[node] : 0);
     }
   }
-  return group::GroupView::make(0, 0, std::move(members), std::move(made));
+  return group::GroupView::make(0, 0, group::placeholder_members(ranks), std::move(made));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 
+#include "src/base/member_id.h"
 #include "src/transport/arena.h"
 
 namespace tutti::transport {
@@ -19,9 +20,9 @@ struct Member {
   int ranks = 1;
   uint64_t communicator = 0;
   uint32_t epoch = 0;
-  std::string host_id;         // ranks with equal host ids share memory; TUTTI_HOST_ID overrides
-  uint64_t process_token = 0;  // random, made once a process: equal means "threads of one process"
-  JobKey key{};                // authenticates every connection; never logged, never in a card
+  std::string host_id;  // ranks with equal host ids share memory; TUTTI_HOST_ID overrides
+  MemberId id;          // equal processes: both are threads of it
+  JobKey key{};         // authenticates every connection; never logged, never in a card
   const Arena* arena = nullptr;
   // For stream transports: the numeric address to listen on, and for how long a peer's host may
   // acknowledge nothing until it is taken for gone.

@@ -216,9 +216,11 @@ class Transport {
   virtual std::string card() const = 0;
   /// Decided by the two cards alone and symmetric, so that both sides agree without talking.
   virtual bool reaches(std::string_view peer_card) const = 0;
-  /// A text that the cards of two ranks have in common if links between them are mapped, so that
-  /// every rank knows which ranks are near each other. Empty: no links are mapped.
-  virtual std::string neighborhood(std::string_view /*card*/) const { return {}; }
+  /// A text that the cards of two ranks have in common if they reach each other, so that every rank
+  /// knows which ranks this transport connects. Empty: it connects that rank with nobody.
+  virtual std::string neighborhood(std::string_view card) const {
+    return reaches(card) ? "all" : std::string();
+  }
   /// Whether its links are mapped: all of them or none.
   virtual bool maps_memory() const { return false; }
   /// The name of the level of ranks that this transport connects: "process", "host", "network".

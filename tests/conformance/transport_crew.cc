@@ -24,7 +24,7 @@ transport::Member make_member(int rank, int ranks, Distance distance) {
   const bool same_host = distance != Distance::kHosts;
   const bool same_process = distance == Distance::kThreads;
   member.host_id = same_host ? "host" : "host" + std::to_string(rank);
-  member.process_token = same_process ? 1 : 1 + static_cast<uint64_t>(rank);
+  member.id.process = {0, same_process ? 1 : 1 + static_cast<uint64_t>(rank)};
   std::iota(member.key.begin(), member.key.end(), uint8_t{3});
   member.bind_address = "127.0.0.1";
   return member;

@@ -89,7 +89,7 @@ class Rank {
     self.ranks = options_.ranks;
     self.communicator = 0xfa017;
     self.host_id = "host-" + std::to_string(rank % options_.hosts);
-    self.process_token = options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1;
+    self.id.process = {0, options_.one_process ? 1 : static_cast<uint64_t>(rank) + 1};
     self.bind_address = "127.0.0.1";
     membership.exchange = [this](std::string_view card,
                                  const Patience&) -> Result<std::vector<std::string>> {

@@ -164,7 +164,7 @@ class Rank {
     self.ranks = kRanks;
     self.communicator = 0x5ba75e;
     self.host_id = "host-" + std::to_string(rank_ / options_.per_host);
-    self.process_token = static_cast<uint64_t>(rank_) + 1;
+    self.id.process = {0, static_cast<uint64_t>(rank_) + 1};
     self.bind_address = "127.0.0.1";
     membership.exchange = [this](std::string_view card, const Patience&) { return exchange(card); };
     auto made = comm::Communicator::create(std::move(wanted));

@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cinttypes>
-#include <cstdio>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -22,40 +20,38 @@ namespace {
 constexpr std::string_view kTag = "tutti-loopback-1";
 constexpr size_t kMaxHostIdBytes = 256;
 
-/// "tutti-loopback-1 TOKEN MEMORY-HANDLE HOST-ID". The handle's process is there because a forked
-/// child inherits its parent's token. The arena is mapped once more by every peer, because a thread
-/// may leave while another still reads its last message.
+/// "tutti-loopback-1 PROCESS MEMORY-HANDLE HOST-ID". The arena is mapped once more by every peer,
+/// because a thread may leave while another still reads its last message.
 struct LoopbackCard {
-  uint64_t token = 0;
+  ProcessId process;
   transport::MemoryHandle arena;
   std::string_view host_id;
 
   /// Equal on the ranks of one process.
   std::string neighborhood() const {
-    return std::to_string(token) + " " + std::to_string(arena.process) + " " + std::string(host_id);
+    return to_text(process) + " " + std::to_string(arena.process) + " " + std::string(host_id);
   }
 };
 
 Result<std::string> write_card(const transport::Member& member) {
   const Result<std::string> arena = transport::describe_memory(*member.arena);
   if (!arena.ok()) return arena.status();
-  char token[24];
-  std::snprintf(token, sizeof token, "%" PRIx64, member.process_token);
-  return std::string(kTag) + " " + token + " " + arena.value() + " " + member.host_id;
+  return std::string(kTag) + " " + to_text(member.id.process) + " " + arena.value() + " " +
+         member.host_id;
 }
 
 std::optional<LoopbackCard> read_card(std::string_view text) {
   constexpr size_t kHandleAt = 2, kHostAt = 9;
   const std::vector<std::string_view> words = split(text, ' ');
   if (words.size() <= kHostAt || words[0] != kTag) return std::nullopt;
-  const auto token = parse_integer<uint64_t>(words[1], 16);
+  const auto process = read_process_id(words[1]);
   const auto place = [&](size_t word) {
     return static_cast<size_t>(words[word].data() - text.data());
   };
   const size_t handle_at = place(kHandleAt), host_at = place(kHostAt);
   const auto arena = transport::parse_memory(text.substr(handle_at, host_at - 1 - handle_at));
-  if (!token || !arena.ok()) return std::nullopt;
-  return LoopbackCard{*token, arena.value(), text.substr(host_at)};
+  if (!process || !arena.ok()) return std::nullopt;
+  return LoopbackCard{*process, arena.value(), text.substr(host_at)};
 }
 
 /// A descriptor of one's own for memory of another thread.

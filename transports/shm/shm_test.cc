@@ -101,7 +101,7 @@ using Body = std::function<std::string(Self&)>;
   self.member.ranks = self.ranks;
   self.member.communicator = 9;
   self.member.host_id = "host";
-  self.member.process_token = static_cast<uint64_t>(getpid());
+  self.member.id.process = {0, static_cast<uint64_t>(getpid())};
   self.member.key.fill(7);
   self.member.arena = &self.arena;
   auto made = make(self.member);
