@@ -1,4 +1,5 @@
 // Functions of the software device that conformance does not look at.
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -101,6 +102,55 @@ TEST_F(SoftwareDeviceFunctions, AnAddressLeadsBackToItsHandle) {
   EXPECT_EQ(more.cuPointerGetAttribute(&id, kPointerBufferId, memory.value().address()), kSuccess);
   EXPECT_NE(id, 0u);
   EXPECT_EQ(more.cuPointerGetAttribute(&id, kPointerBufferId, 4096), kErrorInvalidValue);
+}
+
+/// Adds 1 to each word of a range.
+void add_one(const SoftdevLaunch& launch, void** parameters) {
+  const auto target = *static_cast<CUdeviceptr*>(parameters[0]);
+  const auto count = *static_cast<uint32_t*>(parameters[1]);
+  void* const library = dlopen(software_device_library().c_str(), RTLD_NOW | RTLD_NOLOAD);
+  const auto touch = reinterpret_cast<decltype(&softdev_touch)>(dlsym(library, "softdev_touch"));
+  auto* const words =
+      static_cast<uint32_t*>(touch(target, count * sizeof(uint32_t), launch.device, true));
+  for (uint32_t i = 0; words != nullptr && i < count; ++i) ++words[i];
+}
+
+// As a framework's segments that grow.
+TEST_F(SoftwareDeviceFunctions, AKernelSeesMemoryOfSeveralHandlesAsOneRange) {
+  constexpr size_t kPart = size_t{2} << 20;
+  CUdeviceptr range = 0;
+  ASSERT_EQ(call.cuMemAddressReserve(&range, 2 * kPart, 0, 0, 0), kSuccess);
+  CUmemAllocationProp properties{};
+  properties.type = kAllocationPinned;
+  properties.location = {kLocationDevice, 0};
+  const CUmemAccessDesc access{{kLocationDevice, 0}, kAccessReadWrite};
+  for (size_t part = 0; part < 2; ++part) {
+    CUmemGenericAllocationHandle handle = 0;
+    ASSERT_EQ(call.cuMemCreate(&handle, kPart, &properties, 0), kSuccess);
+    ASSERT_EQ(call.cuMemMap(range + part * kPart, kPart, 0, handle, 0), kSuccess);
+    ASSERT_EQ(call.cuMemRelease(handle), kSuccess);
+  }
+  ASSERT_EQ(call.cuMemSetAccess(range, 2 * kPart, &access, 1), kSuccess);
+  ASSERT_EQ(more.cuMemsetD8(range, 0, 2 * kPart), kSuccess);
+  const size_t bytes[] = {sizeof(CUdeviceptr), sizeof(uint32_t)};
+  client().hooks.register_kernel("add_one", add_one, bytes, 2);
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+  ASSERT_EQ(call.cuModuleLoadData(&module, "any"), kSuccess);
+  ASSERT_EQ(call.cuModuleGetFunction(&function, module, "add_one"), kSuccess);
+  CUdeviceptr target = range + kPart - 64;
+  uint32_t count = 32;
+  void* parameters[] = {&target, &count};
+  const cuda::CudaStream own = stream();
+  ASSERT_EQ(call.cuLaunchKernel(function, 1, 1, 1, 1, 1, 1, 0, own.get(), parameters, nullptr),
+            kSuccess);
+  ASSERT_TRUE(own.synchronize().ok());
+  EXPECT_EQ(word_at(target - 4), 0u);
+  for (uint32_t i = 0; i < count; ++i) EXPECT_EQ(word_at(target + 4 * i), 1u);
+  EXPECT_EQ(word_at(target + 4 * count), 0u);
+  EXPECT_EQ(call.cuModuleUnload(module), kSuccess);
+  EXPECT_EQ(call.cuMemUnmap(range, 2 * kPart), kSuccess);
+  EXPECT_EQ(call.cuMemAddressFree(range, 2 * kPart), kSuccess);
 }
 
 TEST_F(SoftwareDeviceFunctions, FillsAreInStreamOrder) {

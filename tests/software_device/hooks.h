@@ -21,6 +21,7 @@
   X(host_functions)           \
   X(graph_launches)           \
   X(faults)                   \
+  X(full_queues)              \
   X(live_allocations)         \
   X(live_handles)             \
   X(live_reservations)        \

@@ -18,6 +18,13 @@ struct CUipcMemHandle {
 struct CUipcEventHandle {
   char reserved[64];
 };
+/// Why a graph cannot take the place of another one.
+struct CUgraphExecUpdateResultInfo {
+  int result;
+  void* error_node;
+  void* error_from_node;
+};
+inline constexpr CUresult kErrorGraphExecUpdateFailure = static_cast<CUresult>(910);
 inline constexpr unsigned kEventInterprocess = 4;
 inline constexpr unsigned kIpcLazyPeerAccess = 1;
 inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
@@ -53,7 +60,10 @@ inline constexpr CUresult kErrorContextIsDestroyed = static_cast<CUresult>(709);
   X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec*, CUgraph, unsigned long long)) \
   X(cuGraphLaunch, 10000, (CUgraphExec, CUstream))                                   \
   X(cuGraphDestroy, 10000, (CUgraph))                                                \
-  X(cuGraphExecDestroy, 10000, (CUgraphExec))
+  X(cuGraphExecDestroy, 10000, (CUgraphExec))                                        \
+  X(cuGraphExecUpdate, 12000, (CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo*))  \
+  X(cuMemAllocAsync, 11020, (CUdeviceptr*, size_t, CUstream))                        \
+  X(cuMemFreeAsync, 11020, (CUdeviceptr, CUstream))
 
 namespace softdev {
 

@@ -24,6 +24,17 @@ TEST(DeviceConformance, EveryFactHoldsOnTheSoftwareDevice) {
   EXPECT_NE(outcome.output.find(" 0 differ"), std::string::npos) << outcome.output;
 }
 
+TEST(DeviceConformance, AStreamOfAnotherDeviceIsTakenWhateverIsCurrent) {
+  const Outcome outcome = conformance("a stream of another context", {{"DEVICES", "2"}});
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.output;
+  EXPECT_NE(outcome.output.find("its own"), std::string::npos) << outcome.output;
+}
+
+TEST(DeviceConformance, QueuesWithoutAnEndDiffer) {
+  const Outcome outcome = conformance("5000 writes", {{"QUEUE_ENTRIES", "0"}});
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.output;
+}
+
 TEST(DeviceConformance, FactsOfBatchesHoldForTheInterfaceOf128AndForNone) {
   for (const char* version : {"12080", "12040"}) {
     const Outcome outcome = conformance("batch", {{"VERSION", version}});

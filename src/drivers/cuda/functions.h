@@ -21,6 +21,7 @@
   /* contexts */                                                                                 \
   X(cuDevicePrimaryCtxRetain, 7000, (CUcontext*, CUdevice))                                      \
   X(cuDevicePrimaryCtxRelease, 11000, (CUdevice))                                                \
+  X(cuDevicePrimaryCtxGetState, 7000, (CUdevice, unsigned*, int*))                               \
   X(cuCtxPushCurrent, 4000, (CUcontext))                                                         \
   X(cuCtxPopCurrent, 4000, (CUcontext*))                                                         \
   X(cuCtxGetCurrent, 4000, (CUcontext*))                                                         \

@@ -70,6 +70,28 @@ std::string map_virtual_memory(const Bench& bench) {
   });
 }
 
+std::string synchronize_behind_destroyed(const Bench& bench) {
+  bench.call.cuStreamDestroy(bench.held_stream());
+  return bench.comes_back([&bench] { bench.more.cuCtxSynchronize(); });
+}
+
+/// So many writes behind a wait.
+std::string writes_behind_a_wait(const Bench& bench, int writes) {
+  const CUdeviceptr word = bench.zeros();
+  CUstream held = bench.held_stream();
+  return bench.comes_back([&bench, word, held, writes] {
+    for (int i = 0; i < writes; ++i) bench.more.cuStreamWriteValue32(held, word, 1, 0);
+  });
+}
+
+std::string few_writes_behind_a_wait(const Bench& bench) {
+  return writes_behind_a_wait(bench, 900);
+}
+
+std::string many_writes_behind_a_wait(const Bench& bench) {
+  return writes_behind_a_wait(bench, 5000);
+}
+
 std::string call_in_host_function(const Bench& bench) {
   struct Given {
     const Bench* bench;
@@ -119,6 +141,10 @@ std::vector<Fact> blocking_facts() {
       {"a copy to pageable memory behind a wait", "blocks", kSaid, copy_to_pageable},
       {"a copy in the legacy stream, a non-blocking one waits", "returns", kSaid,
        copy_in_legacy_stream},
+      {"cuCtxSynchronize when a stream that waits was destroyed", "blocks", kSaid,
+       synchronize_behind_destroyed},
+      {"900 writes behind a wait", "returns", kTaken, few_writes_behind_a_wait},
+      {"5000 writes behind a wait", "blocks", kTaken, many_writes_behind_a_wait},
       {"a call of the driver in a host function", "CUDA_ERROR_NOT_PERMITTED", kSaid,
        call_in_host_function},
       {"a call of the driver in a child that was forked", "CUDA_ERROR_NOT_INITIALIZED", kTaken,

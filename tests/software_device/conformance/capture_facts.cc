@@ -21,6 +21,26 @@ std::string allocate_outside_captures(const Bench& bench) {
   return bench.name(bench.more.cuMemAlloc(&address, 64));
 }
 
+/// A module that any driver takes: PTX without a function.
+std::string load_module(const Bench& bench) {
+  static const char kNothing[] = ".version 7.0\n.target sm_50\n.address_size 64\n";
+  CUmodule module = nullptr;
+  return bench.name(bench.call.cuModuleLoadData(&module, kNothing));
+}
+
+std::string load_module_while_captured(const Bench& bench) {
+  CUstream stream = bench.stream();
+  bench.more.cuStreamBeginCapture(stream, kCaptureGlobal);
+  return load_module(bench);
+}
+
+std::string load_module_outside_captures(const Bench& bench) {
+  CUstream stream = bench.stream();
+  bench.more.cuStreamBeginCapture(stream, kCaptureGlobal);
+  const cuda::UncapturedScope uncaptured(bench.client.cuda());
+  return load_module(bench);
+}
+
 std::string wait_for_captured(const Bench& bench) {
   CUstream stream = bench.stream();
   CUgraph graph = nullptr;
@@ -94,6 +114,10 @@ std::vector<Fact> capture_facts() {
        kSaid, allocate_while_captured},
       {"cuMemAlloc by a thread that is outside captures", "CUDA_SUCCESS", kSaid,
        allocate_outside_captures},
+      {"cuModuleLoadData while a stream is captured globally",
+       "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", kTaken, load_module_while_captured},
+      {"cuModuleLoadData by a thread that is outside captures", "CUDA_SUCCESS", kTaken,
+       load_module_outside_captures},
       {"a wait for a captured stream, then the end of the capture",
        "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", kSaid,
        wait_for_captured},

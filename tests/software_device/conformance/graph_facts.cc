@@ -204,6 +204,24 @@ std::string object_of_a_running_graph(const Bench& bench) {
   return end + ", " + before + ", " + bench.end_of(stream) + ", " + is_gone(true);
 }
 
+/// Runs of an instance that another graph, with the same nodes, has taken the place of.
+std::string updated_instance(const Bench& bench) {
+  const CUdeviceptr words = bench.zeros();
+  CUgraphExec run = captured(
+      bench, [&](CUstream stream) { bench.more.cuStreamWriteValue32(stream, words, 5, 0); });
+  CUstream stream = bench.stream();
+  bench.more.cuStreamBeginCapture(stream, kCaptureThreadLocal);
+  bench.more.cuStreamWriteValue32(stream, words, 6, 0);
+  CUgraph other = nullptr;
+  bench.more.cuStreamEndCapture(stream, &other);
+  CUgraphExecUpdateResultInfo info{};
+  const CUresult updated = bench.more.cuGraphExecUpdate(run, other, &info);
+  bench.more.cuGraphDestroy(other);
+  if (updated != kSuccess) return bench.name(updated);
+  bench.more.cuGraphLaunch(run, stream);
+  return bench.end_of(stream) + ", " + std::to_string(bench.word_at(words));
+}
+
 }  // namespace
 
 std::vector<Fact> graph_facts() {
@@ -220,6 +238,8 @@ std::vector<Fact> graph_facts() {
        [](const Bench& b) { return stream_behind_a_graph(b, true); }},
       {"a graph that waits for an event that another launched graph records", "waits", kTaken,
        graph_behind_a_graph},
+      {"an instance that cuGraphExecUpdate gave another graph", "CUDA_SUCCESS, 6", kTaken,
+       updated_instance},
       {"two launches of one graph in two streams", "waits", kSaid, launches_of_one_graph},
       {"a wait for an event outside, and a record of one, in no capture",
        "CUDA_ERROR_ILLEGAL_STATE, CUDA_ERROR_ILLEGAL_STATE", kTaken, external_outside_captures},

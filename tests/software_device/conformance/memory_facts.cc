@@ -223,6 +223,46 @@ void export_and_wait(const Bench& bench, int socket) {
   for (;;) pause();
 }
 
+namespace {
+
+/// Of memory of the driver's pool: its kind, what a copy to it and its end are, and whether it can
+/// be given to other processes.
+std::string memory_of_a_pool(const Bench& bench) {
+  CUstream stream = bench.stream();
+  CUdeviceptr address = 0;
+  const CUresult made = bench.more.cuMemAllocAsync(&address, 1 << 20, stream);
+  if (made != kSuccess) return bench.name(made);
+  unsigned type = 0;
+  bench.more.cuPointerGetAttribute(&type, kPointerMemoryType, address);
+  CUmemGenericAllocationHandle handle = 0;
+  const bool exportable =
+      bench.call.cuMemRetainAllocationHandle(&handle, reinterpret_cast<void*>(address)) == kSuccess;
+  bench.more.cuStreamWriteValue32(stream, address, 3, 0);
+  bench.more.cuMemFreeAsync(address, stream);
+  return std::string(type == kMemoryTypeDevice ? "device" : "other") + ", " +
+         (exportable ? "with a handle" : "without a handle") + ", " + bench.end_of(stream);
+}
+
+/// A stream of another device, while this one is current: its state, its context, a copy in it.
+std::string stream_of_another_context(const Bench& bench) {
+  CUdevice device = 0;
+  CUcontext other = nullptr, of_stream = nullptr;
+  if (bench.call.cuDeviceGet(&device, 1) != kSuccess) return "one device";
+  bench.call.cuDevicePrimaryCtxRetain(&other, device);
+  bench.more.cuCtxSetCurrent(other);
+  CUstream stream = bench.stream();
+  const CUdeviceptr memory = bench.zeros();
+  bench.more.cuCtxSetCurrent(bench.context);
+  const CUresult asked = bench.call.cuStreamQuery(stream);
+  const CUresult found = bench.call.cuStreamGetCtx(stream, &of_stream);
+  const CUresult copied = bench.call.cuMemcpyAsync(memory, memory + 64, 64, stream);
+  return bench.name(asked) + ", " + bench.name(found) + ", " +
+         (of_stream == other ? "its own" : "another one") + ", " + bench.name(copied) + ", " +
+         bench.end_of(stream);
+}
+
+}  // namespace
+
 std::vector<Fact> memory_facts() {
   constexpr Source kSaid = Source::kDocumented, kTaken = Source::kAssumed;
   return {
@@ -248,6 +288,11 @@ std::vector<Fact> memory_facts() {
       {"the kind of virtual memory", "device", kSaid, kind_of_virtual},
       {"the buffer id of memory that was freed and allocated again", "another one", kSaid,
        buffer_ids},
+      {"memory of cuMemAllocAsync: kind, handle, end of its stream",
+       "device, without a handle, CUDA_SUCCESS", kTaken, memory_of_a_pool},
+      {"a stream of another context: query, context, copy, end",
+       "CUDA_SUCCESS, CUDA_SUCCESS, its own, CUDA_SUCCESS, CUDA_SUCCESS | one device", kTaken,
+       stream_of_another_context},
       {"host memory registered twice", "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", kSaid,
        register_twice},
   };

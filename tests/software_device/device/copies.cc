@@ -151,11 +151,9 @@ bool stage(Copy& copy) {
 
 }  // namespace
 
-CUresult submit_copies(Context& context, CUstream handle, std::vector<Copy> copies) {
-  Stream* stream = context.resolve(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
-  const int device = context.device;
-  const bool captured = is_captured(*stream);
+CUresult submit_copies(Stream& stream, std::vector<Copy> copies) {
+  const int device = stream.context->device;
+  const bool captured = is_captured(stream);
   bool returns_when_done = false;
   for (Copy& copy : copies) {
     if (copy.bytes == 0) continue;
@@ -169,26 +167,24 @@ CUresult submit_copies(Context& context, CUstream handle, std::vector<Copy> copi
     if (target.pageable && source.on_device) returns_when_done = true;
   }
   const auto shared = std::make_shared<const std::vector<Copy>>(std::move(copies));
-  const CUresult result = submit(*stream, once([shared, device] { run_copies(*shared, device); }));
-  return result == kSuccess && returns_when_done ? drain(*stream) : result;
+  const CUresult result = submit(stream, once([shared, device] { run_copies(*shared, device); }));
+  return result == kSuccess && returns_when_done ? drain(stream) : result;
 }
 
-CUresult submit_fill(Context& context, CUstream handle, uintptr_t target, unsigned char value,
-                     size_t bytes) {
-  Stream* stream = context.resolve(handle);
-  if (stream == nullptr) return kErrorInvalidHandle;
-  const int device = context.device;
+CUresult submit_fill(Stream& stream, uintptr_t target, unsigned char value, size_t bytes) {
+  const int device = stream.context->device;
   const Range range = addresses().locate(target, bytes, device);
   if (!range.valid || range.pageable) return kErrorInvalidValue;
   count(&SoftdevStatistics::memsets, 1);
-  return submit(*stream, once([=] {
-    const Range now = addresses().locate(target, bytes, device);
-    if (!now.valid) return fail_operation("memset", target, bytes);
-    for (const Segment& segment : now.segments) {
-      if (Agent* agent = running_agent()) check_access(*agent, segment.place, segment.bytes, true);
-      std::memset(segment.data, value, segment.bytes);
-    }
-  }));
+  return submit(stream, once([=] {
+                  const Range now = addresses().locate(target, bytes, device);
+                  if (!now.valid) return fail_operation("memset", target, bytes);
+                  for (const Segment& segment : now.segments) {
+                    if (Agent* agent = running_agent())
+                      check_access(*agent, segment.place, segment.bytes, true);
+                    std::memset(segment.data, value, segment.bytes);
+                  }
+                }));
 }
 
 }  // namespace softdev

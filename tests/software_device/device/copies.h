@@ -21,9 +21,8 @@ struct Copy {
 /// One copy, or a batch whose copies run in no order. Pageable sources are read at once, and so are
 /// those that may be read at any time: early is allowed, so early it is. A copy to pageable memory
 /// returns when it is done.
-CUresult submit_copies(Context& context, CUstream handle, std::vector<Copy> copies);
+CUresult submit_copies(Stream& stream, std::vector<Copy> copies);
 
-CUresult submit_fill(Context& context, CUstream handle, uintptr_t target, unsigned char value,
-                     size_t bytes);
+CUresult submit_fill(Stream& stream, uintptr_t target, unsigned char value, size_t bytes);
 
 }  // namespace softdev

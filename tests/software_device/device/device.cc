@@ -74,6 +74,21 @@ std::vector<Context*>& context_stack() {
   return stack;
 }
 
+Stream* find_stream(Context& current, CUstream handle) {
+  if (Stream* stream = current.resolve(handle)) return stream;
+  std::vector<Context*> all;
+  {
+    const std::lock_guard lock(primaries().mutex);
+    for (const auto& one : primaries().of) {
+      if (one != nullptr) all.push_back(one.get());
+    }
+  }
+  for (Context* one : all) {
+    if (Stream* stream = one->resolve(handle)) return stream;
+  }
+  return nullptr;
+}
+
 Context* current_context() { return context_stack().empty() ? nullptr : context_stack().back(); }
 
 bool is_context(CUcontext handle) {
@@ -184,6 +199,17 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
     auto& primary = primaries().of[static_cast<size_t>(device)];
     if (primary == nullptr || primary->shares == 0) return kErrorInvalidContext;
     --primary->shares;
+    return kSuccess;
+  });
+}
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  return entered([&] {
+    if (!is_device(device)) return kErrorInvalidDevice;
+    const std::lock_guard lock(primaries().mutex);
+    const auto& primary = primaries().of[static_cast<size_t>(device)];
+    *flags = 0;
+    *active = primary != nullptr && primary->shares > 0 ? 1 : 0;
     return kSuccess;
   });
 }

@@ -48,9 +48,22 @@ CUresult in_context_outside_captures(Body body) {
   });
 }
 
-/// One on a stream of the current context.
+/// The stream that a handle means, of whatever context; a default stream is the current one's.
+/// Null: none.
+Stream* find_stream(Context& current, CUstream handle);
+
+/// One on a stream of any context, as a driver takes it; it is about the stream's context then.
 template <class Body>
 CUresult on_stream(CUstream handle, Body body) {
+  return in_context([&](Context& context) {
+    Stream* stream = find_stream(context, handle);
+    return stream == nullptr ? kErrorInvalidHandle : body(*stream);
+  });
+}
+
+/// One that a driver takes on streams of the current context only.
+template <class Body>
+CUresult on_own_stream(CUstream handle, Body body) {
   return in_context([&](Context& context) {
     Stream* stream = context.resolve(handle);
     return stream == nullptr ? kErrorInvalidHandle : body(*stream);

@@ -198,6 +198,25 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned l
   });
 }
 
+/// The objects that the new graph keeps take the place of the old one's; runs under way keep
+/// theirs.
+CUresult cuGraphExecUpdate(CUgraphExec handle, CUgraph graph, CUgraphExecUpdateResultInfo* info) {
+  return entered([&] {
+    auto& instance = *reinterpret_cast<Instance*>(handle);
+    const GraphHandle& other = *reinterpret_cast<GraphHandle*>(graph);
+    const std::lock_guard lock(instance.mutex);
+    const auto alike = [](const Graph::Node& a, const Graph::Node& b) {
+      return a.behind == b.behind;
+    };
+    const auto &ours = instance.graph->nodes, &theirs = other->nodes;
+    const bool same = std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), alike);
+    if (info != nullptr) *info = {same ? 0 : 1, nullptr, nullptr};
+    if (!same) return kErrorGraphExecUpdateFailure;
+    instance.graph = other;
+    return kSuccess;
+  });
+}
+
 CUresult cuGraphDestroy(CUgraph graph) {
   return entered([&] {
     delete reinterpret_cast<GraphHandle*>(graph);

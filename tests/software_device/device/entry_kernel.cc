@@ -40,12 +40,19 @@ Kernels& kernels() {
   return *all;
 }
 
+/// Of the kernel that runs in this thread: memory of several handles that it has touched.
+std::vector<std::unique_ptr<WholeRange>>& touched() {
+  static thread_local std::vector<std::unique_ptr<WholeRange>> ranges;
+  return ranges;
+}
+
 }  // namespace
 
 // All images have the same functions, under the names that the host's have.
 CUresult cuModuleLoadData(CUmodule* module, const void* image) {
-  return in_context([&](Context&) {
+  return in_context_outside_captures([&](Context&) {
     if (image == nullptr) return kErrorInvalidValue;
+    if (settings().module_result != 0) return static_cast<CUresult>(settings().module_result);
     *module = reinterpret_cast<CUmodule>(&kernels());
     count(&SoftdevStatistics::live_modules, 1);
     return kSuccess;
@@ -54,6 +61,7 @@ CUresult cuModuleLoadData(CUmodule* module, const void* image) {
 
 CUresult cuModuleUnload(CUmodule) {
   return entered([] {
+    if (is_unsafe_now()) return kErrorStreamCaptureUnsupported;
     count(&SoftdevStatistics::live_modules, -1);
     return kSuccess;
   });
@@ -74,7 +82,7 @@ extern "C" {
 CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_y,
                         unsigned blocks_z, unsigned threads_x, unsigned threads_y,
                         unsigned threads_z, unsigned, CUstream handle, void** parameters, void**) {
-  return on_stream(handle, [&](Stream& stream) {
+  return on_own_stream(handle, [&](Stream& stream) {
     const SoftdevLaunch launch{stream.context->device, blocks_x * blocks_y * blocks_z,
                                threads_x * threads_y * threads_z};
     constexpr unsigned kMostThreads = 1024;
@@ -93,6 +101,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned blocks_x, unsigned blocks_
                     std::vector<void*> pointers;
                     for (auto& value : *values) pointers.push_back(value.data());
                     kernel.function(launch, pointers.data());
+                    touched().clear();
                   }));
   });
 }
@@ -108,15 +117,19 @@ __attribute__((visibility("default"))) void softdev_register_kernel(const char* 
 __attribute__((visibility("default"))) void* softdev_touch(uint64_t address, size_t bytes,
                                                            int device, bool writes) {
   const Range range = addresses().locate(address, bytes, device);
-  if (!range.valid || range.pageable || range.segments.size() != 1) {
+  auto whole = range.segments.size() > 1 ? WholeRange::map(range) : nullptr;
+  if (!range.valid || range.pageable || (range.segments.size() > 1 && whole == nullptr)) {
     fail_operation(writes ? "a kernel writes" : "a kernel reads", address, bytes);
     return nullptr;
   }
-  const Segment& segment = range.segments[0];
-  if (Agent* agent = running_agent(); agent != nullptr && segment.place.object != 0) {
-    check_access(*agent, segment.place, bytes, writes);
+  for (const Segment& segment : range.segments) {
+    if (Agent* agent = running_agent(); agent != nullptr && segment.place.object != 0) {
+      check_access(*agent, segment.place, segment.bytes, writes);
+    }
   }
-  return segment.data;
+  if (whole == nullptr) return range.segments[0].data;
+  touched().push_back(std::move(whole));
+  return touched().back()->data();
 }
 
 }  // extern "C"

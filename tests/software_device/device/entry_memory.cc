@@ -63,7 +63,7 @@ std::shared_ptr<Physical> physical_of(CUmemGenericAllocationHandle handle) {
 CUresult allocate(Context& context, size_t bytes, Kind kind, uintptr_t* address) {
   if (bytes == 0) return kErrorInvalidValue;
   const size_t whole = round_up(bytes, kPage);
-  const bool on_device = kind == Kind::kDevice;
+  const bool on_device = kind == Kind::kDevice || kind == Kind::kPool;
   if (on_device && !take_memory(whole)) return kErrorOutOfMemory;
   Mapping mapping;
   mapping.physical = Physical::make(whole, context.device);
@@ -84,16 +84,20 @@ CUresult allocate(Context& context, size_t bytes, Kind kind, uintptr_t* address)
   return kSuccess;
 }
 
-CUresult release(Context& context, uintptr_t address, Kind kind) {
-  if (settings().free_waits != 0) drain(context);
+CUresult forget(uintptr_t address, Kind kind) {
   const std::optional<Mapping> removed = addresses().remove(address, kind);
   if (!removed) return kErrorInvalidValue;
   munmap(reinterpret_cast<void*>(address), removed->bytes);
-  if (kind == Kind::kDevice) used -= removed->bytes;
+  if (kind == Kind::kDevice || kind == Kind::kPool) used -= removed->bytes;
   count(kind == Kind::kImported ? &SoftdevStatistics::live_imports
                                 : &SoftdevStatistics::live_allocations,
         -1);
   return kSuccess;
+}
+
+CUresult release(Context& context, uintptr_t address, Kind kind) {
+  if (settings().free_waits != 0) drain(context);
+  return forget(address, kind);
 }
 
 bool is_exportable_device_memory(const CUmemAllocationProp& properties) {
@@ -147,6 +151,26 @@ CUresult cuMemAlloc(CUdeviceptr* address, size_t bytes) {
 CUresult cuMemFree(CUdeviceptr address) {
   return in_context_outside_captures([&](Context& context) {
     return address == 0 ? kSuccess : release(context, address, Kind::kDevice);
+  });
+}
+
+/// Memory of a pool can be used behind this in the stream, and is nobody's behind cuMemFreeAsync.
+/// In graphs it is not here.
+CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream handle) {
+  return on_stream(handle, [&](Stream& stream) {
+    if (spoil_capture(stream)) return kErrorStreamCaptureUnsupported;
+    return allocate(*stream.context, bytes, Kind::kPool, address);
+  });
+}
+
+CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
+  return on_stream(handle, [&](Stream& stream) {
+    if (spoil_capture(stream)) return kErrorStreamCaptureUnsupported;
+    const auto mapping = addresses().find(address);
+    if (!mapping || mapping->address != address || mapping->kind != Kind::kPool) {
+      return kErrorInvalidValue;
+    }
+    return submit(stream, once([address] { forget(address, Kind::kPool); }));
   });
 }
 

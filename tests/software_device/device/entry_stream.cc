@@ -14,7 +14,7 @@ namespace {
 
 CUresult copy_and_wait(CUdeviceptr target, CUdeviceptr source, size_t bytes) {
   return in_context_outside_captures([&](Context& context) {
-    const CUresult result = submit_copies(context, nullptr, {{target, source, bytes}});
+    const CUresult result = submit_copies(*context.legacy, {{target, source, bytes}});
     return result != kSuccess ? result : drain(*context.legacy);
   });
 }
@@ -40,12 +40,13 @@ CUresult cuStreamCreate(CUstream* out, unsigned flags) {
   return cuStreamCreateWithPriority(out, flags, 0);
 }
 
-/// The work that it holds still runs.
+/// The work that it holds still runs, and its handle may be the next stream's.
 CUresult cuStreamDestroy(CUstream handle) {
-  return in_context([&](Context& context) {
-    const std::lock_guard lock(context.mutex);
-    if (is_legacy(handle)) return kErrorInvalidHandle;
-    if (context.streams.erase(reinterpret_cast<Stream*>(handle)) == 0) return kErrorInvalidHandle;
+  return on_stream(handle, [&](Stream& stream) {
+    if (is_legacy(handle) || reinterpret_cast<uintptr_t>(handle) == kStreamPerThread) {
+      return kErrorInvalidHandle;
+    }
+    stream.context->destroy_stream(stream);
     count(&SoftdevStatistics::live_streams, -1);
     return kSuccess;
   });
@@ -73,9 +74,9 @@ CUresult cuStreamGetPriority(CUstream handle, int* out) {
   });
 }
 
-CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream stream) {
-  return in_context([&](Context& context) {
-    return submit_copies(context, stream, {{target, source, bytes}});
+CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, size_t bytes, CUstream handle) {
+  return on_stream(handle, [&](Stream& stream) {
+    return submit_copies(stream, {{target, source, bytes}});
   });
 }
 
@@ -87,14 +88,14 @@ CUresult cuMemcpyDtoH(void* target, CUdeviceptr source, size_t bytes) {
   return copy_and_wait(reinterpret_cast<CUdeviceptr>(target), source, bytes);
 }
 
-CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t bytes, CUstream stream) {
-  return in_context(
-      [&](Context& context) { return submit_fill(context, stream, target, value, bytes); });
+CUresult cuMemsetD8Async(CUdeviceptr target, unsigned char value, size_t bytes, CUstream handle) {
+  return on_stream(handle,
+                   [&](Stream& stream) { return submit_fill(stream, target, value, bytes); });
 }
 
 CUresult cuMemsetD8(CUdeviceptr target, unsigned char value, size_t bytes) {
   return in_context_outside_captures([&](Context& context) {
-    const CUresult result = submit_fill(context, nullptr, target, value, bytes);
+    const CUresult result = submit_fill(*context.legacy, target, value, bytes);
     return result != kSuccess ? result : drain(*context.legacy);
   });
 }
@@ -124,7 +125,7 @@ CUresult softdev_copy_batch_130(CUdeviceptr* targets, CUdeviceptr* sources, size
       copies.push_back({targets[i], sources[i], bytes[i], given.srcAccessOrder});
     }
     count(&SoftdevStatistics::batches, 1);
-    return submit_copies(*stream.context, handle, std::move(copies));
+    return submit_copies(stream, std::move(copies));
   });
 }
 

@@ -73,6 +73,34 @@ std::shared_ptr<Physical> Physical::import(int fd) {
   return physical->map() ? physical : nullptr;
 }
 
+// All but the first segment begin where a page does, and all but the last one end there.
+std::unique_ptr<WholeRange> WholeRange::map(const Range& range) {
+  std::unique_ptr<WholeRange> made(new WholeRange);
+  const uint64_t before = range.segments.front().place.offset % kPage;
+  size_t bytes = before;
+  for (const Segment& segment : range.segments) bytes += segment.bytes;
+  made->bytes_ = round_up(bytes, kPage);
+  void* const all = mmap(nullptr, made->bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (all == MAP_FAILED) return nullptr;
+  made->mapped_ = all;
+  made->data_ = static_cast<char*>(all) + before;
+  char* at = static_cast<char*>(all);
+  for (const Segment& segment : range.segments) {
+    const uint64_t begin = segment.place.offset / kPage * kPage;
+    const size_t piece = round_up(segment.place.offset - begin + segment.bytes, kPage);
+    if (segment.hold == nullptr || mmap(at, piece, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                                        segment.hold->fd, static_cast<off_t>(begin)) != at) {
+      return nullptr;
+    }
+    at += piece;
+  }
+  return made;
+}
+
+WholeRange::~WholeRange() {
+  if (mapped_ != nullptr) munmap(mapped_, bytes_);
+}
+
 uintptr_t AddressSpace::reserve_addresses(size_t bytes, size_t alignment) {
   const size_t wanted = round_up(bytes, kPage);
   void* all = mmap(nullptr, wanted + alignment, PROT_NONE,

@@ -53,7 +53,8 @@ struct Physical {
   bool map();
 };
 
-enum class Kind { kDevice, kVirtual, kImported, kPinned, kRegistered };
+/// kPool: by a call that is put into a stream, from what the driver keeps for such calls.
+enum class Kind { kDevice, kPool, kVirtual, kImported, kPinned, kRegistered };
 
 struct Mapping {
   uintptr_t address = 0;
@@ -82,6 +83,23 @@ struct Range {
   bool on_device = false;
   bool pageable = false;
   std::vector<Segment> segments;
+};
+
+/// A range of several segments of device memory where the host finds it in one piece.
+class WholeRange {
+ public:
+  /// Null: the system refused.
+  static std::unique_ptr<WholeRange> map(const Range& range);
+  WholeRange(const WholeRange&) = delete;
+  WholeRange& operator=(const WholeRange&) = delete;
+  ~WholeRange();
+  char* data() const { return data_; }
+
+ private:
+  WholeRange() = default;
+  void* mapped_ = nullptr;
+  size_t bytes_ = 0;
+  char* data_ = nullptr;
 };
 
 class AddressSpace {

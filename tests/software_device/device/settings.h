@@ -7,24 +7,26 @@ namespace softdev {
 
 struct Settings {
   long devices = 1;
-  long island = 0;           // so many devices reach each other's memory; 0: all do
-  long island_said = 1;      // 0: cuDeviceCanAccessPeer does not know, mapping still fails
-  long version = 13000;      // of CUDA: which functions and interfaces there are
-  long channels = 0;         // hardware queues that the streams of a context share; 0: one each
-  long engines = 3;          // copies that run at once
-  long memory_mb = 4096;     // of each device
-  long piece_bytes = 65536;  // a copy is made of pieces
-  long shuffle = 1;          // pieces of a batch in random order
-  long skew_us = 0;          // a stream is slow for some operations, then fast for some
-  long seed = 0;             // of all chance; 0: another one each time
-  long free_waits = 1;       // freeing memory waits for all work of the context
-  long event_waits = 1;      // 0: a stream that waits for an event goes on at once
-  long graph_queues = 0;     // 1: a node of a graph that waits holds up all of the run
-  long init_result = 0;      // what cuInit returns: a driver that cannot be used
-  long kernels = 1;          // 0: images have no functions but those that tests register
-  long statistics = 0;       // counters are printed when the process ends
-  long thread_clocks = 0;    // the checker knows nothing of order between a process's threads
-  std::string checker;       // file of the happens-before checker, one for all ranks
+  long island = 0;            // so many devices reach each other's memory; 0: all do
+  long island_said = 1;       // 0: cuDeviceCanAccessPeer does not know, mapping still fails
+  long version = 13000;       // of CUDA: which functions and interfaces there are
+  long channels = 0;          // hardware queues that the streams of a context share; 0: one each
+  long queue_entries = 1020;  // operations behind one that waits, then who adds one waits; 0: any
+  long engines = 3;           // copies that run at once
+  long memory_mb = 4096;      // of each device
+  long piece_bytes = 65536;   // a copy is made of pieces
+  long shuffle = 1;           // pieces of a batch in random order
+  long skew_us = 0;           // a stream is slow for some operations, then fast for some
+  long seed = 0;              // of all chance; 0: another one each time
+  long free_waits = 1;        // freeing memory waits for all work of the context
+  long event_waits = 1;       // 0: a stream that waits for an event goes on at once
+  long graph_queues = 0;      // 1: a node of a graph that waits holds up all of the run
+  long init_result = 0;       // what cuInit returns: a driver that cannot be used
+  long module_result = 0;     // what cuModuleLoadData returns: an image that cannot be loaded
+  long kernels = 1;           // 0: images have no functions but those that tests register
+  long statistics = 0;        // counters are printed when the process ends
+  long thread_clocks = 0;     // the checker knows nothing of order between a process's threads
+  std::string checker;        // file of the happens-before checker, one for all ranks
 };
 
 /// Whether a device reaches the memory of another one.

@@ -24,6 +24,9 @@ std::vector<Point> implicit_dependencies(const Stream& stream) {
     for (const auto& [other, owned] : context.streams) {
       if (other != &stream && other->blocking()) points.push_back(other->point());
     }
+    for (const Context::Gone& one : context.gone) {
+      if (one.blocking) points.push_back(one.end);
+    }
   } else if (stream.blocking()) {
     points.push_back(context.legacy->point());
   }
@@ -106,6 +109,12 @@ void Channel::push(Step step) {
   changed_.notify_one();
 }
 
+bool Channel::is_full() {
+  const auto most = static_cast<size_t>(settings().queue_entries);
+  const std::lock_guard lock(mutex_);
+  return most > 0 && steps_.size() >= most;
+}
+
 void Channel::run(const std::shared_ptr<Channel>& channel) {
   for (;;) {
     Step step;
@@ -146,6 +155,13 @@ Stream* Context::make_stream(unsigned flags, int priority) {
   return made;
 }
 
+void Context::destroy_stream(Stream& stream) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(gone, [](const Gone& one) { return one.end.reached(); });
+  if (!stream.point().reached()) gone.push_back({stream.point(), stream.blocking()});
+  streams.erase(&stream);
+}
+
 bool is_legacy(CUstream handle) {
   return handle == nullptr || reinterpret_cast<uintptr_t>(handle) == kStreamLegacy;
 }
@@ -167,8 +183,23 @@ Stream* Context::resolve(CUstream handle) {
   return found != streams.end() ? found->first : nullptr;
 }
 
+namespace {
+
+/// A thread that puts something into a queue that is full stays until there is room, however long.
+void wait_for_room(Stream& stream) {
+  Backoff backoff;
+  bool waited = false;
+  while (!is_captured(stream) && stream.channel->is_full() && sticky_error() == kSuccess) {
+    if (!std::exchange(waited, true)) count(&SoftdevStatistics::full_queues, 1);
+    backoff.pause();
+  }
+}
+
+}  // namespace
+
 CUresult submit(Stream& stream, StepMaker make) {
   Context& context = *stream.context;
+  wait_for_room(stream);
   const std::lock_guard lock(context.mutex);
   if (stream.capture != nullptr) return capture_node(stream, std::move(make));
   if (&stream == context.legacy) {
@@ -230,6 +261,7 @@ CUresult drain(Context& context) {
   {
     const std::lock_guard lock(context.mutex);
     for (const auto& [stream, owned] : context.streams) points.push_back(stream->point());
+    for (const Context::Gone& one : context.gone) points.push_back(one.end);
   }
   return await(points);
 }

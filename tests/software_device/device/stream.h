@@ -32,6 +32,8 @@ class Channel {
  public:
   static std::shared_ptr<Channel> start();
   void push(Step step);
+  /// As many operations are behind the one that runs as a queue of the hardware has entries.
+  bool is_full();
 
  private:
   static void run(const std::shared_ptr<Channel>& channel);
@@ -126,9 +128,15 @@ struct Context {
   uint64_t streams_made = 0;
   Stream* legacy = nullptr;
   std::map<std::thread::id, Stream*> per_thread;
+  struct Gone {
+    Point end;
+    bool blocking = false;
+  };
+  std::vector<Gone> gone;  // streams that are no more, with work that may still run
 
   /// With the mutex.
   Stream* make_stream(unsigned flags, int priority);
+  void destroy_stream(Stream& stream);
   /// The stream that a handle means in this context. Null: none.
   Stream* resolve(CUstream handle);
 };
