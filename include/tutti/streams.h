@@ -32,7 +32,9 @@ static inline tuttiStream_t tuttiBlocking(void) {
 }
 
 /* The stream of Tutti for a CUDA stream: `cuda_stream` is a CUstream or a cudaStream_t. NULL is the
- * legacy default stream of the device that is current in the calling thread.
+ * legacy default stream; this one, CU_STREAM_LEGACY and CU_STREAM_PER_THREAD are of the
+ * communicator's device in a call, whatever device is current, and for a communicator without a
+ * device of the one that is current in the calling thread.
  *
  * Buffers:  each buffer of a call is either memory of the stream's device or host memory. If copy
  *           engines run the call (docs/devices.md), host memory must be pinned; other host memory

@@ -23,15 +23,21 @@ struct Driver {
   int (*pointer_get_attribute)(void* value, int attribute, uint64_t pointer) = nullptr;
   int (*ctx_get_device)(int* device) = nullptr;
   int (*device_get_count)(int* count) = nullptr;
+  int (*retain_primary)(void** context, int device) = nullptr;
+  int (*push_context)(void* context) = nullptr;
+  int (*pop_context)(void** context) = nullptr;
 
   bool is_complete() const {
     return pointer_get_attribute != nullptr && ctx_get_device != nullptr &&
-           device_get_count != nullptr;
+           device_get_count != nullptr && retain_primary != nullptr && push_context != nullptr &&
+           pop_context != nullptr;
   }
 };
 constexpr int kPointerGetAttributeVersion = 4000;
 constexpr int kCtxGetDeviceVersion = 2000;
 constexpr int kDeviceGetCountVersion = 2000;
+constexpr int kRetainPrimaryVersion = 7000;
+constexpr int kPushContextVersion = 4000;
 constexpr int kAttributeMemoryType = 2;
 constexpr int kAttributeIsManaged = 8;
 constexpr unsigned kMemoryTypeDevice = 2;
@@ -95,6 +101,9 @@ void take(const std::string& path) {
   resolve(get, "cuPointerGetAttribute", kPointerGetAttributeVersion, found.pointer_get_attribute);
   resolve(get, "cuCtxGetDevice", kCtxGetDeviceVersion, found.ctx_get_device);
   resolve(get, "cuDeviceGetCount", kDeviceGetCountVersion, found.device_get_count);
+  resolve(get, "cuDevicePrimaryCtxRetain", kRetainPrimaryVersion, found.retain_primary);
+  resolve(get, "cuCtxPushCurrent", kPushContextVersion, found.push_context);
+  resolve(get, "cuCtxPopCurrent", kPushContextVersion, found.pop_context);
   if (!found.is_complete()) return;
   auto made = std::make_unique<const Driver>(found);
   const Driver* none = nullptr;
@@ -160,6 +169,28 @@ tuttiStream_t stream_for(std::span<const void* const> buffers, cudaStream_t stre
   }
   const bool on_stream = !has_buffers && (stream != nullptr || has_current_device(*cuda));
   return on_stream ? tuttiStreamCuda(stream) : tuttiBlocking();
+}
+
+// The context is kept for the process: NCCL's device 0 stays in use as well. Where the program has
+// not initialized the driver it uses no CUDA, and the driver refuses.
+DefaultDevice::DefaultDevice() {
+  if (driver.load(std::memory_order_acquire) == nullptr) look_for_cuda();
+  const Driver* cuda = driver.load(std::memory_order_acquire);
+  if (cuda == nullptr || has_current_device(*cuda)) return;
+  // tidy: allow mutable (a device is made usable once in a process, and stays so)
+  static std::atomic<void*> kept{nullptr};
+  void* context = kept.load(std::memory_order_acquire);
+  if (context == nullptr) {
+    if (cuda->retain_primary(&context, 0) != kCudaSuccess) return;
+    kept.store(context, std::memory_order_release);
+  }
+  entered_ = cuda->push_context(context) == kCudaSuccess;
+}
+
+DefaultDevice::~DefaultDevice() {
+  if (!entered_) return;
+  void* popped = nullptr;
+  (void)driver.load(std::memory_order_acquire)->pop_context(&popped);
 }
 
 int current_device() {

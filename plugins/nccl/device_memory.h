@@ -20,6 +20,20 @@ bool is_device_memory(const void* address);
 /// cannot have to do with it.
 tuttiStream_t stream_for(std::span<const void* const> buffers, cudaStream_t stream);
 
+/// Makes device 0 current in the calling thread for as long as this lives, if the process uses CUDA
+/// and the thread has no current device: that is what CUDA's runtime, and so NCCL, takes it to
+/// mean.
+class DefaultDevice {
+ public:
+  DefaultDevice();
+  ~DefaultDevice();
+  DefaultDevice(const DefaultDevice&) = delete;
+  DefaultDevice& operator=(const DefaultDevice&) = delete;
+
+ private:
+  bool entered_ = false;
+};
+
 /// The device of the calling thread's CUDA context, or 0.
 int current_device();
 bool has_current_device();

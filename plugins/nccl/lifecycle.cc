@@ -82,6 +82,7 @@ struct RankCall {
 /// afterwards is a communicator or NULL.
 ncclResult_t make(ncclComm_t* comm, const std::function<ncclResult_t()>& make_it) {
   if (comm != nullptr) *comm = nullptr;
+  const DefaultDevice current;
   return part_of_group(make_it());
 }
 

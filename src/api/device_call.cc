@@ -276,9 +276,7 @@ Status check_device_stream(tuttiStream_t stream) {
 }
 
 Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicator& communicator) {
-  std::shared_ptr<const void> current;
-  if (device().current().context == nullptr) current = device().enter(communicator.device_place());
-  return device().place_of_stream(stream.handle);
+  return device().place_of_stream(stream.handle, communicator.device_place());
 }
 
 EngineWish engine_of(const comm::Task& task) {

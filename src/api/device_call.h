@@ -35,8 +35,8 @@ inline bool is_of_device(tuttiStream_t stream) { return stream.kind == tuttiStre
 /// OK, or why device streams cannot be used.
 Status check_device_stream(tuttiStream_t stream);
 
-/// The stream as any thread can use it. Where the caller has no current device, the communicator's
-/// is.
+/// The stream as any thread can use it. A default stream is of the communicator's device, or where
+/// it has none, of the caller's current one.
 Result<exec::StreamPlace> place_of(tuttiStream_t stream, const comm::Communicator& communicator);
 /// Whether the task is run from device to device by its streams: those of its transfers, in order;
 /// one for any other work.

@@ -199,7 +199,7 @@ Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker mak
   if (!process.ok()) return process.status();
   Making making;
   making.make = std::move(make);
-  making.device = device().current();
+  making.device = device().current_or_used();
   making.handle = process.value()->new_handle();
   making.handle->config = config;
   making.handle->lounge = &process.value()->lounge();

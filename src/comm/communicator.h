@@ -218,6 +218,7 @@ class Communicator final {
   exec::ExecutorOptions executor_options() const;
   PlannerOptions planner_options() const;
   Result<std::unique_ptr<CallRecorder>> make_recorder() const;
+  bool is_worth_a_warning(const Request* request);
   std::string reason_by_host(const Request* request, EngineWish asked) const;
   std::string name_of(int rank) const { return membership_->name_of(rank); }
   Result<std::vector<std::string>> gather_texts(const std::string& mine);
@@ -239,6 +240,7 @@ class Communicator final {
   std::unique_ptr<DeviceCalls> device_calls_;  // null: no rank has a device
   std::mutex told_mutex_;
   std::set<std::string> told_by_host_;  // under told_mutex_: operations
+  bool warned_by_host_ = false;         // under told_mutex_
   std::shared_ptr<exec::CallOrder> call_order_;
   std::shared_ptr<ReplayGate> gate_;
   std::unique_ptr<diagnosis::PeerWatch> peer_watch_;  // null without a watch

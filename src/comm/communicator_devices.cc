@@ -118,7 +118,20 @@ bool Communicator::takes_transfers_on_device(EngineWish asked) const {
   return device_calls_ != nullptr && device_calls_->objection_to_transfers(engine_for(asked)).ok();
 }
 
-// A wish that is not followed is worth a warning.
+// A wish that is not followed is worth a warning, and so is a device whose calls, or reductions,
+// all go by the host, though nobody asked for that: it is slower by orders of magnitude. Rank 0
+// says so once, for all.
+bool Communicator::is_worth_a_warning(const Request* request) {
+  const EngineWish wish = options_.membership.engine;
+  if (wish == EngineWish::kHost || config().device_ring_bytes == 0) return false;
+  if (wish != EngineWish::kAuto) return true;
+  const bool all = device_calls_ == nullptr || !device_calls_->refusal().ok();
+  const bool reduces = request != nullptr && DeviceCalls::may_take(*request) && !all &&
+                       !device_calls_->objection(*request, wish).ok();
+  if (!(all || reduces) || rank() != 0) return false;
+  return !std::exchange(warned_by_host_, true);
+}
+
 Status Communicator::check_by_host(const std::string& operation, const Request* request,
                                    EngineWish asked) {
   if (asked == EngineWish::kHost) return {};
@@ -128,18 +141,19 @@ Status Communicator::check_by_host(const std::string& operation, const Request* 
                                "communicator ask for the engine " +
                                std::string(engine_name(asked)) + ", but " + why);
   }
+  bool warns = false;
   {
     const std::lock_guard lock(told_mutex_);
     if (!told_by_host_.insert(operation).second) return {};
+    warns = is_worth_a_warning(request);
   }
   const std::string text =
       name_of(rank()) + ": " + operation + " on streams of devices goes by the host, since " + why;
   Logger& log = *options_.membership.env->log;
-  const EngineWish wish = options_.membership.engine;
-  if (wish == EngineWish::kAuto || wish == EngineWish::kHost) {
-    log.info("{}", text);
-  } else {
+  if (warns) {
     log.warning("{}", text);
+  } else {
+    log.info("{}", text);
   }
   return {};
 }

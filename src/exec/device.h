@@ -252,11 +252,16 @@ class Device {
   virtual bool is_present() const = 0;
   /// Where the byte lies.
   virtual Result<MemoryPlace> place_of(const void* address) const = 0;
-  /// A stream as the vendor has it; null may be one, of the calling thread's current device.
-  /// kInvalidUsage if nothing can be put there now, because its capture has failed.
-  virtual Result<StreamPlace> place_of_stream(void* stream) const = 0;
+  /// A stream as the vendor has it. Null may be one, and there may be other handles that mean a
+  /// stream of every device: that is `home`'s if it has a context, else the calling thread's
+  /// current device's. kInvalidUsage if nothing can be put there now, because its capture has
+  /// failed.
+  virtual Result<StreamPlace> place_of_stream(void* stream, const StreamPlace& home) const = 0;
   /// The calling thread's current device, and no stream; without a context if there is none.
   virtual StreamPlace current() const = 0;
+  /// The same, and where the thread has none, the one device that this process uses already. No
+  /// device is begun to be used.
+  virtual StreamPlace current_or_used() const = 0;
   /// How many devices this process sees; 0 without a driver that works.
   virtual int count() const = 0;
   /// That one, from 0, and no stream. It stays usable for the process's life.

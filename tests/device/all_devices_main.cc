@@ -3,6 +3,8 @@
 //
 //   --list N      0: without a list of devices; 1: 2, 0, 1; 2: a device that there is not; 3: all
 //                 on device 0
+//   --legacy 1    calls are on the legacy default stream, which is each rank's own device's,
+//                 though the device of rank 0 is current
 //
 // Prints what tuttiExplain says of device memory. Exit status: 0 right, 1 not, 2 the command line.
 #include <cstdio>
@@ -59,7 +61,8 @@ struct Seat {
 
 class Program {
  public:
-  Program(const driver::Cuda& cuda, const int* devices) : cuda_(cuda) {
+  Program(const driver::Cuda& cuda, const int* devices, bool legacy)
+      : cuda_(cuda), legacy_(legacy) {
     for (int rank = 0; rank < kRanks; ++rank) {
       seats_.push_back(std::make_unique<Seat>(cuda, devices != nullptr ? devices[rank] : rank));
     }
@@ -71,14 +74,7 @@ class Program {
       copy(seat(rank), seat(rank).send.address(), std::vector<uint64_t>(kWords, 100 + rank).data(),
            kWords * 8);
     }
-    tuttiGroupStart();
-    for (int rank = 0; rank < kRanks; ++rank) {
-      void* const send = reinterpret_cast<void*>(seat(rank).send.address());
-      void* const recv = reinterpret_cast<void*>(seat(rank).recv.address());
-      tuttiAllGather(send, recv, kWords, tuttiUint64, comms[static_cast<size_t>(rank)],
-                     tuttiStreamCuda(seat(rank).stream.get()));
-    }
-    require(tuttiGroupEnd() == tuttiSuccess, "tuttiGroupEnd");
+    call(comms);
     for (int rank = 0; rank < kRanks; ++rank) check(seat(rank));
   }
 
@@ -95,6 +91,19 @@ class Program {
   }
 
  private:
+  void call(const std::vector<tuttiComm_t>& comms) {
+    std::unique_ptr<driver::ContextScope> current;
+    if (legacy_) current = std::make_unique<driver::ContextScope>(cuda_, seat(0).context.get());
+    tuttiGroupStart();
+    for (int rank = 0; rank < kRanks; ++rank) {
+      void* const send = reinterpret_cast<void*>(seat(rank).send.address());
+      void* const recv = reinterpret_cast<void*>(seat(rank).recv.address());
+      tuttiAllGather(send, recv, kWords, tuttiUint64, comms[static_cast<size_t>(rank)],
+                     tuttiStreamCuda(legacy_ ? nullptr : seat(rank).stream.get()));
+    }
+    require(tuttiGroupEnd() == tuttiSuccess, "tuttiGroupEnd");
+  }
+
   Seat& seat(int rank) { return *seats_[static_cast<size_t>(rank)]; }
 
   void copy(const Seat& at, driver::CUdeviceptr target, const void* source, size_t bytes) {
@@ -108,7 +117,7 @@ class Program {
     std::vector<uint64_t> got(kWords * kRanks);
     const driver::ContextScope scope(cuda_, at.context.get());
     const auto target = reinterpret_cast<driver::CUdeviceptr>(got.data());
-    require(at.stream.synchronize().ok(), "its stream");
+    require_cuda(cuda_.call.cuStreamSynchronize(legacy_ ? nullptr : at.stream.get()), "its stream");
     require_cuda(
         cuda_.call.cuMemcpyAsync(target, at.recv.address(), got.size() * 8, at.stream.get()),
         "a copy");
@@ -129,10 +138,11 @@ class Program {
   }
 
   const driver::Cuda& cuda_;
+  const bool legacy_;
   std::vector<std::unique_ptr<Seat>> seats_;
 };
 
-int run(int list) {
+int run(int list, bool legacy) {
   const Result<driver::Cuda>& cuda = driver::find();
   require(cuda.ok(), "no driver");
   constexpr int kTurned[] = {2, 0, 1}, kWrong[] = {0, 1, 3}, kOne[] = {0, 0, 0};
@@ -140,7 +150,7 @@ int run(int list) {
   const int* const devices = lists[list];
   std::vector<tuttiComm_t> comms(kRanks, nullptr), parts(kRanks, nullptr);
   require(tuttiCommInitAll(comms.data(), kRanks, devices) == tuttiSuccess, "tuttiCommInitAll");
-  Program program(cuda.value(), devices);
+  Program program(cuda.value(), devices, legacy);
   program.gather(comms);
   if (list != 3) program.refuse(comms[0]);
   program.gather(comms);
@@ -166,7 +176,9 @@ int run(int list) {
 
 int main(int argc, char** argv) {
   using namespace tutti::testing_support;
-  int list = 0;
-  if (!read_options(argc, argv, {{"--list", into(list, 0, 3)}})) return 2;
-  return tutti::device_programs::run(list);
+  int list = 0, legacy = 0;
+  if (!read_options(argc, argv, {{"--list", into(list, 0, 3)}, {"--legacy", into(legacy, 0, 1)}})) {
+    return 2;
+  }
+  return tutti::device_programs::run(list, legacy != 0);
 }

@@ -38,6 +38,11 @@ class AllDevices(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(done.stdout.count("rings of all ranks in pinned host memory"), 3, done.stdout)
 
+    def test_the_legacy_stream_is_of_each_ranks_device_whatever_is_current(self):
+        done = run("--legacy", "1")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(done.stdout.count("by copy engines"), 3, done.stdout)
+
     def test_a_device_that_there_is_not_is_named(self):
         done = run("--list", "2")
         self.assertEqual(done.returncode, 1)

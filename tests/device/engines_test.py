@@ -39,6 +39,25 @@ class Engines(unittest.TestCase):
                       "TUTTI_DEVICE_RING_BYTES is 0",
                       self.outcome(TUTTI_LOG="info", TUTTI_DEVICE_RING_BYTES="0").stderr)
 
+    def test_one_warning_says_that_all_calls_or_all_reductions_go_by_the_host(self):
+        every = "goes by the host, since"
+        for variables, call, why in (
+                ({"SOFTDEV_KERNELS": "0"}, "all_reduce", "has no kernels"),
+                ({"SOFTDEV_MODULE_RESULT": "209"}, "all_reduce", "does not take this build's kernels"),
+                ({"TUTTI_TRANSPORTS": "tcp"}, "all_gather", "not all on one host, by shared memory")):
+            said = self.outcome(**variables).stderr
+            self.assertEqual(said.count(every), 1, said)
+            self.assertRegex(said, f"warn.* rank 0.*: {call} on streams of devices {every} .*{why}")
+        # Nobody is warned of what was asked for.
+        for variables in ({"TUTTI_ENGINE": "host"}, {"TUTTI_DEVICE_RING_BYTES": "0"}, {}):
+            self.assertNotIn(every, self.outcome(**variables).stderr)
+
+    def test_kernels_that_could_not_be_loaded_this_time_are_an_error_and_not_passed_over(self):
+        done = run(SOFTDEV_MODULE_RESULT="2")  # no memory is left
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("CUDA_ERROR_OUT_OF_MEMORY", done.stdout)
+        self.assertIn("rank 0", done.stdout)
+
     def test_a_wish_for_copy_engines_is_no_error_and_the_log_says_so_once(self):
         for arguments, variables in ((("--config", COPY), {}), ((), {"TUTTI_ENGINE": "copy_engine"}),
                                      ((), {"NCCL_CTA_POLICY": "2"})):

@@ -52,6 +52,13 @@ class StreamOrder(unittest.TestCase):
         self.check("--on", "one", TUTTI_ENGINE="host")
         self.check("--on", "one", "--engines", 2)
 
+    def test_a_rank_alone_needs_no_memory_for_a_ring(self):
+        scarce = {"TUTTI_DEVICE_RING_BYTES": "64M", "SOFTDEV_MEMORY_MB": "32", "TUTTI_LOG": "info"}
+        alone = run("--ranks", 1, **scarce)
+        self.assertEqual(alone.returncode, 0, alone.stdout + alone.stderr)
+        self.assertNotIn("goes by the host", alone.stderr)
+        self.assertIn("goes by the host", run(**scarce).stderr)
+
     def test_a_library_that_orders_nothing_is_wrong(self):
         for streams in ("other", "again", "per_thread"):
             self.check_wrong("--on", streams)

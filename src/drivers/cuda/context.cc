@@ -18,6 +18,15 @@ Result<PrimaryContext> PrimaryContext::retain(const Cuda& cuda, CUdevice device)
   return PrimaryContext(cuda, device, context);
 }
 
+bool PrimaryContext::is_active(const Cuda& cuda, int number) {
+  CUdevice device = 0;
+  unsigned flags = 0;
+  int active = 0;
+  if (cuda.call.cuDeviceGet(&device, number) != kSuccess) return false;
+  const CUresult asked = cuda.call.cuDevicePrimaryCtxGetState(device, &flags, &active);
+  return asked == kSuccess && active != 0;
+}
+
 PrimaryContext::~PrimaryContext() {
   if (context_ != nullptr) cuda_->call.cuDevicePrimaryCtxRelease(device_);
 }

@@ -51,6 +51,8 @@ class UncapturedScope {
 class PrimaryContext {
  public:
   static Result<PrimaryContext> retain(const Cuda& cuda, CUdevice device);
+  /// Whether somebody in this process has a share of it.
+  static bool is_active(const Cuda& cuda, int number);
   PrimaryContext(PrimaryContext&& other) noexcept
       : cuda_(other.cuda_),
         device_(other.device_),

@@ -1,26 +1,48 @@
 #include "src/drivers/cuda/module.h"
 
+#include <algorithm>
 #include <string>
 
+#include "src/drivers/cuda/context.h"
+
 namespace tutti::drivers::cuda {
+namespace {
+
+/// Whether the driver says of the image that it will never run here. Any other error may be one of
+/// the moment: no memory, a stream that is captured.
+bool refuses_image(CUresult result) {
+  constexpr CUresult kOfImages[] = {
+      kErrorInvalidImage,        kErrorNoBinaryForGpu,        kErrorInvalidPtx,
+      kErrorJitCompilerNotFound, kErrorUnsupportedPtxVersion, kErrorJitCompilationDisabled};
+  return std::find(std::begin(kOfImages), std::end(kOfImages), result) != std::end(kOfImages);
+}
+
+}  // namespace
 
 Result<CudaModule> CudaModule::load(const Cuda& cuda, const void* image) {
+  const UncapturedScope uncaptured(cuda);
   CUmodule module = nullptr;
-  Status status = cuda.check(cuda.call.cuModuleLoadData(&module, image), "cuModuleLoadData");
-  if (!status.ok()) return status;
-  return CudaModule(cuda, module);
+  const CUresult result = cuda.call.cuModuleLoadData(&module, image);
+  if (result == kSuccess) return CudaModule(cuda, module);
+  const Status error = cuda.error_status(result, "cuModuleLoadData");
+  return refuses_image(result) ? Status::unsupported(std::string(error.message())) : error;
 }
 
 CudaModule::~CudaModule() {
-  if (module_ != nullptr) (void)cuda_->call.cuModuleUnload(module_);
+  if (module_ == nullptr) return;
+  const UncapturedScope uncaptured(*cuda_);
+  (void)cuda_->call.cuModuleUnload(module_);
 }
 
 Result<CUfunction> CudaModule::function(const char* name) const {
+  const UncapturedScope uncaptured(*cuda_);
   CUfunction function = nullptr;
-  Status status = cuda_->check(cuda_->call.cuModuleGetFunction(&function, module_, name),
-                               "cuModuleGetFunction(" + std::string(name) + ")");
-  if (!status.ok()) return status;
-  return function;
+  const CUresult result = cuda_->call.cuModuleGetFunction(&function, module_, name);
+  if (result == kSuccess) return function;
+  const Status error =
+      cuda_->error_status(result, "cuModuleGetFunction(" + std::string(name) + ")");
+  const bool is_missing = result == kErrorNotFound || refuses_image(result);
+  return is_missing ? Status::unsupported(std::string(error.message())) : error;
 }
 
 Status CudaModule::launch(CUfunction function, uint32_t blocks, uint32_t threads, CUstream stream,

@@ -2,7 +2,8 @@
 // its functions are launched into streams.
 //
 // Threads: launch() from any; load and function() one at a time. Contexts: the one in which the
-// module is to be, or is, must be current. Ending a module may wait for the device.
+// module is to be, or is, must be current. Ending a module may wait for the device. Streams of
+// others, or the caller's, may be captured meanwhile.
 #pragma once
 
 #include <utility>
@@ -13,15 +14,16 @@ namespace tutti::drivers::cuda {
 
 class CudaModule {
  public:
-  /// `image` stays where it is as long as the module. An error: the driver does not take it.
+  /// `image` stays where it is as long as the module. kUnsupported: the driver says that it does
+  /// not run here, now or ever. Other errors may be of the moment.
   static Result<CudaModule> load(const Cuda& cuda, const void* image);
   CudaModule(CudaModule&& other) noexcept
       : cuda_(other.cuda_), module_(std::exchange(other.module_, nullptr)) {}
   CudaModule& operator=(CudaModule&&) = delete;
   ~CudaModule();
 
-  /// Ready to run: a driver that loads lazily loads it now, since to load it at its first launch
-  /// may be to wait for all streams of the device.
+  /// kUnsupported: the module has none of that name. Ready to run: a driver that loads lazily loads
+  /// it now, since to load it at its first launch may be to wait for all streams of the device.
   Result<CUfunction> function(const char* name) const;
   /// Puts it into the stream: so many blocks of so many threads, with one parameter, which is
   /// copied.

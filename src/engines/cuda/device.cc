@@ -24,15 +24,21 @@ using drivers::cuda::CUcontext;
 using drivers::cuda::Cuda;
 using drivers::cuda::CUstream;
 
-/// Of the stream; for the legacy stream, the calling thread's.
+/// Whether the handle means a stream of whichever context is current.
+bool is_of_every_context(CUstream stream) {
+  return drivers::cuda::is_legacy_stream(stream) ||
+         reinterpret_cast<uintptr_t>(stream) == drivers::cuda::kStreamPerThread;
+}
+
+/// Of the stream; of one of every context, the calling thread's.
 Result<CUcontext> context_of(const Cuda& cuda, CUstream stream) {
   CUcontext context = nullptr;
-  if (stream == nullptr) {
+  if (is_of_every_context(stream)) {
     Status status = cuda.check(cuda.call.cuCtxGetCurrent(&context), "cuCtxGetCurrent");
     if (!status.ok()) return status;
     if (context == nullptr) {
       return Status::invalid_usage(
-          "the legacy CUDA stream needs a current device in the calling thread: call "
+          "a default stream of CUDA needs a current device in the calling thread: call "
           "cudaSetDevice(), or pass a stream of the device");
     }
     return context;
@@ -77,11 +83,17 @@ class CudaDevice final : public exec::Device {
     return exec::MemoryPlace::kDevice;
   }
 
-  Result<exec::StreamPlace> place_of_stream(void* handle) const override {
+  Result<exec::StreamPlace> place_of_stream(void* handle,
+                                            const exec::StreamPlace& home) const override {
     const Result<Cuda>& cuda = drivers::cuda::find();
     if (!cuda.ok()) return cuda.status();
     auto* const stream = static_cast<CUstream>(handle);
-    const Result<CUcontext> context = context_of(cuda.value(), stream);
+    // Streams can be asked about only where something is current.
+    const std::shared_ptr<const void> entered =
+        current().context == nullptr ? enter(home) : nullptr;
+    const bool at_home = home.context != nullptr && is_of_every_context(stream);
+    const Result<CUcontext> context =
+        at_home ? in_context(home).context : context_of(cuda.value(), stream);
     if (!context.ok()) return context.status();
     const drivers::cuda::ContextScope scope(cuda.value(), context.value());
     if (!scope.status().ok()) return scope.status();
@@ -100,6 +112,21 @@ class CudaDevice final : public exec::Device {
     exec::StreamPlace place;
     if (known) place.context = context;
     return place;
+  }
+
+  // Where several are used nobody knows which one the thread means.
+  exec::StreamPlace current_or_used() const override {
+    exec::StreamPlace place = current();
+    if (place.context != nullptr || count() == 0) return place;
+    int used = -1;
+    for (int number = 0; number < count(); ++number) {
+      if (!drivers::cuda::PrimaryContext::is_active(drivers::cuda::find().value(), number))
+        continue;
+      if (used >= 0) return place;
+      used = number;
+    }
+    const Result<exec::StreamPlace> found = used >= 0 ? place_of_device(used) : place;
+    return found.ok() ? found.value() : place;
   }
 
   int count() const override {

@@ -18,21 +18,30 @@ namespace {
 /// greater.
 constexpr uint64_t kBeyondAll = uint64_t{1} << 62;
 
-constexpr std::string_view kFolds = "folds";
+constexpr std::string_view kFolds = "folds", kFailed = "failed ";
 
-/// The kernels, if all ranks have them: the first rank's reason if one has not.
+/// The kernels, if all ranks have them: the first rank's reason if one has not, kUnsupported. A
+/// rank that could not load what its device may well take is an error of all.
 Result<FoldKernels> load_kernels(const drivers::cuda::Cuda& cuda,
                                  const exec::DeviceRankOptions& options) {
   Result<FoldKernels> mine = FoldKernels::load(cuda, {options.least_ctas, options.most_ctas});
   constexpr size_t kMostBytes = 400;  // of an exchange
-  const auto texts = options.exchange(
-      mine.ok() ? std::string(kFolds) : std::string(mine.status().message().substr(0, kMostBytes)));
+  const bool failed = !mine.ok() && mine.status().code() != Code::kUnsupported;
+  const std::string text =
+      mine.ok() ? std::string(kFolds)
+                : (failed ? std::string(kFailed) : "") + std::string(mine.status().message());
+  const auto texts = options.exchange(text.substr(0, kMostBytes));
   if (!texts.ok()) return texts.status();
+  Status lacks;
   for (size_t rank = 0; rank < texts.value().size(); ++rank) {
-    if (texts.value()[rank] == kFolds) continue;
-    return Status::unsupported(options.name_of(static_cast<int>(rank)) + ": " +
-                               texts.value()[rank]);
+    const std::string& said = texts.value()[rank];
+    const std::string name = options.name_of(static_cast<int>(rank)) + ": ";
+    if (said.starts_with(kFailed)) {
+      return Status(Code::kSystemError, name + said.substr(kFailed.size()));
+    }
+    if (said != kFolds && lacks.ok()) lacks = Status::unsupported(name + said);
   }
+  if (!lacks.ok()) return lacks;
   return mine;
 }
 

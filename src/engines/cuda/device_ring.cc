@@ -57,6 +57,10 @@ Result<std::unique_ptr<DeviceRing>> DeviceRing::open(const drivers::cuda::Cuda& 
                                                      const exec::DeviceRankOptions& options) {
   std::unique_ptr<DeviceRing> made(new DeviceRing(cuda, device, options));
   Status ready = made->prepare(options);
+  if (options.arenas.size() == 1) {
+    if (!ready.ok()) return ready;
+    return made;
+  }
   // Each round but the last moves a ring to pinned memory, which all reach or none uses any ring.
   do {
     if (Status shared = made->share(options, ready); !shared.ok()) return shared;
@@ -258,7 +262,8 @@ DeviceAddresses DeviceRing::addresses() const {
   DeviceAddresses addresses;
   addresses.rank = static_cast<uint32_t>(rank_);
   for (size_t rank = 0; rank < theirs_.size(); ++rank) {
-    addresses.rings.push_back(rank == rank_ ? mine_->address() : theirs_[rank]->address());
+    const std::optional<SharedRing>& ring = rank == rank_ ? mine_ : theirs_[rank];
+    addresses.rings.push_back(ring ? ring->address() : 0);
     for (uint32_t lane = 0; lane < exec::kDeviceLanes; ++lane) {
       addresses.counters[lane].push_back(pages_[rank].address() +
                                          offsetof(exec::DevicePage, progress) +

@@ -4,7 +4,8 @@
 //
 // A ring lies in its rank's device memory if the devices of all peers reach it, and in pinned host
 // memory otherwise. The driver says whether they do where it knows both devices; else it is seen
-// when they try: a rank whose memory some peer could not import offers pinned memory next.
+// when they try: a rank whose memory some peer could not import offers pinned memory next. A
+// rank alone has none.
 //
 // Owns: this rank's ring, its mappings of the others, the registrations. Threads: one. Lifetime: it
 // ends when the rank's streams are past all that uses it; the arenas live longer. The peers'
@@ -92,7 +93,7 @@ class DeviceRing {
   std::vector<Status> reached_;    // by rank: whether this rank's device reaches its ring
   std::string reason_;             // why the first that is pinned is so
   std::string why_pinned_;
-  std::optional<SharedRing> mine_;
+  std::optional<SharedRing> mine_;                      // none: a rank alone
   Fd exported_;                                         // until all have imported it
   std::vector<std::optional<SharedRing>> theirs_;       // by rank
   std::vector<drivers::cuda::RegisteredMemory> pages_;  // by rank

@@ -41,12 +41,15 @@ Result<FoldKernels> FoldKernels::load(const drivers::cuda::Cuda& cuda, Ctas ctas
   Result<drivers::cuda::CudaModule> module =
       drivers::cuda::CudaModule::load(cuda, fold_image().data());
   if (!module.ok()) {
-    return Status::unsupported("its device does not take this build's kernels: " +
-                               std::string(module.status().message()));
+    return Status(module.status().code(), "its device does not take this build's kernels: " +
+                                              std::string(module.status().message()));
   }
   FoldKernels kernels(std::move(module).value(), ctas);
   for (const Row& row : kRows) {
     Result<CUfunction> function = kernels.module_.function(row.name);
+    if (!function.ok() && function.status().code() != Code::kUnsupported) {
+      return function.status();
+    }
     if (!function.ok()) {
       return Status::unsupported("this build has no kernels (nvcc was not found): " +
                                  std::string(function.status().message()));

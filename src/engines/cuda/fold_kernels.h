@@ -24,7 +24,8 @@ types::FoldKey fold_row(types::DataType type, types::ReduceOp op);
 
 class FoldKernels {
  public:
-  /// kUnsupported: this build, or the device, has no kernels; the message says why.
+  /// kUnsupported: this build, or the device, has no kernels; the message says why. Another error
+  /// says nothing of that.
   static Result<FoldKernels> load(const drivers::cuda::Cuda& cuda, Ctas ctas);
 
   /// Puts a fold into the stream. `parameters` name the sources, targets and factors; type and
