@@ -5,7 +5,7 @@ tutti_glob(TUTTI_RUNTIME_SOURCES FOLDERS src/runtime MATCHING "\\.cc$" WITHOUT "
 add_library(tutti_runtime_objects OBJECT ${TUTTI_RUNTIME_SOURCES})
 target_link_libraries(tutti_runtime_objects PUBLIC tutti_flags)
 tutti_precompile(tutti_runtime_objects FROM tutti_core)
-tutti_unite(tutti_runtime_objects FOLDERS src/runtime)
+tutti_unite(tutti_runtime_objects FOLDERS src/runtime src/runtime/outer)
 
 add_library(tutti_runtime SHARED)
 target_link_libraries(tutti_runtime PRIVATE tutti_runtime_objects PUBLIC tutti)

@@ -42,6 +42,26 @@ class Examples(unittest.TestCase):
         self.assertIn("give 1, 2, 4 or 8", example("data_parallel", "--ranks", "3", status=2).stderr)
         self.assertIn("usage", example("ragged_fsdp", "nonsense", status=2).stderr)
 
+    def test_two_sites_learn_the_same_with_fewer_bytes(self):
+        rows = {}
+        for line in example("two_sites", "--ranks", "4").stdout.splitlines():
+            words = line.split()
+            way = " ".join(words[:words.index("step", 2 if words[0] == "every" else 0)])
+            rows.setdefault(way, []).append((float(words[-3]), int(words[-1])))
+        self.assertEqual(list(rows), ["every step", "DiLoCo", "Streaming DiLoCo", "SparseLoCo"])
+        dense_loss, dense_bytes = rows["every step"][-1]
+        parameters = 9473
+        self.assertEqual(dense_bytes, 240 * parameters * 4)
+        for way, (loss, sent) in ((way, all_rows[-1]) for way, all_rows in rows.items()):
+            with self.subTest(way):
+                self.assertLess(loss, rows[way][0][0] / 1.4, "it does not learn")
+                self.assertLess(loss, dense_loss * 1.2, "it learns less")
+        # Exchanges every 20 steps: of fp32, of half a byte a parameter, of 64 of 1024 values in 14 bits.
+        self.assertAlmostEqual(dense_bytes / rows["DiLoCo"][-1][1], 20, delta=0.1)
+        self.assertAlmostEqual(dense_bytes / rows["Streaming DiLoCo"][-1][1], 20 * 8, delta=5)
+        self.assertGreater(dense_bytes / rows["SparseLoCo"][-1][1], 20 * 32)
+        self.assertIn("two sites need 2, 4 or 8 ranks", example("two_sites", "--ranks", "1", status=1).stderr)
+
     def test_the_overlap_is_drawn(self):
         done = example("overlap", "--ranks", "2")
         self.assertEqual(done.stderr.count("simulated"), 2)
@@ -60,7 +80,7 @@ class Timeline(unittest.TestCase):
     def test_pictures_can_be_read(self):
         with tempfile.TemporaryDirectory() as folder:
             svg, trace = os.path.join(folder, "a.svg"), os.path.join(folder, "a.json")
-            for what in ("pipeline", "fsdp", "ddp", "ring", "context"):
+            for what in ("pipeline", "fsdp", "ddp", "ring", "context", "outer"):
                 timeline(what, "--svg", svg, "--perfetto", trace)
                 xml.etree.ElementTree.parse(svg)
                 with open(trace, encoding="utf-8") as file:
@@ -74,6 +94,17 @@ class Timeline(unittest.TestCase):
         self.assertLess(whole("fsdp"), whole("fsdp", "--prefetch", "0"))
         ranks = ("ring", "--ranks", "8", "--nodes", "2", "--block", "33554432")
         self.assertLess(whole(*ranks), whole(*ranks, "--flat"))
+
+    def test_fewer_bytes_and_a_delay_hide_exchanges(self):
+        def said(*arguments):
+            return timeline("outer", "--parameters", "1000000", "--forward", "100000000", *arguments).stdout
+        plain = said("--ranks", "2")
+        self.assertIn("an exchange of 4000000 bytes takes 640.", plain)
+        streamed = said("--ranks", "2", "--fragments", "2", "--delay", "1", "--codec", "e3m0:256")
+        self.assertIn("an exchange of 251954 bytes takes 40.", streamed)
+        self.assertIn("100.00% of the time is computed", streamed)
+        self.assertIn("no codec 'e9'", timeline("outer", "--codec", "e9", status=2).stderr)
+        self.assertIn("do not divide", timeline("outer", "--fragments", "3", status=2).stderr)
 
     def test_what_cannot_be_is_refused(self):
         self.assertIn("give 1 or more", timeline("pipeline", "--micro-batches", "0", status=2).stderr)

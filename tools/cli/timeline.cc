@@ -13,7 +13,9 @@
 #include "tools/cli/arguments.h"
 #include "tutti/runtime/block_context.h"
 #include "tutti/runtime/cost.h"
+#include "tutti/codecs.h"
 #include "tutti/runtime/generators.h"
+#include "tutti/runtime/outer/outer_timeline.h"
 #include "tutti/runtime/ring.h"
 
 namespace tutti::cli {
@@ -188,6 +190,51 @@ std::optional<Timeline> make_context(CommandLine& line, Common& common, int argc
   return context_timeline(plan_context(lengths, common.ranks, spec), times);
 }
 
+/// The bytes of `parameters` values encoded.
+int64_t encoded_bytes(const std::string& text, int64_t parameters) {
+  tuttiCodec_t codec;
+  size_t bytes = 0;
+  if (tuttiCodecParse(text.c_str(), &codec) != tuttiSuccess ||
+      tuttiCodecBytes(&codec, static_cast<size_t>(parameters), &bytes) != tuttiSuccess) {
+    throw perf::PerfError(tuttiGetLastError(nullptr), perf::kExitUsage);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+/// Without a codec an exchange is an all_reduce, with one an all_gather of encoded fragments.
+std::optional<Timeline> make_outer(CommandLine& line, Common& common, int argc,
+                                   const char* const* argv, int& exit_code) {
+  OuterTimelineSpec spec;
+  int64_t parameters = 25'000'000, megabits = 50;
+  std::string codec = "none";
+  line.add({"--steps", "N", "inner steps", "16"}, spec.steps, 1, 100'000);
+  line.add({"--period", "N", "inner steps between two exchanges of a fragment", "4"}, spec.period,
+           1, 100'000);
+  line.add({"--fragments", "N", "fragments of the parameters", "1"}, spec.fragments, 1, 10'000);
+  line.add({"--delay", "N", "inner steps until a result is due", "0"}, spec.delay, 0, 100'000);
+  line.add({"--parameters", "N", "of the model", "25000000"}, parameters, 1, 1'000'000'000'000);
+  line.add({"--codec", "TEXT", "how they are encoded, for example e3m0:256", "none"}, codec);
+  line.add({"--megabits", "MB/S", "of a link, in Mb/s, in place of --bandwidth", "50"}, megabits,
+           1, 100'000'000);
+  if (!parsed(line, argc, argv, exit_code)) return std::nullopt;
+  spec.ranks = common.ranks;
+  spec.step = Nanoseconds(common.forward + common.backward);
+  spec.bytes = Bytes(encoded_bytes(codec, parameters / spec.fragments));
+  const LinkClass link{Nanoseconds(common.latency), static_cast<double>(megabits) / 8000};
+  const Machine machine({{common.ranks, link}}, common.ranks);
+  const bool gathers = codec != "none";
+  const Bytes whole = gathers ? spec.bytes * common.ranks : spec.bytes;
+  spec.exchange =
+      collective_time(machine, RankSet::range(0, common.ranks),
+                      gathers ? TaskKind::kAllGather : TaskKind::kAllReduce, whole);
+  const Timeline timeline = outer_timeline(spec);
+  std::printf("# an exchange of %lld bytes takes %.3f ms, which a delay of %d hides; %.2f%% of the "
+              "time is computed\n",
+              static_cast<long long>(spec.bytes.value), milliseconds(spec.exchange),
+              hiding_delay(spec), 100 * utilisation(spec));
+  return timeline;
+}
+
 struct Command {
   const char* name;
   const char* summary;
@@ -201,6 +248,8 @@ constexpr Command kCommands[] = {
     {"ring", "ring attention, on two levels with --nodes; --forward is all steps of a rank",
      make_ring},
     {"context", "attention on blocks that ranks pull from each other in rounds", make_context},
+    {"outer", "training that exchanges fragments of the parameters now and then, behind its steps",
+     make_outer},
 };
 
 int print_usage(std::FILE* file) {
