@@ -193,6 +193,14 @@ class Words(unittest.TestCase):
         self.assertEqual(checks("void f() { goto end; }"), ["goto"])
         self.assertEqual(checks('void f() { x("goto"); } // goto'), [])
 
+    def test_numbers_do_not_follow_the_locale(self):
+        for code in ("double x = std::strtod(a, &b);", "x = std::stod(text);",
+                     'std::snprintf(a, sizeof a, "%5.2f ms", x);'):
+            self.assertEqual(checks(f"void f() {{ {code} }}", "src/a.cc"), ["locale"], code)
+            self.assertEqual(checks(f"void f() {{ {code} }}", "tools/a.cc"), [], code)
+        for code in ('std::snprintf(a, sizeof a, "%llx", x);', "x = std::stoi(text);"):
+            self.assertEqual(checks(f"void f() {{ {code} }}", "src/a.cc"), [], code)
+
     def test_todo_needs_a_reason(self):
         self.assertEqual(checks("// TODO: later"), ["todo"])
         self.assertEqual(checks("// FIXME"), ["todo"])

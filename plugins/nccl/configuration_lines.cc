@@ -24,6 +24,8 @@ void read_line(std::string_view line, std::vector<ConfigurationLine>& lines) {
 }  // namespace
 
 std::vector<ConfigurationLine> read_configuration_lines(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // of editors for Windows
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
   std::vector<ConfigurationLine> lines;
   while (!text.empty()) {
     const size_t end = std::min(text.find('\n'), text.size());

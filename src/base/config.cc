@@ -155,6 +155,11 @@ Result<Config> Config::from_environment(const Variables& variables,
   return config;
 }
 
+std::string origin_of(const Config& config, std::string_view setting) {
+  const auto origin = config.origins.find(setting);
+  return origin == config.origins.end() ? std::string(setting) : origin->second;
+}
+
 bool is_setting(std::string_view name) {
   const auto all = settings();
   return !name.empty() && std::any_of(all.begin(), all.end(), [&](const Setting& setting) {

@@ -136,6 +136,10 @@ struct Config {
   std::vector<std::string> warnings;
 };
 
+/// For messages: the variable that set this one, and where if not in the environment; its own name
+/// where nobody has.
+std::string origin_of(const Config& config, std::string_view setting);
+
 /// One row of the table.
 struct Setting {
   std::string_view name;

@@ -37,11 +37,7 @@ std::string time_of_day() {
                      time.seconds().count(), now.tv_nsec / 1000);
 }
 
-/// The variable that names the file, and where if not in the environment.
-std::string_view origin_of_file(const Config& config) {
-  const auto origin = config.origins.find("TUTTI_LOG_FILE");
-  return origin == config.origins.end() ? std::string_view("TUTTI_LOG_FILE") : origin->second;
-}
+std::string origin_of_file(const Config& config) { return origin_of(config, "TUTTI_LOG_FILE"); }
 
 bool is_nccls(const Config& config) { return origin_of_file(config).starts_with("NCCL_"); }
 
@@ -51,7 +47,7 @@ Result<Fd> open_file(const Config& config) {
   // Appending keeps the lines of several processes apart.
   Fd file(open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, kMode));
   if (file.valid()) return file;
-  return errno_status(std::string(origin_of_file(config)) + ": cannot open '" + path + "'");
+  return errno_status(origin_of_file(config) + ": cannot open '" + path + "'");
 }
 
 }  // namespace

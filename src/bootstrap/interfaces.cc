@@ -120,8 +120,9 @@ Result<std::vector<Interface>> choose_interfaces(const std::vector<Interface>& a
   });
   if (chosen.empty()) {
     return Status::invalid_usage(
-        "no network address is left by TUTTI_SOCKET_IFNAME='" + config.socket_ifname +
-        "' and TUTTI_SOCKET_FAMILY (or NCCL's variables); this host has: " + names_of(all));
+        "no network address is left by " + origin_of(config, "TUTTI_SOCKET_IFNAME") + "='" +
+        config.socket_ifname + "' and " + origin_of(config, "TUTTI_SOCKET_FAMILY") +
+        "; this host has: " + names_of(all));
   }
   std::stable_sort(chosen.begin(), chosen.end(),
                    [](const Interface& a, const Interface& b) { return rank_of(a) < rank_of(b); });

@@ -1,6 +1,7 @@
 // The parts of Collectives that say what a call would do, and how long it should take.
 #include <algorithm>
 
+#include "src/base/decimal.h"
 #include "src/comm/collectives.h"
 #include "src/plan/match.h"
 
@@ -41,7 +42,7 @@ std::string Collectives::explain(const Request& request) {
     }
     text += ": ";
     text += candidate.rejected.empty()
-                ? "predicted " + std::to_string(candidate.predicted_ns / 1000) + " us" +
+                ? "predicted " + three_digits(candidate.predicted_ns / 1000) + " us" +
                       (candidate.overflows ? ", its slices hardly fit a frame" : "")
                 : "not used: " + candidate.rejected;
     text += "\n";

@@ -237,14 +237,14 @@ Status Membership::read_cards(const std::vector<std::string>& cards) {
 void Membership::write_host_topology() const {
   const Config& config = *options_.env->config;
   if (config.host_topology_dump.empty()) return;
-  const auto devices = topology::DeviceGraph::of_host(config.host_topology_file);
+  const auto devices = topology::DeviceGraph::of_host(config);
   const Status status =
       devices.ok() ? topology::write_text_file(config.host_topology_dump, devices.value().write())
                    : devices.status();
   if (!status.ok()) {
-    options_.env->log->warning(
-        "the devices of this host are not written (TUTTI_HOST_TOPOLOGY_DUMP): {}",
-        status.message());
+    options_.env->log->warning("the devices of this host are not written to {} ({}): {}",
+                               config.host_topology_dump,
+                               origin_of(config, "TUTTI_HOST_TOPOLOGY_DUMP"), status.message());
   }
 }
 

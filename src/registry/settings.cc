@@ -14,11 +14,6 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-std::string origin_of(const Config& config, std::string_view setting) {
-  const auto origin = config.origins.find(setting);
-  return origin == config.origins.end() ? std::string(setting) : origin->second;
-}
-
 /// "there is no transport 'tpc'; did you mean 'tcp'? There are loopback, shm, tcp".
 Status check_name(const std::string& what, std::string_view name, const Names& known) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return {};

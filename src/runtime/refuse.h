@@ -1,6 +1,8 @@
 // How the runtime's functions refuse input: require(condition, parts of the sentence...).
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -12,8 +14,13 @@ namespace tutti::runtime {
 
 inline void append_word(std::string& sentence, std::string_view word) { sentence += word; }
 template <class Number>
-requires std::is_arithmetic_v<Number>
+requires std::is_integral_v<Number>
 void append_word(std::string& sentence, Number number) { sentence += std::to_string(number); }
+/// As few digits as tell it from its neighbours, and a point whatever the program's locale.
+inline void append_word(std::string& sentence, double number) {
+  std::array<char, 32> text{};  // "-2.2250738585072014e-308"
+  sentence.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), number).ptr);
+}
 
 template <class... Parts>
 std::string words(const Parts&... parts) {

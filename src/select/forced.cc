@@ -7,11 +7,6 @@
 namespace tutti::select {
 namespace {
 
-std::string origin_of(const Config& config, std::string_view setting) {
-  const auto origin = config.origins.find(setting);
-  return origin == config.origins.end() ? std::string(setting) : origin->second;
-}
-
 /// The algorithm that stands for the first of NCCL's names that this collective has; null: for
 /// none.
 const schedule::Algorithm* counterpart_of(const std::vector<std::string>& wanted,

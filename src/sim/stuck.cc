@@ -1,6 +1,7 @@
 // Why a simulated call does not end: whom its ranks wait for.
 #include <algorithm>
 
+#include "src/base/decimal.h"
 #include "src/sim/simulated_rank.h"
 #include "src/sim/simulation.h"
 
@@ -10,10 +11,7 @@ namespace {
 
 constexpr size_t kMostSentences = 8;
 
-std::string milliseconds(Time time) {
-  std::string text = std::to_string(nanoseconds(time) / 1e6);
-  return text + " ms";
-}
+std::string milliseconds(Time time) { return fixed_digits(nanoseconds(time) / 1e6, 6) + " ms"; }
 
 }  // namespace
 

@@ -18,13 +18,12 @@ std::vector<uint32_t> part_of(const std::vector<uint32_t>& processors, size_t wh
   return part;
 }
 
-// Those of the NUMA node, in the order of the tree.
-std::vector<uint32_t> near(const HostTree& host, const HostDevice& numa) {
+// Those of a rising set, in the order of the tree.
+std::vector<uint32_t> those_in(std::span<const uint32_t> set,
+                               const std::vector<uint32_t>& processors) {
   std::vector<uint32_t> found;
-  for (const uint32_t number : host.processors) {
-    if (std::binary_search(numa.processors.begin(), numa.processors.end(), number)) {
-      found.push_back(number);
-    }
+  for (const uint32_t number : processors) {
+    if (std::binary_search(set.begin(), set.end(), number)) found.push_back(number);
   }
   return found;
 }
@@ -47,8 +46,10 @@ size_t numa_of(const DeviceGraph& devices, const std::vector<uint32_t>& processo
 }  // namespace
 
 Result<std::vector<RankPlace>> place_ranks(const HostTree& host, const DeviceGraph& devices,
-                                           int ranks) {
+                                           int ranks, std::span<const uint32_t> usable) {
   if (ranks < 1) return Status::invalid_argument("a host has at least one rank");
+  std::vector<uint32_t> processors = those_in(usable, host.processors);
+  if (processors.empty()) processors.assign(usable.begin(), usable.end());
   const auto count = static_cast<size_t>(ranks);
   const std::vector<size_t> gpus = devices.all(DeviceKind::kGpu);
   const bool has_gpus = gpus.size() >= count;
@@ -65,11 +66,12 @@ Result<std::vector<RankPlace>> place_ranks(const HostTree& host, const DeviceGra
     if (has_gpus) {
       from = gpus[rank];
       const HostDevice& gpu = devices.devices()[from];
-      const std::vector<uint32_t> there = near(host, devices.devices()[gpu.numa]);
+      const std::vector<uint32_t> there =
+          those_in(devices.devices()[gpu.numa].processors, processors);
       place.gpu = gpu.name;
       place.processors = part_of(there, placed_at[gpu.numa]++, at_numa[gpu.numa]);
     }
-    if (place.processors.empty()) place.processors = part_of(host.processors, rank, count);
+    if (place.processors.empty()) place.processors = part_of(processors, rank, count);
     if (!has_gpus) from = numa_of(devices, place.processors);
     const std::vector<size_t> networks = devices.all(DeviceKind::kNet);
     const auto best = std::min_element(networks.begin(), networks.end(), [&](size_t a, size_t b) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,7 +24,10 @@ struct RankPlace {
 /// shares the processors of its NUMA node with the other ranks that are there; else ranks share the
 /// processors evenly, neighbours in the tree together. A rank has the network that is nearest to
 /// its GPU or processors; of several, the one that fewest ranks have.
+///
+/// `usable`: the processors that this process may use (own_processors()), rising; ranks get no
+/// others, and all of them where the host's description knows none of them.
 Result<std::vector<RankPlace>> place_ranks(const HostTree& host, const DeviceGraph& devices,
-                                           int ranks);
+                                           int ranks, std::span<const uint32_t> usable);
 
 }  // namespace tutti::topology

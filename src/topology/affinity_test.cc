@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "src/topology/processor_sets.h"
 #include "src/topology/sysfs_devices.h"
@@ -13,6 +16,8 @@ namespace tutti::topology {
 namespace {
 
 namespace fs = std::filesystem;
+
+const std::vector<uint32_t> kAll = {0, 1, 2, 3, 4, 5, 6, 7};
 
 HostTree host_of(uint32_t processors) {
   HostFacts facts;
@@ -48,7 +53,7 @@ std::string text_of(const RankPlace& place) {
 
 TEST(Affinity, RanksWithGpusAreNearThemAndTheirNetworks) {
   const DeviceGraph devices = DeviceGraph::parse(kFourGpus, "h.xml").value();
-  const std::vector<RankPlace> places = place_ranks(host_of(8), devices, 4).value();
+  const std::vector<RankPlace> places = place_ranks(host_of(8), devices, 4, kAll).value();
   EXPECT_EQ(text_of(places[0]), "0-1 gpu 0 n0");
   EXPECT_EQ(text_of(places[1]), "2-3 gpu 1 n1");
   EXPECT_EQ(text_of(places[2]), "4-5 gpu 2 n2");
@@ -57,12 +62,32 @@ TEST(Affinity, RanksWithGpusAreNearThemAndTheirNetworks) {
 
 TEST(Affinity, MoreRanksThanGpusShareTheProcessors) {
   const DeviceGraph devices = DeviceGraph::parse(kFourGpus, "h.xml").value();
-  const std::vector<RankPlace> places = place_ranks(host_of(8), devices, 5).value();
+  const std::vector<RankPlace> places = place_ranks(host_of(8), devices, 5, kAll).value();
   EXPECT_EQ(text_of(places[0]), "0  n0");
   EXPECT_EQ(text_of(places[4]), "6-7  n3");
-  const std::vector<RankPlace> crowd = place_ranks(host_of(8), devices, 20).value();
+  const std::vector<RankPlace> crowd = place_ranks(host_of(8), devices, 20, kAll).value();
   for (const RankPlace& place : crowd) EXPECT_EQ(place.processors.size(), 1u);
-  EXPECT_FALSE(place_ranks(host_of(8), devices, 0).ok());
+  EXPECT_FALSE(place_ranks(host_of(8), devices, 0, kAll).ok());
+}
+
+// As a cpuset or an affinity mask leaves them.
+TEST(Affinity, RanksGetOnlyProcessorsThatMayBeUsed) {
+  const DeviceGraph devices = DeviceGraph::parse(kFourGpus, "h.xml").value();
+  const std::vector<uint32_t> some = {1, 5};
+  for (const int ranks : {1, 2, 4, 5}) {
+    std::vector<uint32_t> used;
+    const std::vector<RankPlace> found = place_ranks(host_of(8), devices, ranks, some).value();
+    for (const RankPlace& place : found) {
+      ASSERT_EQ(place.processors.size(), 1u) << ranks;
+      used.push_back(place.processors.front());
+    }
+    for (const uint32_t number : used) EXPECT_TRUE(number == 1 || number == 5) << number;
+  }
+  const std::vector<RankPlace> places = place_ranks(host_of(8), devices, 4, some).value();
+  EXPECT_EQ(text_of(places[1]), "1 gpu 1 n1");
+  EXPECT_EQ(text_of(places[2]), "5 gpu 2 n2");
+  const std::vector<uint32_t> unknown = {64};
+  EXPECT_EQ(place_ranks(host_of(8), devices, 5, unknown).value()[3].processors, unknown);
 }
 
 /// Files as Linux has them: what is at bus/pci/devices and class/net are links into devices.
@@ -149,6 +174,23 @@ TEST(SysfsDevices, SwitchesGpusAndNetworksStandInTheTree) {
   </cpu>
 </system>
 )");
+}
+
+TEST(SysfsDevices, AFileThatNamesNoNetworksGetsThoseOfTheHost) {
+  const PciFiles files;
+  files.add("pci0000:00/0000:84:00.0", "0x020700", "0");
+  files.write("devices/pci0000:00/0000:84:00.0/infiniband/mlx5_0/ports/1/rate", "400 Gb/sec (4X)");
+  files.link("devices/pci0000:00/0000:84:00.0/infiniband/mlx5_0", "class/infiniband/mlx5_0");
+  files.link("devices/pci0000:00/0000:84:00.0",
+             "devices/pci0000:00/0000:84:00.0/infiniband/mlx5_0/device");
+  XmlElement system = parse_xml(R"(<system version="1"><cpu numaid="0" affinity="0000000f">
+      <pci busid="0000:10:00.0"><pci busid="0000:84:00.0"/>
+      <pci busid="0003:00:00.0" class="0x030200"/></pci></cpu></system>)")
+                          .value();
+  complete_networks(system, files.root());
+  const DeviceGraph graph = DeviceGraph::make(std::move(system)).value();
+  const std::vector<RankPlace> places = place_ranks(host_of(8), graph, 1, kAll).value();
+  EXPECT_EQ(text_of(places[0]), "0-3 gpu 0003:00:00.0 mlx5_0");
 }
 
 TEST(SysfsDevices, AHostWithoutNumaNodesHasOneOfAllProcessors) {

@@ -50,11 +50,24 @@ Result<DeviceGraph> DeviceGraph::parse(std::string_view xml, const std::string& 
   return made;
 }
 
-Result<DeviceGraph> DeviceGraph::of_host(const std::string& file) {
-  if (file.empty()) return read_sysfs_devices("");
+Result<DeviceGraph> DeviceGraph::read(const std::string& file) {
   const Result<std::string> xml = read_text_file(file);
   if (!xml.ok()) return xml.status();
   return parse(xml.value(), file);
+}
+
+Result<DeviceGraph> DeviceGraph::of_host(const Config& config) {
+  if (config.host_topology_file.empty()) return read_sysfs_devices("");
+  Result<DeviceGraph> read_from_file = read(config.host_topology_file);
+  if (read_from_file.ok()) {
+    if (!read_from_file.value().all(DeviceKind::kNet).empty()) return read_from_file;
+    XmlElement system = std::move(read_from_file.value().system_);
+    complete_networks(system, "");
+    return make(std::move(system));
+  }
+  const Status& status = read_from_file.status();
+  return Status(status.code(),
+                origin_of(config, "TUTTI_HOST_TOPOLOGY") + ": " + std::string(status.message()));
 }
 
 std::string DeviceGraph::write() const {

@@ -21,6 +21,7 @@
 #include <string_view>
 #include <vector>
 
+#include "src/base/config.h"
 #include "src/base/status.h"
 #include "src/topology/xml_element.h"
 
@@ -64,8 +65,9 @@ class DeviceGraph {
   /// `file`: its name in messages.
   static Result<DeviceGraph> parse(std::string_view xml, const std::string& file);
   static Result<DeviceGraph> make(XmlElement system);
-  /// Of this host: as the file says, or where its name is empty, as found.
-  static Result<DeviceGraph> of_host(const std::string& file);
+  static Result<DeviceGraph> read(const std::string& file);
+  /// Of this host: as a setting's file says, which errors name, or as found.
+  static Result<DeviceGraph> of_host(const Config& config);
 
   std::string write() const;
 

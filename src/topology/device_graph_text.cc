@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "src/topology/device_graph.h"
 #include "src/topology/processor_sets.h"
 
@@ -42,13 +44,20 @@ std::string print_devices(const DeviceGraph& graph) {
   if (gpus.empty()) return text;
   std::vector<size_t> columns = gpus;
   for (const size_t network : graph.all(DeviceKind::kNet)) columns.push_back(network);
-  text += fmt::format("{:10}", "");
-  for (const size_t column : columns) text += fmt::format(" {:>8}", graph.devices()[column].name);
+  const auto width = [&](size_t device, size_t least) {
+    return std::max(graph.devices()[device].name.size(), least);
+  };
+  size_t first = 10;
+  for (const size_t gpu : gpus) first = width(gpu, first);
+  text += fmt::format("{:{}}", "", first);
+  for (const size_t column : columns) {
+    text += fmt::format(" {:>{}}", graph.devices()[column].name, width(column, 8));
+  }
   text += "\n";
   for (const size_t gpu : gpus) {
-    text += fmt::format("{:10}", graph.devices()[gpu].name);
+    text += fmt::format("{:{}}", graph.devices()[gpu].name, first);
     for (const size_t column : columns) {
-      text += fmt::format(" {:>8}", short_name(graph.path(gpu, column)));
+      text += fmt::format(" {:>{}}", short_name(graph.path(gpu, column)), width(column, 8));
     }
     text += "\n";
   }

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
+#include "src/base/decimal.h"
 #include "src/base/words.h"
 #include "src/topology/processor_sets.h"
 
@@ -42,16 +41,6 @@ Status take_whole(const XmlElement& element, std::string_view key, long least,
   return refuse_value(element, key, *value, "whole number from " + std::to_string(least) + " on");
 }
 
-std::optional<double> read_decimal(std::string_view text) {
-  const std::string copy(text);
-  char* end = nullptr;
-  const double value = std::strtod(copy.c_str(), &end);
-  if (copy.empty() || end != copy.c_str() + copy.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
-  return value;
-}
-
 // "0000:3b:00.0"; a domain may have up to 8 digits.
 bool is_address(std::string_view text) {
   const auto digits = [](std::string_view part, size_t least, size_t most) {
@@ -63,6 +52,13 @@ bool is_address(std::string_view text) {
   const std::vector<std::string_view> last = split(parts[2], '.');
   return last.size() == 2 && digits(parts[0], 4, 8) && digits(parts[1], 2, 2) &&
          digits(last[0], 2, 2) && digits(last[1], 1, 1);
+}
+
+// "fffffff:ffff:ff": NCCL knows of a link, as in a virtual machine without the switches of NVLinks,
+// and not where it leads. All such ends are one switch that nobody sees.
+bool is_unknown(std::string_view target) {
+  return target.find_first_not_of("fF:.") == std::string_view::npos &&
+         target.find_first_of("fF") != std::string_view::npos;
 }
 
 // PCI Express: lanes of so many transfers a second, of which the encoding leaves a part (8b/10b up
@@ -78,7 +74,7 @@ std::optional<double> read_transfers(std::string_view text) {
   const size_t space = text.find(' ');
   const std::string_view unit = space == std::string_view::npos ? "" : text.substr(space + 1);
   if (unit != "GT/s" && unit != "GT/s PCIe") return std::nullopt;
-  const auto value = read_decimal(text.substr(0, space));
+  const auto value = parse_decimal(text.substr(0, space));
   return value && *value > 0 ? value : std::nullopt;
 }
 
@@ -128,6 +124,12 @@ Status once(std::map<long, int>& seen, const XmlElement& element, std::string_vi
 
 }  // namespace
 
+bool is_gpu_class(std::string_view kind, std::string_view vendor) {
+  if (kind.starts_with("0x0302") || kind.starts_with("0x1200")) return true;
+  // Others of this class are consoles of servers and of virtual machines.
+  return kind.starts_with("0x0300") && (vendor == "0x10de" || vendor == "0x1002");
+}
+
 size_t DeviceReader::add(HostDevice device, size_t parent) {
   const size_t number = devices.size();
   const bool outermost = device.kind == DeviceKind::kNuma;
@@ -150,7 +152,18 @@ Status DeviceReader::read(const XmlElement& system) {
     if (Status status = check_place(system, child); !status.ok()) return status;
     if (Status status = read_numa(child); !status.ok()) return status;
   }
+  if (gpus_.empty()) add_gpus_by_class();
   return check_direct_links();
+}
+
+// As NCCL does for files that name PCI devices only. Which number it counts each by is in no file.
+void DeviceReader::add_gpus_by_class() {
+  for (const size_t pci : gpus_by_class_) {
+    HostDevice device;
+    device.kind = DeviceKind::kGpu;
+    device.name = "gpu " + devices[pci].address;
+    add(std::move(device), pci);
+  }
 }
 
 Status DeviceReader::read_numa(const XmlElement& cpu) {
@@ -226,14 +239,18 @@ Status DeviceReader::read_pci(const XmlElement& pci, size_t parent) {
     transfers = read_transfers(*speed);
     if (!transfers) return refuse_value(pci, "link_speed", *speed, "rate like '32.0 GT/s PCIe'");
   }
-  constexpr long kWidest = 32;
-  if (width.value_or(0) > kWidest) {
-    return refuse_value(pci, "link_width", *pci.find("link_width"), "number of lanes up to 32");
-  }
+  constexpr long kWidest = 32;  // 255 and the like: the device does not say
+  if (width.value_or(0) > kWidest) width = 0;
   HostDevice device;
   device.name = device.address = *address;
   device.uplink_bytes_per_ns = pci_bytes_per_ns(*transfers, width.value_or(0));
-  return read_children(pci, add(std::move(device), parent));
+  const size_t added = add(std::move(device), parent);
+  const std::string* kind = pci.find("class");
+  const std::string* vendor = pci.find("vendor");
+  if (kind != nullptr && is_gpu_class(*kind, vendor == nullptr ? "" : *vendor)) {
+    gpus_by_class_.push_back(added);
+  }
+  return read_children(pci, added);
 }
 
 Status DeviceReader::read_gpu(const XmlElement& gpu, size_t parent) {
@@ -268,16 +285,22 @@ Status DeviceReader::read_gpu_link(const XmlElement& link, size_t gpu, int sm) {
     return take_whole(link, "bw", 1, megabytes);
   }
   if (Status status = need(link, "target", text); !status.ok()) return status;
-  if (!is_address(*text)) {
+  if (!is_address(*text) && !is_unknown(*text)) {
     return refuse_value(link, "target", *text, "PCI address like 0000:3b:00.0");
   }
-  if (*text == devices[gpu].address) return refuse(link, "<nvlink> leads from a GPU to itself");
-  for (const DirectLink& other : direct_links) {
-    if (other.gpu != gpu || other.target != *text) continue;
+  if (*text == devices[gpu].address) return {};  // as clouds write it: a loop leads nowhere
+  const std::string target = is_unknown(*text) ? "ffff:ff:ff.f" : *text;
+  const double bytes_per_ns = nvlink_bytes_per_ns(sm) * static_cast<double>(*count);
+  for (DirectLink& other : direct_links) {
+    if (other.gpu != gpu || other.target != target) continue;
+    if (is_unknown(*text)) {
+      other.count += static_cast<uint32_t>(*count);
+      other.bytes_per_ns += bytes_per_ns;
+      return {};
+    }
     return refuse(link, "two <nvlink> of " + devices[gpu].name + " have target=" + quoted(*text));
   }
-  direct_links.push_back({gpu, *text, static_cast<uint32_t>(*count),
-                          nvlink_bytes_per_ns(sm) * static_cast<double>(*count)});
+  direct_links.push_back({gpu, target, static_cast<uint32_t>(*count), bytes_per_ns});
   link_lines_.push_back(link.line);
   return {};
 }
@@ -311,7 +334,7 @@ Status DeviceReader::read_net(const XmlElement& net, size_t parent) {
   // -1 where the card does not say.
   if (Status status = take_whole(net, "speed", -1, speed); !status.ok()) return status;
   if (const std::string* latency = net.find("latency"); latency != nullptr) {
-    const auto value = read_decimal(*latency);
+    const auto value = parse_decimal(*latency);
     if (!value || *value < 0) return refuse_value(net, "latency", *latency, "number of at least 0");
   }
   const auto [found, is_new] =

@@ -32,28 +32,55 @@ struct LevelSets {
 
 using Positions = std::map<uint32_t, uint32_t>;  // of processors
 
-// Objects without a processor of the host, such as memory that is near none, have no place.
-Result<LevelSets> sets_of(const std::string& level, const std::vector<HostObject>& objects,
-                          const Positions& positions) {
-  LevelSets made{level, {}, std::vector<uint64_t>(positions.size()), 0};
-  for (uint32_t i = 0; i < positions.size(); ++i) made.nodes.push_back(i);
-  std::vector<bool> taken(positions.size());
+/// Objects of one level by their positions, rising; the bytes of those with equal ones together.
+/// Objects without a processor of the host, such as memory that is near none, have no place.
+std::map<std::vector<uint32_t>, uint64_t> places_of(const std::string& level,
+                                                    const std::vector<HostObject>& objects,
+                                                    const Positions& positions) {
+  std::map<std::vector<uint32_t>, uint64_t> found;
   for (const HostObject& object : objects) {
     if (object.level != level) continue;
     std::vector<uint32_t> inside;
     for (const uint32_t number : object.processors) {
-      const auto found = positions.find(number);
-      if (found != positions.end()) inside.push_back(found->second);
+      const auto position = positions.find(number);
+      if (position != positions.end()) inside.push_back(position->second);
     }
+    if (!inside.empty()) found[inside] += object.bytes;
+  }
+  return found;
+}
+
+/// Memory may be near several sets that have nearer memory of their own: HBM beside the package's,
+/// an expander of the whole host.
+bool may_be_shared(std::string_view level) { return level == "numa"; }
+
+Result<LevelSets> sets_of(const std::string& level, const std::vector<HostObject>& objects,
+                          const Positions& positions, std::vector<std::string>& notes) {
+  LevelSets made{level, {}, std::vector<uint64_t>(positions.size()), 0};
+  for (uint32_t i = 0; i < positions.size(); ++i) made.nodes.push_back(i);
+  const auto places = places_of(level, objects, positions);
+  std::vector<std::pair<std::vector<uint32_t>, uint64_t>> nearest(places.begin(), places.end());
+  std::stable_sort(nearest.begin(), nearest.end(),
+                   [](const auto& a, const auto& b) { return a.first.size() < b.first.size(); });
+  std::vector<bool> taken(positions.size());
+  size_t shared = 0;
+  for (auto& [inside, bytes] : nearest) {
+    const size_t all = inside.size();
+    std::erase_if(inside, [&](uint32_t position) { return taken[position]; });
+    if (inside.size() < all && !may_be_shared(level)) {
+      return Status::invalid_argument("two of them have the same processor");
+    }
+    if (inside.size() < all) ++shared;
     if (inside.empty()) continue;
     for (const uint32_t position : inside) {
-      if (taken[position]) {
-        return Status::invalid_argument("two of them have the same processor");
-      }
       taken[position] = true;
       made.nodes[position] = inside.front();
     }
-    made.bytes[inside.front()] = object.bytes;
+    made.bytes[inside.front()] = bytes;
+  }
+  if (shared > 0) {
+    notes.push_back(level + ": " + std::to_string(shared) + (shared == 1 ? " is" : " are") +
+                    " near processors that have nearer ones");
   }
   for (uint32_t i = 0; i < made.nodes.size(); ++i) made.count += made.nodes[i] == i ? 1 : 0;
   return made;
@@ -77,7 +104,7 @@ std::vector<LevelSets> level_sets_of(const HostFacts& facts, const Positions& po
     }
   }
   for (const std::string& level : levels) {
-    Result<LevelSets> made = sets_of(level, facts.objects, positions);
+    Result<LevelSets> made = sets_of(level, facts.objects, positions, notes);
     if (made.ok()) {
       found.push_back(std::move(made).value());
     } else {

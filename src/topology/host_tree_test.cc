@@ -92,6 +92,33 @@ TEST(HostTree, AProcessorInTwoObjectsOfALevelIsAContradiction) {
   EXPECT_EQ(host.notes[0], "left out L3: two of them have the same processor");
 }
 
+// HBM beside the memory of each package, and an expander of the whole host.
+TEST(HostTree, MemoryMayBeNearTheSameProcessorsAsOtherMemory) {
+  HostFacts facts;
+  facts.processors = {0, 1, 2, 3};
+  facts.objects = {{"numa", {0, 1, 2, 3}, 256},
+                   {"numa", {0, 1}, 64},
+                   {"numa", {2, 3}, 64},
+                   {"numa", {0, 1}, 16},
+                   {"numa", {2, 3}, 16}};
+  const HostTree host = make_host_tree(facts, "h").value();
+  ASSERT_EQ(host.tree.levels(), 2u);
+  EXPECT_EQ(host.tree.level(0).name, "numa");
+  EXPECT_EQ(host.tree.nodes(0), 2u);
+  EXPECT_EQ(host.bytes[0], (std::vector<uint64_t>{80, 80}));
+  ASSERT_EQ(host.notes.size(), 1u);
+  EXPECT_EQ(host.notes[0], "numa: 1 is near processors that have nearer ones");
+}
+
+TEST(HostTree, ProcessorsWithoutMemoryOfTheirOwnShareWhatIsThere) {
+  HostFacts facts;
+  facts.processors = {0, 1, 2, 3};
+  facts.objects = {{"numa", {0, 1, 2, 3}, 256}, {"numa", {2, 3}, 64}};
+  const HostTree host = make_host_tree(facts, "h").value();
+  EXPECT_EQ(host.tree.nodes(0), 2u);
+  EXPECT_EQ(host.bytes[0], (std::vector<uint64_t>{256, 64}));
+}
+
 TEST(HostTree, AProcessorThatIsNamedTwiceIsOne) {
   HostFacts facts;
   facts.processors = {1, 0, 1};

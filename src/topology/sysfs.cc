@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <sstream>
 #include <utility>
 
 #include "src/base/words.h"
@@ -29,10 +28,9 @@ uint64_t read_memory(const std::string& path) {
   for (std::string line; std::getline(file, line);) {
     const size_t at = line.find("MemTotal:");
     if (at == std::string::npos) continue;
-    std::istringstream rest(line.substr(at + std::string_view("MemTotal:").size()));
-    uint64_t kibibytes = 0;
-    rest >> kibibytes;
-    return kibibytes << 10;
+    const std::string_view rest =
+        trim(std::string_view(line).substr(at + std::string_view("MemTotal:").size()));
+    return parse_integer<uint64_t>(rest.substr(0, rest.find(' '))).value_or(0) << 10;
   }
   return 0;
 }

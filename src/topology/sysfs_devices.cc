@@ -8,17 +8,14 @@
 #include <vector>
 
 #include "src/base/words.h"
+#include "src/topology/device_reader.h"
 #include "src/topology/processor_sets.h"
 #include "src/topology/sysfs_files.h"
 
 namespace tutti::topology {
 namespace {
 
-// By the first digits of a PCI class (PCI Code and ID Assignment): display and accelerators, and
-// Ethernet and InfiniBand controllers.
-bool is_gpu(std::string_view kind) {
-  return kind.starts_with("0x0300") || kind.starts_with("0x0302") || kind.starts_with("0x1200");
-}
+// By the first digits of a PCI class (PCI Code and ID Assignment): Ethernet and InfiniBand.
 bool is_network(std::string_view kind) {
   return kind.starts_with("0x0200") || kind.starts_with("0x0207") || kind.starts_with("0x0280");
 }
@@ -44,14 +41,27 @@ class DeviceFiles {
     add_numa_nodes(system);
     for (const std::string& address : names_in(pci_)) {
       const std::string kind = read_line(pci_ + address + "/class").value_or("");
-      if (!is_gpu(kind) && !is_network(kind)) continue;
+      const std::string vendor = read_line(pci_ + address + "/vendor").value_or("");
+      if (!is_gpu_class(kind, vendor) && !is_network(kind)) continue;
       if (is_network(kind) && !networks_.contains(address)) continue;  // no driver has it
       add_device(system, address);
     }
     return system;
   }
 
+  // Where the description of the host names none.
+  void complete_networks(XmlElement& system) {
+    find_networks();
+    add_networks_below(system);
+  }
+
  private:
+  void add_networks_below(XmlElement& element) {
+    for (XmlElement& child : element.children) add_networks_below(child);
+    const std::string* address = element.name == "pci" ? element.find("busid") : nullptr;
+    if (address != nullptr) add_networks(element, std::string(*address));
+  }
+
   // The addresses from the root port to the device, last the device.
   std::vector<std::string> way_to(const std::string& entry) const {
     std::error_code error;
@@ -116,7 +126,10 @@ class DeviceFiles {
     // Behind the root port a switch is two bridges, the port towards the host and one towards the
     // device: it is named by the first.
     for (size_t i = 1; i + 1 < way.size(); i += 2) inside = &pci_in(*inside, way[i]);
-    XmlElement& device = pci_in(*inside, address);
+    add_networks(pci_in(*inside, address), address);
+  }
+
+  void add_networks(XmlElement& device, const std::string& address) {
     const auto found = networks_.find(address);
     if (found == networks_.end()) return;
     XmlElement nic{"nic", 0, {}, {}};
@@ -167,6 +180,10 @@ class DeviceFiles {
 
 Result<DeviceGraph> read_sysfs_devices(const std::string& root) {
   return DeviceGraph::make(DeviceFiles(root).read());
+}
+
+void complete_networks(XmlElement& system, const std::string& root) {
+  DeviceFiles(root).complete_networks(system);
 }
 
 }  // namespace tutti::topology

@@ -11,7 +11,9 @@ namespace tutti::topology {
 
 Result<std::string> read_text_file(const std::string& path);
 
-/// Kept whole or not at all: readers see the file of before until all of it is written.
+/// A regular file is kept whole or not at all, readers see that of before until all of it is
+/// written, and it keeps its mode and owner. Anything else (a device, a pipe, a link) is written
+/// into, as by a shell's '>'; a reader of a pipe that takes nothing for 10 s is an error.
 Status write_text_file(const std::string& path, const std::string& text);
 
 /// "line 3: why" as "FILE:3: why"; without a line as "FILE: why".

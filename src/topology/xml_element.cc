@@ -31,6 +31,8 @@ class XmlParser {
   explicit XmlParser(std::string_view text) : text_(text) {}
 
   Result<XmlElement> run() {
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+    if (sees(kByteOrderMark)) advance(kByteOrderMark.size());
     if (Status status = skip_between(); !status.ok()) return status;
     XmlElement root;
     if (Status status = element(root, 1); !status.ok()) return status;

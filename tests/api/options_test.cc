@@ -4,11 +4,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <regex>
+#include <string>
 #include <thread>
 #include <vector>
 
 #include "tests/api/crowd.h"
 #include "tests/support/algorithm_names.h"
+#include "tests/support/decimal_comma.h"
 
 namespace tutti::api_test {
 namespace {
@@ -193,6 +196,24 @@ TEST(Options, TheLeastDeadlineOfAGroupOfTransfers) {
     }
     EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
     tuttiCommAbort(made);
+  });
+}
+
+// Three digits, whatever the program's locale.
+TEST(Options, ExplainWritesNumbersForPeople) {
+  const testing_support::DecimalComma locale;
+  run_ranks(2, [](tuttiComm_t& comm, int) {
+    const std::regex number(R"(predicted ([0-9.,]+) us)");
+    for (const size_t count : {size_t{1}, size_t{100'000}}) {
+      const std::string text = explain(comm, "all_reduce", count);
+      const std::string written(R"(\d{3,}|\d\d\.\d|\d\.\d\d|0\.0*\d{3})");
+      std::sregex_iterator found(text.begin(), text.end(), number), none;
+      EXPECT_NE(found, none) << text;
+      for (; found != none; ++found) {
+        EXPECT_TRUE(std::regex_match((*found)[1].str(), std::regex(written))) << found->str();
+      }
+    }
+    EXPECT_OK(tuttiBarrier(comm, tuttiBlocking()), comm);
   });
 }
 

@@ -7,6 +7,7 @@
 #include "perf/collectives/error.h"
 #include "perf/command_line.h"
 #include "src/base/host_name.h"
+#include "src/base/processors.h"
 #include "src/registry/settings.h"
 #include "src/topology/affinity.h"
 #include "src/topology/cluster_file.h"
@@ -102,17 +103,17 @@ void print_processors(const HostTree& host) {
   }
 }
 
-// The file that the devices of this host are read from; empty: they are found.
-std::string file_of_devices() {
-  return value_or_throw(registry::read_settings()).host_topology_file;
-}
-
 topology::DeviceGraph devices_here() {
-  return value_or_throw(topology::DeviceGraph::of_host(file_of_devices()));
+  return value_or_throw(topology::DeviceGraph::of_host(value_or_throw(registry::read_settings())));
 }
 
 void print_places(const HostTree& host, const topology::DeviceGraph& devices, int ranks) {
-  const auto places = value_or_throw(topology::place_ranks(host, devices, ranks));
+  const std::vector<uint32_t> usable = own_processors().numbers;
+  const auto places = value_or_throw(topology::place_ranks(host, devices, ranks, usable));
+  if (usable.size() < host.processors.size()) {
+    std::printf("# this process may use only processors %s (its affinity mask, or a cpuset)\n",
+                topology::write_list(usable).c_str());
+  }
   std::printf("# rank  gpu       network     processors\n");
   for (size_t rank = 0; rank < places.size(); ++rank) {
     const topology::RankPlace& place = places[rank];
@@ -142,7 +143,7 @@ void print_host(const HostTree& host, const TopoOptions& options) {
   } else {
     std::fputs(topology::print_host_tree(host).c_str(), stdout);
     print_devices_of(devices_here(), false);
-    const std::string file = file_of_devices();
+    const std::string file = value_or_throw(registry::read_settings()).host_topology_file;
     std::printf("found by %s, devices by %s\n", host.found_by.c_str(),
                 file.empty() ? "sysfs" : file.c_str());
     for (const std::string& note : host.notes) std::printf("note: %s\n", note.c_str());
@@ -156,8 +157,7 @@ void show(const TopoOptions& options) {
                           perf::kExitUsage);
   }
   if (options.file.ends_with(".xml")) {
-    return print_devices_of(value_or_throw(topology::DeviceGraph::of_host(options.file)),
-                            options.xml);
+    return print_devices_of(value_or_throw(topology::DeviceGraph::read(options.file)), options.xml);
   }
   if (options.xml) {
     throw perf::PerfError("--xml is of devices, which a cluster file does not have",

@@ -68,6 +68,22 @@ def check_words(source):
             yield Finding("todo", source.path, number, "write TODO(what it waits for): what to do")
 
 
+_FOLLOWS_LOCALE = re.compile(
+    r"\b(strto(d|f|ld)|atof|sto(d|f|ld))\s*\(|printf\([^;]*\"[^\"]*%[-+ #0-9.*]*l?[aefgAEFG]")
+
+
+def check_locale(source):
+    """In what is loaded into programs; those of the project's own have the locale of C."""
+    if not source.path.startswith(("src/", "transports/", "plugins/")):
+        return
+    if "_test." in source.path:
+        return
+    for match in _FOLLOWS_LOCALE.finditer(source.text):
+        yield Finding("locale", source.path, source.line_at(match.start()),
+                      "this reads or writes numbers as the program's locale does: "
+                      "src/base/decimal.h, or fmt")
+
+
 def check_contract(source):
     if is_public_header(source.path) and not _CONTRACT.search(source.text):
         yield Finding("contract", source.path, 1, "a public header states what applies of "
@@ -121,6 +137,7 @@ def check(source):
     yield from check_sizes(source, functions)
     yield from check_parameters(source, functions, statements)
     yield from check_words(source)
+    yield from check_locale(source)
     yield from check_contract(source)
     if not source.path.startswith("tests/") and not source.path.endswith("_test.cc"):
         yield from check_mutable(source, statements)
