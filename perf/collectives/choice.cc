@@ -1,5 +1,7 @@
 #include "perf/collectives/choice.h"
 
+#include <algorithm>
+
 namespace tutti::perf {
 namespace {
 
@@ -14,8 +16,13 @@ std::string after(std::string_view line, std::string_view mark) {
 }  // namespace
 
 Choice parse_choice(std::string_view explanation) {
-  const std::string_view line = explanation.substr(0, explanation.find('\n'));
-  return {after(line, " ranks: "), after(line, ", over ")};
+  constexpr std::string_view kChosen = " ranks: ";
+  std::string_view line;
+  while (!explanation.empty() && line.find(kChosen) == std::string_view::npos) {
+    line = explanation.substr(0, explanation.find('\n'));
+    explanation.remove_prefix(std::min(line.size() + 1, explanation.size()));
+  }
+  return {after(line, kChosen), after(line, ", over ")};
 }
 
 Choice choice_of(const Communicator& communicator, const Operation& operation) {

@@ -16,8 +16,8 @@ struct Choice {
 /// From tuttiExplain, so for ordinary buffers and out of place. Not collective.
 Choice choice_of(const Communicator& communicator, const Operation& operation);
 
-/// Reads the first line of tuttiExplain's text: "... ranks: ring, staged, 4 slices, over shm". A
-/// missing field is "?".
+/// Reads the line of tuttiExplain's text that tells: "... ranks: ring, staged, 4 slices, over shm".
+/// A missing field is "?".
 Choice parse_choice(std::string_view explanation);
 
 }  // namespace tutti::perf

@@ -7,12 +7,17 @@
 namespace tutti::perf {
 namespace {
 
-TEST(Choice, IsReadFromTheFirstLine) {
+TEST(Choice, IsReadFromTheLineThatTellsIt) {
   const Choice choice = parse_choice(
       "all_reduce of 2 float on 4 ranks: ring, staged, 3 slices, over shm+tcp\n  one_shot: ...\n");
   EXPECT_EQ(choice.algorithm, "ring");
   EXPECT_EQ(choice.transports, "shm+tcp");
-  EXPECT_EQ(parse_choice("something else").algorithm, "?");
+  const Choice launched = parse_choice(
+      "rank 0 of 2 by torchrun; met by TUTTI_ID; WITHOUT A KEY\n"
+      "all_reduce of 2 float on 2 ranks: one_shot, staged, 1 slice, over tcp\n  ring: ...\n");
+  EXPECT_EQ(launched.algorithm, "one_shot");
+  EXPECT_EQ(launched.transports, "tcp");
+  EXPECT_EQ(parse_choice("something else\n").algorithm, "?");
 }
 
 // Against what the library writes today.

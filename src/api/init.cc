@@ -92,14 +92,18 @@ Result<Making> plan_rank(const RankCall& call, std::span<const tuttiUniqueId> by
   if (!config.ok()) return config.status();
   const Result<std::vector<bootstrap::UniqueId>> ids = decode_ids(bytes);
   if (!ids.ok()) return ids.status();
+  const std::string who = "rank " + std::to_string(call.rank) + " of " + std::to_string(call.ranks);
   const Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
+  if (!process.ok()) return of_rank(who, process.status());
   const Founding founding =
       founding_of(*process.value()->env().config, ids.value(), call.ranks, call.rank);
   tell_origin(*process.value(), founding, ids.value().front().keyless);
   Maker maker = [at = process.value(), config = config.value(), founding](
                     const Patience& patience) { return found(*at, founding, config, patience); };
-  return plan_making(call.comm, config.value(), told(call.name, config.value(), std::move(maker)));
+  Result<Making> making =
+      plan_making(call.comm, config.value(), told(call.name, config.value(), std::move(maker)));
+  if (making.ok()) making.value().who = who;
+  return making;
 }
 
 tuttiResult_t init_rank(const RankCall& call, std::span<const tuttiUniqueId> ids) {

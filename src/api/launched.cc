@@ -67,19 +67,32 @@ Result<std::unique_ptr<comm::Communicator>> make_launched(const LaunchedCall& ca
   return made;
 }
 
+/// "rank 2 of 3"; empty: it is not known before ranks have met.
+std::string rank_of(const Variables& variables) {
+  const Result<bootstrap::Launch> launch = bootstrap::find_launch(variables);
+  if (!launch.ok()) return "";
+  return "rank " + std::to_string(launch.value().rank) + " of " +
+         std::to_string(launch.value().ranks);
+}
+
 Result<Making> plan_launched(tuttiComm_t* comm, const tuttiConfig_t* config) {
   constexpr const char* kName = "tuttiCommInitLaunched";
   if (comm == nullptr) return Status::invalid_argument(std::string(kName) + ": comm is null");
   hand_out(comm, nullptr);
   const Result<CommConfig> read = read_config(config, {}, kName);
   if (!read.ok()) return read.status();
+  Variables variables = process_environment();
+  const std::string who = rank_of(variables);
   const Result<Process*> process = Process::current();
-  if (!process.ok()) return process.status();
+  if (!process.ok()) return of_rank(who, process.status());
   Process* at = process.value();
   Maker maker = [call =
-                     LaunchedCall{at, read.value(), process_environment(), at->launches().take()}](
+                     LaunchedCall{at, read.value(), std::move(variables), at->launches().take()}](
                     const Patience& patience) { return make_launched(call, patience); };
-  return plan_making(comm, read.value(), told(kName, read.value(), std::move(maker)));
+  Result<Making> making =
+      plan_making(comm, read.value(), told(kName, read.value(), std::move(maker)));
+  if (making.ok()) making.value().who = who;
+  return making;
 }
 
 }  // namespace

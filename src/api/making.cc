@@ -110,7 +110,7 @@ Status conclude(const Making& making, Result<std::unique_ptr<comm::Communicator>
 Status conclude_unrun(const Making& making, const Status& reason) {
   making.cancellation->cancel();
   (void)run_maker(making);
-  return conclude(making, reason);
+  return conclude(making, of_rank(making.who, reason));
 }
 
 Status make_now(const Making& making) { return conclude(making, run_maker(making)); }
@@ -193,6 +193,11 @@ void drop_making(const Making& making, const Status& reason) {
 }
 
 }  // namespace
+
+Status of_rank(const std::string& who, const Status& status) {
+  if (who.empty() || status.ok()) return status;
+  return Status(status.code(), who + ": " + std::string(status.message()));
+}
 
 Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker make) {
   Result<Process*> process = Process::current();

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "src/api/handle.h"
@@ -26,9 +27,13 @@ struct Making {
   tuttiComm* parent = nullptr;  // busy meanwhile
   CommState parent_was = CommState::kAlive;
   bool blocking = true;
-  exec::StreamPlace device;                    // that was current in the calling thread
+  std::string who;           // for errors: "rank 2 of 3"; empty: the maker finds out
+  exec::StreamPlace device;  // that was current in the calling thread
   std::shared_ptr<Cancellation> cancellation;  // from run_makings() on
 };
+
+/// The error of a rank that could not begin to be made.
+Status of_rank(const std::string& who, const Status& status);
 
 /// A making for a new handle, which *out gets at once. `out` is not null.
 Result<Making> plan_making(tuttiComm_t* out, const CommConfig& config, Maker make);

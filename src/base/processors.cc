@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "src/base/control_groups.h"
 #include "src/base/words.h"
 
 namespace tutti {
@@ -51,32 +52,16 @@ uint32_t quota_at(const std::string& folder) {
   return static_cast<uint32_t>(std::clamp<uint64_t>(*allowed * 100 / *of, 1, kMost));
 }
 
-/// The least quota of a group and those around it, as far as they are seen here.
-void look_up(const std::string& root, std::string path, Processors& found) {
-  for (; !path.empty(); path.resize(path.rfind('/'))) {
-    const std::string folder = root + (path == "/" ? "" : path);
+}  // namespace
+
+void find_quota(std::istream& groups, const std::string& mounts, Processors& found) {
+  for (const std::string& folder : group_folders(groups, mounts, "cpu")) {
     const uint32_t quota = quota_at(folder);
     struct stat entry {};
     if (quota == 0 || stat(folder.c_str(), &entry) != 0) continue;
     if (found.quota_percent != 0 && found.quota_percent <= quota) continue;
     found.quota_percent = quota;
     found.group = fmt::format("{}:{}", entry.st_dev, entry.st_ino);
-  }
-}
-
-}  // namespace
-
-void find_quota(std::istream& groups, const std::string& mounts, Processors& found) {
-  for (std::string line; std::getline(groups, line);) {
-    const std::vector<std::string_view> words = split(line, ':');  // "1:cpu,cpuacct:/path"
-    if (words.size() != 3 || !words[2].starts_with('/')) continue;
-    const std::vector<std::string_view> controllers = split(words[1], ',');
-    const bool is_first_version = std::ranges::count(controllers, "cpu") > 0;
-    if (!is_first_version && !words[1].empty()) continue;
-    // Where a container sees its own groups only the path leads nowhere, and the root is its own.
-    std::string path(words[2]);
-    if (path != "/") path = "/" + path;  // so that the root comes last
-    look_up(mounts + (is_first_version ? "/cpu" : ""), path, found);
   }
 }
 

@@ -72,6 +72,18 @@ class Groups {
   std::string path_;
 };
 
+// As containerd names its groups where systemd drives them.
+TEST(Processors, AGroupsNameMayHoldColons) {
+  const Groups groups;
+  const std::string name = "kubepods.slice/pod7.slice:cri-containerd:5f3e";
+  groups.write(name + "/cpu.max", "150000 100000");
+  EXPECT_EQ(groups.quota("0::/" + name + "\n"), 150u);
+  groups.write("cpu/" + name + "/cpu.cfs_quota_us", "50000");
+  groups.write("cpu/" + name + "/cpu.cfs_period_us", "100000");
+  EXPECT_EQ(groups.quota("3:cpu,cpuacct:/" + name + "\n"), 50u);
+  EXPECT_EQ(groups.quota("1:name=systemd:/" + name + "\n"), 0u);
+}
+
 TEST(Processors, TheLeastQuotaOfTheGroupsAroundCounts) {
   const Groups groups;
   EXPECT_EQ(groups.quota("0::/pod/box\n"), 0u);

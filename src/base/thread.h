@@ -2,8 +2,8 @@
 // outside, so that the program's handlers run where the program expects them. Signals that a thread
 // causes itself, such as SIGSEGV in a buffer that the program protects, reach its handlers.
 //
-// Errors: kSystemError where std::thread would throw. A body that throws only ends: what others
-// wait for it must catch itself. Threads: any.
+// Errors: kSystemError where std::thread would throw, with the limits of this process. A body that
+// throws only ends: what others wait for it must catch itself. Threads: any.
 #pragma once
 
 #include <functional>
@@ -16,5 +16,8 @@ namespace tutti {
 
 /// `name` is cut to 15 characters, the limit of the kernel.
 Result<std::thread> start_thread(const std::string& name, std::function<void()> body);
+
+/// For errors: where this process runs, and how many threads it may have.
+std::string limits_of_threads();
 
 }  // namespace tutti

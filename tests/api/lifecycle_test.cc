@@ -253,6 +253,9 @@ TEST(Lifecycle, TheOthersHearOfAMakingWithoutAThread) {
   }
   EXPECT_EQ(tuttiCommInitRankConfig(&comms[0], 2, id, 0, &config), tuttiInProgress);
   EXPECT_EQ(settle(comms[1]), tuttiSystemError) << message_of(comms[1]);
+  for (const char* word : {"rank 1 of 2: cannot start the thread", "ulimit -u", " on "}) {
+    EXPECT_NE(message_of(comms[1]).find(word), std::string::npos) << message_of(comms[1]);
+  }
   EXPECT_EQ(settle(comms[0]), tuttiRemoteError) << message_of(comms[0]);
   EXPECT_NE(message_of(comms[0]).find("rank 1"), std::string::npos) << message_of(comms[0]);
   for (tuttiComm_t comm : comms) EXPECT_OK(tuttiCommDestroy(comm), comm);
