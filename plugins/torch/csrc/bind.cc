@@ -8,6 +8,7 @@
 
 #include "backend.h"
 #include "errors.h"
+#include "interpreter.h"
 
 namespace {
 
@@ -43,9 +44,18 @@ std::string explain(const BackendPtr& backend, const std::string& collective, si
   return tutti.explain(collective, count, scalar);
 }
 
+bool interpreter_ends() {
+#if PY_VERSION_HEX >= 0x030D0000
+  return Py_IsFinalizing() != 0;
+#else
+  return _Py_IsFinalizing() != 0;
+#endif
+}
+
 }  // namespace
 
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, module) {
+  tutti_torch::set_end_of_interpreter(&interpreter_ends);
   // A process of PyTorch has more threads than its rank, and they need the cores on which Tutti
   // would poll: offer them soon. Refused where the process has used Tutti before; then its settings
   // stand.

@@ -68,17 +68,46 @@ std::vector<uint8_t> Communicator::read(const std::string& key, Clock::time_poin
     if (Clock::now() > deadline) {
       throw CallError(tuttiTimeout, "tutti: " + place_.name + ": timed out after " +
                                         std::to_string(timeout.count()) +
-                                        " ms: its first rank has not put the id into the store");
+                                        " ms: rank 0 has not put the id into the store");
     }
     naps.nap();
   }
   return place_.store->get(key);
 }
 
+// A store may outlive process groups, so the id's key says how often this rank has come here.
+int64_t Communicator::come() {
+  times_ = place_.store->add(place_.key + "/times/" + std::to_string(place_.rank), 1);
+  return times_;
+}
+
+std::string Communicator::missing() {
+  std::vector<int> ranks;
+  try {
+    for (int rank = 0; rank < place_.ranks && times_ > 0; ++rank) {
+      const std::string key = place_.key + "/times/" + std::to_string(rank);
+      if (place_.store->add(key, 0) < times_) ranks.push_back(rank);
+    }
+  } catch (const std::exception&) {
+    return "";  // the store's end says nothing of the ranks
+  }
+  if (ranks.empty()) return "";
+  return listed(ranks) + (ranks.size() == 1 ? " has" : " have") +
+         " made no call on it yet, and the first needs all of them";
+}
+
+// A rank whose patience is at its end tells the others, which would blame it.
+void Communicator::blame_missing(const CallError& error, std::chrono::milliseconds timeout) {
+  const std::string who = missing();
+  if (who.empty()) throw CallError(error);
+  const std::string how = error.result == tuttiTimeout
+                              ? "timed out after " + std::to_string(timeout.count()) + " ms: " + who
+                              : who + " (" + error.what_without_backtrace() + ")";
+  throw CallError(error.result, "tutti: making " + place_.name + ": " + how);
+}
+
 tuttiUniqueId Communicator::meet(Clock::time_point deadline, std::chrono::milliseconds timeout) {
-  // A store may outlive process groups, so the id's key says how often this rank has come here.
-  const int64_t times = place_.store->add(place_.key + "/times/" + std::to_string(place_.rank), 1);
-  const std::string key = place_.key + "/id/" + std::to_string(times);
+  const std::string key = place_.key + "/id/" + std::to_string(come());
   tuttiUniqueId id{};
   if (place_.rank == 0) {
     // Refused where the job has no key: the id must hold one then.
@@ -130,10 +159,12 @@ void Communicator::make(std::chrono::milliseconds timeout) {
     ready_ = true;
   } catch (const CallError& error) {
     note(error.result);
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     if (comm_ != nullptr && !aborted()) tuttiCommAbort(comm_);
     comm_ = nullptr;
-    throw;
+    lock.unlock();
+    if (error.result != tuttiTimeout && error.result != tuttiRemoteError) throw;
+    blame_missing(error, timeout);
   }
 }
 

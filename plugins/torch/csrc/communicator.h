@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "errors.h"
 #include "tutti/tutti.h"
 
 namespace tutti_torch {
@@ -58,12 +59,20 @@ class Communicator {
   tuttiUniqueId meet(Clock::time_point deadline, std::chrono::milliseconds timeout);
   std::vector<uint8_t> read(const std::string& key, Clock::time_point deadline,
                             std::chrono::milliseconds timeout);
+  /// This rank begins to make the communicator: how often it has come to do so.
+  int64_t come();
+  /// "rank 2 has made no call yet", of those that have not come as often; empty: all have, or the
+  /// store is gone.
+  std::string missing();
+  /// Of what failed because others have not come: whose fault it is.
+  [[noreturn]] void blame_missing(const CallError& error, std::chrono::milliseconds timeout);
   void check_aborted() const;
 
   const Place place_;
   const int pid_;
   mutable std::mutex mutex_;  // guards comm_
   tuttiComm_t comm_ = nullptr;
+  int64_t times_ = 0;   // as come(); belongs to the thread that calls get()
   bool ready_ = false;  // belongs to the thread that calls get()
   std::atomic<bool> aborted_{false};
   std::atomic<tuttiResult_t> failure_{tuttiSuccess};

@@ -6,6 +6,14 @@ CallError::CallError(tuttiResult_t result, const std::string& text)
     : c10::DistBackendError({__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, text),
       result(result) {}
 
+std::string listed(const std::vector<int>& ranks) {
+  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
+  for (size_t i = 0; i < ranks.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
+  }
+  return text;
+}
+
 std::string last_sentence(tuttiComm_t comm) {
   const char* text = tuttiGetLastError(comm);
   return text == nullptr ? std::string() : std::string(text);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <string>
+#include <vector>
 
 #include "tutti/tutti.h"
 
@@ -24,6 +25,9 @@ class CallError : public c10::DistBackendError {
 /// named where the result is a timeout.
 void check(tuttiResult_t result, const std::string& what, tuttiComm_t comm,
            std::chrono::milliseconds timeout);
+
+/// "rank 2", "ranks 0, 2".
+std::string listed(const std::vector<int>& ranks);
 
 /// The last sentence that Tutti has for this communicator, or for this thread.
 std::string last_sentence(tuttiComm_t comm);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "errors.h"
+#include "interpreter.h"
 
 namespace tutti_torch {
 
@@ -61,11 +62,17 @@ void Lane::run(const WorkPtr& work) {
     if (queue_.empty() && !busy_ && !stop_) {
       execute(work, lock);
       if (!queue_.empty() || stop_) changed_.notify_all();
+      lock.unlock();
+      go_back();
       return;
     }
   }
   submit(work);
   help(*work);
+}
+
+void Lane::go_back() const {
+  if (!in_own_thread()) return_to_interpreter();
 }
 
 void Lane::help(WorkTutti& work) {
@@ -106,7 +113,9 @@ void Lane::loop() {
   }
 }
 
-void Lane::observe(WorkTutti& work, const std::exception_ptr& error) { observer_(work, error); }
+void Lane::observe(WorkTutti& work, const std::exception_ptr& error) {
+  if (!is_shut_out_of_interpreter()) observer_(work, error);  // hooks are Python's
+}
 
 void Lane::abort() { communicator_.abort(); }
 

@@ -37,6 +37,9 @@ class Lane : public std::enable_shared_from_this<Lane> {
   void run(const WorkPtr& work);
   /// In the lane's own thread: runs what is queued until the work is done. Elsewhere: nothing.
   void help(WorkTutti& work);
+  /// Before a wait returns to the caller: return_to_interpreter(), but in the lane's own thread,
+  /// which others join.
+  void go_back() const;
 
   Communicator& communicator() { return communicator_; }
   /// Ends what is in flight, and all later calls, with an error.

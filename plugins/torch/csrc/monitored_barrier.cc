@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "errors.h"
+#include "interpreter.h"
 
 namespace tutti_torch {
 namespace {
@@ -14,19 +15,13 @@ constexpr auto kNap = std::chrono::milliseconds(1);
 
 bool comes(c10d::Store& store, const std::string& key, Clock::time_point deadline) {
   // A store's wait() would hold its connection, and with it what other threads do there.
-  while (!store.check({key})) {
-    if (Clock::now() > deadline) return false;
+  bool come = store.check({key});
+  while (!come && Clock::now() <= deadline) {
     std::this_thread::sleep_for(kNap);
+    come = store.check({key});
   }
-  return true;
-}
-
-std::string listed(const std::vector<int>& ranks) {
-  std::string text = ranks.size() == 1 ? "rank " : "ranks ";
-  for (size_t i = 0; i < ranks.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(ranks[i]);
-  }
-  return text;
+  return_to_interpreter();
+  return come;
 }
 
 }  // namespace

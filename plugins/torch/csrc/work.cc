@@ -8,6 +8,7 @@
 
 #include "batch.h"
 #include "errors.h"
+#include "interpreter.h"
 #include "lane.h"
 
 namespace tutti_torch {
@@ -74,6 +75,7 @@ void WorkTutti::settle() {
     result_future = result_future_;
   }
   if (future == nullptr && result_future == nullptr) return;
+  if (is_shut_out_of_interpreter()) return;  // their callbacks are Python's
   const at::ThreadLocalStateGuard guard(state_);
   if (future != nullptr) complete(*future, false);
   if (result_future != nullptr) complete(*result_future, true);
@@ -130,6 +132,7 @@ bool WorkTutti::wait(std::chrono::milliseconds timeout) {
     }
     return cv_.wait_for(lock, timeout, [this] { return completed_; });
   }();
+  lane_->go_back();
   if (!ended) {
     throw CallError(tuttiTimeout, std::string("tutti: the wait for ") + call_.title +
                                       " timed out after " + std::to_string(timeout.count()) +

@@ -175,6 +175,36 @@ def never_made(rank, n):
     dist.barrier()
 
 
+def without_one(rank, n, absent):
+    group = dist.new_group(timeout=datetime.timedelta(seconds=3))
+    if rank != absent:
+        error = raises(dist.DistBackendError, f"rank {absent} has made no call on it yet",
+                       dist.all_reduce, torch.ones(4), group=group)
+        assert str(error).startswith("tutti: making "), error
+    dist.barrier()
+
+
+# A collective that a thread waits in fails while Python ends: the group goes with the module's names.
+ENDING = """
+import datetime, sys, threading, time
+import torch, torch.distributed as dist, tutti_torch
+dist.init_process_group("tutti", store=dist.FileStore(sys.argv[1], 2), rank=0, world_size=2,
+                        timeout=datetime.timedelta(seconds=1))
+def call():
+    if sys.argv[2] == "sync":
+        dist.all_reduce(torch.ones(3))
+    elif sys.argv[2] == "async":
+        dist.all_reduce(torch.ones(3), async_op=True).wait()
+    else:
+        dist.monitored_barrier()
+threading.Thread(target=call, daemon=True).start()
+class Late:
+    def __del__(self, wait=time.sleep):
+        wait(2.5)
+late = Late()
+"""
+
+
 def monitored(rank, n):
     dist.monitored_barrier(timeout=datetime.timedelta(seconds=20))
     if rank == 2:
@@ -196,6 +226,16 @@ class Limits(unittest.TestCase):
 
     def test_a_group_that_nobody_joins_raises(self):
         ranks.run(never_made, 2)
+
+    def test_the_first_collective_names_who_has_not_come(self):
+        for missing in range(3):
+            ranks.run(without_one, 3, missing)
+
+    def test_a_call_that_fails_while_python_ends_does_not_end_it(self):
+        for kind in ("sync", "async", "monitored"):
+            done = subprocess.run([sys.executable, "-c", ENDING, ranks.fresh_path(), kind],
+                                  capture_output=True, text=True, timeout=200, check=False)
+            self.assertEqual(done.returncode, 0, kind + done.stdout + done.stderr)
 
     def test_monitored_barrier_names_who_is_missing(self):
         ranks.run(monitored, 3)
