@@ -146,6 +146,11 @@ typedef struct {
   int numRmaCtx; /* 2.29 */
   int maxP2pPeers;
   int graphStreamOrdering; /* 2.30 */
+  int launchOrderImplicit;
+  int numRmaSig;
+  int rmaEagerInit;
+  int hostCftMode;  /* 2.31 */
+  int nvlsHostMode; /* 2.32 */
 } ncclConfig_t;
 
 #define NCCL_CONFIG_INITIALIZER                                                     \
@@ -156,7 +161,9 @@ typedef struct {
         NCCL_CONFIG_UNDEF_PTR, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
         NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
-        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,                               \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT, NCCL_CONFIG_UNDEF_INT,        \
+        NCCL_CONFIG_UNDEF_INT,                                                      \
   }
 
 typedef struct {
@@ -289,6 +296,27 @@ ncclResult_t ncclGather(const void* send, void* recv, size_t count, ncclDataType
 ncclResult_t ncclScatter(const void* send, void* recv, size_t count, ncclDataType_t type, int root,
                          ncclComm_t comm, cudaStream_t stream);
 
+/* ---- Encryption (2.32) ---- */
+
+#define NCCL_ENCRYPTION_MODE_NONE 0
+#define NCCL_ENCRYPTION_MODE_PSK 1
+
+typedef struct {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int mode;
+  const char* psk; /* of at least 32 bytes */
+} ncclEncryptionConfig_t;
+
+#define NCCL_ENCRYPTION_CONFIG_INITIALIZER                                                        \
+  {                                                                                               \
+    sizeof(ncclEncryptionConfig_t), NCCL_API_MAGIC, NCCL_VERSION_CODE, NCCL_ENCRYPTION_MODE_NONE, \
+        NCCL_CONFIG_UNDEF_PTR,                                                                    \
+  }
+
+ncclResult_t ncclSetEncryption(const ncclEncryptionConfig_t* config);
+
 /* ---- Collectives with a configuration (2.31) ---- */
 
 typedef struct ncclConfigExt {
@@ -413,6 +441,14 @@ ncclResult_t ncclGinInboxA2ACreateRequirement(ncclTeam_t peers, int blocks, int 
 ncclResult_t ncclLLA2ACreateRequirement(int blocks, int slots, ncclLLA2AHandle_t* handle,
                                         ncclDevResourceRequirements_t* made);
 int ncclLLA2ACalcSlots(int max_elements, int max_element_bytes);
+ncclResult_t ncclGetMultimemDeviceLeInfo(ncclWindow_t window, size_t offset, uint32_t* id,
+                                         size_t* id_offset); /* these five: 2.32 */
+ncclResult_t ncclGetCftDeviceLeInfo(ncclWindow_t window, size_t offset, int peer, ncclTeam_t team,
+                                    uint32_t* id, size_t* id_offset);
+ncclResult_t ncclGetPeerDeviceLeInfo(ncclWindow_t window, size_t offset, int peer, uint32_t* id,
+                                     size_t* id_offset);
+ncclTeam_t ncclTeamCft(ncclComm_t comm, int mode);
+ncclTeam_t ncclTeamCftMultimem(ncclComm_t comm);
 ncclTeam_t ncclTeamWorld(ncclComm_t comm);
 ncclTeam_t ncclTeamLsa(ncclComm_t comm);
 ncclTeam_t ncclTeamRail(ncclComm_t comm);

@@ -14,7 +14,8 @@ static_assert(offsetof(ncclConfig_t, blocking) == 16);
 static_assert(offsetof(ncclConfig_t, netName) == 32);
 static_assert(offsetof(ncclConfig_t, commName) == 48);
 static_assert(offsetof(ncclConfig_t, numRmaCtx) == 84);
-static_assert(sizeof(ncclConfig_t) == 96);
+static_assert(offsetof(ncclConfig_t, nvlsHostMode) == 112);
+static_assert(sizeof(ncclConfig_t) == 120);
 
 struct Field {
   const char* name;
@@ -41,6 +42,11 @@ constexpr Field kFields[] = {
     {"numRmaCtx", &ncclConfig_t::numRmaCtx, 22900, 0, INT_MAX},
     {"maxP2pPeers", &ncclConfig_t::maxP2pPeers, 23000, 1, INT_MAX},
     {"graphStreamOrdering", &ncclConfig_t::graphStreamOrdering, 23005, 0, 1},
+    {"launchOrderImplicit", &ncclConfig_t::launchOrderImplicit, 23100, INT_MIN, INT_MAX},
+    {"numRmaSig", &ncclConfig_t::numRmaSig, 23100, INT_MIN, INT_MAX},
+    {"rmaEagerInit", &ncclConfig_t::rmaEagerInit, 23100, INT_MIN, INT_MAX},
+    {"hostCftMode", &ncclConfig_t::hostCftMode, 23100, 1, 3},
+    {"nvlsHostMode", &ncclConfig_t::nvlsHostMode, 23200, 0, INT_MAX},
 };
 
 ncclConfig_t all_undefined() {

@@ -48,6 +48,18 @@ ncclResult_t pncclGetMultimemDevicePointer(ncclWindow_t, size_t, ncclMultimemHan
   return tutti::nccl::caught([&] { return no_pointer("ncclGetMultimemDevicePointer", pointer); });
 }
 
+ncclResult_t pncclGetMultimemDeviceLeInfo(ncclWindow_t, size_t, uint32_t*, size_t*) {
+  return tutti::nccl::caught([&] { return unsupported("ncclGetMultimemDeviceLeInfo", kRefused); });
+}
+
+ncclResult_t pncclGetCftDeviceLeInfo(ncclWindow_t, size_t, int, ncclTeam_t, uint32_t*, size_t*) {
+  return tutti::nccl::caught([&] { return unsupported("ncclGetCftDeviceLeInfo", kRefused); });
+}
+
+ncclResult_t pncclGetPeerDeviceLeInfo(ncclWindow_t, size_t, int, uint32_t*, size_t*) {
+  return tutti::nccl::caught([&] { return unsupported("ncclGetPeerDeviceLeInfo", kRefused); });
+}
+
 ncclResult_t pncclLsaBarrierCreateRequirement(ncclTeam_t, int, ncclLsaBarrierHandle_t*,
                                               ncclDevResourceRequirements_t*) {
   return tutti::nccl::caught(
@@ -83,6 +95,9 @@ ncclTeam_t pncclTeamWorld(ncclComm_t comm) { return world_of(comm); }
 
 ncclTeam_t pncclTeamLsa(ncclComm_t) { return {1, 0, 1}; }
 
+ncclTeam_t pncclTeamCft(ncclComm_t, int) { return {1, 0, 1}; }
+ncclTeam_t pncclTeamCftMultimem(ncclComm_t) { return {1, 0, 1}; }
+
 /// The ranks with my place in their LSA team: all of them.
 ncclTeam_t pncclTeamRail(ncclComm_t comm) { return world_of(comm); }
 
@@ -107,6 +122,16 @@ int pncclTeamRankToLsa(ncclComm_t, ncclTeam_t team, int rank) {
     ncclGetLsaMultimemDevicePointer;
 [[gnu::weak, gnu::alias("pncclGetMultimemDevicePointer")]] decltype(pncclGetMultimemDevicePointer)
     ncclGetMultimemDevicePointer;
+[[gnu::weak, gnu::alias("pncclGetMultimemDeviceLeInfo")]] decltype(pncclGetMultimemDeviceLeInfo)
+    ncclGetMultimemDeviceLeInfo;
+[[gnu::weak,
+  gnu::alias("pncclGetCftDeviceLeInfo")]] decltype(pncclGetCftDeviceLeInfo) ncclGetCftDeviceLeInfo;
+[[gnu::weak,
+  gnu::alias(
+      "pncclGetPeerDeviceLeInfo")]] decltype(pncclGetPeerDeviceLeInfo) ncclGetPeerDeviceLeInfo;
+[[gnu::weak, gnu::alias("pncclTeamCft")]] decltype(pncclTeamCft) ncclTeamCft;
+[[gnu::weak,
+  gnu::alias("pncclTeamCftMultimem")]] decltype(pncclTeamCftMultimem) ncclTeamCftMultimem;
 [[gnu::weak,
   gnu::alias("pncclLsaBarrierCreateRequirement")]] decltype(pncclLsaBarrierCreateRequirement)
     ncclLsaBarrierCreateRequirement;

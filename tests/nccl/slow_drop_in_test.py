@@ -13,8 +13,8 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [FOLDER, os.path.join(os.path.dirname(FOLDER), "support")]
 
 from ports import free_port  # noqa: E402
-from support import (BUILD, HERE, LIBRARY, TUTTI, WithPrograms, WithTheToolkitsHeader,  # noqa: E402
-                     WithWorkshop, environment, names, run, toolkit_header)
+from support import (BUILD, HERE, LIBRARY, NEWER_NAMES, TUTTI, WithPrograms,  # noqa: E402
+                     WithTheToolkitsHeader, WithWorkshop, environment, names, run, toolkit_header)
 
 LOG_LINE = r"^tutti \d\d:\d\d:\d\d\.\d{6} \S+:\d+ %s "
 
@@ -40,7 +40,7 @@ def is_running(pid):
 
 class Names(unittest.TestCase):
     def test_the_names_are_nccls_and_no_other(self):
-        newer = names("host_names_2.31.txt")
+        newer = names(*NEWER_NAMES)
         found = set(symbols()) - {*newer, *("p" + name for name in newer)}
         known = names("host_names.txt")
         self.assertEqual(found, {*known, *("p" + name for name in known)})

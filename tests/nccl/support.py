@@ -18,15 +18,16 @@ NCCL_FOLDERS = ("/usr/local/cuda/lib", "/usr/local/cuda/lib64", "/usr/lib/x86_64
                 "/usr/lib/aarch64-linux-gnu", "/usr/lib64")
 STUB_RESULT = 77
 LIMIT_SECONDS = 300
+NEWER_NAMES = ("host_names_2.31.txt", "host_names_2.32.txt")
 RANKS = range(1, 9)
 # The version of NCCL whose header has all that a program calls; the others are content with the first.
 SINCE = {"": 22803, "lifecycles": 22807, "one_sided": 22902, "queries": 23004, "configured": 23102}
 
 
 def names(*lists):
-    """The host functions of NCCL 2.30.7 and those of 2.31 that the drop-in has too, or of one list."""
+    """The host functions of NCCL 2.30.7 and those of 2.31 and 2.32.3 that the drop-in has too, or of one list."""
     found = []
-    for name in lists or ("host_names.txt", "host_names_2.31.txt"):
+    for name in lists or ("host_names.txt", *NEWER_NAMES):
         with open(os.path.join(HERE, name), encoding="utf-8") as file:
             found += file.read().split()
     return found
