@@ -363,11 +363,23 @@ class Versus(unittest.TestCase):
 
     def versus(self, *flags, **environment):
         with tempfile.TemporaryDirectory() as folder:
-            mpirun = pathlib.Path(folder) / "mpirun"
-            mpirun.write_text(FAKE_MPIRUN)
-            mpirun.chmod(0o755)
+            mpirun = self.launcher(folder, "mpirun")
             return run("perf", "all_reduce", "--vs", "ompi", "-b", "8", "--mpirun", mpirun,
                        "--mpi-program", "true", *flags, **environment)
+
+    def launcher(self, folder, name):
+        launcher = pathlib.Path(folder) / name
+        launcher.write_text(FAKE_MPIRUN)
+        launcher.chmod(0o755)
+        return launcher
+
+    def test_mpich_has_a_launcher_and_a_program_of_its_own(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.launcher(folder, "mpiexec.mpich")
+            result = run("perf", "all_reduce", "--vs", "mpich:plain", "-b", "8", "--mpi-program",
+                         "true", PATH=f"{folder}:{os.environ['PATH']}")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("mpich", result.stdout.split("# ran ")[-1].split("\n", 1)[1])
 
     def test_what_cannot_be_written_is_said_before_anything_runs(self):
         result = self.versus("--raw", "/nonexistent/rounds.csv")

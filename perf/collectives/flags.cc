@@ -212,9 +212,8 @@ constexpr Flag kFlags[] = {
 
     // ---- comparison
     {"--vs", "PEER,...", "",
-     "interleaved with ompi, ompi-nocma, ompi-ucx; each with plain and with tuned malloc, or one "
-     "as "
-     "ompi:plain, ompi:tuned",
+     "interleaved with ompi, ompi-nocma, ompi-ucx, mpich; each with plain and with tuned malloc, "
+     "or one as ompi:plain, ompi:tuned",
      kPeers, kOwn, [](Text text, Draft& d) { d.options.versus.peers.push_back(text); }},
     {"--rounds", "N", "9", "rounds", kPeers, kOwn,
      [](Text text, Draft& d) { d.options.versus.rounds = whole_number(text, 1); }},
@@ -222,10 +221,11 @@ constexpr Flag kFlags[] = {
      [](Text text, Draft& d) { d.options.versus.round_ms = positive(text, 1e-6); }},
     {"--raw", "FILE", "", "write every round there, for `tutti perf compare`", kPeers, kOwn,
      [](Text text, Draft& d) { d.options.versus.raw_file = text; }},
-    {"--mpirun", "PROGRAM", "mpirun", "the launcher", kPeers, kOwn,
+    {"--mpirun", "PROGRAM", "", "in place of mpirun, or of MPICH's mpiexec", kPeers, kOwn,
      [](Text text, Draft& d) { d.options.versus.mpirun = text; }},
-    {"--mpi-program", "PROGRAM", "", "in place of the tutti_perf_mpi beside this program", kPeers,
-     kOwn, [](Text text, Draft& d) { d.options.versus.program = text; }},
+    {"--mpi-program", "PROGRAM", "",
+     "in place of tutti_perf_mpi, or tutti_perf_mpich, beside this program", kPeers, kOwn,
+     [](Text text, Draft& d) { d.options.versus.program = text; }},
 
     // ---- of nccl-tests, without effect
     {"-p,--parallel_init", "0-1", "0", "ranks always start in parallel", kWithout, kNoEffect,

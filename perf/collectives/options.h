@@ -53,9 +53,9 @@ struct VersusOptions {
   std::vector<std::string> peers;  // empty: no comparison
   std::string raw_file;
   size_t rounds = 9;
-  double round_ms = 2;  // at least
-  std::string mpirun = "mpirun";
-  std::string program;      // empty: tutti_perf_mpi beside this program
+  double round_ms = 2;      // at least
+  std::string mpirun;       // empty: the launcher of each peer's MPI
+  std::string program;      // empty: that of each peer's MPI beside this program
   std::string rounds_file;  // set for the MPI program: where it writes its rounds
   std::string configuration;
 };

@@ -1,9 +1,13 @@
 #include "perf/collectives/versus.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iterator>
+#include <string_view>
 #include <utility>
 
 #include "perf/collectives/command.h"
@@ -12,28 +16,47 @@
 #include "perf/collectives/machine_load.h"
 #include "perf/collectives/rounds.h"
 #include "perf/collectives/versus_table.h"
+#include "src/base/words.h"
 
 namespace tutti::perf {
 namespace {
 
+/// An MPI: programs of one do not run under the launcher of another one.
+struct Implementation {
+  std::string_view name;
+  std::string_view program;                 // beside this one
+  std::vector<std::string_view> launchers;  // the first that is installed
+  std::vector<std::string_view> flags;      // of the launcher
+};
+
 /// A way to run MPI.
 struct Configuration {
   std::string name;
-  std::vector<std::string> flags;  // of mpirun
+  std::vector<std::string> flags;  // of the launcher, behind those of the implementation
   Variables environment;
+  const Implementation* by = nullptr;
 };
+
+const Implementation kOpenMpi = {
+    "Open MPI", "tutti_perf_mpi", {"mpirun"}, {"--oversubscribe", "--bind-to", "none"}};
+// Debian's mpirun is whichever of the two is preferred there.
+const Implementation kMpich = {
+    "MPICH", "tutti_perf_mpich", {"mpiexec.mpich", "mpiexec.hydra"}, {"-bind-to", "none"}};
 
 const std::vector<Configuration>& known_configurations() {
   static const std::vector<Configuration> known = {
       // The default of a user who sets nothing: vader, single copy by process_vm_readv.
-      {"ompi", {"--mca", "pml", "ob1"}, {}},
+      {"ompi", {"--mca", "pml", "ob1"}, {}, &kOpenMpi},
       {"ompi-nocma",
        {"--mca", "pml", "ob1", "--mca", "btl_vader_single_copy_mechanism", "none"},
-       {}},
+       {},
+       &kOpenMpi},
       // OpenMPI refuses UCX without a network device unless told that any will do.
       {"ompi-ucx",
        {"--mca", "pml", "ucx", "--mca", "pml_ucx_tls", "any", "--mca", "pml_ucx_devices", "any"},
-       {{"UCX_TLS", "self,shm"}}},
+       {{"UCX_TLS", "self,shm"}},
+       &kOpenMpi},
+      {"mpich", {}, {}, &kMpich},
   };
   return known;
 }
@@ -63,17 +86,35 @@ std::vector<Configuration> configurations_of(const std::string& peer) {
     if (suffix.empty()) return {known, tuned};
   }
   throw PerfError(
-      "--vs knows ompi, ompi-nocma and ompi-ucx, each with :plain or :tuned, not '" + peer + "'",
+      "--vs knows ompi, ompi-nocma, ompi-ucx and mpich, each with :plain or :tuned, not '" + peer +
+          "'",
       kExitUsage);
 }
 
-std::string program_path(const VersusOptions& versus) {
+std::string program_path(const VersusOptions& versus, const Implementation& by) {
   if (!versus.program.empty()) return versus.program;
-  const auto program = std::filesystem::path(program_folder()) / "tutti_perf_mpi";
+  const auto program = std::filesystem::path(program_folder()) / by.program;
   if (!std::filesystem::exists(program)) {
-    throw PerfError("--vs needs " + program.string() + ", which is built where MPI is installed");
+    throw PerfError("--vs needs " + program.string() + ", which is built where " +
+                    std::string(by.name) + " is installed");
   }
   return program.string();
+}
+
+bool is_in_path(std::string_view program) {
+  const char* const path = std::getenv("PATH");
+  for (const std::string_view folder : split(path == nullptr ? "" : path, ':')) {
+    const std::string file = std::string(folder) + "/" + std::string(program);
+    if (!folder.empty() && access(file.c_str(), X_OK) == 0) return true;
+  }
+  return false;
+}
+
+/// Where none is installed, the first: that it cannot be run is told by whoever tries.
+std::string launcher_of(const VersusOptions& versus, const Implementation& by) {
+  if (!versus.mpirun.empty()) return versus.mpirun;
+  const auto found = std::find_if(by.launchers.begin(), by.launchers.end(), is_in_path);
+  return std::string(found == by.launchers.end() ? by.launchers.front() : *found);
 }
 
 /// The exit code, where a file that is no result counts as a failure.
@@ -92,14 +133,12 @@ int collect_rounds(const std::string& path, std::vector<Round>& rounds) {
 int run_configuration(const PerfOptions& options, const std::vector<std::string>& arguments,
                       const Configuration& configuration, std::vector<Round>& rounds) {
   const TemporaryFile output;
-  std::vector<std::string> command = {options.versus.mpirun,
-                                      "--oversubscribe",
-                                      "--bind-to",
-                                      "none",
-                                      "-np",
-                                      std::to_string(options.crew.processes)};
+  const Implementation& by = *configuration.by;
+  std::vector<std::string> command = {launcher_of(options.versus, by)};
+  command.insert(command.end(), by.flags.begin(), by.flags.end());
+  command.insert(command.end(), {"-np", std::to_string(options.crew.processes)});
   command.insert(command.end(), configuration.flags.begin(), configuration.flags.end());
-  command.push_back(program_path(options.versus));
+  command.push_back(program_path(options.versus, by));
   command.insert(command.end(), arguments.begin(), arguments.end());
   command.insert(command.end(),
                  {"--rounds-file", output.path(), "--configuration", configuration.name});
